@@ -1,0 +1,311 @@
+//! What a loop may capture by reference, and tuples of such captures.
+//!
+//! # Why this is sound
+//! `describe` hands the engine addresses that are good for the borrow which the handle holds; the loop keeps
+//! the handles until its last block has ended. `view` is called by the engine only, with slots that it filled
+//! from these descriptions: the type of a capture decides both the description and the view.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::dvector::DVector;
+use crate::element::Element;
+use crate::frame::Slot;
+use crate::memory::ElementOps;
+use crate::reduction::{Count, CountView, Extreme, ExtremeView, Number, Reduction, ReductionOps, Sum, SumView, Which};
+use crate::session::SessionInner;
+use crate::view::{ReadView, WriteView};
+
+/// A shared borrow of a DDS or a reduction, from `&x` in a capture list.
+pub struct Read<'h, D>(pub(crate) &'h D);
+
+/// A borrow of a DDS alone, from `&mut x` in a capture list.
+pub struct Write<'h, D>(pub(crate) &'h mut D);
+
+/// What the engine knows of a capture, without its type. Addresses are good as long as the loop's borrows.
+pub(crate) struct Captured {
+    pub(crate) id: u64,
+    pub(crate) session: Arc<SessionInner>,
+    pub(crate) kind: Kind,
+}
+
+pub(crate) enum Kind {
+    Vector { base: *mut u8, len: usize, ops: &'static ElementOps, writable: bool, version: *const AtomicU64 },
+    Reduction { ops: &'static ReductionOps, cell: *const Reduction },
+}
+
+// SAFETY: the addresses are of DVectors and reductions, which are Send and Sync, and the threads of a loop
+// end before the loop returns the borrow. Who may touch which element is the views' argument.
+unsafe impl Send for Captured {}
+// SAFETY: as above.
+unsafe impl Sync for Captured {}
+
+impl Captured {
+    /// The loop ended well: a reduction takes its new value, and what may have been written a new version.
+    pub(crate) fn commit(&self, word: u64, version: u64) {
+        match self.kind {
+            // SAFETY: the loop holds both borrowed.
+            Kind::Reduction { cell, .. } => unsafe { (*cell).set_word(word) },
+            // SAFETY: as above.
+            Kind::Vector { writable: true, version: at, .. } => unsafe { (*at).store(version, Relaxed) },
+            Kind::Vector { .. } => {}
+        }
+    }
+}
+
+/// One capture by reference.
+#[doc(hidden)]
+pub trait Capture {
+    /// What the loop body gets.
+    type View<'v>;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured;
+    /// # Safety
+    /// The slot was filled from this capture's description, and meets the view's rules.
+    #[doc(hidden)]
+    unsafe fn view<'v>(slot: &'v Slot) -> Self::View<'v>;
+    #[doc(hidden)]
+    fn step(view: &mut Self::View<'_>, j: usize, i: usize);
+    #[doc(hidden)]
+    fn finish(_view: &Self::View<'_>, _slot: &Slot) {}
+}
+
+impl<T: Element> Capture for Read<'_, DVector<T>> {
+    type View<'v> = ReadView<'v, T>;
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured {
+        self.0.describe(self.0.buffer().base(), false)
+    }
+
+    unsafe fn view<'v>(slot: &'v Slot) -> ReadView<'v, T> {
+        // SAFETY: passed on.
+        unsafe { ReadView::new(slot) }
+    }
+
+    #[inline(always)]
+    fn step(view: &mut ReadView<'_, T>, j: usize, i: usize) {
+        view.step(j, i);
+    }
+}
+
+impl<T: Element> Capture for Write<'_, DVector<T>> {
+    type View<'v> = WriteView<'v, T>;
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured {
+        let base = self.0.buffer_mut().as_mut_ptr();
+        self.0.describe(base, true)
+    }
+
+    unsafe fn view<'v>(slot: &'v Slot) -> WriteView<'v, T> {
+        // SAFETY: passed on.
+        unsafe { WriteView::new(slot) }
+    }
+
+    #[inline(always)]
+    fn step(view: &mut WriteView<'_, T>, j: usize, i: usize) {
+        view.step(j, i);
+    }
+}
+
+macro_rules! reductions {
+    ($([$($generic:tt)*] $reduction:ty, $view:ident;)*) => {$(
+        impl<$($generic)*> Capture for Read<'_, $reduction> {
+            type View<'v> = $view!('v);
+
+            #[allow(private_interfaces)]
+            fn describe(&mut self) -> Captured {
+                let (session, cell, ops) = self.0.parts();
+                Captured {
+                    id: cell.id(),
+                    session: Arc::clone(session),
+                    kind: Kind::Reduction { ops, cell: &raw const **cell },
+                }
+            }
+
+            unsafe fn view<'v>(slot: &'v Slot) -> Self::View<'v> {
+                <$view!('v)>::new(slot)
+            }
+
+            #[inline(always)]
+            fn step(_view: &mut Self::View<'_>, _j: usize, _i: usize) {}
+
+            #[inline(always)]
+            fn finish(view: &Self::View<'_>, slot: &Slot) {
+                view.finish(slot);
+            }
+        }
+    )*};
+}
+macro_rules! sum_view { ($v:lifetime) => { SumView<$v, N> } }
+macro_rules! extreme_view { ($v:lifetime) => { ExtremeView<$v, N, W> } }
+macro_rules! count_view { ($v:lifetime) => { CountView<$v> } }
+reductions! {
+    [N: Number] Sum<N>, sum_view;
+    [N: Number, W: Which] Extreme<N, W>, extreme_view;
+    [] Count, count_view;
+}
+
+/// A tuple of captures.
+#[doc(hidden)]
+pub trait Handles {
+    /// What the loop body gets.
+    type Views<'v>;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Vec<Captured>;
+    /// # Safety
+    /// As for every single capture; there is a slot for each.
+    #[doc(hidden)]
+    unsafe fn views<'v>(slots: &'v [Slot]) -> Self::Views<'v>;
+    #[doc(hidden)]
+    fn step(views: &mut Self::Views<'_>, j: usize, i: usize);
+    #[doc(hidden)]
+    fn finish(views: &Self::Views<'_>, slots: &[Slot]);
+}
+
+macro_rules! handles {
+    ($(($($name:ident $n:tt)*))*) => {$(
+        impl<$($name: Capture),*> Handles for ($($name,)*) {
+            type Views<'v> = ($($name::View<'v>,)*);
+
+            #[allow(private_interfaces)]
+            fn describe(&mut self) -> Vec<Captured> {
+                vec![$(self.$n.describe()),*]
+            }
+
+            #[allow(unused_variables, clippy::unused_unit)]
+            unsafe fn views<'v>(slots: &'v [Slot]) -> Self::Views<'v> {
+                // SAFETY: passed on.
+                ($(unsafe { $name::view(&slots[$n]) },)*)
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn step(views: &mut Self::Views<'_>, j: usize, i: usize) {
+                $($name::step(&mut views.$n, j, i);)*
+            }
+
+            #[allow(unused_variables)]
+            fn finish(views: &Self::Views<'_>, slots: &[Slot]) {
+                $($name::finish(&views.$n, &slots[$n]);)*
+            }
+        }
+    )*};
+}
+handles! {
+    ()
+    (A 0)
+    (A 0 B 1)
+    (A 0 B 1 C 2)
+    (A 0 B 1 C 2 D 3)
+    (A 0 B 1 C 2 D 3 E 4)
+    (A 0 B 1 C 2 D 3 E 4 G 5)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11)
+}
+
+/// What `&x` in a capture list may name: a DDS or a reduction, through any number of references.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be captured by reference",
+    label = "only DDSs and reductions can be captured by reference",
+    note = "capture it as a value instead: its name without `&`"
+)]
+pub trait ReadCapture {
+    /// The DDS behind the references.
+    type Dds;
+    #[doc(hidden)]
+    fn dds(&self) -> &Self::Dds;
+}
+
+/// What `&mut x` in a capture list may name: a DDS, through any number of mutable references.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be captured by mutable reference",
+    label = "only DDSs can be captured as `&mut`",
+    note = "capture a value by its name without `&mut`; capture a reduction as `&x`"
+)]
+pub trait WriteCapture {
+    /// The DDS behind the references.
+    type Dds;
+    #[doc(hidden)]
+    fn dds_mut(&mut self) -> &mut Self::Dds;
+}
+
+macro_rules! read_captures {
+    ($([$($generic:tt)*] $t:ty;)*) => {$(
+        impl<$($generic)*> ReadCapture for $t {
+            type Dds = $t;
+            fn dds(&self) -> &$t { self }
+        }
+    )*};
+}
+read_captures! {
+    [T: Element] DVector<T>;
+    [N: Number] Sum<N>;
+    [N: Number, W: Which] Extreme<N, W>;
+    [] Count;
+}
+
+impl<T: Element> WriteCapture for DVector<T> {
+    type Dds = DVector<T>;
+    fn dds_mut(&mut self) -> &mut DVector<T> {
+        self
+    }
+}
+
+impl<C: ReadCapture + ?Sized> ReadCapture for &C {
+    type Dds = C::Dds;
+    fn dds(&self) -> &C::Dds {
+        (**self).dds()
+    }
+}
+
+impl<C: ReadCapture + ?Sized> ReadCapture for &mut C {
+    type Dds = C::Dds;
+    fn dds(&self) -> &C::Dds {
+        (**self).dds()
+    }
+}
+
+impl<C: WriteCapture + ?Sized> WriteCapture for &mut C {
+    type Dds = C::Dds;
+    fn dds_mut(&mut self) -> &mut C::Dds {
+        (**self).dds_mut()
+    }
+}
+
+/// `&x` of a capture list.
+pub fn read<C: ReadCapture + ?Sized>(capture: &C) -> Read<'_, C::Dds> {
+    Read(capture.dds())
+}
+
+/// `&mut x` of a capture list.
+pub fn write<C: WriteCapture + ?Sized>(capture: &mut C) -> Write<'_, C::Dds> {
+    Write(capture.dds_mut())
+}
+
+/// A borrow of a place alone, by method call: so that `&mut p` in a capture list reborrows where `p` is a
+/// reference itself, as a closure's own capturing would, and `p` need not be declared `mut`.
+pub trait Reborrow {
+    #[doc(hidden)]
+    #[inline(always)]
+    fn __stradsap_reborrow(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl<C: ?Sized> Reborrow for C {}
+
+/// The running iteration's number, for reductions that keep single additions.
+pub(crate) fn iteration_of(slot: &Slot) -> &Cell<usize> {
+    // SAFETY: the frame owns the cell and outlives its slots' views.
+    unsafe { &*slot.at }
+}

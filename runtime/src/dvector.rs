@@ -1,0 +1,181 @@
+//! `DVector`: a vector whose elements parallel loops share.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::capture::{Captured, Kind};
+use crate::element::{Element, encode_slice};
+use crate::error::{Error, Result};
+use crate::memory::{RawBuf, ops_of};
+use crate::recording::MAX_LEN;
+use crate::session::{Session, SessionInner, next_id};
+
+/// A vector of `T` that parallel loops read and write by index.
+///
+/// Create one from a function, an iterator or a `Vec`; capture it in a loop as `&x` (read) or `&mut x` (read
+/// and write); read it back by index, by range or as a whole. It has at most 2^31 - 1 elements. Rows start on
+/// cache lines, and large vectors use huge pages where the system offers them.
+///
+/// ```
+/// use stradsap_runtime::{DVector, Session};
+///
+/// let session = Session::builder().threads(1).build()?;
+/// let squares = DVector::from_fn(&session, 5, |i| (i * i) as u64)?;
+/// assert_eq!(squares.get(3)?, 9);
+/// assert_eq!(squares.read(1..4)?, [1, 4, 9]);
+/// assert_eq!(squares.iter().sum::<u64>(), 30);
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
+pub struct DVector<T: Element> {
+    id: u64,
+    session: Arc<SessionInner>,
+    elements: RawBuf,
+    /// Changes with the contents, so that copies made for a plan are known to be old.
+    version: AtomicU64,
+    element: PhantomData<T>,
+}
+
+impl<T: Element> DVector<T> {
+    /// `len` elements, the `i`-th being `f(i)`.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub fn from_fn(session: &Session, len: usize, f: impl FnMut(usize) -> T) -> Result<Self> {
+        Self::collect(session, len, (0..len).map(f))
+    }
+
+    /// The elements of a `Vec`, in its order.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub fn from_vec(session: &Session, elements: Vec<T>) -> Result<Self> {
+        Self::collect(session, elements.len(), elements.into_iter())
+    }
+
+    /// The elements of an iterator, in its order.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub fn from_iter(session: &Session, elements: impl IntoIterator<Item = T>) -> Result<Self> {
+        Self::from_vec(session, elements.into_iter().collect())
+    }
+
+    fn collect(session: &Session, len: usize, elements: impl Iterator<Item = T>) -> Result<Self> {
+        if len > MAX_LEN {
+            return Err(Error::TooLong { len, max: MAX_LEN });
+        }
+        let mut buffer = RawBuf::new(ops_of::<T>(), len);
+        elements.for_each(|element| buffer.push(element));
+        Ok(DVector {
+            id: next_id(),
+            session: session.inner(),
+            elements: buffer,
+            version: AtomicU64::new(next_id()),
+            element: PhantomData,
+        })
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A clone of the `i`-th element.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`].
+    pub fn get(&self, i: usize) -> Result<T> {
+        let slice: &[T] = self.elements.as_slice();
+        slice.get(i).cloned().ok_or(Error::OutOfBounds { start: i, end: i.saturating_add(1), len: self.len() })
+    }
+
+    /// Replaces the `i`-th element.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`].
+    pub fn set(&mut self, i: usize, value: T) -> Result<()> {
+        let len = self.len();
+        match self.elements.as_mut_slice::<T>().get_mut(i) {
+            Some(element) => *element = value,
+            None => return Err(Error::OutOfBounds { start: i, end: i.saturating_add(1), len }),
+        }
+        self.version.store(next_id(), Relaxed);
+        Ok(())
+    }
+
+    /// Clones of a range of elements.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`].
+    pub fn read(&self, range: Range<usize>) -> Result<Vec<T>> {
+        let slice: &[T] = self.elements.as_slice();
+        let out = Error::OutOfBounds { start: range.start, end: range.end, len: self.len() };
+        slice.get(range).map(<[T]>::to_vec).ok_or(out)
+    }
+
+    /// Clones of all elements, one after the other.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_ {
+        self.elements.as_slice::<T>().iter().cloned()
+    }
+
+    /// Clones of all elements.
+    pub fn to_vec(&self) -> Vec<T> {
+        self.elements.as_slice::<T>().to_vec()
+    }
+
+    /// A BLAKE3 hash of the elements in index order: equal bits, equal digest.
+    ///
+    /// # Cost
+    /// One pass over the elements; plain ones are hashed as their memory.
+    pub fn digest(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        let mut bytes = Vec::new();
+        for run in self.elements.as_slice::<T>().chunks(4096) {
+            bytes.clear();
+            encode_slice(run, &mut bytes);
+            hasher.update(&bytes);
+        }
+        format!("blake3:{}", hasher.finalize().to_hex())
+    }
+
+    pub(crate) fn buffer(&self) -> &RawBuf {
+        &self.elements
+    }
+
+    pub(crate) fn buffer_mut(&mut self) -> &mut RawBuf {
+        &mut self.elements
+    }
+
+    pub(crate) fn describe(&self, base: *mut u8, writable: bool) -> Captured {
+        Captured {
+            id: self.id,
+            session: Arc::clone(&self.session),
+            kind: Kind::Vector {
+                base,
+                len: self.len(),
+                ops: self.elements.ops(),
+                writable,
+                version: &raw const self.version,
+            },
+        }
+    }
+}
+
+impl<T: Element> Drop for DVector<T> {
+    fn drop(&mut self) {
+        self.session.forget_plans_of(self.id);
+    }
+}
+
+impl<T: Element + std::fmt::Debug> std::fmt::Debug for DVector<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.elements.as_slice::<T>()).finish()
+    }
+}

@@ -1,0 +1,290 @@
+//! One call of a parallel loop: find or make the plan, run it, and begin again if the pattern was another.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::capture::{Captured, Handles, Kind};
+use crate::dot;
+use crate::error::{Error, LoopProblem, Result};
+use crate::execute::{FirstFailure, Run, words};
+use crate::gather;
+use crate::options::{LoopOptions, LoopRange, Site, Strategy};
+use crate::plan::{self, Facts, MAX_PARTS, Plan};
+use crate::plan_cache::{CachedPlan, PlanKey};
+use crate::pool::Pool;
+use crate::record::{record, shapes};
+use crate::report::LoopReport;
+use crate::session::{SessionInner, next_id};
+use crate::task::{Failure, LoopTask, Outcome, Task};
+use crate::undo::Undo;
+use crate::value::Values;
+use crate::verify::Verifier;
+
+/// After so many strays in a row a loop runs serially.
+const STRAYS: usize = 3;
+
+/// What `async_parallel_for!` calls.
+///
+/// # Errors
+/// As the macro says.
+pub fn async_for<V, H, F, R>(
+    site: &'static Site,
+    options: LoopOptions,
+    range: impl LoopRange,
+    values: V,
+    mut handles: H,
+    body: F,
+) -> Result<LoopReport>
+where
+    V: Values,
+    H: Handles,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    let task = LoopTask::<V, H, F, R>::new(values, &handles, body);
+    let captured = handles.describe();
+    let result = Call::new(site, options, range.bounds(), &captured, &task).and_then(Call::run);
+    // The borrows that the descriptions stand for end here, not before.
+    drop(handles);
+    result
+}
+
+struct Call<'c> {
+    site: &'static Site,
+    key: PlanKey,
+    captured: &'c [Captured],
+    task: &'c dyn Task,
+    session: &'c SessionInner,
+    pool: Arc<Pool>,
+    strays: usize,
+}
+
+impl<'c> Call<'c> {
+    fn new(
+        site: &'static Site,
+        options: LoopOptions,
+        range: std::ops::Range<usize>,
+        captured: &'c [Captured],
+        task: &'c dyn Task,
+    ) -> Result<Self> {
+        let problem = |problem| Error::Loop { site: site.to_string(), problem };
+        let Some(first) = captured.first() else { return Err(problem(LoopProblem::NothingCaptured)) };
+        for (c, capture) in captured.iter().enumerate() {
+            if !capture.session.is(&first.session) {
+                return Err(problem(LoopProblem::TwoSessions { first: site.name(0), second: site.name(c) }));
+            }
+            let same = |other: &Captured| other.id == capture.id && matches!(other.kind, Kind::Reduction { .. });
+            if let Some(other) = captured[..c].iter().position(same) {
+                return Err(problem(LoopProblem::CapturedTwice { first: site.name(other), second: site.name(c) }));
+            }
+        }
+        let most = u32::MAX as usize;
+        if range.len() > most {
+            return Err(problem(LoopProblem::TooLong { len: range.len(), max: most }));
+        }
+        if let Some(given) = options.parts.filter(|parts| !(1..=MAX_PARTS).contains(parts)) {
+            return Err(problem(LoopProblem::Parts { given, max: MAX_PARTS }));
+        }
+        let len = |capture: &Captured| match capture.kind {
+            Kind::Vector { len, .. } => len,
+            Kind::Reduction { .. } => 0,
+        };
+        let range = if range.is_empty() { range.start..range.start } else { range };
+        let key = PlanKey {
+            site: std::ptr::from_ref(site).addr(),
+            body: task.type_id(),
+            range,
+            options,
+            captures: captured.iter().map(|capture| (capture.id, len(capture))).collect(),
+        };
+        let pool = first.session.pool()?;
+        Ok(Call { site, key, captured, task, session: &first.session, pool, strays: 0 })
+    }
+
+    fn run(mut self) -> Result<LoopReport> {
+        let kept = self.session.plans().take(&self.key);
+        let mut reused = kept.is_some();
+        let mut cached = match kept {
+            Some(cached) => cached,
+            None => self.make_plan(false)?,
+        };
+        loop {
+            let begun = Instant::now();
+            match self.attempt(&mut cached) {
+                Ok(()) => {
+                    cached.strays_in_row = 0;
+                    let report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
+                    self.keep(cached);
+                    return Ok(report);
+                }
+                Err(failed) => {
+                    if let Failure::Stray { capture } = failed.failure {
+                        cached = self.replan(cached, capture, reused)?;
+                        reused = false;
+                        continue;
+                    }
+                    self.keep(cached);
+                    return Err(self.error(failed));
+                }
+            }
+        }
+    }
+
+    fn attempt(&self, cached: &mut CachedPlan) -> std::result::Result<(), FirstFailure> {
+        gather::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
+        let run = Run {
+            plan: &cached.plan,
+            task: self.task,
+            captured: self.captured,
+            gathered: &cached.gathered,
+            order: self.key.options.order,
+            before: words(self.captured),
+        };
+        let verifier = self.session.verifies().then(|| Verifier::before(self.captured));
+        let after = run.run(&cached.undo, &self.pool)?;
+        if let Some(verifier) = verifier {
+            verifier.check(&run, &after).map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
+        }
+        self.commit(&after);
+        Ok(())
+    }
+
+    /// The loop ended well: the reductions get their values, and what was written is known to have changed.
+    fn commit(&self, words: &[u64]) {
+        for (capture, &word) in self.captured.iter().zip(words) {
+            capture.commit(word, next_id());
+        }
+    }
+
+    fn make_plan(&self, exact: bool) -> Result<CachedPlan> {
+        let begun = Instant::now();
+        let options = &self.key.options;
+        let (recorded, plan);
+        if options.strategy == Some(Strategy::Serial) || self.key.range.len() < 2 {
+            recorded = begun;
+            let reason = match options.strategy {
+                Some(Strategy::Serial) => "the loop says `strategy = Serial`".to_string(),
+                _ => "fewer than two iterations".to_string(),
+            };
+            plan = Plan::serial(
+                self.key.range.clone(),
+                self.captured.len(),
+                Facts { reason, ..Facts::default() },
+            );
+        } else {
+            let recording = record(self.task, self.captured, self.key.range.clone(), exact, &self.pool);
+            recorded = Instant::now();
+            plan = plan::plan(&recording, &shapes(self.captured), options, &self.pool);
+        }
+        let mut cached = self.cached(plan, exact);
+        // Laying out the elements is part of planning: later calls find it done.
+        gather::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
+        cached.seconds_recording = (recorded - begun).as_secs_f64();
+        cached.seconds_planning = recorded.elapsed().as_secs_f64();
+        self.tell(&cached)?;
+        Ok(cached)
+    }
+
+    fn cached(&self, plan: Plan, exact: bool) -> CachedPlan {
+        CachedPlan {
+            undo: Undo::new(&plan, self.captured),
+            plan: Arc::new(plan),
+            key: self.key.clone(),
+            gathered: Vec::new(),
+            exact,
+            strays_in_row: 0,
+            seconds_recording: 0.0,
+            seconds_planning: 0.0,
+        }
+    }
+
+    /// A plan after a stray access. First the pattern is recorded anew, then with real values; when that strays
+    /// too, or for the third time in a row, what the iterations touch hangs on what others wrote.
+    fn replan(&mut self, old: CachedPlan, capture: usize, reused: bool) -> Result<CachedPlan> {
+        self.strays += 1;
+        let in_row = old.strays_in_row + 1;
+        let hopeless = old.exact && !reused;
+        let mut fresh = if in_row >= STRAYS || hopeless {
+            let name = self.site.name(capture);
+            eprintln!(
+                "warning: {}: runs serially from now on, since iterations touched other elements of `{name}` than \
+                 recorded {in_row} times in a row: what they touch seems to depend on what other iterations write",
+                self.site
+            );
+            let reason = format!("what iterations touch of `{name}` changes while the loop runs");
+            let plan =
+                Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
+            let cached = self.cached(plan, true);
+            self.tell(&cached)?;
+            cached
+        } else {
+            // A plan from an earlier call may just be out of date; a fresh one was misled by blank values.
+            self.make_plan(old.exact || !reused)?
+        };
+        fresh.strays_in_row = in_row;
+        Ok(fresh)
+    }
+
+    fn keep(&self, cached: CachedPlan) {
+        let oldest = self.session.plans().put(cached);
+        drop(oldest);
+    }
+
+    fn tell(&self, cached: &CachedPlan) -> Result<()> {
+        if self.session.explains() {
+            eprintln!("{}", self.report(cached, false, 0.0));
+        }
+        if let Some(path) = self.session.dot() {
+            self.report(cached, false, 0.0).write_dot(&path)?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, cached: &CachedPlan, reused: bool, seconds_running: f64) -> LoopReport {
+        LoopReport {
+            site: self.site,
+            label: self.key.options.label.clone(),
+            plan: Arc::clone(&cached.plan),
+            strays: self.strays,
+            reused,
+            seconds_recording: cached.seconds_recording,
+            seconds_planning: cached.seconds_planning,
+            seconds_running,
+        }
+    }
+
+    fn error(&self, failed: FirstFailure) -> Error {
+        let (site, iteration) = (self.site.to_string(), failed.iteration);
+        match failed.failure {
+            Failure::OutOfRange { capture, index } => {
+                let len = self.key.captures[capture].1;
+                Error::IndexOutOfRange { site, dds: self.site.name(capture), index, len, iteration }
+            }
+            Failure::Body(source) => Error::Body { site, iteration, source },
+            Failure::Panic(note) => {
+                Error::Panic { site, iteration, message: note.message, location: note.location }
+            }
+            Failure::Difference { capture, index } => {
+                Error::Verification { site, dds: self.site.name(capture), index }
+            }
+            Failure::Stray { .. } => unreachable!("strays are planned anew"),
+        }
+    }
+}
+
+impl FirstFailure {
+    fn difference(capture: usize, index: usize) -> Self {
+        FirstFailure::new(0, 0, Failure::Difference { capture, index })
+    }
+}
+
+impl LoopReport {
+    /// Writes the conflict graph of the plan's blocks in the DOT language.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn write_dot(&self, path: &Path) -> Result<()> {
+        dot::write(self, path)
+    }
+}

@@ -1,0 +1,174 @@
+//! What can go wrong, typed to the edge.
+
+use std::path::PathBuf;
+
+/// A result of this library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The error that a loop body returned.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What can go wrong. Every message names what it is about and what was expected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program was called in a way that it doesn't offer.
+    #[error("{0}")]
+    Usage(String),
+    /// An element was asked for that is not there.
+    #[error("{site}: iteration {iteration} uses `{dds}[{index}]`, but `{dds}` has {len} elements")]
+    IndexOutOfRange {
+        /// Where the loop stands.
+        site: String,
+        /// The name of the DDS in the capture list.
+        dds: &'static str,
+        /// The index that was asked for.
+        index: usize,
+        /// How many elements there are.
+        len: usize,
+        /// The iteration that asked.
+        iteration: usize,
+    },
+    /// The program outside a loop asked for elements that are not there.
+    #[error("elements {start}..{end} were asked for, but the DVector has {len}")]
+    OutOfBounds {
+        /// The first index asked for.
+        start: usize,
+        /// One past the last index asked for.
+        end: usize,
+        /// How many elements there are.
+        len: usize,
+    },
+    /// The body of a loop returned an error.
+    #[error("{site}: iteration {iteration} failed: {source}")]
+    Body {
+        /// Where the loop stands.
+        site: String,
+        /// The first iteration, in the loop's serial order, that failed.
+        iteration: usize,
+        /// What it returned.
+        source: BodyError,
+    },
+    /// The body of a loop panicked.
+    #[error("{site}: iteration {iteration} panicked: {message} ({location})")]
+    Panic {
+        /// Where the loop stands.
+        site: String,
+        /// The first iteration, in the loop's serial order, that panicked.
+        iteration: usize,
+        /// What the panic said.
+        message: String,
+        /// The file, line and column of the panic.
+        location: String,
+    },
+    /// A loop was given something that it can't run over.
+    #[error("{site}: {problem}")]
+    Loop {
+        /// Where the loop stands.
+        site: String,
+        /// What is the matter.
+        problem: LoopProblem,
+    },
+    /// The replay of a loop's claimed serial order gave other bits than the loop: a bug in this library.
+    #[error(
+        "{site}: verification failed: `{dds}[{index}]` differs from what the claimed serial order gives; please report this"
+    )]
+    Verification {
+        /// Where the loop stands.
+        site: String,
+        /// The DDS or reduction that differs.
+        dds: &'static str,
+        /// The first index that differs (0 for a reduction).
+        index: usize,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line of an input file is not what it should be.
+    #[error("{path}:{line}: {problem}")]
+    Input {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: u64,
+        /// What was found and what was expected.
+        problem: String,
+    },
+    /// Too many elements for one DVector.
+    #[error("a DVector holds at most {max} elements, and {len} were given")]
+    TooLong {
+        /// How many were given.
+        len: usize,
+        /// How many fit.
+        max: usize,
+    },
+    /// The threads of the session could not be started.
+    #[error("can't start {threads} threads: {reason}")]
+    Threads {
+        /// How many were wanted.
+        threads: usize,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+/// Why a loop can't run over what it was given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoopProblem {
+    /// There is nothing that a loop could change or read.
+    #[error("the capture list holds no DDS and no reduction: such a loop can have no effect")]
+    NothingCaptured,
+    /// DDSs of different sessions.
+    #[error("`{first}` and `{second}` belong to different sessions")]
+    TwoSessions {
+        /// A capture.
+        first: &'static str,
+        /// A capture of another session.
+        second: &'static str,
+    },
+    /// More iterations than the plan's 32-bit numbers can name.
+    #[error("{len} iterations are too many: a loop has at most {max}")]
+    TooLong {
+        /// How many there are.
+        len: usize,
+        /// How many are possible.
+        max: usize,
+    },
+    /// `parts = 0`, or more parts than the planner offers.
+    #[error("`parts = {given}` is not offered: give a number from 1 to {max}")]
+    Parts {
+        /// What was given.
+        given: usize,
+        /// The largest possible.
+        max: usize,
+    },
+    /// A reduction appears twice in the capture list.
+    #[error("`{first}` and `{second}` are the same DDS: capture it once")]
+    CapturedTwice {
+        /// A capture.
+        first: &'static str,
+        /// The same one again.
+        second: &'static str,
+    },
+}
+
+impl Error {
+    /// A wrong use of the program, for exit code 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Error::Usage(message.into())
+    }
+
+    /// The exit code that a program ends with: 2 for usage, 1 for the rest.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage(_) => 2,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Running a plan: every thread takes blocks, makes their views and runs the body.
+//!
+//! # Why this is sound
+//! 1. [`Handoff`] starts a block only when all blocks that conflict with it and stand before it are done, so two
+//!    running blocks never own an element in conflicting ways. It passes the block on under its lock, so that what
+//!    the blocks before wrote is seen.
+//! 2. The slots of a block give its views exactly the elements that the plan says it touches: of shared DDSs the
+//!    parts (or, when coloured, the listed elements), of DDSs in step with the loop the running iteration's own,
+//!    of DDSs that nobody writes all, for reading.
+//! 3. Every captured DDS stays borrowed by the loop until all threads have ended.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::sync::Mutex;
+
+use crate::capture::{Captured, Kind};
+use crate::cold::{Cold, Doing, Listing, Span};
+use crate::frame::{Frame, Slot, Step};
+use crate::gather::Gathered;
+use crate::handoff::Handoff;
+use crate::memory::RawBuf;
+use crate::options::{Order, Strategy};
+use crate::panics;
+use crate::plan::Plan;
+use crate::pool::Pool;
+use crate::recording::Usage;
+use crate::session::locked;
+use crate::task::{Failure, Iterations, Task};
+use crate::undo::{Undo, is_logged};
+
+/// One execution of a plan.
+pub(crate) struct Run<'r> {
+    pub(crate) plan: &'r Plan,
+    pub(crate) task: &'r dyn Task,
+    pub(crate) captured: &'r [Captured],
+    pub(crate) gathered: &'r [Option<Gathered>],
+    pub(crate) order: Order,
+    /// What each capture that is a reduction held before.
+    pub(crate) before: Vec<u64>,
+}
+
+/// What a block left for the reductions: a total each, and single additions where their order counts.
+#[derive(Default)]
+struct BlockResult {
+    totals: Vec<u64>,
+    additions: Vec<Vec<(u32, u64)>>,
+}
+
+/// The failure that comes first in the serial order.
+pub(crate) struct FirstFailure {
+    block: usize,
+    pub(crate) iteration: usize,
+    pub(crate) failure: Failure,
+}
+
+impl FirstFailure {
+    pub(crate) fn new(block: usize, iteration: usize, failure: Failure) -> Self {
+        FirstFailure { block, iteration, failure }
+    }
+}
+
+/// What the reductions hold before a loop.
+pub(crate) fn words(captured: &[Captured]) -> Vec<u64> {
+    captured
+        .iter()
+        .map(|capture| match capture.kind {
+            // SAFETY: the loop holds the reduction borrowed.
+            Kind::Reduction { cell, .. } => unsafe { (*cell).word() },
+            Kind::Vector { .. } => 0,
+        })
+        .collect()
+}
+
+impl Run<'_> {
+    /// Runs all blocks. Gives what the reductions hold afterwards, or the first failure with everything put back.
+    pub(crate) fn run(&self, undo: &Undo, pool: &Pool) -> Result<Vec<u64>, FirstFailure> {
+        let handoff = Handoff::new(&self.plan.graph);
+        let results: Vec<Mutex<BlockResult>> = self.plan.blocks.iter().map(|_| Mutex::default()).collect();
+        let first: Mutex<Option<FirstFailure>> = Mutex::new(None);
+        // An element's `clone` may panic while parts are saved: that must not leave other threads waiting.
+        if let Err(note) = panics::caught(|| undo.save_upfront(self.plan, self.captured)) {
+            undo.commit();
+            let iteration = self.plan.range.start;
+            return Err(FirstFailure::new(0, iteration, Failure::Panic(note)));
+        }
+        pool.everywhere(self.plan.blocks.len(), || {
+            let mut last: Option<usize> = None;
+            while let Some(b) = handoff.next(|block| last.is_some_and(|last| self.near(last, block))) {
+                let saved = panics::caught(|| undo.save_for(b, self.plan, self.captured));
+                let first_of_block = self.plan.range.start + self.plan.offset(self.plan.blocks[b].start);
+                match saved
+                    .map_err(|note| (first_of_block, Failure::Panic(note)))
+                    .and_then(|()| self.run_block(b))
+                {
+                    Ok(result) => {
+                        *locked(&results[b]) = result;
+                        handoff.done(b);
+                    }
+                    Err((iteration, failure)) => {
+                        let mut first = locked(&first);
+                        if first.as_ref().is_none_or(|other| b < other.block) {
+                            *first = Some(FirstFailure { block: b, iteration, failure });
+                        }
+                        drop(first);
+                        handoff.fail(b);
+                    }
+                }
+                last = Some(b);
+            }
+        });
+        if let Some(failed) = first.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            undo.restore(self.plan, self.captured);
+            return Err(failed);
+        }
+        undo.commit();
+        Ok(self.unite(results.into_iter().map(|r| r.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))))
+    }
+
+    /// Whether two blocks share a part.
+    fn near(&self, last: usize, block: usize) -> bool {
+        let (a, b) = (self.plan.touches(last), self.plan.touches(block));
+        a.iter().any(|a| b.iter().any(|b| a.resource == b.resource))
+    }
+
+    fn run_block(&self, b: usize) -> Result<BlockResult, (usize, Failure)> {
+        let mut frame = self.frame(b);
+        let ran = self.task.run(&frame, self.iterations(b));
+        if ran.is_err()
+            && let Some(saved) = logged_writes(&frame)
+        {
+            self.put_back(saved);
+        }
+        ran?;
+        let totals = frame.slots.iter().map(|slot| slot.total.get()).collect();
+        let additions =
+            frame.slots.iter_mut().map(|slot| slot.additions.take().map_or_else(Vec::new, RefCell::into_inner)).collect();
+        Ok(BlockResult { totals, additions })
+    }
+
+    fn iterations(&self, b: usize) -> Iterations<'_> {
+        let (block, first) = (self.plan.blocks[b], self.plan.range.start);
+        if self.plan.offsets.is_empty() {
+            Iterations::Range { start: first + block.start, end: first + block.end }
+        } else {
+            Iterations::List { first, offsets: &self.plan.offsets[block.start..block.end] }
+        }
+    }
+
+    fn frame(&self, b: usize) -> Frame {
+        let mut frame = Frame::new(|shared| {
+            self.captured
+                .iter()
+                .enumerate()
+                .map(|(c, capture)| match capture.kind {
+                    Kind::Vector { base, len, ops, .. } => Cold::new(c, base, len, Some(ops), Doing::ReadOnly, shared),
+                    Kind::Reduction { .. } => Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared),
+                })
+                .collect()
+        });
+        for (c, capture) in self.captured.iter().enumerate() {
+            match capture.kind {
+                Kind::Vector { base, len, writable, .. } => {
+                    let doing = self.fill(&mut frame.slots[c], b, c, base, len, writable);
+                    frame.colds[c].set_doing(doing);
+                }
+                Kind::Reduction { ops, .. } => {
+                    let slot = &mut frame.slots[c];
+                    if self.plan.strategy == Strategy::Serial {
+                        slot.total = Cell::new(self.before[c]);
+                    } else {
+                        slot.total = Cell::new((ops.neutral)(self.before[c]));
+                        slot.additions =
+                            (ops.ordered && self.order == Order::Preserve).then(|| RefCell::new(Vec::new()));
+                    }
+                }
+            }
+        }
+        frame
+    }
+
+    /// What block `b` owns of capture `c`.
+    fn fill(&self, slot: &mut Slot, b: usize, c: usize, base: *mut u8, len: usize, writable: bool) -> Doing {
+        let (plan, block) = (self.plan, self.plan.blocks[b]);
+        let Kind::Vector { ops, .. } = self.captured[c].kind else { return Doing::Reduction };
+        slot.base = base;
+        if plan.strategy == Strategy::Serial && writable {
+            whole(slot, base, len);
+            if is_logged(self.captured, plan) {
+                return Doing::Logged(RefCell::default());
+            }
+            slot.wlen = len;
+            return Doing::Spans(Vec::new());
+        }
+        match plan.usage[c] {
+            _ if !writable && self.gathered.get(c).is_none_or(Option::is_none) => {
+                whole(slot, base, len);
+                Doing::ReadOnly
+            }
+            Usage::InStep { offset, written } => {
+                let first = plan.range.start.wrapping_add(offset);
+                if let Some(gathered) = self.gathered.get(c).and_then(Option::as_ref) {
+                    slot.step = Step::Gathered;
+                    slot.base = gathered.elements.base().wrapping_add(block.start * ops.size);
+                    (slot.offset, slot.len) = (offset, 1);
+                } else if !written {
+                    whole(slot, base, len);
+                } else if plan.offsets.is_empty() {
+                    slot.lo = first.wrapping_add(block.start);
+                    slot.ptr = base.wrapping_add(slot.lo.wrapping_mul(ops.size));
+                    slot.len = block.end - block.start;
+                    slot.wlen = slot.len;
+                } else {
+                    slot.step = Step::InPlace;
+                    (slot.offset, slot.len, slot.wlen) = (offset, 1, 1);
+                }
+                if written { Doing::Spans(Vec::new()) } else { Doing::ReadOnly }
+            }
+            Usage::ReadOnly => {
+                whole(slot, base, len);
+                Doing::ReadOnly
+            }
+            Usage::Untouched | Usage::Reduction => Doing::Spans(Vec::new()),
+            Usage::Shared if plan.strategy == Strategy::Coloured => self.list(slot, b, c),
+            Usage::Shared => {
+                let spans = self.spans(b, c);
+                if let Some(largest) = spans.iter().max_by_key(|span| (span.wlen, span.len)) {
+                    (slot.lo, slot.len, slot.wlen) = (largest.lo, largest.len, largest.wlen);
+                    slot.ptr = base.wrapping_add(largest.lo * ops.size);
+                }
+                Doing::Spans(spans)
+            }
+        }
+    }
+
+    /// The ranges of a shared DDS that a block owns, neighbours joined.
+    fn spans(&self, b: usize, c: usize) -> Vec<Span> {
+        let Some(parts) = &self.plan.parts else { return Vec::new() };
+        let mut spans: Vec<Span> = Vec::new();
+        for touch in self.plan.touches(b) {
+            let (slot, part) = parts.part_of(touch.resource);
+            if parts.captures[slot] != c {
+                continue;
+            }
+            let (lo, hi) = (parts.cuts[slot].bounds[part], parts.cuts[slot].bounds[part + 1]);
+            match spans.last_mut() {
+                Some(last) if last.lo + last.len == lo && (last.wlen > 0) == touch.write => {
+                    last.len += hi - lo;
+                    last.wlen = if touch.write { last.len } else { 0 };
+                }
+                _ => spans.push(Span { lo, len: hi - lo, wlen: if touch.write { hi - lo } else { 0 } }),
+            }
+        }
+        spans
+    }
+
+    fn list(&self, slot: &mut Slot, b: usize, c: usize) -> Doing {
+        let place = self.plan.shared.iter().position(|&shared| shared == c);
+        let Some(listed) = place.and_then(|place| self.plan.listed.get(place)) else {
+            return Doing::Spans(Vec::new());
+        };
+        slot.step = Step::Listed;
+        let block = self.plan.blocks[b];
+        let listing = Listing {
+            entries: listed.entries.as_ptr(),
+            ends: listed.ends[block.start..].as_ptr(),
+            start: block.start.checked_sub(1).map_or(0, |last| listed.ends[last]),
+            iterations: block.end - block.start,
+        };
+        Doing::Listed(listing, Cell::new((0, 0)))
+    }
+
+    /// Takes back what a logged serial execution wrote.
+    fn put_back(&self, saved: Vec<(usize, usize, RawBuf)>) {
+        for (c, index, mut copy) in saved {
+            if let Kind::Vector { base, ops, .. } = self.captured[c].kind {
+                // SAFETY: the one block of a serial plan has ended; both addresses hold an element.
+                unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), base.add(index * ops.size), ops.size) };
+            }
+        }
+    }
+
+    /// What the reductions come to: the blocks' results in serial order, or all additions in the loop's.
+    fn unite(&self, results: impl Iterator<Item = BlockResult>) -> Vec<u64> {
+        let mut words = self.before.clone();
+        let mut additions: Vec<Vec<(u32, u64)>> = vec![Vec::new(); words.len()];
+        let serial = self.plan.strategy == Strategy::Serial;
+        for result in results {
+            for (c, capture) in self.captured.iter().enumerate() {
+                if let Kind::Reduction { ops, .. } = capture.kind {
+                    words[c] = if serial { result.totals[c] } else { (ops.unite)(words[c], result.totals[c]) };
+                }
+            }
+            for (all, block) in additions.iter_mut().zip(result.additions) {
+                all.extend(block);
+            }
+        }
+        for (c, mut additions) in additions.into_iter().enumerate() {
+            if let Kind::Reduction { ops, .. } = self.captured[c].kind
+                && ops.ordered
+                && self.order == Order::Preserve
+                && !serial
+            {
+                additions.sort_by_key(|&(iteration, _)| iteration);
+                words[c] = additions.iter().fold(self.before[c], |sum, &(_, word)| (ops.unite)(sum, word));
+            }
+        }
+        words
+    }
+
+    /// Runs the blocks one after the other in the claimed serial order on other memory: the oracle of `verify`.
+    ///
+    /// `shadows` stands in for the captures that may be written; views own all of them.
+    pub(crate) fn replay(&self, shadows: &[Option<RawBuf>]) -> Result<Vec<u64>, (usize, Failure)> {
+        let mut results = Vec::new();
+        for b in 0..self.plan.blocks.len() {
+            let mut frame = self.frame(b);
+            for (c, shadow) in shadows.iter().enumerate() {
+                let Kind::Vector { base, len, ops, writable, .. } = self.captured[c].kind else { continue };
+                let base = shadow.as_ref().map_or(base, RawBuf::base);
+                let slot = &mut frame.slots[c];
+                whole(slot, base, len);
+                slot.step = Step::Fixed;
+                slot.wlen = if writable { len } else { 0 };
+                frame.colds[c] = Cold::new(c, base, len, Some(ops), Doing::ReadOnly, &raw const *frame.shared);
+            }
+            self.task.run(&frame, self.iterations(b))?;
+            let totals = frame.slots.iter().map(|slot| slot.total.get()).collect();
+            let additions = frame
+                .slots
+                .iter_mut()
+                .map(|slot| slot.additions.take().map_or_else(Vec::new, RefCell::into_inner))
+                .collect();
+            results.push(BlockResult { totals, additions });
+        }
+        Ok(self.unite(results.into_iter()))
+    }
+}
+
+fn whole(slot: &mut Slot, base: *mut u8, len: usize) {
+    (slot.ptr, slot.base, slot.lo, slot.len, slot.wlen) = (base, base, 0, len, 0);
+}
+
+fn logged_writes(frame: &Frame) -> Option<Vec<(usize, usize, RawBuf)>> {
+    let mut all = Vec::new();
+    for (c, cold) in frame.colds.iter().enumerate() {
+        if let Doing::Logged(saved) = cold.doing() {
+            all.extend(std::mem::take(&mut *saved.borrow_mut()).into_iter().map(|(index, copy)| (c, index, copy)));
+        }
+    }
+    (!all.is_empty()).then_some(all)
+}

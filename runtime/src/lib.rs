@@ -1,0 +1,62 @@
+//! The engine of [stradsap](https://docs.rs/stradsap): recording, planning and executing parallel loops.
+//!
+//! Programs use the `stradsap` crate, which adds the macros; this one is what they expand to.
+
+#[cfg(panic = "abort")]
+compile_error!(
+    "stradsap ends iterations by unwinding (to undo a loop that strayed or failed): build with panic = \"unwind\""
+);
+
+mod capture;
+mod codec;
+mod cold;
+mod dot;
+mod dvector;
+mod element;
+mod engine;
+mod error;
+mod execute;
+mod frame;
+mod gather;
+mod handoff;
+pub mod kernels;
+mod launch;
+mod memory;
+mod options;
+mod panics;
+mod plan;
+mod plan_cache;
+mod pool;
+mod record;
+mod recording;
+mod reduction;
+mod report;
+mod session;
+mod task;
+mod undo;
+mod value;
+mod verify;
+mod view;
+
+pub use dvector::DVector;
+pub use element::Element;
+pub use error::{BodyError, Error, LoopProblem, Result};
+pub use options::{LoopOptions, LoopRange, Order, Strategy};
+pub use reduction::{Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which};
+pub use report::{Conflict, LoopReport};
+pub use session::{MAX_THREADS, Session, SessionBuilder};
+pub use value::Value;
+pub use view::{ElementIndex, ReadView, WriteView};
+
+/// What macro expansions name. Not for use by hand.
+#[doc(hidden)]
+pub mod private {
+    pub use crate::capture::{Capture, Handles, Read, ReadCapture, Reborrow, Write, WriteCapture, read, write};
+    pub use crate::codec::encode_serde;
+    pub use crate::element::encode_slice;
+    pub use crate::engine::async_for;
+    pub use crate::launch::{MainOutcome, launch};
+    pub use crate::options::{LoopOptions, Site};
+    pub use crate::task::Outcome;
+    pub use crate::value::{Copied, CopyValue, Probe, RefValue, Value, Values, value};
+}

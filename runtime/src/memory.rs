@@ -1,0 +1,281 @@
+//! Memory of elements whose type the engine does not know.
+//!
+//! # Why this is sound
+//! 1. A [`RawBuf`] is a vector of `len` initialised elements of the one type whose [`ElementOps`] it holds;
+//!    `ptr` is valid for `capacity` of them and aligned to at least 64 bytes.
+//! 2. Elements enter by clone or by move through the functions below, which count them only once they are
+//!    whole, so a panic in a user's `clone` leaves a shorter buffer and no half element.
+//! 3. The typed constructors are the only way to make an `ElementOps`, so `size`, `clone_run`, `drop_run`
+//!    and `encode` always belong to the same `T: Element`.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use crate::element::Element;
+
+/// Rows start on a cache line, so that a vector load never straddles two.
+const ROW_ALIGN: usize = 64;
+/// From this size on, ask for huge pages: a model row is touched at random, and the TLB is what misses.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// What the engine may do to elements of one type, by address.
+#[derive(Debug)]
+pub(crate) struct ElementOps {
+    pub(crate) size: usize,
+    pub(crate) plain: bool,
+    pub(crate) needs_drop: bool,
+    clone_run: unsafe fn(*const u8, *mut u8, usize, &mut usize),
+    drop_run: unsafe fn(*mut u8, usize),
+    encode: unsafe fn(*const u8, &mut Vec<u8>),
+}
+
+struct OpsOf<T>(std::marker::PhantomData<T>);
+
+impl<T: Element> OpsOf<T> {
+    const OPS: ElementOps = ElementOps {
+        size: size_of::<T>(),
+        plain: T::PLAIN,
+        needs_drop: std::mem::needs_drop::<T>(),
+        clone_run: clone_run::<T>,
+        drop_run: drop_run::<T>,
+        encode: encode::<T>,
+    };
+}
+
+pub(crate) fn ops_of<T: Element>() -> &'static ElementOps {
+    &OpsOf::<T>::OPS
+}
+
+/// # Safety
+/// `src` holds `n` elements, `dst` has room for them, they don't overlap. `done` counts those that are whole.
+unsafe fn clone_run<T: Element>(src: *const u8, dst: *mut u8, n: usize, done: &mut usize) {
+    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
+    if T::PLAIN {
+        // SAFETY: a plain element is its bytes; the caller vouches for both ranges.
+        unsafe { std::ptr::copy_nonoverlapping(src, dst, n) };
+        *done += n;
+    } else {
+        for k in 0..n {
+            // SAFETY: k < n, so both addresses are in the ranges that the caller vouched for.
+            unsafe { dst.add(k).write((*src.add(k)).clone()) };
+            *done += 1;
+        }
+    }
+}
+
+/// # Safety
+/// `ptr` holds `n` elements that nobody uses afterwards.
+unsafe fn drop_run<T>(ptr: *mut u8, n: usize) {
+    // SAFETY: as above.
+    unsafe { std::ptr::slice_from_raw_parts_mut(ptr.cast::<T>(), n).drop_in_place() };
+}
+
+/// # Safety
+/// `ptr` holds an element.
+unsafe fn encode<T: Element>(ptr: *const u8, out: &mut Vec<u8>) {
+    // SAFETY: as above.
+    unsafe { (*ptr.cast::<T>()).encode(out) };
+}
+
+impl ElementOps {
+    /// Replaces the element at `dst` by a clone of the one at `src`.
+    ///
+    /// # Safety
+    /// Both addresses hold elements of this type, not the same one, and nobody else uses `dst`.
+    pub(crate) unsafe fn assign(&'static self, src: *const u8, dst: *mut u8) {
+        if self.plain {
+            // SAFETY: a plain element is its bytes.
+            unsafe { std::ptr::copy_nonoverlapping(src, dst, self.size) };
+            return;
+        }
+        let mut fresh = RawBuf::new(self, 1);
+        // SAFETY: the caller vouches for `src`; then the whole clone and the old element change places.
+        unsafe {
+            fresh.push_clones(src, 1);
+            std::ptr::swap_nonoverlapping(fresh.as_mut_ptr(), dst, self.size);
+        }
+    }
+
+    /// # Safety
+    /// `ptr` holds an element of this type.
+    pub(crate) unsafe fn encode(&self, ptr: *const u8, out: &mut Vec<u8>) {
+        // SAFETY: passed on.
+        unsafe { (self.encode)(ptr, out) };
+    }
+}
+
+/// A vector of elements of one erased type.
+pub(crate) struct RawBuf {
+    ptr: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+    layout: Layout,
+    ops: &'static ElementOps,
+}
+
+// SAFETY: `Element` requires `Send` and `Sync`, and a RawBuf owns its elements.
+unsafe impl Send for RawBuf {}
+// SAFETY: as above; a shared RawBuf gives out addresses only, whose users state their own argument.
+unsafe impl Sync for RawBuf {}
+
+impl RawBuf {
+    /// Room for `capacity` elements, none of them there yet.
+    pub(crate) fn new(ops: &'static ElementOps, capacity: usize) -> Self {
+        let bytes = ops.size.checked_mul(capacity).unwrap_or(usize::MAX);
+        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ROW_ALIGN };
+        let Ok(layout) = Layout::from_size_align(bytes, align) else {
+            handle_alloc_error(Layout::new::<u8>());
+        };
+        let ptr = if bytes == 0 {
+            // SAFETY: ROW_ALIGN is not zero.
+            unsafe { NonNull::new_unchecked(std::ptr::without_provenance_mut(align)) }
+        } else {
+            // SAFETY: the layout has a size.
+            match NonNull::new(unsafe { alloc(layout) }) {
+                Some(ptr) => ptr,
+                None => handle_alloc_error(layout),
+            }
+        };
+        if bytes >= HUGE_PAGE {
+            advise_huge(ptr.as_ptr(), bytes);
+        }
+        RawBuf { ptr, len: 0, capacity, layout, ops }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn ops(&self) -> &'static ElementOps {
+        self.ops
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.ptr.as_ptr()
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// The address for writers that share the buffer; who writes what is their argument.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// Appends clones of `n` elements.
+    ///
+    /// # Safety
+    /// `src` holds `n` elements of this buffer's type that nobody writes meanwhile.
+    pub(crate) unsafe fn push_clones(&mut self, src: *const u8, n: usize) {
+        assert!(self.len + n <= self.capacity, "a buffer of {} is full", self.capacity);
+        // SAFETY: the room is there (asserted); the caller vouches for the source. The count rises with
+        // each whole element (rule 2).
+        unsafe {
+            let dst = self.ptr.as_ptr().add(self.len * self.ops.size);
+            (self.ops.clone_run)(src, dst, n, &mut self.len);
+        }
+    }
+
+    /// Appends an element by move.
+    pub(crate) fn push<T: Element>(&mut self, value: T) {
+        assert!(std::ptr::eq(self.ops, ops_of::<T>()) || self.holds::<T>(), "another element type");
+        assert!(self.len < self.capacity, "a buffer of {} is full", self.capacity);
+        // SAFETY: there is room for one more, and it is of this type.
+        unsafe { self.ptr.as_ptr().cast::<T>().add(self.len).write(value) };
+        self.len += 1;
+    }
+
+    /// The elements by type.
+    pub(crate) fn as_slice<T: Element>(&self) -> &[T] {
+        assert!(self.holds::<T>(), "another element type");
+        // SAFETY: `len` elements of this type are there (rule 1).
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr().cast::<T>(), self.len) }
+    }
+
+    /// The elements by type, to change.
+    pub(crate) fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
+        assert!(self.holds::<T>(), "another element type");
+        // SAFETY: as above, and the buffer is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().cast::<T>(), self.len) }
+    }
+
+    /// Constants may be duplicated by the compiler, so identity of the functions stands in where addresses differ.
+    fn holds<T: Element>(&self) -> bool {
+        let want = ops_of::<T>();
+        std::ptr::eq(self.ops, want)
+            || (self.ops.size == want.size
+                && std::ptr::fn_addr_eq(self.ops.drop_run, want.drop_run)
+                && std::ptr::fn_addr_eq(self.ops.encode, want.encode))
+    }
+
+    /// Forgets the elements without dropping them, where they have been moved out.
+    ///
+    /// # Safety
+    /// Somebody else owns every element now, or they need no drop.
+    pub(crate) unsafe fn set_len(&mut self, len: usize) {
+        debug_assert!(len <= self.capacity);
+        self.len = len;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        let n = std::mem::take(&mut self.len);
+        if self.ops.needs_drop {
+            // SAFETY: the first n elements were initialised, and `len` no longer counts them.
+            unsafe { (self.ops.drop_run)(self.ptr.as_ptr(), n) };
+        }
+    }
+}
+
+impl Drop for RawBuf {
+    fn drop(&mut self) {
+        self.clear();
+        if self.layout.size() > 0 {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn advise_huge(ptr: *mut u8, bytes: usize) {
+    // SAFETY: the range was just allocated; advice changes no contents, and a refusal is harmless.
+    unsafe { libc::madvise(ptr.cast(), bytes, libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge(_ptr: *mut u8, _bytes: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_come_and_go_whole() {
+        let mut buf = RawBuf::new(ops_of::<String>(), 3);
+        buf.push("a".to_string());
+        buf.push("b".to_string());
+        let mut copy = RawBuf::new(ops_of::<String>(), 2);
+        // SAFETY: two strings are there.
+        unsafe { copy.push_clones(buf.as_ptr(), 2) };
+        buf.as_mut_slice::<String>()[0].push('!');
+        assert_eq!(buf.as_slice::<String>(), ["a!", "b"]);
+        assert_eq!(copy.as_slice::<String>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn rows_start_on_cache_lines() {
+        for n in [1, 1000, 1 << 20] {
+            let buf = RawBuf::new(ops_of::<f32>(), n);
+            assert_eq!(buf.as_ptr().addr() % ROW_ALIGN, 0);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "another element type")]
+    fn a_wrong_type_is_refused() {
+        let buf = RawBuf::new(ops_of::<f32>(), 1);
+        let _ = buf.as_slice::<u32>();
+    }
+}

@@ -1,0 +1,145 @@
+//! What a loop is told besides its range, captures and body.
+
+use std::ops::{Range, RangeInclusive};
+
+/// Which serial order a loop must be equal to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Any: the planner picks one with much parallelism.
+    #[default]
+    Any,
+    /// The loop's own: bit-identical to the plain `for`.
+    Preserve,
+}
+
+/// How a plan finds parallelism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// No element is shared and written: consecutive iterations in blocks, all at once.
+    Aligned,
+    /// Iterations grouped by the parts of the DDSs that they touch.
+    Grid,
+    /// Single iterations coloured so that those of one colour share nothing.
+    Coloured,
+    /// One after the other.
+    Serial,
+}
+
+impl Strategy {
+    /// The name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Strategy::Aligned => "aligned",
+            Strategy::Grid => "grid",
+            Strategy::Coloured => "coloured",
+            Strategy::Serial => "serial",
+        }
+    }
+}
+
+impl std::fmt::Display for Strategy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The options behind a loop's closure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[must_use]
+pub struct LoopOptions {
+    pub(crate) order: Order,
+    pub(crate) parts: Option<usize>,
+    pub(crate) strategy: Option<Strategy>,
+    pub(crate) label: Option<String>,
+}
+
+impl LoopOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `order = ...`
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// `parts = N`: every shared DDS is cut into so many ranges of about equal access weight.
+    pub fn parts(mut self, parts: usize) -> Self {
+        self.parts = Some(parts);
+        self
+    }
+
+    /// `strategy = ...`: only this one is considered.
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = Some(strategy);
+        self
+    }
+
+    /// `label = "..."`: a name for reports.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+}
+
+/// Where a loop stands in the source, and how it names its captures.
+#[derive(Debug)]
+pub struct Site {
+    file: &'static str,
+    line: u32,
+    column: u32,
+    captures: &'static [&'static str],
+}
+
+impl Site {
+    /// A loop at a place in a file, with the names of its captures by reference, in their order.
+    pub const fn new(file: &'static str, line: u32, column: u32, captures: &'static [&'static str]) -> Self {
+        Site { file, line, column, captures }
+    }
+
+    pub(crate) fn name(&self, capture: usize) -> &'static str {
+        self.captures.get(capture).copied().unwrap_or("?")
+    }
+
+    pub(crate) fn column(&self) -> u32 {
+        self.column
+    }
+}
+
+impl std::fmt::Display for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// What a loop can run over.
+#[diagnostic::on_unimplemented(
+    message = "a loop can't run over `{Self}`",
+    label = "not a range of indices",
+    note = "give a range like `0..x.len()`"
+)]
+pub trait LoopRange {
+    #[doc(hidden)]
+    fn bounds(self) -> Range<usize>;
+}
+
+impl LoopRange for Range<usize> {
+    fn bounds(self) -> Range<usize> {
+        self
+    }
+}
+
+impl LoopRange for Range<u32> {
+    fn bounds(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+impl LoopRange for RangeInclusive<usize> {
+    fn bounds(self) -> Range<usize> {
+        if self.is_empty() { 0..0 } else { *self.start()..self.end().saturating_add(1) }
+    }
+}

@@ -1,0 +1,63 @@
+//! Panics of loop bodies: caught, kept with their place in the source, and not printed on the way.
+//!
+//! While recording, a body runs on values that were never meant to be seen; its panics mean nothing there.
+//! In a run the panic becomes the loop's error, which says all that the default hook would have printed.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::PanicHookInfo;
+use std::sync::Once;
+
+/// What a panic said, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PanicNote {
+    pub(crate) message: String,
+    pub(crate) location: String,
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+    static LAST_LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs `f` with panics on this thread noted instead of printed.
+pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
+    install_hook();
+    let before = QUIET.replace(true);
+    let result = f();
+    QUIET.set(before);
+    result
+}
+
+fn install_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+            if QUIET.get() {
+                let location = info.location().map(ToString::to_string);
+                LAST_LOCATION.with_borrow_mut(|last| *last = location);
+            } else {
+                previous(info);
+            }
+        }));
+    });
+}
+
+/// What the payload of a caught panic says.
+pub(crate) fn note_of(payload: Box<dyn Any + Send>) -> PanicNote {
+    let message = if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_string()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a payload that is not text".to_string()
+    };
+    let location = LAST_LOCATION.take().unwrap_or_else(|| "unknown place".to_string());
+    PanicNote { message, location }
+}
+
+/// What `f` gives, or what its panic said.
+pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, PanicNote> {
+    quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f))).map_err(note_of)
+}

@@ -1,0 +1,237 @@
+//! Colouring single iterations, where grouping by parts finds nothing: iterations of one colour share no element
+//! that one of them writes.
+
+use super::graph::BlockGraph;
+use super::group::slice_len;
+use crate::options::Order;
+use crate::recording::Recording;
+
+/// A colouring with more colours than this has too little to do in each.
+const MAX_COLOURS: usize = 1 << 16;
+/// Any order: masks of 64 colours at a time, so many times.
+const ROUNDS: usize = 32;
+/// Preserved order: as many levels as one in this many iterations.
+const LEVEL_SIZE: usize = 4;
+
+/// The accesses of a block's iterations, in the order of execution.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    pub(crate) entries: Vec<u32>,
+    pub(crate) ends: Vec<u32>,
+}
+
+/// Blocks of iterations of one colour.
+#[derive(Debug)]
+pub(crate) struct Coloured {
+    pub(crate) colours: usize,
+    pub(crate) offsets: Vec<u32>,
+    /// Where each block begins in `offsets`, and the end.
+    pub(crate) starts: Vec<usize>,
+    pub(crate) graph: BlockGraph,
+    /// For each shared capture.
+    pub(crate) listed: Vec<Listed>,
+}
+
+/// Calls `f(slot, entry)` for each access of an iteration to a shared DDS.
+fn each_access(recording: &Recording, captures: &[usize], s: usize, k: usize, mut f: impl FnMut(usize, u32)) {
+    for (slot, &capture) in captures.iter().enumerate() {
+        for &entry in recording.slices[s][capture].of(k) {
+            f(slot, entry);
+        }
+    }
+}
+
+/// The colour of each iteration, or none if it takes too many.
+fn colours(recording: &Recording, captures: &[usize], lens: &[usize], order: Order) -> Option<(Vec<u32>, usize)> {
+    match order {
+        Order::Any => first_fit(recording, captures, lens),
+        Order::Preserve => levels(recording, captures, lens),
+    }
+}
+
+/// The smallest colour that no conflicting iteration before has.
+fn first_fit(recording: &Recording, captures: &[usize], lens: &[usize]) -> Option<(Vec<u32>, usize)> {
+    const NONE: u32 = u32::MAX;
+    let mut colour = vec![NONE; recording.iterations()];
+    let mut left = colour.len();
+    let mut most = 0;
+    for round in 0..ROUNDS {
+        // Per element: the colours of those that write it, and of all that touch it.
+        let mut masks: Vec<Vec<(u64, u64)>> = lens.iter().map(|&len| vec![(0, 0); len]).collect();
+        let before = left;
+        let mut at = 0;
+        for s in 0..recording.slices.len() {
+            for k in 0..slice_len(recording, s) {
+                let i = at;
+                at += 1;
+                if colour[i] != NONE {
+                    continue;
+                }
+                let mut taken = 0u64;
+                each_access(recording, captures, s, k, |slot, entry| {
+                    let (writers, all) = masks[slot][(entry >> 1) as usize];
+                    taken |= if entry & 1 == 1 { all } else { writers };
+                });
+                let free = taken.trailing_ones();
+                if free == 64 {
+                    continue;
+                }
+                let bit = 1u64 << free;
+                each_access(recording, captures, s, k, |slot, entry| {
+                    let mask = &mut masks[slot][(entry >> 1) as usize];
+                    mask.1 |= bit;
+                    if entry & 1 == 1 {
+                        mask.0 |= bit;
+                    }
+                });
+                colour[i] = 64 * round as u32 + free;
+                most = most.max(colour[i] as usize + 1);
+                left -= 1;
+            }
+        }
+        if left == 0 {
+            return Some((colour, most));
+        }
+        // At this rate it would not end within the rounds that there are.
+        if (before - left) * (ROUNDS - round) < left {
+            return None;
+        }
+    }
+    None
+}
+
+/// One more than the last conflicting iteration's: keeps the loop's own order.
+fn levels(recording: &Recording, captures: &[usize], lens: &[usize]) -> Option<(Vec<u32>, usize)> {
+    let n = recording.iterations();
+    let limit = MAX_COLOURS.min(n / LEVEL_SIZE + 1) as u32;
+    let mut last: Vec<Vec<(u32, u32)>> = lens.iter().map(|&len| vec![(0, 0); len]).collect();
+    let mut level = Vec::with_capacity(n);
+    let mut most = 0;
+    for s in 0..recording.slices.len() {
+        for k in 0..slice_len(recording, s) {
+            let mut after = 0;
+            each_access(recording, captures, s, k, |slot, entry| {
+                let (writer, any) = last[slot][(entry >> 1) as usize];
+                after = after.max(if entry & 1 == 1 { any } else { writer });
+            });
+            if after >= limit {
+                return None;
+            }
+            each_access(recording, captures, s, k, |slot, entry| {
+                let seen = &mut last[slot][(entry >> 1) as usize];
+                seen.1 = seen.1.max(after + 1);
+                if entry & 1 == 1 {
+                    seen.0 = after + 1;
+                }
+            });
+            level.push(after);
+            most = most.max(after as usize + 1);
+        }
+    }
+    Some((level, most))
+}
+
+/// How many blocks a colour is cut into at most: enough for many workers, not more than worth a dispatch.
+fn blocks_of(size: usize) -> usize {
+    (size / 256).clamp(1, 64)
+}
+
+/// Colours the iterations, and cuts every colour into blocks.
+pub(crate) fn colour(recording: &Recording, captures: &[usize], lens: &[usize], order: Order) -> Option<Coloured> {
+    let accesses: usize = captures.iter().map(|&c| recording.listed(c)).sum();
+    if u32::try_from(accesses).is_err() {
+        return None;
+    }
+    let (colour, colours) = colours(recording, captures, lens, order)?;
+    let n = colour.len();
+    let mut begins = vec![0u32; colours + 1];
+    for &c in &colour {
+        begins[c as usize + 1] += 1;
+    }
+    for c in 0..colours {
+        begins[c + 1] += begins[c];
+    }
+    let mut next = begins.clone();
+    let mut offsets = vec![0u32; n];
+    for (i, &c) in colour.iter().enumerate() {
+        offsets[next[c as usize] as usize] = i as u32;
+        next[c as usize] += 1;
+    }
+    let mut starts = Vec::new();
+    for ends in begins.windows(2) {
+        let (from, to) = (ends[0] as usize, ends[1] as usize);
+        let blocks = blocks_of(to - from);
+        starts.extend((0..blocks).map(|b| from + (to - from) * b / blocks));
+    }
+    starts.push(n);
+    let listed: Vec<Listed> = captures.iter().map(|&c| list(recording, c, &offsets)).collect();
+    let graph = depend(&offsets, &starts, &listed, lens);
+    Some(Coloured { colours, offsets, starts, graph, listed })
+}
+
+fn list(recording: &Recording, capture: usize, offsets: &[u32]) -> Listed {
+    use crate::recording::SLICE;
+    let mut listed = Listed { entries: Vec::with_capacity(recording.listed(capture)), ends: Vec::with_capacity(offsets.len()) };
+    for &offset in offsets {
+        let offset = offset as usize;
+        listed.entries.extend_from_slice(recording.slices[offset / SLICE][capture].of(offset % SLICE));
+        listed.ends.push(listed.entries.len() as u32);
+    }
+    listed
+}
+
+/// Which blocks must wait for which, element by element.
+fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], lens: &[usize]) -> BlockGraph {
+    const NOBODY: u32 = u32::MAX;
+    struct Seen {
+        writer: u32,
+        /// The newest reader since then, as a place in a chain of (block, older place).
+        readers: u32,
+    }
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    let mut cost = Vec::with_capacity(starts.len());
+    let mut seen: Vec<Vec<Seen>> =
+        lens.iter().map(|&len| (0..len).map(|_| Seen { writer: NOBODY, readers: NOBODY }).collect()).collect();
+    let mut chain: Vec<(u32, u32)> = Vec::new();
+    for (block, ends) in starts.windows(2).enumerate() {
+        let block = block as u32;
+        let from = edges.len();
+        let mut accesses = 0;
+        for (slot, listed) in listed.iter().enumerate() {
+            let begin = ends[0].checked_sub(1).map_or(0, |last| listed.ends[last]) as usize;
+            let end = ends[1].checked_sub(1).map_or(0, |last| listed.ends[last]) as usize;
+            accesses += end - begin;
+            for &entry in &listed.entries[begin..end] {
+                let at = &mut seen[slot][(entry >> 1) as usize];
+                if at.writer != NOBODY && at.writer != block {
+                    edges.push((at.writer, block));
+                }
+                if entry & 1 == 1 {
+                    while at.readers != NOBODY {
+                        let (reader, older) = chain[at.readers as usize];
+                        if reader != block {
+                            edges.push((reader, block));
+                        }
+                        at.readers = older;
+                    }
+                    at.writer = block;
+                } else if at.readers == NOBODY || chain[at.readers as usize].0 != block {
+                    chain.push((block, at.readers));
+                    at.readers = chain.len() as u32 - 1;
+                }
+            }
+        }
+        edges[from..].sort_unstable();
+        let mut kept = from;
+        for k in from..edges.len() {
+            if k == from || edges[k] != edges[kept - 1] {
+                edges[kept] = edges[k];
+                kept += 1;
+            }
+        }
+        edges.truncate(kept);
+        cost.push((ends[1] - ends[0] + accesses) as u64);
+    }
+    debug_assert_eq!(offsets.len(), *starts.last().unwrap_or(&0));
+    BlockGraph::from_edges(cost, edges)
+}

@@ -1,0 +1,171 @@
+//! The order in which blocks must follow each other, and what it costs.
+
+use std::collections::BinaryHeap;
+use std::cmp::Reverse;
+
+/// A resource that a block needs, alone or with other readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Touch {
+    pub(crate) resource: u32,
+    pub(crate) write: bool,
+}
+
+/// Blocks in their serial order, each with those that must wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct BlockGraph {
+    /// How many blocks each has to wait for.
+    pub(crate) waits_for: Vec<u32>,
+    starts: Vec<u32>,
+    followers: Vec<u32>,
+    pub(crate) cost: Vec<u64>,
+    /// The cost of the longest chain that begins with the block: what to run first.
+    pub(crate) tail: Vec<u64>,
+}
+
+impl BlockGraph {
+    /// Restricts the serial order to each resource: a writer waits for all before it, a reader for the last writer.
+    pub(crate) fn from_touches<'t>(
+        cost: Vec<u64>,
+        resources: usize,
+        touches: impl Iterator<Item = &'t [Touch]>,
+    ) -> Self {
+        const NOBODY: u32 = u32::MAX;
+        let mut last_writer = vec![NOBODY; resources];
+        let mut readers: Vec<Vec<u32>> = vec![Vec::new(); resources];
+        let mut edges: Vec<(u32, u32)> = Vec::new();
+        for (block, touches) in touches.enumerate() {
+            let block = block as u32;
+            let from = edges.len();
+            for touch in touches {
+                let at = touch.resource as usize;
+                if last_writer[at] != NOBODY && last_writer[at] != block {
+                    edges.push((last_writer[at], block));
+                }
+                if touch.write {
+                    edges.extend(readers[at].drain(..).filter(|&r| r != block).map(|reader| (reader, block)));
+                    last_writer[at] = block;
+                } else {
+                    readers[at].push(block);
+                }
+            }
+            // Blocks are reached in order, so equal edges are neighbours here.
+            edges[from..].sort_unstable();
+            let mut kept = from;
+            for k in from..edges.len() {
+                if k == from || edges[k] != edges[kept - 1] {
+                    edges[kept] = edges[k];
+                    kept += 1;
+                }
+            }
+            edges.truncate(kept);
+        }
+        Self::from_edges(cost, edges)
+    }
+
+    /// A graph from edges (before, after), each of them once.
+    pub(crate) fn from_edges(cost: Vec<u64>, mut edges: Vec<(u32, u32)>) -> Self {
+        let n = cost.len();
+        edges.sort_unstable();
+        let mut waits_for = vec![0; n];
+        let mut starts = vec![0u32; n + 1];
+        for &(before, after) in &edges {
+            debug_assert!(before < after);
+            waits_for[after as usize] += 1;
+            starts[before as usize + 1] += 1;
+        }
+        for k in 0..n {
+            starts[k + 1] += starts[k];
+        }
+        let followers = edges.into_iter().map(|(_, after)| after).collect();
+        let mut graph = BlockGraph { waits_for, starts, followers, tail: vec![0; n], cost };
+        for block in (0..n).rev() {
+            let after = graph.followers(block).iter().map(|&f| graph.tail[f as usize]).max().unwrap_or(0);
+            graph.tail[block] = graph.cost[block] + after;
+        }
+        graph
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.cost.len()
+    }
+
+    /// The blocks that wait for this one.
+    pub(crate) fn followers(&self, block: usize) -> &[u32] {
+        &self.followers[self.starts[block] as usize..self.starts[block + 1] as usize]
+    }
+
+    pub(crate) fn edges(&self) -> usize {
+        self.followers.len()
+    }
+
+    /// The cost of all blocks.
+    pub(crate) fn work(&self) -> u64 {
+        self.cost.iter().sum()
+    }
+
+    /// The cost of the longest chain.
+    pub(crate) fn critical_path(&self) -> u64 {
+        self.tail.iter().copied().max().unwrap_or(0)
+    }
+
+    /// What `workers` need that always take the ready block with the longest chain behind it.
+    pub(crate) fn makespan(&self, workers: usize) -> u64 {
+        let mut waits_for = self.waits_for.clone();
+        let mut ready: BinaryHeap<(u64, Reverse<usize>)> =
+            (0..self.len()).filter(|&b| waits_for[b] == 0).map(|b| (self.tail[b], Reverse(b))).collect();
+        let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+        let mut now = 0;
+        loop {
+            while running.len() < workers {
+                let Some((_, Reverse(block))) = ready.pop() else { break };
+                running.push(Reverse((now + self.cost[block], block)));
+            }
+            let Some(Reverse((then, block))) = running.pop() else { return now };
+            now = then;
+            for &follower in self.followers(block) {
+                let follower = follower as usize;
+                waits_for[follower] -= 1;
+                if waits_for[follower] == 0 {
+                    ready.push((self.tail[follower], Reverse(follower)));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(blocks: &[&[(u32, bool)]]) -> BlockGraph {
+        let touches: Vec<Vec<Touch>> = blocks
+            .iter()
+            .map(|block| block.iter().map(|&(resource, write)| Touch { resource, write }).collect())
+            .collect();
+        BlockGraph::from_touches(vec![1; blocks.len()], 9, touches.iter().map(Vec::as_slice))
+    }
+
+    #[test]
+    fn readers_run_together_and_writers_alone() {
+        let graph = graph(&[&[(0, true)], &[(0, false)], &[(0, false)], &[(0, true)]]);
+        assert_eq!(graph.waits_for, [0, 1, 1, 2]);
+        assert_eq!(graph.critical_path(), 3);
+        assert_eq!((graph.makespan(1), graph.makespan(2)), (4, 3));
+    }
+
+    #[test]
+    fn two_shared_resources_are_one_edge() {
+        let graph = graph(&[&[(0, true), (1, true)], &[(0, true), (1, true)]]);
+        assert_eq!(graph.edges(), 1);
+    }
+
+    #[test]
+    fn a_latin_square_has_full_parallelism() {
+        let n = 4;
+        let blocks: Vec<Vec<(u32, bool)>> = (0..n)
+            .flat_map(|s| (0..n).map(move |i| vec![(i, true), (n + (i + s) % n, true)]))
+            .collect();
+        let blocks: Vec<&[(u32, bool)]> = blocks.iter().map(Vec::as_slice).collect();
+        assert_eq!(graph(&blocks).critical_path(), 4);
+    }
+}

@@ -1,0 +1,267 @@
+//! Grouping iterations by the set of parts that they touch.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::cut::Cut;
+use super::graph::Touch;
+use crate::pool::Pool;
+use crate::recording::Recording;
+
+/// The most groups that a plan has: they are ordered and dispatched one by one.
+pub(crate) const MAX_GROUPS: usize = 16384;
+
+/// Keys that are computed rather than looked up.
+const DENSE_KEYS: usize = 16384;
+
+/// Iterations by the parts that they touch.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// What each group touches, sorted. Resources are numbered through all shared DDSs.
+    pub(crate) touches: Vec<Box<[Touch]>>,
+    pub(crate) iterations: Vec<usize>,
+    /// Iterations and accesses together.
+    pub(crate) cost: Vec<u64>,
+    /// The group of every iteration, slice by slice.
+    pub(crate) of: Vec<Vec<u16>>,
+}
+
+/// How shared DDSs are cut, and how their parts are numbered together.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    pub(crate) captures: Vec<usize>,
+    pub(crate) cuts: Vec<Cut>,
+    first: Vec<u32>,
+}
+
+impl Parts {
+    pub(crate) fn new(captures: Vec<usize>, cuts: Vec<Cut>) -> Self {
+        let mut first = vec![0];
+        for cut in &cuts {
+            first.push(first[first.len() - 1] + cut.parts() as u32);
+        }
+        Parts { captures, cuts, first }
+    }
+
+    /// How many parts there are in all.
+    pub(crate) fn resources(&self) -> usize {
+        self.first[self.cuts.len()] as usize
+    }
+
+    /// The capture (by its place in `captures`) and the part behind a resource.
+    pub(crate) fn part_of(&self, resource: u32) -> (usize, usize) {
+        let slot = self.first.partition_point(|&first| first <= resource) - 1;
+        (slot, (resource - self.first[slot]) as usize)
+    }
+
+    pub(crate) fn coarser(&self, shift: u32) -> Parts {
+        Parts::new(self.captures.clone(), self.cuts.iter().map(|cut| cut.coarser(shift)).collect())
+    }
+}
+
+/// A small, fixed, fast hash: the order of a map is never used, and keys come from the program itself.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type KeyMap = HashMap<Box<[u32]>, u32, BuildHasherDefault<KeyHasher>>;
+
+/// One slice's groups, by keys of its own.
+struct SliceGroups {
+    keys: Vec<Box<[u32]>>,
+    iterations: Vec<usize>,
+    cost: Vec<u64>,
+    of: Vec<u16>,
+}
+
+/// Groups the iterations, or none if there would be too many groups.
+pub(crate) fn group(recording: &Recording, parts: &Parts, pool: &Pool) -> Option<Groups> {
+    let tables: Vec<Vec<u16>> = parts.cuts.iter().map(Cut::table).collect();
+    let dense = dense_radices(recording, parts);
+    let sliced = pool.map(recording.slices.len(), |s| match &dense {
+        Some(radices) => Some(group_dense(recording, s, parts, &tables, radices)),
+        None => group_by_hash(recording, s, parts, &tables),
+    });
+    unite(sliced, pool)
+}
+
+/// Key sizes, if every iteration touches exactly one element of each shared DDS and the keys are few.
+fn dense_radices(recording: &Recording, parts: &Parts) -> Option<Vec<usize>> {
+    let single = parts.captures.iter().all(|&c| recording.slices.iter().all(|slice| slice[c].uniform() == Some(1)));
+    let radices: Vec<usize> = parts.cuts.iter().map(|cut| 2 * cut.parts()).collect();
+    let keys = radices.iter().try_fold(1usize, |keys, radix| keys.checked_mul(*radix))?;
+    (single && keys <= DENSE_KEYS).then_some(radices)
+}
+
+fn key_part(table: &[u16], first: u32, entry: u32) -> u32 {
+    (first + u32::from(table[(entry >> 1) as usize])) << 1 | (entry & 1)
+}
+
+fn group_dense(
+    recording: &Recording,
+    s: usize,
+    parts: &Parts,
+    tables: &[Vec<u16>],
+    radices: &[usize],
+) -> SliceGroups {
+    let slice = &recording.slices[s];
+    let n = slice[parts.captures[0]].entries().len();
+    let mut keys = vec![0u16; n];
+    for (slot, (&capture, table)) in parts.captures.iter().zip(tables).enumerate() {
+        let radix = radices[slot] as u16;
+        for (key, entry) in keys.iter_mut().zip(slice[capture].entries()) {
+            *key = *key * radix + (table[(entry >> 1) as usize] << 1 | (entry & 1) as u16);
+        }
+    }
+    let mut counts = vec![0usize; radices.iter().product()];
+    for &key in &keys {
+        counts[key as usize] += 1;
+    }
+    let mut ids = vec![0u16; counts.len()];
+    let mut groups = SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::new() };
+    for (key, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        ids[key] = groups.keys.len() as u16;
+        let mut rest = key;
+        let mut full: Vec<u32> = Vec::with_capacity(radices.len());
+        for slot in (0..radices.len()).rev() {
+            full.push((parts.first[slot] << 1) + (rest % radices[slot]) as u32);
+            rest /= radices[slot];
+        }
+        full.reverse();
+        groups.keys.push(full.into());
+        groups.iterations.push(count);
+        groups.cost.push((count * (1 + radices.len())) as u64);
+    }
+    for key in &mut keys {
+        *key = ids[*key as usize];
+    }
+    groups.of = keys;
+    groups
+}
+
+fn group_by_hash(recording: &Recording, s: usize, parts: &Parts, tables: &[Vec<u16>]) -> Option<SliceGroups> {
+    let slice = &recording.slices[s];
+    let n = slice_len(recording, s);
+    let mut ids = KeyMap::default();
+    let mut groups = SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::with_capacity(n) };
+    let mut key: Vec<u32> = Vec::new();
+    for k in 0..n {
+        key.clear();
+        let mut accesses = 1;
+        for (slot, (&capture, table)) in parts.captures.iter().zip(tables).enumerate() {
+            let entries = slice[capture].of(k);
+            accesses += entries.len() as u64;
+            let from = key.len();
+            for &entry in entries {
+                // Entries are sorted, so equal parts are neighbours.
+                let part = key_part(table, parts.first[slot], entry);
+                match key[from..].last_mut() {
+                    Some(last) if *last >> 1 == part >> 1 => *last |= part,
+                    _ => key.push(part),
+                }
+            }
+        }
+        let id = match ids.get(key.as_slice()) {
+            Some(&id) => id,
+            None => {
+                let id = groups.keys.len() as u32;
+                if id as usize >= MAX_GROUPS {
+                    return None;
+                }
+                ids.insert(key.as_slice().into(), id);
+                groups.keys.push(key.as_slice().into());
+                groups.iterations.push(0);
+                groups.cost.push(0);
+                id
+            }
+        };
+        groups.iterations[id as usize] += 1;
+        groups.cost[id as usize] += accesses;
+        groups.of.push(id as u16);
+    }
+    Some(groups)
+}
+
+pub(crate) fn slice_len(recording: &Recording, s: usize) -> usize {
+    use crate::recording::SLICE;
+    SLICE.min(recording.iterations() - s * SLICE)
+}
+
+/// One numbering for all slices, by sorted keys, so that it can't depend on who grouped what.
+fn unite(sliced: Vec<Option<SliceGroups>>, pool: &Pool) -> Option<Groups> {
+    let sliced: Vec<SliceGroups> = sliced.into_iter().collect::<Option<_>>()?;
+    let mut numbers: BTreeMap<&[u32], (usize, u64)> = BTreeMap::new();
+    for slice in &sliced {
+        for (id, key) in slice.keys.iter().enumerate() {
+            let sums = numbers.entry(key).or_default();
+            sums.0 += slice.iterations[id];
+            sums.1 += slice.cost[id];
+        }
+        if numbers.len() > MAX_GROUPS {
+            return None;
+        }
+    }
+    let ids: BTreeMap<&[u32], u16> = numbers.keys().enumerate().map(|(id, key)| (*key, id as u16)).collect();
+    let touches = numbers
+        .keys()
+        .map(|key| key.iter().map(|&part| Touch { resource: part >> 1, write: part & 1 == 1 }).collect())
+        .collect();
+    let (iterations, cost) = numbers.values().copied().unzip();
+    let of = pool.map(sliced.len(), |s| {
+        let renumbered: Vec<u16> = sliced[s].keys.iter().map(|key| ids[&**key]).collect();
+        sliced[s].of.iter().map(|&id| renumbered[id as usize]).collect()
+    });
+    Some(Groups { touches, iterations, cost, of })
+}
+
+/// Groups as they are when runs of `1 << shift` parts are joined, and the new number of each old one.
+pub(crate) fn coarsen(groups: &Groups, fine: &Parts, coarse: &Parts, shift: u32) -> (Groups, Vec<u16>) {
+    let keys: Vec<Vec<Touch>> = groups
+        .touches
+        .iter()
+        .map(|touches| {
+            let mut key: Vec<Touch> = Vec::with_capacity(touches.len());
+            for touch in touches {
+                let (slot, part) = fine.part_of(touch.resource);
+                let resource = coarse.first[slot] + (part >> shift) as u32;
+                match key.last_mut() {
+                    Some(last) if last.resource == resource => last.write |= touch.write,
+                    _ => key.push(Touch { resource, write: touch.write }),
+                }
+            }
+            key
+        })
+        .collect();
+    let mut sums: BTreeMap<&[Touch], (usize, u64)> = BTreeMap::new();
+    for (g, key) in keys.iter().enumerate() {
+        let sum = sums.entry(key).or_default();
+        sum.0 += groups.iterations[g];
+        sum.1 += groups.cost[g];
+    }
+    let numbers: BTreeMap<&[Touch], u16> = sums.keys().enumerate().map(|(id, key)| (*key, id as u16)).collect();
+    let renumbered = keys.iter().map(|key| numbers[key.as_slice()]).collect();
+    let (iterations, cost) = sums.values().copied().unzip();
+    let touches = sums.keys().map(|key| Box::from(*key)).collect();
+    (Groups { touches, iterations, cost, of: Vec::new() }, renumbered)
+}

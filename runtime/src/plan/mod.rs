@@ -1,0 +1,441 @@
+//! Plans: which iterations form a block, in which serial order the blocks stand, and which must wait for which.
+//!
+//! A plan is a function of the recording and of the loop's options, never of the number of threads: that is
+//! what makes the bits the same however many there are.
+
+mod colour;
+mod cut;
+mod graph;
+mod group;
+mod layout;
+mod order;
+mod preserve;
+
+use std::ops::Range;
+
+pub(crate) use colour::Listed;
+pub(crate) use cut::MAX_PARTS;
+pub(crate) use graph::{BlockGraph, Touch};
+pub(crate) use group::Parts;
+
+use crate::options::{LoopOptions, Order, Strategy};
+use crate::pool::Pool;
+use crate::recording::{CaptureShape, Recording, Usage};
+use cut::Cut;
+use group::Groups;
+
+/// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
+const WORKERS: usize = 8;
+/// The finest cut that is tried unless the loop says `parts = N`.
+const FINEST: usize = 32;
+/// What starting a block costs, in accesses.
+const BLOCK_COST: u64 = 256;
+/// A plan must promise this much over serial execution.
+const WORTHWHILE: f64 = 1.2;
+/// How much dearer an access is when the plan lists it by itself.
+const LISTED_COST: f64 = 2.0;
+
+/// The iterations of one block: places in `Plan::offsets`, or offsets themselves where that is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// The plan of a loop.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) strategy: Strategy,
+    pub(crate) range: Range<usize>,
+    pub(crate) usage: Vec<Usage>,
+    /// In serial order.
+    pub(crate) blocks: Vec<Block>,
+    /// Offsets of iterations from the first, in serial order; empty where that is the loop's own.
+    pub(crate) offsets: Vec<u32>,
+    pub(crate) graph: BlockGraph,
+    /// By parts: the cut, and what each block touches.
+    pub(crate) parts: Option<Parts>,
+    touch_starts: Vec<u32>,
+    touches: Vec<Touch>,
+    /// By iterations: for each shared capture, in the order of `Recording::shared`.
+    pub(crate) listed: Vec<Listed>,
+    pub(crate) shared: Vec<usize>,
+    /// For each shared capture: its elements that are touched, where those are few; they alone need saving.
+    pub(crate) sparse: Vec<Option<Vec<u32>>>,
+    pub(crate) facts: Facts,
+}
+
+/// What reports say of a plan.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) colours: usize,
+    pub(crate) parts: Vec<(usize, usize)>,
+    pub(crate) hot: Vec<HotDds>,
+    pub(crate) reason: String,
+    pub(crate) peak_bytes: usize,
+    pub(crate) accesses: usize,
+}
+
+/// A DDS that makes iterations conflict, and its elements that do so most.
+#[derive(Debug, Clone)]
+pub(crate) struct HotDds {
+    pub(crate) capture: usize,
+    pub(crate) accesses: usize,
+    /// Index, and how many iterations touch it.
+    pub(crate) elements: Vec<(usize, u32)>,
+}
+
+impl Plan {
+    /// What a block touches, by parts.
+    pub(crate) fn touches(&self, block: usize) -> &[Touch] {
+        match self.touch_starts.get(block..block + 2) {
+            Some(ends) => &self.touches[ends[0] as usize..ends[1] as usize],
+            None => &[],
+        }
+    }
+
+    /// The offset from the first iteration of the one at a place in the serial order.
+    pub(crate) fn offset(&self, place: usize) -> usize {
+        self.offsets.get(place).map_or(place, |&offset| offset as usize)
+    }
+
+    /// A plan that runs the loop's own order in one block. Views may own everything, recorded or not.
+    pub(crate) fn serial(range: Range<usize>, captures: usize, facts: Facts) -> Plan {
+        let n = range.len();
+        Plan {
+            strategy: Strategy::Serial,
+            usage: vec![Usage::Shared; captures],
+            blocks: vec![Block { start: 0, end: n }],
+            offsets: Vec::new(),
+            graph: BlockGraph::from_edges(vec![(n + facts.accesses) as u64], Vec::new()),
+            parts: None,
+            touch_starts: Vec::new(),
+            touches: Vec::new(),
+            listed: Vec::new(),
+            shared: Vec::new(),
+            sparse: Vec::new(),
+            facts,
+            range,
+        }
+    }
+}
+
+/// Makes the plan of a recorded loop.
+pub(crate) fn plan(recording: &Recording, shapes: &[CaptureShape], options: &LoopOptions, pool: &Pool) -> Plan {
+    let shared = recording.shared();
+    if shared.is_empty() && !matches!(options.strategy, Some(Strategy::Serial)) {
+        return aligned(recording);
+    }
+    Planner::new(recording, shapes, options, pool, shared).plan()
+}
+
+/// Nothing conflicts: consecutive iterations, in as many blocks as there is work for.
+fn aligned(recording: &Recording) -> Plan {
+    let n = recording.iterations();
+    let blocks = (n / 1024).clamp(1, 256);
+    let blocks: Vec<Block> =
+        (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
+    let cost = blocks.iter().map(|block| (block.end - block.start) as u64).collect();
+    let facts = Facts {
+        reason: "no element is both shared and written".to_string(),
+        peak_bytes: recording.peak_bytes,
+        ..Facts::default()
+    };
+    Plan {
+        strategy: Strategy::Aligned,
+        usage: recording.usage.clone(),
+        graph: BlockGraph::from_edges(cost, Vec::new()),
+        blocks,
+        ..Plan::serial(recording.range.clone(), recording.usage.len(), facts)
+    }
+}
+
+struct Planner<'r> {
+    recording: &'r Recording,
+    options: &'r LoopOptions,
+    pool: &'r Pool,
+    shared: Vec<usize>,
+    lens: Vec<usize>,
+    weights: Vec<Vec<u32>>,
+    facts: Facts,
+}
+
+/// A grid of parts that might become the plan.
+struct GridCandidate {
+    shift: u32,
+    makespan: u64,
+    /// Group of each block, in serial order; `None` where blocks are not groups.
+    order: Vec<u32>,
+    groups: Option<(Groups, Vec<u16>)>,
+}
+
+impl<'r> Planner<'r> {
+    fn new(
+        recording: &'r Recording,
+        shapes: &[CaptureShape],
+        options: &'r LoopOptions,
+        pool: &'r Pool,
+        shared: Vec<usize>,
+    ) -> Self {
+        let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
+        let weights: Vec<Vec<u32>> =
+            shared.iter().zip(&lens).map(|(&c, &len)| cut::weights(recording, c, len, pool)).collect();
+        let hot = shared
+            .iter()
+            .zip(&weights)
+            .map(|(&capture, weights)| HotDds {
+                capture,
+                accesses: recording.listed(capture),
+                elements: hottest(weights),
+            })
+            .collect();
+        let facts = Facts {
+            hot,
+            accesses: shared.iter().map(|&c| recording.listed(c)).sum(),
+            peak_bytes: recording.peak_bytes + weights.iter().map(|w| 4 * w.len()).sum::<usize>(),
+            ..Facts::default()
+        };
+        Planner { recording, options, pool, shared, lens, weights, facts }
+    }
+
+    fn plan(mut self) -> Plan {
+        let wanted = self.options.strategy;
+        let may = |strategy| wanted.is_none_or(|wanted| wanted == strategy);
+        let serial_cost = (self.recording.iterations() + self.facts.accesses) as u64;
+        let enough = |makespan: u64| makespan as f64 * WORTHWHILE <= serial_cost as f64;
+        let grid = if may(Strategy::Grid) { self.grid() } else { None };
+        let grid_makespan = grid.as_ref().map_or(u64::MAX, |grid| grid.makespan());
+        let forced = wanted.is_some();
+        // A grid that is nearly as good as can be needs no rival; colouring costs a pass over all accesses.
+        let good = grid_makespan.saturating_mul(WORKERS as u64) <= 2 * serial_cost;
+        if let Some(grid) = grid {
+            let coloured = if may(Strategy::Coloured) && !good { self.coloured() } else { None };
+            return match coloured {
+                Some((coloured, makespan)) if makespan < grid_makespan && enough(makespan) => {
+                    self.finish_coloured(coloured)
+                }
+                _ if forced || enough(grid_makespan) => self.finish_grid(grid),
+                _ => self.finish_serial(),
+            };
+        }
+        if may(Strategy::Coloured)
+            && let Some((coloured, makespan)) = self.coloured()
+            && (forced || enough(makespan))
+        {
+            return self.finish_coloured(coloured);
+        }
+        self.finish_serial()
+    }
+
+    fn finish_serial(mut self) -> Plan {
+        self.facts.reason = match self.options.strategy {
+            Some(Strategy::Serial) => "the loop says `strategy = Serial`".to_string(),
+            _ => "no plan promises to be faster than one iteration after the other".to_string(),
+        };
+        Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
+    }
+
+    /// The best cut into parts.
+    fn grid(&mut self) -> Option<Grid> {
+        let forced = self.options.parts;
+        let mut finest = forced.unwrap_or(FINEST);
+        loop {
+            let cuts = self.weights.iter().map(|weights| Cut::new(weights, finest)).collect();
+            let parts = Parts::new(self.shared.clone(), cuts);
+            match group::group(self.recording, &parts, self.pool) {
+                Some(groups) if self.options.order == Order::Preserve => {
+                    if let Some(grid) = self.preserving(groups, parts) {
+                        return Some(grid);
+                    }
+                }
+                Some(groups) => return Some(self.best_of(groups, parts, forced.is_some())),
+                None => {}
+            }
+            if finest <= 2 || forced.is_some() {
+                return None;
+            }
+            finest /= 2;
+        }
+    }
+
+    fn preserving(&self, groups: Groups, parts: Parts) -> Option<Grid> {
+        let runs = preserve::runs(&groups, parts.resources(), group::MAX_GROUPS)?;
+        let costs = runs.cost.iter().map(|cost| cost + BLOCK_COST).collect();
+        let touches = runs.group.iter().map(|&g| &*groups.touches[g as usize]);
+        let graph = BlockGraph::from_touches(costs, parts.resources(), touches);
+        Some(Grid::Runs { makespan: graph.makespan(WORKERS), runs, groups, parts, graph })
+    }
+
+    fn best_of(&self, groups: Groups, parts: Parts, only_this: bool) -> Grid {
+        let mut best: Option<GridCandidate> = None;
+        let finest = parts.cuts.first().map_or(1, Cut::parts);
+        let shifts = if only_this { 0..1 } else { 0..finest.ilog2().max(1) };
+        for shift in shifts {
+            let coarse_parts = parts.coarser(shift);
+            let coarse = (shift > 0).then(|| group::coarsen(&groups, &parts, &coarse_parts, shift));
+            let here = coarse.as_ref().map_or(&groups, |(coarse, _)| coarse);
+            let costs = self.group_costs(here, &coarse_parts);
+            let order = order::open_shop(&here.touches, &costs, coarse_parts.resources());
+            let ordered = order.iter().map(|&g| costs[g as usize]).collect();
+            let graph = BlockGraph::from_touches(
+                ordered,
+                coarse_parts.resources(),
+                order.iter().map(|&g| &*here.touches[g as usize]),
+            );
+            let makespan = graph.makespan(WORKERS);
+            if best.as_ref().is_none_or(|best| makespan < best.makespan) {
+                best = Some(GridCandidate { shift, makespan, order, groups: coarse });
+            }
+        }
+        let Some(best) = best else { unreachable!("at least one cut was tried") };
+        let parts = if best.shift > 0 { parts.coarser(best.shift) } else { parts };
+        Grid::Groups { candidate: best, groups, parts }
+    }
+
+    /// What each group costs: its iterations and accesses, dearer where they keep waiting for one hot element.
+    fn group_costs(&self, groups: &Groups, parts: &Parts) -> Vec<u64> {
+        let shares: Vec<Vec<f64>> =
+            parts.cuts.iter().zip(&self.weights).map(|(cut, weights)| cut.hottest_shares(weights)).collect();
+        let dearer = |touches: &[Touch]| {
+            let hottest = touches.iter().filter(|touch| touch.write).map(|touch| {
+                let (slot, part) = parts.part_of(touch.resource);
+                shares[slot][part]
+            });
+            1.0 + hottest.fold(0.0, f64::max)
+        };
+        groups
+            .touches
+            .iter()
+            .zip(&groups.cost)
+            .map(|(touches, &cost)| (cost as f64 * dearer(touches)) as u64 + BLOCK_COST)
+            .collect()
+    }
+
+    fn coloured(&self) -> Option<(colour::Coloured, u64)> {
+        let coloured = colour::colour(self.recording, &self.shared, &self.lens, self.options.order)?;
+        let blocks = coloured.graph.len() as u64;
+        let makespan = coloured.graph.makespan(WORKERS) as f64 * LISTED_COST;
+        Some((coloured, makespan as u64 + blocks * BLOCK_COST / WORKERS as u64))
+    }
+
+    fn finish_coloured(mut self, coloured: colour::Coloured) -> Plan {
+        self.facts.colours = coloured.colours;
+        self.facts.reason = format!("{} colours of single iterations", coloured.colours);
+        self.facts.peak_bytes += self.listed_bytes(&coloured.listed) + 4 * coloured.offsets.len();
+        let sparse = self.sparse();
+        let blocks = blocks_between(&coloured.starts);
+        Plan {
+            strategy: Strategy::Coloured,
+            usage: self.recording.usage.clone(),
+            blocks,
+            offsets: coloured.offsets,
+            graph: coloured.graph,
+            listed: coloured.listed,
+            shared: self.shared,
+            sparse,
+            ..Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
+        }
+    }
+
+    fn listed_bytes(&self, listed: &[Listed]) -> usize {
+        listed.iter().map(|listed| 4 * (listed.entries.len() + listed.ends.len())).sum()
+    }
+
+    fn finish_grid(mut self, grid: Grid) -> Plan {
+        let n = self.recording.iterations();
+        let (parts, graph, starts, offsets, touches): (_, _, _, _, Vec<Box<[Touch]>>) = match grid {
+            Grid::Runs { runs, groups, parts, graph, .. } => {
+                let touches = runs.group.iter().map(|&g| groups.touches[g as usize].clone()).collect();
+                (parts, graph, runs.starts, runs.offsets, touches)
+            }
+            Grid::Groups { candidate, groups, parts } => {
+                let renumbered = candidate.groups.as_ref().map(|(_, to)| to.as_slice());
+                let chosen = candidate.groups.as_ref().map_or(&groups, |(coarse, _)| coarse);
+                let order = &candidate.order;
+                let mut place = vec![0u32; order.len()];
+                let mut starts = vec![0usize];
+                for (block, &g) in order.iter().enumerate() {
+                    place[g as usize] = block as u32;
+                    starts.push(starts[block] + chosen.iterations[g as usize]);
+                }
+                let mut offsets = layout::sort_by_block(&groups, renumbered, &place, self.pool);
+                if layout::neighbours_collide(self.recording, &self.shared, &offsets, &starts) {
+                    layout::interleave(&mut offsets, &starts, self.pool);
+                }
+                let costs = self.group_costs(chosen, &parts);
+                let ordered = order.iter().map(|&g| costs[g as usize]).collect();
+                let touches: Vec<Box<[Touch]>> = order.iter().map(|&g| chosen.touches[g as usize].clone()).collect();
+                let graph =
+                    BlockGraph::from_touches(ordered, parts.resources(), touches.iter().map(|touches| &**touches));
+                (parts, graph, starts, offsets, touches)
+            }
+        };
+        self.facts.peak_bytes += 2 * n + 4 * offsets.len();
+        self.facts.parts =
+            parts.captures.iter().zip(&parts.cuts).map(|(&capture, cut)| (capture, cut.parts())).collect();
+        self.facts.reason = format!("iterations grouped by the parts that they touch, {} groups", starts.len() - 1);
+        let sparse = self.sparse();
+        let mut touch_starts = vec![0u32];
+        for block in &touches {
+            touch_starts.push(touch_starts[touch_starts.len() - 1] + block.len() as u32);
+        }
+        Plan {
+            strategy: Strategy::Grid,
+            usage: self.recording.usage.clone(),
+            blocks: blocks_between(&starts),
+            offsets,
+            graph,
+            touch_starts,
+            touches: touches.into_iter().flatten().collect(),
+            parts: Some(parts),
+            shared: self.shared,
+            sparse,
+            ..Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
+        }
+    }
+
+    /// The touched elements of each shared DDS, where they are under a quarter of it.
+    fn sparse(&self) -> Vec<Option<Vec<u32>>> {
+        self.weights
+            .iter()
+            .map(|weights| {
+                let touched = weights.iter().filter(|&&w| w > 0).count();
+                (4 * touched < weights.len())
+                    .then(|| (0..weights.len() as u32).filter(|&i| weights[i as usize] > 0).collect())
+            })
+            .collect()
+    }
+}
+
+enum Grid {
+    /// Blocks are whole groups, in any order.
+    Groups { candidate: GridCandidate, groups: Groups, parts: Parts },
+    /// Blocks keep the loop's order.
+    Runs { makespan: u64, runs: preserve::Runs, groups: Groups, parts: Parts, graph: BlockGraph },
+}
+
+impl Grid {
+    fn makespan(&self) -> u64 {
+        match self {
+            Grid::Groups { candidate, .. } => candidate.makespan,
+            Grid::Runs { makespan, .. } => *makespan,
+        }
+    }
+}
+
+fn blocks_between(starts: &[usize]) -> Vec<Block> {
+    starts.windows(2).map(|ends| Block { start: ends[0], end: ends[1] }).collect()
+}
+
+/// The three elements that are touched most.
+fn hottest(weights: &[u32]) -> Vec<(usize, u32)> {
+    let mut best: Vec<(usize, u32)> = Vec::new();
+    for (i, &weight) in weights.iter().enumerate() {
+        if weight > 0 && (best.len() < 3 || weight > best[2].1) {
+            best.push((i, weight));
+            best.sort_by_key(|&(i, weight)| (std::cmp::Reverse(weight), i));
+            best.truncate(3);
+        }
+    }
+    best
+}

@@ -1,0 +1,220 @@
+//! What a loop call says of itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::options::{Site, Strategy};
+use crate::plan::Plan;
+
+/// The numbers of threads for which a speed-up is predicted.
+const THREADS: [usize; 5] = [2, 4, 8, 16, 64];
+
+/// What a loop call did: how it found parallelism, what conflicted, how long it took.
+///
+/// `Display` prints it for a person.
+#[derive(Clone)]
+pub struct LoopReport {
+    pub(crate) site: &'static Site,
+    pub(crate) label: Option<String>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) strays: usize,
+    pub(crate) reused: bool,
+    pub(crate) seconds_recording: f64,
+    pub(crate) seconds_planning: f64,
+    pub(crate) seconds_running: f64,
+}
+
+/// A DDS whose elements make iterations conflict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conflict {
+    /// Its name in the capture list.
+    pub dds: &'static str,
+    /// How many accesses the iterations make to it.
+    pub accesses: usize,
+    /// The elements that most iterations touch: index, and how many iterations.
+    pub elements: Vec<(usize, u32)>,
+}
+
+impl LoopReport {
+    /// File and line of the loop.
+    pub fn site(&self) -> String {
+        self.site.to_string()
+    }
+
+    /// The loop's `label`.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// How the plan found parallelism.
+    pub fn strategy(&self) -> Strategy {
+        self.plan.strategy
+    }
+
+    /// Why this strategy.
+    pub fn reason(&self) -> &str {
+        &self.plan.facts.reason
+    }
+
+    /// How many iterations the loop has.
+    pub fn iterations(&self) -> usize {
+        self.plan.range.len()
+    }
+
+    /// How many blocks they form.
+    pub fn blocks(&self) -> usize {
+        self.plan.blocks.len()
+    }
+
+    /// The estimated cost of all blocks, in accesses.
+    pub fn work(&self) -> u64 {
+        self.plan.graph.work()
+    }
+
+    /// The estimated cost of the longest chain of blocks that must follow each other, in accesses.
+    pub fn critical_path(&self) -> u64 {
+        self.plan.graph.critical_path()
+    }
+
+    /// Work over critical path: how many threads could be kept busy.
+    pub fn parallelism(&self) -> f64 {
+        self.work() as f64 / self.critical_path().max(1) as f64
+    }
+
+    /// Number of threads, and how much faster than one they should be.
+    pub fn predicted_speedups(&self) -> Vec<(usize, f64)> {
+        let work = self.work().max(1) as f64;
+        THREADS.iter().map(|&threads| (threads, work / self.plan.graph.makespan(threads).max(1) as f64)).collect()
+    }
+
+    /// The DDSs that make iterations conflict.
+    pub fn conflicts(&self) -> Vec<Conflict> {
+        let conflict = |hot: &crate::plan::HotDds| Conflict {
+            dds: self.site.name(hot.capture),
+            accesses: hot.accesses,
+            elements: hot.elements.clone(),
+        };
+        self.plan.facts.hot.iter().map(conflict).collect()
+    }
+
+    /// Seconds that recording the plan took, in this call or, if it was reused, in the one that made it.
+    pub fn seconds_recording(&self) -> f64 {
+        self.seconds_recording
+    }
+
+    /// Seconds that planning and laying out took, in this call or, if it was reused, in the one that made it.
+    pub fn seconds_planning(&self) -> f64 {
+        self.seconds_planning
+    }
+
+    /// Seconds that the iterations took.
+    pub fn seconds_running(&self) -> f64 {
+        self.seconds_running
+    }
+
+    /// Whether the plan was there from an earlier call.
+    pub fn reused(&self) -> bool {
+        self.reused
+    }
+
+    /// How often this call was undone and begun again, since an iteration touched what the plan didn't foresee.
+    pub fn strays(&self) -> usize {
+        self.strays
+    }
+
+    /// Bytes of recording and plan at their largest.
+    pub fn planning_peak_bytes(&self) -> usize {
+        self.plan.facts.peak_bytes
+    }
+
+    /// The serial order that the result is equal to: the iterations' indices. Running the body in this order on one
+    /// thread gives the same bits.
+    pub fn serial_order(&self) -> impl Iterator<Item = usize> + '_ {
+        let first = self.plan.range.start;
+        (0..self.iterations()).map(move |place| first + self.plan.offset(place))
+    }
+
+    /// What a person could change to get more parallelism, if there is little.
+    pub fn advice(&self) -> Option<String> {
+        let n = self.iterations();
+        if n < 2 || self.parallelism() >= 2.0 {
+            return None;
+        }
+        for conflict in self.conflicts() {
+            if let Some(&(index, count)) = conflict.elements.first()
+                && count as usize * 10 >= n * 9
+            {
+                let who = if count as usize == n { "every iteration".into() } else { format!("{count} of {n} iterations") };
+                return Some(format!(
+                    "{who} touches `{}[{index}]`, and it is written: if it is a total, use a reduction \
+                     (`session.sum`, `min`, `max`, `count`)",
+                    conflict.dds
+                ));
+            }
+        }
+        let most = self.conflicts().into_iter().max_by_key(|conflict| conflict.accesses)?;
+        Some(format!(
+            "iterations touch and write many elements of `{}` each ({} accesses in {n} iterations): shorter \
+             iterations, or an index order that keeps what belongs together near, leave more to do at the same time",
+            most.dds, most.accesses
+        ))
+    }
+}
+
+impl fmt::Display for LoopReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "loop {}", self.site)?;
+        if let Some(label) = &self.label {
+            write!(f, " ({label})")?;
+        }
+        writeln!(f, ": {}, {}", self.strategy(), self.reason())?;
+        writeln!(
+            f,
+            "  {} iterations in {} blocks; work {}, longest chain {}: parallelism {:.1}",
+            self.iterations(),
+            self.blocks(),
+            self.work(),
+            self.critical_path(),
+            self.parallelism()
+        )?;
+        let parts = &self.plan.facts.parts;
+        if !parts.is_empty() {
+            let parts: Vec<String> =
+                parts.iter().map(|&(c, n)| format!("{n} parts of `{}`", self.site.name(c))).collect();
+            writeln!(f, "  {}", parts.join(", "))?;
+        }
+        let speedups: Vec<String> =
+            self.predicted_speedups().iter().map(|(threads, speedup)| format!("{threads}: {speedup:.1}")).collect();
+        writeln!(f, "  predicted speed-up by threads: {}", speedups.join(", "))?;
+        for conflict in self.conflicts() {
+            let elements: Vec<String> =
+                conflict.elements.iter().map(|(index, count)| format!("[{index}] {count}")).collect();
+            writeln!(
+                f,
+                "  `{}`: {} accesses; most iterations touch {}",
+                conflict.dds,
+                conflict.accesses,
+                elements.join(", ")
+            )?;
+        }
+        write!(f, "  recorded in {:.3} s, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
+        if self.strays > 0 {
+            write!(f, "; undone and planned again {} times", self.strays)?;
+        }
+        if let Some(advice) = self.advice() {
+            write!(f, "\n  advice: {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LoopReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoopReport")
+            .field("site", &self.site())
+            .field("strategy", &self.strategy())
+            .field("blocks", &self.blocks())
+            .field("reused", &self.reused)
+            .finish_non_exhaustive()
+    }
+}

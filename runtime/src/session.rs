@@ -1,0 +1,217 @@
+//! A session: the threads that loops run on, their plans, and how much is said and checked.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::plan_cache::PlanCache;
+use crate::pool::Pool;
+
+/// Numbers that are never given twice in a process.
+pub(crate) fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+/// The most threads that a session offers.
+pub const MAX_THREADS: usize = 1024;
+
+/// The threads that loops run on, and the plans of the loops that ran. DDSs and reductions belong to one.
+///
+/// A program gets its session from `#[stradsap::main]`, configured by the environment: `STRADSAP_THREADS`,
+/// `STRADSAP_VERIFY=1`, `STRADSAP_EXPLAIN=1`. Results don't depend on any of these.
+pub struct Session {
+    inner: Arc<SessionInner>,
+}
+
+pub(crate) struct SessionInner {
+    threads: AtomicUsize,
+    pool: Mutex<Option<Arc<Pool>>>,
+    verify: AtomicBool,
+    explain: AtomicBool,
+    dot: Mutex<Option<PathBuf>>,
+    plans: Mutex<PlanCache>,
+}
+
+/// How a session is to be: [`Session::builder`].
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct SessionBuilder {
+    threads: Option<usize>,
+    verify: Option<bool>,
+    explain: Option<bool>,
+}
+
+impl SessionBuilder {
+    /// How many threads loops run on; otherwise `STRADSAP_THREADS`, otherwise one a core.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Whether every loop is replayed in its claimed serial order and compared bit by bit; otherwise `STRADSAP_VERIFY`.
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.verify = Some(verify);
+        self
+    }
+
+    /// Whether every new plan is explained on standard error; otherwise `STRADSAP_EXPLAIN`.
+    pub fn explain(mut self, explain: bool) -> Self {
+        self.explain = Some(explain);
+        self
+    }
+
+    /// The session.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a number of threads that is not offered, or a variable that is not understood.
+    pub fn build(self) -> Result<Session> {
+        let threads = match self.threads {
+            Some(threads) => threads,
+            None => match env("STRADSAP_THREADS")? {
+                Some(text) => text.trim().parse().map_err(|_| {
+                    Error::usage(format!("STRADSAP_THREADS={text}: a number from 1 to {MAX_THREADS} was expected"))
+                })?,
+                None => std::thread::available_parallelism().map_or(1, usize::from),
+            },
+        };
+        let verify = self.verify.map_or_else(|| switch("STRADSAP_VERIFY"), Ok)?;
+        let explain = self.explain.map_or_else(|| switch("STRADSAP_EXPLAIN"), Ok)?;
+        let session = Session {
+            inner: Arc::new(SessionInner {
+                threads: AtomicUsize::new(1),
+                pool: Mutex::new(None),
+                verify: AtomicBool::new(verify),
+                explain: AtomicBool::new(explain),
+                dot: Mutex::new(None),
+                plans: Mutex::new(PlanCache::default()),
+            }),
+        };
+        session.set_threads(threads)?;
+        Ok(session)
+    }
+}
+
+fn env(name: &str) -> Result<Option<String>> {
+    match std::env::var(name) {
+        Ok(text) => Ok(Some(text)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => Err(Error::usage(format!("{name} is not UTF-8"))),
+    }
+}
+
+fn switch(name: &str) -> Result<bool> {
+    match env(name)?.as_deref() {
+        None | Some("" | "0" | "false") => Ok(false),
+        Some("1" | "true") => Ok(true),
+        Some(text) => Err(Error::usage(format!("{name}={text}: 0 or 1 was expected"))),
+    }
+}
+
+impl Session {
+    /// A session as the environment wants it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a variable that is not understood.
+    pub fn new() -> Result<Self> {
+        Self::builder().build()
+    }
+
+    /// A session to configure.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::default()
+    }
+
+    /// How many threads loops run on.
+    pub fn threads(&self) -> usize {
+        self.inner.threads.load(Relaxed)
+    }
+
+    /// Loops run on so many threads from now on. No result depends on it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a number that is not offered.
+    pub fn set_threads(&self, threads: usize) -> Result<()> {
+        if !(1..=MAX_THREADS).contains(&threads) {
+            return Err(Error::usage(format!(
+                "{threads} threads are not offered: give a number from 1 to {MAX_THREADS}"
+            )));
+        }
+        self.inner.threads.store(threads, Relaxed);
+        Ok(())
+    }
+
+    /// Whether every loop is replayed in its claimed serial order and compared bit by bit, at the cost of a
+    /// serial execution and a copy of what the loop may write. A difference is an [`Error::Verification`].
+    pub fn verify(&self, on: bool) {
+        self.inner.verify.store(on, Relaxed);
+    }
+
+    /// Whether every new plan is explained on standard error.
+    pub fn set_explain(&self, on: bool) {
+        self.inner.explain.store(on, Relaxed);
+    }
+
+    /// Every new plan's conflict graph is written to this file in the DOT language, the last one staying.
+    pub fn set_dot(&self, path: Option<&Path>) {
+        *locked(&self.inner.dot) = path.map(Path::to_path_buf);
+    }
+
+    pub(crate) fn inner(&self) -> Arc<SessionInner> {
+        Arc::clone(&self.inner)
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("threads", &self.threads()).finish_non_exhaustive()
+    }
+}
+
+impl SessionInner {
+    pub(crate) fn is(&self, other: &SessionInner) -> bool {
+        std::ptr::eq(self, other)
+    }
+
+    pub(crate) fn verifies(&self) -> bool {
+        self.verify.load(Relaxed)
+    }
+
+    pub(crate) fn explains(&self) -> bool {
+        self.explain.load(Relaxed)
+    }
+
+    pub(crate) fn dot(&self) -> Option<PathBuf> {
+        locked(&self.dot).clone()
+    }
+
+    /// The threads, started when they are first needed.
+    pub(crate) fn pool(&self) -> Result<Arc<Pool>> {
+        let threads = self.threads.load(Relaxed);
+        let mut pool = locked(&self.pool);
+        match &*pool {
+            Some(pool) if pool.threads() == threads => Ok(Arc::clone(pool)),
+            _ => {
+                let fresh = Arc::new(Pool::new(threads)?);
+                *pool = Some(Arc::clone(&fresh));
+                Ok(fresh)
+            }
+        }
+    }
+
+    pub(crate) fn plans(&self) -> MutexGuard<'_, PlanCache> {
+        locked(&self.plans)
+    }
+
+    pub(crate) fn forget_plans_of(&self, dds: u64) {
+        // Plans hold copies of elements, whose drop must not run under the lock: it may drop DDSs.
+        let forgotten = self.plans().remove_users_of(dds);
+        drop(forgotten);
+    }
+}
+
+/// What a panic left is whole: every lock here guards a single assignment or an insertion.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

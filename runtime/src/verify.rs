@@ -1,0 +1,57 @@
+//! Checking a loop against its promise: the claimed serial order, replayed, must give the same bits.
+#![allow(unsafe_code)]
+
+use crate::capture::{Captured, Kind};
+use crate::execute::Run;
+use crate::memory::RawBuf;
+
+/// Copies of what a loop may write, from before it.
+pub(crate) struct Verifier {
+    shadows: Vec<Option<RawBuf>>,
+}
+
+impl Verifier {
+    pub(crate) fn before(captured: &[Captured]) -> Self {
+        let shadows = captured
+            .iter()
+            .map(|capture| match capture.kind {
+                Kind::Vector { base, len, ops, writable: true, .. } => {
+                    let mut copy = RawBuf::new(ops, len);
+                    // SAFETY: the loop holds the DVector borrowed, and no block runs.
+                    unsafe { copy.push_clones(base, len) };
+                    Some(copy)
+                }
+                _ => None,
+            })
+            .collect();
+        Verifier { shadows }
+    }
+
+    /// The first capture and index where the replay differs from what the loop left.
+    pub(crate) fn check(&self, run: &Run<'_>, words: &[u64]) -> Result<(), (usize, usize)> {
+        // An iteration that failed in the replay did not fail in the run: that is a difference, too.
+        let replayed = run.replay(&self.shadows).map_err(|_| (0, 0))?;
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for (c, capture) in run.captured.iter().enumerate() {
+            match (&capture.kind, &self.shadows[c]) {
+                (Kind::Vector { base, len, ops, .. }, Some(shadow)) => {
+                    for i in 0..*len {
+                        a.clear();
+                        b.clear();
+                        // SAFETY: both hold `len` elements, and no block runs.
+                        unsafe {
+                            ops.encode(base.add(i * ops.size), &mut a);
+                            ops.encode(shadow.as_ptr().add(i * ops.size), &mut b);
+                        }
+                        if a != b {
+                            return Err((c, i));
+                        }
+                    }
+                }
+                (Kind::Reduction { .. }, _) if words[c] != replayed[c] => return Err((c, 0)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! What a loop body sees of a DDS: a view of the elements that its block owns.
+//!
+//! # Why this is sound
+//! A view is made by the engine for one block of iterations on one thread, and says which elements may be
+//! reached without asking: those from `lo` on, `len` of them to be read, `wlen` of them to be written.
+//!
+//! 1. While the block runs, no other thread writes an element of the view's readable range, and no other
+//!    thread touches one of its writable range. The executor guarantees it: two blocks that share a part
+//!    which one of them writes are ordered, and run one after the other.
+//! 2. One comparison (`index - lo < len`, wrapping) is both the bounds check and this ownership check.
+//!    Whatever fails it goes to [`Cold::reach`], which gives the address of an element that the block owns
+//!    by other means, of a scratch copy (while recording), or unwinds.
+//! 3. Within the block the borrow checker does the rest: a view is neither `Clone` nor `Copy`, reads borrow
+//!    it shared, writes borrow it alone, and the loop body must accept any lifetime, so that no reference
+//!    outlives its iteration. Several elements at once are given by `pair_mut` and `many_mut`, which refuse
+//!    equal indices.
+//! 4. [`ReadView`]s are of DDSs captured by shared reference: the driver's borrow lasts as long as the loop
+//!    and no view of it writes.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+use crate::cold::{Access, Cold};
+use crate::element::Element;
+use crate::frame::{Slot, Step};
+
+/// How a range moves from iteration to iteration. Kept beside the range, so that the hot path stays in registers.
+#[derive(Clone, Copy)]
+struct Walk<T> {
+    step: Step,
+    base: *mut T,
+    offset: usize,
+}
+
+macro_rules! common_to_views {
+    ($view:ident) => {
+        impl<'v, T: Element> $view<'v, T> {
+            /// How many elements the whole DVector has.
+            #[inline]
+            pub fn len(&self) -> usize {
+                // SAFETY: the engine keeps the `Cold` alive as long as the view.
+                unsafe { (*self.cold).dds_len() }
+            }
+
+            /// Whether the DVector has no elements.
+            #[inline]
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            #[inline(always)]
+            fn reach(&self, i: usize, access: Access) -> *mut T {
+                // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
+                unsafe { Cold::reach(self.cold, i, access).cast() }
+            }
+
+            #[inline(always)]
+            fn at(&self, i: usize) -> &T {
+                let k = i.wrapping_sub(self.lo);
+                let ptr = if k < self.len {
+                    // SAFETY: k < len, so the element is in the owned range.
+                    unsafe { self.ptr.add(k) }
+                } else {
+                    self.reach(i, Access::Read)
+                };
+                // SAFETY: rules 1 and 3: nobody writes this element while the view is borrowed.
+                unsafe { &*ptr }
+            }
+        }
+
+        impl<T: Element> Index<usize> for $view<'_, T> {
+            type Output = T;
+            #[inline(always)]
+            fn index(&self, i: usize) -> &T {
+                self.at(i)
+            }
+        }
+
+        impl<T: Element> Index<u32> for $view<'_, T> {
+            type Output = T;
+            #[inline(always)]
+            fn index(&self, i: u32) -> &T {
+                self.at(i as usize)
+            }
+        }
+    };
+}
+
+/// A DVector captured as `&x`: its elements are read by index (`usize` or `u32`).
+pub struct ReadView<'v, T> {
+    ptr: *mut T,
+    lo: usize,
+    len: usize,
+    cold: *const Cold,
+    walk: Walk<T>,
+    lifetime: PhantomData<&'v T>,
+}
+
+common_to_views!(ReadView);
+
+impl<'v, T: Element> ReadView<'v, T> {
+    /// # Safety
+    /// The slot describes elements of type T that meet rules 1 and 4 while the view lives.
+    #[inline]
+    pub(crate) unsafe fn new(slot: &'v Slot) -> Self {
+        ReadView {
+            ptr: slot.ptr.cast(),
+            lo: slot.lo,
+            len: slot.len,
+            cold: slot.cold,
+            walk: Walk { step: slot.step, base: slot.base.cast(), offset: slot.offset },
+            lifetime: PhantomData,
+        }
+    }
+
+    /// Moves on to the `j`-th iteration of the block, which is iteration `i` of the loop.
+    #[inline(always)]
+    pub(crate) fn step(&mut self, j: usize, i: usize) {
+        match self.walk.step {
+            Step::Fixed | Step::Listed => {}
+            Step::Gathered => {
+                self.lo = i.wrapping_add(self.walk.offset);
+                self.ptr = self.walk.base.wrapping_add(j);
+            }
+            Step::InPlace => {
+                self.lo = i.wrapping_add(self.walk.offset);
+                self.ptr = self.walk.base.wrapping_add(self.lo);
+            }
+        }
+    }
+}
+
+/// A DVector captured as `&mut x`: its elements are read and written by index (`usize` or `u32`).
+pub struct WriteView<'v, T> {
+    ptr: *mut T,
+    lo: usize,
+    len: usize,
+    wlen: usize,
+    cold: *const Cold,
+    walk: Walk<T>,
+    lifetime: PhantomData<&'v mut T>,
+}
+
+common_to_views!(WriteView);
+
+impl<'v, T: Element> WriteView<'v, T> {
+    /// # Safety
+    /// The slot describes elements of type T that meet rule 1 while the view lives.
+    #[inline]
+    pub(crate) unsafe fn new(slot: &'v Slot) -> Self {
+        WriteView {
+            ptr: slot.ptr.cast(),
+            lo: slot.lo,
+            len: slot.len,
+            wlen: slot.wlen,
+            cold: slot.cold,
+            walk: Walk { step: slot.step, base: slot.base.cast(), offset: slot.offset },
+            lifetime: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn step(&mut self, j: usize, i: usize) {
+        match self.walk.step {
+            Step::Fixed => {}
+            Step::Gathered => {
+                self.lo = i.wrapping_add(self.walk.offset);
+                self.ptr = self.walk.base.wrapping_add(j);
+            }
+            Step::InPlace => {
+                self.lo = i.wrapping_add(self.walk.offset);
+                self.ptr = self.walk.base.wrapping_add(self.lo);
+            }
+            Step::Listed => {
+                // SAFETY: the engine keeps the `Cold` alive as long as the view.
+                let first = unsafe { (*self.cold).list_iteration(j) };
+                (self.lo, self.len, self.wlen) = (first.lo, first.len, first.wlen);
+                self.ptr = self.walk.base.wrapping_add(self.lo);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn address_mut(&mut self, i: usize, nth: u8) -> *mut T {
+        let k = i.wrapping_sub(self.lo);
+        if k < self.wlen {
+            // SAFETY: k < wlen, so the element is in the owned range.
+            unsafe { self.ptr.add(k) }
+        } else {
+            self.reach(i, Access::Write { nth })
+        }
+    }
+
+    /// Two different elements at once.
+    ///
+    /// # Panics
+    /// If `i == j`: an element can't be borrowed twice.
+    #[inline]
+    pub fn pair_mut(&mut self, i: impl ElementIndex, j: impl ElementIndex) -> (&mut T, &mut T) {
+        let [a, b] = self.many_mut([i.to_usize(), j.to_usize()]);
+        (a, b)
+    }
+
+    /// Several different elements at once, at most 64.
+    ///
+    /// # Panics
+    /// If two of the indices are equal: an element can't be borrowed twice.
+    #[inline]
+    pub fn many_mut<const N: usize>(&mut self, indices: [impl ElementIndex; N]) -> [&mut T; N] {
+        const { assert!(N <= 64, "many_mut gives at most 64 elements") };
+        let indices = indices.map(ElementIndex::to_usize);
+        for (k, i) in indices.iter().enumerate() {
+            assert!(!indices[..k].contains(i), "element {i} is asked for twice at once");
+        }
+        let mut nth = 0;
+        let addresses = indices.map(|i| {
+            let address = self.address_mut(i, nth);
+            nth += 1;
+            address
+        });
+        // SAFETY: rule 1 for each; the indices differ, and so do the scratch copies, which are told apart by
+        // `nth`; the view stays borrowed as long as the references live.
+        addresses.map(|address| unsafe { &mut *address })
+    }
+}
+
+impl<T: Element> IndexMut<usize> for WriteView<'_, T> {
+    #[inline(always)]
+    fn index_mut(&mut self, i: usize) -> &mut T {
+        // SAFETY: rules 1 and 3: the element is this block's alone, and the view is borrowed alone.
+        unsafe { &mut *self.address_mut(i, 0) }
+    }
+}
+
+impl<T: Element> IndexMut<u32> for WriteView<'_, T> {
+    #[inline(always)]
+    fn index_mut(&mut self, i: u32) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.address_mut(i as usize, 0) }
+    }
+}
+
+/// The integers that index a DDS.
+pub trait ElementIndex: Copy + sealed::Sealed {
+    /// The index as a `usize`.
+    fn to_usize(self) -> usize;
+}
+
+impl ElementIndex for usize {
+    #[inline(always)]
+    fn to_usize(self) -> usize {
+        self
+    }
+}
+
+impl ElementIndex for u32 {
+    #[inline(always)]
+    fn to_usize(self) -> usize {
+        self as usize
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for usize {}
+    impl Sealed for u32 {}
+}

@@ -1,0 +1,14 @@
+//! Write the sequential training loop; run it in parallel.
+pub use stradsap_runtime::*;
+pub use stradsap_macros::{Element, async_parallel_for, main};
+
+#[doc(hidden)]
+pub mod __private {
+    pub use stradsap_runtime::private::*;
+}
+
+/// What programs import.
+pub mod prelude {
+    pub use crate::{DVector, Element, LoopReport, Order, Session, Strategy, async_parallel_for};
+    pub use crate::kernels;
+}
