@@ -70,6 +70,8 @@ pub trait Capture {
     #[doc(hidden)]
     fn step(view: &mut Self::View<'_>, j: usize, i: usize);
     #[doc(hidden)]
+    fn step_in_place(_view: &mut Self::View<'_>, _i: usize) {}
+    #[doc(hidden)]
     fn finish(_view: &Self::View<'_>, _slot: &Slot) {}
 }
 
@@ -90,6 +92,11 @@ impl<T: Element> Capture for Read<'_, DVector<T>> {
     fn step(view: &mut ReadView<'_, T>, j: usize, i: usize) {
         view.step(j, i);
     }
+
+    #[inline(always)]
+    fn step_in_place(view: &mut ReadView<'_, T>, i: usize) {
+        view.step_in_place(i);
+    }
 }
 
 impl<T: Element> Capture for Write<'_, DVector<T>> {
@@ -109,6 +116,11 @@ impl<T: Element> Capture for Write<'_, DVector<T>> {
     #[inline(always)]
     fn step(view: &mut WriteView<'_, T>, j: usize, i: usize) {
         view.step(j, i);
+    }
+
+    #[inline(always)]
+    fn step_in_place(view: &mut WriteView<'_, T>, i: usize) {
+        view.step_in_place(i);
     }
 }
 
@@ -165,6 +177,8 @@ pub trait Handles {
     #[doc(hidden)]
     fn step(views: &mut Self::Views<'_>, j: usize, i: usize);
     #[doc(hidden)]
+    fn step_in_place(views: &mut Self::Views<'_>, i: usize);
+    #[doc(hidden)]
     fn finish(views: &Self::Views<'_>, slots: &[Slot]);
 }
 
@@ -190,6 +204,13 @@ macro_rules! handles {
                 $($name::step(&mut views.$n, j, i);)*
             }
 
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn step_in_place(views: &mut Self::Views<'_>, i: usize) {
+                $($name::step_in_place(&mut views.$n, i);)*
+            }
+
+            #[inline(always)]
             #[allow(unused_variables)]
             fn finish(views: &Self::Views<'_>, slots: &[Slot]) {
                 $($name::finish(&views.$n, &slots[$n]);)*
@@ -233,10 +254,13 @@ pub trait ReadCapture {
     note = "capture a value by its name without `&mut`; capture a reduction as `&x`"
 )]
 pub trait WriteCapture {
-    /// The DDS behind the references.
-    type Dds;
+    /// What the loop gets. (Named by the trait, since rustc would otherwise take whatever is no DDS for one, and
+    /// report mistakes that follow from it.)
+    type Handle<'h>: Capture
+    where
+        Self: 'h;
     #[doc(hidden)]
-    fn dds_mut(&mut self) -> &mut Self::Dds;
+    fn handle(&mut self) -> Self::Handle<'_>;
 }
 
 macro_rules! read_captures {
@@ -255,9 +279,9 @@ read_captures! {
 }
 
 impl<T: Element> WriteCapture for DVector<T> {
-    type Dds = DVector<T>;
-    fn dds_mut(&mut self) -> &mut DVector<T> {
-        self
+    type Handle<'h> = Write<'h, DVector<T>>;
+    fn handle(&mut self) -> Write<'_, DVector<T>> {
+        Write(self)
     }
 }
 
@@ -276,9 +300,12 @@ impl<C: ReadCapture + ?Sized> ReadCapture for &mut C {
 }
 
 impl<C: WriteCapture + ?Sized> WriteCapture for &mut C {
-    type Dds = C::Dds;
-    fn dds_mut(&mut self) -> &mut C::Dds {
-        (**self).dds_mut()
+    type Handle<'h>
+        = C::Handle<'h>
+    where
+        Self: 'h;
+    fn handle(&mut self) -> C::Handle<'_> {
+        (**self).handle()
     }
 }
 
@@ -288,8 +315,8 @@ pub fn read<C: ReadCapture + ?Sized>(capture: &C) -> Read<'_, C::Dds> {
 }
 
 /// `&mut x` of a capture list.
-pub fn write<C: WriteCapture + ?Sized>(capture: &mut C) -> Write<'_, C::Dds> {
-    Write(capture.dds_mut())
+pub fn write<C: WriteCapture + ?Sized>(capture: &mut C) -> C::Handle<'_> {
+    capture.handle()
 }
 
 /// A borrow of a place alone, by method call: so that `&mut p` in a capture list reborrows where `p` is a

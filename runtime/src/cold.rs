@@ -107,7 +107,14 @@ impl Cold {
     }
 
     /// The recording side of a capture.
-    pub(crate) fn recorder(log: CaptureLog, base: *const u8, len: usize, ops: &ElementOps, writes: bool, exact: bool) -> Doing {
+    pub(crate) fn recorder(
+        log: CaptureLog,
+        base: *const u8,
+        len: usize,
+        ops: &ElementOps,
+        writes: bool,
+        exact: bool,
+    ) -> Doing {
         // The middle one: the first rows are often special (a root, a padding word).
         let template = base.wrapping_add(len / 2 * ops.size);
         Doing::Record(Box::new(Recorder {
@@ -240,9 +247,7 @@ impl Cold {
             let mut own = recorder.own.borrow_mut();
             return match own.get_mut(&i) {
                 Some(copy) => copy.as_mut_ptr(),
-                None if write => {
-                    own.entry(i).or_insert_with(|| self.clone_of(ops, self.address(i))).as_mut_ptr()
-                }
+                None if write => own.entry(i).or_insert_with(|| self.clone_of(ops, self.address(i))).as_mut_ptr(),
                 None => self.address(i),
             };
         }

@@ -38,8 +38,14 @@ pub(crate) fn write(report: &LoopReport, path: &Path) -> Result<()> {
             }
         }
     }
-    let text = format!("{:?}", Dot::with_attr_getters(&graph, &[Config::EdgeNoLabel, Config::NodeNoLabel], &|_, _| String::new(), &|_, (_, name)| {
-        format!("label = {name:?}")
-    }));
+    let text = format!(
+        "{:?}",
+        Dot::with_attr_getters(
+            &graph,
+            &[Config::EdgeNoLabel, Config::NodeNoLabel],
+            &|_, _| String::new(),
+            &|_, (_, name)| { format!("label = {name:?}") }
+        )
+    );
     std::fs::write(path, text).map_err(|source| Error::File { path: path.to_path_buf(), source })
 }

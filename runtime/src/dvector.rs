@@ -28,7 +28,7 @@ use crate::session::{Session, SessionInner, next_id};
 /// assert_eq!(squares.iter().sum::<u64>(), 30);
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
-pub struct DVector<T: Element> {
+pub struct DVector<T> {
     id: u64,
     session: Arc<SessionInner>,
     elements: RawBuf,
@@ -66,7 +66,7 @@ impl<T: Element> DVector<T> {
         if len > MAX_LEN {
             return Err(Error::TooLong { len, max: MAX_LEN });
         }
-        let mut buffer = RawBuf::new(ops_of::<T>(), len);
+        let mut buffer = RawBuf::for_random_access(ops_of::<T>(), len);
         elements.for_each(|element| buffer.push(element));
         Ok(DVector {
             id: next_id(),
@@ -168,7 +168,7 @@ impl<T: Element> DVector<T> {
     }
 }
 
-impl<T: Element> Drop for DVector<T> {
+impl<T> Drop for DVector<T> {
     fn drop(&mut self) {
         self.session.forget_plans_of(self.id);
     }

@@ -49,13 +49,17 @@ unsafe impl<T: Element, const N: usize> Element for [T; N] {
     }
 }
 
+/// Whether a type is plain: for the derive macro, where naming `PLAIN` itself would have rustc report a missing
+/// `Clone` a second time.
+pub const fn is_plain<T: Element>() -> bool {
+    T::PLAIN
+}
+
 /// Appends the bytes of a run of elements, for plain ones in one copy.
 pub fn encode_slice<T: Element>(slice: &[T], out: &mut Vec<u8>) {
     if T::PLAIN {
         // SAFETY: plain elements have no padding, so every byte of the slice is initialised.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(slice.as_ptr().cast::<u8>(), std::mem::size_of_val(slice))
-        };
+        let bytes = unsafe { std::slice::from_raw_parts(slice.as_ptr().cast::<u8>(), std::mem::size_of_val(slice)) };
         out.extend_from_slice(bytes);
     } else {
         for element in slice {

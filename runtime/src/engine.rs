@@ -13,7 +13,7 @@ use crate::options::{LoopOptions, LoopRange, Site, Strategy};
 use crate::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::plan_cache::{CachedPlan, PlanKey};
 use crate::pool::Pool;
-use crate::record::{record, shapes};
+use crate::record::{Depth, record, shapes};
 use crate::report::LoopReport;
 use crate::session::{SessionInner, next_id};
 use crate::task::{Failure, LoopTask, Outcome, Task};
@@ -86,9 +86,10 @@ impl<'c> Call<'c> {
         if let Some(given) = options.parts.filter(|parts| !(1..=MAX_PARTS).contains(parts)) {
             return Err(problem(LoopProblem::Parts { given, max: MAX_PARTS }));
         }
-        let len = |capture: &Captured| match capture.kind {
-            Kind::Vector { len, .. } => len,
-            Kind::Reduction { .. } => 0,
+        // A reduction may be a new one in each epoch: no plan depends on which it is.
+        let identity = |capture: &Captured| match capture.kind {
+            Kind::Vector { len, .. } => (capture.id, len),
+            Kind::Reduction { .. } => (0, 0),
         };
         let range = if range.is_empty() { range.start..range.start } else { range };
         let key = PlanKey {
@@ -96,7 +97,7 @@ impl<'c> Call<'c> {
             body: task.type_id(),
             range,
             options,
-            captures: captured.iter().map(|capture| (capture.id, len(capture))).collect(),
+            captures: captured.iter().map(identity).collect(),
         };
         let pool = first.session.pool()?;
         Ok(Call { site, key, captured, task, session: &first.session, pool, strays: 0 })
@@ -107,11 +108,12 @@ impl<'c> Call<'c> {
         let mut reused = kept.is_some();
         let mut cached = match kept {
             Some(cached) => cached,
-            None => self.make_plan(false)?,
+            None => self.make_plan(Depth::Sampled)?,
         };
+        let mut trace = false;
         loop {
             let begun = Instant::now();
-            match self.attempt(&mut cached) {
+            match self.attempt(&mut cached, trace) {
                 Ok(()) => {
                     cached.strays_in_row = 0;
                     let report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
@@ -124,6 +126,11 @@ impl<'c> Call<'c> {
                         reused = false;
                         continue;
                     }
+                    if failed.iteration.is_none() && !trace {
+                        // Everything is as it was: run it again and keep count, to name the iteration.
+                        trace = true;
+                        continue;
+                    }
                     self.keep(cached);
                     return Err(self.error(failed));
                 }
@@ -131,7 +138,7 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn attempt(&self, cached: &mut CachedPlan) -> std::result::Result<(), FirstFailure> {
+    fn attempt(&self, cached: &mut CachedPlan, trace: bool) -> std::result::Result<(), FirstFailure> {
         gather::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
         let run = Run {
             plan: &cached.plan,
@@ -139,6 +146,7 @@ impl<'c> Call<'c> {
             captured: self.captured,
             gathered: &cached.gathered,
             order: self.key.options.order,
+            trace,
             before: words(self.captured),
         };
         let verifier = self.session.verifies().then(|| Verifier::before(self.captured));
@@ -157,54 +165,53 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn make_plan(&self, exact: bool) -> Result<CachedPlan> {
+    fn make_plan(&self, depth: Depth) -> Result<CachedPlan> {
         let begun = Instant::now();
         let options = &self.key.options;
-        let (recorded, plan);
+        let (recorded, plan, depth_used);
         if options.strategy == Some(Strategy::Serial) || self.key.range.len() < 2 {
-            recorded = begun;
+            (recorded, depth_used) = (begun, Depth::Exact);
             let reason = match options.strategy {
                 Some(Strategy::Serial) => "the loop says `strategy = Serial`".to_string(),
                 _ => "fewer than two iterations".to_string(),
             };
-            plan = Plan::serial(
-                self.key.range.clone(),
-                self.captured.len(),
-                Facts { reason, ..Facts::default() },
-            );
+            plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
         } else {
-            let recording = record(self.task, self.captured, self.key.range.clone(), exact, &self.pool);
+            let recording;
+            (recording, depth_used) = record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
             recorded = Instant::now();
             plan = plan::plan(&recording, &shapes(self.captured), options, &self.pool);
         }
-        let mut cached = self.cached(plan, exact);
+        let mut cached = self.cached(plan, depth_used);
+        let mut t = Instant::now();
         // Laying out the elements is part of planning: later calls find it done.
         gather::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
+        plan::tick("gather", &mut t);
         cached.seconds_recording = (recorded - begun).as_secs_f64();
         cached.seconds_planning = recorded.elapsed().as_secs_f64();
         self.tell(&cached)?;
         Ok(cached)
     }
 
-    fn cached(&self, plan: Plan, exact: bool) -> CachedPlan {
+    fn cached(&self, plan: Plan, depth: Depth) -> CachedPlan {
         CachedPlan {
             undo: Undo::new(&plan, self.captured),
             plan: Arc::new(plan),
             key: self.key.clone(),
             gathered: Vec::new(),
-            exact,
+            depth,
             strays_in_row: 0,
             seconds_recording: 0.0,
             seconds_planning: 0.0,
         }
     }
 
-    /// A plan after a stray access. First the pattern is recorded anew, then with real values; when that strays
-    /// too, or for the third time in a row, what the iterations touch hangs on what others wrote.
+    /// A plan after a stray access: the loop is recorded more thoroughly. When the most thorough recording strays too,
+    /// or any for the third time in a row, what the iterations touch hangs on what others wrote.
     fn replan(&mut self, old: CachedPlan, capture: usize, reused: bool) -> Result<CachedPlan> {
         self.strays += 1;
         let in_row = old.strays_in_row + 1;
-        let hopeless = old.exact && !reused;
+        let hopeless = old.depth == Depth::Exact && !reused;
         let mut fresh = if in_row >= STRAYS || hopeless {
             let name = self.site.name(capture);
             eprintln!(
@@ -213,14 +220,19 @@ impl<'c> Call<'c> {
                 self.site
             );
             let reason = format!("what iterations touch of `{name}` changes while the loop runs");
-            let plan =
-                Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
-            let cached = self.cached(plan, true);
+            let plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
+            let cached = self.cached(plan, Depth::Exact);
             self.tell(&cached)?;
             cached
         } else {
-            // A plan from an earlier call may just be out of date; a fresh one was misled by blank values.
-            self.make_plan(old.exact || !reused)?
+            // A plan from an earlier call may just be out of date. A fresh one was misled: by its sample, or by blank
+            // values.
+            let depth = match old.depth {
+                Depth::Sampled => Depth::Blank,
+                Depth::Blank if reused => Depth::Blank,
+                Depth::Blank | Depth::Exact => Depth::Exact,
+            };
+            self.make_plan(depth)?
         };
         fresh.strays_in_row = in_row;
         Ok(fresh)
@@ -255,19 +267,16 @@ impl<'c> Call<'c> {
     }
 
     fn error(&self, failed: FirstFailure) -> Error {
-        let (site, iteration) = (self.site.to_string(), failed.iteration);
+        let site = self.site.to_string();
+        let iteration = failed.iteration.unwrap_or(self.key.range.start);
         match failed.failure {
             Failure::OutOfRange { capture, index } => {
                 let len = self.key.captures[capture].1;
                 Error::IndexOutOfRange { site, dds: self.site.name(capture), index, len, iteration }
             }
             Failure::Body(source) => Error::Body { site, iteration, source },
-            Failure::Panic(note) => {
-                Error::Panic { site, iteration, message: note.message, location: note.location }
-            }
-            Failure::Difference { capture, index } => {
-                Error::Verification { site, dds: self.site.name(capture), index }
-            }
+            Failure::Panic(note) => Error::Panic { site, iteration, message: note.message, location: note.location },
+            Failure::Difference { capture, index } => Error::Verification { site, dds: self.site.name(capture), index },
             Failure::Stray { .. } => unreachable!("strays are planned anew"),
         }
     }
@@ -275,7 +284,7 @@ impl<'c> Call<'c> {
 
 impl FirstFailure {
     fn difference(capture: usize, index: usize) -> Self {
-        FirstFailure::new(0, 0, Failure::Difference { capture, index })
+        FirstFailure::new(0, Some(0), Failure::Difference { capture, index })
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Run<'r> {
     pub(crate) captured: &'r [Captured],
     pub(crate) gathered: &'r [Option<Gathered>],
     pub(crate) order: Order,
+    /// Whether to keep count of iterations, to name one that unwinds.
+    pub(crate) trace: bool,
     /// What each capture that is a reduction held before.
     pub(crate) before: Vec<u64>,
 }
@@ -49,12 +51,13 @@ struct BlockResult {
 /// The failure that comes first in the serial order.
 pub(crate) struct FirstFailure {
     block: usize,
-    pub(crate) iteration: usize,
+    /// Known unless the iteration unwound and nobody kept count.
+    pub(crate) iteration: Option<usize>,
     pub(crate) failure: Failure,
 }
 
 impl FirstFailure {
-    pub(crate) fn new(block: usize, iteration: usize, failure: Failure) -> Self {
+    pub(crate) fn new(block: usize, iteration: Option<usize>, failure: Failure) -> Self {
         FirstFailure { block, iteration, failure }
     }
 }
@@ -80,8 +83,7 @@ impl Run<'_> {
         // An element's `clone` may panic while parts are saved: that must not leave other threads waiting.
         if let Err(note) = panics::caught(|| undo.save_upfront(self.plan, self.captured)) {
             undo.commit();
-            let iteration = self.plan.range.start;
-            return Err(FirstFailure::new(0, iteration, Failure::Panic(note)));
+            return Err(FirstFailure::new(0, Some(self.plan.range.start), Failure::Panic(note)));
         }
         pool.everywhere(self.plan.blocks.len(), || {
             let mut last: Option<usize> = None;
@@ -89,7 +91,7 @@ impl Run<'_> {
                 let saved = panics::caught(|| undo.save_for(b, self.plan, self.captured));
                 let first_of_block = self.plan.range.start + self.plan.offset(self.plan.blocks[b].start);
                 match saved
-                    .map_err(|note| (first_of_block, Failure::Panic(note)))
+                    .map_err(|note| (Some(first_of_block), Failure::Panic(note)))
                     .and_then(|()| self.run_block(b))
                 {
                     Ok(result) => {
@@ -122,9 +124,13 @@ impl Run<'_> {
         a.iter().any(|a| b.iter().any(|b| a.resource == b.resource))
     }
 
-    fn run_block(&self, b: usize) -> Result<BlockResult, (usize, Failure)> {
+    fn run_block(&self, b: usize) -> Result<BlockResult, (Option<usize>, Failure)> {
         let mut frame = self.frame(b);
-        let ran = self.task.run(&frame, self.iterations(b));
+        let ran = if self.trace {
+            self.task.trace(&frame, self.iterations(b))
+        } else {
+            self.task.run(&frame, self.iterations(b))
+        };
         if ran.is_err()
             && let Some(saved) = logged_writes(&frame)
         {
@@ -132,8 +138,11 @@ impl Run<'_> {
         }
         ran?;
         let totals = frame.slots.iter().map(|slot| slot.total.get()).collect();
-        let additions =
-            frame.slots.iter_mut().map(|slot| slot.additions.take().map_or_else(Vec::new, RefCell::into_inner)).collect();
+        let additions = frame
+            .slots
+            .iter_mut()
+            .map(|slot| slot.additions.take().map_or_else(Vec::new, RefCell::into_inner))
+            .collect();
         Ok(BlockResult { totals, additions })
     }
 
@@ -192,28 +201,20 @@ impl Run<'_> {
             return Doing::Spans(Vec::new());
         }
         match plan.usage[c] {
-            _ if !writable && self.gathered.get(c).is_none_or(Option::is_none) => {
-                whole(slot, base, len);
-                Doing::ReadOnly
-            }
             Usage::InStep { offset, written } => {
-                let first = plan.range.start.wrapping_add(offset);
                 if let Some(gathered) = self.gathered.get(c).and_then(Option::as_ref) {
                     slot.step = Step::Gathered;
                     slot.base = gathered.elements.base().wrapping_add(block.start * ops.size);
                     (slot.offset, slot.len) = (offset, 1);
-                } else if !written {
-                    whole(slot, base, len);
-                } else if plan.offsets.is_empty() {
-                    slot.lo = first.wrapping_add(block.start);
-                    slot.ptr = base.wrapping_add(slot.lo.wrapping_mul(ops.size));
-                    slot.len = block.end - block.start;
-                    slot.wlen = slot.len;
                 } else {
                     slot.step = Step::InPlace;
-                    (slot.offset, slot.len, slot.wlen) = (offset, 1, 1);
+                    (slot.offset, slot.len, slot.wlen) = (offset, 1, usize::from(written));
                 }
                 if written { Doing::Spans(Vec::new()) } else { Doing::ReadOnly }
+            }
+            _ if !writable => {
+                whole(slot, base, len);
+                Doing::ReadOnly
             }
             Usage::ReadOnly => {
                 whole(slot, base, len);
@@ -310,7 +311,7 @@ impl Run<'_> {
     /// Runs the blocks one after the other in the claimed serial order on other memory: the oracle of `verify`.
     ///
     /// `shadows` stands in for the captures that may be written; views own all of them.
-    pub(crate) fn replay(&self, shadows: &[Option<RawBuf>]) -> Result<Vec<u64>, (usize, Failure)> {
+    pub(crate) fn replay(&self, shadows: &[Option<RawBuf>]) -> Result<Vec<u64>, (Option<usize>, Failure)> {
         let mut results = Vec::new();
         for b in 0..self.plan.blocks.len() {
             let mut frame = self.frame(b);

@@ -19,6 +19,7 @@ mod execute;
 mod frame;
 mod gather;
 mod handoff;
+mod inference;
 pub mod kernels;
 mod launch;
 mod memory;
@@ -53,7 +54,7 @@ pub use view::{ElementIndex, ReadView, WriteView};
 pub mod private {
     pub use crate::capture::{Capture, Handles, Read, ReadCapture, Reborrow, Write, WriteCapture, read, write};
     pub use crate::codec::encode_serde;
-    pub use crate::element::encode_slice;
+    pub use crate::element::{encode_slice, is_plain};
     pub use crate::engine::async_for;
     pub use crate::launch::{MainOutcome, launch};
     pub use crate::options::{LoopOptions, Site};

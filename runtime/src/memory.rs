@@ -120,10 +120,20 @@ unsafe impl Send for RawBuf {}
 unsafe impl Sync for RawBuf {}
 
 impl RawBuf {
-    /// Room for `capacity` elements, none of them there yet.
+    /// Room for `capacity` elements, none of them there yet, to be used from one end to the other.
     pub(crate) fn new(ops: &'static ElementOps, capacity: usize) -> Self {
+        Self::allocate(ops, capacity, false)
+    }
+
+    /// Room for `capacity` elements that will be touched at random, on huge pages where that is worth while.
+    pub(crate) fn for_random_access(ops: &'static ElementOps, capacity: usize) -> Self {
+        Self::allocate(ops, capacity, true)
+    }
+
+    fn allocate(ops: &'static ElementOps, capacity: usize, random_access: bool) -> Self {
         let bytes = ops.size.checked_mul(capacity).unwrap_or(usize::MAX);
-        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ROW_ALIGN };
+        let huge = random_access && bytes >= HUGE_PAGE;
+        let align = if huge { HUGE_PAGE } else { ROW_ALIGN };
         let Ok(layout) = Layout::from_size_align(bytes, align) else {
             handle_alloc_error(Layout::new::<u8>());
         };
@@ -137,7 +147,7 @@ impl RawBuf {
                 None => handle_alloc_error(layout),
             }
         };
-        if bytes >= HUGE_PAGE {
+        if huge {
             advise_huge(ptr.as_ptr(), bytes);
         }
         RawBuf { ptr, len: 0, capacity, layout, ops }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::gather::Gathered;
 use crate::options::LoopOptions;
 use crate::plan::Plan;
+use crate::record::Depth;
 use crate::undo::Undo;
 
 /// What a plan belongs to: a body at a place in the source, over these indices of these DDSs, told this.
@@ -18,7 +19,7 @@ pub(crate) struct PlanKey {
     pub(crate) body: TypeId,
     pub(crate) range: Range<usize>,
     pub(crate) options: LoopOptions,
-    /// Identity and length of every capture.
+    /// Identity and length of every DDS; zeros for a reduction.
     pub(crate) captures: Vec<(u64, usize)>,
 }
 
@@ -28,8 +29,8 @@ pub(crate) struct CachedPlan {
     pub(crate) plan: Arc<Plan>,
     pub(crate) undo: Undo,
     pub(crate) gathered: Vec<Option<Gathered>>,
-    /// Recorded with real values.
-    pub(crate) exact: bool,
+    /// How thoroughly the loop was recorded.
+    pub(crate) depth: Depth,
     pub(crate) strays_in_row: usize,
     pub(crate) seconds_recording: f64,
     pub(crate) seconds_planning: f64,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::capture::{Captured, Kind};
 use crate::cold::{Cold, Doing};
 use crate::frame::Frame;
+use crate::inference;
 use crate::pool::Pool;
 use crate::recording::{CaptureLog, CaptureShape, Recording, SLICE};
 use crate::task::Task;
@@ -20,22 +21,42 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
         .collect()
 }
 
-/// Records a loop on all threads. `exact` gives writers copies of the real elements instead of blank ones.
+/// How thoroughly a loop is recorded: each is tried after a stray from a plan of the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// A sample is run, and the rest inferred, where that is possible.
+    Sampled,
+    /// Every iteration, with blank copies of what it writes.
+    Blank,
+    /// Every iteration, with copies of the real elements.
+    Exact,
+}
+
+/// Records a loop on all threads, at least as thoroughly as asked, and says how it was done.
 pub(crate) fn record(
     task: &dyn Task,
     captured: &[Captured],
     range: Range<usize>,
-    exact: bool,
+    depth: Depth,
     pool: &Pool,
-) -> Recording {
-    let slices = pool.map(range.len().div_ceil(SLICE), |s| {
-        let start = range.start + s * SLICE;
-        let slice = start..range.end.min(start + SLICE);
-        let frame = recording_frame(captured, &slice, exact);
-        task.record(&frame, slice);
-        frame.colds.into_vec().into_iter().map(log_of).collect()
-    });
-    Recording::new(range, slices, &shapes(captured))
+) -> (Recording, Depth) {
+    let run = |slices: Vec<Range<usize>>| {
+        let logs = pool.map(slices.len(), |s| {
+            let frame = recording_frame(captured, &slices[s], depth == Depth::Exact);
+            task.record(&frame, slices[s].clone());
+            frame.colds.into_vec().into_iter().map(log_of).collect()
+        });
+        Recording::new(range.clone(), logs, &shapes(captured))
+    };
+    if depth == Depth::Sampled
+        && let Some(samples) = inference::samples(&range)
+        && let Some(recording) = inference::infer(&run(samples.clone()), &samples, captured, pool)
+    {
+        return (recording, Depth::Sampled);
+    }
+    let begins = range.clone().step_by(SLICE);
+    let whole = run(begins.map(|start| start..range.end.min(start + SLICE)).collect());
+    (whole, if depth == Depth::Exact { Depth::Exact } else { Depth::Blank })
 }
 
 /// A frame whose views own nothing, so that every access is noted.

@@ -7,10 +7,13 @@
 //!
 //! (STRADS-AP section 3, "virtual iteration"; IterStore section 3.2.)
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::inference::Derived;
+
 /// How many iterations one log covers. A constant: plans must not depend on the number of threads.
-pub(crate) const SLICE: usize = 1 << 15;
+pub(crate) const SLICE: usize = 1 << 14;
 
 /// Indices share 32 bits with the write bit.
 pub(crate) const MAX_LEN: usize = (1 << 31) - 1;
@@ -53,6 +56,22 @@ impl CaptureLog {
         }
     }
 
+    /// A log whose accesses are pushed one by one.
+    pub(crate) fn listing(first: usize, iterations: usize) -> Self {
+        CaptureLog { strayed_from_step: true, ..CaptureLog::new(first, iterations, true) }
+    }
+
+    /// A log with exactly one access an iteration.
+    pub(crate) fn of_single(entries: Vec<u32>) -> Self {
+        CaptureLog {
+            strayed_from_step: true,
+            per_iteration: 1,
+            iterations: entries.len(),
+            entries,
+            ..CaptureLog::default()
+        }
+    }
+
     /// Notes an access of the running iteration, and returns how many it made so far.
     #[inline]
     pub(crate) fn access(&mut self, index: usize, write: bool) -> u32 {
@@ -71,7 +90,7 @@ impl CaptureLog {
     }
 
     #[inline]
-    fn push(&mut self, index: usize, write: bool) {
+    pub(crate) fn push(&mut self, index: usize, write: bool) {
         self.wrote |= write;
         if self.reads_only {
             return;
@@ -201,7 +220,10 @@ impl CaptureLog {
 }
 
 /// Sorts an iteration's accesses and unites those of the same element.
-fn sort_iteration(entries: &mut Vec<u32>, mark: usize) {
+pub(crate) fn sort_iteration(entries: &mut Vec<u32>, mark: usize) {
+    if entries.len() <= mark + 1 {
+        return;
+    }
     entries[mark..].sort_unstable();
     let mut kept = mark;
     for k in mark + 1..entries.len() {
@@ -235,8 +257,10 @@ pub(crate) enum Usage {
 pub(crate) struct Recording {
     pub(crate) range: Range<usize>,
     pub(crate) usage: Vec<Usage>,
-    /// `slices[s][c]`: what capture `c` saw in slice `s`.
+    /// `slices[s][c]`: what capture `c` saw in slice `s`. Empty where the accesses are derived.
     pub(crate) slices: Vec<Vec<CaptureLog>>,
+    /// The rules that accesses to shared DDSs follow, where they were found.
+    derived: Vec<Option<Derived>>,
     /// Bytes of the log at its largest.
     pub(crate) peak_bytes: usize,
 }
@@ -254,7 +278,59 @@ impl Recording {
         let usage: Vec<Usage> =
             shapes.iter().enumerate().map(|(c, shape)| usage_of(&range, &mut slices, c, *shape)).collect();
         let peak_bytes = slices.iter().flatten().map(CaptureLog::bytes).sum();
-        Recording { range, usage, slices, peak_bytes }
+        let derived = Vec::new();
+        Recording { range, usage, slices, derived, peak_bytes }
+    }
+
+    /// A recording whose accesses to shared DDSs follow rules.
+    pub(crate) fn derived(range: Range<usize>, usage: Vec<Usage>, derived: Vec<Option<Derived>>) -> Self {
+        Recording { range, usage, slices: Vec::new(), derived, peak_bytes: 0 }
+    }
+
+    fn rule(&self, capture: usize) -> Option<&Derived> {
+        self.derived.get(capture).and_then(Option::as_ref)
+    }
+
+    /// How many slices there are.
+    pub(crate) fn slice_count(&self) -> usize {
+        self.iterations().div_ceil(SLICE)
+    }
+
+    /// How many iterations a slice has.
+    pub(crate) fn slice_len(&self, s: usize) -> usize {
+        SLICE.min(self.iterations() - s * SLICE)
+    }
+
+    /// What a shared capture saw in a slice.
+    pub(crate) fn log(&self, s: usize, capture: usize) -> Cow<'_, CaptureLog> {
+        match self.rule(capture) {
+            Some(rule) => {
+                let start = self.range.start + s * SLICE;
+                Cow::Owned(rule.log(start..start + self.slice_len(s)))
+            }
+            None => Cow::Borrowed(&self.slices[s][capture]),
+        }
+    }
+
+    /// Appends the accesses of one iteration, given by its offset from the first.
+    pub(crate) fn entries_of(&self, offset: usize, capture: usize, out: &mut Vec<u32>) {
+        match self.rule(capture) {
+            Some(rule) => rule.entries_of(self.range.start + offset, out),
+            None => out.extend_from_slice(self.slices[offset / SLICE][capture].of(offset % SLICE)),
+        }
+    }
+
+    /// Whether every iteration has exactly one access to a shared capture.
+    pub(crate) fn is_single(&self, capture: usize) -> bool {
+        match self.rule(capture) {
+            Some(rule) => rule.per_iteration() == 1,
+            None => self.slices.iter().all(|slice| slice[capture].uniform() == Some(1)),
+        }
+    }
+
+    /// Whether the accesses were computed from the data.
+    pub(crate) fn is_inferred(&self) -> bool {
+        !self.derived.is_empty()
     }
 
     pub(crate) fn iterations(&self) -> usize {
@@ -268,6 +344,9 @@ impl Recording {
 
     /// All listed accesses of a capture.
     pub(crate) fn listed(&self, capture: usize) -> usize {
+        if let Some(rule) = self.rule(capture) {
+            return rule.per_iteration() * self.iterations();
+        }
         self.slices.iter().map(|slice| slice[capture].listed()).sum()
     }
 }
@@ -335,8 +414,7 @@ mod tests {
 
     #[test]
     fn leaving_step_writes_out_what_went_before() {
-        let (usage, log) =
-            usage(&[&[], &[(1, false)], &[(2, true)], &[], &[(4, true), (9, false)], &[(0, false)]]);
+        let (usage, log) = usage(&[&[], &[(1, false)], &[(2, true)], &[], &[(4, true), (9, false)], &[(0, false)]]);
         assert_eq!(usage, Usage::Shared);
         let want: [&[u32]; 6] = [&[], &[2], &[5], &[], &[9, 18], &[0]];
         for (k, want) in want.iter().enumerate() {

@@ -248,6 +248,7 @@ pub struct SumView<'v, N> {
 }
 
 impl<'v, N: Number> SumView<'v, N> {
+    #[inline(always)]
     pub(crate) fn new(slot: &'v Slot) -> Self {
         let one_by_one = slot.additions.is_some() && !N::ASSOCIATIVE;
         SumView { total: Cell::new(N::from_word(slot.total.get())), slot, one_by_one }
@@ -270,6 +271,7 @@ impl<'v, N: Number> SumView<'v, N> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn finish(&self, slot: &Slot) {
         slot.total.set(self.total.get().to_word());
     }
@@ -282,10 +284,12 @@ pub struct ExtremeView<'v, N, W> {
 }
 
 impl<'v, N: Number, W: Which> ExtremeView<'v, N, W> {
+    #[inline(always)]
     pub(crate) fn new(slot: &'v Slot) -> Self {
         ExtremeView { best: Cell::new(N::from_word(slot.total.get())), slot: PhantomData }
     }
 
+    #[inline(always)]
     pub(crate) fn finish(&self, slot: &Slot) {
         slot.total.set(self.best.get().to_word());
     }
@@ -314,6 +318,7 @@ pub struct CountView<'v> {
 }
 
 impl<'v> CountView<'v> {
+    #[inline(always)]
     pub(crate) fn new(slot: &'v Slot) -> Self {
         CountView { total: Cell::new(slot.total.get()), slot: PhantomData }
     }
@@ -324,6 +329,7 @@ impl<'v> CountView<'v> {
         self.total.set(self.total.get().wrapping_add(n));
     }
 
+    #[inline(always)]
     pub(crate) fn finish(&self, slot: &Slot) {
         slot.total.set(self.total.get());
     }

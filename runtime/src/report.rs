@@ -144,7 +144,8 @@ impl LoopReport {
             if let Some(&(index, count)) = conflict.elements.first()
                 && count as usize * 10 >= n * 9
             {
-                let who = if count as usize == n { "every iteration".into() } else { format!("{count} of {n} iterations") };
+                let who =
+                    if count as usize == n { "every iteration".into() } else { format!("{count} of {n} iterations") };
                 return Some(format!(
                     "{who} touches `{}[{index}]`, and it is written: if it is a total, use a reduction \
                      (`session.sum`, `min`, `max`, `count`)",

@@ -30,6 +30,8 @@ impl Outcome for () {
     }
 }
 
+// Without this rustc would speak of the error's conversion instead of the body.
+#[diagnostic::do_not_recommend]
 impl<E: Into<BodyError>> Outcome for Result<(), E> {
     #[inline(always)]
     fn into_error(self) -> Option<BodyError> {
@@ -49,18 +51,29 @@ pub(crate) enum Iterations<'p> {
 /// Why a block did not end well.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    Stray { capture: usize },
-    OutOfRange { capture: usize, index: usize },
+    Stray {
+        capture: usize,
+    },
+    OutOfRange {
+        capture: usize,
+        index: usize,
+    },
     Body(BodyError),
     Panic(PanicNote),
     /// The replay of the claimed order gave other bits.
-    Difference { capture: usize, index: usize },
+    Difference {
+        capture: usize,
+        index: usize,
+    },
 }
 
 /// A loop body, its captured values and its capture types.
 pub(crate) trait Task: Sync {
-    /// Runs iterations for real. On failure says which iteration it was.
-    fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (usize, Failure)>;
+    /// Runs iterations for real. On failure says which iteration it was, unless it was one that unwound: the hot
+    /// loop doesn't keep count for the sake of failures.
+    fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
+    /// The same, slower, and keeping count.
+    fn trace(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
     /// Runs iterations virtually: the frame's cold sides note what they touch.
     fn record(&self, frame: &Frame, range: Range<usize>);
     /// What tells this body from others at the same place in the source.
@@ -99,81 +112,84 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (usize, Failure)> {
-        let at = &frame.shared.at;
-        let ran = panics::quietly(|| {
-            catch_unwind(AssertUnwindSafe(|| {
-                let values = self.values.refs();
-                let mut views = views_of::<H>(frame);
-                match iterations {
-                    Iterations::Range { start, end } => {
-                        for i in start..end {
-                            at.set(i);
-                            if let Some(error) = (self.body)(values, &mut views, i).into_error() {
-                                return Some(error);
-                            }
-                        }
-                    }
-                    Iterations::List { first, offsets } => {
-                        for (j, &offset) in offsets.iter().enumerate() {
-                            let i = first + offset as usize;
-                            at.set(i);
-                            H::step(&mut views, j, i);
-                            if let Some(error) = (self.body)(values, &mut views, i).into_error() {
-                                return Some(error);
-                            }
+    fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
+        let ran = unwound(|| {
+            let values = self.values.refs();
+            let mut views = views_of::<H>(frame);
+            match iterations {
+                Iterations::Range { start, end } => {
+                    for i in start..end {
+                        H::step_in_place(&mut views, i);
+                        if let Some(error) = (self.body)(values, &mut views, i).into_error() {
+                            return Some((i, error));
                         }
                     }
                 }
-                H::finish(&views, &frame.slots);
-                None
-            }))
+                Iterations::List { first, offsets } => {
+                    for (j, &offset) in offsets.iter().enumerate() {
+                        let i = first + offset as usize;
+                        H::step(&mut views, j, i);
+                        if let Some(error) = (self.body)(values, &mut views, i).into_error() {
+                            return Some((i, error));
+                        }
+                    }
+                }
+            }
+            H::finish(&views, &frame.slots);
+            None
         });
-        // A body that catches its own unwinding can't hide what the frame noted.
-        let failure = match (frame.shared.trouble.take(), ran) {
-            (Some(Trouble::OutOfRange { capture, index }), _) => Failure::OutOfRange { capture, index },
-            (Some(Trouble::Stray { capture }), _) => Failure::Stray { capture },
-            (_, Err(payload)) => Failure::Panic(panics::note_of(payload)),
-            (_, Ok(Some(error))) => Failure::Body(error),
-            (_, Ok(None)) => return Ok(()),
-        };
-        Err((at.get(), failure))
+        outcome(frame, None, ran)
+    }
+
+    fn trace(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
+        let ran = unwound(|| {
+            let mut views = views_of::<H>(frame);
+            let error = self.one_by_one(frame, &mut views, iterations, 0, |_| {});
+            H::finish(&views, &frame.slots);
+            error
+        });
+        outcome(frame, Some(frame.shared.at.get()), ran)
     }
 
     fn record(&self, frame: &Frame, range: Range<usize>) {
         let at = &frame.shared.at;
-        at.set(range.start);
-        while at.get() < range.end {
-            let ran = panics::quietly(|| {
-                catch_unwind(AssertUnwindSafe(|| {
-                    let values = self.values.refs();
-                    let mut views = views_of::<H>(frame);
-                    while at.get() < range.end {
-                        let i = at.get();
-                        // What it returns means nothing: the values that it saw were not the real ones.
-                        let _ = (self.body)(values, &mut views, i).into_error();
-                        end_recorded_iteration(frame);
-                        at.set(i + 1);
-                    }
-                }))
-            });
-            if ran.is_err() {
-                frame.shared.trouble.set(None);
-                if is_exact(frame) {
-                    // The real run will show whether the iteration fails.
+        let mut done = range.start;
+        while done < range.end {
+            let rest = Iterations::Range { start: done, end: range.end };
+            let ran = unwound(|| {
+                let mut views = views_of::<H>(frame);
+                // What an iteration returns means nothing: the values that it saw were not the real ones.
+                let mut from = 0;
+                while self.one_by_one(frame, &mut views, rest, from, end_recorded_iteration).is_some() {
                     end_recorded_iteration(frame);
-                    set_exact(frame, false);
-                    at.set(at.get() + 1);
-                } else {
-                    // Blank scratch may be to blame: once more, with real values.
-                    for cold in &frame.colds {
-                        if let Doing::Record(recorder) = cold.doing() {
-                            recorder.log.borrow_mut().discard_iteration();
-                        }
-                    }
-                    self.record_exactly(frame);
+                    from = at.get() + 1 - done;
                 }
+            });
+            if ran.is_ok() {
+                return;
             }
+            frame.shared.trouble.set(None);
+            if is_exact(frame) {
+                // The real run will show whether the iteration fails.
+                end_recorded_iteration(frame);
+            } else {
+                // Blank scratch may be to blame: once more, with real values.
+                for cold in &frame.colds {
+                    if let Doing::Record(recorder) = cold.doing() {
+                        recorder.log.borrow_mut().discard_iteration();
+                    }
+                }
+                set_exact(frame, true);
+                let once = Iterations::Range { start: at.get(), end: at.get() + 1 };
+                let _ran = unwound(|| {
+                    let mut views = views_of::<H>(frame);
+                    self.one_by_one(frame, &mut views, once, 0, |_| {})
+                });
+                frame.shared.trouble.set(None);
+                end_recorded_iteration(frame);
+                set_exact(frame, false);
+            }
+            done = at.get() + 1;
         }
     }
 
@@ -189,21 +205,55 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    /// Records the one iteration that failed on blank scratch.
-    #[cold]
-    fn record_exactly(&self, frame: &Frame) {
-        set_exact(frame, true);
-        let i = frame.shared.at.get();
-        let _ran = panics::quietly(|| {
-            catch_unwind(AssertUnwindSafe(|| {
-                let mut views = views_of::<H>(frame);
-                let _ = (self.body)(self.values.refs(), &mut views, i).into_error();
-            }))
-        });
-        frame.shared.trouble.set(None);
-        end_recorded_iteration(frame);
-        set_exact(frame, false);
-        frame.shared.at.set(i + 1);
+    /// The body on each iteration from the `from`-th on, its number noted before, `after` called behind. Stops at
+    /// the first error. One instance of the body serves recording and tracing.
+    #[inline(never)]
+    fn one_by_one<'v>(
+        &'v self,
+        frame: &'v Frame,
+        views: &mut H::Views<'v>,
+        iterations: Iterations<'_>,
+        from: usize,
+        after: fn(&Frame),
+    ) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        let n = match iterations {
+            Iterations::Range { start, end } => end - start,
+            Iterations::List { offsets, .. } => offsets.len(),
+        };
+        for j in from..n {
+            let i = match iterations {
+                Iterations::Range { start, .. } => start + j,
+                Iterations::List { first, offsets } => first + offsets[j] as usize,
+            };
+            frame.shared.at.set(i);
+            H::step(views, j, i);
+            if let Some(error) = (self.body)(values, views, i).into_error() {
+                return Some((i, error));
+            }
+            after(frame);
+        }
+        None
+    }
+}
+
+/// What `f` gives, or what it unwound with.
+fn unwound<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
+    panics::quietly(|| catch_unwind(AssertUnwindSafe(f)))
+}
+
+/// How a block ended. A body that catches its own unwinding can't hide what the frame noted.
+fn outcome(
+    frame: &Frame,
+    at: Option<usize>,
+    ran: std::thread::Result<Option<(usize, BodyError)>>,
+) -> Result<(), (Option<usize>, Failure)> {
+    match (frame.shared.trouble.take(), ran) {
+        (Some(Trouble::OutOfRange { capture, index }), _) => Err((at, Failure::OutOfRange { capture, index })),
+        (Some(Trouble::Stray { capture }), _) => Err((at, Failure::Stray { capture })),
+        (_, Err(payload)) => Err((at, Failure::Panic(panics::note_of(payload)))),
+        (_, Ok(Some((i, error)))) => Err((Some(i), Failure::Body(error))),
+        (_, Ok(None)) => Ok(()),
     }
 }
 

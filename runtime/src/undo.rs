@@ -20,10 +20,16 @@ use crate::session::locked;
 /// Which elements are saved together.
 #[derive(Debug, Clone)]
 enum Extent {
-    Range { lo: usize, len: usize },
+    Range {
+        lo: usize,
+        len: usize,
+    },
     List(Vec<u32>),
     /// One for each iteration of a block, at a distance from it.
-    Steps { block: Block, first: usize },
+    Steps {
+        block: Block,
+        first: usize,
+    },
 }
 
 struct Saved {

@@ -11,6 +11,8 @@ use serde::de::DeserializeOwned;
 )]
 pub trait Value: Send + Sync + 'static {}
 
+// Without this rustc would report the missing halves of serde one by one.
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Value for T {}
 
 /// A captured value.

@@ -49,6 +49,16 @@ macro_rules! common_to_views {
                 self.len() == 0
             }
 
+            /// Moves on to iteration `i` of a block of consecutive ones. The user's `x[i]` then compares `i` with
+            /// `i + offset`: the same answer each time, which the compiler takes out of the loop.
+            #[inline(always)]
+            pub(crate) fn step_in_place(&mut self, i: usize) {
+                if self.walk.step == Step::InPlace {
+                    self.lo = i.wrapping_add(self.walk.offset);
+                    self.ptr = self.walk.base.wrapping_add(self.lo);
+                }
+            }
+
             #[inline(always)]
             fn reach(&self, i: usize, access: Access) -> *mut T {
                 // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).

@@ -1,6 +1,6 @@
 //! Write the sequential training loop; run it in parallel.
-pub use stradsap_runtime::*;
 pub use stradsap_macros::{Element, async_parallel_for, main};
+pub use stradsap_runtime::*;
 
 #[doc(hidden)]
 pub mod __private {
@@ -9,6 +9,6 @@ pub mod __private {
 
 /// What programs import.
 pub mod prelude {
-    pub use crate::{DVector, Element, LoopReport, Order, Session, Strategy, async_parallel_for};
     pub use crate::kernels;
+    pub use crate::{DVector, Element, LoopReport, Order, Session, Strategy, async_parallel_for};
 }

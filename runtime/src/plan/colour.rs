@@ -2,7 +2,6 @@
 //! that one of them writes.
 
 use super::graph::BlockGraph;
-use super::group::slice_len;
 use crate::options::Order;
 use crate::recording::Recording;
 
@@ -32,11 +31,22 @@ pub(crate) struct Coloured {
     pub(crate) listed: Vec<Listed>,
 }
 
-/// Calls `f(slot, entry)` for each access of an iteration to a shared DDS.
-fn each_access(recording: &Recording, captures: &[usize], s: usize, k: usize, mut f: impl FnMut(usize, u32)) {
-    for (slot, &capture) in captures.iter().enumerate() {
-        for &entry in recording.slices[s][capture].of(k) {
-            f(slot, entry);
+/// Calls `f(iteration, accesses)` for each iteration: its offset, and the (slot, entry) pairs of shared DDSs.
+/// Ends early when `f` says so.
+fn each_iteration(recording: &Recording, captures: &[usize], mut f: impl FnMut(usize, &[(usize, u32)]) -> bool) {
+    let mut accesses = Vec::new();
+    let mut at = 0;
+    for s in 0..recording.slice_count() {
+        let logs: Vec<_> = captures.iter().map(|&capture| recording.log(s, capture)).collect();
+        for k in 0..recording.slice_len(s) {
+            accesses.clear();
+            for (slot, log) in logs.iter().enumerate() {
+                accesses.extend(log.of(k).iter().map(|&entry| (slot, entry)));
+            }
+            if !f(at, &accesses) {
+                return;
+            }
+            at += 1;
         }
     }
 }
@@ -59,36 +69,32 @@ fn first_fit(recording: &Recording, captures: &[usize], lens: &[usize]) -> Optio
         // Per element: the colours of those that write it, and of all that touch it.
         let mut masks: Vec<Vec<(u64, u64)>> = lens.iter().map(|&len| vec![(0, 0); len]).collect();
         let before = left;
-        let mut at = 0;
-        for s in 0..recording.slices.len() {
-            for k in 0..slice_len(recording, s) {
-                let i = at;
-                at += 1;
-                if colour[i] != NONE {
-                    continue;
-                }
-                let mut taken = 0u64;
-                each_access(recording, captures, s, k, |slot, entry| {
-                    let (writers, all) = masks[slot][(entry >> 1) as usize];
-                    taken |= if entry & 1 == 1 { all } else { writers };
-                });
-                let free = taken.trailing_ones();
-                if free == 64 {
-                    continue;
-                }
-                let bit = 1u64 << free;
-                each_access(recording, captures, s, k, |slot, entry| {
-                    let mask = &mut masks[slot][(entry >> 1) as usize];
-                    mask.1 |= bit;
-                    if entry & 1 == 1 {
-                        mask.0 |= bit;
-                    }
-                });
-                colour[i] = 64 * round as u32 + free;
-                most = most.max(colour[i] as usize + 1);
-                left -= 1;
+        each_iteration(recording, captures, |i, accesses| {
+            if colour[i] != NONE {
+                return true;
             }
-        }
+            let mut taken = 0u64;
+            for &(slot, entry) in accesses {
+                let (writers, all) = masks[slot][(entry >> 1) as usize];
+                taken |= if entry & 1 == 1 { all } else { writers };
+            }
+            let free = taken.trailing_ones();
+            if free == 64 {
+                return true;
+            }
+            let bit = 1u64 << free;
+            for &(slot, entry) in accesses {
+                let mask = &mut masks[slot][(entry >> 1) as usize];
+                mask.1 |= bit;
+                if entry & 1 == 1 {
+                    mask.0 |= bit;
+                }
+            }
+            colour[i] = 64 * round as u32 + free;
+            most = most.max(colour[i] as usize + 1);
+            left -= 1;
+            true
+        });
         if left == 0 {
             return Some((colour, most));
         }
@@ -107,26 +113,28 @@ fn levels(recording: &Recording, captures: &[usize], lens: &[usize]) -> Option<(
     let mut last: Vec<Vec<(u32, u32)>> = lens.iter().map(|&len| vec![(0, 0); len]).collect();
     let mut level = Vec::with_capacity(n);
     let mut most = 0;
-    for s in 0..recording.slices.len() {
-        for k in 0..slice_len(recording, s) {
-            let mut after = 0;
-            each_access(recording, captures, s, k, |slot, entry| {
-                let (writer, any) = last[slot][(entry >> 1) as usize];
-                after = after.max(if entry & 1 == 1 { any } else { writer });
-            });
-            if after >= limit {
-                return None;
-            }
-            each_access(recording, captures, s, k, |slot, entry| {
-                let seen = &mut last[slot][(entry >> 1) as usize];
-                seen.1 = seen.1.max(after + 1);
-                if entry & 1 == 1 {
-                    seen.0 = after + 1;
-                }
-            });
-            level.push(after);
-            most = most.max(after as usize + 1);
+    each_iteration(recording, captures, |_, accesses| {
+        let mut after = 0;
+        for &(slot, entry) in accesses {
+            let (writer, any) = last[slot][(entry >> 1) as usize];
+            after = after.max(if entry & 1 == 1 { any } else { writer });
         }
+        if after >= limit {
+            return false;
+        }
+        for &(slot, entry) in accesses {
+            let seen = &mut last[slot][(entry >> 1) as usize];
+            seen.1 = seen.1.max(after + 1);
+            if entry & 1 == 1 {
+                seen.0 = after + 1;
+            }
+        }
+        level.push(after);
+        most = most.max(after as usize + 1);
+        true
+    });
+    if level.len() < n {
+        return None;
     }
     Some((level, most))
 }
@@ -136,8 +144,22 @@ fn blocks_of(size: usize) -> usize {
     (size / 256).clamp(1, 64)
 }
 
-/// Colours the iterations, and cuts every colour into blocks.
-pub(crate) fn colour(recording: &Recording, captures: &[usize], lens: &[usize], order: Order) -> Option<Coloured> {
+/// Colours the iterations, and cuts every colour into blocks. `hottest` is how many iterations touch the element that
+/// most touch: there are at least as many colours, if they write it.
+pub(crate) fn colour(
+    recording: &Recording,
+    captures: &[usize],
+    lens: &[usize],
+    order: Order,
+    hottest: usize,
+) -> Option<Coloured> {
+    let limit = match order {
+        Order::Any => 64 * ROUNDS,
+        Order::Preserve => MAX_COLOURS,
+    };
+    if hottest > limit.min(recording.iterations() / LEVEL_SIZE + 1) {
+        return None;
+    }
     let accesses: usize = captures.iter().map(|&c| recording.listed(c)).sum();
     if u32::try_from(accesses).is_err() {
         return None;
@@ -170,11 +192,10 @@ pub(crate) fn colour(recording: &Recording, captures: &[usize], lens: &[usize], 
 }
 
 fn list(recording: &Recording, capture: usize, offsets: &[u32]) -> Listed {
-    use crate::recording::SLICE;
-    let mut listed = Listed { entries: Vec::with_capacity(recording.listed(capture)), ends: Vec::with_capacity(offsets.len()) };
+    let mut listed =
+        Listed { entries: Vec::with_capacity(recording.listed(capture)), ends: Vec::with_capacity(offsets.len()) };
     for &offset in offsets {
-        let offset = offset as usize;
-        listed.entries.extend_from_slice(recording.slices[offset / SLICE][capture].of(offset % SLICE));
+        recording.entries_of(offset as usize, capture, &mut listed.entries);
         listed.ends.push(listed.entries.len() as u32);
     }
     listed

@@ -8,14 +8,14 @@ pub(crate) const MAX_PARTS: usize = 1024;
 
 /// How often each element is touched.
 pub(crate) fn weights(recording: &Recording, capture: usize, len: usize, pool: &Pool) -> Vec<u32> {
-    let slices = &recording.slices;
+    let slices = recording.slice_count();
     // A table a thread, but no more tables than the accesses are worth.
-    let tables = pool.threads().min(1 + recording.listed(capture) / len.max(1)).min(slices.len()).max(1);
-    let each = slices.len().div_ceil(tables);
+    let tables = pool.threads().min(1 + recording.listed(capture) / len.max(1)).min(slices).max(1);
+    let each = slices.div_ceil(tables);
     let mut counted = pool.map(tables, |t| {
         let mut counts = vec![0u32; len];
-        for slice in slices.iter().skip(t * each).take(each) {
-            for entry in slice[capture].entries() {
+        for s in (0..slices).skip(t * each).take(each) {
+            for entry in recording.log(s, capture).entries() {
                 counts[(entry >> 1) as usize] += 1;
             }
         }

@@ -1,7 +1,7 @@
 //! The order in which blocks must follow each other, and what it costs.
 
-use std::collections::BinaryHeap;
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// A resource that a block needs, alone or with other readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,9 +162,8 @@ mod tests {
     #[test]
     fn a_latin_square_has_full_parallelism() {
         let n = 4;
-        let blocks: Vec<Vec<(u32, bool)>> = (0..n)
-            .flat_map(|s| (0..n).map(move |i| vec![(i, true), (n + (i + s) % n, true)]))
-            .collect();
+        let blocks: Vec<Vec<(u32, bool)>> =
+            (0..n).flat_map(|s| (0..n).map(move |i| vec![(i, true), (n + (i + s) % n, true)])).collect();
         let blocks: Vec<&[(u32, bool)]> = blocks.iter().map(Vec::as_slice).collect();
         assert_eq!(graph(&blocks).critical_path(), 4);
     }

@@ -99,7 +99,7 @@ struct SliceGroups {
 pub(crate) fn group(recording: &Recording, parts: &Parts, pool: &Pool) -> Option<Groups> {
     let tables: Vec<Vec<u16>> = parts.cuts.iter().map(Cut::table).collect();
     let dense = dense_radices(recording, parts);
-    let sliced = pool.map(recording.slices.len(), |s| match &dense {
+    let sliced = pool.map(recording.slice_count(), |s| match &dense {
         Some(radices) => Some(group_dense(recording, s, parts, &tables, radices)),
         None => group_by_hash(recording, s, parts, &tables),
     });
@@ -108,7 +108,7 @@ pub(crate) fn group(recording: &Recording, parts: &Parts, pool: &Pool) -> Option
 
 /// Key sizes, if every iteration touches exactly one element of each shared DDS and the keys are few.
 fn dense_radices(recording: &Recording, parts: &Parts) -> Option<Vec<usize>> {
-    let single = parts.captures.iter().all(|&c| recording.slices.iter().all(|slice| slice[c].uniform() == Some(1)));
+    let single = parts.captures.iter().all(|&c| recording.is_single(c));
     let radices: Vec<usize> = parts.cuts.iter().map(|cut| 2 * cut.parts()).collect();
     let keys = radices.iter().try_fold(1usize, |keys, radix| keys.checked_mul(*radix))?;
     (single && keys <= DENSE_KEYS).then_some(radices)
@@ -118,19 +118,12 @@ fn key_part(table: &[u16], first: u32, entry: u32) -> u32 {
     (first + u32::from(table[(entry >> 1) as usize])) << 1 | (entry & 1)
 }
 
-fn group_dense(
-    recording: &Recording,
-    s: usize,
-    parts: &Parts,
-    tables: &[Vec<u16>],
-    radices: &[usize],
-) -> SliceGroups {
-    let slice = &recording.slices[s];
-    let n = slice[parts.captures[0]].entries().len();
+fn group_dense(recording: &Recording, s: usize, parts: &Parts, tables: &[Vec<u16>], radices: &[usize]) -> SliceGroups {
+    let n = recording.slice_len(s);
     let mut keys = vec![0u16; n];
     for (slot, (&capture, table)) in parts.captures.iter().zip(tables).enumerate() {
         let radix = radices[slot] as u16;
-        for (key, entry) in keys.iter_mut().zip(slice[capture].entries()) {
+        for (key, entry) in keys.iter_mut().zip(recording.log(s, capture).entries()) {
             *key = *key * radix + (table[(entry >> 1) as usize] << 1 | (entry & 1) as u16);
         }
     }
@@ -161,16 +154,17 @@ fn group_dense(
 }
 
 fn group_by_hash(recording: &Recording, s: usize, parts: &Parts, tables: &[Vec<u16>]) -> Option<SliceGroups> {
-    let slice = &recording.slices[s];
-    let n = slice_len(recording, s);
+    let logs: Vec<_> = parts.captures.iter().map(|&capture| recording.log(s, capture)).collect();
+    let n = recording.slice_len(s);
     let mut ids = KeyMap::default();
-    let mut groups = SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::with_capacity(n) };
+    let mut groups =
+        SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::with_capacity(n) };
     let mut key: Vec<u32> = Vec::new();
     for k in 0..n {
         key.clear();
         let mut accesses = 1;
-        for (slot, (&capture, table)) in parts.captures.iter().zip(tables).enumerate() {
-            let entries = slice[capture].of(k);
+        for (slot, (log, table)) in logs.iter().zip(tables).enumerate() {
+            let entries = log.of(k);
             accesses += entries.len() as u64;
             let from = key.len();
             for &entry in entries {
@@ -201,11 +195,6 @@ fn group_by_hash(recording: &Recording, s: usize, parts: &Parts, tables: &[Vec<u
         groups.of.push(id as u16);
     }
     Some(groups)
-}
-
-pub(crate) fn slice_len(recording: &Recording, s: usize) -> usize {
-    use crate::recording::SLICE;
-    SLICE.min(recording.iterations() - s * SLICE)
 }
 
 /// One numbering for all slices, by sorted keys, so that it can't depend on who grouped what.

@@ -16,7 +16,8 @@ pub(crate) fn sort_by_block(groups: &Groups, renumbered: Option<&[u16]>, place: 
         Some(to) => place[to[id as usize] as usize] as usize,
         None => place[id as usize] as usize,
     };
-    let blocks: Vec<u32> = (0..renumbered.map_or(place.len(), <[u16]>::len)).map(|g| block_of(g as u16) as u32).collect();
+    let blocks: Vec<u32> =
+        (0..renumbered.map_or(place.len(), <[u16]>::len)).map(|g| block_of(g as u16) as u32).collect();
     let slices = groups.of.len();
     // Runs of slices, so that the table of places stays small.
     let runs = slices.min(64);
@@ -63,14 +64,16 @@ pub(crate) fn sort_by_block(groups: &Groups, renumbered: Option<&[u16]>, place: 
 pub(crate) fn neighbours_collide(recording: &Recording, captures: &[usize], offsets: &[u32], starts: &[usize]) -> bool {
     const LOOK: usize = 64;
     let (mut pairs, mut collisions) = (0usize, 0usize);
+    let (mut one, mut other) = (Vec::new(), Vec::new());
     for ends in starts.windows(2) {
         let block = &offsets[ends[0]..ends[1]];
         for pair in block.windows(2).take(LOOK).chain(block[block.len() / 2..].windows(2).take(LOOK)) {
             pairs += 1;
             let hit = captures.iter().any(|&c| {
-                let of = |offset: u32| recording.slices[offset as usize / SLICE][c].of(offset as usize % SLICE);
-                let (a, b) = (of(pair[0]), of(pair[1]));
-                a.iter().any(|a| a & 1 == 1 && b.iter().any(|b| b >> 1 == a >> 1))
+                (one.clear(), other.clear());
+                recording.entries_of(pair[0] as usize, c, &mut one);
+                recording.entries_of(pair[1] as usize, c, &mut other);
+                one.iter().any(|a| a & 1 == 1 && other.iter().any(|b| b >> 1 == a >> 1))
             });
             collisions += usize::from(hit);
         }
@@ -107,4 +110,3 @@ pub(crate) fn interleave(offsets: &mut [u32], starts: &[usize], pool: &Pool) {
         }
     });
 }
-

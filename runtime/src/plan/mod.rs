@@ -12,6 +12,12 @@ mod order;
 mod preserve;
 
 use std::ops::Range;
+pub(crate) fn tick(name: &str, t: &mut std::time::Instant) {
+    if std::env::var_os("TICK").is_some() {
+        eprintln!("  {name}: {:.4}", t.elapsed().as_secs_f64());
+    }
+    *t = std::time::Instant::now();
+}
 
 pub(crate) use colour::Listed;
 pub(crate) use cut::MAX_PARTS;
@@ -133,8 +139,7 @@ pub(crate) fn plan(recording: &Recording, shapes: &[CaptureShape], options: &Loo
 fn aligned(recording: &Recording) -> Plan {
     let n = recording.iterations();
     let blocks = (n / 1024).clamp(1, 256);
-    let blocks: Vec<Block> =
-        (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
+    let blocks: Vec<Block> = (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
     let cost = blocks.iter().map(|block| (block.end - block.start) as u64).collect();
     let facts = Facts {
         reason: "no element is both shared and written".to_string(),
@@ -177,6 +182,7 @@ impl<'r> Planner<'r> {
         pool: &'r Pool,
         shared: Vec<usize>,
     ) -> Self {
+        let mut t = std::time::Instant::now();
         let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
         let weights: Vec<Vec<u32>> =
             shared.iter().zip(&lens).map(|(&c, &len)| cut::weights(recording, c, len, pool)).collect();
@@ -195,6 +201,7 @@ impl<'r> Planner<'r> {
             peak_bytes: recording.peak_bytes + weights.iter().map(|w| 4 * w.len()).sum::<usize>(),
             ..Facts::default()
         };
+        tick("weights", &mut t);
         Planner { recording, options, pool, shared, lens, weights, facts }
     }
 
@@ -242,7 +249,10 @@ impl<'r> Planner<'r> {
         loop {
             let cuts = self.weights.iter().map(|weights| Cut::new(weights, finest)).collect();
             let parts = Parts::new(self.shared.clone(), cuts);
-            match group::group(self.recording, &parts, self.pool) {
+            let mut t = std::time::Instant::now();
+            let grouped = group::group(self.recording, &parts, self.pool);
+            tick("group", &mut t);
+            match grouped {
                 Some(groups) if self.options.order == Order::Preserve => {
                     if let Some(grid) = self.preserving(groups, parts) {
                         return Some(grid);
@@ -267,6 +277,7 @@ impl<'r> Planner<'r> {
     }
 
     fn best_of(&self, groups: Groups, parts: Parts, only_this: bool) -> Grid {
+        let mut t = std::time::Instant::now();
         let mut best: Option<GridCandidate> = None;
         let finest = parts.cuts.first().map_or(1, Cut::parts);
         let shifts = if only_this { 0..1 } else { 0..finest.ilog2().max(1) };
@@ -283,6 +294,7 @@ impl<'r> Planner<'r> {
                 order.iter().map(|&g| &*here.touches[g as usize]),
             );
             let makespan = graph.makespan(WORKERS);
+            tick(&format!("candidate {shift} {} {makespan}", here.touches.len()), &mut t);
             if best.as_ref().is_none_or(|best| makespan < best.makespan) {
                 best = Some(GridCandidate { shift, makespan, order, groups: coarse });
             }
@@ -312,7 +324,9 @@ impl<'r> Planner<'r> {
     }
 
     fn coloured(&self) -> Option<(colour::Coloured, u64)> {
-        let coloured = colour::colour(self.recording, &self.shared, &self.lens, self.options.order)?;
+        let hottest = self.facts.hot.iter().filter_map(|hot| hot.elements.first()).map(|element| element.1).max();
+        let hottest = hottest.unwrap_or(0) as usize;
+        let coloured = colour::colour(self.recording, &self.shared, &self.lens, self.options.order, hottest)?;
         let blocks = coloured.graph.len() as u64;
         let makespan = coloured.graph.makespan(WORKERS) as f64 * LISTED_COST;
         Some((coloured, makespan as u64 + blocks * BLOCK_COST / WORKERS as u64))
@@ -358,10 +372,13 @@ impl<'r> Planner<'r> {
                     place[g as usize] = block as u32;
                     starts.push(starts[block] + chosen.iterations[g as usize]);
                 }
+                let mut t = std::time::Instant::now();
                 let mut offsets = layout::sort_by_block(&groups, renumbered, &place, self.pool);
+                tick("sort", &mut t);
                 if layout::neighbours_collide(self.recording, &self.shared, &offsets, &starts) {
                     layout::interleave(&mut offsets, &starts, self.pool);
                 }
+                tick("interleave", &mut t);
                 let costs = self.group_costs(chosen, &parts);
                 let ordered = order.iter().map(|&g| costs[g as usize]).collect();
                 let touches: Vec<Box<[Touch]>> = order.iter().map(|&g| chosen.touches[g as usize].clone()).collect();

@@ -82,11 +82,10 @@ mod tests {
     use crate::plan::graph::Touch;
 
     fn groups(of: &[u16], touches: &[&[(u32, bool)]]) -> Groups {
-        let touches: Vec<Box<[Touch]>> = touches
-            .iter()
-            .map(|t| t.iter().map(|&(resource, write)| Touch { resource, write }).collect())
-            .collect();
-        let iterations = (0..touches.len()).map(|g| of.iter().filter(|&&o| o as usize == g).count()).collect::<Vec<_>>();
+        let touches: Vec<Box<[Touch]>> =
+            touches.iter().map(|t| t.iter().map(|&(resource, write)| Touch { resource, write }).collect()).collect();
+        let iterations =
+            (0..touches.len()).map(|g| of.iter().filter(|&&o| o as usize == g).count()).collect::<Vec<_>>();
         Groups { cost: iterations.iter().map(|&n| n as u64).collect(), iterations, touches, of: vec![of.to_vec()] }
     }
 

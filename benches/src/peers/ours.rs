@@ -1,0 +1,90 @@
+//! stradsap: the plain loop again, in `async_parallel_for!`.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use stradsap::prelude::*;
+use stradsap_examples::model::{Matrix, sgd_step};
+
+use super::{Contestant, Preparation, STRADSAP};
+use crate::data::{Rating, RatingSet};
+use crate::model::Factors;
+
+/// The loop that stradsap makes parallel.
+pub struct Ours<const K: usize> {
+    session: Session,
+    threads: usize,
+    ratings: DVector<Rating>,
+    p: DVector<[f32; K]>,
+    q: DVector<[f32; K]>,
+    alpha: f32,
+    lambda: f32,
+    preparation: Option<Preparation>,
+    plans: usize,
+}
+
+impl<const K: usize> Ours<K> {
+    /// The loop in a session of this many threads, at the initial factors.
+    ///
+    /// # Errors
+    /// The session can't be built.
+    pub fn new(set: &RatingSet, threads: usize) -> Result<Self> {
+        let session = Session::builder().threads(threads).build()?;
+        let ratings = DVector::from_vec(&session, set.train.clone())?;
+        let p = DVector::from_fn(&session, set.users, |user| set.start.row(Matrix::Users, user))?;
+        let q = DVector::from_fn(&session, set.items, |item| set.start.row(Matrix::Items, item))?;
+        let (alpha, lambda) = (set.alpha, set.lambda);
+        Ok(Self { session, threads, ratings, p, q, alpha, lambda, preparation: None, plans: 0 })
+    }
+}
+
+impl<const K: usize> Contestant<K> for Ours<K> {
+    fn name(&self) -> &'static str {
+        STRADSAP
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn epoch(&mut self) -> Result<f64> {
+        let start = Instant::now();
+        let loss = self.session.sum(0.0f64);
+        let report = async_parallel_for!(
+            0..self.ratings.len(),
+            [
+                alpha = self.alpha,
+                lambda = self.lambda,
+                ratings = &self.ratings,
+                p = &mut self.p,
+                q = &mut self.q,
+                &loss
+            ],
+            |i| {
+                let r = ratings[i];
+                let e = sgd_step(&mut p[r.user], &mut q[r.item], r.stars, alpha, lambda);
+                loss.add(f64::from(e * e));
+            }
+        )?;
+        self.plans += usize::from(!report.reused());
+        if self.preparation.is_none() {
+            self.preparation = Some(Preparation {
+                recording: report.seconds_recording(),
+                planning: report.seconds_planning(),
+                first_call: start.elapsed().as_secs_f64(),
+            });
+        }
+        Ok(loss.get())
+    }
+
+    fn factors(&self) -> Result<Factors<K>> {
+        Ok(Factors { p: self.p.to_vec(), q: self.q.to_vec() })
+    }
+
+    fn preparation(&self) -> Option<Preparation> {
+        self.preparation
+    }
+    fn plans(&self) -> Option<usize> {
+        Some(self.plans)
+    }
+}

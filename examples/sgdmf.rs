@@ -1,0 +1,131 @@
+//! Matrix factorisation by stochastic gradient descent, in parallel. The loop is the one that a sequential program has
+//! (`sgdmf_sequential` is that program); the result is that of some order of the ratings, and the same on any number of
+//! threads.
+
+use std::time::Instant;
+
+use clap::Parser;
+use stradsap::prelude::*;
+use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
+use stradsap_examples::hyper::FactorArgs;
+use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, dot, sgd_step, store};
+use stradsap_examples::ratings::{self, Ratings, Split};
+use stradsap_examples::report::{Digest, Loop};
+use stradsap_examples::run::{Outcome, Run};
+use stradsap_examples::with_rank;
+
+/// Factorises a matrix of ratings by stochastic gradient descent, in parallel.
+///
+/// A rating of item i by user u is predicted as the inner product of row u of P and row i of Q. The objective in the
+/// report is the training RMSE: the root-mean-square error over the training ratings, each as it was predicted just
+/// before its own step. Test RMSE is taken after each epoch; its time isn't part of the epoch's seconds.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    factors: FactorArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl ExampleArgs for Args {
+    fn common(&self) -> &CommonArgs {
+        &self.common
+    }
+}
+
+#[derive(Debug, Clone, Copy, Element)]
+struct Rating {
+    user: u32,
+    item: u32,
+    stars: f32,
+}
+
+impl From<ratings::Rating> for Rating {
+    fn from(r: ratings::Rating) -> Rating {
+        Rating { user: r.user, item: r.item, stars: r.stars }
+    }
+}
+
+type AnyError = Box<dyn std::error::Error>;
+
+#[stradsap::main]
+fn main(session: &Session) -> Result<(), AnyError> {
+    let args: Args = cli::parse();
+    if let Some(threads) = args.common.threads {
+        session.set_threads(threads as usize)?;
+    }
+    if args.common.explain {
+        session.set_explain(true);
+    }
+    if args.common.verify {
+        session.verify(true);
+    }
+    let run = Run::start("sgdmf", &args.common)?;
+    let path = args.common.data_or_default()?;
+    let (ratings, split) = args.factors.read(&path, args.common.seed)?;
+    with_rank!(args.factors.rank, train(session, &args, run, &ratings, split))
+}
+
+fn train<const K: usize>(
+    session: &Session,
+    args: &Args,
+    mut run: Run<'_, Rmse>,
+    ratings: &Ratings,
+    split: Split,
+) -> Result<(), AnyError> {
+    let size = DataSize::of(ratings, &split);
+    run.line(&format!("{size}, rank {K}, threads {}", session.threads()));
+    let start = Start::new(args.common.seed, &split.train);
+    let train: DVector<Rating> = DVector::from_iter(session, split.train.into_iter().map(Rating::from))?;
+    let test: DVector<Rating> = DVector::from_iter(session, split.test.into_iter().map(Rating::from))?;
+    let mut p: DVector<[f32; K]> = DVector::from_fn(session, size.users, |u| start.row(Matrix::Users, u))?;
+    let mut q: DVector<[f32; K]> = DVector::from_fn(session, size.items, |i| start.row(Matrix::Items, i))?;
+    let (alpha, lambda) = (args.factors.learning_rate, args.factors.regularisation);
+
+    let mut loops = Vec::new();
+    for epoch in 0..args.common.epochs {
+        let clock = Instant::now();
+        let loss = session.sum(0.0f64);
+        let training = async_parallel_for!(0..train.len(), [alpha, lambda, &train, &mut p, &mut q, &loss], |n| {
+            let r = train[n];
+            let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
+            let e = sgd_step(pu, qi, r.stars, alpha, lambda);
+            loss.add(f64::from(e * e));
+        })?;
+        let seconds = clock.elapsed().as_secs_f64();
+
+        let test_loss = session.sum(0.0f64);
+        let testing = async_parallel_for!(0..test.len(), [&test, &p, &q, &test_loss], |n| {
+            let r = test[n];
+            let e = r.stars - dot(&p[r.user], &q[r.item]);
+            test_loss.add(f64::from(e * e));
+        })?;
+        run.epoch(seconds, Rmse::of(&size, loss.get(), test_loss.get()))?;
+        if epoch == 0 {
+            if let Some(path) = &args.common.dot {
+                training.write_dot(path)?;
+            }
+            loops = vec![entry(&training), entry(&testing)];
+        }
+    }
+
+    if let Some(folder) = &args.common.output {
+        store(folder, ratings, p.iter(), q.iter())?;
+    }
+    let digest = Digest::new().matrix(p.iter()).matrix(q.iter());
+    run.finish(Outcome { data: size, threads: session.threads(), loops, digest })?;
+    Ok(())
+}
+
+/// A loop's plan as the report has it.
+fn entry(report: &LoopReport) -> Loop {
+    Loop {
+        site: report.site(),
+        strategy: report.strategy().to_string(),
+        blocks: report.blocks(),
+        parallelism: report.parallelism(),
+        seconds_recording: report.seconds_recording(),
+        seconds_planning: report.seconds_planning(),
+    }
+}

@@ -1,0 +1,83 @@
+//! Matrix factorisation by stochastic gradient descent, as a plain sequential program: the twin of `sgdmf`, without
+//! the library.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
+use stradsap_examples::hyper::FactorArgs;
+use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, dot, sgd_step, store};
+use stradsap_examples::ratings::{Ratings, Split};
+use stradsap_examples::report::Digest;
+use stradsap_examples::run::{Outcome, Run};
+use stradsap_examples::{Result, with_rank};
+
+/// Factorises a matrix of ratings by stochastic gradient descent, sequentially.
+///
+/// A rating of item i by user u is predicted as the inner product of row u of P and row i of Q. The objective in the
+/// report is the training RMSE: the root-mean-square error over the training ratings, each as it was predicted just
+/// before its own step. Test RMSE is taken after each epoch; its time isn't part of the epoch's seconds.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    factors: FactorArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl ExampleArgs for Args {
+    fn common(&self) -> &CommonArgs {
+        &self.common
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Args = cli::parse();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => cli::fail(&error),
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    args.common.require_sequential()?;
+    let run = Run::start("sgdmf_sequential", &args.common)?;
+    let path = args.common.data_or_default()?;
+    let (ratings, split) = args.factors.read(&path, args.common.seed)?;
+    with_rank!(args.factors.rank, train(args, run, &ratings, &split))
+}
+
+fn train<const K: usize>(args: &Args, mut run: Run<'_, Rmse>, ratings: &Ratings, split: &Split) -> Result<()> {
+    let size = DataSize::of(ratings, split);
+    run.line(&format!("{size}, rank {K}, sequential"));
+    let start = Start::new(args.common.seed, &split.train);
+    let mut p: Vec<[f32; K]> = (0..size.users).map(|u| start.row(Matrix::Users, u)).collect();
+    let mut q: Vec<[f32; K]> = (0..size.items).map(|i| start.row(Matrix::Items, i)).collect();
+    let (alpha, lambda) = (args.factors.learning_rate, args.factors.regularisation);
+
+    for _epoch in 0..args.common.epochs {
+        let clock = Instant::now();
+        let mut loss = 0.0f64;
+        for r in &split.train {
+            let (pu, qi) = (&mut p[r.user as usize], &mut q[r.item as usize]);
+            let e = sgd_step(pu, qi, r.stars, alpha, lambda);
+            loss += f64::from(e * e);
+        }
+        let seconds = clock.elapsed().as_secs_f64();
+
+        let mut test_loss = 0.0f64;
+        for r in &split.test {
+            let e = r.stars - dot(&p[r.user as usize], &q[r.item as usize]);
+            test_loss += f64::from(e * e);
+        }
+        run.epoch(seconds, Rmse::of(&size, loss, test_loss))?;
+    }
+
+    if let Some(folder) = &args.common.output {
+        store(folder, ratings, p.iter().copied(), q.iter().copied())?;
+    }
+    let digest = Digest::new().matrix(p.iter()).matrix(q.iter());
+    run.finish(Outcome { data: size, threads: 1, loops: Vec::new(), digest })
+}

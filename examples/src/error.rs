@@ -1,0 +1,81 @@
+//! What can go wrong in an example outside of its training loop: one line each.
+
+use std::path::{Path, PathBuf};
+
+use crate::ratings::RowProblem;
+
+/// The result of the support library's functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of an example program. Its text is one line that names the file, line or option.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line asks for something that isn't offered.
+    #[error("{option}: {problem}")]
+    Usage {
+        /// The option as it is written on the command line.
+        option: &'static str,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// A file or folder can't be used.
+    #[error("can't {action} {}: {source}", path.display())]
+    File {
+        /// What was tried: "read", "write", ...
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// A line of the input isn't what it should be.
+    #[error("{}:{line}: {problem}", path.display())]
+    Row {
+        /// The input file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with the line, and what was expected.
+        problem: RowProblem,
+    },
+    /// The input can be read but not trained on.
+    #[error("{}: {problem}", path.display())]
+    Data {
+        /// The input file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The model stopped being finite.
+    #[error("training diverged in epoch {epoch} (objective {objective}): {advice}")]
+    Diverged {
+        /// The epoch, from 1.
+        epoch: u32,
+        /// The objective of that epoch.
+        objective: f64,
+        /// Which option to change.
+        advice: &'static str,
+    },
+    /// The plot can't be drawn.
+    #[error("can't draw {}: {problem}", path.display())]
+    Plot {
+        /// The file that the plot was meant for.
+        path: PathBuf,
+        /// What the drawing library says.
+        problem: String,
+    },
+}
+
+impl Error {
+    /// The exit status of a program that ends with this error: 2 for usage, 1 otherwise.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage { .. } => 2,
+            _ => 1,
+        }
+    }
+
+    pub(crate) fn file(action: &'static str, path: &Path, source: std::io::Error) -> Error {
+        Error::File { action, path: path.to_path_buf(), source }
+    }
+}

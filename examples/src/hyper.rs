@@ -1,0 +1,83 @@
+//! The hyper-parameters of matrix factorisation.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::Result;
+use crate::rank::Rank;
+use crate::ratings::{Ratings, Split};
+
+/// The options of matrix factorisation.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Matrix factorisation")]
+pub struct FactorArgs {
+    /// Values in each user's and each item's row
+    #[arg(long, value_name = "K", default_value = "32")]
+    pub rank: Rank,
+
+    /// Step of the gradient descent
+    #[arg(long, value_name = "A", default_value_t = 0.008, value_parser = positive)]
+    pub learning_rate: f32,
+
+    /// How strongly long rows are pulled towards zero
+    #[arg(long, alias = "regularization", value_name = "L", default_value_t = 0.05, value_parser = not_negative)]
+    pub regularisation: f32,
+
+    /// Part of the ratings that is kept apart for the test, chosen by the seed
+    #[arg(long, value_name = "F", default_value_t = 0.1, value_parser = fraction)]
+    pub test_fraction: f64,
+
+    /// Keep ratings, users and items in the order of the file, not in a random one chosen by the seed
+    #[arg(long)]
+    pub file_order: bool,
+}
+
+impl FactorArgs {
+    /// Reads ratings, as they are trained on and tested with.
+    ///
+    /// # Errors
+    /// As [`Ratings::read`] and [`Ratings::split`].
+    pub fn read(&self, path: &Path, seed: u64) -> Result<(Ratings, Split)> {
+        let mut ratings = Ratings::read(path)?;
+        if !self.file_order {
+            ratings.renumber(seed);
+        }
+        let mut split = ratings.split(path, seed, self.test_fraction)?;
+        if !self.file_order {
+            split.shuffle(seed);
+        }
+        Ok((ratings, split))
+    }
+}
+
+fn number<T: FromStr>(text: &str, good: impl Fn(&T) -> bool, expected: &str) -> std::result::Result<T, String> {
+    text.parse().ok().filter(good).ok_or_else(|| format!("expected {expected}"))
+}
+
+fn positive(text: &str) -> std::result::Result<f32, String> {
+    number(text, |x: &f32| x.is_finite() && *x > 0.0, "a number above 0")
+}
+
+fn not_negative(text: &str) -> std::result::Result<f32, String> {
+    number(text, |x: &f32| x.is_finite() && *x >= 0.0, "a number of at least 0")
+}
+
+fn fraction(text: &str) -> std::result::Result<f64, String> {
+    number(text, |x: &f64| (0.0..1.0).contains(x), "a number of at least 0 and below 1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_and_rates_are_checked() {
+        assert_eq!(fraction("0"), Ok(0.0));
+        assert_eq!(fraction("0.999"), Ok(0.999));
+        for text in ["1", "-0.1", "nan", "inf", "a"] {
+            assert!(fraction(text).is_err(), "{text}");
+        }
+        assert!(positive("0").is_err() && positive("inf").is_err() && positive("1e-3").is_ok());
+        assert!(not_negative("-1").is_err() && not_negative("0").is_ok());
+    }
+}

@@ -1,0 +1,138 @@
+//! The report of a run: one JSON object, the same for every example.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::{Result, files};
+
+/// What a run did. `D` says what the data is, `M` what is measured after each epoch.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report<D, M> {
+    /// The example's name.
+    pub example: &'static str,
+    /// Worker processes; 0: all in the program's own process.
+    pub workers: u32,
+    /// Threads (in each worker).
+    pub threads: usize,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The data's size.
+    pub data: D,
+    /// The parallel loops, each call site once, in the order of their first calls.
+    pub loops: Vec<Loop>,
+    /// The epochs that ran.
+    pub epochs: Vec<Epoch<M>>,
+    /// From the program's start to its last write but this one.
+    pub seconds_total: f64,
+    /// The most memory that the process has held; absent where the system doesn't tell.
+    pub peak_rss_bytes: Option<u64>,
+    /// `blake3:` and the hash of the model's values in index order.
+    pub model_digest: String,
+}
+
+/// One parallel loop, as its first call was planned.
+#[derive(Debug, Clone, Serialize)]
+pub struct Loop {
+    /// The call's file and line.
+    pub site: String,
+    /// How it was made parallel.
+    pub strategy: String,
+    /// Blocks of iterations in the plan.
+    pub blocks: usize,
+    /// Work over critical path: the most threads that could be kept busy.
+    pub parallelism: f64,
+    /// Seconds of the virtual iteration.
+    pub seconds_recording: f64,
+    /// Seconds from the accesses to the plan.
+    pub seconds_planning: f64,
+}
+
+/// One epoch.
+#[derive(Debug, Clone, Serialize)]
+pub struct Epoch<M> {
+    /// From 1.
+    pub epoch: u32,
+    /// Seconds of training, without evaluation.
+    pub seconds: f64,
+    /// What the algorithm minimises or maximises.
+    pub objective: f64,
+    /// Bytes between processes.
+    pub bytes_sent: u64,
+    /// The example's own measures.
+    #[serde(flatten)]
+    pub measures: M,
+}
+
+impl<D: Serialize, M: Serialize> Report<D, M> {
+    /// Writes the report, whole or not at all.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File).
+    pub fn write(&self, path: &Path) -> Result<()> {
+        files::write(path, |out| {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            out.write_all(b"\n")
+        })
+    }
+}
+
+/// Hashes a model row by row, as little-endian `f32` in index order.
+#[derive(Debug, Default)]
+pub struct Digest {
+    hasher: blake3::Hasher,
+    bytes: Vec<u8>,
+}
+
+impl Digest {
+    /// Of no rows yet.
+    pub fn new() -> Digest {
+        Digest::default()
+    }
+
+    /// Adds the rows of a matrix.
+    pub fn matrix<R: AsRef<[f32]>>(mut self, rows: impl Iterator<Item = R>) -> Digest {
+        for row in rows {
+            self.bytes.clear();
+            self.bytes.extend(row.as_ref().iter().flat_map(|x| x.to_le_bytes()));
+            self.hasher.update(&self.bytes);
+        }
+        self
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "blake3:{}", self.hasher.finalize().to_hex())
+    }
+}
+
+/// The most memory that this process has held so far, where the system tells (Linux).
+pub fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_depends_on_every_value_and_its_place() {
+        let digest = |rows: &[[f32; 2]]| Digest::new().matrix(rows.iter()).to_string();
+        let one = digest(&[[1.0, 2.0], [3.0, 4.0]]);
+        assert!(one.starts_with("blake3:") && one.len() == 7 + 64, "{one}");
+        assert_ne!(one, digest(&[[1.0, 2.0], [4.0, 3.0]]));
+        assert_ne!(digest(&[[0.0, 0.0]]), digest(&[[-0.0, 0.0]]));
+        let parts = Digest::new().matrix([[1.0f32, 2.0]].iter()).matrix([[3.0f32, 4.0]].iter());
+        assert_eq!(one, parts.to_string());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn peak_memory_is_known() {
+        assert!(peak_rss_bytes().unwrap() > 1 << 20);
+    }
+}

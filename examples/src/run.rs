@@ -1,0 +1,139 @@
+//! One training run: its clock, what it shows while it goes on, and the report and plot that it leaves.
+
+use std::io::{Write, stdout};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::cli::CommonArgs;
+use crate::plot::{self, Series};
+use crate::progress::Progress;
+use crate::report::{Digest, Epoch, Loop, Report, peak_rss_bytes};
+use crate::{Error, Result};
+
+/// What an example measures after each epoch.
+pub trait Measures: Serialize {
+    /// What the values are, and their unit: the name of the plot's vertical axis.
+    const AXIS: &'static str;
+    /// What to do when the objective is no longer finite.
+    const ADVICE: &'static str;
+
+    /// What the algorithm minimises or maximises.
+    fn objective(&self) -> f64;
+
+    /// The values with their names; the same names after each epoch.
+    fn series(&self) -> Vec<(&'static str, f64)>;
+}
+
+/// What is known at the end of a run.
+#[derive(Debug)]
+pub struct Outcome<D> {
+    /// The data's size.
+    pub data: D,
+    /// Threads that trained.
+    pub threads: usize,
+    /// The parallel loops.
+    pub loops: Vec<Loop>,
+    /// Of the model.
+    pub digest: Digest,
+}
+
+/// A run from the program's start to its report.
+#[derive(Debug)]
+pub struct Run<'a, M> {
+    example: &'static str,
+    args: &'a CommonArgs,
+    started: Instant,
+    progress: Progress,
+    epochs: Vec<Epoch<M>>,
+}
+
+impl<'a, M: Measures> Run<'a, M> {
+    /// Starts the clock, and checks that what is asked for can be written at the end.
+    ///
+    /// # Errors
+    /// As [`CommonArgs::check_outputs`].
+    pub fn start(example: &'static str, args: &'a CommonArgs) -> Result<Run<'a, M>> {
+        args.check_outputs()?;
+        // A loop that explains itself prints lines, which a bar would run into.
+        let progress = Progress::new(args.epochs, args.explain);
+        Ok(Run { example, args, started: Instant::now(), progress, epochs: Vec::new() })
+    }
+
+    /// Shows a line.
+    pub fn line(&self, text: &str) {
+        self.progress.line(text);
+    }
+
+    /// Notes the end of an epoch that trained for `seconds`.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`] when the objective isn't finite.
+    pub fn epoch(&mut self, seconds: f64, measures: M) -> Result<()> {
+        let epoch = self.epochs.len() as u32 + 1;
+        let objective = measures.objective();
+        if !objective.is_finite() {
+            self.progress.finish();
+            return Err(Error::Diverged { epoch, objective, advice: M::ADVICE });
+        }
+        self.progress.epoch(epoch, &format!("{}  {seconds:.3} s", shown(&measures)));
+        self.epochs.push(Epoch { epoch, seconds, objective, bytes_sent: 0, measures });
+        Ok(())
+    }
+
+    /// Draws the plot, writes the report, and says on standard output what was reached.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Plot`].
+    pub fn finish<D: Serialize>(self, outcome: Outcome<D>) -> Result<()> {
+        self.progress.finish();
+        if let Some(path) = &self.args.plot {
+            let seconds: Vec<f64> = self.epochs.iter().map(|e| e.seconds).collect();
+            plot::draw(path, self.example, M::AXIS, &seconds, &series_of(&self.epochs))?;
+        }
+        let reached = self.epochs.last().map_or_else(String::new, |e| shown(&e.measures));
+        let report = Report {
+            example: self.example,
+            workers: 0,
+            threads: outcome.threads,
+            seed: self.args.seed,
+            data: outcome.data,
+            loops: outcome.loops,
+            epochs: self.epochs,
+            seconds_total: self.started.elapsed().as_secs_f64(),
+            peak_rss_bytes: peak_rss_bytes(),
+            model_digest: outcome.digest.to_string(),
+        };
+        if let Some(path) = &self.args.report {
+            report.write(path)?;
+        }
+        let trained: f64 = report.epochs.iter().map(|e| e.seconds).sum();
+        // A reader that closed the pipe has what it wanted.
+        let _ = writeln!(
+            stdout(),
+            "{reached} after {} epochs: {trained:.2} s of training, {:.2} s in all\nmodel {}",
+            report.epochs.len(),
+            report.seconds_total,
+            report.model_digest
+        );
+        Ok(())
+    }
+}
+
+fn shown<M: Measures>(measures: &M) -> String {
+    let named: Vec<_> = measures.series().iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+    named.join("  ")
+}
+
+fn series_of<M: Measures>(epochs: &[Epoch<M>]) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for epoch in epochs {
+        for (i, (label, value)) in epoch.measures.series().into_iter().enumerate() {
+            match all.get_mut(i) {
+                Some(series) => series.values.push(value),
+                None => all.push(Series { label, values: vec![value] }),
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,123 @@
+//! The implementation of `Element` for one type.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Fields, Generics, Index, Type, parse_quote};
+
+use super::attr::{Form, is_packed};
+
+/// `unsafe impl Element`. The claim that `PLAIN` makes is computed from the fields, so it is true.
+pub(crate) fn implementation(input: &DeriveInput, form: Form) -> TokenStream {
+    let name = &input.ident;
+    let generics = bounded(input.generics.clone(), form);
+    let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
+    let out = Ident::new("out", Span::mixed_site());
+    let (plain, encode) = match (&input.data, form) {
+        (_, Form::Serde) => {
+            let span = own_span(name.span());
+            (quote!(false), quote_spanned!(span=> ::stradsap::__private::encode_serde(self, #out);))
+        }
+        (Data::Struct(data), Form::Fields) => {
+            let packed = is_packed(&input.attrs);
+            (plain(&data.fields), encode_struct(&data.fields, packed, &out))
+        }
+        (Data::Enum(data), Form::Fields) => (quote!(false), encode_enum(data, &out)),
+        (Data::Union(_), Form::Fields) => (quote!(false), TokenStream::new()),
+    };
+    quote! {
+        #[automatically_derived]
+        // SAFETY: `PLAIN` holds only if all fields are plain, together as large as the type, and nothing is dropped.
+        unsafe impl #impl_generics ::stradsap::Element for #name #ty_generics #where_clause {
+            const PLAIN: bool = #plain;
+
+            fn encode(&self, #out: &mut ::std::vec::Vec<u8>) {
+                #encode
+            }
+        }
+    }
+}
+
+/// Every type parameter is an element, or serialisable.
+fn bounded(mut generics: Generics, form: Form) -> Generics {
+    let params: Vec<Ident> = generics.type_params().map(|param| param.ident.clone()).collect();
+    let clause = generics.make_where_clause();
+    for param in params {
+        clause.predicates.push(match form {
+            Form::Fields => parse_quote!(#param: ::stradsap::Element),
+            Form::Serde => parse_quote!(#param: ::stradsap::__private::Value + ::core::clone::Clone),
+        });
+    }
+    generics
+}
+
+/// `<FieldType as Element>`, where rustc points if the field is no element: at its type.
+fn as_element(ty: &Type) -> TokenStream {
+    quote_spanned!(own_span(ty.span())=> <#ty as ::stradsap::Element>)
+}
+
+fn plain(fields: &Fields) -> TokenStream {
+    let each = fields.iter().map(|field| as_element(&field.ty));
+    let types = fields.iter().map(|field| &field.ty);
+    quote! {
+        true
+            #(&& #each::PLAIN)*
+            && ::core::mem::size_of::<Self>() == 0 #(+ ::core::mem::size_of::<#types>())*
+            && !::core::mem::needs_drop::<Self>()
+    }
+}
+
+fn encode_struct(fields: &Fields, packed: bool, out: &Ident) -> TokenStream {
+    let each = fields.iter().enumerate().map(|(at, field)| {
+        let element = as_element(&field.ty);
+        let span = own_span(field.ty.span());
+        let place = match &field.ident {
+            Some(name) => quote_spanned!(span=> self.#name),
+            None => {
+                let index = Index { index: at as u32, span };
+                quote_spanned!(span=> self.#index)
+            }
+        };
+        // A packed field can't be borrowed, but copied.
+        let place = if packed { quote_spanned!(span=> { #place }) } else { place };
+        quote_spanned!(span=> #element::encode(&#place, #out);)
+    });
+    quote! {
+        if ::stradsap::__private::is_plain::<Self>() {
+            ::stradsap::__private::encode_slice(::core::slice::from_ref(self), #out);
+        } else {
+            #(#each)*
+        }
+    }
+}
+
+fn encode_enum(data: &syn::DataEnum, out: &Ident) -> TokenStream {
+    let arms = data.variants.iter().zip(0u32..).map(|(variant, number)| {
+        let name = &variant.ident;
+        let bindings: Vec<Ident> =
+            (0..variant.fields.len()).map(|at| format_ident!("field{at}", span = Span::mixed_site())).collect();
+        let members = variant.fields.members();
+        let each = variant.fields.iter().zip(&bindings).map(|(field, binding)| {
+            let element = as_element(&field.ty);
+            quote_spanned!(own_span(field.ty.span())=> #element::encode(#binding, #out);)
+        });
+        quote! {
+            Self::#name { #(#members: #bindings,)* } => {
+                ::std::vec::Vec::extend_from_slice(#out, &u32::to_ne_bytes(#number));
+                #(#each)*
+            }
+        }
+    });
+    if data.variants.is_empty() {
+        return quote! {
+            let _ = #out;
+            match *self {}
+        };
+    }
+    quote!(match self { #(#arms)* })
+}
+
+/// The context of the macro's call, which shares its `self`, at a place in the user's source.
+fn own_span(place: Span) -> Span {
+    Span::call_site().located_at(place)
+}

@@ -1,0 +1,79 @@
+//! Names that the body uses and nobody has bound: what to say about each, once.
+
+use proc_macro2::Span;
+
+use super::scope::is_variable_name;
+use crate::ctxt::Ctxt;
+use crate::nearest::slip;
+
+/// How a name is used. The stronger a use, the more it says about how to capture the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Use {
+    /// As an operand.
+    Read,
+    /// A method is called on it.
+    Receiver,
+    /// It is indexed.
+    Element,
+    /// It is assigned to as a whole.
+    Assigned,
+    /// An element is written.
+    Written,
+}
+
+struct Missing {
+    name: String,
+    /// Of its first use.
+    span: Span,
+    usage: Use,
+    slip: Option<String>,
+}
+
+/// The missing names of one body, in the order of their first uses.
+#[derive(Default)]
+pub(crate) struct MissingNames {
+    names: Vec<Missing>,
+}
+
+impl MissingNames {
+    pub(crate) fn note<'n>(&mut self, name: &str, span: Span, usage: Use, visible: impl Iterator<Item = &'n str>) {
+        if let Some(known) = self.names.iter_mut().find(|known| known.name == name) {
+            known.usage = known.usage.max(usage);
+            return;
+        }
+        let slip = slip(name, visible.filter(|visible| is_variable_name(visible))).map(str::to_string);
+        self.names.push(Missing { name: name.to_string(), span, usage, slip });
+    }
+
+    pub(crate) fn report(&self, cx: &Ctxt) {
+        for missing in &self.names {
+            cx.error_at(missing.span, missing.message());
+        }
+    }
+}
+
+impl Missing {
+    fn message(&self) -> String {
+        let name = &self.name;
+        if name == "self" {
+            return "the loop's body uses `self`, which can't be captured: capture the fields that it uses by name, \
+                    such as `alpha = self.alpha` or `p = &mut self.p`"
+                .to_string();
+        }
+        let advice = match self.usage {
+            Use::Read => format!("add `{name}`"),
+            Use::Receiver => format!("add `&{name}` for a DDS or a reduction, `{name}` for a value"),
+            Use::Element => format!("add `&{name}` for a DDS, `{name}` for a value"),
+            Use::Assigned => format!(
+                "iterations run in parallel and can't assign to a variable outside; use a reduction \
+                 (`let {name} = session.sum(..)`, captured as `&{name}`), or `let mut {name}` in the body"
+            ),
+            Use::Written => format!("add `&mut {name}`"),
+        };
+        let start = format!("the loop's body uses `{name}`, which is not in its capture list");
+        match &self.slip {
+            Some(slip) => format!("{start}: did you mean `{slip}`? If not: {advice}"),
+            None => format!("{start}: {advice}"),
+        }
+    }
+}

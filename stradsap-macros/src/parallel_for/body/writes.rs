@@ -1,0 +1,171 @@
+//! Places that the body assigns to or borrows as `&mut`, and whether their captures allow it.
+
+use quote::ToTokens;
+use syn::{Expr, ExprMethodCall, ExprPath, Ident, UnOp};
+
+use super::scope::{Binding, is_variable_name, name_of};
+use super::{Position, Use, Walker};
+use crate::parallel_for::ir::Mode;
+
+/// What is done to a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Write {
+    /// `x = ...`
+    Assign,
+    /// `x += ...`
+    Update,
+    /// `&mut x`
+    Borrow,
+}
+
+/// Methods of slices that need `&mut self`, and that no type offers with less.
+const SLICE_METHODS: [&str; 8] = [
+    "as_mut_slice",
+    "chunks_exact_mut",
+    "chunks_mut",
+    "clone_from_slice",
+    "copy_from_slice",
+    "copy_within",
+    "iter_mut",
+    "split_at_mut",
+];
+
+/// Methods of a DVector's view that give elements to write.
+const VIEW_METHODS: [&str; 2] = ["many_mut", "pair_mut"];
+
+impl Walker<'_> {
+    /// Looks at the left side of an assignment, or at what `&mut` stands before.
+    pub(super) fn written(&mut self, place: &Expr, write: Write) {
+        match place {
+            Expr::Tuple(tuple) if write == Write::Assign => {
+                tuple.elems.iter().for_each(|elem| self.written(elem, write));
+            }
+            Expr::Array(array) if write == Write::Assign => {
+                array.elems.iter().for_each(|elem| self.written(elem, write));
+            }
+            Expr::Call(call) if write == Write::Assign => {
+                call.args.iter().for_each(|arg| self.written(arg, write));
+            }
+            Expr::Struct(fields) if write == Write::Assign => {
+                fields.fields.iter().for_each(|field| self.written(&field.expr, write));
+            }
+            Expr::Infer(_) | Expr::Range(_) if write == Write::Assign => {}
+            place => self.written_place(place, write),
+        }
+    }
+
+    fn written_place(&mut self, place: &Expr, write: Write) {
+        let (root, depth) = root(place);
+        // The indices on the way are read.
+        self.indices_of(place);
+        let Some(name) = variable_of(root) else {
+            self.expr(root, Position::Any);
+            return;
+        };
+        match self.scopes.resolve(&name_of(name)) {
+            Some(Binding::Capture(at)) => {
+                let capture = &self.captures[at];
+                if let Some(message) = refusal(capture.mode, name, depth, write) {
+                    self.cx.error_on(place, message);
+                }
+            }
+            Some(Binding::Local) => {}
+            None => {
+                let usage = if depth == 0 && write != Write::Borrow { Use::Assigned } else { Use::Written };
+                self.missing(&name_of(name), name.span(), usage);
+            }
+        }
+    }
+
+    fn indices_of(&mut self, place: &Expr) {
+        match place {
+            Expr::Index(index) => {
+                self.indices_of(&index.expr);
+                self.expr(&index.index, Position::Value);
+            }
+            Expr::Field(field) => self.indices_of(&field.base),
+            Expr::Paren(paren) => self.indices_of(&paren.expr),
+            Expr::Group(group) => self.indices_of(&group.expr),
+            Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => self.indices_of(&unary.expr),
+            _ => {}
+        }
+    }
+
+    /// Whether a method call writes through a capture that may only be read. If so, it is reported.
+    pub(super) fn writing_call(&mut self, call: &ExprMethodCall) {
+        let method = call.method.to_string();
+        let (root, depth) = root(&call.receiver);
+        let of_view = depth == 0 && VIEW_METHODS.contains(&method.as_str());
+        let of_element = depth > 0 && SLICE_METHODS.contains(&method.as_str());
+        if !(of_view || of_element) {
+            return;
+        }
+        let Some(name) = variable_of(root) else { return };
+        if let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name))
+            && self.captures[at].mode == Mode::Read
+        {
+            let mut tokens = call.receiver.to_token_stream();
+            tokens.extend(call.method.to_token_stream());
+            self.cx.error_on(tokens, read_only(name));
+        }
+    }
+
+    /// What a missing name that is called with one of these methods should be captured as.
+    pub(super) fn use_of_receiver(&self, method: &Ident) -> Use {
+        if VIEW_METHODS.contains(&method.to_string().as_str()) { Use::Written } else { Use::Receiver }
+    }
+}
+
+/// Where a place begins, and how many steps (fields, indices, `*`) lead from there to it.
+fn root(place: &Expr) -> (&Expr, usize) {
+    match place {
+        Expr::Index(index) => deeper(&index.expr),
+        Expr::Field(field) => deeper(&field.base),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => deeper(&unary.expr),
+        Expr::Paren(paren) => root(&paren.expr),
+        Expr::Group(group) => root(&group.expr),
+        other => (other, 0),
+    }
+}
+
+fn deeper(base: &Expr) -> (&Expr, usize) {
+    let (start, depth) = root(base);
+    (start, depth + 1)
+}
+
+/// The variable that an expression is, by its spelling.
+pub(super) fn variable_of(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Path(path) => variable_of_path(path),
+        _ => None,
+    }
+}
+
+/// The same for a path.
+pub(super) fn variable_of_path(path: &ExprPath) -> Option<&Ident> {
+    let ident = path.path.get_ident().filter(|_| path.qself.is_none())?;
+    is_variable_name(&name_of(ident)).then_some(ident)
+}
+
+fn refusal(mode: Mode, name: &Ident, depth: usize, write: Write) -> Option<String> {
+    match (mode, depth, write) {
+        (Mode::Read, 0, Write::Assign | Write::Update) => Some(format!(
+            "`{name}` is captured as `&{name}` and can't be assigned to: a reduction takes `{name}.add(..)`, \
+             `{name}.min(..)` or `{name}.max(..)`; the elements of a DDS captured as `&mut {name}` are assigned \
+             one by one, `{name}[i] = ..`"
+        )),
+        (Mode::Read, _, _) => Some(read_only(name)),
+        (Mode::Value, _, _) => Some(format!(
+            "`{name}` is captured by value, and every iteration gets the same one: it can't be changed here; use \
+             `let mut {name} = {name};` for a copy that lasts one iteration, a reduction for a sum, or a DDS"
+        )),
+        (Mode::Write, 0, Write::Assign | Write::Update) => Some(format!(
+            "`{name}` itself can't be assigned to in the loop's body: assign to its elements, `{name}[i] = ..`"
+        )),
+        (Mode::Write, _, _) => None,
+    }
+}
+
+fn read_only(name: &Ident) -> String {
+    format!("`{name}` is captured as `&{name}`, which may only be read: capture `&mut {name}` to write it")
+}

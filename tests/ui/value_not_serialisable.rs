@@ -1,0 +1,21 @@
+//! Values that can't be copied into the loop's tasks.
+use stradsap::prelude::*;
+
+struct Table {
+    entries: Vec<f32>,
+}
+
+#[stradsap::main]
+fn main(session: &Session) -> stradsap::Result<()> {
+    let mut x = DVector::from_vec(session, vec![1.0f32; 10])?;
+    let table = Table { entries: vec![0.0; 10] };
+    let alpha = 0.5;
+    async_parallel_for!(0..x.len(), [alpha, table, &mut x], |i| x[i] += alpha * table.entries[i])?;
+
+    let twice = |x: f32| 2.0 * x;
+    async_parallel_for!(0..x.len(), [twice, &mut x], |i| x[i] = twice(x[i]))?;
+
+    let borrowed: &[f32] = &table.entries;
+    async_parallel_for!(0..x.len(), [borrowed, &mut x], |i| x[i] = borrowed[i])?;
+    Ok(())
+}
