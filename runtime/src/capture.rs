@@ -6,7 +6,6 @@
 //! from these descriptions: the type of a capture decides both the description and the view.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -70,7 +69,7 @@ pub trait Capture {
     #[doc(hidden)]
     fn step(view: &mut Self::View<'_>, j: usize, i: usize);
     #[doc(hidden)]
-    fn step_in_place(_view: &mut Self::View<'_>, _i: usize) {}
+    fn step_in_place(view: &mut Self::View<'_>, i: usize);
     #[doc(hidden)]
     fn finish(_view: &Self::View<'_>, _slot: &Slot) {}
 }
@@ -144,7 +143,14 @@ macro_rules! reductions {
             }
 
             #[inline(always)]
-            fn step(_view: &mut Self::View<'_>, _j: usize, _i: usize) {}
+            fn step(view: &mut Self::View<'_>, _j: usize, i: usize) {
+                view.step(i);
+            }
+
+            #[inline(always)]
+            fn step_in_place(view: &mut Self::View<'_>, i: usize) {
+                view.step(i);
+            }
 
             #[inline(always)]
             fn finish(view: &Self::View<'_>, slot: &Slot) {
@@ -330,9 +336,3 @@ pub trait Reborrow {
 }
 
 impl<C: ?Sized> Reborrow for C {}
-
-/// The running iteration's number, for reductions that keep single additions.
-pub(crate) fn iteration_of(slot: &Slot) -> &Cell<usize> {
-    // SAFETY: the frame owns the cell and outlives its slots' views.
-    unsafe { &*slot.at }
-}

@@ -59,8 +59,8 @@ pub(crate) enum Doing {
     Spans(Vec<Span>),
     /// A run by single iterations.
     Listed(Listing, Cell<(usize, usize)>),
-    /// Serial execution that saves each element before its first change.
-    Logged(RefCell<BTreeMap<usize, RawBuf>>),
+    /// As `Spans`, but each element is saved before its first change: few of many are touched.
+    Logged { spans: Vec<Span>, saved: RefCell<BTreeMap<usize, RawBuf>> },
     /// The virtual iteration.
     Record(Box<Recorder>),
     /// The capture is a reduction, and has no elements.
@@ -160,7 +160,13 @@ impl Cold {
             Doing::ReadOnly if access == Access::Read => this.address(i),
             Doing::Spans(spans) => this.in_spans(spans, i, access),
             Doing::Listed(listing, current) => this.in_listing(listing, current.get(), i, access),
-            Doing::Logged(saved) => this.save_first(saved, i),
+            Doing::Logged { spans, saved } => {
+                let address = this.in_spans(spans, i, access);
+                if access != Access::Read {
+                    this.save_first(saved, i);
+                }
+                address
+            }
             Doing::Record(recorder) => this.record(recorder, i, access),
             Doing::ReadOnly | Doing::Reduction => this.stray(),
         }
@@ -220,17 +226,16 @@ impl Cold {
         }
     }
 
-    fn save_first(&self, saved: &RefCell<BTreeMap<usize, RawBuf>>, i: usize) -> *mut u8 {
+    fn save_first(&self, saved: &RefCell<BTreeMap<usize, RawBuf>>, i: usize) {
         if let Some(ops) = self.ops {
             saved.borrow_mut().entry(i).or_insert_with(|| self.clone_of(ops, self.address(i)));
         }
-        self.address(i)
     }
 
     fn clone_of(&self, ops: &'static ElementOps, from: *const u8) -> RawBuf {
         let mut copy = RawBuf::new(ops, 1);
         // SAFETY: `from` is one of this DDS's elements, and nobody writes it now: while recording nobody does,
-        // and in serial execution this thread is the only one.
+        // and in a run the block owns it.
         unsafe { copy.push_clones(from, 1) };
         copy
     }

@@ -183,10 +183,8 @@ impl<'c> Call<'c> {
             plan = plan::plan(&recording, &shapes(self.captured), options, &self.pool);
         }
         let mut cached = self.cached(plan, depth_used);
-        let mut t = Instant::now();
         // Laying out the elements is part of planning: later calls find it done.
         gather::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
-        plan::tick("gather", &mut t);
         cached.seconds_recording = (recorded - begun).as_secs_f64();
         cached.seconds_planning = recorded.elapsed().as_secs_f64();
         self.tell(&cached)?;

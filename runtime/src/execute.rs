@@ -11,7 +11,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use crate::capture::{Captured, Kind};
 use crate::cold::{Cold, Doing, Listing, Span};
@@ -45,7 +45,9 @@ pub(crate) struct Run<'r> {
 #[derive(Default)]
 struct BlockResult {
     totals: Vec<u64>,
-    additions: Vec<Vec<(u32, u64)>>,
+    additions: Vec<Vec<(usize, u64)>>,
+    /// What single elements held before the block changed them: capture, index, value.
+    old: Vec<(usize, usize, RawBuf)>,
 }
 
 /// The failure that comes first in the serial order.
@@ -90,14 +92,13 @@ impl Run<'_> {
             while let Some(b) = handoff.next(|block| last.is_some_and(|last| self.near(last, block))) {
                 let saved = panics::caught(|| undo.save_for(b, self.plan, self.captured));
                 let first_of_block = self.plan.range.start + self.plan.offset(self.plan.blocks[b].start);
-                match saved
-                    .map_err(|note| (Some(first_of_block), Failure::Panic(note)))
-                    .and_then(|()| self.run_block(b))
-                {
-                    Ok(result) => {
-                        *locked(&results[b]) = result;
-                        handoff.done(b);
-                    }
+                let (result, ended) = match saved {
+                    Ok(()) => self.run_block(b),
+                    Err(note) => (BlockResult::default(), Err((Some(first_of_block), Failure::Panic(note)))),
+                };
+                *locked(&results[b]) = result;
+                match ended {
+                    Ok(()) => handoff.done(b),
                     Err((iteration, failure)) => {
                         let mut first = locked(&first);
                         if first.as_ref().is_none_or(|other| b < other.block) {
@@ -110,12 +111,15 @@ impl Run<'_> {
                 last = Some(b);
             }
         });
-        if let Some(failed) = first.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        let results = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
+        if let Some(failed) = first.into_inner().unwrap_or_else(PoisonError::into_inner) {
             undo.restore(self.plan, self.captured);
+            // Of several blocks that changed an element the first saw it as it was before the loop.
+            results.rev().for_each(|result| self.put_back(result.old));
             return Err(failed);
         }
         undo.commit();
-        Ok(self.unite(results.into_iter().map(|r| r.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))))
+        Ok(self.unite(results))
     }
 
     /// Whether two blocks share a part.
@@ -124,26 +128,14 @@ impl Run<'_> {
         a.iter().any(|a| b.iter().any(|b| a.resource == b.resource))
     }
 
-    fn run_block(&self, b: usize) -> Result<BlockResult, (Option<usize>, Failure)> {
+    fn run_block(&self, b: usize) -> (BlockResult, Result<(), (Option<usize>, Failure)>) {
         let mut frame = self.frame(b);
         let ran = if self.trace {
             self.task.trace(&frame, self.iterations(b))
         } else {
             self.task.run(&frame, self.iterations(b))
         };
-        if ran.is_err()
-            && let Some(saved) = logged_writes(&frame)
-        {
-            self.put_back(saved);
-        }
-        ran?;
-        let totals = frame.slots.iter().map(|slot| slot.total.get()).collect();
-        let additions = frame
-            .slots
-            .iter_mut()
-            .map(|slot| slot.additions.take().map_or_else(Vec::new, RefCell::into_inner))
-            .collect();
-        Ok(BlockResult { totals, additions })
+        (BlockResult::of(&mut frame), ran)
     }
 
     fn iterations(&self, b: usize) -> Iterations<'_> {
@@ -194,11 +186,12 @@ impl Run<'_> {
         slot.base = base;
         if plan.strategy == Strategy::Serial && writable {
             whole(slot, base, len);
+            let spans = vec![Span { lo: 0, len, wlen: len }];
             if is_logged(self.captured, plan) {
-                return Doing::Logged(RefCell::default());
+                return Doing::Logged { spans, saved: RefCell::default() };
             }
             slot.wlen = len;
-            return Doing::Spans(Vec::new());
+            return Doing::Spans(spans);
         }
         match plan.usage[c] {
             Usage::InStep { offset, written } => {
@@ -227,6 +220,10 @@ impl Run<'_> {
                 if let Some(largest) = spans.iter().max_by_key(|span| (span.wlen, span.len)) {
                     (slot.lo, slot.len, slot.wlen) = (largest.lo, largest.len, largest.wlen);
                     slot.ptr = base.wrapping_add(largest.lo * ops.size);
+                }
+                if self.plan.is_sparse(c) {
+                    slot.wlen = 0;
+                    return Doing::Logged { spans, saved: RefCell::default() };
                 }
                 Doing::Spans(spans)
             }
@@ -270,11 +267,11 @@ impl Run<'_> {
         Doing::Listed(listing, Cell::new((0, 0)))
     }
 
-    /// Takes back what a logged serial execution wrote.
-    fn put_back(&self, saved: Vec<(usize, usize, RawBuf)>) {
-        for (c, index, mut copy) in saved {
+    /// Gives single elements back what they held. All threads of the loop have ended.
+    fn put_back(&self, old: Vec<(usize, usize, RawBuf)>) {
+        for (c, index, mut copy) in old {
             if let Kind::Vector { base, ops, .. } = self.captured[c].kind {
-                // SAFETY: the one block of a serial plan has ended; both addresses hold an element.
+                // SAFETY: nobody else runs; both addresses hold an element.
                 unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), base.add(index * ops.size), ops.size) };
             }
         }
@@ -283,7 +280,7 @@ impl Run<'_> {
     /// What the reductions come to: the blocks' results in serial order, or all additions in the loop's.
     fn unite(&self, results: impl Iterator<Item = BlockResult>) -> Vec<u64> {
         let mut words = self.before.clone();
-        let mut additions: Vec<Vec<(u32, u64)>> = vec![Vec::new(); words.len()];
+        let mut additions: Vec<Vec<(usize, u64)>> = vec![Vec::new(); words.len()];
         let serial = self.plan.strategy == Strategy::Serial;
         for result in results {
             for (c, capture) in self.captured.iter().enumerate() {
@@ -325,13 +322,7 @@ impl Run<'_> {
                 frame.colds[c] = Cold::new(c, base, len, Some(ops), Doing::ReadOnly, &raw const *frame.shared);
             }
             self.task.run(&frame, self.iterations(b))?;
-            let totals = frame.slots.iter().map(|slot| slot.total.get()).collect();
-            let additions = frame
-                .slots
-                .iter_mut()
-                .map(|slot| slot.additions.take().map_or_else(Vec::new, RefCell::into_inner))
-                .collect();
-            results.push(BlockResult { totals, additions });
+            results.push(BlockResult::of(&mut frame));
         }
         Ok(self.unite(results.into_iter()))
     }
@@ -341,12 +332,17 @@ fn whole(slot: &mut Slot, base: *mut u8, len: usize) {
     (slot.ptr, slot.base, slot.lo, slot.len, slot.wlen) = (base, base, 0, len, 0);
 }
 
-fn logged_writes(frame: &Frame) -> Option<Vec<(usize, usize, RawBuf)>> {
-    let mut all = Vec::new();
-    for (c, cold) in frame.colds.iter().enumerate() {
-        if let Doing::Logged(saved) = cold.doing() {
-            all.extend(std::mem::take(&mut *saved.borrow_mut()).into_iter().map(|(index, copy)| (c, index, copy)));
+impl BlockResult {
+    fn of(frame: &mut Frame) -> BlockResult {
+        let mut result = BlockResult::default();
+        for (c, (slot, cold)) in frame.slots.iter_mut().zip(&frame.colds).enumerate() {
+            result.totals.push(slot.total.get());
+            result.additions.push(slot.additions.take().map_or_else(Vec::new, RefCell::into_inner));
+            if let Doing::Logged { saved, .. } = cold.doing() {
+                let saved = std::mem::take(&mut *saved.borrow_mut());
+                result.old.extend(saved.into_iter().map(|(index, copy)| (c, index, copy)));
+            }
         }
+        result
     }
-    (!all.is_empty()).then_some(all)
 }

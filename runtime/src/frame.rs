@@ -32,12 +32,11 @@ pub struct Slot {
     /// What a reduction starts from, and what it came to.
     pub(crate) total: Cell<u64>,
     /// Every single addition with its iteration, where the order of additions must be the loop's own.
-    pub(crate) additions: Option<RefCell<Vec<(u32, u64)>>>,
-    pub(crate) at: *const Cell<usize>,
+    pub(crate) additions: Option<RefCell<Vec<(usize, u64)>>>,
 }
 
 impl Slot {
-    pub(crate) fn empty(cold: *const Cold, at: *const Cell<usize>) -> Self {
+    pub(crate) fn empty(cold: *const Cold) -> Self {
         Slot {
             ptr: null_mut(),
             lo: 0,
@@ -49,7 +48,6 @@ impl Slot {
             cold,
             total: Cell::new(0),
             additions: None,
-            at,
         }
     }
 }
@@ -85,7 +83,7 @@ impl Frame {
     pub(crate) fn new(colds: impl FnOnce(*const FrameShared) -> Vec<Cold>) -> Self {
         let shared = Box::new(FrameShared { at: Cell::new(0), trouble: Cell::new(None) });
         let colds = colds(&raw const *shared).into_boxed_slice();
-        let slots = colds.iter().map(|cold| Slot::empty(cold, &raw const shared.at)).collect();
+        let slots = colds.iter().map(|cold| Slot::empty(cold)).collect();
         Frame { slots, colds, shared }
     }
 }

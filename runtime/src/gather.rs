@@ -13,7 +13,7 @@ use crate::pool::Pool;
 use crate::recording::Usage;
 
 /// Larger elements stay where they are: one cache miss for one of them is little.
-const LARGEST: usize = 64;
+const LARGEST: usize = 128;
 
 /// A copy of a DVector in execution order.
 pub(crate) struct Gathered {

@@ -20,7 +20,7 @@ use crate::pool::Pool;
 use crate::recording::{CaptureLog, Recording, SLICE, Usage};
 
 /// How many iterations are sampled at a time, and how often.
-pub(crate) const SAMPLE: usize = 4096;
+pub(crate) const SAMPLE: usize = 1024;
 const SAMPLES: usize = 8;
 /// Loops shorter than this are recorded in full.
 const WORTHWHILE: usize = 4 * SAMPLE * SAMPLES;
@@ -88,10 +88,23 @@ impl Derived {
         crate::recording::sort_iteration(out, mark);
     }
 
+    /// Calls `f` for the one access of each iteration.
+    #[inline]
+    pub(crate) fn each_single(&self, iterations: Range<usize>, mut f: impl FnMut(u32)) {
+        if let Some(&(source, write)) = self.sources.first() {
+            match source {
+                Source::Field { width: 4, .. } => iterations.for_each(|i| f(entry(source.index(i), write))),
+                _ => iterations.for_each(|i| f(entry(source.index(i), write))),
+            }
+        }
+    }
+
     /// The log of a slice.
     pub(crate) fn log(&self, iterations: Range<usize>) -> CaptureLog {
-        if let [(source, write)] = self.sources[..] {
-            return CaptureLog::of_single(iterations.map(|i| entry(source.index(i), write)).collect());
+        if self.sources.len() == 1 {
+            let mut entries = Vec::with_capacity(iterations.len());
+            self.each_single(iterations, |entry| entries.push(entry));
+            return CaptureLog::of_single(entries);
         }
         let mut log = CaptureLog::listing(iterations.start, iterations.len());
         for i in iterations {
@@ -207,7 +220,7 @@ fn fields(sampled: &Recording, captured: &[Captured]) -> impl Iterator<Item = So
             _ => (std::ptr::null_mut(), 0, 0),
         };
         // Elements of a few numbers are records; long ones are rows of data.
-        let size = if size <= 64 { size } else { 0 };
+        let size = if size <= 128 { size } else { 0 };
         let element = base.wrapping_add(first_iteration.wrapping_add(offset).wrapping_mul(size));
         [4, 8].into_iter().flat_map(move |width| {
             (0..size / width).map(move |k| Source::Field {

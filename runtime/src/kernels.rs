@@ -1,36 +1,34 @@
 //! Vector kernels on rows of floats, written so that the compiler uses vector registers.
 //!
-//! The order of additions is fixed (16 lanes, then pairwise), so results don't depend on the machine.
+//! The order of additions is fixed (16 lanes, then pairwise from the halves), so results don't depend on the machine.
 
-const LANES: usize = 16;
+use wide::f32x8;
 
 /// The dot product of two rows.
+///
+/// Two vectors of 8 lanes each, which the lanes' products are added to in turn. The vectors are explicit: left to
+/// itself the compiler takes some lengths apart into single lanes.
 ///
 /// ```
 /// assert_eq!(stradsap_runtime::kernels::dot(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
 /// ```
 #[inline(always)]
 pub fn dot<const K: usize>(a: &[f32; K], b: &[f32; K]) -> f32 {
-    let mut lanes = [0.0f32; LANES];
-    let mut k = 0;
-    while k + LANES <= K {
-        for lane in 0..LANES {
-            lanes[lane] += a[k + lane] * b[k + lane];
-        }
-        k += LANES;
+    let (a_eights, a_rest) = a.as_chunks::<8>();
+    let (b_eights, b_rest) = b.as_chunks::<8>();
+    let mut lanes = [f32x8::ZERO; 2];
+    for (k, (x, y)) in a_eights.iter().zip(b_eights).enumerate() {
+        lanes[k % 2] += f32x8::new(*x) * f32x8::new(*y);
     }
-    while k < K {
-        lanes[k % LANES] += a[k] * b[k];
-        k += 1;
+    if !a_rest.is_empty() {
+        let (mut x, mut y) = ([0.0; 8], [0.0; 8]);
+        x[..a_rest.len()].copy_from_slice(a_rest);
+        y[..b_rest.len()].copy_from_slice(b_rest);
+        lanes[a_eights.len() % 2] += f32x8::new(x) * f32x8::new(y);
     }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] += lanes[lane + width];
-        }
-        width /= 2;
-    }
-    lanes[0]
+    let eight = (lanes[0] + lanes[1]).to_array();
+    let four: [f32; 4] = std::array::from_fn(|k| eight[k] + eight[k + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
 }
 
 /// `y += a * x`, row by row.

@@ -57,7 +57,8 @@ pub mod private {
     pub use crate::element::{encode_slice, is_plain};
     pub use crate::engine::async_for;
     pub use crate::launch::{MainOutcome, launch};
-    pub use crate::options::{LoopOptions, Site};
-    pub use crate::task::Outcome;
+    pub use crate::options::{LoopOptions, Site, range};
+    pub use crate::task::{Outcome, body_uses_only_its_capture_list, typed_body};
     pub use crate::value::{Copied, CopyValue, Probe, RefValue, Value, Values, value};
+    pub use serde::Serialize;
 }

@@ -143,3 +143,8 @@ impl LoopRange for RangeInclusive<usize> {
         if self.is_empty() { 0..0 } else { *self.start()..self.end().saturating_add(1) }
     }
 }
+
+/// What a loop runs over, as indices.
+pub fn range(range: impl LoopRange) -> Range<usize> {
+    range.bounds()
+}

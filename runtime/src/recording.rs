@@ -312,6 +312,45 @@ impl Recording {
         }
     }
 
+    /// Calls `f` for the one access of each iteration of a slice to a capture that [is single](Self::is_single).
+    #[inline]
+    pub(crate) fn each_single(&self, s: usize, capture: usize, f: impl FnMut(u32)) {
+        match self.rule(capture) {
+            Some(rule) => {
+                let start = self.range.start + s * SLICE;
+                rule.each_single(start..start + self.slice_len(s), f);
+            }
+            None => self.slices[s][capture].entries().iter().copied().for_each(f),
+        }
+    }
+
+    /// Calls `f` for each access to a shared capture in one of `every` short runs of a slice's iterations, and says
+    /// how many iterations that were.
+    pub(crate) fn each_sampled(&self, s: usize, capture: usize, every: usize, mut f: impl FnMut(u32)) -> usize {
+        const RUN: usize = 64;
+        let n = self.slice_len(s);
+        let mut entries = Vec::new();
+        let mut seen = 0;
+        // Slices begin at different places of the rhythm.
+        for from in (0..n).step_by(RUN).skip(s % every).step_by(every) {
+            let to = n.min(from + RUN);
+            seen += to - from;
+            match self.rule(capture) {
+                Some(rule) if rule.per_iteration() == 1 => {
+                    let start = self.range.start + s * SLICE;
+                    rule.each_single(start + from..start + to, &mut f);
+                }
+                Some(rule) => {
+                    entries.clear();
+                    (from..to).for_each(|k| rule.entries_of(self.range.start + s * SLICE + k, &mut entries));
+                    entries.iter().copied().for_each(&mut f);
+                }
+                None => (from..to).for_each(|k| self.slices[s][capture].of(k).iter().copied().for_each(&mut f)),
+            }
+        }
+        seen
+    }
+
     /// Appends the accesses of one iteration, given by its offset from the first.
     pub(crate) fn entries_of(&self, offset: usize, capture: usize, out: &mut Vec<u32>) {
         match self.rule(capture) {

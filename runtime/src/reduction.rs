@@ -9,7 +9,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::capture::iteration_of;
 use crate::frame::Slot;
 use crate::session::{Session, SessionInner};
 
@@ -245,13 +244,14 @@ pub struct SumView<'v, N> {
     total: Cell<N>,
     slot: &'v Slot,
     one_by_one: bool,
+    iteration: usize,
 }
 
 impl<'v, N: Number> SumView<'v, N> {
     #[inline(always)]
     pub(crate) fn new(slot: &'v Slot) -> Self {
         let one_by_one = slot.additions.is_some() && !N::ASSOCIATIVE;
-        SumView { total: Cell::new(N::from_word(slot.total.get())), slot, one_by_one }
+        SumView { total: Cell::new(N::from_word(slot.total.get())), slot, one_by_one, iteration: 0 }
     }
 
     /// Adds `value`.
@@ -264,10 +264,15 @@ impl<'v, N: Number> SumView<'v, N> {
         }
     }
 
+    #[inline(always)]
+    pub(crate) fn step(&mut self, i: usize) {
+        self.iteration = i;
+    }
+
     #[cold]
     fn note(&self, value: N) {
         if let Some(additions) = &self.slot.additions {
-            additions.borrow_mut().push((iteration_of(self.slot).get() as u32, value.to_word()));
+            additions.borrow_mut().push((self.iteration, value.to_word()));
         }
     }
 
@@ -293,6 +298,11 @@ impl<'v, N: Number, W: Which> ExtremeView<'v, N, W> {
     pub(crate) fn finish(&self, slot: &Slot) {
         slot.total.set(self.best.get().to_word());
     }
+}
+
+impl<N: Number, W: Which> ExtremeView<'_, N, W> {
+    #[inline(always)]
+    pub(crate) fn step(&mut self, _i: usize) {}
 }
 
 impl<N: Number> ExtremeView<'_, N, Smallest> {
@@ -322,6 +332,9 @@ impl<'v> CountView<'v> {
     pub(crate) fn new(slot: &'v Slot) -> Self {
         CountView { total: Cell::new(slot.total.get()), slot: PhantomData }
     }
+
+    #[inline(always)]
+    pub(crate) fn step(&mut self, _i: usize) {}
 
     /// Adds `n`.
     #[inline(always)]

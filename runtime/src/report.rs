@@ -41,6 +41,17 @@ impl LoopReport {
         self.site.to_string()
     }
 
+    /// The column of the loop, which tells apart loops on one line.
+    pub fn column(&self) -> u32 {
+        self.site.column()
+    }
+
+    /// Whether the pattern of accesses was read off a sample and the data, instead of running every iteration
+    /// virtually.
+    pub fn inferred(&self) -> bool {
+        self.plan.facts.inferred
+    }
+
     /// The loop's `label`.
     pub fn label(&self) -> Option<&str> {
         self.label.as_deref()
@@ -198,7 +209,8 @@ impl fmt::Display for LoopReport {
                 elements.join(", ")
             )?;
         }
-        write!(f, "  recorded in {:.3} s, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
+        let how = if self.inferred() { " (a sample; the rest follows from the data)" } else { "" };
+        write!(f, "  recorded in {:.3} s{how}, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
         if self.strays > 0 {
             write!(f, "; undone and planned again {} times", self.strays)?;
         }

@@ -39,6 +39,20 @@ impl<E: Into<BodyError>> Outcome for Result<(), E> {
     }
 }
 
+/// A loop body, whose parameters rustc infers from the captures beside it.
+pub fn typed_body<V, H, F, R>(_values: &V, _handles: &H, body: F) -> F
+where
+    V: Values,
+    H: Handles,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R,
+{
+    body
+}
+
+/// Takes a body that captures nothing, since only such a closure becomes a `fn`. The macro calls it in code that
+/// never runs: for any other body rustc then names the variable that is missing from the capture list.
+pub fn body_uses_only_its_capture_list<A, B, C, R>(_body: fn(A, B, C) -> R) {}
+
 /// Which iterations a block runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Iterations<'p> {

@@ -68,9 +68,9 @@ impl Undo {
                 }
             }
             Strategy::Coloured => {
-                for (&c, sparse) in plan.shared.iter().zip(&plan.sparse) {
-                    let touched = sparse.clone().map(Extent::List);
-                    upfront.extend(touched.or_else(|| whole(&captured[c])).map(|extent| keep(c, extent)));
+                for (&c, listed) in plan.shared.iter().zip(&plan.listed) {
+                    let listed = plan.is_sparse(c).then(|| Extent::List(listed.written()));
+                    upfront.extend(listed.or_else(|| whole(&captured[c])).map(|extent| keep(c, extent)));
                 }
             }
             Strategy::Aligned | Strategy::Grid => {}
@@ -83,9 +83,10 @@ impl Undo {
                 let Some(parts) = &plan.parts else { continue };
                 if !std::mem::replace(&mut part_saved[touch.resource as usize], true) {
                     let (slot, part) = parts.part_of(touch.resource);
-                    let bounds = &parts.cuts[slot].bounds;
-                    let extent = extent_of(bounds[part], bounds[part + 1], plan.sparse[slot].as_deref());
-                    by_block.push(keep(plan.shared[slot], extent));
+                    let (lo, hi) = (parts.cuts[slot].bounds[part], parts.cuts[slot].bounds[part + 1]);
+                    if !plan.is_sparse(plan.shared[slot]) {
+                        by_block.push(keep(plan.shared[slot], Extent::Range { lo, len: hi - lo }));
+                    }
                 }
             }
             for (c, usage) in plan.usage.iter().enumerate() {
@@ -178,17 +179,6 @@ impl Extent {
                 .iter()
                 .for_each(|&offset| f(first.wrapping_add(offset as usize), 1)),
         }
-    }
-}
-
-fn extent_of(lo: usize, hi: usize, sparse: Option<&[u32]>) -> Extent {
-    match sparse {
-        Some(touched) => {
-            let from = touched.partition_point(|&i| (i as usize) < lo);
-            let to = touched.partition_point(|&i| (i as usize) < hi);
-            Extent::List(touched[from..to].to_vec())
-        }
-        None => Extent::Range { lo, len: hi - lo },
     }
 }
 

@@ -1,6 +1,6 @@
 //! The procedural macros of [stradsap](https://docs.rs/stradsap), which re-exports them.
 //!
-//! Each goes through the same stages in files of their own: what was written is parsed, understood and checked,
+//! Each goes through the same stages, in files of their own: what was written is parsed, understood and checked,
 //! with every mistake gathered, and only then is anything emitted.
 
 mod ctxt;
@@ -11,17 +11,116 @@ mod parallel_for;
 
 use proc_macro::TokenStream;
 
-/// TODO
+/// A loop that is written as if sequential and runs in parallel.
+///
+/// `async_parallel_for!(range, [captures], |i| body, options)` is an expression of type
+/// `stradsap::Result<LoopReport>`. The DDSs and reductions end as some sequential order of the iterations would
+/// have left them, bit for bit the same on any number of threads.
+///
+/// - **Range**: a range of indices, `0..n` or `0..=n`.
+/// - **Captures**: everything outside that the body uses, and how. `&x` is a DDS that is only read, or a reduction;
+///   `&mut x` a DDS that may be written; `x` alone a value, which is copied into the loop's tasks and so has to be
+///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. A name can
+///   be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
+///   Functions, constants, types and modules need no capturing.
+/// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
+/// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
+///   `parts = 8` for the number of ranges that each shared DDS is cut into; `label = "epoch"` for reports;
+///   `strategy = Grid`, `Coloured` or `Serial` to have only that one considered.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let edges = DVector::from_vec(&session, vec![[0u32, 1], [1, 2], [2, 0]])?;
+/// let mut degree = DVector::from_fn(&session, 3, |_| 0u32)?;
+/// let (step, total) = (1, session.sum(0.0f64));
+/// let report = async_parallel_for!(0..edges.len(), [step, &edges, &mut degree, &total], |i| {
+///     let [from, to] = edges[i];
+///     degree[from] += step;
+///     degree[to] += step;
+///     total.add(2.0);
+/// }, label = "count")?;
+/// assert_eq!(degree.to_vec(), [2, 2, 2]);
+/// assert_eq!((total.get(), report.iterations()), (6.0, 3));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// The loop gives an `Err` when an iteration returns one, panics, or uses an index that is out of range; every DDS
+/// and reduction then holds what it held before the loop. A variable that the body uses without capturing it, a
+/// write through `&x`, `break` and `continue` out of the body, `.await`, and a parallel loop within the body are
+/// compile errors.
+///
+/// # Cost
+/// The first call records which elements each iteration touches and plans; later calls at the same place with the
+/// same DDSs reuse the plan.
 #[proc_macro]
 pub fn async_parallel_for(input: TokenStream) -> TokenStream {
     parallel_for::expand(input.into()).into()
 }
-/// TODO
+
+/// Makes a function of the session the program's `main`.
+///
+/// The function takes a `&Session`, set up from the environment, and returns `()` or a `Result<(), E>` whose error
+/// converts into `Box<dyn std::error::Error>`.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// #[stradsap::main]
+/// fn main(session: &Session) -> stradsap::Result<()> {
+///     let squares = DVector::from_fn(session, 10, |i| (i * i) as u64)?;
+///     assert_eq!(squares.get(3)?, 9);
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+/// An error that the function returns is printed to standard error as one line. The exit code is then 2 for
+/// `stradsap::Error`s about usage, and 1 for all others.
 #[proc_macro_attribute]
 pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
-    main_fn::expand(args.into(), item.into()).into()
+    main_fn::expand(&args.into(), item.into()).into()
 }
-/// TODO
+
+/// Makes a struct or an enum an element that DDSs can hold.
+///
+/// The type has to be `Clone + Send + Sync + 'static`, and every field an `Element`: numbers, `bool`, `char`,
+/// `String`, `Vec`, `Option`, `Box`, arrays, tuples, and types that derive it. A type whose fields are not elements
+/// but that has serde's `Serialize` says `#[element(serde)]`.
+///
+/// A struct of numbers without padding is *plain*: it is copied and hashed as its memory, which is fastest. While a
+/// loop is recorded, its body may see elements of plain types with any bytes in them.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use stradsap::prelude::*;
+///
+/// #[derive(Clone, Copy, Element)]
+/// struct Rating {
+///     user: u32,
+///     item: u32,
+///     stars: f32,
+/// }
+///
+/// #[derive(Clone, Element)]
+/// enum Token {
+///     Word(String),
+///     Number(i64),
+/// }
+///
+/// #[derive(Clone, Element, serde::Serialize, serde::Deserialize)]
+/// #[element(serde)]
+/// struct Document {
+///     counts: BTreeMap<String, u32>,
+/// }
+///
+/// assert!(Rating::PLAIN && !Token::PLAIN && !Document::PLAIN);
+/// ```
 #[proc_macro_derive(Element, attributes(element))]
 pub fn derive_element(input: TokenStream) -> TokenStream {
     element::expand(input.into()).into()

@@ -10,7 +10,7 @@ use crate::ctxt::{Ctxt, compile_errors};
 const WANTED: &str = "the program starts with one parameter, the session: `fn main(session: &Session)`";
 
 /// The program's `main`, around the function that was written.
-pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn expand(args: &TokenStream, item: TokenStream) -> TokenStream {
     let function = match syn::parse2::<ItemFn>(item.clone()) {
         Ok(function) => function,
         Err(_) => {
@@ -19,7 +19,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
             return with_empty_main(&[error], None);
         }
     };
-    match check(&args, &function) {
+    match check(args, &function) {
         Ok(()) => emit(&function),
         Err(errors) => with_empty_main(&errors, Some(&function)),
     }

@@ -19,6 +19,17 @@ pub(crate) struct Listed {
     pub(crate) ends: Vec<u32>,
 }
 
+impl Listed {
+    /// The elements that are written, each once.
+    pub(crate) fn written(&self) -> Vec<u32> {
+        let mut written: Vec<u32> =
+            self.entries.iter().filter(|&entry| entry & 1 == 1).map(|entry| entry >> 1).collect();
+        written.sort_unstable();
+        written.dedup();
+        written
+    }
+}
+
 /// Blocks of iterations of one colour.
 #[derive(Debug)]
 pub(crate) struct Coloured {

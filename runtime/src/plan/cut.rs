@@ -6,28 +6,66 @@ use crate::recording::Recording;
 /// The most parts that a DDS is ever cut into.
 pub(crate) const MAX_PARTS: usize = 1024;
 
-/// How often each element is touched.
-pub(crate) fn weights(recording: &Recording, capture: usize, len: usize, pool: &Pool) -> Vec<u32> {
+/// Loops with more accesses than this to a DDS are weighed by a sample of about so many.
+const ENOUGH: usize = 1 << 17;
+
+/// How often each element of a DDS is touched.
+#[derive(Debug)]
+pub(crate) struct Weights {
+    /// By element.
+    pub(crate) counts: Vec<u32>,
+    /// How many iterations were looked at, and how many there are.
+    pub(crate) weighed: usize,
+    pub(crate) iterations: usize,
+}
+
+/// Counts the accesses to each element: of all iterations, or of short runs all over the loop where there are many.
+pub(crate) fn weigh(recording: &Recording, capture: usize, len: usize, pool: &Pool) -> Weights {
     let slices = recording.slice_count();
+    let every = (recording.listed(capture) / ENOUGH).max(1);
     // A table a thread, but no more tables than the accesses are worth.
-    let tables = pool.threads().min(1 + recording.listed(capture) / len.max(1)).min(slices).max(1);
+    let tables = pool.threads().min(1 + recording.listed(capture) / every / len.max(1)).min(slices).max(1);
     let each = slices.div_ceil(tables);
     let mut counted = pool.map(tables, |t| {
         let mut counts = vec![0u32; len];
+        let mut weighed = 0;
         for s in (0..slices).skip(t * each).take(each) {
-            for entry in recording.log(s, capture).entries() {
-                counts[(entry >> 1) as usize] += 1;
-            }
+            weighed += recording.each_sampled(s, capture, every, |entry| counts[(entry >> 1) as usize] += 1);
         }
-        counts
+        (counts, weighed)
     });
-    let mut total = counted.pop().unwrap_or_default();
-    for other in counted {
-        for (sum, count) in total.iter_mut().zip(other) {
+    let (mut counts, mut weighed) = counted.pop().unwrap_or_default();
+    for (other, more) in counted {
+        weighed += more;
+        for (sum, count) in counts.iter_mut().zip(other) {
             *sum += count;
         }
     }
-    total
+    Weights { counts, weighed, iterations: recording.iterations() }
+}
+
+impl Weights {
+    /// Whether few of many elements are touched.
+    pub(crate) fn is_sparse(&self) -> bool {
+        const SMALL: usize = 4096;
+        let touched = self.counts.iter().filter(|&&count| count > 0).count();
+        let of = self.iterations.checked_div(self.weighed).unwrap_or(1);
+        self.counts.len() > SMALL && 4 * touched * of < self.counts.len()
+    }
+
+    /// The three elements that are touched most, and by how many iterations (about, unless all were looked at).
+    pub(crate) fn hottest(&self) -> Vec<(usize, u32)> {
+        let mut best: Vec<(usize, u32)> = Vec::new();
+        for (i, &count) in self.counts.iter().enumerate() {
+            if count > 0 && (best.len() < 3 || count > best[2].1) {
+                best.push((i, count));
+                best.sort_by_key(|&(i, count)| (std::cmp::Reverse(count), i));
+                best.truncate(3);
+            }
+        }
+        let scale = self.iterations as f64 / self.weighed.max(1) as f64;
+        best.into_iter().map(|(i, count)| (i, (f64::from(count) * scale) as u32)).collect()
+    }
 }
 
 /// One DDS in parts.

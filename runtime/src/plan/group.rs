@@ -22,8 +22,19 @@ pub(crate) struct Groups {
     pub(crate) iterations: Vec<usize>,
     /// Iterations and accesses together.
     pub(crate) cost: Vec<u64>,
-    /// The group of every iteration, slice by slice.
+    /// A number for every iteration, slice by slice,
     pub(crate) of: Vec<Vec<u16>>,
+    /// how often each number stands in each slice,
+    pub(crate) counts: Vec<Vec<u32>>,
+    /// and the group behind each number.
+    pub(crate) numbers: Vec<u16>,
+}
+
+impl Groups {
+    /// The group of every iteration, in order.
+    pub(crate) fn each(&self) -> impl Iterator<Item = u16> + '_ {
+        self.of.iter().flatten().map(|&number| self.numbers[number as usize])
+    }
 }
 
 /// How shared DDSs are cut, and how their parts are numbered together.
@@ -98,12 +109,13 @@ struct SliceGroups {
 /// Groups the iterations, or none if there would be too many groups.
 pub(crate) fn group(recording: &Recording, parts: &Parts, pool: &Pool) -> Option<Groups> {
     let tables: Vec<Vec<u16>> = parts.cuts.iter().map(Cut::table).collect();
-    let dense = dense_radices(recording, parts);
-    let sliced = pool.map(recording.slice_count(), |s| match &dense {
-        Some(radices) => Some(group_dense(recording, s, parts, &tables, radices)),
-        None => group_by_hash(recording, s, parts, &tables),
-    });
-    unite(sliced, pool)
+    match dense_radices(recording, parts) {
+        Some(radices) => Some(group_dense(recording, parts, &tables, &radices, pool)),
+        None => {
+            let sliced = pool.map(recording.slice_count(), |s| group_by_hash(recording, s, parts, &tables));
+            unite(sliced, pool)
+        }
+    }
 }
 
 /// Key sizes, if every iteration touches exactly one element of each shared DDS and the keys are few.
@@ -118,38 +130,58 @@ fn key_part(table: &[u16], first: u32, entry: u32) -> u32 {
     (first + u32::from(table[(entry >> 1) as usize])) << 1 | (entry & 1)
 }
 
-fn group_dense(recording: &Recording, s: usize, parts: &Parts, tables: &[Vec<u16>], radices: &[usize]) -> SliceGroups {
-    let n = recording.slice_len(s);
-    let mut keys = vec![0u16; n];
-    for (slot, (&capture, table)) in parts.captures.iter().zip(tables).enumerate() {
-        let radix = radices[slot] as u16;
-        for (key, entry) in keys.iter_mut().zip(recording.log(s, capture).entries()) {
-            *key = *key * radix + (table[(entry >> 1) as usize] << 1 | (entry & 1) as u16);
+/// Every iteration touches one part of each shared DDS: its number is computed from them.
+fn group_dense(recording: &Recording, parts: &Parts, tables: &[Vec<u16>], radices: &[usize], pool: &Pool) -> Groups {
+    let size = radices.iter().product();
+    let sliced: Vec<(Vec<u16>, Vec<u32>)> = pool.map(recording.slice_count(), |s| {
+        let mut numbers = vec![0u16; recording.slice_len(s)];
+        for (slot, (&capture, table)) in parts.captures.iter().zip(tables).enumerate() {
+            let radix = radices[slot] as u16;
+            let mut number = numbers.iter_mut();
+            recording.each_single(s, capture, |entry| {
+                if let Some(number) = number.next() {
+                    *number = *number * radix + (table[(entry >> 1) as usize] << 1 | (entry & 1) as u16);
+                }
+            });
+        }
+        let mut counts = vec![0u32; size];
+        for &number in &numbers {
+            counts[number as usize] += 1;
+        }
+        (numbers, counts)
+    });
+    let mut totals = vec![0usize; size];
+    for (_, counts) in &sliced {
+        for (total, &count) in totals.iter_mut().zip(counts) {
+            *total += count as usize;
         }
     }
-    let mut counts = vec![0usize; radices.iter().product()];
-    for &key in &keys {
-        counts[key as usize] += 1;
+    let mut groups = Groups {
+        touches: Vec::new(),
+        iterations: Vec::new(),
+        cost: Vec::new(),
+        of: Vec::with_capacity(sliced.len()),
+        counts: Vec::with_capacity(sliced.len()),
+        numbers: vec![0; size],
+    };
+    for (of, counts) in sliced {
+        groups.of.push(of);
+        groups.counts.push(counts);
     }
-    let mut ids = vec![0u16; counts.len()];
-    let mut groups = SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::new() };
-    for (key, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-        ids[key] = groups.keys.len() as u16;
-        let mut rest = key;
-        let mut full: Vec<u32> = Vec::with_capacity(radices.len());
-        for slot in (0..radices.len()).rev() {
-            full.push((parts.first[slot] << 1) + (rest % radices[slot]) as u32);
-            rest /= radices[slot];
+    for (number, &count) in totals.iter().enumerate().filter(|(_, count)| **count > 0) {
+        groups.numbers[number] = groups.touches.len() as u16;
+        let mut rest = number;
+        let mut touches = Vec::with_capacity(radices.len());
+        for (first, radix) in parts.first[..radices.len()].iter().zip(radices).rev() {
+            let part = rest % radix;
+            touches.push(Touch { resource: first + (part >> 1) as u32, write: part & 1 == 1 });
+            rest /= radix;
         }
-        full.reverse();
-        groups.keys.push(full.into());
+        touches.reverse();
+        groups.touches.push(touches.into());
         groups.iterations.push(count);
         groups.cost.push((count * (1 + radices.len())) as u64);
     }
-    for key in &mut keys {
-        *key = ids[*key as usize];
-    }
-    groups.of = keys;
     groups
 }
 
@@ -217,11 +249,19 @@ fn unite(sliced: Vec<Option<SliceGroups>>, pool: &Pool) -> Option<Groups> {
         .map(|key| key.iter().map(|&part| Touch { resource: part >> 1, write: part & 1 == 1 }).collect())
         .collect();
     let (iterations, cost) = numbers.values().copied().unzip();
-    let of = pool.map(sliced.len(), |s| {
-        let renumbered: Vec<u16> = sliced[s].keys.iter().map(|key| ids[&**key]).collect();
-        sliced[s].of.iter().map(|&id| renumbered[id as usize]).collect()
-    });
-    Some(Groups { touches, iterations, cost, of })
+    let groups = numbers.len();
+    let (of, counts) = pool
+        .map(sliced.len(), |s| {
+            let renumbered: Vec<u16> = sliced[s].keys.iter().map(|key| ids[&**key]).collect();
+            let mut counts = vec![0u32; groups];
+            for (id, &iterations) in sliced[s].iterations.iter().enumerate() {
+                counts[renumbered[id] as usize] = iterations as u32;
+            }
+            (sliced[s].of.iter().map(|&id| renumbered[id as usize]).collect(), counts)
+        })
+        .into_iter()
+        .unzip();
+    Some(Groups { touches, iterations, cost, of, counts, numbers: (0..groups as u16).collect() })
 }
 
 /// Groups as they are when runs of `1 << shift` parts are joined, and the new number of each old one.
@@ -252,5 +292,5 @@ pub(crate) fn coarsen(groups: &Groups, fine: &Parts, coarse: &Parts, shift: u32)
     let renumbered = keys.iter().map(|key| numbers[key.as_slice()]).collect();
     let (iterations, cost) = sums.values().copied().unzip();
     let touches = sums.keys().map(|key| Box::from(*key)).collect();
-    (Groups { touches, iterations, cost, of: Vec::new() }, renumbered)
+    (Groups { touches, iterations, cost, of: Vec::new(), counts: Vec::new(), numbers: Vec::new() }, renumbered)
 }

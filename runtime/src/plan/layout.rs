@@ -12,21 +12,20 @@ const WORTH_INTERLEAVING: usize = 4 * LANES;
 /// The iterations (offsets from the first) sorted by block, in loop order within each. `place[g]` is the
 /// block of group `g`.
 pub(crate) fn sort_by_block(groups: &Groups, renumbered: Option<&[u16]>, place: &[u32], pool: &Pool) -> Vec<u32> {
-    let block_of = |id: u16| match renumbered {
-        Some(to) => place[to[id as usize] as usize] as usize,
-        None => place[id as usize] as usize,
+    let block_of = |&group: &u16| match renumbered {
+        Some(to) => place[to[group as usize] as usize],
+        None => place[group as usize],
     };
-    let blocks: Vec<u32> =
-        (0..renumbered.map_or(place.len(), <[u16]>::len)).map(|g| block_of(g as u16) as u32).collect();
+    let blocks: Vec<u32> = groups.numbers.iter().map(block_of).collect();
     let slices = groups.of.len();
     // Runs of slices, so that the table of places stays small.
     let runs = slices.min(64);
     let each = slices.div_ceil(runs.max(1)).max(1);
     let counts: Vec<Vec<u32>> = pool.map(slices.div_ceil(each), |run| {
         let mut counts = vec![0u32; place.len()];
-        for ids in groups.of.iter().skip(run * each).take(each) {
-            for &id in ids {
-                counts[blocks[id as usize] as usize] += 1;
+        for slice in groups.counts.iter().skip(run * each).take(each) {
+            for (&block, count) in blocks.iter().zip(slice) {
+                counts[block as usize] += count;
             }
         }
         counts

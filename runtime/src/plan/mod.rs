@@ -12,12 +12,6 @@ mod order;
 mod preserve;
 
 use std::ops::Range;
-pub(crate) fn tick(name: &str, t: &mut std::time::Instant) {
-    if std::env::var_os("TICK").is_some() {
-        eprintln!("  {name}: {:.4}", t.elapsed().as_secs_f64());
-    }
-    *t = std::time::Instant::now();
-}
 
 pub(crate) use colour::Listed;
 pub(crate) use cut::MAX_PARTS;
@@ -27,17 +21,23 @@ pub(crate) use group::Parts;
 use crate::options::{LoopOptions, Order, Strategy};
 use crate::pool::Pool;
 use crate::recording::{CaptureShape, Recording, Usage};
-use cut::Cut;
+use cut::{Cut, Weights};
 use group::Groups;
 
 /// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
 const WORKERS: usize = 8;
 /// The finest cut that is tried unless the loop says `parts = N`.
 const FINEST: usize = 32;
+/// What is tried in any case: iterations may be few and long.
+const COARSEST: usize = 8;
+/// Iterations that a block should have on average.
+const WORTH_A_BLOCK: usize = 2048;
 /// What starting a block costs, in accesses.
 const BLOCK_COST: u64 = 256;
 /// A plan must promise this much over serial execution.
 const WORTHWHILE: f64 = 1.2;
+/// What a coarser cut must be faster by.
+const CLEARLY: f64 = 1.04;
 /// How much dearer an access is when the plan lists it by itself.
 const LISTED_COST: f64 = 2.0;
 
@@ -66,8 +66,8 @@ pub(crate) struct Plan {
     /// By iterations: for each shared capture, in the order of `Recording::shared`.
     pub(crate) listed: Vec<Listed>,
     pub(crate) shared: Vec<usize>,
-    /// For each shared capture: its elements that are touched, where those are few; they alone need saving.
-    pub(crate) sparse: Vec<Option<Vec<u32>>>,
+    /// For each shared capture: whether so few of its elements are touched that saving whole parts would be waste.
+    sparse: Vec<bool>,
     pub(crate) facts: Facts,
 }
 
@@ -80,6 +80,7 @@ pub(crate) struct Facts {
     pub(crate) reason: String,
     pub(crate) peak_bytes: usize,
     pub(crate) accesses: usize,
+    pub(crate) inferred: bool,
 }
 
 /// A DDS that makes iterations conflict, and its elements that do so most.
@@ -98,6 +99,11 @@ impl Plan {
             Some(ends) => &self.touches[ends[0] as usize..ends[1] as usize],
             None => &[],
         }
+    }
+
+    /// Whether the elements of a capture are saved one by one as they are changed.
+    pub(crate) fn is_sparse(&self, capture: usize) -> bool {
+        self.shared.iter().zip(&self.sparse).any(|(&c, &sparse)| c == capture && sparse)
     }
 
     /// The offset from the first iteration of the one at a place in the serial order.
@@ -144,6 +150,7 @@ fn aligned(recording: &Recording) -> Plan {
     let facts = Facts {
         reason: "no element is both shared and written".to_string(),
         peak_bytes: recording.peak_bytes,
+        inferred: recording.is_inferred(),
         ..Facts::default()
     };
     Plan {
@@ -161,7 +168,7 @@ struct Planner<'r> {
     pool: &'r Pool,
     shared: Vec<usize>,
     lens: Vec<usize>,
-    weights: Vec<Vec<u32>>,
+    weights: Vec<Weights>,
     facts: Facts,
 }
 
@@ -182,26 +189,25 @@ impl<'r> Planner<'r> {
         pool: &'r Pool,
         shared: Vec<usize>,
     ) -> Self {
-        let mut t = std::time::Instant::now();
         let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
-        let weights: Vec<Vec<u32>> =
-            shared.iter().zip(&lens).map(|(&c, &len)| cut::weights(recording, c, len, pool)).collect();
+        let weights: Vec<Weights> =
+            shared.iter().zip(&lens).map(|(&c, &len)| cut::weigh(recording, c, len, pool)).collect();
         let hot = shared
             .iter()
             .zip(&weights)
             .map(|(&capture, weights)| HotDds {
                 capture,
                 accesses: recording.listed(capture),
-                elements: hottest(weights),
+                elements: weights.hottest(),
             })
             .collect();
         let facts = Facts {
             hot,
+            inferred: recording.is_inferred(),
             accesses: shared.iter().map(|&c| recording.listed(c)).sum(),
-            peak_bytes: recording.peak_bytes + weights.iter().map(|w| 4 * w.len()).sum::<usize>(),
+            peak_bytes: recording.peak_bytes + 4 * lens.iter().sum::<usize>(),
             ..Facts::default()
         };
-        tick("weights", &mut t);
         Planner { recording, options, pool, shared, lens, weights, facts }
     }
 
@@ -245,14 +251,11 @@ impl<'r> Planner<'r> {
     /// The best cut into parts.
     fn grid(&mut self) -> Option<Grid> {
         let forced = self.options.parts;
-        let mut finest = forced.unwrap_or(FINEST);
+        let mut finest = forced.unwrap_or_else(|| self.finest());
         loop {
-            let cuts = self.weights.iter().map(|weights| Cut::new(weights, finest)).collect();
+            let cuts = self.weights.iter().map(|weights| Cut::new(&weights.counts, finest)).collect();
             let parts = Parts::new(self.shared.clone(), cuts);
-            let mut t = std::time::Instant::now();
-            let grouped = group::group(self.recording, &parts, self.pool);
-            tick("group", &mut t);
-            match grouped {
+            match group::group(self.recording, &parts, self.pool) {
                 Some(groups) if self.options.order == Order::Preserve => {
                     if let Some(grid) = self.preserving(groups, parts) {
                         return Some(grid);
@@ -268,6 +271,16 @@ impl<'r> Planner<'r> {
         }
     }
 
+    /// The finest cut worth trying: blocks of a grid should have some thousands of iterations.
+    fn finest(&self) -> usize {
+        let blocks = |parts: usize| parts.saturating_pow(self.shared.len() as u32);
+        let mut parts = FINEST;
+        while parts > COARSEST && blocks(parts) > self.recording.iterations() / WORTH_A_BLOCK {
+            parts /= 2;
+        }
+        parts
+    }
+
     fn preserving(&self, groups: Groups, parts: Parts) -> Option<Grid> {
         let runs = preserve::runs(&groups, parts.resources(), group::MAX_GROUPS)?;
         let costs = runs.cost.iter().map(|cost| cost + BLOCK_COST).collect();
@@ -277,7 +290,6 @@ impl<'r> Planner<'r> {
     }
 
     fn best_of(&self, groups: Groups, parts: Parts, only_this: bool) -> Grid {
-        let mut t = std::time::Instant::now();
         let mut best: Option<GridCandidate> = None;
         let finest = parts.cuts.first().map_or(1, Cut::parts);
         let shifts = if only_this { 0..1 } else { 0..finest.ilog2().max(1) };
@@ -294,8 +306,8 @@ impl<'r> Planner<'r> {
                 order.iter().map(|&g| &*here.touches[g as usize]),
             );
             let makespan = graph.makespan(WORKERS);
-            tick(&format!("candidate {shift} {} {makespan}", here.touches.len()), &mut t);
-            if best.as_ref().is_none_or(|best| makespan < best.makespan) {
+            // A finer cut serves more threads than are compared here: a coarser one must be clearly better.
+            if best.as_ref().is_none_or(|best| makespan as f64 * CLEARLY < best.makespan as f64) {
                 best = Some(GridCandidate { shift, makespan, order, groups: coarse });
             }
         }
@@ -307,7 +319,7 @@ impl<'r> Planner<'r> {
     /// What each group costs: its iterations and accesses, dearer where they keep waiting for one hot element.
     fn group_costs(&self, groups: &Groups, parts: &Parts) -> Vec<u64> {
         let shares: Vec<Vec<f64>> =
-            parts.cuts.iter().zip(&self.weights).map(|(cut, weights)| cut.hottest_shares(weights)).collect();
+            parts.cuts.iter().zip(&self.weights).map(|(cut, weights)| cut.hottest_shares(&weights.counts)).collect();
         let dearer = |touches: &[Touch]| {
             let hottest = touches.iter().filter(|touch| touch.write).map(|touch| {
                 let (slot, part) = parts.part_of(touch.resource);
@@ -372,13 +384,10 @@ impl<'r> Planner<'r> {
                     place[g as usize] = block as u32;
                     starts.push(starts[block] + chosen.iterations[g as usize]);
                 }
-                let mut t = std::time::Instant::now();
                 let mut offsets = layout::sort_by_block(&groups, renumbered, &place, self.pool);
-                tick("sort", &mut t);
                 if layout::neighbours_collide(self.recording, &self.shared, &offsets, &starts) {
                     layout::interleave(&mut offsets, &starts, self.pool);
                 }
-                tick("interleave", &mut t);
                 let costs = self.group_costs(chosen, &parts);
                 let ordered = order.iter().map(|&g| costs[g as usize]).collect();
                 let touches: Vec<Box<[Touch]>> = order.iter().map(|&g| chosen.touches[g as usize].clone()).collect();
@@ -411,16 +420,8 @@ impl<'r> Planner<'r> {
         }
     }
 
-    /// The touched elements of each shared DDS, where they are under a quarter of it.
-    fn sparse(&self) -> Vec<Option<Vec<u32>>> {
-        self.weights
-            .iter()
-            .map(|weights| {
-                let touched = weights.iter().filter(|&&w| w > 0).count();
-                (4 * touched < weights.len())
-                    .then(|| (0..weights.len() as u32).filter(|&i| weights[i as usize] > 0).collect())
-            })
-            .collect()
+    fn sparse(&self) -> Vec<bool> {
+        self.weights.iter().map(Weights::is_sparse).collect()
     }
 }
 
@@ -442,17 +443,4 @@ impl Grid {
 
 fn blocks_between(starts: &[usize]) -> Vec<Block> {
     starts.windows(2).map(|ends| Block { start: ends[0], end: ends[1] }).collect()
-}
-
-/// The three elements that are touched most.
-fn hottest(weights: &[u32]) -> Vec<(usize, u32)> {
-    let mut best: Vec<(usize, u32)> = Vec::new();
-    for (i, &weight) in weights.iter().enumerate() {
-        if weight > 0 && (best.len() < 3 || weight > best[2].1) {
-            best.push((i, weight));
-            best.sort_by_key(|&(i, weight)| (std::cmp::Reverse(weight), i));
-            best.truncate(3);
-        }
-    }
-    best
 }

@@ -30,7 +30,7 @@ pub(crate) fn runs(groups: &Groups, resources: usize, most: usize) -> Option<Run
     let mut group: Vec<u16> = Vec::new();
     let mut sizes: Vec<u32> = Vec::new();
     let mut block_of: Vec<u32> = Vec::with_capacity(n);
-    for &g in groups.of.iter().flatten() {
+    for g in groups.each() {
         let mine = open[g as usize];
         let overtaken = |touch: &super::graph::Touch| {
             let newest = if touch.write { toucher[touch.resource as usize] } else { writer[touch.resource as usize] };
@@ -86,7 +86,13 @@ mod tests {
             touches.iter().map(|t| t.iter().map(|&(resource, write)| Touch { resource, write }).collect()).collect();
         let iterations =
             (0..touches.len()).map(|g| of.iter().filter(|&&o| o as usize == g).count()).collect::<Vec<_>>();
-        Groups { cost: iterations.iter().map(|&n| n as u64).collect(), iterations, touches, of: vec![of.to_vec()] }
+        Groups {
+            cost: iterations.iter().map(|&n| n as u64).collect(),
+            iterations,
+            touches,
+            of: vec![of.to_vec()],
+            numbers: (0..9).collect(),
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::attr::{Form, is_packed};
 /// `unsafe impl Element`. The claim that `PLAIN` makes is computed from the fields, so it is true.
 pub(crate) fn implementation(input: &DeriveInput, form: Form) -> TokenStream {
     let name = &input.ident;
-    let generics = bounded(input.generics.clone(), form);
+    let generics = bounded(input, form);
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     let out = Ident::new("out", Span::mixed_site());
     let (plain, encode) = match (&input.data, form) {
@@ -38,15 +38,26 @@ pub(crate) fn implementation(input: &DeriveInput, form: Form) -> TokenStream {
     }
 }
 
-/// Every type parameter is an element, or serialisable.
-fn bounded(mut generics: Generics, form: Form) -> Generics {
+/// Every type parameter is an element; with serde, the type itself is serialisable.
+fn bounded(input: &DeriveInput, form: Form) -> Generics {
+    let mut generics = input.generics.clone();
     let params: Vec<Ident> = generics.type_params().map(|param| param.ident.clone()).collect();
+    if params.is_empty() {
+        return generics;
+    }
+    let name = &input.ident;
+    let (_, ty_generics, _) = input.generics.split_for_impl();
     let clause = generics.make_where_clause();
     for param in params {
         clause.predicates.push(match form {
             Form::Fields => parse_quote!(#param: ::stradsap::Element),
-            Form::Serde => parse_quote!(#param: ::stradsap::__private::Value + ::core::clone::Clone),
+            Form::Serde => parse_quote! {
+                #param: ::core::clone::Clone + ::core::marker::Send + ::core::marker::Sync + 'static
+            },
         });
+    }
+    if form == Form::Serde {
+        clause.predicates.push(parse_quote!(#name #ty_generics: ::stradsap::__private::Serialize));
     }
     generics
 }

@@ -81,6 +81,10 @@ fn understand(entry: Expr, cx: &Ctxt) -> Option<Capture> {
             return None;
         }
     };
+    if mode == Mode::Value && ident(&place).is_some_and(|place| place == name) && is_constant_name(&name) {
+        cx.error_on(&written, constant(&name));
+        return None;
+    }
     Some(Capture { name, mode, and, place, written })
 }
 
@@ -120,6 +124,20 @@ fn needs_name(mode: Mode, place: &Expr) -> String {
     };
     let place = text(place);
     format!("this capture needs a name for the body to use: `{name} = {}`", mode.entry(place))
+}
+
+/// Whether a name is spelt as those of constants and statics are. They can't be bound again.
+fn is_constant_name(name: &Ident) -> bool {
+    let name = name.to_string();
+    name.contains(char::is_uppercase) && !name.contains(char::is_lowercase)
+}
+
+fn constant(name: &Ident) -> String {
+    format!(
+        "`{name}` is spelt as a constant, which the body can use without capturing it: remove it from the list; a \
+         variable of that name is captured under another, `{} = {name}`",
+        name.to_string().to_lowercase()
+    )
 }
 
 /// Source text without the spaces that token streams put around punctuation.

@@ -11,6 +11,7 @@ use syn::{Error, Expr, ExprLit, ExprMethodCall, ExprReference, Lit, LitInt, Toke
 
 use super::ir::{Capture, Closure, Loop, Mode};
 use super::options::{Choice, Options};
+use super::parse::peel;
 use crate::ctxt::compile_errors;
 
 /// What mistakes expand to: the errors, and an expression of the right type that causes no more of them.
@@ -28,28 +29,41 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
     let (values, handles): (Vec<&Capture>, Vec<&Capture>) =
         captures.iter().partition(|capture| capture.mode == Mode::Value);
     let site = site(&handles);
-    let options = loop_options(options);
-    let captured_values = values.iter().map(|capture| argument(capture));
-    let captured_handles = handles.iter().map(|capture| argument(capture));
-    let task = task(closure, &values, &handles);
     let warnings = warnings(captures, &closure.body);
-    let range = with_index_type(range);
-    let arguments = quote! {
-        #site,
-        #options,
-        #range,
-        (#(#captured_values,)*),
-        (#(#captured_handles,)*),
-        #task,
-    };
-    // rustc points at this call when the body returns what it can't.
-    let async_for = call("async_for", own_span(closure.header), own_span(end_of(&closure.body)), arguments);
-    quote! {{
+    let given = [
+        loop_options(options),
+        call("range", range.span(), end_of(range), with_index_type(range).into_token_stream()),
+        tuple(values.iter().map(|capture| argument(capture))),
+        tuple(handles.iter().map(|capture| argument(capture))),
+    ];
+    let task = task(closure, &values, &handles);
+    // What rustc has to say about the body's captures points at its head, about its result at all of it.
+    let (head, end) = (own_span(closure.header), own_span(end_of(&closure.body)));
+    let body = Ident::new("body", head);
+    // Names that the user's code can't see.
+    let own = Span::mixed_site();
+    let typed_body = call("typed_body", head, end, quote_spanned!(own=> &values, &handles, #task));
+    let only_its_list = call("body_uses_only_its_capture_list", head, head, quote!(#body));
+    let async_for = call("async_for", head, end, quote_spanned!(own=> #site, options, range, values, handles, #body));
+    // A match keeps the temporaries of what it looks at.
+    quote_spanned! {own=> {
         #warnings
         #[allow(unused_imports)]
         use ::stradsap::__private::Reborrow as _;
-        #async_for
+        match (#(#given,)*) {
+            (options, range, values, handles) => {
+                let #body = #typed_body;
+                if false {
+                    #only_its_list;
+                }
+                #async_for
+            }
+        }
     }}
+}
+
+fn tuple(elements: impl Iterator<Item = TokenStream>) -> TokenStream {
+    quote!((#(#elements,)*))
 }
 
 /// A call of one of the runtime's functions that extends from one place to another in the eyes of rustc, so that
@@ -69,7 +83,7 @@ fn end_of(expr: &Expr) -> Span {
 
 /// Bounds that are numbers without a type are of the index's type: `0..10`.
 fn with_index_type(range: &Expr) -> Expr {
-    let mut range = range.clone();
+    let mut range = peel(range.clone());
     if let Expr::Range(bounds) = &mut range
         && bounds.start.as_deref().is_some_and(is_untyped)
         && bounds.end.as_deref().is_some_and(is_untyped)
@@ -161,7 +175,9 @@ fn task(closure: &Closure, values: &[&Capture], handles: &[&Capture]) -> TokenSt
     let view_names = handles.iter().map(|capture| &capture.name);
     // rustc would propose to rename an unused capture to `_x`, which would capture something else; the macro has
     // a warning of its own.
-    let allow = quote_spanned!(span=> #[allow(unused_variables)]);
+    let allow = quote_spanned! {span=>
+        #[allow(unused_variables, clippy::shadow_reuse, clippy::shadow_same, clippy::shadow_unrelated)]
+    };
     quote_spanned! {span=>
         #movability |#given_values, #given_views, #index| #output {
             let (#(#value_names,)*) = #given_values;

@@ -1,9 +1,11 @@
 //! The head of the closure: one parameter, and none of what would make it another kind of closure.
 
 use proc_macro2::Span;
+use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{ExprClosure, Pat};
+use syn::{ExprClosure, Pat, Type};
 
+use super::body::is_primitive;
 use super::ir::{Capture, Closure, Index};
 use crate::ctxt::Ctxt;
 
@@ -52,7 +54,10 @@ fn index(closure: &ExprClosure, header: Span, cx: &Ctxt) -> Option<Index> {
         );
     }
     let bare = match pattern {
-        Pat::Type(typed) => &*typed.pat,
+        Pat::Type(typed) => {
+            check_type(&typed.ty, cx);
+            &*typed.pat
+        }
         bare => bare,
     };
     let name = match bare {
@@ -64,4 +69,16 @@ fn index(closure: &ExprClosure, header: Span, cx: &Ctxt) -> Option<Index> {
         }
     };
     Some(Index { name, pattern: pattern.clone() })
+}
+
+/// Another primitive would have rustc complain about types that it can't infer in the body.
+fn check_type(ty: &Type, cx: &Ctxt) {
+    let is_usize = matches!(ty, Type::Path(path) if path.path.is_ident("usize"));
+    if is_primitive(ty) && !is_usize {
+        let written = ty.to_token_stream();
+        cx.error_on(
+            ty,
+            format!("the loop's index is a `usize`: remove the type, and convert with `as {written}` where needed"),
+        );
+    }
 }

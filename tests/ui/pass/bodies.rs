@@ -8,7 +8,7 @@ fn square(x: f32) -> f32 {
 
 mod table {
     pub fn lookup(i: usize) -> Option<f32> {
-        (i % 2 == 0).then_some(i as f32)
+        i.is_multiple_of(2).then_some(i as f32)
     }
 }
 
@@ -37,7 +37,8 @@ fn start(session: &Session) -> stradsap::Result<()> {
     // Functions by name, with lower-case letters.
     async_parallel_for!(0..x.len(), [&mut x], |i| {
         let f = square;
-        x[i] = Some(x[i]).map(square).map_or(0.0, f32::abs) - f(x[i]) + table::lookup(i).unwrap_or(x[i]);
+        let even = table::lookup(i).map(square).map_or(0.0, f32::sqrt);
+        x[i] = if even > 0.0 { even } else { f(x[i]).sqrt() };
     })?;
     assert_eq!(x.to_vec()[..3], [0.0, 1.0, 2.0]);
 
@@ -46,74 +47,82 @@ fn start(session: &Session) -> stradsap::Result<()> {
         x[i] += (values.len() + views + SITE) as f32 - 7.0;
     })?;
 
-    async_parallel_for!(0..x.len(), [factor, &mut x], |i| {
-        use std::cmp::{max, min as least};
-        const STEP: usize = 2;
-        fn half(x: f32) -> f32 {
-            x / 2.0
-        }
-        struct Pair {
-            a: f32,
-            b: f32,
-        }
+    async_parallel_for!(
+        0..x.len(),
+        [factor, &mut x],
+        |i| {
+            use std::cmp::{max, min as least};
+            const STEP: usize = 2;
+            fn half(x: f32) -> f32 {
+                x / 2.0
+            }
+            struct Pair {
+                a: f32,
+                b: f32,
+            }
 
-        let factor = factor + 1.0;
-        let n @ (0..=9 | 11) = i else { return };
-        let scale = |y: f32| -> f32 { y * factor };
-        let pair = Pair { a: scale(x[i]), b: half(x[i]) };
-        let Pair { a, b: second } = pair;
-        let mut total = a + second;
-        'outer: for k in 0..max(n, least(4, 5)) {
-            for j in (0..k).step_by(STEP) {
-                if j > 3 {
-                    continue 'outer;
+            let factor = factor + 1.0;
+            let n @ (0..=9 | 11) = i else { return };
+            let scale = |y: f32| -> f32 { y * factor };
+            let pair = Pair { a: scale(x[i]), b: half(x[i]) };
+            let Pair { a, b: second } = pair;
+            let mut total = a + second;
+            'outer: for k in 0..max(n, least(4, 5)) {
+                for j in (0..k).step_by(STEP) {
+                    if j > 3 {
+                        continue 'outer;
+                    }
+                    if k == 6 {
+                        break 'outer;
+                    }
+                    total += j as f32;
                 }
-                if k == 6 {
-                    break 'outer;
-                }
-                total += j as f32;
-            }
-            while let Some(k) = k.checked_sub(10) {
-                total += k as f32;
-                break;
-            }
-        }
-        let found = 'search: {
-            for (at, value) in [1.0, 2.0].iter().enumerate() {
-                if *value > total {
-                    break 'search Some(at);
+                while let Some(k) = k.checked_sub(10) {
+                    total += k as f32;
+                    if total > 1.0 {
+                        break;
+                    }
                 }
             }
-            None
-        };
-        total += match found {
-            Some(at) if at > 0 => at as f32,
-            Some(at) => (at + 1) as f32,
-            None => 0.0,
-        };
-        if let Some(limit) = Some(LIMIT)
-            && let smaller = total.min(limit)
-            && smaller < limit
-        {
-            total = smaller;
-        } else if total > LIMIT {
-            return;
-        }
-        bind!(sum = twice!(total));
-        let (mut low, mut high) = (0.0, 0.0);
-        (low, high) = (sum - 1.0, high + sum - low);
-        let texts: Vec<String> = [low, high].iter().map(ToString::to_string).map(|text| text + "!").collect();
-        let width = 8;
-        let line = format!("{low:>width$.2} {high:?} {named} {0} {{skipped}}", texts.len(), named = texts[0]);
-        assert!(line.len() > 8, "{line} {}", total);
-        assert!(matches!(found, Some(at) if at < 9) || found.is_none());
-        x[i] = [low; 2].into_iter().fold(0.0, |sum, y| sum + y) * 0.0 + loop {
-            if total >= 0.0 {
-                break total;
+            let found = 'search: {
+                for (at, value) in [1.0, 2.0].iter().enumerate() {
+                    if *value > total {
+                        break 'search Some(at);
+                    }
+                }
+                None
+            };
+            total += match found {
+                Some(at) if at > 0 => at as f32,
+                Some(at) => (at + 1) as f32,
+                None => 0.0,
+            };
+            if let Some(limit) = Some(LIMIT)
+                && let smaller = total.min(limit)
+                && smaller < limit
+            {
+                total = smaller;
+            } else if total > LIMIT {
+                return;
             }
-            total += 1.0;
-        };
-    }, strategy = Serial)?;
+            bind!(sum = twice!(total));
+            let (mut low, mut high) = (0.0, 0.0);
+            (low, high) = (sum - 1.0, high + sum - low);
+            let texts: Vec<String> = [low, high].iter().map(ToString::to_string).map(|text| text + "!").collect();
+            let width = 8;
+            let line = format!("{low:>width$.2} {high:?} {named} {0} {{skipped}}", texts.len(), named = texts[0]);
+            assert!(line.len() > 8, "{line} {}", total);
+            assert!(matches!(found, Some(at) if at < 9) || found.is_none());
+            x[i] = [low; 2].into_iter().fold(0.0, |sum, y| sum + y) * 0.0
+                + loop {
+                    if total >= 0.0 {
+                        break total;
+                    }
+                    total += 1.0;
+                };
+        },
+        strategy = Serial
+    )?;
 
     // Parts of the pattern language.
     async_parallel_for!(0..x.len(), [&mut x], |mut i| {

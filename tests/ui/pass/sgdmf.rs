@@ -25,17 +25,24 @@ fn main(session: &Session) -> stradsap::Result<()> {
     let mut last = f64::INFINITY;
     for _epoch in 0..3 {
         let loss = session.sum(0.0f64);
-        async_parallel_for!(0..ratings.len(), [alpha, lambda, &ratings, &mut p, &mut q, &loss], |i| {
-            let r = ratings[i];
-            let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
-            let e = r.stars - dot(pu, qi);
-            for k in 0..K {
-                let (a, b) = (pu[k], qi[k]);
-                pu[k] += alpha * (e * b - lambda * a);
-                qi[k] += alpha * (e * a - lambda * b);
-            }
-            loss.add((e * e) as f64);
-        }, order = Preserve, parts = 2, label = "epoch")?;
+        async_parallel_for!(
+            0..ratings.len(),
+            [alpha, lambda, &ratings, &mut p, &mut q, &loss],
+            |i| {
+                let r = ratings[i];
+                let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
+                let e = r.stars - dot(pu, qi);
+                for k in 0..K {
+                    let (a, b) = (pu[k], qi[k]);
+                    pu[k] += alpha * (e * b - lambda * a);
+                    qi[k] += alpha * (e * a - lambda * b);
+                }
+                loss.add((e * e) as f64);
+            },
+            order = Preserve,
+            parts = 2,
+            label = "epoch"
+        )?;
         assert!(loss.get() < last);
         last = loss.get();
     }

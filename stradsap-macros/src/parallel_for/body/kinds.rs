@@ -27,7 +27,7 @@ const NUMERIC_METHODS: [&str; 13] = [
 ];
 
 /// Whether a type is a primitive, so that what is cast to it is a number and hardly a function.
-pub(super) fn is_primitive(ty: &Type) -> bool {
+pub(crate) fn is_primitive(ty: &Type) -> bool {
     match ty {
         Type::Path(path) if path.qself.is_none() => {
             path.path.get_ident().is_some_and(|name| PRIMITIVES.iter().any(|primitive| name == primitive))

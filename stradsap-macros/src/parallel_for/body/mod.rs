@@ -18,7 +18,8 @@ use proc_macro2::Span;
 use syn::{Block, Expr, ExprMethodCall, ExprPath, Lifetime, Pat, PointerMutability, Stmt};
 
 use self::jumps::Jumps;
-use self::kinds::{conditional, conditional_expr, is_numeric_function, is_numeric_method, is_primitive, is_update};
+pub(crate) use self::kinds::is_primitive;
+use self::kinds::{conditional, conditional_expr, is_numeric_function, is_numeric_method, is_update};
 use self::missing::{MissingNames, Use};
 use self::scope::{Binding, Scopes, name_of};
 use self::writes::{Write, variable_of, variable_of_path};
