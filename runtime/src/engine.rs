@@ -122,7 +122,7 @@ impl<'c> Call<'c> {
                 }
                 Err(failed) => {
                     if let Failure::Stray { capture } = failed.failure {
-                        cached = self.replan(cached, capture, reused)?;
+                        cached = self.replan(&cached, capture, reused)?;
                         reused = false;
                         continue;
                     }
@@ -206,7 +206,7 @@ impl<'c> Call<'c> {
 
     /// A plan after a stray access: the loop is recorded more thoroughly. When the most thorough recording strays too,
     /// or any for the third time in a row, what the iterations touch hangs on what others wrote.
-    fn replan(&mut self, old: CachedPlan, capture: usize, reused: bool) -> Result<CachedPlan> {
+    fn replan(&mut self, old: &CachedPlan, capture: usize, reused: bool) -> Result<CachedPlan> {
         self.strays += 1;
         let in_row = old.strays_in_row + 1;
         let hopeless = old.depth == Depth::Exact && !reused;

@@ -131,7 +131,7 @@ impl RawBuf {
     }
 
     fn allocate(ops: &'static ElementOps, capacity: usize, random_access: bool) -> Self {
-        let bytes = ops.size.checked_mul(capacity).unwrap_or(usize::MAX);
+        let bytes = ops.size.saturating_mul(capacity);
         let huge = random_access && bytes >= HUGE_PAGE;
         let align = if huge { HUGE_PAGE } else { ROW_ALIGN };
         let Ok(layout) = Layout::from_size_align(bytes, align) else {

@@ -45,7 +45,7 @@ fn install_hook() {
 }
 
 /// What the payload of a caught panic says.
-pub(crate) fn note_of(payload: Box<dyn Any + Send>) -> PanicNote {
+pub(crate) fn note_of(payload: &(dyn Any + Send)) -> PanicNote {
     let message = if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_string()
     } else if let Some(text) = payload.downcast_ref::<String>() {
@@ -59,5 +59,5 @@ pub(crate) fn note_of(payload: Box<dyn Any + Send>) -> PanicNote {
 
 /// What `f` gives, or what its panic said.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, PanicNote> {
-    quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f))).map_err(note_of)
+    quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f))).map_err(|payload| note_of(&*payload))
 }

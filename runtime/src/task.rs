@@ -265,7 +265,7 @@ fn outcome(
     match (frame.shared.trouble.take(), ran) {
         (Some(Trouble::OutOfRange { capture, index }), _) => Err((at, Failure::OutOfRange { capture, index })),
         (Some(Trouble::Stray { capture }), _) => Err((at, Failure::Stray { capture })),
-        (_, Err(payload)) => Err((at, Failure::Panic(panics::note_of(payload)))),
+        (_, Err(payload)) => Err((at, Failure::Panic(panics::note_of(&*payload)))),
         (_, Ok(Some((i, error)))) => Err((Some(i), Failure::Body(error))),
         (_, Ok(None)) => Ok(()),
     }

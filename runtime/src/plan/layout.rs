@@ -69,7 +69,8 @@ pub(crate) fn neighbours_collide(recording: &Recording, captures: &[usize], offs
         for pair in block.windows(2).take(LOOK).chain(block[block.len() / 2..].windows(2).take(LOOK)) {
             pairs += 1;
             let hit = captures.iter().any(|&c| {
-                (one.clear(), other.clear());
+                one.clear();
+                other.clear();
                 recording.entries_of(pair[0] as usize, c, &mut one);
                 recording.entries_of(pair[1] as usize, c, &mut other);
                 one.iter().any(|a| a & 1 == 1 && other.iter().any(|b| b >> 1 == a >> 1))

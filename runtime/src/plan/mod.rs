@@ -217,7 +217,7 @@ impl<'r> Planner<'r> {
         let serial_cost = (self.recording.iterations() + self.facts.accesses) as u64;
         let enough = |makespan: u64| makespan as f64 * WORTHWHILE <= serial_cost as f64;
         let grid = if may(Strategy::Grid) { self.grid() } else { None };
-        let grid_makespan = grid.as_ref().map_or(u64::MAX, |grid| grid.makespan());
+        let grid_makespan = grid.as_ref().map_or(u64::MAX, Grid::makespan);
         let forced = wanted.is_some();
         // A grid that is nearly as good as can be needs no rival; colouring costs a pass over all accesses.
         let good = grid_makespan.saturating_mul(WORKERS as u64) <= 2 * serial_cost;

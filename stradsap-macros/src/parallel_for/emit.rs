@@ -1,7 +1,23 @@
 //! The expansion: the closure rewritten so that everything it uses arrives as an argument.
 //!
-//! Tokens that the user wrote keep their spans, so that editors and rustc point at them. Everything else has the
-//! macro's own span context, moved to where a mistake would have to be shown; lints leave such code alone.
+//! Tokens that the user wrote keep their spans, so that editors and rustc point at them. Nearly everything else has
+//! the macro's own span context, moved to where a mistake would have to be shown: names are then invisible to the
+//! user's code, and lints leave it alone. The expansion, for `0..n, [alpha, &x, &mut p], |i| body`:
+//!
+//! ```text
+//! match (LoopOptions::new(), range(0..n), (value(&alpha),), (read(&x), write(p.reborrow()),)) {
+//!     (options, range, values, handles) => {
+//!         let body = typed_body(&values, &handles, |values, views, i| {
+//!             let (alpha,) = values;
+//!             let alpha = by value if Copy, else by reference;
+//!             let (x, p,) = views;
+//!             body
+//!         });
+//!         if false { body_uses_only_its_capture_list(body); }
+//!         async_for(&SITE, options, range, values, handles, body)
+//!     }
+//! }
+//! ```
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};

@@ -5,6 +5,8 @@
 //! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test random_loops` runs 10,000 loops instead of some
 //! hundreds; `STRADSAP_SEED=n` runs the one with that seed.
 
+#![allow(clippy::unwrap_used)]
+
 mod program;
 
 use program::{INDIRECT, NOTHING, PAIR, Program, READ, Rng, SHAPES, Shape, Step, WRITE, mix};

@@ -89,8 +89,16 @@ pub(crate) enum Shape {
     Indirect,
 }
 
-pub(crate) const SHAPES: [Shape; 8] =
-    [Shape::Uniform, Shape::Skewed, Shape::Stencil, Shape::InStep, Shape::Total, Shape::Ratings, Shape::Indirect];
+pub(crate) const SHAPES: [Shape; 8] = [
+    Shape::Uniform,
+    Shape::Skewed,
+    Shape::Stencil,
+    Shape::InStep,
+    Shape::Total,
+    Shape::Ratings,
+    Shape::Sparse,
+    Shape::Indirect,
+];
 
 impl Program {
     pub(crate) fn random(rng: &mut Rng, shape: Shape, most_iterations: usize) -> Program {
