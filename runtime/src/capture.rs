@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::dvector::DVector;
-use crate::element::Element;
 use crate::frame::Slot;
 use crate::memory::ElementOps;
 use crate::reduction::{Count, CountView, Extreme, ExtremeView, Number, Reduction, ReductionOps, Sum, SumView, Which};
@@ -74,7 +73,7 @@ pub trait Capture {
     fn finish(_view: &Self::View<'_>, _slot: &Slot) {}
 }
 
-impl<T: Element> Capture for Read<'_, DVector<T>> {
+impl<T: 'static> Capture for Read<'_, DVector<T>> {
     type View<'v> = ReadView<'v, T>;
 
     #[allow(private_interfaces)]
@@ -98,7 +97,7 @@ impl<T: Element> Capture for Read<'_, DVector<T>> {
     }
 }
 
-impl<T: Element> Capture for Write<'_, DVector<T>> {
+impl<T: 'static> Capture for Write<'_, DVector<T>> {
     type View<'v> = WriteView<'v, T>;
 
     #[allow(private_interfaces)]
@@ -278,13 +277,13 @@ macro_rules! read_captures {
     )*};
 }
 read_captures! {
-    [T: Element] DVector<T>;
+    [T: 'static] DVector<T>;
     [N: Number] Sum<N>;
     [N: Number, W: Which] Extreme<N, W>;
     [] Count;
 }
 
-impl<T: Element> WriteCapture for DVector<T> {
+impl<T: 'static> WriteCapture for DVector<T> {
     type Handle<'h> = Write<'h, DVector<T>>;
     fn handle(&mut self) -> Write<'_, DVector<T>> {
         Write(self)

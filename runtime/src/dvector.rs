@@ -76,7 +76,10 @@ impl<T: Element> DVector<T> {
             element: PhantomData,
         })
     }
+}
 
+/// Only creating a DVector asks for `T: Element`, so that rustc reports a missing derive there and nowhere else.
+impl<T: 'static> DVector<T> {
     /// How many elements there are.
     pub fn len(&self) -> usize {
         self.elements.len()
@@ -91,7 +94,10 @@ impl<T: Element> DVector<T> {
     ///
     /// # Errors
     /// [`Error::OutOfBounds`].
-    pub fn get(&self, i: usize) -> Result<T> {
+    pub fn get(&self, i: usize) -> Result<T>
+    where
+        T: Clone,
+    {
         let slice: &[T] = self.elements.as_slice();
         slice.get(i).cloned().ok_or(Error::OutOfBounds { start: i, end: i.saturating_add(1), len: self.len() })
     }
@@ -114,19 +120,28 @@ impl<T: Element> DVector<T> {
     ///
     /// # Errors
     /// [`Error::OutOfBounds`].
-    pub fn read(&self, range: Range<usize>) -> Result<Vec<T>> {
+    pub fn read(&self, range: Range<usize>) -> Result<Vec<T>>
+    where
+        T: Clone,
+    {
         let slice: &[T] = self.elements.as_slice();
         let out = Error::OutOfBounds { start: range.start, end: range.end, len: self.len() };
         slice.get(range).map(<[T]>::to_vec).ok_or(out)
     }
 
     /// Clones of all elements, one after the other.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_
+    where
+        T: Clone,
+    {
         self.elements.as_slice::<T>().iter().cloned()
     }
 
     /// Clones of all elements.
-    pub fn to_vec(&self) -> Vec<T> {
+    pub fn to_vec(&self) -> Vec<T>
+    where
+        T: Clone,
+    {
         self.elements.as_slice::<T>().to_vec()
     }
 
@@ -134,7 +149,10 @@ impl<T: Element> DVector<T> {
     ///
     /// # Cost
     /// One pass over the elements; plain ones are hashed as their memory.
-    pub fn digest(&self) -> String {
+    pub fn digest(&self) -> String
+    where
+        T: Element,
+    {
         let mut hasher = blake3::Hasher::new();
         let mut bytes = Vec::new();
         for run in self.elements.as_slice::<T>().chunks(4096) {
@@ -174,7 +192,7 @@ impl<T> Drop for DVector<T> {
     }
 }
 
-impl<T: Element + std::fmt::Debug> std::fmt::Debug for DVector<T> {
+impl<T: std::fmt::Debug + 'static> std::fmt::Debug for DVector<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.elements.as_slice::<T>()).finish()
     }

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::any::TypeId;
 use std::ptr::NonNull;
 
 use crate::element::Element;
@@ -22,6 +23,8 @@ const HUGE_PAGE: usize = 2 << 20;
 /// What the engine may do to elements of one type, by address.
 #[derive(Debug)]
 pub(crate) struct ElementOps {
+    /// A function, since constants can't be told their type's id yet.
+    type_id: fn() -> TypeId,
     pub(crate) size: usize,
     pub(crate) plain: bool,
     pub(crate) needs_drop: bool,
@@ -34,6 +37,7 @@ struct OpsOf<T>(std::marker::PhantomData<T>);
 
 impl<T: Element> OpsOf<T> {
     const OPS: ElementOps = ElementOps {
+        type_id: TypeId::of::<T>,
         size: size_of::<T>(),
         plain: T::PLAIN,
         needs_drop: std::mem::needs_drop::<T>(),
@@ -190,7 +194,7 @@ impl RawBuf {
 
     /// Appends an element by move.
     pub(crate) fn push<T: Element>(&mut self, value: T) {
-        assert!(std::ptr::eq(self.ops, ops_of::<T>()) || self.holds::<T>(), "another element type");
+        assert!(self.holds::<T>(), "another element type");
         assert!(self.len < self.capacity, "a buffer of {} is full", self.capacity);
         // SAFETY: there is room for one more, and it is of this type.
         unsafe { self.ptr.as_ptr().cast::<T>().add(self.len).write(value) };
@@ -198,26 +202,21 @@ impl RawBuf {
     }
 
     /// The elements by type.
-    pub(crate) fn as_slice<T: Element>(&self) -> &[T] {
+    pub(crate) fn as_slice<T: 'static>(&self) -> &[T] {
         assert!(self.holds::<T>(), "another element type");
         // SAFETY: `len` elements of this type are there (rule 1).
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr().cast::<T>(), self.len) }
     }
 
     /// The elements by type, to change.
-    pub(crate) fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
+    pub(crate) fn as_mut_slice<T: 'static>(&mut self) -> &mut [T] {
         assert!(self.holds::<T>(), "another element type");
         // SAFETY: as above, and the buffer is borrowed alone.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().cast::<T>(), self.len) }
     }
 
-    /// Constants may be duplicated by the compiler, so identity of the functions stands in where addresses differ.
-    fn holds<T: Element>(&self) -> bool {
-        let want = ops_of::<T>();
-        std::ptr::eq(self.ops, want)
-            || (self.ops.size == want.size
-                && std::ptr::fn_addr_eq(self.ops.drop_run, want.drop_run)
-                && std::ptr::fn_addr_eq(self.ops.encode, want.encode))
+    fn holds<T: 'static>(&self) -> bool {
+        (self.ops.type_id)() == TypeId::of::<T>()
     }
 
     /// Forgets the elements without dropping them, where they have been moved out.

@@ -22,7 +22,6 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
 use crate::cold::{Access, Cold};
-use crate::element::Element;
 use crate::frame::{Slot, Step};
 
 /// How a range moves from iteration to iteration. Kept beside the range, so that the hot path stays in registers.
@@ -35,7 +34,7 @@ struct Walk<T> {
 
 macro_rules! common_to_views {
     ($view:ident) => {
-        impl<'v, T: Element> $view<'v, T> {
+        impl<'v, T> $view<'v, T> {
             /// How many elements the whole DVector has.
             #[inline]
             pub fn len(&self) -> usize {
@@ -79,7 +78,7 @@ macro_rules! common_to_views {
             }
         }
 
-        impl<T: Element> Index<usize> for $view<'_, T> {
+        impl<T> Index<usize> for $view<'_, T> {
             type Output = T;
             #[inline(always)]
             fn index(&self, i: usize) -> &T {
@@ -87,7 +86,7 @@ macro_rules! common_to_views {
             }
         }
 
-        impl<T: Element> Index<u32> for $view<'_, T> {
+        impl<T> Index<u32> for $view<'_, T> {
             type Output = T;
             #[inline(always)]
             fn index(&self, i: u32) -> &T {
@@ -109,7 +108,7 @@ pub struct ReadView<'v, T> {
 
 common_to_views!(ReadView);
 
-impl<'v, T: Element> ReadView<'v, T> {
+impl<'v, T> ReadView<'v, T> {
     /// # Safety
     /// The slot describes elements of type T that meet rules 1 and 4 while the view lives.
     #[inline]
@@ -154,7 +153,7 @@ pub struct WriteView<'v, T> {
 
 common_to_views!(WriteView);
 
-impl<'v, T: Element> WriteView<'v, T> {
+impl<'v, T> WriteView<'v, T> {
     /// # Safety
     /// The slot describes elements of type T that meet rule 1 while the view lives.
     #[inline]
@@ -235,7 +234,7 @@ impl<'v, T: Element> WriteView<'v, T> {
     }
 }
 
-impl<T: Element> IndexMut<usize> for WriteView<'_, T> {
+impl<T> IndexMut<usize> for WriteView<'_, T> {
     #[inline(always)]
     fn index_mut(&mut self, i: usize) -> &mut T {
         // SAFETY: rules 1 and 3: the element is this block's alone, and the view is borrowed alone.
@@ -243,7 +242,7 @@ impl<T: Element> IndexMut<usize> for WriteView<'_, T> {
     }
 }
 
-impl<T: Element> IndexMut<u32> for WriteView<'_, T> {
+impl<T> IndexMut<u32> for WriteView<'_, T> {
     #[inline(always)]
     fn index_mut(&mut self, i: u32) -> &mut T {
         // SAFETY: as above.
