@@ -64,11 +64,9 @@ pub trait Capture {
     /// # Safety
     /// The slot was filled from this capture's description, and meets the view's rules.
     #[doc(hidden)]
-    unsafe fn view<'v>(slot: &'v Slot) -> Self::View<'v>;
+    unsafe fn view<'v, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v>;
     #[doc(hidden)]
     fn step(view: &mut Self::View<'_>, j: usize, i: usize);
-    #[doc(hidden)]
-    fn step_in_place(view: &mut Self::View<'_>, i: usize);
     #[doc(hidden)]
     fn finish(_view: &Self::View<'_>, _slot: &Slot) {}
 }
@@ -81,19 +79,14 @@ impl<T: 'static> Capture for Read<'_, DVector<T>> {
         self.0.describe(self.0.buffer().base(), false)
     }
 
-    unsafe fn view<'v>(slot: &'v Slot) -> ReadView<'v, T> {
+    unsafe fn view<'v, const CONSECUTIVE: bool>(slot: &'v Slot) -> ReadView<'v, T> {
         // SAFETY: passed on.
-        unsafe { ReadView::new(slot) }
+        unsafe { ReadView::new::<CONSECUTIVE>(slot) }
     }
 
     #[inline(always)]
     fn step(view: &mut ReadView<'_, T>, j: usize, i: usize) {
         view.step(j, i);
-    }
-
-    #[inline(always)]
-    fn step_in_place(view: &mut ReadView<'_, T>, i: usize) {
-        view.step_in_place(i);
     }
 }
 
@@ -106,19 +99,14 @@ impl<T: 'static> Capture for Write<'_, DVector<T>> {
         self.0.describe(base, true)
     }
 
-    unsafe fn view<'v>(slot: &'v Slot) -> WriteView<'v, T> {
+    unsafe fn view<'v, const CONSECUTIVE: bool>(slot: &'v Slot) -> WriteView<'v, T> {
         // SAFETY: passed on.
-        unsafe { WriteView::new(slot) }
+        unsafe { WriteView::new::<CONSECUTIVE>(slot) }
     }
 
     #[inline(always)]
     fn step(view: &mut WriteView<'_, T>, j: usize, i: usize) {
         view.step(j, i);
-    }
-
-    #[inline(always)]
-    fn step_in_place(view: &mut WriteView<'_, T>, i: usize) {
-        view.step_in_place(i);
     }
 }
 
@@ -137,7 +125,7 @@ macro_rules! reductions {
                 }
             }
 
-            unsafe fn view<'v>(slot: &'v Slot) -> Self::View<'v> {
+            unsafe fn view<'v, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v> {
                 <$view!('v)>::new(slot)
             }
 
@@ -146,10 +134,6 @@ macro_rules! reductions {
                 view.step(i);
             }
 
-            #[inline(always)]
-            fn step_in_place(view: &mut Self::View<'_>, i: usize) {
-                view.step(i);
-            }
 
             #[inline(always)]
             fn finish(view: &Self::View<'_>, slot: &Slot) {
@@ -178,11 +162,9 @@ pub trait Handles {
     /// # Safety
     /// As for every single capture; there is a slot for each.
     #[doc(hidden)]
-    unsafe fn views<'v>(slots: &'v [Slot]) -> Self::Views<'v>;
+    unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot]) -> Self::Views<'v>;
     #[doc(hidden)]
     fn step(views: &mut Self::Views<'_>, j: usize, i: usize);
-    #[doc(hidden)]
-    fn step_in_place(views: &mut Self::Views<'_>, i: usize);
     #[doc(hidden)]
     fn finish(views: &Self::Views<'_>, slots: &[Slot]);
 }
@@ -198,9 +180,10 @@ macro_rules! handles {
             }
 
             #[allow(unused_variables, clippy::unused_unit)]
-            unsafe fn views<'v>(slots: &'v [Slot]) -> Self::Views<'v> {
+            #[inline(always)]
+            unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot]) -> Self::Views<'v> {
                 // SAFETY: passed on.
-                ($(unsafe { $name::view(&slots[$n]) },)*)
+                ($(unsafe { $name::view::<CONSECUTIVE>(&slots[$n]) },)*)
             }
 
             #[inline(always)]
@@ -209,11 +192,6 @@ macro_rules! handles {
                 $($name::step(&mut views.$n, j, i);)*
             }
 
-            #[inline(always)]
-            #[allow(unused_variables)]
-            fn step_in_place(views: &mut Self::Views<'_>, i: usize) {
-                $($name::step_in_place(&mut views.$n, i);)*
-            }
 
             #[inline(always)]
             #[allow(unused_variables)]

@@ -57,6 +57,8 @@ pub(crate) enum Doing {
     ReadOnly,
     /// A run by parts: the spans that don't fit the view's one range.
     Spans(Vec<Span>),
+    /// Each iteration owns the element at a distance from its number.
+    InStep { offset: usize, now: Cell<usize> },
     /// A run by single iterations.
     Listed(Listing, Cell<(usize, usize)>),
     /// As `Spans`, but each element is saved before its first change: few of many are touched.
@@ -144,31 +146,58 @@ impl Cold {
         self.doing
     }
 
-    /// The address of element `i`, or no return.
+    /// The address of element `i` to be read, or no return. (Few arguments: the call stands in every loop body, and
+    /// small bodies are inlined.)
     ///
     /// # Safety
     /// `this` is alive, and the caller is the view made for it.
     #[cold]
     #[inline(never)]
-    pub(crate) unsafe fn reach(this: *const Cold, i: usize, access: Access) -> *mut u8 {
+    pub(crate) unsafe fn reach_read(this: *const Cold, i: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
-        let this = unsafe { &*this };
-        if i >= this.len {
-            this.end(Trouble::OutOfRange { capture: this.capture, index: i });
+        unsafe { &*this }.reach(i, Access::Read)
+    }
+
+    /// The address of element `i` to be written, or no return.
+    ///
+    /// # Safety
+    /// As for `reach_read`; the view is borrowed alone.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn reach_write(this: *const Cold, i: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { &*this }.reach(i, Access::Write { nth: 0 })
+    }
+
+    /// The address of element `i`, the `nth` of several to be written at once, or no return.
+    ///
+    /// # Safety
+    /// As for `reach_write`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn reach_nth(this: *const Cold, i: usize, nth: u8) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { &*this }.reach(i, Access::Write { nth })
+    }
+
+    fn reach(&self, i: usize, access: Access) -> *mut u8 {
+        if i >= self.len {
+            self.end(Trouble::OutOfRange { capture: self.capture, index: i });
         }
-        match &this.doing {
-            Doing::ReadOnly if access == Access::Read => this.address(i),
-            Doing::Spans(spans) => this.in_spans(spans, i, access),
-            Doing::Listed(listing, current) => this.in_listing(listing, current.get(), i, access),
+        match &self.doing {
+            Doing::ReadOnly if access == Access::Read => self.address(i),
+            Doing::Spans(spans) => self.in_spans(spans, i, access),
+            Doing::InStep { offset, now } if i == now.get().wrapping_add(*offset) => self.address(i),
+            Doing::Listed(listing, current) => self.in_listing(listing, current.get(), i, access),
             Doing::Logged { spans, saved } => {
-                let address = this.in_spans(spans, i, access);
+                let address = self.in_spans(spans, i, access);
                 if access != Access::Read {
-                    this.save_first(saved, i);
+                    self.save_first(saved, i);
                 }
                 address
             }
-            Doing::Record(recorder) => this.record(recorder, i, access),
-            Doing::ReadOnly | Doing::Reduction => this.stray(),
+            Doing::Record(recorder) => self.record(recorder, i, access),
+            Doing::ReadOnly | Doing::InStep { .. } | Doing::Reduction => self.stray(),
         }
     }
 
@@ -206,10 +235,15 @@ impl Cold {
         }
     }
 
-    /// Turns to the `j`-th iteration of the block, and gives its first element as a range of one.
+    /// Turns to the `j`-th iteration of the block, `i` of the loop, and gives the first element that the plan lists for
+    /// it as a range of one.
     #[inline]
-    pub(crate) fn list_iteration(&self, j: usize) -> Span {
+    pub(crate) fn begin_iteration(&self, j: usize, i: usize) -> Span {
         let none = Span { lo: 0, len: 0, wlen: 0 };
+        if let Doing::InStep { now, .. } = &self.doing {
+            now.set(i);
+            return none;
+        }
         let Doing::Listed(listing, current) = &self.doing else { return none };
         assert!(j < listing.iterations);
         // SAFETY: `ends` has one number for each of the block's iterations, and the one before the first is `start`;

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::capture::{Captured, Kind};
 use crate::cold::{Cold, Doing, Listing, Span};
-use crate::frame::{Frame, Slot, Step};
+use crate::frame::{Frame, Here, Slot};
 use crate::gather::Gathered;
 use crate::handoff::Handoff;
 use crate::memory::RawBuf;
@@ -184,35 +184,48 @@ impl Run<'_> {
         let (plan, block) = (self.plan, self.plan.blocks[b]);
         let Kind::Vector { ops, .. } = self.captured[c].kind else { return Doing::Reduction };
         slot.base = base;
+        // Where a block may read (or write) everything, that includes the element of its iteration's own number.
+        let number_is_index = plan.range.end <= len;
         if plan.strategy == Strategy::Serial && writable {
             whole(slot, base, len);
             let spans = vec![Span { lo: 0, len, wlen: len }];
+            slot.here.read = number_is_index;
             if is_logged(self.captured, plan) {
                 return Doing::Logged { spans, saved: RefCell::default() };
             }
             slot.wlen = len;
+            slot.here.write = number_is_index;
             return Doing::Spans(spans);
         }
+        let read_all = |slot: &mut Slot| {
+            whole(slot, base, len);
+            slot.here.read = number_is_index;
+            Doing::ReadOnly
+        };
         match plan.usage[c] {
             Usage::InStep { offset, written } => {
-                if let Some(gathered) = self.gathered.get(c).and_then(Option::as_ref) {
-                    slot.step = Step::Gathered;
-                    slot.base = gathered.elements.base().wrapping_add(block.start * ops.size);
-                    (slot.offset, slot.len) = (offset, 1);
-                } else {
-                    slot.step = Step::InPlace;
-                    (slot.offset, slot.len, slot.wlen) = (offset, 1, usize::from(written));
+                // An access that is not written `x[i]`, or at a distance, is found by other means.
+                slot.here = Here { read: offset == 0, write: offset == 0 && written, gathered: false };
+                if !written {
+                    whole(slot, base, len);
+                    if let Some(gathered) = self.gathered.get(c).and_then(Option::as_ref) {
+                        slot.here.gathered = true;
+                        slot.base = gathered.elements.base().wrapping_add(block.start * ops.size);
+                    }
+                    return Doing::ReadOnly;
                 }
-                if written { Doing::Spans(Vec::new()) } else { Doing::ReadOnly }
+                if plan.offsets.is_empty() {
+                    slot.lo = plan.range.start.wrapping_add(offset).wrapping_add(block.start);
+                    slot.ptr = base.wrapping_add(slot.lo.wrapping_mul(ops.size));
+                    slot.len = block.end - block.start;
+                    slot.wlen = slot.len;
+                    return Doing::Spans(Vec::new());
+                }
+                slot.tracked = true;
+                Doing::InStep { offset, now: Cell::new(0) }
             }
-            _ if !writable => {
-                whole(slot, base, len);
-                Doing::ReadOnly
-            }
-            Usage::ReadOnly => {
-                whole(slot, base, len);
-                Doing::ReadOnly
-            }
+            Usage::ReadOnly => read_all(slot),
+            _ if !writable => read_all(slot),
             Usage::Untouched | Usage::Reduction => Doing::Spans(Vec::new()),
             Usage::Shared if plan.strategy == Strategy::Coloured => self.list(slot, b, c),
             Usage::Shared => {
@@ -256,7 +269,7 @@ impl Run<'_> {
         let Some(listed) = place.and_then(|place| self.plan.listed.get(place)) else {
             return Doing::Spans(Vec::new());
         };
-        slot.step = Step::Listed;
+        slot.tracked = true;
         let block = self.plan.blocks[b];
         let listing = Listing {
             entries: listed.entries.as_ptr(),
@@ -317,7 +330,7 @@ impl Run<'_> {
                 let base = shadow.as_ref().map_or(base, RawBuf::base);
                 let slot = &mut frame.slots[c];
                 whole(slot, base, len);
-                slot.step = Step::Fixed;
+                (slot.tracked, slot.here) = (false, Here::default());
                 slot.wlen = if writable { len } else { 0 };
                 frame.colds[c] = Cold::new(c, base, len, Some(ops), Doing::ReadOnly, &raw const *frame.shared);
             }

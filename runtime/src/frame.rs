@@ -5,34 +5,34 @@ use std::ptr::null_mut;
 
 use crate::cold::Cold;
 
-/// How a view's range moves from one iteration of a block to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Not at all.
-    Fixed,
-    /// One element an iteration, kept in the order of execution.
-    Gathered,
-    /// One element an iteration, at its own place.
-    InPlace,
-    /// The elements that the plan lists for the iteration.
-    Listed,
-}
-
 /// From what a view is made.
 #[doc(hidden)]
 pub struct Slot {
+    /// The range that is reached with one comparison: `len` elements from `lo` on, the first of them at `ptr`.
     pub(crate) ptr: *mut u8,
     pub(crate) lo: usize,
     pub(crate) len: usize,
     pub(crate) wlen: usize,
-    pub(crate) step: Step,
+    /// The running iteration's own element, where the block owns one in each iteration.
+    pub(crate) here: Here,
+    /// What `here` counts from; for listed accesses the first element.
     pub(crate) base: *mut u8,
-    pub(crate) offset: usize,
+    /// Whether the cold side must know which iteration runs.
+    pub(crate) tracked: bool,
     pub(crate) cold: *const Cold,
     /// What a reduction starts from, and what it came to.
     pub(crate) total: Cell<u64>,
     /// Every single addition with its iteration, where the order of additions must be the loop's own.
     pub(crate) additions: Option<RefCell<Vec<(usize, u64)>>>,
+}
+
+/// Where the running iteration's own element lies, and what may be done with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Here {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    /// In the order of execution, rather than by the number of the iteration.
+    pub(crate) gathered: bool,
 }
 
 impl Slot {
@@ -42,9 +42,9 @@ impl Slot {
             lo: 0,
             len: 0,
             wlen: 0,
-            step: Step::Fixed,
+            here: Here::default(),
             base: null_mut(),
-            offset: 0,
+            tracked: false,
             cold,
             total: Cell::new(0),
             additions: None,

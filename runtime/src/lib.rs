@@ -60,5 +60,6 @@ pub mod private {
     pub use crate::options::{LoopOptions, Site, range};
     pub use crate::task::{Outcome, body_uses_only_its_capture_list, typed_body};
     pub use crate::value::{Copied, CopyValue, Probe, RefValue, Value, Values, value};
+    pub use crate::view::Here;
     pub use serde::Serialize;
 }

@@ -127,37 +127,16 @@ where
     R: Outcome,
 {
     fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        let ran = unwound(|| {
-            let values = self.values.refs();
-            let mut views = views_of::<H>(frame);
-            match iterations {
-                Iterations::Range { start, end } => {
-                    for i in start..end {
-                        H::step_in_place(&mut views, i);
-                        if let Some(error) = (self.body)(values, &mut views, i).into_error() {
-                            return Some((i, error));
-                        }
-                    }
-                }
-                Iterations::List { first, offsets } => {
-                    for (j, &offset) in offsets.iter().enumerate() {
-                        let i = first + offset as usize;
-                        H::step(&mut views, j, i);
-                        if let Some(error) = (self.body)(values, &mut views, i).into_error() {
-                            return Some((i, error));
-                        }
-                    }
-                }
-            }
-            H::finish(&views, &frame.slots);
-            None
+        let ran = unwound(|| match iterations {
+            Iterations::Range { start, end } => self.run_range(frame, start, end),
+            Iterations::List { first, offsets } => self.run_list(frame, first, offsets),
         });
         outcome(frame, None, ran)
     }
 
     fn trace(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
         let ran = unwound(|| {
-            let mut views = views_of::<H>(frame);
+            let mut views = views_of::<H, false>(frame);
             let error = self.one_by_one(frame, &mut views, iterations, 0, |_| {});
             H::finish(&views, &frame.slots);
             error
@@ -171,7 +150,7 @@ where
         while done < range.end {
             let rest = Iterations::Range { start: done, end: range.end };
             let ran = unwound(|| {
-                let mut views = views_of::<H>(frame);
+                let mut views = views_of::<H, false>(frame);
                 // What an iteration returns means nothing: the values that it saw were not the real ones.
                 let mut from = 0;
                 while self.one_by_one(frame, &mut views, rest, from, end_recorded_iteration).is_some() {
@@ -196,7 +175,7 @@ where
                 set_exact(frame, true);
                 let once = Iterations::Range { start: at.get(), end: at.get() + 1 };
                 let _ran = unwound(|| {
-                    let mut views = views_of::<H>(frame);
+                    let mut views = views_of::<H, false>(frame);
                     self.one_by_one(frame, &mut views, once, 0, |_| {})
                 });
                 frame.shared.trouble.set(None);
@@ -219,6 +198,37 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
+    /// The hot loop over consecutive iterations.
+    #[inline(never)]
+    fn run_range(&self, frame: &Frame, start: usize, end: usize) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        let mut views = views_of::<H, true>(frame);
+        for i in start..end {
+            H::step(&mut views, i - start, i);
+            if let Some(error) = (self.body)(values, &mut views, i).into_error() {
+                return Some((i, error));
+            }
+        }
+        H::finish(&views, &frame.slots);
+        None
+    }
+
+    /// The hot loop over iterations in an order of the plan's.
+    #[inline(never)]
+    fn run_list(&self, frame: &Frame, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        let mut views = views_of::<H, false>(frame);
+        for (j, &offset) in offsets.iter().enumerate() {
+            let i = first + offset as usize;
+            H::step(&mut views, j, i);
+            if let Some(error) = (self.body)(values, &mut views, i).into_error() {
+                return Some((i, error));
+            }
+        }
+        H::finish(&views, &frame.slots);
+        None
+    }
+
     /// The body on each iteration from the `from`-th on, its number noted before, `after` called behind. Stops at
     /// the first error. One instance of the body serves recording and tracing.
     #[inline(never)]
@@ -274,10 +284,10 @@ fn outcome(
 /// The views of a frame's slots.
 #[inline(always)]
 #[allow(unsafe_code)]
-fn views_of<H: Handles>(frame: &Frame) -> H::Views<'_> {
+fn views_of<H: Handles, const CONSECUTIVE: bool>(frame: &Frame) -> H::Views<'_> {
     // SAFETY: the engine made the frame's slots from the captures that `H` described, for a block that owns
     // what they say (see `view`).
-    unsafe { H::views(&frame.slots) }
+    unsafe { H::views::<CONSECUTIVE>(&frame.slots) }
 }
 
 #[inline]

@@ -8,7 +8,7 @@
 //!    thread touches one of its writable range. The executor guarantees it: two blocks that share a part
 //!    which one of them writes are ordered, and run one after the other.
 //! 2. One comparison (`index - lo < len`, wrapping) is both the bounds check and this ownership check.
-//!    Whatever fails it goes to [`Cold::reach`], which gives the address of an element that the block owns
+//!    Whatever fails it goes to the view's [`Cold`] side, which gives the address of an element that the block owns
 //!    by other means, of a scratch copy (while recording), or unwinds.
 //! 3. Within the block the borrow checker does the rest: a view is neither `Clone` nor `Copy`, reads borrow
 //!    it shared, writes borrow it alone, and the loop body must accept any lifetime, so that no reference
@@ -16,25 +16,59 @@
 //!    equal indices.
 //! 4. [`ReadView`]s are of DDSs captured by shared reference: the driver's borrow lasts as long as the loop
 //!    and no view of it writes.
+//! 5. In blocks whose iterations each own the element of their own number, the engine says so (`Slot::here`), and says
+//!    before each iteration which one runs: `x[i]`, written so in the body, needs no comparison then.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-use crate::cold::{Access, Cold};
-use crate::frame::{Slot, Step};
+use crate::cold::Cold;
+use crate::frame::Slot;
 
-/// How a range moves from iteration to iteration. Kept beside the range, so that the hot path stays in registers.
-#[derive(Clone, Copy)]
-struct Walk<T> {
-    step: Step,
-    base: *mut T,
-    offset: usize,
-}
+/// The index of the running iteration's own element: what `x[i]` in iteration `i` becomes.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Here;
 
 macro_rules! common_to_views {
     ($view:ident) => {
         impl<'v, T> $view<'v, T> {
+            /// # Safety
+            /// The slot describes elements of type T that meet the rules above while the view lives. Blocks of
+            /// `CONSECUTIVE` iterations have nothing gathered and nothing tracked.
+            #[inline(always)]
+            pub(crate) unsafe fn new<const CONSECUTIVE: bool>(slot: &'v Slot) -> Self {
+                $view {
+                    ptr: slot.ptr.cast(),
+                    lo: slot.lo,
+                    len: slot.len,
+                    wlen: slot.wlen,
+                    cold: slot.cold,
+                    here_base: slot.base.cast(),
+                    here_read: slot.here.read,
+                    here_write: slot.here.write,
+                    here_gathered: !CONSECUTIVE && slot.here.gathered,
+                    tracked: !CONSECUTIVE && slot.tracked,
+                    place: 0,
+                    iteration: 0,
+                    lifetime: PhantomData,
+                }
+            }
+
+            /// Moves on to the `j`-th iteration of the block, which is iteration `i` of the loop.
+            #[inline(always)]
+            pub(crate) fn step(&mut self, j: usize, i: usize) {
+                self.place = j;
+                self.iteration = i;
+                if self.tracked {
+                    // SAFETY: the engine keeps the `Cold` alive as long as the view.
+                    let first = unsafe { (*self.cold).begin_iteration(j, i) };
+                    (self.lo, self.len, self.wlen) = (first.lo, first.len, first.wlen);
+                    self.ptr = self.here_base.wrapping_add(self.lo);
+                }
+            }
+
             /// How many elements the whole DVector has.
             #[inline]
             pub fn len(&self) -> usize {
@@ -48,22 +82,6 @@ macro_rules! common_to_views {
                 self.len() == 0
             }
 
-            /// Moves on to iteration `i` of a block of consecutive ones. The user's `x[i]` then compares `i` with
-            /// `i + offset`: the same answer each time, which the compiler takes out of the loop.
-            #[inline(always)]
-            pub(crate) fn step_in_place(&mut self, i: usize) {
-                if self.walk.step == Step::InPlace {
-                    self.lo = i.wrapping_add(self.walk.offset);
-                    self.ptr = self.walk.base.wrapping_add(self.lo);
-                }
-            }
-
-            #[inline(always)]
-            fn reach(&self, i: usize, access: Access) -> *mut T {
-                // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
-                unsafe { Cold::reach(self.cold, i, access).cast() }
-            }
-
             #[inline(always)]
             fn at(&self, i: usize) -> &T {
                 let k = i.wrapping_sub(self.lo);
@@ -71,10 +89,16 @@ macro_rules! common_to_views {
                     // SAFETY: k < len, so the element is in the owned range.
                     unsafe { self.ptr.add(k) }
                 } else {
-                    self.reach(i, Access::Read)
+                    // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
+                    unsafe { Cold::reach_read(self.cold, i).cast() }
                 };
                 // SAFETY: rules 1 and 3: nobody writes this element while the view is borrowed.
                 unsafe { &*ptr }
+            }
+
+            #[inline(always)]
+            fn here(&self) -> *mut T {
+                self.here_base.wrapping_add(if self.here_gathered { self.place } else { self.iteration })
             }
         }
 
@@ -93,52 +117,41 @@ macro_rules! common_to_views {
                 self.at(i as usize)
             }
         }
+
+        impl<T> Index<Here> for $view<'_, T> {
+            type Output = T;
+            #[inline(always)]
+            fn index(&self, _: Here) -> &T {
+                if self.here_read {
+                    // SAFETY: rule 5.
+                    unsafe { &*self.here() }
+                } else {
+                    self.at(self.iteration)
+                }
+            }
+        }
     };
 }
 
 /// A DVector captured as `&x`: its elements are read by index (`usize` or `u32`).
+#[allow(dead_code)]
 pub struct ReadView<'v, T> {
     ptr: *mut T,
     lo: usize,
     len: usize,
+    wlen: usize,
     cold: *const Cold,
-    walk: Walk<T>,
+    here_base: *mut T,
+    here_read: bool,
+    here_write: bool,
+    here_gathered: bool,
+    tracked: bool,
+    place: usize,
+    iteration: usize,
     lifetime: PhantomData<&'v T>,
 }
 
 common_to_views!(ReadView);
-
-impl<'v, T> ReadView<'v, T> {
-    /// # Safety
-    /// The slot describes elements of type T that meet rules 1 and 4 while the view lives.
-    #[inline]
-    pub(crate) unsafe fn new(slot: &'v Slot) -> Self {
-        ReadView {
-            ptr: slot.ptr.cast(),
-            lo: slot.lo,
-            len: slot.len,
-            cold: slot.cold,
-            walk: Walk { step: slot.step, base: slot.base.cast(), offset: slot.offset },
-            lifetime: PhantomData,
-        }
-    }
-
-    /// Moves on to the `j`-th iteration of the block, which is iteration `i` of the loop.
-    #[inline(always)]
-    pub(crate) fn step(&mut self, j: usize, i: usize) {
-        match self.walk.step {
-            Step::Fixed | Step::Listed => {}
-            Step::Gathered => {
-                self.lo = i.wrapping_add(self.walk.offset);
-                self.ptr = self.walk.base.wrapping_add(j);
-            }
-            Step::InPlace => {
-                self.lo = i.wrapping_add(self.walk.offset);
-                self.ptr = self.walk.base.wrapping_add(self.lo);
-            }
-        }
-    }
-}
 
 /// A DVector captured as `&mut x`: its elements are read and written by index (`usize` or `u32`).
 pub struct WriteView<'v, T> {
@@ -147,57 +160,40 @@ pub struct WriteView<'v, T> {
     len: usize,
     wlen: usize,
     cold: *const Cold,
-    walk: Walk<T>,
+    here_base: *mut T,
+    here_read: bool,
+    here_write: bool,
+    here_gathered: bool,
+    tracked: bool,
+    place: usize,
+    iteration: usize,
     lifetime: PhantomData<&'v mut T>,
 }
 
 common_to_views!(WriteView);
 
-impl<'v, T> WriteView<'v, T> {
-    /// # Safety
-    /// The slot describes elements of type T that meet rule 1 while the view lives.
-    #[inline]
-    pub(crate) unsafe fn new(slot: &'v Slot) -> Self {
-        WriteView {
-            ptr: slot.ptr.cast(),
-            lo: slot.lo,
-            len: slot.len,
-            wlen: slot.wlen,
-            cold: slot.cold,
-            walk: Walk { step: slot.step, base: slot.base.cast(), offset: slot.offset },
-            lifetime: PhantomData,
-        }
-    }
-
+impl<T> WriteView<'_, T> {
     #[inline(always)]
-    pub(crate) fn step(&mut self, j: usize, i: usize) {
-        match self.walk.step {
-            Step::Fixed => {}
-            Step::Gathered => {
-                self.lo = i.wrapping_add(self.walk.offset);
-                self.ptr = self.walk.base.wrapping_add(j);
-            }
-            Step::InPlace => {
-                self.lo = i.wrapping_add(self.walk.offset);
-                self.ptr = self.walk.base.wrapping_add(self.lo);
-            }
-            Step::Listed => {
-                // SAFETY: the engine keeps the `Cold` alive as long as the view.
-                let first = unsafe { (*self.cold).list_iteration(j) };
-                (self.lo, self.len, self.wlen) = (first.lo, first.len, first.wlen);
-                self.ptr = self.walk.base.wrapping_add(self.lo);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn address_mut(&mut self, i: usize, nth: u8) -> *mut T {
+    fn address_mut(&mut self, i: usize) -> *mut T {
         let k = i.wrapping_sub(self.lo);
         if k < self.wlen {
             // SAFETY: k < wlen, so the element is in the owned range.
             unsafe { self.ptr.add(k) }
         } else {
-            self.reach(i, Access::Write { nth })
+            // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
+            unsafe { Cold::reach_write(self.cold, i).cast() }
+        }
+    }
+
+    /// One of several elements at once. Scratch copies are told apart by `nth`.
+    fn nth_address_mut(&mut self, i: usize, nth: u8) -> *mut T {
+        let k = i.wrapping_sub(self.lo);
+        if k < self.wlen {
+            // SAFETY: k < wlen, so the element is in the owned range.
+            unsafe { self.ptr.add(k) }
+        } else {
+            // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
+            unsafe { Cold::reach_nth(self.cold, i, nth).cast() }
         }
     }
 
@@ -224,7 +220,7 @@ impl<'v, T> WriteView<'v, T> {
         }
         let mut nth = 0;
         let addresses = indices.map(|i| {
-            let address = self.address_mut(i, nth);
+            let address = self.nth_address_mut(i, nth);
             nth += 1;
             address
         });
@@ -238,7 +234,7 @@ impl<T> IndexMut<usize> for WriteView<'_, T> {
     #[inline(always)]
     fn index_mut(&mut self, i: usize) -> &mut T {
         // SAFETY: rules 1 and 3: the element is this block's alone, and the view is borrowed alone.
-        unsafe { &mut *self.address_mut(i, 0) }
+        unsafe { &mut *self.address_mut(i) }
     }
 }
 
@@ -246,7 +242,16 @@ impl<T> IndexMut<u32> for WriteView<'_, T> {
     #[inline(always)]
     fn index_mut(&mut self, i: u32) -> &mut T {
         // SAFETY: as above.
-        unsafe { &mut *self.address_mut(i as usize, 0) }
+        unsafe { &mut *self.address_mut(i as usize) }
+    }
+}
+
+impl<T> IndexMut<Here> for WriteView<'_, T> {
+    #[inline(always)]
+    fn index_mut(&mut self, _: Here) -> &mut T {
+        let address = if self.here_write { self.here() } else { self.address_mut(self.iteration) };
+        // SAFETY: rules 1, 3 and 5.
+        unsafe { &mut *address }
     }
 }
 

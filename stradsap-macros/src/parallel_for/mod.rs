@@ -4,6 +4,7 @@ mod body;
 mod captures;
 mod emit;
 mod head;
+mod here;
 mod ir;
 mod options;
 mod parse;
@@ -32,9 +33,10 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let cx = Ctxt::new();
     let bound: Vec<Pat> = syntax.closure.inputs.iter().cloned().collect();
     let CaptureList { captures, excused } = captures::check(syntax.captures, &cx);
-    let closure = head::check(syntax.closure, &captures, &cx);
+    let mut closure = head::check(syntax.closure, &captures, &cx);
     body::check(&closure.body, &bound, &captures, &excused, &cx);
     let options = options::check(syntax.options, &cx);
     cx.check()?;
+    here::rewrite(&mut closure.body, closure.index.as_ref(), &captures);
     Ok(Loop { range: syntax.range, captures, closure, options })
 }
