@@ -9,7 +9,7 @@ use crate::dot;
 use crate::error::{Error, LoopProblem, Result};
 use crate::execute::{FirstFailure, Run, words};
 use crate::gather;
-use crate::options::{LoopOptions, LoopRange, Site, Strategy};
+use crate::options::{Bounds, LoopOptions, Site, Strategy};
 use crate::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::plan_cache::{CachedPlan, PlanKey};
 use crate::pool::Pool;
@@ -31,7 +31,7 @@ const STRAYS: usize = 3;
 pub fn async_for<V, H, F, R>(
     site: &'static Site,
     options: LoopOptions,
-    range: impl LoopRange,
+    range: Bounds,
     values: V,
     mut handles: H,
     body: F,
@@ -44,7 +44,7 @@ where
 {
     let task = LoopTask::<V, H, F, R>::new(values, &handles, body);
     let captured = handles.describe();
-    let result = Call::new(site, options, range.bounds(), &captured, &task).and_then(Call::run);
+    let result = Call::new(site, options, range, &captured, &task).and_then(Call::run);
     // The borrows that the descriptions stand for end here, not before.
     drop(handles);
     result
@@ -64,7 +64,7 @@ impl<'c> Call<'c> {
     fn new(
         site: &'static Site,
         options: LoopOptions,
-        range: std::ops::Range<usize>,
+        range: Bounds,
         captured: &'c [Captured],
         task: &'c dyn Task,
     ) -> Result<Self> {
@@ -79,6 +79,7 @@ impl<'c> Call<'c> {
                 return Err(problem(LoopProblem::CapturedTwice { first: site.name(other), second: site.name(c) }));
             }
         }
+        let range = range.0.map_err(problem)?;
         let most = u32::MAX as usize;
         if range.len() > most {
             return Err(problem(LoopProblem::TooLong { len: range.len(), max: most }));

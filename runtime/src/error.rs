@@ -132,6 +132,9 @@ pub enum LoopProblem {
         /// A capture of another session.
         second: &'static str,
     },
+    /// A range that begins below 0, or ends beyond what can be counted.
+    #[error("the range holds numbers that no index can be: indices begin at 0")]
+    NegativeIndex,
     /// More iterations than the plan's 32-bit numbers can name.
     #[error("{len} iterations are too many: a loop has at most {max}")]
     TooLong {

@@ -2,6 +2,8 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use crate::error::LoopProblem;
+
 /// Which serial order a loop must be equal to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
@@ -122,29 +124,38 @@ impl std::fmt::Display for Site {
     note = "give a range like `0..x.len()`"
 )]
 pub trait LoopRange {
+    /// The indices from the first to before the last, or none if one is negative.
     #[doc(hidden)]
-    fn bounds(self) -> Range<usize>;
+    fn bounds(self) -> Option<Range<usize>>;
 }
 
-impl LoopRange for Range<usize> {
-    fn bounds(self) -> Range<usize> {
-        self
-    }
-}
+macro_rules! ranges {
+    ($($t:ty)*) => {$(
+        impl LoopRange for Range<$t> {
+            fn bounds(self) -> Option<Range<usize>> {
+                if self.is_empty() {
+                    return Some(0..0);
+                }
+                Some(usize::try_from(self.start).ok()?..usize::try_from(self.end).ok()?)
+            }
+        }
 
-impl LoopRange for Range<u32> {
-    fn bounds(self) -> Range<usize> {
-        self.start as usize..self.end as usize
-    }
+        impl LoopRange for RangeInclusive<$t> {
+            fn bounds(self) -> Option<Range<usize>> {
+                if self.is_empty() {
+                    return Some(0..0);
+                }
+                Some(usize::try_from(*self.start()).ok()?..usize::try_from(*self.end()).ok()?.checked_add(1)?)
+            }
+        }
+    )*};
 }
-
-impl LoopRange for RangeInclusive<usize> {
-    fn bounds(self) -> Range<usize> {
-        if self.is_empty() { 0..0 } else { *self.start()..self.end().saturating_add(1) }
-    }
-}
+ranges!(usize u32 u64 i32 i64);
 
 /// What a loop runs over, as indices.
-pub fn range(range: impl LoopRange) -> Range<usize> {
-    range.bounds()
+pub fn range(range: impl LoopRange) -> Bounds {
+    Bounds(range.bounds().ok_or(LoopProblem::NegativeIndex))
 }
+
+/// Checked bounds of a loop.
+pub struct Bounds(pub(crate) Result<Range<usize>, LoopProblem>);

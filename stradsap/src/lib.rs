@@ -1,4 +1,10 @@
 //! Write the sequential training loop; run it in parallel.
+// What the macros expand to names this crate, here as well.
+extern crate self as stradsap;
+
+mod files;
+
+pub use files::ReadFiles;
 pub use stradsap_macros::{Element, async_parallel_for, main};
 pub use stradsap_runtime::*;
 
@@ -10,5 +16,5 @@ pub mod __private {
 /// What programs import.
 pub mod prelude {
     pub use crate::kernels;
-    pub use crate::{DVector, Element, LoopReport, Order, Session, Strategy, async_parallel_for};
+    pub use crate::{DVector, Element, LoopReport, Order, ReadFiles, Session, Strategy, async_parallel_for};
 }
