@@ -1,5 +1,6 @@
 //! Write the sequential training loop; run it in parallel.
-// What the macros expand to names this crate, here as well.
+// What the macros expand to names this crate, in its own tests as well.
+#[cfg(test)]
 extern crate self as stradsap;
 
 mod files;

@@ -4,12 +4,16 @@ use stradsap::prelude::*;
 #[derive(Clone, Copy)]
 struct Rating {
     user: u32,
-    item: u32,
+    stars: f32,
 }
 
 #[stradsap::main]
 fn main(session: &Session) -> stradsap::Result<()> {
-    let ratings = DVector::from_vec(session, vec![Rating { user: 0, item: 0 }])?;
-    drop(ratings);
+    let ratings = DVector::from_vec(session, vec![Rating { user: 0, stars: 1.0 }])?;
+    let mut sums = DVector::from_fn(session, 10, |_| 0.0f32)?;
+    async_parallel_for!(0..ratings.len(), [&ratings, &mut sums], |i| {
+        let r = ratings[i];
+        sums[r.user] += r.stars;
+    })?;
     Ok(())
 }
