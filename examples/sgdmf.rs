@@ -5,12 +5,14 @@
 use std::time::Instant;
 
 use clap::Parser;
+use stradsap::kernels::dot;
 use stradsap::prelude::*;
 use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
 use stradsap_examples::hyper::FactorArgs;
-use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, dot, sgd_step, store};
+use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, store};
+use stradsap_examples::parallel::{configure, describe};
 use stradsap_examples::ratings::{self, Ratings, Split};
-use stradsap_examples::report::{Digest, Loop};
+use stradsap_examples::report::Digest;
 use stradsap_examples::run::{Outcome, Run};
 use stradsap_examples::with_rank;
 
@@ -52,15 +54,7 @@ type AnyError = Box<dyn std::error::Error>;
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
-    if let Some(threads) = args.common.threads {
-        session.set_threads(threads as usize)?;
-    }
-    if args.common.explain {
-        session.set_explain(true);
-    }
-    if args.common.verify {
-        session.verify(true);
-    }
+    configure(session, &args.common)?;
     let run = Run::start("sgdmf", &args.common)?;
     let path = args.common.data_or_default()?;
     let (ratings, split) = args.factors.read(&path, args.common.seed)?;
@@ -90,7 +84,12 @@ fn train<const K: usize>(
         let training = async_parallel_for!(0..train.len(), [alpha, lambda, &train, &mut p, &mut q, &loss], |n| {
             let r = train[n];
             let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
-            let e = sgd_step(pu, qi, r.stars, alpha, lambda);
+            let e = r.stars - dot(pu, qi);
+            for k in 0..K {
+                let (a, b) = (pu[k], qi[k]);
+                pu[k] += alpha * (e * b - lambda * a);
+                qi[k] += alpha * (e * a - lambda * b);
+            }
             loss.add(f64::from(e * e));
         })?;
         let seconds = clock.elapsed().as_secs_f64();
@@ -103,10 +102,7 @@ fn train<const K: usize>(
         })?;
         run.epoch(seconds, Rmse::of(&size, loss.get(), test_loss.get()))?;
         if epoch == 0 {
-            if let Some(path) = &args.common.dot {
-                training.write_dot(path)?;
-            }
-            loops = vec![entry(&training), entry(&testing)];
+            loops = describe(&args.common, &[&training, &testing])?;
         }
     }
 
@@ -116,16 +112,4 @@ fn train<const K: usize>(
     let digest = Digest::new().matrix(p.iter()).matrix(q.iter());
     run.finish(Outcome { data: size, threads: session.threads(), loops, digest })?;
     Ok(())
-}
-
-/// A loop's plan as the report has it.
-fn entry(report: &LoopReport) -> Loop {
-    Loop {
-        site: report.site(),
-        strategy: report.strategy().to_string(),
-        blocks: report.blocks(),
-        parallelism: report.parallelism(),
-        seconds_recording: report.seconds_recording(),
-        seconds_planning: report.seconds_planning(),
-    }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Parser;
 use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
 use stradsap_examples::hyper::FactorArgs;
-use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, dot, sgd_step, store};
+use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, dot, store};
 use stradsap_examples::ratings::{Ratings, Split};
 use stradsap_examples::report::Digest;
 use stradsap_examples::run::{Outcome, Run};
@@ -62,7 +62,12 @@ fn train<const K: usize>(args: &Args, mut run: Run<'_, Rmse>, ratings: &Ratings,
         let mut loss = 0.0f64;
         for r in &split.train {
             let (pu, qi) = (&mut p[r.user as usize], &mut q[r.item as usize]);
-            let e = sgd_step(pu, qi, r.stars, alpha, lambda);
+            let e = r.stars - dot(pu, qi);
+            for k in 0..K {
+                let (a, b) = (pu[k], qi[k]);
+                pu[k] += alpha * (e * b - lambda * a);
+                qi[k] += alpha * (e * a - lambda * b);
+            }
             loss += f64::from(e * e);
         }
         let seconds = clock.elapsed().as_secs_f64();

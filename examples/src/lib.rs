@@ -1,6 +1,6 @@
 //! What the example programs share: command line, input, progress, report, plot and stored models.
 //!
-//! Nothing here depends on `stradsap`, so that the sequential twins are plain programs.
+//! Only `parallel` knows `stradsap`; the sequential twins, which don't use it, are plain programs.
 
 pub mod cli;
 pub mod data;
@@ -8,6 +8,7 @@ pub mod files;
 pub mod hyper;
 pub mod model;
 pub mod npy;
+pub mod parallel;
 pub mod plot;
 pub mod progress;
 pub mod rank;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use indexmap::IndexSet;
 use serde::Serialize;
+use wide::f32x8;
 
 use crate::files::{Staged, create_folder};
 use crate::ratings::{Rating, Ratings, Split};
@@ -122,34 +123,24 @@ impl Start {
     }
 }
 
-/// The inner product of two rows, summed in sixteen lanes, so that the compiler can use the machine's vectors: the
-/// order of the additions is part of the result.
+/// The inner product of two rows, summed in sixteen lanes: the order of the additions is part of the result. (The
+/// vectors are explicit, since the compiler takes the lanes of some lengths apart.)
 #[inline(always)]
 pub fn dot<const K: usize>(a: &[f32; K], b: &[f32; K]) -> f32 {
-    let mut lanes = [0.0f32; 16];
-    let (a_chunks, a_rest) = a.as_chunks::<16>();
-    let (b_chunks, b_rest) = b.as_chunks::<16>();
-    for (x, y) in a_chunks.iter().zip(b_chunks) {
-        for l in 0..16 {
-            lanes[l] += x[l] * y[l];
-        }
+    let (a_eights, a_rest) = a.as_chunks::<8>();
+    let (b_eights, b_rest) = b.as_chunks::<8>();
+    let mut lanes = [f32x8::ZERO; 2];
+    for (k, (x, y)) in a_eights.iter().zip(b_eights).enumerate() {
+        lanes[k % 2] += f32x8::new(*x) * f32x8::new(*y);
     }
-    if matches!(K, 64 | 80) {
-        // At these ranks the compiler would unroll the loop above and then compute each lane by itself. Lanes that are
-        // needed in memory are computed as vectors. The values are the same.
-        lanes = std::hint::black_box(lanes);
+    let (mut x, mut y) = ([0.0; 8], [0.0; 8]);
+    x[..a_rest.len()].copy_from_slice(a_rest);
+    y[..b_rest.len()].copy_from_slice(b_rest);
+    if !a_rest.is_empty() {
+        lanes[a_eights.len() % 2] += f32x8::new(x) * f32x8::new(y);
     }
-    for (l, (x, y)) in a_rest.iter().zip(b_rest).enumerate() {
-        lanes[l] += x * y;
-    }
-    let mut width = 8;
-    while width > 0 {
-        for l in 0..width {
-            lanes[l] += lanes[l + width];
-        }
-        width /= 2;
-    }
-    lanes[0]
+    let sums = (lanes[0] + lanes[1]).to_array();
+    ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]))
 }
 
 /// One step of stochastic gradient descent on one rating: both rows move against the gradient of

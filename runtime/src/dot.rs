@@ -11,7 +11,8 @@ use crate::report::LoopReport;
 /// Graphs larger than this can't be drawn by anybody.
 const MOST_BLOCKS: usize = 2000;
 
-/// Writes the graph of a plan: a node a block, an edge where one must wait for another.
+/// Writes the graph of a plan: a node a block, an edge where one must wait for another. Of larger graphs the first
+/// blocks are shown, and a node that says so.
 pub(crate) fn write(report: &LoopReport, path: &Path) -> Result<()> {
     let plan = &report.plan;
     let shown = plan.blocks.len().min(MOST_BLOCKS);
@@ -37,6 +38,9 @@ pub(crate) fn write(report: &LoopReport, path: &Path) -> Result<()> {
                 graph.add_edge(node, follower, ());
             }
         }
+    }
+    if shown < plan.blocks.len() {
+        graph.add_node(format!("the first {shown} of {} blocks", plan.blocks.len()));
     }
     let text = format!(
         "{:?}",

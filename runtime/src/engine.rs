@@ -10,6 +10,7 @@ use crate::error::{Error, LoopProblem, Result};
 use crate::execute::{FirstFailure, Run, words};
 use crate::gather;
 use crate::options::{Bounds, LoopOptions, Site, Strategy};
+use crate::panics;
 use crate::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::plan_cache::{CachedPlan, PlanKey};
 use crate::pool::Pool;
@@ -69,6 +70,9 @@ impl<'c> Call<'c> {
         task: &'c dyn Task,
     ) -> Result<Self> {
         let problem = |problem| Error::Loop { site: site.to_string(), problem };
+        if panics::inside_body() {
+            return Err(problem(LoopProblem::Nested));
+        }
         let Some(first) = captured.first() else { return Err(problem(LoopProblem::NothingCaptured)) };
         for (c, capture) in captured.iter().enumerate() {
             if !capture.session.is(&first.session) {

@@ -132,6 +132,9 @@ pub enum LoopProblem {
         /// A capture of another session.
         second: &'static str,
     },
+    /// A loop that was called while a body ran, on the body's thread.
+    #[error("a parallel loop can't be called from the body of another one: its threads are busy with that")]
+    Nested,
     /// A range that begins below 0, or ends beyond what can be counted.
     #[error("the range holds numbers that no index can be: indices begin at 0")]
     NegativeIndex,

@@ -29,6 +29,11 @@ pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Whether this thread is running a loop body.
+pub(crate) fn inside_body() -> bool {
+    QUIET.get()
+}
+
 fn install_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
