@@ -11,22 +11,11 @@ mod parallel_for;
 
 use proc_macro::TokenStream;
 
-/// A loop that is written as if sequential and runs in parallel.
+/// A loop that is written as if sequential and runs in parallel (STRADS-AP, sections 2 and 3).
 ///
 /// `async_parallel_for!(range, [captures], |i| body, options)` is an expression of type
 /// `stradsap::Result<LoopReport>`. The DDSs and reductions end as some sequential order of the iterations would
 /// have left them, bit for bit the same on any number of threads.
-///
-/// - **Range**: a range of indices, `0..n` or `0..=n`.
-/// - **Captures**: everything outside that the body uses, and how. `&x` is a DDS that is only read, or a reduction;
-///   `&mut x` a DDS that may be written; `x` alone a value, which is copied into the loop's tasks and so has to be
-///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. A name can
-///   be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
-///   Functions, constants, types and modules need no capturing.
-/// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
-/// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
-///   `parts = 8` for the number of ranges that each shared DDS is cut into; `label = "epoch"` for reports;
-///   `strategy = Grid`, `Coloured` or `Serial` to have only that one considered.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -48,15 +37,85 @@ use proc_macro::TokenStream;
 /// # }
 /// ```
 ///
+/// # Arguments
+/// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^32 - 1 iterations.
+/// - **Captures**: everything outside that the body uses, and how. `&x` is a DDS that is only read, or a reduction;
+///   `&mut x` a DDS that may be written; `x` alone a value, which is copied into the loop's tasks and so has to be
+///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. A name can
+///   be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
+///   Functions, constants, types and modules need no capturing.
+/// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
+///   In it a DVector is indexed by `usize` or `u32` (a literal needs its type: `x[0usize]`) and has `len()`; one
+///   captured as `&mut x` also gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
+///   Reductions have `add`, `min` or `max`.
+/// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
+///   `parts = 8` for the number of ranges that each shared DDS is cut into; `label = "epoch"` for reports;
+///   `strategy = Grid`, `Coloured` or `Serial` to have only that one considered.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// struct Model {
+///     rate: f64,
+///     weights: DVector<f64>,
+/// }
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let mut model = Model { rate: 0.5, weights: DVector::from_fn(&session, 4, |i| i as f64)? };
+/// async_parallel_for!(1..4, [rate = model.rate, w = &mut model.weights], |i| {
+///     w[i] += rate * w[i - 1];
+/// }, order = Preserve)?;
+/// assert_eq!(model.weights.to_vec(), [0.0, 1.0, 2.5, 4.25]);
+///
+/// async_parallel_for!(0..2, [w = &mut model.weights], |i| {
+///     let (a, b) = w.pair_mut(i, 3 - i);
+///     std::mem::swap(a, b);
+/// })?;
+/// assert_eq!(model.weights.to_vec(), [4.25, 2.5, 1.0, 0.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Dependencies
+/// An iteration may touch any elements of what it captures, any number of them, and the loop needs no declaration of
+/// which: the runtime finds out by running the body *virtually*. Two iterations that touch the same element, of
+/// which one writes it, never run at the same time; the plan says which comes first. An iteration that touches an
+/// element which the plan didn't foresee is noticed: the loop is undone, recorded again and run again. After three times
+/// in a row it runs serially, with a warning.
+///
+/// While a loop is recorded nothing is written: reads give the real elements, and an element that is taken to be
+/// written is a blank copy, with another element's value. Hence a body must have no side effects (what it prints
+/// happens more than once), must depend on nothing but its index and captures, and must end whatever values it sees.
+///
 /// # Errors
 /// The loop gives an `Err` when an iteration returns one, panics, or uses an index that is out of range; every DDS
 /// and reduction then holds what it held before the loop. A variable that the body uses without capturing it, a
 /// write through `&x`, `break` and `continue` out of the body, `.await`, and a parallel loop within the body are
 /// compile errors.
 ///
+/// ```
+/// use stradsap::Error;
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let mut x = DVector::from_vec(&session, vec![3.0f64, 4.0, -1.0])?;
+/// let result = async_parallel_for!(0..x.len(), [&mut x], |i| {
+///     x[i] *= 2.0;
+///     if x[i] < 0.0 { Err("negative") } else { Ok(()) }
+/// });
+/// assert!(matches!(result, Err(Error::Body { iteration: 2, .. })));
+/// assert_eq!(x.to_vec(), [3.0, 4.0, -1.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Cost
-/// The first call records which elements each iteration touches and plans; later calls at the same place with the
-/// same DDSs reuse the plan.
+/// The first call records which elements each iteration touches and plans, in about the time of an epoch or less.
+/// Later calls at the same place in the source, with the same DDSs (the same ones, not equal ones), lengths, range and
+/// options, reuse the plan; values and reductions may change. So create DDSs outside the loop over epochs. A plan
+/// takes memory: at most 24 bytes an access while it is made.
 #[proc_macro]
 pub fn async_parallel_for(input: TokenStream) -> TokenStream {
     parallel_for::expand(input.into()).into()
@@ -64,7 +123,8 @@ pub fn async_parallel_for(input: TokenStream) -> TokenStream {
 
 /// Makes a function of the session the program's `main`.
 ///
-/// The function takes a `&Session`, set up from the environment, and returns `()` or a `Result<(), E>` whose error
+/// The function takes a `&Session`, set up from the environment (`STRADSAP_THREADS`, `STRADSAP_EXPLAIN`,
+/// `STRADSAP_VERIFY`), and returns `()` or a `Result<(), E>` whose error
 /// converts into `Box<dyn std::error::Error>`.
 ///
 /// ```
@@ -92,8 +152,9 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// `String`, `Vec`, `Option`, `Box`, arrays, tuples, and types that derive it. A type whose fields are not elements
 /// but that has serde's `Serialize` says `#[element(serde)]`.
 ///
-/// A struct of numbers without padding is *plain*: it is copied and hashed as its memory, which is fastest. While a
-/// loop is recorded, its body may see elements of plain types with any bytes in them.
+/// A struct of numbers without padding is *plain*: it is copied and hashed as its memory, which is fastest. (A `bool` or
+/// a tuple among the fields makes it not plain.) Elements must not change behind a shared reference: no `Cell`, no
+/// `Mutex`, no atomics.
 ///
 /// ```
 /// use std::collections::BTreeMap;

@@ -38,7 +38,9 @@ impl BlockGraph {
             let from = edges.len();
             for touch in touches {
                 let at = touch.resource as usize;
-                if last_writer[at] != NOBODY && last_writer[at] != block {
+                // Behind readers a writer waits for the writer before them anyway.
+                let behind_readers = touch.write && readers[at].iter().any(|&r| r != block);
+                if last_writer[at] != NOBODY && last_writer[at] != block && !behind_readers {
                     edges.push((last_writer[at], block));
                 }
                 if touch.write {

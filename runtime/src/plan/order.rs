@@ -20,8 +20,7 @@ pub(crate) fn open_shop(touches: &[Box<[Touch]>], cost: &[u64], resources: usize
             left[touch.resource as usize] += cost[g];
         }
     }
-    // Free, shared by so many readers, or taken alone.
-    const ALONE: u32 = u32::MAX;
+    // How many readers share each part, or ALONE.
     let mut users = vec![0u32; resources];
     let mut started = vec![false; touches.len()];
     let mut order = Vec::with_capacity(touches.len());
@@ -30,26 +29,12 @@ pub(crate) fn open_shop(touches: &[Box<[Touch]>], cost: &[u64], resources: usize
     let mut candidates: Vec<u32> = (0..touches.len() as u32).collect();
     loop {
         // Start the best of those that can start, until none can.
-        candidates.retain(|&g| !started[g as usize] && startable(&touches[g as usize], &users));
-        let urgency = |g: u32, left: &[u64]| {
-            let busiest = touches[g as usize].iter().map(|touch| left[touch.resource as usize]).max();
-            (busiest.unwrap_or(0), cost[g as usize], Reverse(g))
-        };
-        candidates.sort_by_cached_key(|&g| Reverse(urgency(g, &left)));
-        for &g in &candidates {
-            let group = &touches[g as usize];
-            if !startable(group, &users) {
-                continue;
-            }
+        candidates.retain(|&g| !started[g as usize]);
+        start_all(&mut candidates, touches, cost, &mut users, &mut left, |g| {
             started[g as usize] = true;
             order.push(g);
-            for touch in group {
-                let at = touch.resource as usize;
-                users[at] = if touch.write { ALONE } else { users[at] + 1 };
-                left[at] -= cost[g as usize];
-            }
             running.push(Reverse((now + cost[g as usize], g)));
-        }
+        });
         candidates.clear();
         // All groups that end at the next moment free their parts together.
         let Some(&Reverse((then, _))) = running.peek() else { return order };
@@ -71,10 +56,53 @@ pub(crate) fn open_shop(touches: &[Box<[Touch]>], cost: &[u64], resources: usize
     }
 }
 
+/// A part that nobody else uses is taken alone by writers.
+const ALONE: u32 = u32::MAX;
+
+/// Loads that differ by less than one in so many of the largest count as equal.
+const LEVELS: u64 = 16;
+
+/// Starts groups until none can start: those on the busiest parts first, and of these the one that has a part with the
+/// fewest others to choose from, since that part would be left idle.
+fn start_all(
+    candidates: &mut Vec<u32>,
+    touches: &[Box<[Touch]>],
+    cost: &[u64],
+    users: &mut [u32],
+    left: &mut [u64],
+    mut start: impl FnMut(u32),
+) {
+    let mut choices = vec![0u32; users.len()];
+    loop {
+        candidates.retain(|&g| startable(&touches[g as usize], users));
+        let parts = |g: u32| touches[g as usize].iter().map(|touch| touch.resource as usize);
+        let Some(most) = candidates.iter().flat_map(|&g| parts(g)).map(|part| left[part]).max() else {
+            // Groups that touch nothing can all start.
+            candidates.drain(..).for_each(start);
+            return;
+        };
+        candidates.iter().flat_map(|&g| parts(g)).for_each(|part| choices[part] = 0);
+        candidates.iter().flat_map(|&g| parts(g)).for_each(|part| choices[part] += 1);
+        let urgency = |g: u32| {
+            let busiest = parts(g).map(|part| left[part]).max().unwrap_or(0);
+            let fewest = parts(g).map(|part| choices[part]).min().unwrap_or(0);
+            (busiest * LEVELS / most.max(1), Reverse(fewest), busiest, cost[g as usize], Reverse(g))
+        };
+        let Some(&best) = candidates.iter().max_by_key(|&&g| urgency(g)) else { return };
+        for touch in &touches[best as usize] {
+            let part = touch.resource as usize;
+            users[part] = if touch.write { ALONE } else { users[part] + 1 };
+            left[part] -= cost[best as usize];
+        }
+        candidates.retain(|&g| g != best);
+        start(best);
+    }
+}
+
 fn startable(group: &[Touch], users: &[u32]) -> bool {
     group.iter().all(|touch| {
         let users = users[touch.resource as usize];
-        users == 0 || (!touch.write && users != u32::MAX)
+        users == 0 || (!touch.write && users != ALONE)
     })
 }
 

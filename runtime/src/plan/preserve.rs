@@ -91,6 +91,7 @@ mod tests {
             iterations,
             touches,
             of: vec![of.to_vec()],
+            counts: Vec::new(),
             numbers: (0..9).collect(),
         }
     }
