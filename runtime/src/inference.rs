@@ -163,7 +163,7 @@ pub(crate) fn infer(
         }
         derived.push(Some(rule));
     }
-    Some(Recording::derived(range.clone(), sampled.usage.clone(), derived))
+    Some(Recording::derived(sampled, derived))
 }
 
 fn rule_of(sampled: &Recording, samples: &[Range<usize>], captured: &[Captured], c: usize) -> Option<Derived> {

@@ -40,6 +40,8 @@ pub(crate) struct CaptureLog {
     iterations: usize,
     mark: usize,
     touched: u32,
+    /// All accesses so far, repeated ones too.
+    total: u64,
     reads_only: bool,
     wrote: bool,
 }
@@ -109,6 +111,7 @@ impl CaptureLog {
     /// Ends the running iteration.
     #[inline]
     pub(crate) fn end_iteration(&mut self) {
+        self.total += u64::from(self.touched);
         self.touched = 0;
         let k = self.iterations;
         if self.strayed_from_step {
@@ -261,6 +264,8 @@ pub(crate) struct Recording {
     pub(crate) slices: Vec<Vec<CaptureLog>>,
     /// The rules that accesses to shared DDSs follow, where they were found.
     derived: Vec<Option<Derived>>,
+    /// How many accesses an iteration makes on average, of whatever kind, repeated ones too.
+    pub(crate) accesses_each: f64,
     /// Bytes of the log at its largest.
     pub(crate) peak_bytes: usize,
 }
@@ -278,13 +283,17 @@ impl Recording {
         let usage: Vec<Usage> =
             shapes.iter().enumerate().map(|(c, shape)| usage_of(&range, &mut slices, c, *shape)).collect();
         let peak_bytes = slices.iter().flatten().map(CaptureLog::bytes).sum();
-        let derived = Vec::new();
-        Recording { range, usage, slices, derived, peak_bytes }
+        let iterations: usize = slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations).sum();
+        let accesses: u64 = slices.iter().flatten().map(|log| log.total).sum();
+        let accesses_each = accesses as f64 / iterations.max(1) as f64;
+        Recording { range, usage, slices, derived: Vec::new(), accesses_each, peak_bytes }
     }
 
     /// A recording whose accesses to shared DDSs follow rules.
-    pub(crate) fn derived(range: Range<usize>, usage: Vec<Usage>, derived: Vec<Option<Derived>>) -> Self {
-        Recording { range, usage, slices: Vec::new(), derived, peak_bytes: 0 }
+    pub(crate) fn derived(sampled: &Recording, derived: Vec<Option<Derived>>) -> Self {
+        let Recording { range, usage, accesses_each, .. } = sampled;
+        let (range, usage, accesses_each) = (range.clone(), usage.clone(), *accesses_each);
+        Recording { range, usage, slices: Vec::new(), derived, accesses_each, peak_bytes: 0 }
     }
 
     fn rule(&self, capture: usize) -> Option<&Derived> {

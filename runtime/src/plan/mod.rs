@@ -32,6 +32,8 @@ const FINEST: usize = 32;
 const COARSEST: usize = 8;
 /// Iterations that a block should have on average.
 const WORTH_A_BLOCK: usize = 2048;
+/// Accesses that a block should make where blocks are free to run at any time.
+const ALIGNED_BLOCK: usize = 4096;
 /// What starting a block costs, in accesses.
 const BLOCK_COST: u64 = 256;
 /// A plan must promise this much over serial execution.
@@ -144,9 +146,10 @@ pub(crate) fn plan(recording: &Recording, shapes: &[CaptureShape], options: &Loo
 /// Nothing conflicts: consecutive iterations, in as many blocks as there is work for.
 fn aligned(recording: &Recording) -> Plan {
     let n = recording.iterations();
-    let blocks = (n / 1024).clamp(1, 256);
+    let each = 1.0 + recording.accesses_each;
+    let blocks = ((n as f64 * each) as usize / ALIGNED_BLOCK).clamp(1, 256).min(n.max(1));
     let blocks: Vec<Block> = (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
-    let cost = blocks.iter().map(|block| (block.end - block.start) as u64).collect();
+    let cost = blocks.iter().map(|block| ((block.end - block.start) as f64 * each) as u64).collect();
     let facts = Facts {
         reason: "no element is both shared and written".to_string(),
         peak_bytes: recording.peak_bytes,
@@ -214,7 +217,7 @@ impl<'r> Planner<'r> {
     fn plan(mut self) -> Plan {
         let wanted = self.options.strategy;
         let may = |strategy| wanted.is_none_or(|wanted| wanted == strategy);
-        let serial_cost = (self.recording.iterations() + self.facts.accesses) as u64;
+        let serial_cost = (self.recording.iterations() as f64 * (1.0 + self.recording.accesses_each)) as u64;
         let enough = |makespan: u64| makespan as f64 * WORTHWHILE <= serial_cost as f64;
         let grid = if may(Strategy::Grid) { self.grid() } else { None };
         let grid_makespan = grid.as_ref().map_or(u64::MAX, Grid::makespan);
@@ -243,7 +246,8 @@ impl<'r> Planner<'r> {
     fn finish_serial(mut self) -> Plan {
         self.facts.reason = match self.options.strategy {
             Some(Strategy::Serial) => "the loop says `strategy = Serial`".to_string(),
-            _ => "no plan promises to be faster than one iteration after the other".to_string(),
+            Some(wanted) => format!("the loop says `strategy = {wanted:?}`, but that finds no plan for it"),
+            None => "no plan promises to be faster than one iteration after the other".to_string(),
         };
         Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
     }
@@ -283,7 +287,8 @@ impl<'r> Planner<'r> {
 
     fn preserving(&self, groups: Groups, parts: Parts) -> Option<Grid> {
         let runs = preserve::runs(&groups, parts.resources(), group::MAX_GROUPS)?;
-        let costs = runs.cost.iter().map(|cost| cost + BLOCK_COST).collect();
+        let scale = self.scale();
+        let costs = runs.cost.iter().map(|&cost| (cost as f64 * scale) as u64 + BLOCK_COST).collect();
         let touches = runs.group.iter().map(|&g| &*groups.touches[g as usize]);
         let graph = BlockGraph::from_touches(costs, parts.resources(), touches);
         Some(Grid::Runs { makespan: graph.makespan(WORKERS), runs, groups, parts, graph })
@@ -316,10 +321,17 @@ impl<'r> Planner<'r> {
         Grid::Groups { candidate: best, groups, parts }
     }
 
+    /// How much more the iterations do than touch each shared element once: they may read much else, or repeat.
+    fn scale(&self) -> f64 {
+        let counted = 1.0 + self.facts.accesses as f64 / self.recording.iterations().max(1) as f64;
+        ((1.0 + self.recording.accesses_each) / counted).max(1.0)
+    }
+
     /// What each group costs: its iterations and accesses, dearer where they keep waiting for one hot element.
     fn group_costs(&self, groups: &Groups, parts: &Parts) -> Vec<u64> {
         let shares: Vec<Vec<f64>> =
             parts.cuts.iter().zip(&self.weights).map(|(cut, weights)| cut.hottest_shares(&weights.counts)).collect();
+        let scale = self.scale();
         let dearer = |touches: &[Touch]| {
             let hottest = touches.iter().filter(|touch| touch.write).map(|touch| {
                 let (slot, part) = parts.part_of(touch.resource);
@@ -331,7 +343,7 @@ impl<'r> Planner<'r> {
             .touches
             .iter()
             .zip(&groups.cost)
-            .map(|(touches, &cost)| (cost as f64 * dearer(touches)) as u64 + BLOCK_COST)
+            .map(|(touches, &cost)| (cost as f64 * scale * dearer(touches)) as u64 + BLOCK_COST)
             .collect()
     }
 
@@ -340,7 +352,7 @@ impl<'r> Planner<'r> {
         let hottest = hottest.unwrap_or(0) as usize;
         let coloured = colour::colour(self.recording, &self.shared, &self.lens, self.options.order, hottest)?;
         let blocks = coloured.graph.len() as u64;
-        let makespan = coloured.graph.makespan(WORKERS) as f64 * LISTED_COST;
+        let makespan = coloured.graph.makespan(WORKERS) as f64 * self.scale() * LISTED_COST;
         Some((coloured, makespan as u64 + blocks * BLOCK_COST / WORKERS as u64))
     }
 
