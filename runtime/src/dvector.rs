@@ -40,6 +40,15 @@ pub struct DVector<T> {
 impl<T: Element> DVector<T> {
     /// `len` elements, the `i`-th being `f(i)`.
     ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let rows = DVector::from_fn(&session, 3, |i| [i as f32; 4])?;
+    /// assert_eq!(rows.get(2)?, [2.0; 4]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::TooLong`].
     pub fn from_fn(session: &Session, len: usize, f: impl FnMut(usize) -> T) -> Result<Self> {
@@ -48,6 +57,15 @@ impl<T: Element> DVector<T> {
 
     /// The elements of a `Vec`, in its order.
     ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let words = DVector::from_vec(&session, vec!["a".to_string(), "b".to_string()])?;
+    /// assert_eq!(words.get(1)?, "b");
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::TooLong`].
     pub fn from_vec(session: &Session, elements: Vec<T>) -> Result<Self> {
@@ -55,6 +73,15 @@ impl<T: Element> DVector<T> {
     }
 
     /// The elements of an iterator, in its order.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let odd = DVector::from_iter(&session, (0u32..10).filter(|i| i % 2 == 1))?;
+    /// assert_eq!(odd.to_vec(), [1, 3, 5, 7, 9]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::TooLong`].
@@ -81,16 +108,42 @@ impl<T: Element> DVector<T> {
 /// Only creating a DVector asks for `T: Element`, so that rustc reports a missing derive there and nowhere else.
 impl<T: 'static> DVector<T> {
     /// How many elements there are.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(DVector::from_fn(&session, 3, |_| 0u8)?.len(), 3);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.elements.len()
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert!(DVector::from_vec(&session, Vec::<f64>::new())?.is_empty());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// A clone of the `i`-th element.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec![1.5, 2.5])?;
+    /// assert_eq!(x.get(1)?, 2.5);
+    /// assert_eq!(x.get(2).unwrap_err().to_string(), "elements 2..3 were asked for, but the DVector has 2");
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OutOfBounds`].
@@ -102,7 +155,17 @@ impl<T: 'static> DVector<T> {
         slice.get(i).cloned().ok_or(Error::OutOfBounds { start: i, end: i.saturating_add(1), len: self.len() })
     }
 
-    /// Replaces the `i`-th element.
+    /// Replaces the `i`-th element. Plans of loops stay.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let mut x = DVector::from_vec(&session, vec![1.5, 2.5])?;
+    /// x.set(1, 4.0)?;
+    /// assert_eq!(x.to_vec(), [1.5, 4.0]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OutOfBounds`].
@@ -118,6 +181,16 @@ impl<T: 'static> DVector<T> {
 
     /// Clones of a range of elements.
     ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_fn(&session, 5, |i| i as u32)?;
+    /// assert_eq!(x.read(1..4)?, [1, 2, 3]);
+    /// assert!(x.read(3..6).is_err());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::OutOfBounds`].
     pub fn read(&self, range: Range<usize>) -> Result<Vec<T>>
@@ -130,6 +203,15 @@ impl<T: 'static> DVector<T> {
     }
 
     /// Clones of all elements, one after the other.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec![3.0, 4.0])?;
+    /// assert_eq!(x.iter().map(|x: f64| x * x).sum::<f64>(), 25.0);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_
     where
         T: Clone,
@@ -138,6 +220,14 @@ impl<T: 'static> DVector<T> {
     }
 
     /// Clones of all elements.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(DVector::from_fn(&session, 3, |i| i as u8)?.to_vec(), [0, 1, 2]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn to_vec(&self) -> Vec<T>
     where
         T: Clone,
@@ -146,6 +236,16 @@ impl<T: 'static> DVector<T> {
     }
 
     /// A BLAKE3 hash of the elements in index order: equal bits, equal digest.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let (a, b) = (DVector::from_fn(&session, 9, |_| 0.0)?, DVector::from_fn(&session, 9, |_| -0.0)?);
+    /// assert_eq!(a.digest(), DVector::from_vec(&session, a.to_vec())?.digest());
+    /// assert_ne!(a.digest(), b.digest()); // equal numbers, other bits
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     ///
     /// # Cost
     /// One pass over the elements; plain ones are hashed as their memory.

@@ -13,6 +13,16 @@
 /// Elements must not change behind a shared reference (no atomics, no locks): a loop that is being
 /// recorded reads them freely.
 ///
+/// ```
+/// use stradsap_runtime::Element;
+///
+/// assert!(u32::PLAIN && <[f32; 8]>::PLAIN && !String::PLAIN);
+/// let mut bytes = Vec::new();
+/// 1u8.encode(&mut bytes);
+/// true.encode(&mut bytes);
+/// assert_eq!(bytes, [1, 1]);
+/// ```
+///
 /// # Safety
 /// `PLAIN` may be true only if the type has no padding, needs no drop, and any bytes are a value of it.
 #[diagnostic::on_unimplemented(

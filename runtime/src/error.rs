@@ -3,12 +3,34 @@
 use std::path::PathBuf;
 
 /// A result of this library.
+///
+/// ```
+/// fn rows(session: &stradsap_runtime::Session) -> stradsap_runtime::Result<usize> {
+///     Ok(stradsap_runtime::DVector::from_fn(session, 3, |_| 0.0)?.len())
+/// }
+/// # assert_eq!(rows(&stradsap_runtime::Session::new()?)?, 3);
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The error that a loop body returned.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What can go wrong. Every message names what it is about and what was expected.
+/// What can go wrong. Every message is one line that names what it is about and what was expected.
+///
+/// After an error of a loop ([`Body`](Error::Body), [`Panic`](Error::Panic),
+/// [`IndexOutOfRange`](Error::IndexOutOfRange), [`Loop`](Error::Loop)) every DDS and reduction holds what it held before.
+///
+/// ```
+/// use stradsap_runtime::{DVector, Error, Session};
+///
+/// let session = Session::builder().threads(1).build()?;
+/// let x = DVector::from_fn(&session, 3, |i| i as u32)?;
+/// let error = x.get(7).unwrap_err();
+/// assert!(matches!(error, Error::OutOfBounds { start: 7, len: 3, .. }));
+/// assert_eq!(error.exit_code(), 1);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -166,6 +188,13 @@ pub enum LoopProblem {
 
 impl Error {
     /// A wrong use of the program, for exit code 2.
+    ///
+    /// ```
+    /// use stradsap_runtime::Error;
+    ///
+    /// let error = Error::usage("--rank 7: the rank is a multiple of 8");
+    /// assert_eq!((error.to_string().as_str(), error.exit_code()), ("--rank 7: the rank is a multiple of 8", 2));
+    /// ```
     pub fn usage(message: impl Into<String>) -> Self {
         Error::Usage(message.into())
     }

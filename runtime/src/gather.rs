@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::capture::{Captured, Kind};
-use crate::memory::RawBuf;
+use crate::memory::{RawBuf, populate};
 use crate::plan::Plan;
 use crate::pool::Pool;
 use crate::recording::Usage;
@@ -39,6 +39,7 @@ pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, capture
             continue;
         }
         let old = gathered[c].take().map(|old| old.elements).filter(|old| old.len() == plan.offsets.len());
+        let fresh = old.is_none();
         let mut elements = old.unwrap_or_else(|| RawBuf::new(ops, plan.offsets.len()));
         let first = plan.range.start.wrapping_add(offset);
         let source = Shared(base.wrapping_add(first.wrapping_mul(ops.size)));
@@ -46,9 +47,13 @@ pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, capture
         const STRETCH: usize = 1 << 16;
         pool.map(plan.offsets.len().div_ceil(STRETCH), |s| {
             let stretch = &plan.offsets[s * STRETCH..plan.offsets.len().min((s + 1) * STRETCH)];
+            let target = target.get().wrapping_add(s * STRETCH * ops.size);
+            if fresh {
+                populate(target, stretch.len() * ops.size);
+            }
             // SAFETY: every offset is below the number of iterations, so `first + offset` is an element (the
             // recording checked both ends); stretch `s` of the target is this call's alone.
-            unsafe { copy_each(source.get(), target.get().add(s * STRETCH * ops.size), ops.size, stretch) };
+            unsafe { copy_each(source.get(), target, ops.size, stretch) };
         });
         // SAFETY: all of it has been written, and plain elements need no drop.
         unsafe { elements.set_len(plan.offsets.len()) };

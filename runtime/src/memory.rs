@@ -253,6 +253,21 @@ fn advise_huge(ptr: *mut u8, bytes: usize) {
     unsafe { libc::madvise(ptr.cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
+/// Asks for the pages of a fresh range at once, instead of one fault each. Whoever is about to write it all may ask.
+#[cfg(target_os = "linux")]
+pub(crate) fn populate(ptr: *mut u8, bytes: usize) {
+    const PAGE: usize = 4096;
+    let before = ptr.addr().wrapping_neg() % PAGE;
+    if bytes > before + PAGE {
+        let whole = (bytes - before) / PAGE * PAGE;
+        // SAFETY: whole pages within the caller's range; the advice changes no contents, and a refusal is harmless.
+        unsafe { libc::madvise(ptr.wrapping_add(before).cast(), whole, libc::MADV_POPULATE_WRITE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn populate(_ptr: *mut u8, _bytes: usize) {}
+
 #[cfg(not(target_os = "linux"))]
 fn advise_huge(_ptr: *mut u8, _bytes: usize) {}
 

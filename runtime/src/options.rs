@@ -4,7 +4,11 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::error::LoopProblem;
 
-/// Which serial order a loop must be equal to.
+/// Which serial order a loop must be equal to: `order = Preserve` behind a loop's closure.
+///
+/// ```
+/// assert_eq!(stradsap_runtime::Order::default(), stradsap_runtime::Order::Any);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Any: the planner picks one with much parallelism.
@@ -14,7 +18,11 @@ pub enum Order {
     Preserve,
 }
 
-/// How a plan finds parallelism.
+/// How a plan finds parallelism. The planner chooses by estimated time, or takes the one that `strategy = ...` names.
+///
+/// ```
+/// assert_eq!(stradsap_runtime::Strategy::Grid.to_string(), "grid");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Strategy {
@@ -30,6 +38,10 @@ pub enum Strategy {
 
 impl Strategy {
     /// The name in reports.
+    ///
+    /// ```
+    /// assert_eq!(stradsap_runtime::Strategy::Aligned.as_str(), "aligned");
+    /// ```
     pub fn as_str(self) -> &'static str {
         match self {
             Strategy::Aligned => "aligned",
@@ -46,7 +58,14 @@ impl std::fmt::Display for Strategy {
     }
 }
 
-/// The options behind a loop's closure.
+/// The options behind a loop's closure, which the macro makes of `order = Preserve, parts = 8, label = "epoch"`.
+///
+/// ```
+/// use stradsap_runtime::{LoopOptions, Order, Strategy};
+///
+/// let options = LoopOptions::new().order(Order::Preserve).parts(8).strategy(Strategy::Grid).label("epoch");
+/// assert_ne!(options, LoopOptions::new());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct LoopOptions {
@@ -117,7 +136,7 @@ impl std::fmt::Display for Site {
     }
 }
 
-/// What a loop can run over.
+/// What a loop can run over: `a..b` and `a..=b` of `usize`, `u32`, `u64`, `i32` and `i64`, from 0 on.
 #[diagnostic::on_unimplemented(
     message = "a loop can't run over `{Self}`",
     label = "not a range of indices",

@@ -219,21 +219,56 @@ impl Which for Largest {
 
 impl Session {
     /// A sum that starts from `from`.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let loss = session.sum(0.0f64);
+    /// assert_eq!(loss.get(), 0.0);
+    /// loss.set(1.5);
+    /// assert_eq!(loss.get(), 1.5);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn sum<N: Number>(&self, from: N) -> Sum<N> {
         Sum { session: self.inner(), cell: cell(from.to_word()), number: PhantomData }
     }
 
     /// A minimum that starts from `from`.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(session.min(f32::INFINITY).get(), f32::INFINITY);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn min<N: Number>(&self, from: N) -> Min<N> {
         Extreme { session: self.inner(), cell: cell(from.to_word()), number: PhantomData }
     }
 
     /// A maximum that starts from `from`.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(session.max(0u32).get(), 0);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn max<N: Number>(&self, from: N) -> Max<N> {
         Extreme { session: self.inner(), cell: cell(from.to_word()), number: PhantomData }
     }
 
     /// A count that starts from 0.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(session.count().get(), 0);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn count(&self) -> Count {
         Count { session: self.inner(), cell: cell(0) }
     }

@@ -21,6 +21,18 @@ pub const MAX_THREADS: usize = 1024;
 ///
 /// A program gets its session from `#[stradsap::main]`, configured by the environment: `STRADSAP_THREADS`,
 /// `STRADSAP_VERIFY=1`, `STRADSAP_EXPLAIN=1`. Results don't depend on any of these.
+///
+/// Threads are started when the first loop runs, and end with the session and all DDSs and reductions that belong to it.
+///
+/// ```
+/// use stradsap_runtime::Session;
+///
+/// let session = Session::builder().threads(2).build()?;
+/// assert_eq!(session.threads(), 2);
+/// session.set_threads(3)?;
+/// assert_eq!(session.threads(), 3);
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
 pub struct Session {
     inner: Arc<SessionInner>,
 }
@@ -35,6 +47,14 @@ pub(crate) struct SessionInner {
 }
 
 /// How a session is to be: [`Session::builder`].
+///
+/// ```
+/// use stradsap_runtime::Session;
+///
+/// let session = Session::builder().threads(2).verify(true).explain(false).build()?;
+/// assert_eq!(session.threads(), 2);
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct SessionBuilder {
@@ -44,7 +64,15 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    /// How many threads loops run on; otherwise `STRADSAP_THREADS`, otherwise one a core.
+    /// How many threads loops run on, from 1 to [`MAX_THREADS`]; otherwise `STRADSAP_THREADS`, otherwise one a core.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// assert_eq!(Session::builder().threads(4).build()?.threads(), 4);
+    /// assert!(Session::builder().threads(0).build().is_err());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
@@ -112,6 +140,14 @@ fn switch(name: &str) -> Result<bool> {
 impl Session {
     /// A session as the environment wants it.
     ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::new()?;
+    /// assert!(session.threads() >= 1);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Usage`] for a variable that is not understood.
     pub fn new() -> Result<Self> {
@@ -129,6 +165,16 @@ impl Session {
     }
 
     /// Loops run on so many threads from now on. No result depends on it.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// session.set_threads(2)?;
+    /// assert_eq!(session.threads(), 2);
+    /// assert_eq!(session.set_threads(0).unwrap_err().exit_code(), 2);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Usage`] for a number that is not offered.
