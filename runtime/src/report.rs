@@ -9,6 +9,9 @@ use crate::plan::Plan;
 /// The numbers of threads for which a speed-up is predicted.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 64];
 
+/// From so many elements an iteration on, its width is what stands in the way.
+const MANY: f64 = 8.0;
+
 /// What a loop call did: how it found parallelism, what conflicted, how long it took.
 ///
 /// `Display` prints it for a person.
@@ -89,7 +92,7 @@ impl LoopReport {
 
     /// Work over critical path: how many threads could be kept busy.
     pub fn parallelism(&self) -> f64 {
-        self.work() as f64 / self.critical_path().max(1) as f64
+        (self.work() as f64 / self.critical_path().max(1) as f64).max(1.0)
     }
 
     /// Number of threads, and how much faster than one they should be.
@@ -165,11 +168,21 @@ impl LoopReport {
             }
         }
         let most = self.conflicts().into_iter().max_by_key(|conflict| conflict.accesses)?;
-        Some(format!(
-            "iterations touch and write many elements of `{}` each ({} accesses in {n} iterations): shorter \
-             iterations, or an index order that keeps what belongs together near, leave more to do at the same time",
-            most.dds, most.accesses
-        ))
+        let each = most.accesses as f64 / n as f64;
+        Some(if each > MANY {
+            format!(
+                "an iteration touches {each:.0} elements of `{}` on average, and they are written: shorter iterations, or \
+                 an index order that keeps together what is used together, leave more to do at the same time",
+                most.dds
+            )
+        } else {
+            format!(
+                "iterations hang together in chains through elements of `{}` that they write: leave out \
+                 `order = Preserve` if any order will do, or loop over more elements that have nothing to do with each \
+                 other",
+                most.dds
+            )
+        })
     }
 }
 

@@ -45,11 +45,11 @@ use proc_macro::TokenStream;
 ///   be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
 ///   Functions, constants, types and modules need no capturing.
 /// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
-///   In it a DVector is indexed by `usize` or `u32` (a literal needs its type: `x[0usize]`) and has `len()`; one
+///   In it a DVector is indexed by `usize` or `u32` and has `len()`; one
 ///   captured as `&mut x` also gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
 ///   Reductions have `add`, `min` or `max`.
 /// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
-///   `parts = 8` for the number of ranges that each shared DDS is cut into; `label = "epoch"` for reports;
+///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into; `label = "epoch"` for reports;
 ///   `strategy = Grid`, `Coloured` or `Serial` to have only that one considered.
 ///
 /// ```
@@ -81,8 +81,8 @@ use proc_macro::TokenStream;
 /// An iteration may touch any elements of what it captures, any number of them, and the loop needs no declaration of
 /// which: the runtime finds out by running the body *virtually*. Two iterations that touch the same element, of
 /// which one writes it, never run at the same time; the plan says which comes first. An iteration that touches an
-/// element which the plan didn't foresee is noticed: the loop is undone, recorded again and run again. After three times
-/// in a row it runs serially, with a warning.
+/// element which the plan didn't foresee is noticed: the loop is undone, recorded again and run again. After at
+/// most three times in a row it runs serially, with a warning.
 ///
 /// While a loop is recorded nothing is written: reads give the real elements, and an element that is taken to be
 /// written is a blank copy, with another element's value. Hence a body must have no side effects (what it prints
@@ -113,9 +113,10 @@ use proc_macro::TokenStream;
 ///
 /// # Cost
 /// The first call records which elements each iteration touches and plans. That takes about as long as one or a few
-/// epochs where an iteration works on rows of numbers, and as ten or more where it does next to nothing. Later calls at the same place in the source, with the same DDSs (the same ones, not equal ones), lengths, range and
-/// options, reuse the plan; values and reductions may change. So create DDSs outside the loop over epochs. While a plan
-/// is made it takes at most 24 bytes an access; `LoopReport::planning_peak_bytes` tells how many it took.
+/// epochs where an iteration works on rows of numbers, and as ten or more where it does next to nothing. Later calls at
+/// the same place in the source, with the same DDSs (the same ones, not equal ones), lengths, range and options, reuse
+/// the plan; values and reductions may change. So create DDSs outside the loop over epochs. While a plan is made it
+/// takes at most 24 bytes an access; `LoopReport::planning_peak_bytes` tells how many it took.
 #[proc_macro]
 pub fn async_parallel_for(input: TokenStream) -> TokenStream {
     parallel_for::expand(input.into()).into()
@@ -152,8 +153,8 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// `String`, `Vec`, `Option`, `Box`, arrays, tuples, and types that derive it. A type whose fields are not elements
 /// but that has serde's `Serialize` says `#[element(serde)]`.
 ///
-/// A struct of numbers without padding is *plain*: it is copied and hashed as its memory, which is fastest. (A `bool` or
-/// a tuple among the fields makes it not plain.) Elements must not change behind a shared reference: no `Cell`, no
+/// A struct of numbers without padding is *plain*: it is copied and hashed as its memory, which is fastest. (A `bool`
+/// or a tuple among the fields makes it not plain.) Elements must not change behind a shared reference: no `Cell`, no
 /// `Mutex`, no atomics.
 ///
 /// ```

@@ -12,6 +12,27 @@ pub trait ReadFiles {
     /// Reads a table with a header line, one element a record: `.tsv` files with tabs between fields, all others with
     /// commas. Columns are matched to the fields of `T` by their names.
     ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// #[derive(Clone, Copy, Element, serde::Deserialize)]
+    /// struct Rating {
+    ///     user: u32,
+    ///     stars: f32,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("ratings.csv");
+    /// std::fs::write(&path, "user,stars\n7,4.5\n8,3\n")?;
+    ///
+    /// let session = Session::new()?;
+    /// let ratings = session.read_csv::<Rating>(&path)?;
+    /// assert_eq!((ratings.len(), ratings.get(1)?.user), (2, 8));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::File`] if the file can't be read, [`Error::Input`] with the line if a record doesn't fit `T`,
     /// [`Error::TooLong`] if there are too many.

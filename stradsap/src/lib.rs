@@ -26,8 +26,8 @@
 //!   [`read_csv`](ReadFiles::read_csv) reads them from files.
 //! - [`async_parallel_for!`]: the loop. It gives a [`LoopReport`] of what was parallel, what conflicted and how long it
 //!   took, or an [`Error`] that names the iteration, with everything as it was before the loop.
-//! - Reductions ([`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count)): numbers that
-//!   all iterations contribute to.
+//! - Reductions ([`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count)): numbers
+//!   that all iterations contribute to.
 //! - [`kernels`]: vector operations on rows of floats.
 //!
 //! # What a loop promises
@@ -52,6 +52,125 @@ mod files;
 pub use files::ReadFiles;
 pub use stradsap_macros::{Element, async_parallel_for, main};
 pub use stradsap_runtime::*;
+
+// Examples that need the loop macro, which the runtime's own documentation can't have.
+
+/// A loop's report.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let edges = DVector::from_fn(&session, 5000, |n| [n as u32 * 7 % 1000, n as u32 * 11 % 1000])?;
+/// let mut x = DVector::from_fn(&session, 1000, |i| i as f32)?;
+/// let report = async_parallel_for!(0..edges.len(), [&edges, &mut x], |n| {
+///     let [a, b] = edges[n];
+///     x[a] = 0.5 * x[a] + 0.5 * x[b];
+/// }, label = "mix")?;
+/// println!("{report}"); // strategy, blocks, parallelism, the elements that conflict most, advice
+/// assert_eq!((report.label(), report.iterations(), report.reused()), (Some("mix"), 5000, false));
+/// assert!(report.parallelism() >= 1.0 && report.critical_path() <= report.work());
+/// assert_eq!(report.conflicts()[0].dds, "x");
+///
+/// // The order that the result is equal to.
+/// let mut plain: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+/// for n in report.serial_order() {
+///     let [a, b] = edges.get(n)?.map(|i| i as usize);
+///     plain[a] = 0.5 * plain[a] + 0.5 * plain[b];
+/// }
+/// assert_eq!(x.to_vec(), plain);
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::LoopReport;
+
+/// A loop's order.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let mut sums = DVector::from_vec(&session, vec![1u64; 5])?;
+/// async_parallel_for!(1..sums.len(), [&mut sums], |i| sums[i] += sums[i - 1], order = Preserve)?;
+/// assert_eq!(sums.to_vec(), [1, 2, 3, 4, 5]);
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::Order;
+
+/// A loop's strategy.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let mut x = DVector::from_fn(&session, 100, |i| i as u32)?;
+/// let report = async_parallel_for!(0..x.len(), [&mut x], |i| x[i] += 1)?;
+/// assert_eq!(report.strategy(), Strategy::Aligned);
+/// let report = async_parallel_for!(0..x.len(), [&mut x], |i| x[i] += 1, strategy = Serial)?;
+/// assert_eq!(report.strategy(), Strategy::Serial);
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::Strategy;
+
+/// A sum that a loop adds to.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let x = DVector::from_fn(&session, 100, |i| i as f64)?;
+/// let sum = session.sum(0.0);
+/// async_parallel_for!(0..x.len(), [&x, &sum], |i| sum.add(x[i]))?;
+/// assert_eq!(sum.get(), 4950.0);
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::Sum;
+
+/// The extremes of what a loop saw.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let x = DVector::from_fn(&session, 100, |i| (i as f64 - 30.0).abs())?;
+/// let (lo, hi) = (session.min(f64::INFINITY), session.max(f64::NEG_INFINITY));
+/// async_parallel_for!(0..x.len(), [&x, &lo, &hi], |i| {
+///     lo.min(x[i]);
+///     hi.max(x[i]);
+/// })?;
+/// assert_eq!((lo.get(), hi.get()), (0.0, 69.0));
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::Extreme;
+
+/// A count that a loop adds to.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let x = DVector::from_fn(&session, 100, |i| i % 3)?;
+/// let zeros = session.count();
+/// async_parallel_for!(0..x.len(), [&x, &zeros], |i| {
+///     if x[i] == 0 {
+///         zeros.add(1);
+///     }
+/// })?;
+/// assert_eq!(zeros.get(), 34);
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::Count;
 
 #[doc(hidden)]
 pub mod __private {

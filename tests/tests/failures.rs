@@ -34,7 +34,6 @@ struct NoStars(usize);
 
 /// DDSs and reductions of many kinds, and loops over them.
 struct World {
-    session: Session,
     pairs: DVector<[u32; 2]>,
     fails: DVector<u32>,
     rows: DVector<Vec<String>>,
@@ -69,7 +68,6 @@ impl World {
             low: session.min(7),
             high: session.max(-2.5),
             count: session.count(),
-            session,
         }
     }
 
@@ -146,10 +144,8 @@ fn check_error(error: &Error, kind: u32, iteration: usize, cols: usize, case: &s
             assert_eq!((*index, *len), (1000 + iteration, cols), "{case}");
             // Who catches the end of an iteration may blur which one it was.
             assert!(*at == iteration || kind == HIDDEN_OUT_OF_RANGE, "{case}: {error}");
-            let expected = format!(
-                "{site}: iteration {at} uses `cols[{}]`, but `cols` has {cols} elements",
-                1000 + iteration
-            );
+            let expected =
+                format!("{site}: iteration {at} uses `cols[{}]`, but `cols` has {cols} elements", 1000 + iteration);
             assert_eq!(text, expected, "{case}");
             assert!(site.contains("tests/failures.rs:"), "{case}: {site}");
         }

@@ -1,24 +1,21 @@
 //! `x[i]` in iteration `i` becomes `x[Here]`: the element of the running iteration, which the view knows by itself.
 //!
 //! A view can then find it without comparing `i` with what the block owns, and a loop that reaches its DDSs in no
-//! other way can be vectorised. Where the body binds one of the two names anew anywhere, nothing is rewritten.
+//! other way can be vectorised. And `x[0]` becomes `x[0usize]`. Where the body binds one of the two names anew anywhere, nothing is rewritten.
 
 use std::collections::BTreeSet;
 
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, ExprIndex, Ident, Item, Pat, PatIdent};
+use syn::{Expr, ExprIndex, ExprLit, Ident, Item, Lit, LitInt, Pat, PatIdent};
 
 use super::ir::{Capture, Index, Mode};
 
 /// Rewrites a checked body.
 pub(crate) fn rewrite(body: &mut Expr, index: Option<&Index>, captures: &[Capture]) {
-    let Some(index) = index.and_then(|index| plain(&index.pattern)) else { return };
     let mut bound = Bound::default();
     bound.visit_expr(body);
-    if bound.names.contains(&index) {
-        return;
-    }
+    let index = index.and_then(|index| plain(&index.pattern)).filter(|index| !bound.names.contains(index));
     let by_reference = captures.iter().filter(|capture| capture.mode != Mode::Value).map(|capture| &capture.name);
     let dds = by_reference.filter(|name| !bound.names.contains(*name)).cloned().collect();
     let mut rewriter = Rewriter { index, dds, rewrote: false };
@@ -57,7 +54,7 @@ impl<'a> Visit<'a> for Bound {
 }
 
 struct Rewriter {
-    index: Ident,
+    index: Option<Ident>,
     dds: BTreeSet<Ident>,
     rewrote: bool,
 }
@@ -65,8 +62,16 @@ struct Rewriter {
 impl VisitMut for Rewriter {
     fn visit_expr_index_mut(&mut self, expr: &mut ExprIndex) {
         visit_mut::visit_expr_index_mut(self, expr);
-        let is_dds = name(&expr.expr).is_some_and(|name| self.dds.contains(name));
-        if is_dds && name(&expr.index) == Some(&self.index) {
+        if !name(&expr.expr).is_some_and(|name| self.dds.contains(name)) {
+            return;
+        }
+        if let Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) = &mut *expr.index
+            && int.suffix().is_empty()
+        {
+            // DDSs are indexed by two types of integers; rustc would take neither for a bare number.
+            *int = LitInt::new(&format!("{int}usize"), int.span());
+        }
+        if self.index.is_some() && name(&expr.index) == self.index.as_ref() {
             *expr.index = syn::parse_quote!(::stradsap::__private::Here);
             self.rewrote = true;
         }
@@ -110,6 +115,12 @@ mod tests {
     fn the_running_iterations_element_is_here() {
         assert!(rewritten("{ y = x[i]; }").contains("Here"));
         assert!(rewritten("{ f(|k| x[i] + k); }").contains("Here"));
+    }
+
+    #[test]
+    fn bare_numbers_are_indices() {
+        assert!(rewritten("{ x[0] += 1; }").contains("0usize"));
+        assert!(!rewritten("{ z[0] += 1; x[1u32]; }").contains("usize"));
     }
 
     #[test]
