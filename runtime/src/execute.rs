@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::capture::{Captured, Kind};
 use crate::cold::{Cold, Doing, Listing, Span};
-use crate::frame::{Frame, Here, Slot};
+use crate::frame::{AHEAD, Ahead, Frame, Here, Slot};
 use crate::gather::Gathered;
 use crate::handoff::Handoff;
 use crate::memory::RawBuf;
@@ -27,6 +27,9 @@ use crate::recording::Usage;
 use crate::session::locked;
 use crate::task::{Failure, Iterations, Task};
 use crate::undo::{Undo, is_logged};
+
+/// Parts smaller than this stay in the nearer caches by themselves.
+const WORTH_FETCHING: usize = 128 << 10;
 
 /// One execution of a plan.
 pub(crate) struct Run<'r> {
@@ -233,6 +236,9 @@ impl Run<'_> {
                 if let Some(largest) = spans.iter().max_by_key(|span| (span.wlen, span.len)) {
                     (slot.lo, slot.len, slot.wlen) = (largest.lo, largest.len, largest.wlen);
                     slot.ptr = base.wrapping_add(largest.lo * ops.size);
+                    if largest.len * ops.size >= WORTH_FETCHING && ops.size >= 64 {
+                        slot.ahead = self.ahead(b, c);
+                    }
                 }
                 if self.plan.is_sparse(c) {
                     slot.wlen = 0;
@@ -240,6 +246,18 @@ impl Run<'_> {
                 }
                 Doing::Spans(spans)
             }
+        }
+    }
+
+    /// Where the indices of the elements of capture `c` stand that later iterations of block `b` will touch.
+    fn ahead(&self, b: usize, c: usize) -> Ahead {
+        let Some(field) = self.plan.fields[c] else { return Ahead::NOTHING };
+        let Some(gathered) = self.gathered.get(field.capture).and_then(Option::as_ref) else { return Ahead::NOTHING };
+        let (block, stride) = (self.plan.blocks[b], gathered.elements.ops().size);
+        Ahead {
+            at: gathered.elements.base().wrapping_add((block.start + AHEAD) * stride + field.byte),
+            stride,
+            iterations: (block.end - block.start).saturating_sub(AHEAD),
         }
     }
 

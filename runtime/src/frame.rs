@@ -19,11 +19,29 @@ pub struct Slot {
     pub(crate) base: *mut u8,
     /// Whether the cold side must know which iteration runs.
     pub(crate) tracked: bool,
+    /// Where the indices of later iterations' elements stand, to fetch those early.
+    pub(crate) ahead: Ahead,
     pub(crate) cold: *const Cold,
     /// What a reduction starts from, and what it came to.
     pub(crate) total: Cell<u64>,
     /// Every single addition with its iteration, where the order of additions must be the loop's own.
     pub(crate) additions: Option<RefCell<Vec<(usize, u64)>>>,
+}
+
+/// Indices in elements laid out in the order of execution: that of iteration `j + AHEAD` at `at + j * stride`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) at: *const u8,
+    pub(crate) stride: usize,
+    /// For how many iterations of the block there is one.
+    pub(crate) iterations: usize,
+}
+
+/// How many iterations ahead elements are fetched.
+pub(crate) const AHEAD: usize = 6;
+
+impl Ahead {
+    pub(crate) const NOTHING: Ahead = Ahead { at: std::ptr::null(), stride: 0, iterations: 0 };
 }
 
 /// Where the running iteration's own element lies, and what may be done with it.
@@ -45,6 +63,7 @@ impl Slot {
             here: Here::default(),
             base: null_mut(),
             tracked: false,
+            ahead: Ahead::NOTHING,
             cold,
             total: Cell::new(0),
             additions: None,

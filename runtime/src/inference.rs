@@ -40,7 +40,16 @@ enum Source {
         at: *const u8,
         size: usize,
         width: usize,
+        place: FieldPlace,
     },
+}
+
+/// A field of the elements of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FieldPlace {
+    pub(crate) capture: usize,
+    /// How many bytes into the element.
+    pub(crate) byte: usize,
 }
 
 impl Source {
@@ -48,7 +57,7 @@ impl Source {
         match *self {
             Source::Constant(index) => index,
             Source::InStep { offset } => iteration.wrapping_add(offset),
-            Source::Field { first_iteration, at, size, width } => {
+            Source::Field { first_iteration, at, size, width, .. } => {
                 let at = at.wrapping_add((iteration - first_iteration) * size);
                 // SAFETY: the element of this iteration exists (the recording checked both ends of the range) and is
                 // plain, and the field is within it.
@@ -76,6 +85,14 @@ unsafe impl Send for Derived {}
 unsafe impl Sync for Derived {}
 
 impl Derived {
+    /// The field of 4 bytes in which each iteration's one index stands, if that is the rule.
+    pub(crate) fn field(&self) -> Option<FieldPlace> {
+        match self.sources[..] {
+            [(Source::Field { width: 4, place, .. }, _)] => Some(place),
+            _ => None,
+        }
+    }
+
     /// How many accesses an iteration has at most.
     pub(crate) fn per_iteration(&self) -> usize {
         self.sources.len()
@@ -228,6 +245,7 @@ fn fields(sampled: &Recording, captured: &[Captured]) -> impl Iterator<Item = So
                 at: element.wrapping_add(k * width),
                 size,
                 width,
+                place: FieldPlace { capture: c, byte: k * width },
             })
         })
     })

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::inference::Derived;
+use crate::inference::{Derived, FieldPlace};
 
 /// How many iterations one log covers. A constant: plans must not depend on the number of threads.
 pub(crate) const SLICE: usize = 1 << 14;
@@ -298,6 +298,11 @@ impl Recording {
 
     fn rule(&self, capture: usize) -> Option<&Derived> {
         self.derived.get(capture).and_then(Option::as_ref)
+    }
+
+    /// The field in which each iteration's one index of a capture stands, if that is the rule.
+    pub(crate) fn field(&self, capture: usize) -> Option<FieldPlace> {
+        self.rule(capture).and_then(Derived::field)
     }
 
     /// How many slices there are.

@@ -18,18 +18,33 @@
 //!    and no view of it writes.
 //! 5. In blocks whose iterations each own the element of their own number, the engine says so (`Slot::here`), and says
 //!    before each iteration which one runs: `x[i]`, written so in the body, needs no comparison then.
+//! 6. `Slot::ahead` says for how many iterations of the block an index stands ahead, and where: in a layout that the
+//!    plan keeps while the block runs. What an index leads to is only fetched, never read: it may be anything.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
 use crate::cold::Cold;
-use crate::frame::Slot;
+use crate::frame::{Ahead, Slot};
 
 /// The index of the running iteration's own element: what `x[i]` in iteration `i` becomes.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Here;
+
+/// Asks for an element that will be needed soon. Any address will do.
+#[inline(always)]
+fn fetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..size_of::<T>().div_ceil(64).min(8) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch of any address is harmless.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>().wrapping_add(64 * line)) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
 
 macro_rules! common_to_views {
     ($view:ident) => {
@@ -50,6 +65,7 @@ macro_rules! common_to_views {
                     here_write: slot.here.write,
                     here_gathered: !CONSECUTIVE && slot.here.gathered,
                     tracked: !CONSECUTIVE && slot.tracked,
+                    ahead: if CONSECUTIVE { Ahead::NOTHING } else { slot.ahead },
                     place: 0,
                     iteration: 0,
                     lifetime: PhantomData,
@@ -66,6 +82,11 @@ macro_rules! common_to_views {
                     let first = unsafe { (*self.cold).begin_iteration(j, i) };
                     (self.lo, self.len, self.wlen) = (first.lo, first.len, first.wlen);
                     self.ptr = self.here_base.wrapping_add(self.lo);
+                }
+                if j < self.ahead.iterations {
+                    // SAFETY: rule 6.
+                    let i = unsafe { self.ahead.at.add(j * self.ahead.stride).cast::<u32>().read_unaligned() };
+                    fetch(self.ptr.wrapping_add((i as usize).wrapping_sub(self.lo)));
                 }
             }
 
@@ -146,6 +167,7 @@ pub struct ReadView<'v, T> {
     here_write: bool,
     here_gathered: bool,
     tracked: bool,
+    ahead: Ahead,
     place: usize,
     iteration: usize,
     lifetime: PhantomData<&'v T>,
@@ -165,6 +187,7 @@ pub struct WriteView<'v, T> {
     here_write: bool,
     here_gathered: bool,
     tracked: bool,
+    ahead: Ahead,
     place: usize,
     iteration: usize,
     lifetime: PhantomData<&'v mut T>,

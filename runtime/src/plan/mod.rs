@@ -18,6 +18,7 @@ pub(crate) use cut::MAX_PARTS;
 pub(crate) use graph::{BlockGraph, Touch};
 pub(crate) use group::Parts;
 
+use crate::inference::FieldPlace;
 use crate::options::{LoopOptions, Order, Strategy};
 use crate::pool::Pool;
 use crate::recording::{CaptureShape, Recording, Usage};
@@ -68,6 +69,8 @@ pub(crate) struct Plan {
     /// By iterations: for each shared capture, in the order of `Recording::shared`.
     pub(crate) listed: Vec<Listed>,
     pub(crate) shared: Vec<usize>,
+    /// For each capture: the field in which the index of each iteration's one element stands.
+    pub(crate) fields: Vec<Option<FieldPlace>>,
     /// For each shared capture: whether so few of its elements are touched that saving whole parts would be waste.
     sparse: Vec<bool>,
     pub(crate) facts: Facts,
@@ -127,6 +130,7 @@ impl Plan {
             touches: Vec::new(),
             listed: Vec::new(),
             shared: Vec::new(),
+            fields: vec![None; captures],
             sparse: Vec::new(),
             facts,
             range,
@@ -426,6 +430,7 @@ impl<'r> Planner<'r> {
             touch_starts,
             touches: touches.into_iter().flatten().collect(),
             parts: Some(parts),
+            fields: (0..self.recording.usage.len()).map(|c| self.recording.field(c)).collect(),
             shared: self.shared,
             sparse,
             ..Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)

@@ -1,0 +1,430 @@
+//! What DVectors hold, and how the driver reads and changes it.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::session;
+use serde::Serialize;
+use stradsap::prelude::*;
+use stradsap::{Element, Error};
+
+#[derive(Clone, Debug, PartialEq, Element)]
+struct Person {
+    name: String,
+    tags: Vec<String>,
+    age: Option<u32>,
+    scores: Vec<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Element)]
+enum Shape {
+    Nothing,
+    Circle(f64),
+    Polygon { corners: Vec<(f32, f32)>, name: Option<String> },
+    Group(Vec<Person>, Box<Person>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Element)]
+struct Pair<A, B> {
+    first: A,
+    second: B,
+}
+
+#[derive(Clone, Debug, PartialEq, Element)]
+struct Nested {
+    pair: Pair<String, Pair<u8, u64>>,
+    unit: (),
+    shapes: [Shape; 2],
+    inner: Inner,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Element)]
+struct Inner(u16, [f32; 3]);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Element)]
+#[element(serde)]
+struct ByName {
+    map: std::collections::BTreeMap<String, i32>,
+    text: Option<String>,
+}
+
+fn person(i: usize) -> Person {
+    Person {
+        name: format!("person {i}"),
+        tags: (0..i % 4).map(|k| format!("tag {k}")).collect(),
+        age: (i % 3 > 0).then_some(i as u32),
+        scores: vec![i as f64; i % 3],
+    }
+}
+
+fn shape(i: usize) -> Shape {
+    match i % 4 {
+        0 => Shape::Nothing,
+        1 => Shape::Circle(i as f64),
+        2 => Shape::Polygon { corners: vec![(i as f32, 0.5); i % 5], name: (i % 8 == 2).then(|| i.to_string()) },
+        _ => Shape::Group(vec![person(i), person(i + 1)], Box::new(person(i + 2))),
+    }
+}
+
+fn nested(i: usize) -> Nested {
+    Nested {
+        pair: Pair { first: i.to_string(), second: Pair { first: i as u8, second: i as u64 } },
+        unit: (),
+        shapes: [shape(i), shape(i + 1)],
+        inner: Inner(i as u16, [i as f32; 3]),
+    }
+}
+
+fn by_name(i: usize) -> ByName {
+    ByName { map: (0..i % 5).map(|k| (k.to_string(), i as i32)).collect(), text: (i % 2 == 0).then(|| i.to_string()) }
+}
+
+/// A change that shows how often and in which order it was made.
+trait Change: Element + PartialEq + std::fmt::Debug {
+    fn make(i: usize) -> Self;
+    fn change(&mut self, by: usize);
+}
+
+impl Change for Person {
+    fn make(i: usize) -> Self {
+        person(i)
+    }
+    fn change(&mut self, by: usize) {
+        self.tags.insert(0, by.to_string());
+        self.tags.truncate(4);
+        self.scores.push(by as f64);
+        self.scores.drain(..self.scores.len().saturating_sub(3));
+        self.age = self.age.take().map_or(Some(by as u32), |age| if age > 5000 { None } else { Some(age + 1) });
+    }
+}
+
+impl Change for Shape {
+    fn make(i: usize) -> Self {
+        shape(i)
+    }
+    fn change(&mut self, by: usize) {
+        *self = match std::mem::replace(self, Shape::Nothing) {
+            Shape::Nothing => Shape::Circle(by as f64),
+            Shape::Circle(r) => Shape::Polygon { corners: vec![(r as f32, by as f32)], name: None },
+            Shape::Polygon { name: Some(_), .. } => Shape::Group(vec![person(by)], Box::new(person(by / 2))),
+            Shape::Polygon { corners, name: None } => Shape::Polygon { corners, name: Some(by.to_string()) },
+            Shape::Group(_, one) if one.age.is_none() => Shape::Nothing,
+            Shape::Group(mut all, one) => {
+                all[0].change(by);
+                Shape::Group(all, one)
+            }
+        };
+    }
+}
+
+impl Change for Nested {
+    fn make(i: usize) -> Self {
+        nested(i)
+    }
+    fn change(&mut self, by: usize) {
+        self.pair.first = format!("{by} after {}", self.pair.first.len());
+        self.pair.second.second ^= by as u64;
+        self.shapes[by % 2].change(by);
+        self.inner.1[by % 3] += by as f32;
+    }
+}
+
+impl Change for ByName {
+    fn make(i: usize) -> Self {
+        by_name(i)
+    }
+    fn change(&mut self, by: usize) {
+        *self.map.entry((by % 4).to_string()).or_default() += by as i32;
+        self.text = self.text.take().map_or(Some(by.to_string()), |text| (text.len() < 2).then_some(text));
+    }
+}
+
+/// Changes elements in loops of all strategies, and the same elements plainly.
+fn change_all<T: Change>() {
+    for strategy in [Strategy::Grid, Strategy::Coloured, Strategy::Serial] {
+        let session = session(2);
+        session.verify(true);
+        let mut x = DVector::from_fn(&session, 60, T::make).unwrap();
+        let mut own = DVector::from_fn(&session, 300, T::make).unwrap();
+        let (mut px, mut pown) = (x.to_vec(), own.to_vec());
+        let before = (x.digest(), own.digest());
+        for _ in 0..2 {
+            let report = async_parallel_for!(
+                0..300,
+                [&mut x, &mut own],
+                |i| {
+                    x[i * 7 % 60].change(i);
+                    own[i].change(i);
+                    own[i] = x[i * 7 % 60].clone();
+                    x[i * i % 60].change(i + 1);
+                },
+                strategy = strategy,
+                parts = 3
+            )
+            .unwrap();
+            assert_eq!(report.strategy(), strategy);
+            for i in report.serial_order() {
+                px[i * 7 % 60].change(i);
+                pown[i] = px[i * 7 % 60].clone();
+                px[i * i % 60].change(i + 1);
+            }
+        }
+        assert_eq!((x.to_vec(), own.to_vec()), (px, pown), "{strategy}");
+        assert!(x.digest() != before.0 && own.digest() != before.1);
+    }
+}
+
+#[test]
+fn structs_with_text_lists_and_options() {
+    change_all::<Person>();
+}
+
+#[test]
+fn enums() {
+    change_all::<Shape>();
+}
+
+#[test]
+fn nested_and_generic_types() {
+    change_all::<Nested>();
+}
+
+#[test]
+fn types_that_know_only_serde() {
+    change_all::<ByName>();
+}
+
+#[test]
+fn what_is_plain() {
+    const fn plain<T: Element>() -> bool {
+        T::PLAIN
+    }
+    #[derive(Clone, Element)]
+    struct Unit;
+    #[derive(Clone, Element)]
+    struct Padded(#[allow(dead_code)] u8, #[allow(dead_code)] u32);
+    assert!(plain::<Pair<u32, f32>>() && plain::<[[f64; 3]; 2]>() && plain::<Unit>());
+    assert!(plain::<Pair<Pair<u16, u16>, f32>>());
+    // Padding, or more than bytes.
+    assert!(!plain::<Pair<u8, u32>>() && !plain::<Padded>() && !plain::<Inner>());
+    assert!(!plain::<Pair<u32, bool>>() && !plain::<Pair<u32, char>>() && !plain::<Pair<u64, String>>());
+    assert!(!plain::<Person>() && !plain::<Shape>() && !plain::<ByName>() && !plain::<[String; 2]>());
+    assert!(!plain::<Option<u32>>());
+}
+
+/// Digests of vectors that were made in different ways, in different sessions.
+fn digests_tell<T: Change>() {
+    let (one, other) = (session(1), session(2));
+    let x = DVector::from_fn(&one, 5000, T::make).unwrap();
+    let mut y = DVector::from_vec(&other, (0..5000).map(T::make).collect()).unwrap();
+    assert!(x.digest().starts_with("blake3:") && x.digest().len() == 7 + 64, "{}", x.digest());
+    assert_eq!(x.digest(), y.digest());
+    for at in [0, 4095, 4096, 4999] {
+        let old = y.get(at).unwrap();
+        let mut new = old.clone();
+        new.change(at + 1);
+        assert_ne!(new, old);
+        y.set(at, new).unwrap();
+        assert_ne!(x.digest(), y.digest(), "element {at} differs");
+        y.set(at, old).unwrap();
+        assert_eq!(x.digest(), y.digest());
+    }
+    let shorter = DVector::from_fn(&one, 4999, T::make).unwrap();
+    assert_ne!(shorter.digest(), x.digest());
+    let backwards = DVector::from_fn(&one, 5000, |i| T::make(4999 - i)).unwrap();
+    assert_ne!(backwards.digest(), x.digest());
+}
+
+#[test]
+fn equal_bits_equal_digest_and_other_bits_another() {
+    digests_tell::<Person>();
+    digests_tell::<Shape>();
+    digests_tell::<Nested>();
+    digests_tell::<ByName>();
+    let session = session(1);
+    let digest = |numbers: &[f64]| DVector::from_vec(&session, numbers.to_vec()).unwrap().digest();
+    assert_eq!(digest(&[0.0, 1.0]), digest(&[0.0, 1.0]));
+    assert_ne!(digest(&[0.0, 1.0]), digest(&[-0.0, 1.0]));
+    assert_eq!(digest(&[f64::NAN]), digest(&[f64::NAN]));
+    // Where one element ends and the next begins shows.
+    let words = |words: &[&str]| DVector::from_iter(&session, words.iter().map(ToString::to_string)).unwrap().digest();
+    assert_ne!(words(&["ab", "c"]), words(&["a", "bc"]));
+    assert_ne!(words(&["abc", ""]), words(&["abc"]));
+    let lists = |lists: &[&[u8]]| DVector::from_iter(&session, lists.iter().map(|l| l.to_vec())).unwrap().digest();
+    assert_ne!(lists(&[&[1, 2], &[]]), lists(&[&[1], &[2]]));
+    let options = |options: &[Option<u32>]| DVector::from_vec(&session, options.to_vec()).unwrap().digest();
+    assert_ne!(options(&[None]), options(&[Some(0)]));
+    // Plain elements are hashed as their memory.
+    let bytes: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    let floats = DVector::from_vec(&session, vec![1.5f32, -2.0]).unwrap().digest();
+    assert_eq!(floats, DVector::from_vec(&session, bytes).unwrap().digest());
+}
+
+#[test]
+fn reading_and_changing_elements_one_by_one() {
+    let session = session(1);
+    let mut x = DVector::from_fn(&session, 10, person).unwrap();
+    assert_eq!((x.len(), x.is_empty()), (10, false));
+    assert_eq!(x.get(9).unwrap(), person(9));
+    x.set(3, person(33)).unwrap();
+    assert_eq!(x.get(3).unwrap(), person(33));
+    assert_eq!(x.read(2..5).unwrap(), [person(2), person(33), person(4)]);
+    assert_eq!(x.read(10..10).unwrap(), []);
+    assert_eq!(x.read(0..10).unwrap(), x.to_vec());
+    let mut iter = x.iter();
+    assert_eq!(iter.len(), 10);
+    assert_eq!(iter.next(), Some(person(0)));
+    assert_eq!(iter.len(), 9);
+    drop(iter);
+    assert!(x.iter().eq(x.to_vec()));
+    assert_eq!(format!("{x:?}"), format!("{:?}", x.to_vec()));
+    let empty = DVector::<String>::from_iter(&session, []).unwrap();
+    assert_eq!((empty.len(), empty.is_empty(), empty.to_vec()), (0, true, vec![]));
+
+    fn out<T: std::fmt::Debug>(result: stradsap::Result<T>, start: usize, end: usize, len: usize) {
+        let error = result.unwrap_err();
+        assert_eq!(error.to_string(), format!("elements {start}..{end} were asked for, but the DVector has {len}"));
+        assert!(matches!(error, Error::OutOfBounds { .. }) && error.exit_code() == 1);
+    }
+    out(x.get(10), 10, 11, 10);
+    out(x.get(usize::MAX), usize::MAX, usize::MAX, 10);
+    out(x.set(10, person(0)), 10, 11, 10);
+    out(x.read(5..11), 5, 11, 10);
+    out(x.read(11..11), 11, 11, 10);
+    #[allow(clippy::reversed_empty_ranges)]
+    out(x.read(5..3), 5, 3, 10);
+    out(empty.get(0), 0, 1, 0);
+    assert_eq!(x.read(0..10).unwrap().len(), 10);
+}
+
+#[test]
+fn too_many_elements_are_refused_before_they_are_made() {
+    let session = session(1);
+    let len = 1usize << 31;
+    let error = DVector::from_fn(&session, len, |_| -> u8 { panic!("made") }).unwrap_err();
+    assert_eq!(error.to_string(), format!("a DVector holds at most {} elements, and {len} were given", len - 1));
+}
+
+/// A vector drops what it holds, and so do the copies that loops keep of it.
+#[test]
+fn every_element_is_dropped_once() {
+    use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+    static ALIVE: AtomicIsize = AtomicIsize::new(0);
+    #[derive(Debug, Element)]
+    struct Counted(Vec<u32>);
+    impl Counted {
+        fn new(i: u32) -> Self {
+            ALIVE.fetch_add(1, Relaxed);
+            Counted(vec![i])
+        }
+    }
+    impl Clone for Counted {
+        fn clone(&self) -> Self {
+            ALIVE.fetch_add(1, Relaxed);
+            Counted(self.0.clone())
+        }
+    }
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            ALIVE.fetch_sub(1, Relaxed);
+        }
+    }
+    for strategy in [Strategy::Grid, Strategy::Coloured, Strategy::Serial] {
+        for len in [50, 20_000] {
+            let session = session(2);
+            let mut x = DVector::from_fn(&session, len, |i| Counted::new(i as u32)).unwrap();
+            assert_eq!(ALIVE.load(Relaxed), len as isize);
+            for bad in [1000, 100, 1000, 0, 299] {
+                let result = async_parallel_for!(
+                    0..300,
+                    [bad, &mut x],
+                    |i| {
+                        x[i * 7 % 50].0.push(i as u32);
+                        x[i * i % 50] = Counted::new(0);
+                        let (one, other) = x.pair_mut(i % 50, (i + 1) % 50);
+                        std::mem::swap(one, other);
+                        if i == bad { Err("as asked") } else { Ok(()) }
+                    },
+                    strategy = strategy,
+                    parts = 3
+                );
+                assert_eq!(result.is_ok(), bad == 1000);
+            }
+            drop(x);
+            assert_eq!(ALIVE.load(Relaxed), 0, "{strategy}, {len} elements");
+        }
+    }
+}
+
+#[test]
+fn several_elements_at_once() {
+    for strategy in [Strategy::Grid, Strategy::Coloured, Strategy::Serial] {
+        let session = session(2);
+        let mut x = DVector::from_fn(&session, 40, |i| vec![i]).unwrap();
+        let mut px = x.to_vec();
+        let report = async_parallel_for!(
+            0..400,
+            [&mut x],
+            |i| {
+                let (one, other) = x.pair_mut(i % 40, (i + 13) as u32 % 40);
+                std::mem::swap(one, other);
+                one.push(i);
+                let [a, b, c] = x.many_mut([i * 3 % 40, (i * 3 + 1) % 40, (i * 3 + 2) % 40]);
+                std::mem::swap(a, c);
+                b.truncate(3);
+                let all: [&mut Vec<usize>; 0] = x.many_mut([0usize; 0]);
+                assert!(all.is_empty());
+            },
+            strategy = strategy,
+            parts = 3
+        )
+        .unwrap();
+        assert_eq!((report.strategy(), report.strays()), (strategy, 0));
+        for i in report.serial_order() {
+            px.swap(i % 40, (i + 13) % 40);
+            px[i % 40].push(i);
+            px.swap(i * 3 % 40, (i * 3 + 2) % 40);
+            px[(i * 3 + 1) % 40].truncate(3);
+        }
+        assert_eq!(x.to_vec(), px, "{strategy}");
+    }
+}
+
+#[test]
+fn one_element_is_not_lent_twice() {
+    for strategy in [Strategy::Grid, Strategy::Coloured, Strategy::Serial] {
+        let session = session(2);
+        let mut x = DVector::from_fn(&session, 40, |i| i as u32).unwrap();
+        let message = |result: stradsap::Result<LoopReport>| match result.unwrap_err() {
+            Error::Panic { iteration, message, .. } => (iteration, message),
+            other => panic!("{other}"),
+        };
+        let found = message(async_parallel_for!(
+            0..200,
+            [&mut x],
+            |i| {
+                let other = if i == 133 { i % 40 } else { (i + 1) % 40 };
+                let (a, b) = x.pair_mut(i % 40, other as u32);
+                std::mem::swap(a, b);
+            },
+            strategy = strategy,
+            parts = 3
+        ));
+        assert_eq!(found, (133, "element 13 is asked for twice at once".to_string()));
+        let found = message(async_parallel_for!(
+            0..200,
+            [&mut x],
+            |i| {
+                let last = if i == 77 { 7 } else { 39 };
+                let [a, b, c] = x.many_mut([7, 8 + i % 20, last]);
+                std::mem::swap(a, b);
+                *c += 1;
+            },
+            strategy = strategy,
+            parts = 3
+        ));
+        assert_eq!(found, (77, "element 7 is asked for twice at once".to_string()));
+        assert!(x.iter().eq(0..40), "{strategy}");
+    }
+}
