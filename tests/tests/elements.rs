@@ -53,7 +53,7 @@ fn person(i: usize) -> Person {
     Person {
         name: format!("person {i}"),
         tags: (0..i % 4).map(|k| format!("tag {k}")).collect(),
-        age: (i % 3 > 0).then_some(i as u32),
+        age: (!i.is_multiple_of(3)).then_some(i as u32),
         scores: vec![i as f64; i % 3],
     }
 }
@@ -77,7 +77,10 @@ fn nested(i: usize) -> Nested {
 }
 
 fn by_name(i: usize) -> ByName {
-    ByName { map: (0..i % 5).map(|k| (k.to_string(), i as i32)).collect(), text: (i % 2 == 0).then(|| i.to_string()) }
+    ByName {
+        map: (0..i % 5).map(|k| (k.to_string(), i as i32)).collect(),
+        text: i.is_multiple_of(2).then(|| i.to_string()),
+    }
 }
 
 /// A change that shows how often and in which order it was made.
@@ -426,5 +429,33 @@ fn one_element_is_not_lent_twice() {
         ));
         assert_eq!(found, (77, "element 7 is asked for twice at once".to_string()));
         assert!(x.iter().eq(0..40), "{strategy}");
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Element)]
+struct Nothing;
+
+#[test]
+fn elements_without_a_size() {
+    for strategy in [Strategy::Grid, Strategy::Coloured, Strategy::Serial] {
+        let session = session(2);
+        let mut x = DVector::from_fn(&session, 100, |_| Nothing).unwrap();
+        let before = x.digest();
+        let count = session.count();
+        let report = async_parallel_for!(
+            0..1000,
+            [&mut x, &count],
+            |i| {
+                let (a, b) = x.pair_mut(i * 7 % 100, (i * 7 + 1) % 100);
+                std::mem::swap(a, b);
+                x[i % 100] = Nothing;
+                count.add(1);
+            },
+            strategy = strategy,
+            parts = 3
+        )
+        .unwrap();
+        assert_eq!((report.strategy(), count.get()), (strategy, 1000));
+        assert_eq!((x.to_vec(), x.digest()), (vec![Nothing; 100], before));
     }
 }

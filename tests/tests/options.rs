@@ -429,3 +429,30 @@ fn bodies_may_end_with_a_question_mark() {
     }
     assert_eq!(total.get(), expected);
 }
+
+fn inner_total() -> Result<u64> {
+    let session = session(2);
+    let sum = session.sum(0u64);
+    async_parallel_for!(0..10, [&sum], |i| sum.add(i as u64))?;
+    Ok(sum.get())
+}
+
+/// A loop in a function that another loop's body calls.
+#[test]
+fn loops_in_loops_are_refused() {
+    assert_eq!(inner_total().unwrap(), 45);
+    let session = session(2);
+    let mut x = DVector::from_fn(&session, 100, |_| 0u64).unwrap();
+    let result = async_parallel_for!(0..100, [&mut x], |i| {
+        x[i] = inner_total()?;
+        Ok::<(), Error>(())
+    });
+    match result.unwrap_err() {
+        Error::Body { iteration: 0, source, .. } => {
+            let inner = source.downcast_ref::<Error>();
+            assert!(matches!(inner, Some(Error::Loop { problem: LoopProblem::Nested, .. })), "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(x.to_vec(), [0; 100]);
+}

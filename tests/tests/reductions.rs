@@ -13,7 +13,7 @@ const THREADS: [usize; 4] = [1, 2, 3, 8];
 /// Numbers of very different sizes: any other order of additions shows.
 fn number(i: usize) -> f64 {
     let scale = [1e-9, 1.0, 1e9, 1e16][i % 4];
-    (mix(i as u64) % 10_000) as f64 * scale / 7.0 * if i % 3 == 0 { -1.0 } else { 1.0 }
+    (mix(i as u64) % 10_000) as f64 * scale / 7.0 * if i.is_multiple_of(3) { -1.0 } else { 1.0 }
 }
 
 /// What all reductions hold after a loop.

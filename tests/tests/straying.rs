@@ -276,11 +276,11 @@ fn loops_that_would_not_end_on_blank_values() {
             .unwrap();
             assert_eq!((report.strategy(), report.strays()), (strategy, 0));
             let (mut pp, mut psteps): (Vec<u32>, Vec<u32>) = ((0..40).collect(), vec![0; 200]);
-            for i in 0..200 {
+            for (i, steps) in psteps.iter_mut().enumerate() {
                 let at = i * 7 % 40;
                 while pp[at] < 50 + i as u32 {
                     pp[at] += 1;
-                    psteps[i] += 1;
+                    *steps += 1;
                 }
             }
             assert_eq!((p.to_vec(), steps.to_vec()), (pp, psteps), "{strategy}, {threads} threads");
