@@ -57,41 +57,41 @@ impl Captured {
 #[doc(hidden)]
 pub trait Capture {
     /// What the loop body gets.
-    type View<'v>;
+    type View<'v, const C: usize>;
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured;
     /// # Safety
     /// The slot was filled from this capture's description, and meets the view's rules.
     #[doc(hidden)]
-    unsafe fn view<'v, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v>;
+    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v, C>;
     #[doc(hidden)]
-    fn step(view: &mut Self::View<'_>, j: usize, i: usize);
+    fn step<const C: usize>(view: &mut Self::View<'_, C>, j: usize, i: usize);
     #[doc(hidden)]
-    fn finish(_view: &Self::View<'_>, _slot: &Slot) {}
+    fn finish<const C: usize>(_view: &Self::View<'_, C>, _slot: &Slot) {}
 }
 
 impl<T: 'static> Capture for Read<'_, DVector<T>> {
-    type View<'v> = ReadView<'v, T>;
+    type View<'v, const C: usize> = ReadView<'v, T, C>;
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {
         self.0.describe(self.0.buffer().base(), false)
     }
 
-    unsafe fn view<'v, const CONSECUTIVE: bool>(slot: &'v Slot) -> ReadView<'v, T> {
+    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> ReadView<'v, T, C> {
         // SAFETY: passed on.
         unsafe { ReadView::new::<CONSECUTIVE>(slot) }
     }
 
     #[inline(always)]
-    fn step(view: &mut ReadView<'_, T>, j: usize, i: usize) {
+    fn step<const C: usize>(view: &mut ReadView<'_, T, C>, j: usize, i: usize) {
         view.step(j, i);
     }
 }
 
 impl<T: 'static> Capture for Write<'_, DVector<T>> {
-    type View<'v> = WriteView<'v, T>;
+    type View<'v, const C: usize> = WriteView<'v, T, C>;
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {
@@ -99,21 +99,22 @@ impl<T: 'static> Capture for Write<'_, DVector<T>> {
         self.0.describe(base, true)
     }
 
-    unsafe fn view<'v, const CONSECUTIVE: bool>(slot: &'v Slot) -> WriteView<'v, T> {
+    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> WriteView<'v, T, C> {
         // SAFETY: passed on.
         unsafe { WriteView::new::<CONSECUTIVE>(slot) }
     }
 
     #[inline(always)]
-    fn step(view: &mut WriteView<'_, T>, j: usize, i: usize) {
+    fn step<const C: usize>(view: &mut WriteView<'_, T, C>, j: usize, i: usize) {
         view.step(j, i);
+        view.look_ahead(j);
     }
 }
 
 macro_rules! reductions {
     ($([$($generic:tt)*] $reduction:ty, $view:ident;)*) => {$(
         impl<$($generic)*> Capture for Read<'_, $reduction> {
-            type View<'v> = $view!('v);
+            type View<'v, const C: usize> = $view!('v);
 
             #[allow(private_interfaces)]
             fn describe(&mut self) -> Captured {
@@ -125,26 +126,26 @@ macro_rules! reductions {
                 }
             }
 
-            unsafe fn view<'v, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v> {
+            unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v, C> {
                 <$view!('v)>::new(slot)
             }
 
             #[inline(always)]
-            fn step(view: &mut Self::View<'_>, _j: usize, i: usize) {
+            fn step<const C: usize>(view: &mut Self::View<'_, C>, _j: usize, i: usize) {
                 view.step(i);
             }
 
 
             #[inline(always)]
-            fn finish(view: &Self::View<'_>, slot: &Slot) {
+            fn finish<const C: usize>(view: &Self::View<'_, C>, slot: &Slot) {
                 view.finish(slot);
             }
         }
     )*};
 }
-macro_rules! sum_view { ($v:lifetime) => { SumView<$v, N> } }
-macro_rules! extreme_view { ($v:lifetime) => { ExtremeView<$v, N, W> } }
-macro_rules! count_view { ($v:lifetime) => { CountView<$v> } }
+macro_rules! sum_view { ($v:lifetime) => { SumView<$v, N, C> } }
+macro_rules! extreme_view { ($v:lifetime) => { ExtremeView<$v, N, W, C> } }
+macro_rules! count_view { ($v:lifetime) => { CountView<$v, C> } }
 reductions! {
     [N: Number] Sum<N>, sum_view;
     [N: Number, W: Which] Extreme<N, W>, extreme_view;
@@ -172,7 +173,7 @@ pub trait Handles {
 macro_rules! handles {
     ($(($($name:ident $n:tt)*))*) => {$(
         impl<$($name: Capture),*> Handles for ($($name,)*) {
-            type Views<'v> = ($($name::View<'v>,)*);
+            type Views<'v> = ($($name::View<'v, $n>,)*);
 
             #[allow(private_interfaces)]
             fn describe(&mut self) -> Vec<Captured> {
@@ -183,20 +184,20 @@ macro_rules! handles {
             #[inline(always)]
             unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot]) -> Self::Views<'v> {
                 // SAFETY: passed on.
-                ($(unsafe { $name::view::<CONSECUTIVE>(&slots[$n]) },)*)
+                ($(unsafe { $name::view::<$n, CONSECUTIVE>(&slots[$n]) },)*)
             }
 
             #[inline(always)]
             #[allow(unused_variables)]
             fn step(views: &mut Self::Views<'_>, j: usize, i: usize) {
-                $($name::step(&mut views.$n, j, i);)*
+                $($name::step::<$n>(&mut views.$n, j, i);)*
             }
 
 
             #[inline(always)]
             #[allow(unused_variables)]
             fn finish(views: &Self::Views<'_>, slots: &[Slot]) {
-                $($name::finish(&views.$n, &slots[$n]);)*
+                $($name::finish::<$n>(&views.$n, &slots[$n]);)*
             }
         }
     )*};

@@ -207,7 +207,7 @@ impl Cold {
 
     fn end(&self, trouble: Trouble) -> ! {
         // SAFETY: the frame owns both this and what it shares.
-        unsafe { &*self.shared }.trouble.set(Some(trouble));
+        unsafe { &*self.shared }.note(trouble);
         resume_unwind(Box::new(EndIteration));
     }
 

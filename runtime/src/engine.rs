@@ -154,13 +154,18 @@ impl<'c> Call<'c> {
             trace,
             before: words(self.captured),
         };
-        let verifier = self.session.verifies().then(|| Verifier::before(self.captured));
+        let first = self.key.range.start;
+        let verifier = match self.session.verifies() {
+            true => Some(
+                panics::caught(|| Verifier::before(self.captured))
+                    .map_err(|note| FirstFailure::new(0, Some(first), Failure::Panic(note)))?,
+            ),
+            false => None,
+        };
         let after = run.run(&cached.undo, &self.pool)?;
-        if let Some(verifier) = verifier {
-            verifier.check(&run, &after).map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
-        }
+        let checked = verifier.map_or(Ok(()), |verifier| verifier.check(&run, &after));
         self.commit(&after);
-        Ok(())
+        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))
     }
 
     /// The loop ended well: the reductions get their values, and what was written is known to have changed.

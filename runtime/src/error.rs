@@ -71,7 +71,8 @@ pub enum Error {
         /// What it returned.
         source: BodyError,
     },
-    /// The body of a loop panicked.
+    /// The body of a loop panicked. Nothing of it is printed, as long as the program sets no panic hook of its own after
+    /// its first loop; one that does should call the hook that it replaces.
     #[error("{site}: iteration {iteration} panicked: {message} ({location})")]
     Panic {
         /// Where the loop stands.
@@ -91,7 +92,8 @@ pub enum Error {
         /// What is the matter.
         problem: LoopProblem,
     },
-    /// The replay of a loop's claimed serial order gave other bits than the loop: a bug in this library.
+    /// The replay of a loop's claimed serial order gave other bits than the loop: a bug in this library, or a body that
+    /// depends on more than its captures. DDSs and reductions hold what the loop left.
     #[error(
         "{site}: verification failed: `{dds}[{index}]` differs from what the claimed serial order gives; please report this"
     )]

@@ -94,7 +94,21 @@ pub(crate) struct Frame {
 pub(crate) struct FrameShared {
     /// The iteration that is running.
     pub(crate) at: Cell<usize>,
-    pub(crate) trouble: Cell<Option<Trouble>>,
+    trouble: Cell<Option<(Trouble, usize)>>,
+}
+
+impl FrameShared {
+    /// Notes why the running iteration ends early. The first note stays, whatever a body does about its unwinding.
+    pub(crate) fn note(&self, trouble: Trouble) {
+        if self.trouble.get().is_none() {
+            self.trouble.set(Some((trouble, self.at.get())));
+        }
+    }
+
+    /// What was noted, and which iteration was counted then.
+    pub(crate) fn take_trouble(&self) -> Option<(Trouble, usize)> {
+        self.trouble.take()
+    }
 }
 
 impl Frame {

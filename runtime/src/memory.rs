@@ -26,6 +26,7 @@ pub(crate) struct ElementOps {
     /// A function, since constants can't be told their type's id yet.
     type_id: fn() -> TypeId,
     pub(crate) size: usize,
+    align: usize,
     pub(crate) plain: bool,
     pub(crate) needs_drop: bool,
     clone_run: unsafe fn(*const u8, *mut u8, usize, &mut usize),
@@ -39,6 +40,7 @@ impl<T: Element> OpsOf<T> {
     const OPS: ElementOps = ElementOps {
         type_id: TypeId::of::<T>,
         size: size_of::<T>(),
+        align: align_of::<T>(),
         plain: T::PLAIN,
         needs_drop: std::mem::needs_drop::<T>(),
         clone_run: clone_run::<T>,
@@ -137,12 +139,12 @@ impl RawBuf {
     fn allocate(ops: &'static ElementOps, capacity: usize, random_access: bool) -> Self {
         let bytes = ops.size.saturating_mul(capacity);
         let huge = random_access && bytes >= HUGE_PAGE;
-        let align = if huge { HUGE_PAGE } else { ROW_ALIGN };
+        let align = ops.align.max(if huge { HUGE_PAGE } else { ROW_ALIGN });
         let Ok(layout) = Layout::from_size_align(bytes, align) else {
             handle_alloc_error(Layout::new::<u8>());
         };
         let ptr = if bytes == 0 {
-            // SAFETY: ROW_ALIGN is not zero.
+            // SAFETY: no alignment is zero.
             unsafe { NonNull::new_unchecked(std::ptr::without_provenance_mut(align)) }
         } else {
             // SAFETY: the layout has a size.
@@ -293,6 +295,23 @@ mod tests {
         for n in [1, 1000, 1 << 20] {
             let buf = RawBuf::new(ops_of::<f32>(), n);
             assert_eq!(buf.as_ptr().addr() % ROW_ALIGN, 0);
+        }
+    }
+
+    #[test]
+    fn wide_elements_are_aligned_as_they_ask() {
+        #[derive(Clone)]
+        #[repr(align(256))]
+        struct Wide(u8);
+        // SAFETY: not plain, so nothing is claimed.
+        unsafe impl Element for Wide {
+            const PLAIN: bool = false;
+            fn encode(&self, out: &mut Vec<u8>) {
+                out.push(self.0);
+            }
+        }
+        for n in [0, 1, 20_000] {
+            assert_eq!(RawBuf::new(ops_of::<Wide>(), n).as_ptr().addr() % 256, 0);
         }
     }
 

@@ -24,6 +24,7 @@ thread_local! {
 pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
     install_hook();
     let before = QUIET.replace(true);
+    LAST_LOCATION.set(None);
     let result = f();
     QUIET.set(before);
     result

@@ -23,6 +23,8 @@ pub trait Number: Copy + Send + Sync + PartialOrd + std::fmt::Debug + sealed::Se
     #[doc(hidden)]
     fn before(self, other: Self) -> bool;
     #[doc(hidden)]
+    fn is_no_number(self) -> bool;
+    #[doc(hidden)]
     fn to_word(self) -> u64;
     #[doc(hidden)]
     fn from_word(word: u64) -> Self;
@@ -42,6 +44,8 @@ macro_rules! integers {
             fn plus(self, other: Self) -> Self { self.wrapping_add(other) }
             #[inline(always)]
             fn before(self, other: Self) -> bool { self < other }
+            #[inline(always)]
+            fn is_no_number(self) -> bool { false }
             #[inline(always)]
             fn to_word(self) -> u64 { self as u64 }
             #[inline(always)]
@@ -63,6 +67,10 @@ macro_rules! floats {
             #[inline(always)]
             fn before(self, other: Self) -> bool {
                 self < other || (self == other && self.is_sign_negative() && other.is_sign_positive())
+            }
+            #[inline(always)]
+            fn is_no_number(self) -> bool {
+                self.is_nan()
             }
             #[inline(always)]
             fn to_word(self) -> u64 { u64::from(self.to_bits()) }
@@ -206,14 +214,14 @@ impl sealed::Sealed for Largest {}
 impl Which for Smallest {
     #[inline(always)]
     fn choose<N: Number>(a: N, b: N) -> N {
-        if b.before(a) { b } else { a }
+        if b.before(a) || a.is_no_number() { b } else { a }
     }
 }
 
 impl Which for Largest {
     #[inline(always)]
     fn choose<N: Number>(a: N, b: N) -> N {
-        if a.before(b) { b } else { a }
+        if a.before(b) || a.is_no_number() { b } else { a }
     }
 }
 
@@ -275,14 +283,14 @@ impl Session {
 }
 
 /// A [`Sum`] inside a loop body.
-pub struct SumView<'v, N> {
+pub struct SumView<'v, N, const C: usize> {
     total: Cell<N>,
     slot: &'v Slot,
     one_by_one: bool,
     iteration: usize,
 }
 
-impl<'v, N: Number> SumView<'v, N> {
+impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
     #[inline(always)]
     pub(crate) fn new(slot: &'v Slot) -> Self {
         let one_by_one = slot.additions.is_some() && !N::ASSOCIATIVE;
@@ -318,12 +326,12 @@ impl<'v, N: Number> SumView<'v, N> {
 }
 
 /// A [`Min`] or [`Max`] inside a loop body.
-pub struct ExtremeView<'v, N, W> {
+pub struct ExtremeView<'v, N, W, const C: usize> {
     best: Cell<N>,
     slot: PhantomData<(&'v Slot, W)>,
 }
 
-impl<'v, N: Number, W: Which> ExtremeView<'v, N, W> {
+impl<'v, N: Number, W: Which, const C: usize> ExtremeView<'v, N, W, C> {
     #[inline(always)]
     pub(crate) fn new(slot: &'v Slot) -> Self {
         ExtremeView { best: Cell::new(N::from_word(slot.total.get())), slot: PhantomData }
@@ -335,12 +343,12 @@ impl<'v, N: Number, W: Which> ExtremeView<'v, N, W> {
     }
 }
 
-impl<N: Number, W: Which> ExtremeView<'_, N, W> {
+impl<N: Number, W: Which, const C: usize> ExtremeView<'_, N, W, C> {
     #[inline(always)]
     pub(crate) fn step(&mut self, _i: usize) {}
 }
 
-impl<N: Number> ExtremeView<'_, N, Smallest> {
+impl<N: Number, const C: usize> ExtremeView<'_, N, Smallest, C> {
     /// Keeps `value` if it is the smallest so far.
     #[inline(always)]
     pub fn min(&self, value: N) {
@@ -348,7 +356,7 @@ impl<N: Number> ExtremeView<'_, N, Smallest> {
     }
 }
 
-impl<N: Number> ExtremeView<'_, N, Largest> {
+impl<N: Number, const C: usize> ExtremeView<'_, N, Largest, C> {
     /// Keeps `value` if it is the largest so far.
     #[inline(always)]
     pub fn max(&self, value: N) {
@@ -357,12 +365,12 @@ impl<N: Number> ExtremeView<'_, N, Largest> {
 }
 
 /// A [`Count`] inside a loop body.
-pub struct CountView<'v> {
+pub struct CountView<'v, const C: usize> {
     total: Cell<u64>,
     slot: PhantomData<&'v Slot>,
 }
 
-impl<'v> CountView<'v> {
+impl<'v, const C: usize> CountView<'v, C> {
     #[inline(always)]
     pub(crate) fn new(slot: &'v Slot) -> Self {
         CountView { total: Cell::new(slot.total.get()), slot: PhantomData }

@@ -161,10 +161,10 @@ where
             if ran.is_ok() {
                 return;
             }
-            frame.shared.trouble.set(None);
+            frame.shared.take_trouble();
             if is_exact(frame) {
                 // The real run will show whether the iteration fails.
-                end_recorded_iteration(frame);
+                end_after_failure(frame);
             } else {
                 // Blank scratch may be to blame: once more, with real values.
                 for cold in &frame.colds {
@@ -178,8 +178,8 @@ where
                     let mut views = views_of::<H, false>(frame);
                     self.one_by_one(frame, &mut views, once, 0, |_| {})
                 });
-                frame.shared.trouble.set(None);
-                end_recorded_iteration(frame);
+                frame.shared.take_trouble();
+                end_after_failure(frame);
                 set_exact(frame, false);
             }
             done = at.get() + 1;
@@ -272,9 +272,11 @@ fn outcome(
     at: Option<usize>,
     ran: std::thread::Result<Option<(usize, BodyError)>>,
 ) -> Result<(), (Option<usize>, Failure)> {
-    match (frame.shared.trouble.take(), ran) {
-        (Some(Trouble::OutOfRange { capture, index }), _) => Err((at, Failure::OutOfRange { capture, index })),
-        (Some(Trouble::Stray { capture }), _) => Err((at, Failure::Stray { capture })),
+    match (frame.shared.take_trouble(), ran) {
+        (Some((Trouble::OutOfRange { capture, index }, then)), _) => {
+            Err((at.map(|_| then), Failure::OutOfRange { capture, index }))
+        }
+        (Some((Trouble::Stray { capture }, then)), _) => Err((at.map(|_| then), Failure::Stray { capture })),
         (_, Err(payload)) => Err((at, Failure::Panic(panics::note_of(&*payload)))),
         (_, Ok(Some((i, error)))) => Err((Some(i), Failure::Body(error))),
         (_, Ok(None)) => Ok(()),
@@ -298,6 +300,11 @@ fn end_recorded_iteration(frame: &Frame) {
             recorder.next_iteration();
         }
     }
+}
+
+/// The same where scratch copies may be in any state: dropping one may panic, too.
+fn end_after_failure(frame: &Frame) {
+    let _ended = panics::caught(|| end_recorded_iteration(frame));
 }
 
 /// Recorders that were exact from the start stay so.

@@ -47,8 +47,8 @@ fn fetch<T>(at: *const T) {
 }
 
 macro_rules! common_to_views {
-    ($view:ident) => {
-        impl<'v, T> $view<'v, T> {
+    ($view:ident $(, $ahead:ident)?) => {
+        impl<'v, T, const C: usize> $view<'v, T, C> {
             /// # Safety
             /// The slot describes elements of type T that meet the rules above while the view lives. Blocks of
             /// `CONSECUTIVE` iterations have nothing gathered and nothing tracked.
@@ -65,7 +65,7 @@ macro_rules! common_to_views {
                     here_write: slot.here.write,
                     here_gathered: !CONSECUTIVE && slot.here.gathered,
                     tracked: !CONSECUTIVE && slot.tracked,
-                    ahead: if CONSECUTIVE { Ahead::NOTHING } else { slot.ahead },
+                    $($ahead: if CONSECUTIVE { Ahead::NOTHING } else { slot.ahead },)?
                     place: 0,
                     iteration: 0,
                     lifetime: PhantomData,
@@ -82,11 +82,6 @@ macro_rules! common_to_views {
                     let first = unsafe { (*self.cold).begin_iteration(j, i) };
                     (self.lo, self.len, self.wlen) = (first.lo, first.len, first.wlen);
                     self.ptr = self.here_base.wrapping_add(self.lo);
-                }
-                if j < self.ahead.iterations {
-                    // SAFETY: rule 6.
-                    let i = unsafe { self.ahead.at.add(j * self.ahead.stride).cast::<u32>().read_unaligned() };
-                    fetch(self.ptr.wrapping_add((i as usize).wrapping_sub(self.lo)));
                 }
             }
 
@@ -123,7 +118,7 @@ macro_rules! common_to_views {
             }
         }
 
-        impl<T> Index<usize> for $view<'_, T> {
+        impl<T, const C: usize> Index<usize> for $view<'_, T, C> {
             type Output = T;
             #[inline(always)]
             fn index(&self, i: usize) -> &T {
@@ -131,7 +126,7 @@ macro_rules! common_to_views {
             }
         }
 
-        impl<T> Index<u32> for $view<'_, T> {
+        impl<T, const C: usize> Index<u32> for $view<'_, T, C> {
             type Output = T;
             #[inline(always)]
             fn index(&self, i: u32) -> &T {
@@ -139,7 +134,7 @@ macro_rules! common_to_views {
             }
         }
 
-        impl<T> Index<Here> for $view<'_, T> {
+        impl<T, const C: usize> Index<Here> for $view<'_, T, C> {
             type Output = T;
             #[inline(always)]
             fn index(&self, _: Here) -> &T {
@@ -155,8 +150,11 @@ macro_rules! common_to_views {
 }
 
 /// A DVector captured as `&x`: its elements are read by index (`usize` or `u32`).
+///
+/// `C` is its place among the captures: views of different captures are of different types, so that a body can't make
+/// them change places.
 #[allow(dead_code)]
-pub struct ReadView<'v, T> {
+pub struct ReadView<'v, T, const C: usize> {
     ptr: *mut T,
     lo: usize,
     len: usize,
@@ -167,7 +165,6 @@ pub struct ReadView<'v, T> {
     here_write: bool,
     here_gathered: bool,
     tracked: bool,
-    ahead: Ahead,
     place: usize,
     iteration: usize,
     lifetime: PhantomData<&'v T>,
@@ -176,7 +173,9 @@ pub struct ReadView<'v, T> {
 common_to_views!(ReadView);
 
 /// A DVector captured as `&mut x`: its elements are read and written by index (`usize` or `u32`).
-pub struct WriteView<'v, T> {
+///
+/// `C` is its place among the captures.
+pub struct WriteView<'v, T, const C: usize> {
     ptr: *mut T,
     lo: usize,
     len: usize,
@@ -193,9 +192,19 @@ pub struct WriteView<'v, T> {
     lifetime: PhantomData<&'v mut T>,
 }
 
-common_to_views!(WriteView);
+common_to_views!(WriteView, ahead);
 
-impl<T> WriteView<'_, T> {
+impl<T, const C: usize> WriteView<'_, T, C> {
+    /// Fetches the element of an iteration to come, where its index is known.
+    #[inline(always)]
+    pub(crate) fn look_ahead(&self, j: usize) {
+        if j < self.ahead.iterations {
+            // SAFETY: rule 6.
+            let i = unsafe { self.ahead.at.add(j * self.ahead.stride).cast::<u32>().read_unaligned() };
+            fetch(self.ptr.wrapping_add((i as usize).wrapping_sub(self.lo)));
+        }
+    }
+
     #[inline(always)]
     fn address_mut(&mut self, i: usize) -> *mut T {
         let k = i.wrapping_sub(self.lo);
@@ -253,7 +262,7 @@ impl<T> WriteView<'_, T> {
     }
 }
 
-impl<T> IndexMut<usize> for WriteView<'_, T> {
+impl<T, const C: usize> IndexMut<usize> for WriteView<'_, T, C> {
     #[inline(always)]
     fn index_mut(&mut self, i: usize) -> &mut T {
         // SAFETY: rules 1 and 3: the element is this block's alone, and the view is borrowed alone.
@@ -261,7 +270,7 @@ impl<T> IndexMut<usize> for WriteView<'_, T> {
     }
 }
 
-impl<T> IndexMut<u32> for WriteView<'_, T> {
+impl<T, const C: usize> IndexMut<u32> for WriteView<'_, T, C> {
     #[inline(always)]
     fn index_mut(&mut self, i: u32) -> &mut T {
         // SAFETY: as above.
@@ -269,7 +278,7 @@ impl<T> IndexMut<u32> for WriteView<'_, T> {
     }
 }
 
-impl<T> IndexMut<Here> for WriteView<'_, T> {
+impl<T, const C: usize> IndexMut<Here> for WriteView<'_, T, C> {
     #[inline(always)]
     fn index_mut(&mut self, _: Here) -> &mut T {
         let address = if self.here_write { self.here() } else { self.address_mut(self.iteration) };

@@ -459,3 +459,15 @@ fn elements_without_a_size() {
         assert_eq!((x.to_vec(), x.digest()), (vec![Nothing; 100], before));
     }
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Element)]
+#[repr(align(256))]
+struct Wide(u8);
+
+#[test]
+fn elements_may_ask_for_any_alignment() {
+    let session = Session::builder().threads(2).build().unwrap();
+    let mut wide = DVector::from_fn(&session, 3000, |i| Wide(i as u8)).unwrap();
+    async_parallel_for!(0..wide.len(), [&mut wide], |i| wide[i].0 = wide[i].0.wrapping_add(1)).unwrap();
+    assert!(wide.iter().enumerate().all(|(i, element)| element == Wide((i as u8).wrapping_add(1))));
+}

@@ -146,5 +146,6 @@ fn recording_and_planning_take_at_most_24_bytes_an_access() {
         }
         sparse(threads, 50_000);
         sparse(threads, 400_000);
+        sparse(threads, 1_000_000);
     }
 }

@@ -214,3 +214,15 @@ fn integers_wrap_around_in_every_width() {
     }
     wraps!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 }
+
+#[test]
+fn what_is_no_number_gives_way_to_any_number() {
+    let session = Session::builder().threads(2).build().unwrap();
+    let (low, high) = (session.min(f64::NAN), session.max(f64::NAN));
+    async_parallel_for!(0..100, [&low, &high], |i| {
+        low.min(i as f64);
+        high.max(if i == 50 { f64::NAN } else { i as f64 });
+    })
+    .unwrap();
+    assert_eq!((low.get(), high.get()), (0.0, 99.0));
+}

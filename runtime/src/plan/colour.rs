@@ -7,8 +7,8 @@ use crate::recording::Recording;
 
 /// A colouring with more colours than this has too little to do in each.
 const MAX_COLOURS: usize = 1 << 16;
-/// Any order: masks of 64 colours at a time, so many times.
-const ROUNDS: usize = 32;
+/// Any order: masks of 32 colours at a time, so many times.
+const ROUNDS: usize = 64;
 /// Preserved order: as many levels as one in this many iterations.
 const LEVEL_SIZE: usize = 4;
 
@@ -42,6 +42,42 @@ pub(crate) struct Coloured {
     pub(crate) listed: Vec<Listed>,
 }
 
+/// Numbers for the elements that are touched, in their order, so that tables needn't have an entry for all others.
+struct Touched {
+    bits: Vec<u64>,
+    /// How many are touched before each word of `bits`.
+    before: Vec<u32>,
+    count: usize,
+}
+
+impl Touched {
+    fn new(recording: &Recording, capture: usize, len: usize) -> Touched {
+        let mut bits = vec![0u64; len.div_ceil(64)];
+        for s in 0..recording.slice_count() {
+            for entry in recording.log(s, capture).entries() {
+                let index = entry >> 1;
+                bits[index as usize / 64] |= 1 << (index % 64);
+            }
+        }
+        let mut count = 0;
+        let mut before = Vec::with_capacity(bits.len());
+        for word in &bits {
+            before.push(count);
+            count += word.count_ones();
+        }
+        Touched { bits, before, count: count as usize }
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn rank(&self, index: u32) -> usize {
+        let (word, bit) = (index as usize / 64, index % 64);
+        (self.before[word] + (self.bits[word] & ((1 << bit) - 1)).count_ones()) as usize
+    }
+}
+
 /// Calls `f(iteration, accesses)` for each iteration: its offset, and the (slot, entry) pairs of shared DDSs.
 /// Ends early when `f` says so.
 fn each_iteration(recording: &Recording, captures: &[usize], mut f: impl FnMut(usize, &[(usize, u32)]) -> bool) {
@@ -63,45 +99,45 @@ fn each_iteration(recording: &Recording, captures: &[usize], mut f: impl FnMut(u
 }
 
 /// The colour of each iteration, or none if it takes too many.
-fn colours(recording: &Recording, captures: &[usize], lens: &[usize], order: Order) -> Option<(Vec<u32>, usize)> {
+fn colours(recording: &Recording, captures: &[usize], touched: &[Touched], order: Order) -> Option<(Vec<u32>, usize)> {
     match order {
-        Order::Any => first_fit(recording, captures, lens),
-        Order::Preserve => levels(recording, captures, lens),
+        Order::Any => first_fit(recording, captures, touched),
+        Order::Preserve => levels(recording, captures, touched),
     }
 }
 
 /// The smallest colour that no conflicting iteration before has.
-fn first_fit(recording: &Recording, captures: &[usize], lens: &[usize]) -> Option<(Vec<u32>, usize)> {
+fn first_fit(recording: &Recording, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
     const NONE: u32 = u32::MAX;
     let mut colour = vec![NONE; recording.iterations()];
     let mut left = colour.len();
     let mut most = 0;
     for round in 0..ROUNDS {
         // Per element: the colours of those that write it, and of all that touch it.
-        let mut masks: Vec<Vec<(u64, u64)>> = lens.iter().map(|&len| vec![(0, 0); len]).collect();
+        let mut masks: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
         let before = left;
         each_iteration(recording, captures, |i, accesses| {
             if colour[i] != NONE {
                 return true;
             }
-            let mut taken = 0u64;
+            let mut taken = 0u32;
             for &(slot, entry) in accesses {
-                let (writers, all) = masks[slot][(entry >> 1) as usize];
+                let (writers, all) = masks[slot][touched[slot].rank(entry >> 1)];
                 taken |= if entry & 1 == 1 { all } else { writers };
             }
             let free = taken.trailing_ones();
-            if free == 64 {
+            if free == u32::BITS {
                 return true;
             }
-            let bit = 1u64 << free;
+            let bit = 1u32 << free;
             for &(slot, entry) in accesses {
-                let mask = &mut masks[slot][(entry >> 1) as usize];
+                let mask = &mut masks[slot][touched[slot].rank(entry >> 1)];
                 mask.1 |= bit;
                 if entry & 1 == 1 {
                     mask.0 |= bit;
                 }
             }
-            colour[i] = 64 * round as u32 + free;
+            colour[i] = u32::BITS * round as u32 + free;
             most = most.max(colour[i] as usize + 1);
             left -= 1;
             true
@@ -118,23 +154,23 @@ fn first_fit(recording: &Recording, captures: &[usize], lens: &[usize]) -> Optio
 }
 
 /// One more than the last conflicting iteration's: keeps the loop's own order.
-fn levels(recording: &Recording, captures: &[usize], lens: &[usize]) -> Option<(Vec<u32>, usize)> {
+fn levels(recording: &Recording, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
     let n = recording.iterations();
     let limit = MAX_COLOURS.min(n / LEVEL_SIZE + 1) as u32;
-    let mut last: Vec<Vec<(u32, u32)>> = lens.iter().map(|&len| vec![(0, 0); len]).collect();
+    let mut last: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
     let mut level = Vec::with_capacity(n);
     let mut most = 0;
     each_iteration(recording, captures, |_, accesses| {
         let mut after = 0;
         for &(slot, entry) in accesses {
-            let (writer, any) = last[slot][(entry >> 1) as usize];
+            let (writer, any) = last[slot][touched[slot].rank(entry >> 1)];
             after = after.max(if entry & 1 == 1 { any } else { writer });
         }
         if after >= limit {
             return false;
         }
         for &(slot, entry) in accesses {
-            let seen = &mut last[slot][(entry >> 1) as usize];
+            let seen = &mut last[slot][touched[slot].rank(entry >> 1)];
             seen.1 = seen.1.max(after + 1);
             if entry & 1 == 1 {
                 seen.0 = after + 1;
@@ -165,7 +201,7 @@ pub(crate) fn colour(
     hottest: usize,
 ) -> Option<Coloured> {
     let limit = match order {
-        Order::Any => 64 * ROUNDS,
+        Order::Any => u32::BITS as usize * ROUNDS,
         Order::Preserve => MAX_COLOURS,
     };
     if hottest > limit.min(recording.iterations() / LEVEL_SIZE + 1) {
@@ -175,7 +211,9 @@ pub(crate) fn colour(
     if u32::try_from(accesses).is_err() {
         return None;
     }
-    let (colour, colours) = colours(recording, captures, lens, order)?;
+    let touched: Vec<Touched> =
+        captures.iter().zip(lens).map(|(&capture, &len)| Touched::new(recording, capture, len)).collect();
+    let (colour, colours) = colours(recording, captures, &touched, order)?;
     let n = colour.len();
     let mut begins = vec![0u32; colours + 1];
     for &c in &colour {
@@ -198,7 +236,7 @@ pub(crate) fn colour(
     }
     starts.push(n);
     let listed: Vec<Listed> = captures.iter().map(|&c| list(recording, c, &offsets)).collect();
-    let graph = depend(&offsets, &starts, &listed, lens);
+    let graph = depend(&offsets, &starts, &listed, &touched);
     Some(Coloured { colours, offsets, starts, graph, listed })
 }
 
@@ -213,7 +251,7 @@ fn list(recording: &Recording, capture: usize, offsets: &[u32]) -> Listed {
 }
 
 /// Which blocks must wait for which, element by element.
-fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], lens: &[usize]) -> BlockGraph {
+fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], touched: &[Touched]) -> BlockGraph {
     const NOBODY: u32 = u32::MAX;
     struct Seen {
         writer: u32,
@@ -222,8 +260,8 @@ fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], lens: &[usize]) 
     }
     let mut edges: Vec<(u32, u32)> = Vec::new();
     let mut cost = Vec::with_capacity(starts.len());
-    let mut seen: Vec<Vec<Seen>> =
-        lens.iter().map(|&len| (0..len).map(|_| Seen { writer: NOBODY, readers: NOBODY }).collect()).collect();
+    let fresh = |touched: &Touched| (0..touched.count()).map(|_| Seen { writer: NOBODY, readers: NOBODY }).collect();
+    let mut seen: Vec<Vec<Seen>> = touched.iter().map(fresh).collect();
     let mut chain: Vec<(u32, u32)> = Vec::new();
     for (block, ends) in starts.windows(2).enumerate() {
         let block = block as u32;
@@ -234,7 +272,7 @@ fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], lens: &[usize]) 
             let end = ends[1].checked_sub(1).map_or(0, |last| listed.ends[last]) as usize;
             accesses += end - begin;
             for &entry in &listed.entries[begin..end] {
-                let at = &mut seen[slot][(entry >> 1) as usize];
+                let at = &mut seen[slot][touched[slot].rank(entry >> 1)];
                 if at.writer != NOBODY && at.writer != block {
                     edges.push((at.writer, block));
                 }
