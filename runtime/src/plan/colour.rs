@@ -1,7 +1,7 @@
 //! Colouring single iterations, where grouping by parts finds nothing: iterations of one colour share no element
 //! that one of them writes.
 
-use super::graph::BlockGraph;
+use super::graph::{BlockGraph, unite_edges};
 use crate::options::Order;
 use crate::recording::Recording;
 
@@ -291,15 +291,7 @@ fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], touched: &[Touch
                 }
             }
         }
-        edges[from..].sort_unstable();
-        let mut kept = from;
-        for k in from..edges.len() {
-            if k == from || edges[k] != edges[kept - 1] {
-                edges[kept] = edges[k];
-                kept += 1;
-            }
-        }
-        edges.truncate(kept);
+        unite_edges(&mut edges, from);
         cost.push((ends[1] - ends[0] + accesses) as u64);
     }
     debug_assert_eq!(offsets.len(), *starts.last().unwrap_or(&0));

@@ -50,16 +50,7 @@ impl BlockGraph {
                     readers[at].push(block);
                 }
             }
-            // Blocks are reached in order, so equal edges are neighbours here.
-            edges[from..].sort_unstable();
-            let mut kept = from;
-            for k in from..edges.len() {
-                if k == from || edges[k] != edges[kept - 1] {
-                    edges[kept] = edges[k];
-                    kept += 1;
-                }
-            }
-            edges.truncate(kept);
+            unite_edges(&mut edges, from);
         }
         Self::from_edges(cost, edges)
     }
@@ -133,6 +124,19 @@ impl BlockGraph {
             }
         }
     }
+}
+
+/// Keeps each of a block's edges, those from a place on, once. Blocks are reached in order, so equal edges are there.
+pub(super) fn unite_edges(edges: &mut Vec<(u32, u32)>, from: usize) {
+    edges[from..].sort_unstable();
+    let mut kept = from;
+    for k in from..edges.len() {
+        if k == from || edges[k] != edges[kept - 1] {
+            edges[kept] = edges[k];
+            kept += 1;
+        }
+    }
+    edges.truncate(kept);
 }
 
 #[cfg(test)]
