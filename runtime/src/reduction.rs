@@ -12,7 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::frame::Slot;
 use crate::session::{Session, SessionInner};
 
-/// The numbers that can be reduced.
+/// The numbers that can be reduced: all integers up to 64 bits, `f32` and `f64`.
+///
+/// ```
+/// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
+/// let (loss, hits) = (session.sum(0.0f32), session.sum(0u8));
+/// assert_eq!((loss.get(), hits.get()), (0.0, 0));
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
 pub trait Number: Copy + Send + Sync + PartialOrd + std::fmt::Debug + sealed::Sealed + 'static {
     #[doc(hidden)]
     const ZERO: Self;

@@ -190,16 +190,34 @@ impl Session {
 
     /// Whether every loop is replayed in its claimed serial order and compared bit by bit, at the cost of a
     /// serial execution and a copy of what the loop may write. A difference is an [`Error::Verification`].
+    ///
+    /// ```
+    /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
+    /// session.verify(true); // every loop from here on is checked
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn verify(&self, on: bool) {
         self.inner.verify.store(on, Relaxed);
     }
 
     /// Whether every new plan is explained on standard error.
+    ///
+    /// ```
+    /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
+    /// session.set_explain(true); // the next loop's plan is printed
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn set_explain(&self, on: bool) {
         self.inner.explain.store(on, Relaxed);
     }
 
     /// Every new plan's conflict graph is written to this file in the DOT language, the last one staying.
+    ///
+    /// ```
+    /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
+    /// session.set_dot(Some(std::path::Path::new("plan.dot"))); // then: dot -Tsvg plan.dot
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
     pub fn set_dot(&self, path: Option<&Path>) {
         *locked(&self.inner.dot) = path.map(Path::to_path_buf);
     }

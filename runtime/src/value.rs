@@ -4,6 +4,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// What a bare name in a capture list may be: a value that can be serialised, since it may travel with the task.
+///
+/// ```
+/// fn can_be_captured<T: stradsap_runtime::Value>(_: &T) {}
+/// can_be_captured(&0.5f32);
+/// can_be_captured(&vec![String::from("a word"), String::from("another")]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured as a value",
     label = "can't be serialised",

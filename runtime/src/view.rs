@@ -288,6 +288,11 @@ impl<T, const C: usize> IndexMut<Here> for WriteView<'_, T, C> {
 }
 
 /// The integers that index a DDS.
+///
+/// ```
+/// use stradsap_runtime::ElementIndex;
+/// assert_eq!(7u32.to_usize(), 7usize.to_usize());
+/// ```
 pub trait ElementIndex: Copy + sealed::Sealed {
     /// The index as a `usize`.
     fn to_usize(self) -> usize;
