@@ -36,6 +36,8 @@ pub struct Conflict {
     pub accesses: usize,
     /// The elements that most iterations touch: index, and how many iterations.
     pub elements: Vec<(usize, u32)>,
+    /// Whether those numbers are estimated from a sample, as in long loops.
+    pub estimated: bool,
 }
 
 impl LoopReport {
@@ -107,6 +109,7 @@ impl LoopReport {
             dds: self.site.name(hot.capture),
             accesses: hot.accesses,
             elements: hot.elements.clone(),
+            estimated: hot.estimated,
         };
         self.plan.facts.hot.iter().map(conflict).collect()
     }
@@ -216,10 +219,11 @@ impl fmt::Display for LoopReport {
                 conflict.elements.iter().map(|(index, count)| format!("[{index}] {count}")).collect();
             writeln!(
                 f,
-                "  `{}`: {} accesses; most iterations touch {}",
+                "  `{}`: {} accesses; most iterations touch {}{}",
                 conflict.dds,
                 conflict.accesses,
-                elements.join(", ")
+                elements.join(", "),
+                if conflict.estimated { " (estimated)" } else { "" }
             )?;
         }
         let how = if self.inferred() { " (a sample; the rest follows from the data)" } else { "" };

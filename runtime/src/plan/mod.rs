@@ -95,6 +95,8 @@ pub(crate) struct HotDds {
     pub(crate) accesses: usize,
     /// Index, and how many iterations touch it.
     pub(crate) elements: Vec<(usize, u32)>,
+    /// Whether those numbers come from a sample.
+    pub(crate) estimated: bool,
 }
 
 impl Plan {
@@ -206,6 +208,7 @@ impl<'r> Planner<'r> {
                 capture,
                 accesses: recording.listed(capture),
                 elements: weights.hottest(),
+                estimated: weights.weighed < weights.iterations,
             })
             .collect();
         let facts = Facts {
