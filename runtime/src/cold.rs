@@ -6,7 +6,8 @@
 //!
 //! # Why this is sound
 //! 1. `base` is the address of `len` live elements for as long as the loop holds the driver's borrow.
-//! 2. While recording nothing is written to them: writers get scratch, so any thread may read any element.
+//! 2. While recording nothing is written to them: writers get scratch, so any thread may read any element. (On a worker a
+//!    pager first brings those that are elsewhere.)
 //! 3. In a run an address is given only for an element that the block owns in that way: the spans and lists
 //!    come from the plan, whose conflicting blocks the executor keeps apart; a DDS captured for reading is
 //!    written by nobody.
@@ -58,7 +59,10 @@ pub(crate) enum Doing {
     /// A run by parts: the spans that don't fit the view's one range.
     Spans(Vec<Span>),
     /// Each iteration owns the element at a distance from its number.
-    InStep { offset: usize, now: Cell<usize> },
+    InStep { offset: usize, written: bool, now: Cell<usize> },
+    /// Each iteration reads the element at a distance from its number, and all lie in the order of execution: place and
+    /// number of the running iteration, and where the first element lies.
+    Gathered { offset: usize, now: Cell<(usize, usize)>, at: *mut u8 },
     /// A run by single iterations.
     Listed(Listing, Cell<(usize, usize)>),
     /// As `Spans`, but each element is saved before its first change: few of many are touched.
@@ -69,7 +73,15 @@ pub(crate) enum Doing {
     Reduction,
 }
 
+/// Brings elements that are elsewhere to their places, while a loop is recorded.
+pub(crate) trait Pager: Sync {
+    /// False: that element can't be had now, and the recording is void.
+    fn bring(&self, capture: usize, index: usize) -> bool;
+}
+
 pub(crate) struct Recorder {
+    /// Lives as long as the recording.
+    pager: Option<*const dyn Pager>,
     pub(crate) log: RefCell<CaptureLog>,
     /// The element that blank scratch is filled from: a value of the type that the program itself put there.
     template: *const u8,
@@ -116,10 +128,12 @@ impl Cold {
         ops: &ElementOps,
         writes: bool,
         exact: bool,
+        pager: Option<*const dyn Pager>,
     ) -> Doing {
         // The middle one: the first rows are often special (a root, a padding word).
         let template = base.wrapping_add(len / 2 * ops.size);
         Doing::Record(Box::new(Recorder {
+            pager,
             log: RefCell::new(log),
             template,
             blank: RefCell::new(Vec::new()),
@@ -187,7 +201,16 @@ impl Cold {
         match &self.doing {
             Doing::ReadOnly if access == Access::Read => self.address(i),
             Doing::Spans(spans) => self.in_spans(spans, i, access),
-            Doing::InStep { offset, now } if i == now.get().wrapping_add(*offset) => self.address(i),
+            Doing::InStep { offset, written, now }
+                if i == now.get().wrapping_add(*offset) && (*written || access == Access::Read) =>
+            {
+                self.address(i)
+            }
+            Doing::Gathered { offset, now, at }
+                if access == Access::Read && i == now.get().1.wrapping_add(*offset) =>
+            {
+                at.wrapping_add(now.get().0 * self.ops.map_or(0, |ops| ops.size))
+            }
             Doing::Listed(listing, current) => self.in_listing(listing, current.get(), i, access),
             Doing::Logged { spans, saved } => {
                 let address = self.in_spans(spans, i, access);
@@ -197,7 +220,7 @@ impl Cold {
                 address
             }
             Doing::Record(recorder) => self.record(recorder, i, access),
-            Doing::ReadOnly | Doing::InStep { .. } | Doing::Reduction => self.stray(),
+            Doing::ReadOnly | Doing::InStep { .. } | Doing::Gathered { .. } | Doing::Reduction => self.stray(),
         }
     }
 
@@ -244,6 +267,10 @@ impl Cold {
             now.set(i);
             return none;
         }
+        if let Doing::Gathered { now, .. } = &self.doing {
+            now.set((j, i));
+            return none;
+        }
         let Doing::Listed(listing, current) = &self.doing else { return none };
         assert!(j < listing.iterations);
         // SAFETY: `ends` has one number for each of the block's iterations, and the one before the first is `start`;
@@ -281,6 +308,13 @@ impl Cold {
         let touched = recorder.log.borrow_mut().access(i, write);
         if touched > if exact { RUNAWAY_EXACT } else { RUNAWAY_BLANK } {
             self.end(Trouble::Runaway);
+        }
+        if let Some(pager) = recorder.pager
+            && (exact || !write)
+            // SAFETY: the pager outlives the recording.
+            && !unsafe { &*pager }.bring(self.capture, i)
+        {
+            self.end(Trouble::Unreachable);
         }
         if exact && recorder.written_by_view {
             let mut own = recorder.own.borrow_mut();

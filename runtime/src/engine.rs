@@ -153,6 +153,7 @@ impl<'c> Call<'c> {
             order: self.key.options.order,
             trace,
             before: words(self.captured),
+            apart: None,
         };
         let first = self.key.range.start;
         let verifier = match self.session.verifies() {
@@ -203,7 +204,7 @@ impl<'c> Call<'c> {
 
     fn cached(&self, plan: Plan, depth: Depth) -> CachedPlan {
         CachedPlan {
-            undo: Undo::new(&plan, self.captured),
+            undo: Undo::new(&plan, self.captured, &[]),
             plan: Arc::new(plan),
             key: self.key.clone(),
             gathered: Vec::new(),

@@ -6,7 +6,8 @@
 //!    the blocks before wrote is seen.
 //! 2. The slots of a block give its views exactly the elements that the plan says it touches: of shared DDSs the
 //!    parts (or, when coloured, the listed elements), of DDSs in step with the loop the running iteration's own,
-//!    of DDSs that nobody writes all, for reading.
+//!    of DDSs that nobody writes all, for reading. On a worker (`apart`), which holds no other elements, views of DDSs
+//!    that are read in step own no more than that, either.
 //! 3. Every captured DDS stays borrowed by the loop until all threads have ended.
 #![allow(unsafe_code)]
 
@@ -17,7 +18,7 @@ use crate::capture::{Captured, Kind};
 use crate::cold::{Cold, Doing, Listing, Span};
 use crate::frame::{AHEAD, Ahead, Frame, Here, Slot};
 use crate::gather::Gathered;
-use crate::handoff::Handoff;
+use crate::handoff::{Dispatch, Handoff};
 use crate::memory::RawBuf;
 use crate::options::{Order, Strategy};
 use crate::panics;
@@ -42,20 +43,23 @@ pub(crate) struct Run<'r> {
     pub(crate) trace: bool,
     /// What each capture that is a reduction held before.
     pub(crate) before: Vec<u64>,
+    /// On a worker, which holds no more than the plan says that its blocks touch: for each capture, whether elements in
+    /// step are reached by other means than `x[i]`.
+    pub(crate) apart: Option<&'r [bool]>,
 }
 
 /// What a block left for the reductions: a total each, and single additions where their order counts.
 #[derive(Default)]
-struct BlockResult {
-    totals: Vec<u64>,
-    additions: Vec<Vec<(usize, u64)>>,
+pub(crate) struct BlockResult {
+    pub(crate) totals: Vec<u64>,
+    pub(crate) additions: Vec<Vec<(usize, u64)>>,
     /// What single elements held before the block changed them: capture, index, value.
     old: Vec<(usize, usize, RawBuf)>,
 }
 
 /// The failure that comes first in the serial order.
 pub(crate) struct FirstFailure {
-    block: usize,
+    pub(crate) block: usize,
     /// Known unless the iteration unwound and nobody kept count.
     pub(crate) iteration: Option<usize>,
     pub(crate) failure: Failure,
@@ -82,17 +86,38 @@ pub(crate) fn words(captured: &[Captured]) -> Vec<u64> {
 impl Run<'_> {
     /// Runs all blocks. Gives what the reductions hold afterwards, or the first failure with everything put back.
     pub(crate) fn run(&self, undo: &Undo, pool: &Pool) -> Result<Vec<u64>, FirstFailure> {
-        let handoff = Handoff::new(&self.plan.graph);
+        // An element's `clone` may panic while parts are saved: that must not leave other threads waiting.
+        self.save_upfront(undo)?;
+        let (results, failed) = self.run_blocks(&Handoff::new(&self.plan.graph), undo, pool);
+        if let Some(failed) = failed {
+            restore(self.plan, self.captured, results, undo);
+            return Err(failed);
+        }
+        undo.commit();
+        Ok(self.unite(results.into_iter()))
+    }
+
+    /// Saves what every block may change, before the first of them starts.
+    pub(crate) fn save_upfront(&self, undo: &Undo) -> Result<(), FirstFailure> {
+        panics::caught(|| undo.save_upfront(self.plan, self.captured)).map_err(|note| {
+            undo.commit();
+            FirstFailure::new(0, Some(self.plan.range.start), Failure::Panic(note))
+        })
+    }
+
+    /// Runs blocks as they are handed out, on all threads, until no more will be. Says what each came to, and which
+    /// failure is the first in the serial order.
+    pub(crate) fn run_blocks(
+        &self,
+        handoff: &impl Dispatch,
+        undo: &Undo,
+        pool: &Pool,
+    ) -> (Vec<BlockResult>, Option<FirstFailure>) {
         let results: Vec<Mutex<BlockResult>> = self.plan.blocks.iter().map(|_| Mutex::default()).collect();
         let first: Mutex<Option<FirstFailure>> = Mutex::new(None);
-        // An element's `clone` may panic while parts are saved: that must not leave other threads waiting.
-        if let Err(note) = panics::caught(|| undo.save_upfront(self.plan, self.captured)) {
-            undo.commit();
-            return Err(FirstFailure::new(0, Some(self.plan.range.start), Failure::Panic(note)));
-        }
         pool.everywhere(self.plan.blocks.len(), || {
             let mut last: Option<usize> = None;
-            while let Some(b) = handoff.next(|block| last.is_some_and(|last| self.near(last, block))) {
+            while let Some(b) = handoff.next(&|block| last.is_some_and(|last| self.near(last, block))) {
                 let saved = panics::caught(|| undo.save_for(b, self.plan, self.captured));
                 let first_of_block = self.plan.range.start + self.plan.offset(self.plan.blocks[b].start);
                 let (result, ended) = match saved {
@@ -115,14 +140,7 @@ impl Run<'_> {
             }
         });
         let results = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
-        if let Some(failed) = first.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            undo.restore(self.plan, self.captured);
-            // Of several blocks that changed an element the first saw it as it was before the loop.
-            results.rev().for_each(|result| self.put_back(result.old));
-            return Err(failed);
-        }
-        undo.commit();
-        Ok(self.unite(results))
+        (results.collect(), first.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether two blocks share a part.
@@ -209,26 +227,37 @@ impl Run<'_> {
             Usage::InStep { offset, written } => {
                 // An access that is not written `x[i]`, or at a distance, is found by other means.
                 slot.here = Here { read: offset == 0, write: offset == 0 && written, gathered: false };
-                if !written {
-                    whole(slot, base, len);
-                    if let Some(gathered) = self.gathered.get(c).and_then(Option::as_ref) {
-                        slot.here.gathered = true;
-                        slot.base = gathered.elements.base().wrapping_add(block.start * ops.size);
+                let gathered = self.gathered.get(c).and_then(Option::as_ref).filter(|_| !written);
+                if let Some(gathered) = gathered {
+                    slot.here.gathered = true;
+                    slot.base = gathered.elements.base().wrapping_add(block.start * ops.size);
+                }
+                match (written, self.apart, gathered) {
+                    (false, None, _) => {
+                        (slot.ptr, slot.lo, slot.len) = (base, 0, len);
+                        return Doing::ReadOnly;
                     }
-                    return Doing::ReadOnly;
+                    (false, Some(by_index), Some(_)) => {
+                        if !by_index.get(c).is_some_and(|&by_index| by_index) {
+                            return Doing::Spans(Vec::new());
+                        }
+                        slot.tracked = true;
+                        return Doing::Gathered { offset, now: Cell::new((0, 0)), at: slot.base };
+                    }
+                    _ => {}
                 }
                 if plan.offsets.is_empty() {
                     slot.lo = plan.range.start.wrapping_add(offset).wrapping_add(block.start);
                     slot.ptr = base.wrapping_add(slot.lo.wrapping_mul(ops.size));
                     slot.len = block.end - block.start;
-                    slot.wlen = slot.len;
+                    slot.wlen = if written { slot.len } else { 0 };
                     return Doing::Spans(Vec::new());
                 }
                 slot.tracked = true;
-                Doing::InStep { offset, now: Cell::new(0) }
+                Doing::InStep { offset, written, now: Cell::new(0) }
             }
             Usage::ReadOnly => read_all(slot),
-            _ if !writable => read_all(slot),
+            _ if !writable && self.apart.is_none_or(|_| plan.strategy == Strategy::Serial) => read_all(slot),
             Usage::Untouched | Usage::Reduction => Doing::Spans(Vec::new()),
             Usage::Shared if plan.strategy == Strategy::Coloured => self.list(slot, b, c),
             Usage::Shared => {
@@ -298,18 +327,8 @@ impl Run<'_> {
         Doing::Listed(listing, Cell::new((0, 0)))
     }
 
-    /// Gives single elements back what they held. All threads of the loop have ended.
-    fn put_back(&self, old: Vec<(usize, usize, RawBuf)>) {
-        for (c, index, mut copy) in old {
-            if let Kind::Vector { base, ops, .. } = self.captured[c].kind {
-                // SAFETY: nobody else runs; both addresses hold an element.
-                unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), base.add(index * ops.size), ops.size) };
-            }
-        }
-    }
-
     /// What the reductions come to: the blocks' results in serial order, or all additions in the loop's.
-    fn unite(&self, results: impl Iterator<Item = BlockResult>) -> Vec<u64> {
+    pub(crate) fn unite(&self, results: impl Iterator<Item = BlockResult>) -> Vec<u64> {
         let mut words = self.before.clone();
         let mut additions: Vec<Vec<(usize, u64)>> = vec![Vec::new(); words.len()];
         let serial = self.plan.strategy == Strategy::Serial;
@@ -356,6 +375,18 @@ impl Run<'_> {
             results.push(BlockResult::of(&mut frame));
         }
         Ok(self.unite(results.into_iter()))
+    }
+}
+
+/// Puts everything back as it was before the loop. All threads of it have ended.
+pub(crate) fn restore(plan: &Plan, captured: &[Captured], results: Vec<BlockResult>, undo: &Undo) {
+    undo.restore(plan, captured);
+    // Of several blocks that changed an element the first saw it as it was before the loop.
+    for (c, index, mut copy) in results.into_iter().rev().flat_map(|result| result.old) {
+        if let Kind::Vector { base, ops, .. } = captured[c].kind {
+            // SAFETY: nobody else runs; both addresses hold an element.
+            unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), base.add(index * ops.size), ops.size) };
+        }
     }
 }
 

@@ -80,6 +80,8 @@ pub(crate) enum Trouble {
     OutOfRange { capture: usize, index: usize },
     /// Recording: the iteration touches implausibly much; its values may be to blame.
     Runaway,
+    /// Recording on a worker: an element could not be fetched.
+    Unreachable,
 }
 
 /// The state of one thread in one block.

@@ -13,12 +13,12 @@ use crate::pool::Pool;
 use crate::recording::Usage;
 
 /// Larger elements stay where they are: one cache miss for one of them is little.
-const LARGEST: usize = 128;
+pub(crate) const LARGEST: usize = 128;
 
 /// A copy of a DVector in execution order.
 pub(crate) struct Gathered {
     pub(crate) elements: RawBuf,
-    version: u64,
+    pub(crate) version: u64,
 }
 
 /// The copies that a plan wants, made anew where the elements have changed since.

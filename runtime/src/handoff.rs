@@ -18,6 +18,30 @@ const LOOKS: usize = 200;
 #[cfg(loom)]
 const LOOKS: usize = 0;
 
+/// Who decides which block a thread runs next.
+pub(crate) trait Dispatch: Sync {
+    /// The next block for this thread, or none when no more will start. Waits while one may still become ready.
+    fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize>;
+    /// Says that a block ended well.
+    fn done(&self, block: usize);
+    /// Says that a block failed: only blocks before it in the serial order are still started.
+    fn fail(&self, block: usize);
+}
+
+impl Dispatch for Handoff<'_> {
+    fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize> {
+        Handoff::next(self, near)
+    }
+
+    fn done(&self, block: usize) {
+        Handoff::done(self, block);
+    }
+
+    fn fail(&self, block: usize) {
+        Handoff::fail(self, block);
+    }
+}
+
 pub(crate) struct Handoff<'g> {
     graph: &'g BlockGraph,
     state: Mutex<State>,

@@ -9,7 +9,7 @@ use crate::error::LoopProblem;
 /// ```
 /// assert_eq!(stradsap_runtime::Order::default(), stradsap_runtime::Order::Any);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Order {
     /// Any: the planner picks one with much parallelism.
     #[default]
@@ -23,7 +23,7 @@ pub enum Order {
 /// ```
 /// assert_eq!(stradsap_runtime::Strategy::Grid.to_string(), "grid");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum Strategy {
     /// No element is shared and written: consecutive iterations in blocks, all at once.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::capture::{Captured, Kind};
-use crate::cold::{Cold, Doing};
+use crate::cold::{Cold, Doing, Pager};
 use crate::frame::Frame;
 use crate::inference;
 use crate::pool::Pool;
@@ -40,13 +40,9 @@ pub(crate) fn record(
     depth: Depth,
     pool: &Pool,
 ) -> (Recording, Depth) {
+    let exact = depth == Depth::Exact;
     let run = |slices: Vec<Range<usize>>| {
-        let logs = pool.map(slices.len(), |s| {
-            let frame = recording_frame(captured, &slices[s], depth == Depth::Exact);
-            task.record(&frame, slices[s].clone());
-            frame.colds.into_vec().into_iter().map(log_of).collect()
-        });
-        Recording::new(range.clone(), logs, &shapes(captured))
+        Recording::new(range.clone(), record_slices(task, captured, &slices, exact, pool, None), &shapes(captured))
     };
     if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
@@ -54,13 +50,39 @@ pub(crate) fn record(
     {
         return (recording, Depth::Sampled);
     }
-    let begins = range.clone().step_by(SLICE);
-    let whole = run(begins.map(|start| start..range.end.min(start + SLICE)).collect());
-    (whole, if depth == Depth::Exact { Depth::Exact } else { Depth::Blank })
+    (run(slices(&range)), if exact { Depth::Exact } else { Depth::Blank })
+}
+
+/// The slices that a whole loop is recorded in.
+pub(crate) fn slices(range: &Range<usize>) -> Vec<Range<usize>> {
+    range.clone().step_by(SLICE).map(|start| start..range.end.min(start + SLICE)).collect()
+}
+
+/// The logs of slices of a loop, a log for each capture. Where elements are elsewhere, the pager brings them.
+pub(crate) fn record_slices(
+    task: &dyn Task,
+    captured: &[Captured],
+    slices: &[Range<usize>],
+    exact: bool,
+    pool: &Pool,
+    pager: Option<&dyn Pager>,
+) -> Vec<Vec<CaptureLog>> {
+    pool.map(slices.len(), |s| {
+        let frame = recording_frame(captured, &slices[s], exact, pager);
+        task.record(&frame, slices[s].clone());
+        frame.colds.into_vec().into_iter().map(log_of).collect()
+    })
 }
 
 /// A frame whose views own nothing, so that every access is noted.
-fn recording_frame(captured: &[Captured], slice: &Range<usize>, exact: bool) -> Frame {
+fn recording_frame(
+    captured: &[Captured],
+    slice: &Range<usize>,
+    exact: bool,
+    pager: Option<&dyn Pager>,
+) -> Frame {
+    // The frame ends with the recording, which borrows the pager.
+    let pager = pager.map(|pager| unbounded(pager));
     Frame::new(|shared| {
         captured
             .iter()
@@ -68,13 +90,22 @@ fn recording_frame(captured: &[Captured], slice: &Range<usize>, exact: bool) -> 
             .map(|(c, capture)| match capture.kind {
                 Kind::Vector { base, len, ops, writable, .. } => {
                     let log = CaptureLog::new(slice.start, slice.len(), writable);
-                    let doing = Cold::recorder(log, base, len, ops, writable, exact);
+                    let doing = Cold::recorder(log, base, len, ops, writable, exact, pager);
                     Cold::new(c, base, len, Some(ops), doing, shared)
                 }
                 Kind::Reduction { .. } => Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared),
             })
             .collect()
     })
+}
+
+fn unbounded<'p>(pager: &'p (dyn Pager + 'p)) -> *const (dyn Pager + 'static) {
+    let pager: *const (dyn Pager + 'p) = pager;
+    // SAFETY: only the lifetime differs; who uses the pointer says why it is good.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::mem::transmute(pager)
+    }
 }
 
 fn log_of(cold: Cold) -> CaptureLog {

@@ -10,6 +10,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::inference::{Derived, FieldPlace};
 
 /// How many iterations one log covers. A constant: plans must not depend on the number of threads.
@@ -22,7 +24,7 @@ const READ: u8 = 1;
 const WRITE: u8 = 2;
 
 /// What one capture's elements saw in one slice.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CaptureLog {
     first: usize,
     at: usize,
@@ -241,7 +243,7 @@ pub(crate) fn sort_iteration(entries: &mut Vec<u32>, mark: usize) {
 }
 
 /// How the loop uses one DDS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Usage {
     /// No iteration touches it.
     Untouched,

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::capture::Handles;
 use crate::cold::Doing;
+use crate::codec::CodecError;
 use crate::error::BodyError;
 use crate::frame::{Frame, Trouble};
 use crate::panics::{self, PanicNote};
@@ -94,10 +95,56 @@ pub(crate) trait Task: Sync {
     fn type_id(&self) -> TypeId;
 }
 
-pub(crate) struct LoopTask<V, H, F, R> {
-    values: V,
+pub(crate) struct LoopTask<V: Values, H, F, R> {
+    values: Given<V>,
     body: F,
     types: PhantomData<fn(H) -> R>,
+}
+
+/// Captured values: where the loop is called they are borrowed, elsewhere they arrived as bytes.
+enum Given<V: Values> {
+    Borrowed(V),
+    Arrived(V::Owned),
+}
+
+impl<V: Values> Given<V> {
+    fn refs(&self) -> V::Refs<'_> {
+        match self {
+            Given::Borrowed(values) => values.refs(),
+            Given::Arrived(values) => V::owned_refs(values),
+        }
+    }
+}
+
+/// Makes a task from the bytes of its values: what a loop is, apart from where it is called.
+pub(crate) type MakeTask = for<'b> fn(&'b [u8]) -> Result<Box<dyn Task>, CodecError>;
+
+/// The [`MakeTask`] of a loop, for all types of it, as an address.
+pub(crate) fn maker_of<V, H, F, R>(_task: &LoopTask<V, H, F, R>) -> usize
+where
+    V: Values,
+    H: Handles,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    let make: for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + '_>, CodecError> = make_task::<V, H, F, R>;
+    make as usize
+}
+
+fn make_task<'t, V, H, F, R>(values: &[u8]) -> Result<Box<dyn Task + 't>, CodecError>
+where
+    V: Values + 't,
+    H: Handles + 't,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
+    R: Outcome + 't,
+{
+    const { assert!(size_of::<F>() == 0) };
+    // SAFETY: a closure without captures is a type of one value, which has no bytes. Nobody can name this function
+    // without having had that value: it is reached through a task that was made from one, in a program with the same
+    // code.
+    #[allow(unsafe_code)]
+    let body = unsafe { std::mem::MaybeUninit::<F>::uninit().assume_init() };
+    Ok(Box::new(LoopTask::<V, H, F, R> { values: Given::Arrived(V::decode(values)?), body, types: PhantomData }))
 }
 
 impl<V, H, F, R> LoopTask<V, H, F, R>
@@ -115,7 +162,7 @@ where
                  as `x` (a value), `&x` (a DDS that is read) or `&mut x` (a DDS that is written)"
             );
         }
-        LoopTask { values, body, types: PhantomData }
+        LoopTask { values: Given::Borrowed(values), body, types: PhantomData }
     }
 }
 

@@ -50,7 +50,8 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    pub(crate) fn new(plan: &Plan, captured: &[Captured]) -> Undo {
+    /// Buffers for a plan. Parts that are `saved_elsewhere` are left out: another worker is the first to write them.
+    pub(crate) fn new(plan: &Plan, captured: &[Captured], saved_elsewhere: &[bool]) -> Undo {
         let mut saved = Vec::new();
         let mut upfront = Vec::new();
         let mut keep = |capture: usize, extent: Extent| {
@@ -75,7 +76,8 @@ impl Undo {
             }
             Strategy::Aligned | Strategy::Grid => {}
         }
-        let mut part_saved = vec![false; plan.parts.as_ref().map_or(0, crate::plan::Parts::resources)];
+        let mut part_saved = saved_elsewhere.to_vec();
+        part_saved.resize(plan.parts.as_ref().map_or(0, crate::plan::Parts::resources), false);
         let mut starts = vec![0];
         let mut by_block = Vec::new();
         for (b, &block) in plan.blocks.iter().enumerate() {

@@ -10,6 +10,7 @@ mod group;
 mod layout;
 mod order;
 mod preserve;
+mod share;
 
 use std::ops::Range;
 
@@ -17,6 +18,7 @@ pub(crate) use colour::Listed;
 pub(crate) use cut::MAX_PARTS;
 pub(crate) use graph::{BlockGraph, Touch};
 pub(crate) use group::Parts;
+pub(crate) use share::Share;
 
 use crate::inference::FieldPlace;
 use crate::options::{LoopOptions, Order, Strategy};

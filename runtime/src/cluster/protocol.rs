@@ -1,0 +1,207 @@
+//! What the driver asks of its workers. Small messages, a constant number of them for each loop that runs; whatever is
+//! large is fetched over the data connections (`links`).
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::options::Order;
+
+/// The number of a process in its job: 0 is the driver. Never given twice.
+pub(crate) type Node = u32;
+
+pub(crate) const DRIVER: Node = 0;
+
+/// Who takes part, from now on. What was under way is over, and what workers hold of DDSs is void.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Membership {
+    pub(crate) epoch: u32,
+    /// The number of the worker that reads this.
+    pub(crate) you: Node,
+    /// The workers in the order in which plans number them.
+    pub(crate) workers: Vec<Peer>,
+    /// Where else data are kept.
+    pub(crate) others: Vec<Peer>,
+    pub(crate) timeline: bool,
+}
+
+/// Another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Peer {
+    pub(crate) node: Node,
+    pub(crate) address: String,
+}
+
+/// A loop body, apart from where it is called.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RemoteTask {
+    /// The name of its maker in the executable.
+    pub(crate) maker: u64,
+    pub(crate) values: Vec<u8>,
+}
+
+/// A captured DDS or reduction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum RemoteCapture {
+    Vector { id: u64, len: usize, ops: u64, writable: bool },
+    Reduction { ops: u64 },
+}
+
+/// Where a range of a DDS can be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) range: Range<usize>,
+    pub(crate) at: Vec<Holder>,
+}
+
+/// A process that has a range: in its memory, or as part of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Holder {
+    pub(crate) node: Node,
+    /// The snapshot's number; 0 for memory.
+    pub(crate) snapshot: u64,
+}
+
+/// Iterations to run virtually.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RecordJob {
+    pub(crate) task: RemoteTask,
+    pub(crate) captures: Vec<RemoteCapture>,
+    /// Where the elements are that the body may read.
+    pub(crate) held: Vec<Vec<Held>>,
+    pub(crate) slices: Vec<Range<usize>>,
+    pub(crate) exact: bool,
+}
+
+/// The logs of a recording, to be fetched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Recorded {
+    /// Blobs of `Vec<Vec<CaptureLog>>`, in the order of the slices.
+    pub(crate) blobs: Vec<u64>,
+}
+
+/// A worker's share of a plan, to be fetched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Install {
+    pub(crate) plan: u64,
+    pub(crate) captures: Vec<RemoteCapture>,
+    /// The blob of the `Share`; none where the plan is there already.
+    pub(crate) share: Option<u64>,
+}
+
+/// What a worker must hold before a loop begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Prepare {
+    pub(crate) plan: u64,
+    pub(crate) pulls: Vec<Pull>,
+    /// Elements in the order in which the worker's blocks run: capture, blob, version.
+    pub(crate) laid_out: Vec<(usize, u64, u64)>,
+}
+
+/// A range to be fetched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Pull {
+    pub(crate) dds: u64,
+    pub(crate) range: Range<usize>,
+    pub(crate) from: Holder,
+}
+
+/// A loop to be run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RunJob {
+    /// Counts the runs of the job; never the same twice.
+    pub(crate) call: u64,
+    pub(crate) plan: u64,
+    pub(crate) task: RemoteTask,
+    /// What reductions hold before the loop.
+    pub(crate) before: Vec<u64>,
+    pub(crate) order: Order,
+    pub(crate) trace: bool,
+}
+
+/// How a worker's share of a loop ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum RunEnd {
+    Done(Ran),
+    /// A block failed, by its place in the whole plan. Blocks before it may still be running.
+    Failed {
+        block: u32,
+    },
+    /// The driver ended it.
+    Stopped,
+}
+
+/// What a worker's blocks came to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    /// For each of its blocks: a total for each capture, and single additions.
+    pub(crate) totals: Vec<Vec<u64>>,
+    pub(crate) additions: Vec<Vec<Vec<(usize, u64)>>>,
+    pub(crate) time: WorkerSeconds,
+    pub(crate) bytes_sent: u64,
+}
+
+/// Where a worker's time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorkerSeconds {
+    pub(crate) computing: f64,
+    pub(crate) waiting: f64,
+    pub(crate) transferring: f64,
+}
+
+/// The first failure among a worker's blocks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RemoteFailure {
+    pub(crate) block: u32,
+    pub(crate) iteration: Option<usize>,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum What {
+    Stray { capture: usize },
+    OutOfRange { capture: usize, index: usize },
+    Body { message: String },
+    Panic { message: String, location: String },
+}
+
+/// Ranges to be stored under a snapshot's number.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SnapshotJob {
+    pub(crate) snapshot: u64,
+    /// DDS, range, and where to store it.
+    pub(crate) parts: Vec<(u64, Range<usize>, Node)>,
+}
+
+/// Why a worker could not do what it was asked.
+#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("process {node} can't be reached: {why}")]
+    Peer { node: Node, why: String },
+    #[error("stopped by the driver")]
+    Stopped,
+    #[error("epoch {theirs} is over: this is epoch {ours}")]
+    OldEpoch { theirs: u32, ours: u32 },
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// What a worker serves to its driver.
+#[tarpc::service]
+pub(crate) trait Control {
+    /// Begins an epoch.
+    async fn join(membership: Membership) -> Result<(), Problem>;
+    async fn record(epoch: u32, job: RecordJob) -> Result<Recorded, Problem>;
+    async fn install(epoch: u32, job: Install) -> Result<(), Problem>;
+    async fn prepare(epoch: u32, job: Prepare) -> Result<(), Problem>;
+    async fn run(epoch: u32, job: RunJob) -> Result<RunEnd, Problem>;
+    /// Runs no block from this place in the plan on; answers when all before it have ended.
+    async fn settle(epoch: u32, call: u64, cut: u32) -> Result<Option<RemoteFailure>, Problem>;
+    /// Puts back what the run changed. Answers with the blocks that had been started, by their places in the plan.
+    async fn undo(epoch: u32, call: u64) -> Result<Vec<u32>, Problem>;
+    async fn snapshot(epoch: u32, job: SnapshotJob) -> Result<u64, Problem>;
+    /// Forgets DDSs and plans that nobody will ask for again.
+    async fn forget(epoch: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
+    /// Gives the events of the timeline since the last time, as a blob.
+    async fn timeline(epoch: u32) -> Result<Vec<u8>, Problem>;
+}

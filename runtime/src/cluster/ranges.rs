@@ -1,0 +1,98 @@
+//! Sets of indices as ranges.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A set of indices: ranges that neither overlap nor touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ranges {
+    ends: BTreeMap<usize, usize>,
+}
+
+impl Ranges {
+    pub(crate) fn insert(&mut self, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        let (mut start, mut end) = (range.start, range.end);
+        if let Some((&s, &e)) = self.ends.range(..=start).next_back()
+            && e >= start
+        {
+            (start, end) = (s, end.max(e));
+        }
+        while let Some((&s, &e)) = self.ends.range(start..=end).next() {
+            end = end.max(e);
+            self.ends.remove(&s);
+        }
+        self.ends.insert(start, end);
+    }
+
+    pub(crate) fn contains(&self, index: usize) -> bool {
+        self.ends.range(..=index).next_back().is_some_and(|(_, &end)| index < end)
+    }
+
+    /// The range cut where membership changes: its pieces, with whether each is in the set.
+    pub(crate) fn pieces(&self, range: Range<usize>) -> Vec<(Range<usize>, bool)> {
+        let mut pieces = Vec::new();
+        let mut at = range.start;
+        let before = self.ends.range(..=at).next_back().map(|(&start, _)| start).unwrap_or(at);
+        for (&start, &end) in self.ends.range(before..range.end.max(before)) {
+            if end <= at {
+                continue;
+            }
+            if start > at {
+                pieces.push((at..start.min(range.end), false));
+                at = start.min(range.end);
+            }
+            if at < range.end {
+                pieces.push((at..end.min(range.end), true));
+                at = end.min(range.end);
+            }
+        }
+        if at < range.end {
+            pieces.push((at..range.end, false));
+        }
+        pieces
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.ends.iter().map(|(&start, &end)| start..end)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.ends.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_ranges_are_sets_of_indices() {
+        let mut state = 7u64;
+        let mut next = |n: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % n
+        };
+        for _ in 0..500 {
+            let (mut ranges, mut plain) = (Ranges::default(), [false; 40]);
+            for _ in 0..next(8) {
+                let start = next(40) as usize;
+                let end = start + next(41 - start as u64) as usize;
+                ranges.insert(start..end);
+                plain[start..end].fill(true);
+            }
+            (0..40).for_each(|i| assert_eq!(ranges.contains(i), plain[i]));
+            let pieces = ranges.pieces(3..37);
+            assert_eq!(pieces.iter().map(|(range, _)| range.len()).sum::<usize>(), 34);
+            let mut at = 3;
+            for (range, inside) in pieces {
+                assert_eq!(range.start, at);
+                assert!(range.clone().all(|i| plain[i] == inside), "{range:?}");
+                at = range.end;
+            }
+            assert!(ranges.iter().collect::<Vec<_>>().windows(2).all(|two| two[0].end < two[1].start));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Answering other processes: ranges of DDSs from this one's memory, blobs, snapshots, and parts that are pushed here.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use stradsap_dds_server::frame::{self, FrameError, HEADER_LEN, Header, Kind};
+use stradsap_dds_server::hello::{Hello, Purpose, welcome};
+use stradsap_dds_server::secret::Secret;
+use stradsap_dds_server::server;
+use stradsap_dds_server::store::Store;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::links::{EMPTY, Links};
+use super::protocol::Node;
+use super::shard::Shard;
+use crate::session::locked;
+
+/// Connections that have not proved the secret yet.
+const STRANGERS: usize = 256;
+/// No frame of a store may be larger.
+const LARGEST: u64 = 8 << 30;
+
+/// Large things that are about to be fetched, by number.
+#[derive(Default)]
+pub(crate) struct Blobs {
+    held: Mutex<(u64, BTreeMap<u64, Arc<Vec<u8>>>)>,
+}
+
+impl Blobs {
+    pub(crate) fn offer(&self, bytes: Vec<u8>) -> u64 {
+        let mut held = locked(&self.held);
+        held.0 += 1;
+        let tag = held.0;
+        held.1.insert(tag, Arc::new(bytes));
+        tag
+    }
+
+    fn get(&self, tag: u64) -> Option<Arc<Vec<u8>>> {
+        locked(&self.held).1.get(&tag).cloned()
+    }
+
+    pub(crate) fn withdraw(&self, tag: u64) {
+        locked(&self.held).1.remove(&tag);
+    }
+
+    pub(crate) fn clear(&self) {
+        locked(&self.held).1.clear();
+    }
+}
+
+/// Elements to be sent.
+pub(crate) enum Memory {
+    /// Plain ones, where they lie. Nobody writes them while a question is open.
+    InPlace(Arc<Shard>, Range<usize>),
+    Encoded(Vec<u8>),
+}
+
+/// What a process answers from.
+pub(crate) trait Local: Send + Sync + 'static {
+    fn blobs(&self) -> &Blobs;
+    fn links(&self) -> &Arc<Links>;
+    fn store(&self) -> Option<&Mutex<Store>>;
+    /// The elements of a DDS that are in memory here.
+    fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory>;
+    /// Hears that a process can't be understood.
+    fn trouble(&self, peer: Node, why: &str);
+    /// Takes a pushed part off the stream.
+    fn part(&self, header: Header, stream: &mut TcpStream) -> impl Future<Output = Result<(), FrameError>> + Send;
+}
+
+/// Accepts data connections of this job's processes, for good.
+pub(crate) async fn accept<L: Local>(listener: TcpListener, secret: Secret, me: Hello, local: Arc<L>) {
+    let strangers = Arc::new(Semaphore::new(STRANGERS));
+    loop {
+        let Ok((mut stream, from)) = listener.accept().await else {
+            // Out of descriptors, most likely: others must end first.
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() else { continue };
+        let (secret, me, local) = (secret.clone(), me.clone(), Arc::clone(&local));
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            let epoch = local.links().epoch();
+            let me = Hello { epoch, purpose: Purpose::Data, ..me };
+            let check = |peer: &Hello| match (peer.purpose == Purpose::Data, peer.epoch == epoch) {
+                (true, true) => Ok(()),
+                (true, false) => Err(format!("epoch {} is over: this is epoch {epoch}", peer.epoch)),
+                (false, _) => Err("only data connections are accepted here".to_string()),
+            };
+            match welcome(&mut stream, &secret, &me, check).await {
+                Ok(peer) => {
+                    drop(permit);
+                    if let Err(error) = serve(stream, &peer, epoch, &*local).await {
+                        tracing::debug!(peer = peer.index, %error, "data connection ended");
+                    }
+                }
+                Err(error) => tracing::warn!(%from, %error, "connection refused"),
+            }
+        });
+    }
+}
+
+async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local: &L) -> Result<(), FrameError> {
+    let links = local.links();
+    while let Some(header) = frame::read_header(&mut stream, LARGEST).await? {
+        // What a process of an older epoch says no longer counts.
+        if links.epoch() != epoch || header.epoch != epoch {
+            return refuse(&mut stream, "that epoch is over").await;
+        }
+        match header.kind {
+            Kind::Part => {
+                if let Err(error) = local.part(header, &mut stream).await {
+                    local.trouble(peer.index.unwrap_or_default(), &error.to_string());
+                    return Err(error);
+                }
+            }
+            Kind::Get if header.dds == 0 => match local.blobs().get(header.tag) {
+                Some(blob) => {
+                    let all = header.lo == 0 && header.hi == 0;
+                    let range = if all { 0..blob.len() } else { header.lo as usize..header.hi as usize };
+                    match blob.get(range) {
+                        Some(bytes) => answer(&mut stream, links, header, bytes).await?,
+                        None => refuse(&mut stream, "the blob is shorter").await?,
+                    }
+                }
+                None => refuse(&mut stream, "no such blob").await?,
+            },
+            Kind::Get if header.tag == 0 => {
+                let range = header.lo as usize..header.hi as usize;
+                match local.memory(header.dds, range) {
+                    Some(Memory::Encoded(bytes)) => answer(&mut stream, links, header, &bytes).await?,
+                    Some(Memory::InPlace(shard, range)) => {
+                        // SAFETY: questions are asked while no loop runs, or for elements that the running loop does
+                        // not write; their asker waits for the answer.
+                        #[allow(unsafe_code)]
+                        let bytes = unsafe { shard.bytes(range) };
+                        answer(&mut stream, links, header, bytes).await?;
+                    }
+                    None => refuse(&mut stream, "no such elements here").await?,
+                }
+            }
+            Kind::Get | Kind::Put | Kind::Drop => match local.store() {
+                Some(store) => {
+                    let sent = server::answer(&mut stream, &header, store).await?;
+                    links.count_sent(sent);
+                }
+                None => refuse(&mut stream, "no snapshots are kept here").await?,
+            },
+            Kind::Ping => frame::write_frame(&mut stream, Header { kind: Kind::Pong, ..header }, &[]).await?,
+            Kind::Data | Kind::Done | Kind::Refused | Kind::Blob | Kind::Pong => {
+                tracing::warn!(peer = peer.index, kind = ?header.kind, "an answer that nobody asked for");
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn answer(stream: &mut TcpStream, links: &Links, header: Header, bytes: &[u8]) -> Result<(), FrameError> {
+    frame::write_frame(stream, Header { kind: Kind::Data, ..header }, bytes).await?;
+    links.count_sent((HEADER_LEN + bytes.len()) as u64);
+    Ok(())
+}
+
+async fn refuse(stream: &mut TcpStream, why: &str) -> Result<(), FrameError> {
+    frame::write_frame(stream, Header { kind: Kind::Refused, ..EMPTY }, why.as_bytes()).await
+}
