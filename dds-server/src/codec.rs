@@ -1,0 +1,164 @@
+//! The codec of control messages: bincode 2 with fixed-size little-endian integers.
+//!
+//! bincode writes. What is read comes from a peer, and bincode's own reader allocates what a length claims before it
+//! looks whether so much is there, follows nesting as deep as it goes, and counts to 2^63 where elements take no bytes.
+//! So the reader of the same format is here, in `read`.
+
+use std::pin::Pin;
+
+use bytes::{Bytes, BytesMut};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+mod read;
+
+/// The most bytes that [`encode`] makes and [`decode`] takes, whatever limit it is given: 256 MiB.
+pub const MAX_BYTES: usize = 256 << 20;
+
+/// The most bytes of a control message: 64 MiB.
+pub const MAX_MESSAGE: usize = 64 << 20;
+
+/// Why a value was not encoded or decoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// The value's own `Serialize` failed, or it has a sequence that does not know its length.
+    #[error("the value can't be encoded: {0}")]
+    Encode(String),
+    /// The value's own `Deserialize` refused what was there.
+    #[error("the bytes are no such value: {0}")]
+    Invalid(String),
+    /// The encoding is longer than it may be.
+    #[error("the message has {len} bytes, but at most {limit} are allowed")]
+    TooLong {
+        /// Its bytes.
+        len: usize,
+        /// The bytes allowed.
+        limit: usize,
+    },
+    /// A sequence claims more elements than the bytes left can hold.
+    #[error("a length of {claimed} is claimed, but {left} bytes are left")]
+    Length {
+        /// The elements claimed.
+        claimed: u64,
+        /// The bytes left.
+        left: usize,
+    },
+    /// The bytes end within a value.
+    #[error("the message ends where {needed} more bytes were expected, but {left} are left")]
+    Truncated {
+        /// The bytes of the value.
+        needed: usize,
+        /// The bytes left.
+        left: usize,
+    },
+    /// There are bytes after the value.
+    #[error("the message goes on for {0} bytes after its value")]
+    Trailing(usize),
+    /// Values within values, deeper than is allowed.
+    #[error("the message nests deeper than {0} levels")]
+    Depth(usize),
+    /// The connection under the codec failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl From<CodecError> for std::io::Error {
+    fn from(error: CodecError) -> Self {
+        match error {
+            CodecError::Io(error) => error,
+            other => std::io::Error::new(std::io::ErrorKind::InvalidData, other),
+        }
+    }
+}
+
+/// The encoding of a value.
+///
+/// ```
+/// use stradsap_dds_server::codec;
+///
+/// let bytes = codec::encode(&(7u32, "seven"))?;
+/// assert_eq!(codec::decode::<(u32, String)>(&bytes, 1024)?, (7, "seven".to_owned()));
+/// # Ok::<(), codec::CodecError>(())
+/// ```
+///
+/// # Errors
+/// [`CodecError::Encode`]; [`CodecError::TooLong`] over [`MAX_BYTES`].
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
+    let config = bincode::config::standard().with_little_endian().with_fixed_int_encoding();
+    let bytes = bincode::serde::encode_to_vec(value, config)
+        .map_err(|error| CodecError::Encode(one_line(&error.to_string())))?;
+    within(bytes.len(), MAX_BYTES)?;
+    Ok(bytes)
+}
+
+/// The value that all of these bytes encode.
+///
+/// It allocates no more than the bytes could fill (and 1 MiB per sequence within a sequence that is being read), nests
+/// at most 128 levels, and allows at most 2^20 elements that take no bytes.
+///
+/// # Errors
+/// [`CodecError::TooLong`] where there are more than `limit` bytes (or [`MAX_BYTES`]), [`CodecError::Trailing`] where
+/// some are left, and the other kinds for bytes that are no such value.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8], limit: usize) -> Result<T, CodecError> {
+    within(bytes.len(), limit.min(MAX_BYTES))?;
+    read::from_slice(bytes)
+}
+
+fn within(len: usize, limit: usize) -> Result<(), CodecError> {
+    if len <= limit { Ok(()) } else { Err(CodecError::TooLong { len, limit }) }
+}
+
+/// Messages are one line; those of a type's own `Serialize` may not be.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// [`encode`] and [`decode`] with a limit, for the framed transports of `tokio_serde`, and with them tarpc's.
+///
+/// ```
+/// use stradsap_dds_server::codec::Bounded;
+/// let codec = Bounded::default();
+/// assert_eq!(codec.limit(), 64 << 20);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Bounded {
+    limit: usize,
+}
+
+impl Bounded {
+    /// A codec for messages of at most `limit` bytes.
+    pub const fn new(limit: usize) -> Bounded {
+        Bounded { limit }
+    }
+
+    /// The most bytes that a message may have.
+    pub const fn limit(&self) -> usize {
+        self.limit
+    }
+}
+
+impl Default for Bounded {
+    /// Messages of at most [`MAX_MESSAGE`] bytes.
+    fn default() -> Bounded {
+        Bounded::new(MAX_MESSAGE)
+    }
+}
+
+impl<T: Serialize> tokio_serde::Serializer<T> for Bounded {
+    type Error = CodecError;
+
+    fn serialize(self: Pin<&mut Self>, item: &T) -> Result<Bytes, CodecError> {
+        let bytes = encode(item)?;
+        within(bytes.len(), self.limit)?;
+        Ok(bytes.into())
+    }
+}
+
+impl<T: DeserializeOwned> tokio_serde::Deserializer<T> for Bounded {
+    type Error = CodecError;
+
+    fn deserialize(self: Pin<&mut Self>, src: &BytesMut) -> Result<T, CodecError> {
+        decode(src, self.limit)
+    }
+}

@@ -1,0 +1,3 @@
+//! The `dds-server` binary.
+
+fn main() {}

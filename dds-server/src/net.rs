@@ -1,0 +1,103 @@
+//! TCP as the processes of a job use it. Buffer sizes are left to the kernel, which tunes them better than a constant.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetError {
+    /// The address means nothing.
+    #[error("{address}: not an address: HOST:PORT was expected ({error})")]
+    Resolve {
+        /// The address as it was given.
+        address: String,
+        /// What the resolver said.
+        error: io::Error,
+    },
+    /// Others could reach this address, and there is no secret that a person chose.
+    #[error(
+        "{address}: refusing to listen where other machines can connect without a secret: set STRADSAP_SECRET or STRADSAP_SECRET_FILE"
+    )]
+    Exposed {
+        /// The address as it was given.
+        address: String,
+    },
+    /// Nothing could be bound to this address.
+    #[error("{address}: can't listen here: {error}")]
+    Bind {
+        /// The address as it was given.
+        address: String,
+        /// What went wrong.
+        error: io::Error,
+    },
+    /// Nobody answered at this address.
+    #[error("{address}: can't connect: {error}")]
+    Connect {
+        /// The address as it was given.
+        address: String,
+        /// What went wrong.
+        error: io::Error,
+    },
+    /// Nobody answered at this address in time.
+    #[error("{address}: no connection within {seconds} s", seconds = after.as_secs_f64())]
+    Timeout {
+        /// The address as it was given.
+        address: String,
+        /// How long was waited.
+        after: Duration,
+    },
+}
+
+/// Whether only this machine can reach this address.
+pub fn is_loopback(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
+    }
+}
+
+async fn resolve(address: &str) -> Result<Vec<SocketAddr>, NetError> {
+    let failed = |error| NetError::Resolve { address: address.to_owned(), error };
+    let found: Vec<_> = tokio::net::lookup_host(address).await.map_err(failed)?.collect();
+    if found.is_empty() {
+        return Err(failed(io::Error::new(io::ErrorKind::NotFound, "the name has no address")));
+    }
+    Ok(found)
+}
+
+/// Listens on `HOST:PORT`; port 0 lets the system choose.
+///
+/// # Errors
+/// [`NetError::Exposed`] where other machines could connect and the secret was not given by a person
+/// (`explicit_secret`); [`NetError::Resolve`], [`NetError::Bind`].
+pub async fn bind(address: &str, explicit_secret: bool) -> Result<TcpListener, NetError> {
+    let found = resolve(address).await?;
+    if !explicit_secret && !found.iter().all(|one| is_loopback(&one.ip())) {
+        return Err(NetError::Exposed { address: address.to_owned() });
+    }
+    let bound = TcpListener::bind(found.as_slice()).await;
+    bound.map_err(|error| NetError::Bind { address: address.to_owned(), error })
+}
+
+/// Connects to `HOST:PORT`, without Nagle's delay.
+///
+/// # Errors
+/// [`NetError::Timeout`] where it takes longer than `timeout`, resolving included; [`NetError::Resolve`],
+/// [`NetError::Connect`].
+pub async fn connect(address: &str, timeout: Duration) -> Result<TcpStream, NetError> {
+    let failed = |error| NetError::Connect { address: address.to_owned(), error };
+    let connecting = async {
+        let found = resolve(address).await?;
+        let stream = TcpStream::connect(found.as_slice()).await.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        Ok(stream)
+    };
+    match tokio::time::timeout(timeout, connecting).await {
+        Ok(done) => done,
+        Err(_) => Err(NetError::Timeout { address: address.to_owned(), after: timeout }),
+    }
+}

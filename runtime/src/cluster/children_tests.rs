@@ -1,0 +1,123 @@
+use super::*;
+
+fn told() -> Told {
+    Told { join: "127.0.0.1:9".into(), secret: "5ec2e7".into(), index: 3, threads: Some(2), epoch: 4 }
+}
+
+fn shell(script: &str) -> Command {
+    let mut shell = command(Path::new("/bin/sh"), "worker", &told());
+    shell.args(["-c", script]);
+    shell
+}
+
+fn alive(pid: u32) -> bool {
+    // A zombie is a process that ended and was not reaped.
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    status.is_ok_and(|text| !text.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
+}
+
+#[test]
+fn the_end_of_a_child_is_told() {
+    let nursery = Nursery::new().unwrap();
+    let mut child = nursery.start(shell("exit 3")).unwrap();
+    assert_eq!(child.end(Duration::from_secs(20)).to_string(), "exit code 3");
+    assert_eq!(child.ended(), Some(Ended::Code(3)));
+    assert_eq!(child.kill(), Ended::Code(3));
+
+    let mut child = nursery.start(shell("kill -SEGV $$")).unwrap();
+    assert_eq!(child.end(Duration::from_secs(20)).to_string(), "signal 11 (SIGSEGV)");
+
+    let mut child = nursery.start(shell("exec sleep 60")).unwrap();
+    assert_eq!(child.ended(), None);
+    assert_eq!(child.end(Duration::from_millis(10)).to_string(), "signal 9 (SIGKILL)");
+    assert_eq!(Ended::Signal(64).to_string(), "signal 64");
+}
+
+#[test]
+fn a_child_is_told_who_it_is_and_nothing_of_its_parent() {
+    let expected = "[ \"$STRADSAP_ROLE $STRADSAP_JOIN $STRADSAP_SECRET $STRADSAP_INDEX $STRADSAP_THREADS \
+                    $STRADSAP_EPOCH\" = 'worker 127.0.0.1:9 5ec2e7 3 2 4' ] && [ -z \"$STRADSAP_WORKERS\" ]";
+    let mut child = Nursery::new().unwrap().start(shell(expected)).unwrap();
+    assert_eq!(child.end(Duration::from_secs(20)), Ended::Code(0));
+    let removed = |name: &str| {
+        let command = command(Path::new("p"), "worker", &Told { threads: None, ..told() });
+        command.get_envs().any(|(key, value)| key == name && value.is_none())
+    };
+    assert!(removed("STRADSAP_WORKERS") && removed("STRADSAP_THREADS") && !removed("STRADSAP_JOIN"));
+}
+
+#[test]
+fn a_dropped_child_is_gone() {
+    let child = Nursery::new().unwrap().start(shell("exec sleep 60")).unwrap();
+    let pid = child.pid();
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(alive(pid), "the nursery was dropped, but not the child");
+    drop(child);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "reaped");
+}
+
+/// Without the nursery, the child would be killed when the thread that asked for it ends.
+#[test]
+fn a_child_survives_the_thread_that_asked_for_it() {
+    let nursery = Nursery::new().unwrap();
+    let mut child = std::thread::spawn(move || nursery.start(shell("exec sleep 60")).unwrap()).join().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(child.ended(), None);
+}
+
+/// This test starts this test program once more, which starts a child and waits; then that one is killed.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_child_outlives_a_killed_parent() {
+    const NOTE: &str = "STRADSAP_TEST_PID_FILE";
+    if let Ok(note) = std::env::var(NOTE) {
+        let child = Nursery::new().unwrap().start(shell("exec sleep 60")).unwrap();
+        std::fs::write(format!("{note}.new"), child.pid().to_string()).unwrap();
+        std::fs::rename(format!("{note}.new"), note).unwrap();
+        std::thread::sleep(Duration::from_secs(60));
+        return;
+    }
+    let note = std::env::temp_dir().join(format!("stradsap-orphan-{}", std::process::id()));
+    let name = "cluster::children::tests::no_child_outlives_a_killed_parent";
+    let mut parent = Command::new(std::env::current_exe().unwrap());
+    let mut parent = parent.args([name, "--exact"]).env(NOTE, &note).stdout(Stdio::null()).spawn().unwrap();
+    let until = |what: &dyn Fn() -> bool| {
+        let since = Instant::now();
+        while !what() {
+            assert!(since.elapsed() < Duration::from_secs(20), "waited in vain");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until(&|| note.exists());
+    let orphan: u32 = std::fs::read_to_string(&note).unwrap().parse().unwrap();
+    std::fs::remove_file(&note).unwrap();
+    assert!(alive(orphan));
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    until(&|| !alive(orphan));
+}
+
+#[test]
+fn the_program_for_servers_is_found_where_it_is() {
+    let folder = std::env::temp_dir().join(format!("stradsap-server-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("examples")).unwrap();
+    let own = folder.join("examples").join("program");
+    assert_eq!(server_program(None, &own).unwrap(), None);
+    let above = folder.join("dds-server");
+    std::fs::write(&above, "").unwrap();
+    assert_eq!(server_program(None, &own).unwrap(), Some(above.clone()));
+    let beside = folder.join("examples").join("dds-server");
+    std::fs::write(&beside, "").unwrap();
+    assert_eq!(server_program(None, &own).unwrap(), Some(beside));
+    assert_eq!(server_program(Some(above.clone()), &own).unwrap(), Some(above));
+    let message = server_program(Some("/no/server".into()), &own).unwrap_err().to_string();
+    assert_eq!(message, "STRADSAP_DDS_SERVER=/no/server: there is no such file");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let nursery = Nursery::new().unwrap();
+    let error = nursery.start(command(Path::new("/no/program"), "worker", &told())).unwrap_err();
+    assert!(error.to_string().starts_with("/no/program: "), "{error}");
+}
