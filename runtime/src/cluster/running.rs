@@ -1,0 +1,132 @@
+//! One loop as it runs on one worker: its blocks, the parts that it sends and awaits, and how it ended.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use stradsap_dds_server::frame::{Header, Kind};
+use tokio::sync::Notify;
+
+use super::dispatch::{Blocks, Ports};
+use super::links::{EMPTY, Links, Outgoing, Payload};
+use super::protocol::{Node, RemoteFailure};
+use super::shard::Shard;
+use crate::handoff::Dispatch;
+
+/// Where a part lies.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) dds: u64,
+    pub(crate) shard: Arc<Shard>,
+    pub(crate) range: Range<usize>,
+}
+
+/// A part that goes out.
+pub(crate) struct Out {
+    pub(crate) transfer: u32,
+    pub(crate) to: Node,
+    pub(crate) place: Place,
+    pub(crate) copy: bool,
+}
+
+/// The network and the memory of a running loop.
+pub(crate) struct WorkerPorts {
+    pub(crate) links: Arc<Links>,
+    pub(crate) epoch: u32,
+    pub(crate) call: u64,
+    pub(crate) out: Vec<Out>,
+    /// In the order of the share's arrivals.
+    pub(crate) places: Vec<Place>,
+    pub(crate) first_failed: AtomicU32,
+    pub(crate) news: Notify,
+}
+
+impl Ports for WorkerPorts {
+    fn send(&self, k: usize) {
+        let Out { transfer, to, place, copy } = &self.out[k];
+        let payload = if *copy || !place.shard.is_plain() {
+            let mut bytes = Vec::new();
+            // SAFETY: the block that completed the part has ended, and those that use it next have not begun.
+            #[allow(unsafe_code)]
+            unsafe {
+                place.shard.encode(place.range.clone(), &mut bytes);
+            }
+            Payload::Bytes(bytes)
+        } else {
+            Payload::Memory(Arc::clone(&place.shard), place.range.clone())
+        };
+        let header = Header {
+            kind: Kind::Part,
+            epoch: self.epoch,
+            call: self.call,
+            dds: place.dds,
+            lo: place.range.start as u64,
+            hi: place.range.end as u64,
+            tag: u64::from(*transfer),
+            ..EMPTY
+        };
+        self.links.push(*to, Outgoing { header, payload });
+    }
+
+    fn place(&self, k: usize, bytes: &[u8]) -> bool {
+        let place = &self.places[k];
+        // SAFETY: the blocks that used what lies there have ended, and those that wait for this have not begun.
+        #[allow(unsafe_code)]
+        let placed = unsafe { place.shard.decode(place.range.clone(), bytes) };
+        placed.is_ok()
+    }
+
+    fn failed(&self, block: usize) {
+        self.first_failed.fetch_min(block as u32, Relaxed);
+        self.news.notify_one();
+    }
+}
+
+/// A loop that runs.
+pub(crate) struct Running {
+    pub(crate) call: u64,
+    pub(crate) blocks: Blocks<WorkerPorts>,
+    /// Which arrival a transfer's number stands for.
+    pub(crate) arrivals: BTreeMap<u32, usize>,
+    /// The worker's blocks' places in the whole plan.
+    pub(crate) global: Vec<u32>,
+    pub(crate) waited: AtomicU64,
+    pub(crate) received: AtomicU64,
+    pub(crate) ended: Mutex<Option<Ending>>,
+    pub(crate) end: Notify,
+}
+
+/// How the blocks ended.
+#[derive(Clone)]
+pub(crate) struct Ending {
+    pub(crate) failure: Option<RemoteFailure>,
+}
+
+impl Running {
+    /// The first of the worker's blocks that stands at or behind a place in the whole plan.
+    pub(crate) fn local_cut(&self, global: u32) -> usize {
+        self.global.partition_point(|&b| b < global)
+    }
+}
+
+/// Keeps account of the time that threads wait for blocks.
+pub(crate) struct Timed<'r>(pub(crate) &'r Running);
+
+impl Dispatch for Timed<'_> {
+    fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let since = Instant::now();
+        let next = self.0.blocks.next(near);
+        self.0.waited.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        next
+    }
+
+    fn done(&self, block: usize) {
+        self.0.blocks.done(block);
+    }
+
+    fn fail(&self, block: usize) {
+        self.0.blocks.fail(block);
+    }
+}
