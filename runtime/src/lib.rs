@@ -8,6 +8,7 @@ compile_error!(
 );
 
 mod capture;
+mod cluster;
 mod codec;
 mod cold;
 mod dot;
