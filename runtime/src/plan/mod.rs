@@ -142,6 +142,29 @@ impl Plan {
     }
 }
 
+#[cfg(test)]
+impl Plan {
+    /// A plan of blocks that touch so much, of one iteration each, over DDSs of so many parts of 8 elements.
+    pub(crate) fn of_touches(parts: &[usize], cost: Vec<u64>, touches: &[Vec<Touch>]) -> Plan {
+        let cuts = parts.iter().map(|&parts| Cut { bounds: (0..=parts).map(|k| 8 * k).collect() }).collect();
+        let parts = Parts::new((0..parts.len()).collect(), cuts);
+        let mut touch_starts = vec![0u32];
+        for block in touches {
+            touch_starts.push(touch_starts[touch_starts.len() - 1] + block.len() as u32);
+        }
+        Plan {
+            strategy: Strategy::Grid,
+            blocks: (0..touches.len()).map(|b| Block { start: b, end: b + 1 }).collect(),
+            graph: BlockGraph::from_touches(cost, parts.resources(), touches.iter().map(Vec::as_slice)),
+            touch_starts,
+            touches: touches.concat(),
+            shared: parts.captures.clone(),
+            parts: Some(parts),
+            ..Plan::serial(0..touches.len(), 0, Facts::default())
+        }
+    }
+}
+
 /// Makes the plan of a recorded loop.
 pub(crate) fn plan(recording: &Recording, shapes: &[CaptureShape], options: &LoopOptions, pool: &Pool) -> Plan {
     let shared = recording.shared();
