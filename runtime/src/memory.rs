@@ -131,6 +131,19 @@ impl ElementOps {
         }
     }
 
+    pub(crate) fn align(&self) -> usize {
+        self.align
+    }
+
+    /// Drops a run of elements.
+    ///
+    /// # Safety
+    /// `ptr` holds `n` elements of this type that nobody uses afterwards.
+    pub(crate) unsafe fn drop_elements(&self, ptr: *mut u8, n: usize) {
+        // SAFETY: passed on.
+        unsafe { (self.drop_run)(ptr, n) };
+    }
+
     /// # Safety
     /// `ptr` holds an element of this type.
     pub(crate) unsafe fn encode(&self, ptr: *const u8, out: &mut Vec<u8>) {
@@ -152,7 +165,6 @@ impl ElementOps {
     ///
     /// # Safety
     /// `dst` has room for an element of this type.
-    #[allow(dead_code)]
     pub(crate) unsafe fn decode(&self, bytes: &mut &[u8], dst: *mut u8) -> Result<(), DecodeError> {
         // SAFETY: passed on.
         unsafe { (self.decode_run)(bytes, dst, 1, &mut 0) }

@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use super::ranges::Ranges;
-use crate::element::DecodeError;
+use crate::decode::DecodeError;
 use crate::memory::{ElementOps, RawBuf};
 use crate::session::locked;
 
@@ -124,6 +124,16 @@ impl Shard {
         unsafe { self.ops.encode_run(self.base().add(range.start * self.ops.size), range.len(), out) };
     }
 
+    /// The same, or none if not all of them are there.
+    ///
+    /// # Safety
+    /// Nobody writes them meanwhile.
+    pub(crate) unsafe fn encode_there(&self, range: Range<usize>, out: &mut Vec<u8>) -> Option<()> {
+        let there = self.ops.plain || locked(&self.whole).pieces(range.clone()).iter().all(|&(_, there)| there);
+        // SAFETY: the caller's promise.
+        there.then(|| unsafe { self.encode(range, out) })
+    }
+
     /// Puts encoded elements in their places. On an error nothing has changed.
     ///
     /// # Safety
@@ -133,7 +143,7 @@ impl Shard {
         let mut fresh = RawBuf::new(self.ops, range.len());
         fresh.push_decoded(range.len(), &mut bytes)?;
         if !bytes.is_empty() {
-            return Err(DecodeError::trailing(bytes.len()));
+            return Err(DecodeError::Trailing { left: bytes.len() });
         }
         // SAFETY: the caller's promise.
         unsafe { self.move_in(range, fresh) };

@@ -67,7 +67,8 @@ pub(crate) struct Send {
 impl Plan {
     /// The share of one worker.
     pub(crate) fn share(&self, layout: &Layout, worker: u32, by_index: &[bool]) -> Share {
-        let own: Vec<usize> = (0..self.blocks.len()).filter(|&b| layout.worker_of[b] == worker).collect();
+        let (own, graph) = layout.graph_of(self, worker);
+        let own: Vec<usize> = own.into_iter().map(|b| b as usize).collect();
         let mut local = vec![u32::MAX; self.blocks.len()];
         own.iter().enumerate().for_each(|(k, &b)| local[b] = k as u32);
         let mut offsets = Vec::new();
@@ -87,9 +88,8 @@ impl Plan {
             offsets.clone_from(&self.offsets);
         }
         let mut edges = Vec::new();
-        for (k, &b) in own.iter().enumerate() {
-            let followers = self.graph.followers(b).iter().map(|&f| local[f as usize]);
-            edges.extend(followers.filter(|&f| f != u32::MAX).map(|f| (k as u32, f)));
+        for k in 0..own.len() {
+            edges.extend(graph.followers(k).iter().map(|&follower| (k as u32, follower)));
         }
         let here = |blocks: &[u32]| blocks.iter().map(|&b| local[b as usize]).collect::<Vec<_>>();
         let numbered = || layout.transfers.iter().enumerate();

@@ -1,0 +1,481 @@
+//! A worker process: what it does for its driver.
+//!
+//! The network has the main thread, with a runtime of its own; loops, recordings and whatever else takes time run on a
+//! second thread and those of the pool.
+
+use std::ops::Range;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, mpsc};
+
+use stradsap_dds_server::codec;
+use stradsap_dds_server::frame::{self, FrameError, Header};
+use stradsap_dds_server::hello::{Hello, Role};
+use stradsap_dds_server::secret::Secret;
+use stradsap_dds_server::store::Store;
+use tarpc::context::Context;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, oneshot, watch};
+
+use super::dispatch::Room;
+use super::join::{self, Joined};
+use super::links::Links;
+use super::pager::Pages;
+use super::protocol::{
+    Control, DRIVER, Install, Membership, Node, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd, RunJob,
+    SnapshotJob,
+};
+use super::roles::WorkerRole;
+use super::running::Running;
+use super::serve::{self, Blobs, Local, Memory};
+use super::shard::Shard;
+use super::work::Workbench;
+use crate::cold::Pager;
+use crate::error::Result;
+use crate::plan::Share;
+use crate::record::record_slices;
+use crate::session::{Session, locked};
+
+/// Bytes of snapshots that a worker keeps for others.
+const STORE_LIMIT: u64 = 1 << 40;
+/// Logs of so many slices travel together.
+const SLICES_A_BLOB: usize = 64;
+
+/// A worker from its start to its end.
+pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
+    let mut session = Session::builder();
+    if let Some(threads) = role.threads {
+        session = session.threads(threads);
+    }
+    let session = session.verify(false).explain(false).build()?;
+    let runtime = join::runtime()?;
+    runtime.block_on(async {
+        let threads = session.threads() as u32;
+        let Joined { me, secret, control, listener, heart } =
+            join::join(&role.join, Role::Worker, threads, role.index).await?;
+        let worker = Worker::new(me.clone(), secret.clone(), session);
+        tokio::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
+        let service = join::serve_control(control, Server(Arc::clone(&worker)));
+        tokio::select! {
+            () = service => tracing::info!("the driver has ended the job"),
+            why = heart => tracing::warn!(%why, "the driver is lost"),
+        }
+        worker.stop();
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+pub(crate) struct Worker {
+    node: AtomicU32,
+    pub(crate) links: Arc<Links>,
+    pub(crate) blobs: Blobs,
+    store: Mutex<Store>,
+    pub(crate) bench: Workbench,
+    running: watch::Sender<Option<Arc<Running>>>,
+    /// Set while an epoch ends: whatever takes long is to stop.
+    stopped: Mutex<Arc<AtomicBool>>,
+    trouble: Arc<Trouble>,
+    jobs: mpsc::Sender<Box<dyn FnOnce() + Send>>,
+}
+
+/// The first process that could not be reached in this epoch.
+#[derive(Default)]
+struct Trouble {
+    first: Mutex<Option<(Node, String)>>,
+    news: Notify,
+}
+
+impl Worker {
+    fn new(me: Hello, secret: Secret, session: Session) -> Arc<Worker> {
+        let (jobs, queue) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+        let trouble = Arc::new(Trouble::default());
+        let told = Arc::clone(&trouble);
+        let links = Links::new(secret, &me, tokio::runtime::Handle::current(), move |node, why| {
+            told.tell(node, why);
+        });
+        // It ends with the last sender, which the worker holds.
+        std::thread::spawn(move || queue.into_iter().for_each(|job| job()));
+        Arc::new(Worker {
+            node: AtomicU32::new(me.index.unwrap_or_default()),
+            links,
+            blobs: Blobs::default(),
+            store: Mutex::new(Store::new(STORE_LIMIT)),
+            bench: Workbench::new(session),
+            running: watch::Sender::new(None),
+            stopped: Mutex::default(),
+            trouble,
+            jobs,
+        })
+    }
+
+    fn stop(&self) {
+        locked(&self.stopped).store(true, Relaxed);
+        if let Some(running) = self.running.borrow().as_ref() {
+            running.blocks.stop();
+        }
+        self.trouble.news.notify_waiters();
+    }
+
+    /// Runs something on the second thread.
+    async fn apart<R: Send + 'static>(
+        self: &Arc<Self>,
+        f: impl FnOnce(&Arc<Worker>) -> R + Send + 'static,
+    ) -> std::result::Result<R, Problem> {
+        let (reply, answer) = oneshot::channel();
+        let worker = Arc::clone(self);
+        let job = Box::new(move || {
+            let _whoever_asked_left = reply.send(f(&worker));
+        });
+        self.jobs.send(job).map_err(|_| Problem::Stopped)?;
+        answer.await.map_err(|_| Problem::Broken("a job of the worker panicked".to_string()))
+    }
+
+    fn check(&self, epoch: u32) -> std::result::Result<(), Problem> {
+        let ours = self.links.epoch();
+        if epoch == ours { Ok(()) } else { Err(Problem::OldEpoch { theirs: epoch, ours }) }
+    }
+
+    async fn join(self: &Arc<Self>, membership: Membership) -> std::result::Result<(), Problem> {
+        tracing::info!(epoch = membership.epoch, workers = membership.workers.len(), "a new epoch");
+        self.stop();
+        // What runs ends before anything is forgotten.
+        self.apart(|_| ()).await?;
+        self.node.store(membership.you, Relaxed);
+        let workers: Vec<Node> = membership.workers.iter().map(|peer| peer.node).collect();
+        let peers = membership.workers.into_iter().chain(membership.others);
+        self.links.begin_epoch(membership.you, membership.epoch, peers);
+        *locked(&self.stopped) = Arc::default();
+        *locked(&self.trouble.first) = None;
+        self.running.send_replace(None);
+        self.blobs.clear();
+        self.bench.clear(membership.you, workers);
+        Ok(())
+    }
+
+    async fn record(self: &Arc<Self>, job: RecordJob) -> std::result::Result<Recorded, Problem> {
+        let stopped = Arc::clone(&locked(&self.stopped));
+        let me = self.node.load(Relaxed);
+        let runtime = tokio::runtime::Handle::current();
+        let logs = self
+            .apart(move |worker| {
+                let bench = &worker.bench;
+                bench.commit();
+                let task = bench.task(&job.task)?;
+                let captured = bench.captured(&job.captures)?;
+                let shards = bench.shards_of(&job.captures);
+                let ids = job.captures.iter().map(super::work::dds_of);
+                let paged = ids.zip(shards).zip(job.held).map(|((id, shard), held)| Some((id?, shard?, held)));
+                let pages = Pages::new(me, paged.collect(), Arc::clone(&worker.links), runtime, stopped);
+                for (c, capture) in captured.iter().enumerate() {
+                    // Blank copies are made of the middle element.
+                    if let crate::capture::Kind::Vector { len: len @ 1.., .. } = capture.kind {
+                        pages.bring(c, len / 2);
+                    }
+                }
+                let pool = bench.pool().map_err(|error| Problem::Broken(error.to_string()))?;
+                let logs = match pages.failed() {
+                    None => record_slices(&*task, &captured, &job.slices, job.exact, &pool, Some(&pages)),
+                    Some(_) => Vec::new(),
+                };
+                drop(captured);
+                pages.forget();
+                pages.failed().map_or(Ok(logs), Err)
+            })
+            .await??;
+        let mut blobs = Vec::new();
+        for logs in logs.chunks(SLICES_A_BLOB) {
+            let bytes = codec::encode(logs).map_err(|error| Problem::Broken(error.to_string()))?;
+            blobs.push(self.blobs.offer(bytes));
+        }
+        Ok(Recorded { blobs })
+    }
+
+    async fn install(self: &Arc<Self>, job: Install) -> std::result::Result<(), Problem> {
+        let driver = |why: String| Problem::Peer { node: DRIVER, why };
+        let Some(blob) = job.share else { return Ok(()) };
+        let bytes = self.links.blob(DRIVER, blob).await.map_err(|error| driver(error.to_string()))?;
+        self.apart(move |worker| {
+            let share: Share =
+                codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| Problem::Broken(error.to_string()))?;
+            worker.bench.install(job.plan, &job.captures, share)
+        })
+        .await?
+    }
+
+    async fn prepare(self: &Arc<Self>, job: Prepare) -> std::result::Result<(), Problem> {
+        self.apart(|worker| worker.bench.commit()).await?;
+        for pull in job.pulls {
+            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            self.links.fill(&shard, pull.dds, pull.range, pull.from).await?;
+        }
+        for (capture, blob, version) in job.laid_out {
+            let (plan, links) = (job.plan, Arc::clone(&self.links));
+            let mut fresh = self.bench.begin_layout(plan, capture)?;
+            for range in fresh.pieces() {
+                let bytes = links.blob_bytes(DRIVER, blob, range).await;
+                let bytes = bytes.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
+                fresh.push(&bytes)?;
+            }
+            self.bench.end_layout(plan, capture, fresh, version)?;
+        }
+        Ok(())
+    }
+
+    async fn run(self: &Arc<Self>, epoch: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
+        let call = job.call;
+        let installed = self.bench.installed(job.plan)?;
+        let sent_before = self.links.sent();
+        let running = locked(&installed).start(epoch, &job, &self.links, &self.bench)?;
+        if locked(&self.stopped).load(Relaxed) {
+            running.blocks.stop();
+        }
+        self.running.send_replace(Some(Arc::clone(&running)));
+        let (at_work, its) = (Arc::clone(&installed), Arc::clone(&running));
+        self.bench.remember(call, &installed);
+        let work = self.apart(move |worker| locked(&at_work).run(&its, &job, &worker.bench));
+        let trouble = self.trouble.wait();
+        let ports = running.blocks.ports();
+        tokio::select! {
+            biased;
+            end = work => match end?? {
+                Some(mut ran) => {
+                    ran.bytes_sent = self.links.sent() - sent_before;
+                    Ok(RunEnd::Done(ran))
+                }
+                None => match ports.first_failed.load(Relaxed) {
+                    u32::MAX if running.blocks.is_broken() => Err(Problem::Broken("a part that can't be read".into())),
+                    u32::MAX => Ok(RunEnd::Stopped),
+                    block => Ok(RunEnd::Failed { block: running.global[block as usize] }),
+                },
+            },
+            () = ports.news.notified() => {
+                let block = ports.first_failed.load(Relaxed);
+                tracing::debug!(call, block, "a block failed");
+                Ok(RunEnd::Failed { block: running.global[block as usize] })
+            }
+            (node, why) = trouble => {
+                running.blocks.stop();
+                Err(Problem::Peer { node, why })
+            }
+        }
+    }
+
+    async fn settle(self: &Arc<Self>, call: u64, cut: u32) -> std::result::Result<Option<RemoteFailure>, Problem> {
+        let running = self.running.borrow().clone().filter(|running| running.call == call);
+        // A run that never began here has nothing to settle.
+        let Some(running) = running else { return Ok(None) };
+        running.blocks.cut_at(running.local_cut(cut));
+        loop {
+            let end = running.end.notified();
+            if let Some(ending) = locked(&running.ended).clone() {
+                return Ok(ending.failure);
+            }
+            tokio::select! {
+                () = end => {}
+                (node, why) = self.trouble.wait() => {
+                    running.blocks.stop();
+                    return Err(Problem::Peer { node, why });
+                }
+            }
+        }
+    }
+
+    async fn snapshot(self: &Arc<Self>, job: SnapshotJob) -> std::result::Result<u64, Problem> {
+        self.apart(|worker| worker.bench.commit()).await?;
+        let mut bytes_stored = 0;
+        for (dds, range, to) in job.parts {
+            let shard = self.bench.shard(dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            let mut encoded = Vec::new();
+            // SAFETY: no loop runs while a snapshot is taken.
+            #[allow(unsafe_code)]
+            let bytes = unsafe {
+                if shard.is_plain() {
+                    shard.bytes(range.clone())
+                } else {
+                    shard.encode(range.clone(), &mut encoded);
+                    encoded.as_slice()
+                }
+            };
+            bytes_stored += bytes.len() as u64;
+            if to == self.node.load(Relaxed) {
+                let (lo, hi) = (range.start as u64, range.end as u64);
+                let put = locked(&self.store).put(dds, job.snapshot, lo, hi, bytes.to_vec());
+                put.map_err(|error| Problem::Broken(error.to_string()))?;
+            } else {
+                let put = self.links.put(to, dds, &range, job.snapshot, bytes).await;
+                put.map_err(|error| Problem::Peer { node: to, why: error.to_string() })?;
+            }
+        }
+        Ok(bytes_stored)
+    }
+}
+
+impl Trouble {
+    fn tell(&self, node: Node, why: String) {
+        tracing::warn!(node, %why, "a process can't be reached");
+        locked(&self.first).get_or_insert((node, why));
+        self.news.notify_waiters();
+    }
+
+    async fn wait(&self) -> (Node, String) {
+        loop {
+            let news = self.news.notified();
+            if let Some(first) = locked(&self.first).clone() {
+                return first;
+            }
+            news.await;
+        }
+    }
+}
+
+impl Local for Worker {
+    fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    fn links(&self) -> &Arc<Links> {
+        &self.links
+    }
+
+    fn store(&self) -> Option<&Mutex<Store>> {
+        Some(&self.store)
+    }
+
+    fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory> {
+        let shard: Arc<Shard> = self.bench.shard(dds)?;
+        if range.start > range.end || range.end > shard.len() {
+            return None;
+        }
+        if shard.is_plain() {
+            return Some(Memory::InPlace(shard, range));
+        }
+        let mut bytes = Vec::new();
+        // SAFETY: as for elements in place; the driver asks for what is here.
+        #[allow(unsafe_code)]
+        unsafe {
+            shard.encode_there(range, &mut bytes)?;
+        }
+        Some(Memory::Encoded(bytes))
+    }
+
+    fn trouble(&self, peer: Node, why: &str) {
+        self.trouble.tell(peer, why.to_string());
+    }
+
+    async fn part(&self, header: Header, stream: &mut TcpStream) -> std::result::Result<(), FrameError> {
+        let mut current = self.running.subscribe();
+        let running = loop {
+            let now = current.borrow_and_update().clone();
+            match now {
+                Some(running) if running.call == header.call => break running,
+                Some(running) if running.call > header.call => return frame::skip_payload(stream, &header).await,
+                // A neighbour was quicker to begin.
+                _ => {
+                    if current.changed().await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let Some(&k) = u32::try_from(header.tag).ok().and_then(|transfer| running.arrivals.get(&transfer)) else {
+            return frame::skip_payload(stream, &header).await;
+        };
+        let since = std::time::Instant::now();
+        let place = &running.blocks.ports().places[k];
+        let fits = header.dds == place.dds
+            && (header.lo, header.hi) == (place.range.start as u64, place.range.end as u64);
+        let room = if fits { running.blocks.room_for(k) } else { Room::Nowhere };
+        match room {
+            Room::Nowhere => frame::skip_payload(stream, &header).await?,
+            Room::InPlace if place.shard.is_plain() => {
+                // SAFETY: the blocks that used what lies there have ended, and those that wait for this part start
+                // only when it has arrived.
+                #[allow(unsafe_code)]
+                let into = unsafe { place.shard.bytes_mut(place.range.clone()) };
+                match frame::read_payload_into(stream, &header, into).await {
+                    Ok(()) => running.blocks.arrived(k),
+                    Err(error) => {
+                        running.blocks.broke_off(k);
+                        return Err(error);
+                    }
+                }
+            }
+            Room::InPlace | Room::Aside => match frame::read_payload(stream, &header).await {
+                Ok(bytes) => running.blocks.arrived_aside(k, bytes),
+                Err(error) => {
+                    running.blocks.broke_off(k);
+                    return Err(error);
+                }
+            },
+        }
+        running.received.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        Ok(())
+    }
+}
+
+/// The worker as the driver calls it.
+#[derive(Clone)]
+struct Server(Arc<Worker>);
+
+impl Control for Server {
+    async fn join(self, _: Context, membership: Membership) -> std::result::Result<(), Problem> {
+        self.0.join(membership).await
+    }
+
+    async fn record(self, _: Context, epoch: u32, job: RecordJob) -> std::result::Result<Recorded, Problem> {
+        self.0.check(epoch)?;
+        self.0.record(job).await
+    }
+
+    async fn install(self, _: Context, epoch: u32, job: Install) -> std::result::Result<(), Problem> {
+        self.0.check(epoch)?;
+        self.0.install(job).await
+    }
+
+    async fn prepare(self, _: Context, epoch: u32, job: Prepare) -> std::result::Result<(), Problem> {
+        self.0.check(epoch)?;
+        self.0.prepare(job).await
+    }
+
+    async fn run(self, _: Context, epoch: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
+        self.0.check(epoch)?;
+        self.0.run(epoch, job).await
+    }
+
+    async fn settle(
+        self,
+        _: Context,
+        epoch: u32,
+        call: u64,
+        cut: u32,
+    ) -> std::result::Result<Option<RemoteFailure>, Problem> {
+        self.0.check(epoch)?;
+        self.0.settle(call, cut).await
+    }
+
+    async fn undo(self, _: Context, epoch: u32, call: u64) -> std::result::Result<Vec<u32>, Problem> {
+        self.0.check(epoch)?;
+        self.0.apart(move |worker| worker.bench.undo(call)).await
+    }
+
+    async fn snapshot(self, _: Context, epoch: u32, job: SnapshotJob) -> std::result::Result<u64, Problem> {
+        self.0.check(epoch)?;
+        self.0.snapshot(job).await
+    }
+
+    async fn forget(
+        self,
+        _: Context,
+        epoch: u32,
+        ddss: Vec<u64>,
+        plans: Vec<u64>,
+    ) -> std::result::Result<(), Problem> {
+        self.0.check(epoch)?;
+        self.0.apart(move |worker| worker.bench.forget(&ddss, &plans)).await
+    }
+
+    async fn timeline(self, _: Context, epoch: u32) -> std::result::Result<Vec<u8>, Problem> {
+        self.0.check(epoch)?;
+        Ok(Vec::new())
+    }
+}
