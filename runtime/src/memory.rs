@@ -264,7 +264,7 @@ impl RawBuf {
     }
 
     /// Appends `n` elements that it reads back from the front of the bytes. After an error those that were whole stay.
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "elements that come from elsewhere arrive here")]
     pub(crate) fn push_decoded(&mut self, n: usize, bytes: &mut &[u8]) -> Result<(), DecodeError> {
         let room = self.capacity - self.len;
         if n > room {

@@ -231,7 +231,10 @@ impl Links {
     /// Fetches plain elements into their place.
     async fn plain(&self, dds: u64, range: Range<usize>, from: Holder, into: &mut [u8]) -> Result<(), LinkError> {
         let epoch = self.epoch();
-        let (mut stream, header) = self.ask(from.node, question(epoch, dds, &range, from), &[]).await?;
+        // A snapshot's home does not know types: it is told how large an element is.
+        let size = (into.len() / range.len().max(1)) as u64;
+        let payload = if from.snapshot == 0 { &[][..] } else { &size.to_le_bytes()[..] };
+        let (mut stream, header) = self.ask(from.node, question(epoch, dds, &range, from), payload).await?;
         if header.len != into.len() as u64 {
             return Err(LinkError::Unexpected);
         }

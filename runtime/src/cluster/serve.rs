@@ -144,10 +144,9 @@ async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local:
                 }
             }
             Kind::Get | Kind::Put | Kind::Drop => match local.store() {
-                Some(store) => {
-                    let sent = server::answer(&mut stream, &header, store).await?;
-                    links.count_sent(sent);
-                }
+                Some(store) => server::answer(&mut stream, &header, peer, store).await.map_err(|error| {
+                    FrameError::Io(std::io::Error::other(error.to_string()))
+                })?,
                 None => refuse(&mut stream, "no snapshots are kept here").await?,
             },
             Kind::Ping => frame::write_frame(&mut stream, Header { kind: Kind::Pong, ..header }, &[]).await?,
