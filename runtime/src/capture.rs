@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::cluster::hub::Home;
 use crate::dvector::DVector;
 use crate::frame::Slot;
 use crate::memory::ElementOps;
@@ -27,8 +28,11 @@ pub(crate) struct Captured {
     pub(crate) id: u64,
     pub(crate) session: Arc<SessionInner>,
     pub(crate) kind: Kind,
+    /// What keeps a DVector's elements in this process.
+    pub(crate) home: Option<Home>,
 }
 
+#[derive(Clone)]
 pub(crate) enum Kind {
     Vector { base: *mut u8, len: usize, ops: &'static ElementOps, writable: bool, version: *const AtomicU64 },
     Reduction { ops: &'static ReductionOps, cell: *const Reduction },
@@ -76,7 +80,7 @@ impl<T: 'static> Capture for Read<'_, DVector<T>> {
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {
-        self.0.describe(self.0.buffer().base(), false)
+        self.0.describe(false)
     }
 
     unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> ReadView<'v, T, C> {
@@ -95,8 +99,7 @@ impl<T: 'static> Capture for Write<'_, DVector<T>> {
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {
-        let base = self.0.buffer_mut().as_mut_ptr();
-        self.0.describe(base, true)
+        self.0.describe(true)
     }
 
     unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> WriteView<'v, T, C> {
@@ -123,6 +126,7 @@ macro_rules! reductions {
                     id: cell.id(),
                     session: Arc::clone(session),
                     kind: Kind::Reduction { ops, cell: &raw const **cell },
+                    home: None,
                 }
             }
 

@@ -2,13 +2,14 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::capture::{Captured, Kind};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::memory::{RawBuf, ops_of};
+use crate::cluster::hub::Home;
+use crate::memory::{ElementOps, RawBuf, ops_of};
 use crate::recording::MAX_LEN;
 use crate::session::{Session, SessionInner, next_id};
 
@@ -34,7 +35,10 @@ const RUN: usize = 4096;
 pub struct DVector<T> {
     id: u64,
     session: Arc<SessionInner>,
-    elements: RawBuf,
+    len: usize,
+    ops: &'static ElementOps,
+    /// The elements, unless they are with workers.
+    home: Home,
     /// Changes with the contents, so that copies made for a plan are known to be old.
     version: AtomicU64,
     element: PhantomData<T>,
@@ -101,7 +105,9 @@ impl<T: Element> DVector<T> {
         Ok(DVector {
             id: next_id(),
             session: session.inner(),
-            elements: buffer,
+            len,
+            ops: buffer.ops(),
+            home: Arc::new(RwLock::new(buffer)),
             version: AtomicU64::new(next_id()),
             element: PhantomData,
         })
@@ -120,7 +126,7 @@ impl<T: 'static> DVector<T> {
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     pub fn len(&self) -> usize {
-        self.elements.len()
+        self.len
     }
 
     /// Whether there are none.
@@ -149,16 +155,18 @@ impl<T: 'static> DVector<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`]; [`Error::Cluster`] if the element is with a worker and can't be fetched.
     pub fn get(&self, i: usize) -> Result<T>
     where
         T: Clone,
     {
-        let slice: &[T] = self.elements.as_slice();
-        slice.get(i).cloned().ok_or(Error::OutOfBounds { start: i, end: i.saturating_add(1), len: self.len() })
+        let elements = self.elements(i..i.saturating_add(1))?;
+        elements.as_slice::<T>().first().cloned().ok_or_else(|| self.out_of_bounds(&(i..i.saturating_add(1))))
     }
 
     /// Replaces the `i`-th element. Plans of loops stay.
+    ///
+    /// Where loops run on workers, the first change after a loop brings all elements back to this process.
     ///
     /// ```
     /// use stradsap_runtime::{DVector, Session};
@@ -173,10 +181,19 @@ impl<T: 'static> DVector<T> {
     /// # Errors
     /// [`Error::OutOfBounds`].
     pub fn set(&mut self, i: usize, value: T) -> Result<()> {
-        let len = self.len();
-        match self.elements.as_mut_slice::<T>().get_mut(i) {
-            Some(element) => *element = value,
-            None => return Err(Error::OutOfBounds { start: i, end: i.saturating_add(1), len }),
+        if i >= self.len {
+            return Err(self.out_of_bounds(&(i..i.saturating_add(1))));
+        }
+        let home = Arc::clone(&self.home);
+        let change = || {
+            let mut elements = home.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(element) = elements.as_mut_slice::<T>().get_mut(i) {
+                *element = value;
+            }
+        };
+        match self.session.cluster() {
+            Some(cluster) => cluster.change(self.id, change)?,
+            None => change(),
         }
         self.version.store(next_id(), Relaxed);
         Ok(())
@@ -200,9 +217,7 @@ impl<T: 'static> DVector<T> {
     where
         T: Clone,
     {
-        let slice: &[T] = self.elements.as_slice();
-        let out = Error::OutOfBounds { start: range.start, end: range.end, len: self.len() };
-        slice.get(range).map(<[T]>::to_vec).ok_or(out)
+        Ok(self.elements(range)?.as_slice::<T>().to_vec())
     }
 
     /// Clones of all elements, one after the other.
@@ -222,7 +237,8 @@ impl<T: 'static> DVector<T> {
     where
         T: Clone,
     {
-        Ok(self.elements.as_slice::<T>().iter().cloned())
+        let elements = self.elements(0..self.len)?;
+        Ok((0..self.len).map(move |i| elements.as_slice::<T>()[i].clone()))
     }
 
     /// Clones of all elements.
@@ -241,7 +257,7 @@ impl<T: 'static> DVector<T> {
     where
         T: Clone,
     {
-        Ok(self.elements.as_slice::<T>().to_vec())
+        self.read(0..self.len)
     }
 
     /// A BLAKE3 hash of the elements in index order: equal bits, equal digest.
@@ -267,33 +283,62 @@ impl<T: 'static> DVector<T> {
     {
         let mut hasher = blake3::Hasher::new();
         let mut bytes = Vec::new();
+        let elements = self.elements(0..self.len)?;
         for lo in (0..self.len()).step_by(RUN) {
             bytes.clear();
-            self.elements.encode_range(lo, self.len().min(lo + RUN), &mut bytes);
+            elements.buffer().encode_range(lo, self.len().min(lo + RUN), &mut bytes);
             hasher.update(&bytes);
         }
         Ok(format!("blake3:{}", hasher.finalize().to_hex()))
     }
 
-    pub(crate) fn buffer(&self) -> &RawBuf {
-        &self.elements
+    fn out_of_bounds(&self, range: &Range<usize>) -> Error {
+        Error::OutOfBounds { start: range.start, end: range.end, len: self.len }
     }
 
-    pub(crate) fn buffer_mut(&mut self) -> &mut RawBuf {
-        &mut self.elements
+    /// A range of elements, from wherever they are.
+    fn elements(&self, range: Range<usize>) -> Result<Elements<'_>> {
+        if range.start > range.end || range.end > self.len {
+            return Err(self.out_of_bounds(&range));
+        }
+        if let Some(cluster) = self.session.cluster()
+            && let Some(fetched) = cluster.read(self.id, range.clone())?
+        {
+            return Ok(Elements::Fetched(fetched));
+        }
+        Ok(Elements::Here(self.home.read().unwrap_or_else(PoisonError::into_inner), range))
     }
 
-    pub(crate) fn describe(&self, base: *mut u8, writable: bool) -> Captured {
+    pub(crate) fn describe(&self, writable: bool) -> Captured {
+        let base = self.home.read().unwrap_or_else(PoisonError::into_inner).base();
         Captured {
             id: self.id,
             session: Arc::clone(&self.session),
-            kind: Kind::Vector {
-                base,
-                len: self.len(),
-                ops: self.elements.ops(),
-                writable,
-                version: &raw const self.version,
-            },
+            kind: Kind::Vector { base, len: self.len, ops: self.ops, writable, version: &raw const self.version },
+            home: Some(Arc::clone(&self.home)),
+        }
+    }
+}
+
+/// Elements to be read.
+enum Elements<'v> {
+    Here(RwLockReadGuard<'v, RawBuf>, Range<usize>),
+    Fetched(RawBuf),
+}
+
+impl Elements<'_> {
+    fn as_slice<T: 'static>(&self) -> &[T] {
+        match self {
+            Elements::Here(buffer, range) => &buffer.as_slice::<T>()[range.clone()],
+            Elements::Fetched(buffer) => buffer.as_slice(),
+        }
+    }
+
+    /// What holds them, all of them.
+    fn buffer(&self) -> &RawBuf {
+        match self {
+            Elements::Here(buffer, _) => buffer,
+            Elements::Fetched(buffer) => buffer,
         }
     }
 }
@@ -301,11 +346,17 @@ impl<T: 'static> DVector<T> {
 impl<T> Drop for DVector<T> {
     fn drop(&mut self) {
         self.session.forget_plans_of(self.id);
+        if let Some(cluster) = self.session.cluster() {
+            cluster.dropped(self.id);
+        }
     }
 }
 
 impl<T: std::fmt::Debug + 'static> std::fmt::Debug for DVector<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.elements.as_slice::<T>()).finish()
+        match self.elements(0..self.len) {
+            Ok(elements) => f.debug_list().entries(elements.as_slice::<T>()).finish(),
+            Err(error) => write!(f, "[{} elements elsewhere: {error}]", self.len),
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::capture::{Captured, Handles, Kind};
+use crate::cluster::driver::Cluster;
+use crate::codec::CodecError;
 use crate::dot;
 use crate::error::{Error, LoopProblem, Result};
 use crate::execute::{FirstFailure, Run, words};
@@ -15,7 +17,7 @@ use crate::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::plan_cache::{CachedPlan, PlanKey};
 use crate::pool::Pool;
 use crate::record::{Depth, record, shapes};
-use crate::report::LoopReport;
+use crate::report::{Elsewhere, LoopReport};
 use crate::session::{SessionInner, next_id};
 use crate::task::{Failure, LoopTask, Outcome, Task};
 use crate::undo::Undo;
@@ -45,20 +47,43 @@ where
 {
     let task = LoopTask::<V, H, F, R>::new(values, &handles, body);
     let captured = handles.describe();
-    let result = Call::new(site, options, range, &captured, &task).and_then(Call::run);
+    let result = Call::new(site, options, range, &captured, &task, &|| task.pack()).and_then(Call::run);
     // The borrows that the descriptions stand for end here, not before.
     drop(handles);
     result
 }
 
-struct Call<'c> {
-    site: &'static Site,
-    key: PlanKey,
-    captured: &'c [Captured],
-    task: &'c dyn Task,
-    session: &'c SessionInner,
-    pool: Arc<Pool>,
+/// What a loop needs to run elsewhere: the address of its maker, and its values as bytes.
+pub(crate) type Pack<'c> = &'c dyn Fn() -> std::result::Result<(usize, Vec<u8>), CodecError>;
+
+pub(crate) struct Call<'c> {
+    pub(crate) site: &'static Site,
+    pub(crate) key: PlanKey,
+    pub(crate) captured: &'c [Captured],
+    pub(crate) task: &'c dyn Task,
+    pub(crate) pack: Pack<'c>,
+    pub(crate) session: &'c SessionInner,
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) pool: Arc<Pool>,
     strays: usize,
+}
+
+/// Why a loop did not end well.
+pub(crate) enum Ended {
+    Failed(FirstFailure),
+    Error(Error),
+}
+
+impl From<FirstFailure> for Ended {
+    fn from(failed: FirstFailure) -> Ended {
+        Ended::Failed(failed)
+    }
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Ended {
+        Ended::Error(error)
+    }
 }
 
 impl<'c> Call<'c> {
@@ -68,6 +93,7 @@ impl<'c> Call<'c> {
         range: Bounds,
         captured: &'c [Captured],
         task: &'c dyn Task,
+        pack: Pack<'c>,
     ) -> Result<Self> {
         let problem = |problem| Error::Loop { site: site.to_string(), problem };
         if panics::inside_body() {
@@ -104,8 +130,12 @@ impl<'c> Call<'c> {
             options,
             captures: captured.iter().map(identity).collect(),
         };
-        let pool = first.session.pool()?;
-        Ok(Call { site, key, captured, task, session: &first.session, pool, strays: 0 })
+        let cluster = first.session.cluster();
+        let pool = match &cluster {
+            Some(cluster) => Arc::clone(&cluster.pool),
+            None => first.session.pool()?,
+        };
+        Ok(Call { site, key, captured, task, pack, session: &first.session, cluster, pool, strays: 0 })
     }
 
     fn run(mut self) -> Result<LoopReport> {
@@ -118,14 +148,23 @@ impl<'c> Call<'c> {
         let mut trace = false;
         loop {
             let begun = Instant::now();
-            match self.attempt(&mut cached, trace) {
-                Ok(()) => {
+            let attempted = match &self.cluster {
+                None => self.attempt(&mut cached, trace),
+                Some(cluster) => cluster.attempt(&self, &mut cached, trace),
+            };
+            match attempted {
+                Ok(elsewhere) => {
                     cached.strays_in_row = 0;
-                    let report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
+                    let mut report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
+                    report.elsewhere = elsewhere;
                     self.keep(cached);
                     return Ok(report);
                 }
-                Err(failed) => {
+                Err(Ended::Error(error)) => {
+                    self.keep(cached);
+                    return Err(error);
+                }
+                Err(Ended::Failed(failed)) => {
                     if let Failure::Stray { capture } = failed.failure {
                         cached = self.replan(&cached, capture, reused)?;
                         reused = false;
@@ -143,7 +182,7 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn attempt(&self, cached: &mut CachedPlan, trace: bool) -> std::result::Result<(), FirstFailure> {
+    fn attempt(&self, cached: &mut CachedPlan, trace: bool) -> std::result::Result<Elsewhere, Ended> {
         gather::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
         let run = Run {
             plan: &cached.plan,
@@ -166,11 +205,12 @@ impl<'c> Call<'c> {
         let after = run.run(&cached.undo, &self.pool)?;
         let checked = verifier.map_or(Ok(()), |verifier| verifier.check(&run, &after));
         self.commit(&after);
-        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))
+        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
+        Ok(Elsewhere::default())
     }
 
     /// The loop ended well: the reductions get their values, and what was written is known to have changed.
-    fn commit(&self, words: &[u64]) {
+    pub(crate) fn commit(&self, words: &[u64]) {
         for (capture, &word) in self.captured.iter().zip(words) {
             capture.commit(word, next_id());
         }
@@ -189,30 +229,48 @@ impl<'c> Call<'c> {
             plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
         } else {
             let recording;
-            (recording, depth_used) = record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
+            // What rules point at, where it had to be fetched.
+            let fetched;
+            (recording, depth_used, fetched) = match &self.cluster {
+                None => {
+                    let (recording, used) =
+                        record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
+                    (recording, used, Vec::new())
+                }
+                Some(cluster) => cluster.record(self, depth)?,
+            };
             recorded = Instant::now();
             plan = plan::plan(&recording, &shapes(self.captured), options, &self.pool);
+            drop(recording);
+            drop(fetched);
         }
-        let mut cached = self.cached(plan, depth_used);
+        let mut cached = self.cached(plan, depth_used)?;
         // Laying out the elements is part of planning: later calls find it done.
-        gather::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
+        match (&self.cluster, &cached.remote) {
+            (Some(cluster), Some(remote)) => cluster.install_now(remote)?,
+            _ => gather::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool),
+        }
         cached.seconds_recording = (recorded - begun).as_secs_f64();
         cached.seconds_planning = recorded.elapsed().as_secs_f64();
         self.tell(&cached)?;
         Ok(cached)
     }
 
-    fn cached(&self, plan: Plan, depth: Depth) -> CachedPlan {
-        CachedPlan {
-            undo: Undo::new(&plan, self.captured, &[]),
-            plan: Arc::new(plan),
+    fn cached(&self, plan: Plan, depth: Depth) -> Result<CachedPlan> {
+        let undo = if self.cluster.is_some() { Undo::none() } else { Undo::new(&plan, self.captured, &[]) };
+        let plan = Arc::new(plan);
+        let remote = self.cluster.as_ref().map(|cluster| cluster.remote(self, &plan)).transpose()?;
+        Ok(CachedPlan {
+            undo,
+            plan,
+            remote,
             key: self.key.clone(),
             gathered: Vec::new(),
             depth,
             strays_in_row: 0,
             seconds_recording: 0.0,
             seconds_planning: 0.0,
-        }
+        })
     }
 
     /// A plan after a stray access: the loop is recorded more thoroughly. When the most thorough recording strays too,
@@ -230,7 +288,7 @@ impl<'c> Call<'c> {
             );
             let reason = format!("what iterations touch of `{name}` changes while the loop runs");
             let plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
-            let cached = self.cached(plan, Depth::Exact);
+            let cached = self.cached(plan, Depth::Exact)?;
             self.tell(&cached)?;
             cached
         } else {
@@ -272,6 +330,7 @@ impl<'c> Call<'c> {
             seconds_recording: cached.seconds_recording,
             seconds_planning: cached.seconds_planning,
             seconds_running,
+            elsewhere: Elsewhere::default(),
         }
     }
 
@@ -292,7 +351,7 @@ impl<'c> Call<'c> {
 }
 
 impl FirstFailure {
-    fn difference(capture: usize, index: usize) -> Self {
+    pub(crate) fn difference(capture: usize, index: usize) -> Self {
         FirstFailure::new(0, Some(0), Failure::Difference { capture, index })
     }
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::codec::CodecError;
+
 /// A result of this library.
 ///
 /// ```
@@ -131,6 +133,17 @@ pub enum Error {
         /// How many fit.
         max: usize,
     },
+    /// The processes that loops run on failed the program.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Captured values can't travel to a worker.
+    #[error("{site}: {source}")]
+    Values {
+        /// Where the loop stands.
+        site: String,
+        /// Which value, and why.
+        source: CodecError,
+    },
     /// The threads of the session could not be started.
     #[error("can't start {threads} threads: {reason}")]
     Threads {
@@ -186,6 +199,61 @@ pub enum LoopProblem {
         /// The same one again.
         second: &'static str,
     },
+}
+
+/// What can go wrong with worker processes and DDS servers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// This process could not become part of a job.
+    #[error("can't join the job: {0}")]
+    Join(String),
+    /// Not all processes that were to come have come.
+    #[error("{joined} of {expected} {what} have joined within {seconds} s")]
+    Missing {
+        /// Workers or DDS servers.
+        what: &'static str,
+        /// How many have joined.
+        joined: usize,
+        /// How many were to.
+        expected: usize,
+        /// How long the driver waited.
+        seconds: u64,
+    },
+    /// Every worker was lost, and none could be replaced.
+    #[error("all workers are lost: {0}")]
+    AllLost(String),
+    /// Workers were lost again and again.
+    #[error("{restarts} processes were lost, more than are replaced; the last was {last}")]
+    TooManyLosses {
+        /// How many were lost.
+        restarts: usize,
+        /// The last of them, and how it ended.
+        last: String,
+    },
+    /// All copies of a part were lost together.
+    #[error("the only copies of elements {start}..{end} of a DVector of {len} were lost with {lost}")]
+    PartLost {
+        /// The first index lost.
+        start: usize,
+        /// One past the last.
+        end: usize,
+        /// The length of the DVector.
+        len: usize,
+        /// Those that had them.
+        lost: String,
+    },
+    /// A process did not do what it should.
+    #[error("{who}: {problem}")]
+    Process {
+        /// Which.
+        who: String,
+        /// What it said.
+        problem: String,
+    },
+    /// The job could not be set up.
+    #[error("can't start worker processes: {0}")]
+    Start(String),
 }
 
 impl Error {

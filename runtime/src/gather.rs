@@ -76,7 +76,7 @@ impl Shared {
 
 /// # Safety
 /// `source` holds an element of `size` bytes at each offset; `target` has room for all of them.
-unsafe fn copy_each(source: *const u8, target: *mut u8, size: usize, offsets: &[u32]) {
+pub(crate) unsafe fn copy_each(source: *const u8, target: *mut u8, size: usize, offsets: &[u32]) {
     macro_rules! by_size {
         ($($n:literal)*) => {
             match size {

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use crate::cluster::driver::ClusterOptions;
+use crate::cluster::roles::{self, DriverRole, Role};
+use crate::cluster::{server, worker};
 use crate::error::Error;
 use crate::session::Session;
 
@@ -34,9 +37,26 @@ impl<E: Into<Box<dyn std::error::Error>>> MainOutcome for Result<(), E> {
     }
 }
 
-/// Runs a program's main function with the session that the environment asks for.
+/// Runs a program's main function with the session that the environment asks for; or, where this process is a worker or
+/// a DDS server of a job, does what the job's driver says, and never enters that function.
 pub fn launch<R: MainOutcome>(main: fn(&Session) -> R) -> ExitCode {
-    match Session::new() {
+    let ended = match roles::here() {
+        Ok(Role::Driver(role)) => return drive(&role, main),
+        Ok(Role::Worker(role)) => worker::run(&role),
+        Ok(Role::Server(role)) => server::run(&role),
+        Err(error) => Err(error),
+    };
+    ended.unwrap_or_else(|error| Err::<(), _>(error).report())
+}
+
+fn drive<R: MainOutcome>(role: &DriverRole, main: fn(&Session) -> R) -> ExitCode {
+    let session = Session::new().and_then(|session| {
+        if let Some(options) = ClusterOptions::of_role(role) {
+            session.start_workers(&options)?;
+        }
+        Ok(session)
+    });
+    match session {
         Ok(session) => main(&session).report(),
         Err(error) => Err::<(), _>(error).report(),
     }

@@ -44,12 +44,13 @@ mod view;
 
 pub use codec::CodecError;
 pub use decode::DecodeError;
+pub use cluster::driver::ClusterOptions;
 pub use dvector::DVector;
 pub use element::Element;
-pub use error::{BodyError, Error, LoopProblem, Result};
+pub use error::{BodyError, ClusterError, Error, LoopProblem, Result};
 pub use options::{LoopOptions, LoopRange, Order, Strategy};
 pub use reduction::{Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which};
-pub use report::{Conflict, LoopReport};
+pub use report::{Conflict, LoopReport, WorkerTime};
 pub use session::{MAX_THREADS, Session, SessionBuilder};
 pub use value::Value;
 pub use view::{ElementIndex, ReadView, WriteView};

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::cluster::remote_plan::RemotePlan;
 use crate::gather::Gathered;
 use crate::options::LoopOptions;
 use crate::plan::Plan;
@@ -28,6 +29,8 @@ pub(crate) struct CachedPlan {
     pub(crate) key: PlanKey,
     pub(crate) plan: Arc<Plan>,
     pub(crate) undo: Undo,
+    /// The plan as workers know it.
+    pub(crate) remote: Option<Arc<RemotePlan>>,
     pub(crate) gathered: Vec<Option<Gathered>>,
     /// How thoroughly the loop was recorded.
     pub(crate) depth: Depth,

@@ -25,6 +25,27 @@ pub struct LoopReport {
     pub(crate) seconds_recording: f64,
     pub(crate) seconds_planning: f64,
     pub(crate) seconds_running: f64,
+    pub(crate) elsewhere: Elsewhere,
+}
+
+/// What a loop did on other processes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Elsewhere {
+    pub(crate) bytes_sent: u64,
+    pub(crate) workers: Vec<WorkerTime>,
+}
+
+/// Where a worker's time went in one loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerTime {
+    /// Which worker: its number in the job, its machine and process number.
+    pub worker: String,
+    /// Seconds that its threads ran blocks, on average.
+    pub computing: f64,
+    /// Seconds that its threads waited for parts or for each other, on average.
+    pub waiting: f64,
+    /// Seconds that its network spent on receiving parts, most of them while its threads computed.
+    pub transferring: f64,
 }
 
 /// A DDS whose elements make iterations conflict.
@@ -127,6 +148,17 @@ impl LoopReport {
     /// Seconds that the iterations took.
     pub fn seconds_running(&self) -> f64 {
         self.seconds_running
+    }
+
+    /// Bytes that processes sent each other for this call: parts, elements laid out anew, and shares of a new plan.
+    /// 0 where the loop ran in one process.
+    pub fn bytes_sent(&self) -> u64 {
+        self.elsewhere.bytes_sent
+    }
+
+    /// Where the workers' time went; empty where the loop ran in one process.
+    pub fn workers(&self) -> &[WorkerTime] {
+        &self.elsewhere.workers
     }
 
     /// Whether the plan was there from an earlier call.

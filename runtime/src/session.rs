@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::cluster::driver::{Cluster, ClusterOptions};
 use crate::error::{Error, Result};
 use crate::plan_cache::PlanCache;
 use crate::pool::Pool;
@@ -44,6 +45,7 @@ pub(crate) struct SessionInner {
     explain: AtomicBool,
     dot: Mutex<Option<PathBuf>>,
     plans: Mutex<PlanCache>,
+    cluster: OnceLock<Arc<Cluster>>,
 }
 
 /// How a session is to be: [`Session::builder`].
@@ -114,6 +116,7 @@ impl SessionBuilder {
                 explain: AtomicBool::new(explain),
                 dot: Mutex::new(None),
                 plans: Mutex::new(PlanCache::default()),
+                cluster: OnceLock::new(),
             }),
         };
         session.set_threads(threads)?;
@@ -222,6 +225,37 @@ impl Session {
         *locked(&self.inner.dot) = path.map(Path::to_path_buf);
     }
 
+    /// Runs all loops from here on on worker processes: of this same program, started now or awaited. No result depends
+    /// on how many there are. They end with the session.
+    ///
+    /// A program that starts workers must begin with [`#[stradsap::main]`](crate::private::launch): its workers are the
+    /// program itself, which goes no further than that.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the session has workers already, [`Error::Cluster`] if they don't come.
+    pub fn start_workers(&self, options: &ClusterOptions) -> Result<()> {
+        if self.inner.cluster.get().is_some() {
+            return Err(Error::usage("this session has its workers already"));
+        }
+        if options.workers() == 0 {
+            return Err(Error::usage("0 workers can't run loops: leave them out to run in this process"));
+        }
+        let cluster = Cluster::start(options)?;
+        self.set_threads(cluster.threads())?;
+        // Two threads that start workers at once: the first wins, and the other's end here.
+        self.inner.cluster.set(cluster).map_err(|_| Error::usage("this session has its workers already"))
+    }
+
+    /// How many workers loops run on; 0 in one process.
+    pub fn workers(&self) -> usize {
+        self.inner.cluster().map_or(0, |cluster| cluster.workers())
+    }
+
+    /// How many control messages the driver has sent to its workers so far: a constant number for each loop that runs.
+    pub fn control_messages(&self) -> u64 {
+        self.inner.cluster().map_or(0, |cluster| cluster.control_messages())
+    }
+
     pub(crate) fn inner(&self) -> Arc<SessionInner> {
         Arc::clone(&self.inner)
     }
@@ -236,6 +270,11 @@ impl std::fmt::Debug for Session {
 impl SessionInner {
     pub(crate) fn is(&self, other: &SessionInner) -> bool {
         std::ptr::eq(self, other)
+    }
+
+    /// The processes that loops run on, if it is not this one.
+    pub(crate) fn cluster(&self) -> Option<Arc<Cluster>> {
+        self.cluster.get().cloned()
     }
 
     pub(crate) fn verifies(&self) -> bool {

@@ -164,6 +164,15 @@ where
         }
         LoopTask { values: Given::Borrowed(values), body, types: PhantomData }
     }
+
+    /// What the loop needs to run in another process: its [`MakeTask`]'s address, and its values as bytes.
+    pub(crate) fn pack(&self) -> Result<(usize, Vec<u8>), CodecError> {
+        let values = match &self.values {
+            Given::Borrowed(values) => values.encode()?,
+            Given::Arrived(_) => Vec::new(),
+        };
+        Ok((maker_of(self), values))
+    }
 }
 
 impl<V, H, F, R> Task for LoopTask<V, H, F, R>

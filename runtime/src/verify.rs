@@ -27,6 +27,13 @@ impl Verifier {
         Verifier { shadows }
     }
 
+    /// Of copies that were made elsewhere, of all captures.
+    pub(crate) fn of(captured: &[Captured], copies: Vec<Option<RawBuf>>) -> Self {
+        let writable = |capture: &Captured| matches!(capture.kind, Kind::Vector { writable: true, .. });
+        let shadows = captured.iter().zip(copies).map(|(capture, copy)| copy.filter(|_| writable(capture))).collect();
+        Verifier { shadows }
+    }
+
     /// The first capture and index where the replay differs from what the loop left.
     pub(crate) fn check(&self, run: &Run<'_>, words: &[u64]) -> Result<(), (usize, usize)> {
         // An iteration that failed in the replay did not fail in the run: that is a difference, too.

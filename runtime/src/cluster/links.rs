@@ -219,10 +219,19 @@ impl Links {
         Ok(bytes)
     }
 
-    /// Fetches a range in its encoded form.
-    pub(crate) async fn encoded(&self, dds: u64, range: Range<usize>, from: Holder) -> Result<Vec<u8>, LinkError> {
+    /// Fetches a range of elements of `size` bytes in their encoded form.
+    pub(crate) async fn encoded(
+        &self,
+        dds: u64,
+        range: Range<usize>,
+        from: Holder,
+        size: usize,
+    ) -> Result<Vec<u8>, LinkError> {
         let epoch = self.epoch();
-        let (mut stream, header) = self.ask(from.node, question(epoch, dds, &range, from), &[]).await?;
+        // A snapshot's home does not know types: it is told how large an element is.
+        let size = (size as u64).to_le_bytes();
+        let payload = if from.snapshot == 0 { &[][..] } else { &size[..] };
+        let (mut stream, header) = self.ask(from.node, question(epoch, dds, &range, from), payload).await?;
         let bytes = frame::read_payload(&mut stream, &header).await?;
         self.back(from.node, stream, epoch);
         Ok(bytes)
@@ -263,7 +272,7 @@ impl Links {
             }
             return Ok(());
         }
-        let bytes = self.encoded(dds, range.clone(), from).await.map_err(problem)?;
+        let bytes = self.encoded(dds, range.clone(), from, shard.ops().size).await.map_err(problem)?;
         // SAFETY: the caller's promise.
         unsafe { shard.decode(range, &bytes) }.map_err(|error| Problem::Broken(error.to_string()))
     }

@@ -1,22 +1,31 @@
 //! The same program on many processes: a driver that plans, workers that run blocks and hand parts to each other, and
 //! homes for snapshots.
 
+mod call;
 pub(crate) mod children;
+mod access;
 mod dispatch;
+pub(crate) mod driver;
 pub(crate) mod host;
 pub(crate) mod launcher;
 pub(crate) mod layout;
+pub(crate) mod hub;
 mod join;
 mod links;
+pub(crate) mod loops;
 pub(crate) mod naming;
 mod pager;
+mod placement;
 pub(crate) mod pmi;
 pub(crate) mod protocol;
 mod ranges;
+mod recover;
+pub(crate) mod remote_plan;
 pub(crate) mod rendezvous;
 pub(crate) mod roles;
 mod running;
 mod serve;
+pub(crate) mod server;
 mod shard;
 mod work;
 pub(crate) mod worker;

@@ -200,6 +200,8 @@ pub(crate) trait Control {
     /// Puts back what the run changed. Answers with the blocks that had been started, by their places in the plan.
     async fn undo(epoch: u32, call: u64) -> Result<Vec<u32>, Problem>;
     async fn snapshot(epoch: u32, job: SnapshotJob) -> Result<u64, Problem>;
+    /// Offers what a worker's iterations made of a DDS that they write in step, in the order in which it runs them: a blob.
+    async fn collect(epoch: u32, plan: u64, capture: usize) -> Result<u64, Problem>;
     /// Forgets DDSs and plans that nobody will ask for again.
     async fn forget(epoch: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
     /// Gives the events of the timeline since the last time, as a blob.

@@ -104,7 +104,7 @@ pub(crate) async fn accept<L: Local>(listener: TcpListener, secret: Secret, me: 
     }
 }
 
-async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local: &L) -> Result<(), FrameError> {
+pub(crate) async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local: &L) -> Result<(), FrameError> {
     let links = local.links();
     while let Some(header) = frame::read_header(&mut stream, LARGEST).await? {
         // What a process of an older epoch says no longer counts.

@@ -26,6 +26,7 @@ use crate::gather::Gathered;
 use crate::memory::RawBuf;
 use crate::plan::{Plan, Share};
 use crate::pool::Pool;
+use crate::recording::Usage;
 use crate::session::{Session, locked};
 use crate::task::{Failure, Task};
 use crate::undo::Undo;
@@ -135,7 +136,7 @@ impl Workbench {
                     (0, Kind::Reduction { ops, cell: std::ptr::null() })
                 }
             };
-            captured.push(Captured { id, session: Arc::clone(&session), kind });
+            captured.push(Captured { id, session: Arc::clone(&session), kind, home: None });
         }
         Ok(captured)
     }
@@ -187,6 +188,27 @@ impl Workbench {
             let shard = locked(&self.shards).remove(dds);
             drop(shard);
         }
+    }
+
+    /// What this worker's iterations made of a DDS that they write in step, in the order in which it runs them.
+    pub(crate) fn collect(&self, plan: u64, capture: usize) -> Result<Vec<u8>, Problem> {
+        self.commit();
+        let installed = self.installed(plan)?;
+        let installed = locked(&installed);
+        let plan = &installed.plan;
+        let (Some(Usage::InStep { offset, .. }), Some(Some(shard))) =
+            (plan.usage.get(capture), installed.shards.get(capture))
+        else {
+            return Err(broken("not a DDS that is written in step"));
+        };
+        let first = plan.range.start.wrapping_add(*offset);
+        let mut bytes = Vec::new();
+        for &by in &plan.offsets {
+            let at = first.wrapping_add(by as usize);
+            // SAFETY: no loop runs, and the last one held these elements.
+            unsafe { shard.encode_there(at..at + 1, &mut bytes) }.ok_or_else(|| broken("elements are missing"))?;
+        }
+        Ok(bytes)
     }
 
     /// Room for a capture's elements in the order of execution.

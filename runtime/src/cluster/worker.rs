@@ -463,6 +463,18 @@ impl Control for Server {
         self.0.snapshot(job).await
     }
 
+    async fn collect(
+        self,
+        _: Context,
+        epoch: u32,
+        plan: u64,
+        capture: usize,
+    ) -> std::result::Result<u64, Problem> {
+        self.0.check(epoch)?;
+        let bytes = self.0.apart(move |worker| worker.bench.collect(plan, capture)).await??;
+        Ok(self.0.blobs.offer(bytes))
+    }
+
     async fn forget(
         self,
         _: Context,
