@@ -10,6 +10,10 @@
 
 pub mod codec;
 pub mod frame;
+pub mod gate;
+pub mod heartbeat;
 pub mod hello;
 pub mod net;
 pub mod secret;
+pub mod server;
+pub mod store;

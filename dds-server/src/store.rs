@@ -1,0 +1,285 @@
+//! Snapshots of parts: runs of elements of a DDS, as bytes, under the number of the snapshot that they belong to.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What a part costs besides its bytes, about: so that a million empty parts are counted too.
+const OVERHEAD: u64 = 128;
+
+/// How the bytes of a part are laid out, as the one who asks for it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Each element takes `size` bytes: any range of them can be cut out.
+    Plain {
+        /// The bytes of an element.
+        size: u64,
+    },
+    /// Elements take what they take: a part is given as it was stored.
+    Encoded,
+}
+
+/// Bytes of a part, shared with the store.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    bytes: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[self.range.clone()]
+    }
+}
+
+/// Why the store did not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The bytes would be more than the store may hold.
+    #[error("{len} bytes don't fit: {held} of {limit} bytes are held")]
+    Full {
+        /// The bytes to be stored, with what a part costs besides.
+        len: u64,
+        /// The bytes held.
+        held: u64,
+        /// The most that may be held.
+        limit: u64,
+    },
+    /// The range is empty or ends before it begins.
+    #[error("elements {lo}..{hi} are no range: a part has at least one")]
+    Range {
+        /// The first element.
+        lo: u64,
+        /// One past the last element.
+        hi: u64,
+    },
+    /// The part overlaps another of the same snapshot without being the same range.
+    #[error(
+        "elements {lo}..{hi} of DDS {dds} in snapshot {tag} overlap {other_lo}..{other_hi}, which is stored already"
+    )]
+    Overlap {
+        /// The DDS.
+        dds: u64,
+        /// The snapshot.
+        tag: u64,
+        /// The first element of the part to be stored.
+        lo: u64,
+        /// One past its last element.
+        hi: u64,
+        /// The first element of the part that is there.
+        other_lo: u64,
+        /// One past its last element.
+        other_hi: u64,
+    },
+    /// Not all of the range is stored, or not as one part where the layout needs that.
+    #[error("elements {lo}..{hi} of DDS {dds} are not in snapshot {tag}")]
+    Missing {
+        /// The DDS.
+        dds: u64,
+        /// The snapshot.
+        tag: u64,
+        /// The first element asked for.
+        lo: u64,
+        /// One past the last element asked for.
+        hi: u64,
+    },
+    /// A stored part has another number of bytes than its elements take.
+    #[error("elements {lo}..{hi} of DDS {dds} have {found} bytes, which is not {size} bytes each")]
+    Layout {
+        /// The DDS.
+        dds: u64,
+        /// The first element of the part.
+        lo: u64,
+        /// One past its last element.
+        hi: u64,
+        /// The bytes of an element, as the one who asks says.
+        size: u64,
+        /// The bytes of the part.
+        found: u64,
+    },
+    /// The one who asks has not noticed that a process was lost; what it says is of a time that was undone.
+    #[error("epoch {found} is over: this is epoch {now}")]
+    Stale {
+        /// The epoch of the one who asks.
+        found: u32,
+        /// The epoch here.
+        now: u32,
+    },
+}
+
+#[derive(Debug)]
+struct Part {
+    hi: u64,
+    bytes: Arc<Vec<u8>>,
+}
+
+/// The parts that a server holds, within a bound.
+///
+/// ```
+/// use stradsap_dds_server::store::{Layout, Store};
+///
+/// let mut store = Store::new(1 << 20);
+/// store.put(7, 1, 0, 4, vec![0, 1, 2, 3])?;
+/// let slices = store.get(7, 1, 1, 3, Layout::Plain { size: 1 })?;
+/// assert_eq!(slices[0].as_ref(), [1, 2]);
+/// assert!(store.get(7, 1, 1, 3, Layout::Encoded).is_err());
+/// # Ok::<(), stradsap_dds_server::store::StoreError>(())
+/// ```
+#[derive(Debug)]
+pub struct Store {
+    limit: u64,
+    held: u64,
+    epoch: u32,
+    snapshots: BTreeMap<(u64, u64), BTreeMap<u64, Part>>,
+}
+
+impl Store {
+    /// A store that holds at most `limit` bytes.
+    pub const fn new(limit: u64) -> Store {
+        Store { limit, held: 0, epoch: 0, snapshots: BTreeMap::new() }
+    }
+
+    /// The most bytes that may be held.
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The bytes held, those that are still arriving and what parts cost besides included.
+    pub const fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// The newest epoch that has been seen.
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Lets one who is in this epoch in, or fences it off where a newer one has been seen.
+    ///
+    /// # Errors
+    /// [`StoreError::Stale`].
+    pub fn admit(&mut self, epoch: u32) -> Result<(), StoreError> {
+        if epoch < self.epoch {
+            return Err(StoreError::Stale { found: epoch, now: self.epoch });
+        }
+        self.epoch = epoch;
+        Ok(())
+    }
+
+    /// Sets memory aside for a part of `len` bytes that is to arrive; [`put_claimed`](Store::put_claimed) or
+    /// [`release`](Store::release) must follow.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`].
+    pub fn claim(&mut self, len: u64) -> Result<(), StoreError> {
+        let cost = len.saturating_add(OVERHEAD);
+        match self.held.checked_add(cost).filter(|&held| held <= self.limit) {
+            Some(held) => {
+                self.held = held;
+                Ok(())
+            }
+            None => Err(StoreError::Full { len: cost, held: self.held, limit: self.limit }),
+        }
+    }
+
+    /// Gives back what [`claim`](Store::claim) set aside.
+    pub fn release(&mut self, len: u64) {
+        self.held = self.held.saturating_sub(len.saturating_add(OVERHEAD));
+    }
+
+    /// Stores elements `lo..hi` of a DDS under the snapshot `tag`. The same range again replaces it, so that a request that
+    /// is sent twice does no harm.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], [`StoreError::Range`], [`StoreError::Overlap`].
+    pub fn put(&mut self, dds: u64, tag: u64, lo: u64, hi: u64, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let len = bytes.len() as u64;
+        self.claim(len)?;
+        self.put_claimed(dds, tag, lo, hi, bytes).inspect_err(|_| self.release(len))
+    }
+
+    /// As [`put`](Store::put), for bytes whose memory was set aside before. After an error it still is.
+    ///
+    /// # Errors
+    /// [`StoreError::Range`], [`StoreError::Overlap`].
+    pub fn put_claimed(&mut self, dds: u64, tag: u64, lo: u64, hi: u64, bytes: Vec<u8>) -> Result<(), StoreError> {
+        if lo >= hi {
+            return Err(StoreError::Range { lo, hi });
+        }
+        if let Some((other_lo, other_hi)) = self.overlap(dds, tag, lo, hi) {
+            return Err(StoreError::Overlap { dds, tag, lo, hi, other_lo, other_hi });
+        }
+        let parts = self.snapshots.entry((dds, tag)).or_default();
+        if let Some(old) = parts.insert(lo, Part { hi, bytes: Arc::new(bytes) }) {
+            self.release(old.bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// A stored part that meets `lo..hi` and is not that very range.
+    fn overlap(&self, dds: u64, tag: u64, lo: u64, hi: u64) -> Option<(u64, u64)> {
+        let parts = self.snapshots.get(&(dds, tag))?;
+        // Stored parts are apart from each other, so only the last two that begin before `hi` are of interest: where the
+        // last is the same range, none other meets it.
+        let (&other_lo, other) = parts.range(..hi).next_back()?;
+        (other.hi > lo && (other_lo, other.hi) != (lo, hi)).then_some((other_lo, other.hi))
+    }
+
+    /// Elements `lo..hi` of a DDS in the snapshot `tag`, as runs one after the other.
+    ///
+    /// A plain range may be any, across parts; an encoded one must be a part as it was stored.
+    ///
+    /// # Errors
+    /// [`StoreError::Range`], [`StoreError::Missing`], [`StoreError::Layout`].
+    pub fn get(&self, dds: u64, tag: u64, lo: u64, hi: u64, layout: Layout) -> Result<Vec<Slice>, StoreError> {
+        if lo >= hi {
+            return Err(StoreError::Range { lo, hi });
+        }
+        let missing = StoreError::Missing { dds, tag, lo, hi };
+        let parts = self.snapshots.get(&(dds, tag)).ok_or_else(|| missing.clone())?;
+        let size = match layout {
+            Layout::Plain { size } => size,
+            Layout::Encoded => {
+                let part = parts.get(&lo).filter(|part| part.hi == hi).ok_or(missing)?;
+                return Ok(vec![Slice { bytes: Arc::clone(&part.bytes), range: 0..part.bytes.len() }]);
+            }
+        };
+        let first = parts.range(..=lo).next_back().map_or(lo, |(&first, _)| first);
+        let mut slices = Vec::new();
+        let mut next = lo;
+        for (&part_lo, part) in parts.range(first..hi) {
+            if part_lo > next || part.hi <= next {
+                return Err(missing);
+            }
+            let found = part.bytes.len() as u64;
+            if (part.hi - part_lo).checked_mul(size) != Some(found) {
+                return Err(StoreError::Layout { dds, lo: part_lo, hi: part.hi, size, found });
+            }
+            // No overflow and within the part's memory: the product above is its length.
+            let end = part.hi.min(hi);
+            let range = ((next - part_lo) * size) as usize..((end - part_lo) * size) as usize;
+            slices.push(Slice { bytes: Arc::clone(&part.bytes), range });
+            next = end;
+        }
+        if next == hi { Ok(slices) } else { Err(missing) }
+    }
+
+    /// The ranges stored of a DDS in the snapshot `tag`, in order, with their bytes.
+    pub fn ranges(&self, dds: u64, tag: u64) -> impl Iterator<Item = (Range<u64>, usize)> + '_ {
+        let parts = self.snapshots.get(&(dds, tag)).into_iter().flatten();
+        parts.map(|(&lo, part)| (lo..part.hi, part.bytes.len()))
+    }
+
+    /// Forgets the snapshots of a DDS below `tag`, and gives the bytes that this frees.
+    pub fn drop_below(&mut self, dds: u64, tag: u64) -> u64 {
+        let before = self.held;
+        let mut kept = self.snapshots.split_off(&(dds, 0));
+        let mut above = kept.split_off(&(dds, tag));
+        for part in kept.values().flat_map(BTreeMap::values) {
+            self.held = self.held.saturating_sub(part.bytes.len() as u64 + OVERHEAD);
+        }
+        self.snapshots.append(&mut above);
+        before - self.held
+    }
+}
