@@ -107,3 +107,7 @@ fn job(launcher: Launcher, env: Env<'_>) -> Result<String> {
         Error::usage(format!("{launcher} doesn't tell its runs apart: set {JOB} to the same new word for all ranks"))
     })
 }
+
+#[cfg(test)]
+#[path = "launcher_tests.rs"]
+mod tests;
