@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::capture::{Captured, Kind};
-use crate::element::{Element, encode_slice};
+use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::memory::{RawBuf, ops_of};
 use crate::recording::MAX_LEN;
 use crate::session::{Session, SessionInner, next_id};
+
+/// So many elements are encoded at once for a digest.
+const RUN: usize = 4096;
 
 /// A vector of `T` that parallel loops read and write by index.
 ///
@@ -255,9 +258,9 @@ impl<T: 'static> DVector<T> {
     {
         let mut hasher = blake3::Hasher::new();
         let mut bytes = Vec::new();
-        for run in self.elements.as_slice::<T>().chunks(4096) {
+        for lo in (0..self.len()).step_by(RUN) {
             bytes.clear();
-            encode_slice(run, &mut bytes);
+            self.elements.encode_range(lo, self.len().min(lo + RUN), &mut bytes);
             hasher.update(&bytes);
         }
         format!("blake3:{}", hasher.finalize().to_hex())

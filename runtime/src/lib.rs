@@ -11,6 +11,7 @@ mod capture;
 mod cluster;
 mod codec;
 mod cold;
+mod decode;
 mod dot;
 mod dvector;
 mod element;
@@ -33,6 +34,7 @@ mod record;
 mod recording;
 mod reduction;
 mod report;
+mod serde_reader;
 mod session;
 mod task;
 mod undo;
@@ -40,6 +42,8 @@ mod value;
 mod verify;
 mod view;
 
+pub use codec::CodecError;
+pub use decode::DecodeError;
 pub use dvector::DVector;
 pub use element::Element;
 pub use error::{BodyError, Error, LoopProblem, Result};
@@ -54,13 +58,13 @@ pub use view::{ElementIndex, ReadView, WriteView};
 #[doc(hidden)]
 pub mod private {
     pub use crate::capture::{Capture, Handles, Read, ReadCapture, Reborrow, Write, WriteCapture, read, write};
-    pub use crate::codec::encode_serde;
+    pub use crate::codec::{SerdeElement, decode_serde, encode_serde};
+    pub use crate::decode::{decode_plain, no_variant};
     pub use crate::element::{encode_slice, is_plain};
     pub use crate::engine::async_for;
     pub use crate::launch::{MainOutcome, launch};
     pub use crate::options::{LoopOptions, Site, range};
     pub use crate::task::{Outcome, body_uses_only_its_capture_list, typed_body};
-    pub use crate::value::{Copied, CopyValue, Probe, RefValue, Value, Values, value};
+    pub use crate::value::{AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value};
     pub use crate::view::Here;
-    pub use serde::Serialize;
 }

@@ -3,17 +3,19 @@
 //! # Why this is sound
 //! 1. A [`RawBuf`] is a vector of `len` initialised elements of the one type whose [`ElementOps`] it holds;
 //!    `ptr` is valid for `capacity` of them and aligned to at least 64 bytes.
-//! 2. Elements enter by clone or by move through the functions below, which count them only once they are
-//!    whole, so a panic in a user's `clone` leaves a shorter buffer and no half element.
-//! 3. The typed constructors are the only way to make an `ElementOps`, so `size`, `clone_run`, `drop_run`
-//!    and `encode` always belong to the same `T: Element`.
+//! 2. Elements enter by clone, by move or decoded through the functions below, which count them only once they are
+//!    whole, so a panic in a user's `clone` or `decode` leaves a shorter buffer and no half element.
+//! 3. The typed constructors are the only way to make an `ElementOps`, so `size`, `clone_run`, `drop_run`, `encode`
+//!    and `decode` always belong to the same `T: Element`.
+//! 4. Bytes from elsewhere become elements by `T::decode`, or as memory where `T::PLAIN` says that any bytes are values.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::TypeId;
 use std::ptr::NonNull;
 
-use crate::element::Element;
+use crate::decode::{DecodeError, take_plain};
+use crate::element::{Element, encode_slice};
 
 /// Rows start on a cache line, so that a vector load never straddles two.
 const ROW_ALIGN: usize = 64;
@@ -31,7 +33,8 @@ pub(crate) struct ElementOps {
     pub(crate) needs_drop: bool,
     clone_run: unsafe fn(*const u8, *mut u8, usize, &mut usize),
     drop_run: unsafe fn(*mut u8, usize),
-    encode: unsafe fn(*const u8, &mut Vec<u8>),
+    encode_run: unsafe fn(*const u8, usize, &mut Vec<u8>),
+    decode_run: unsafe fn(&mut &[u8], *mut u8, usize, &mut usize) -> Result<(), DecodeError>,
 }
 
 struct OpsOf<T>(std::marker::PhantomData<T>);
@@ -45,7 +48,8 @@ impl<T: Element> OpsOf<T> {
         needs_drop: std::mem::needs_drop::<T>(),
         clone_run: clone_run::<T>,
         drop_run: drop_run::<T>,
-        encode: encode::<T>,
+        encode_run: encode_run::<T>,
+        decode_run: decode_run::<T>,
     };
 }
 
@@ -78,10 +82,34 @@ unsafe fn drop_run<T>(ptr: *mut u8, n: usize) {
 }
 
 /// # Safety
-/// `ptr` holds an element.
-unsafe fn encode<T: Element>(ptr: *const u8, out: &mut Vec<u8>) {
+/// `ptr` holds `n` elements that nobody writes meanwhile.
+unsafe fn encode_run<T: Element>(ptr: *const u8, n: usize, out: &mut Vec<u8>) {
     // SAFETY: as above.
-    unsafe { (*ptr.cast::<T>()).encode(out) };
+    encode_slice(unsafe { std::slice::from_raw_parts(ptr.cast::<T>(), n) }, out);
+}
+
+/// # Safety
+/// `dst` has room for `n` elements. `done` counts those that are whole.
+unsafe fn decode_run<T: Element>(
+    bytes: &mut &[u8],
+    dst: *mut u8,
+    n: usize,
+    done: &mut usize,
+) -> Result<(), DecodeError> {
+    if T::PLAIN {
+        let taken = take_plain::<T>(bytes, n)?;
+        // SAFETY: the bytes of n elements were taken, and any bytes are values; the caller vouches for the room.
+        unsafe { std::ptr::copy_nonoverlapping(taken.as_ptr(), dst, taken.len()) };
+        *done += n;
+        return Ok(());
+    }
+    for k in 0..n {
+        let element = T::decode(bytes)?;
+        // SAFETY: k < n, so the address is in the range that the caller vouched for.
+        unsafe { dst.cast::<T>().add(k).write(element) };
+        *done += 1;
+    }
+    Ok(())
 }
 
 impl ElementOps {
@@ -107,7 +135,27 @@ impl ElementOps {
     /// `ptr` holds an element of this type.
     pub(crate) unsafe fn encode(&self, ptr: *const u8, out: &mut Vec<u8>) {
         // SAFETY: passed on.
-        unsafe { (self.encode)(ptr, out) };
+        unsafe { self.encode_run(ptr, 1, out) };
+    }
+
+    /// Appends the bytes of a run of elements, for plain ones in one copy.
+    ///
+    /// # Safety
+    /// `ptr` holds `n` elements of this type that nobody writes meanwhile.
+    pub(crate) unsafe fn encode_run(&self, ptr: *const u8, n: usize, out: &mut Vec<u8>) {
+        // SAFETY: passed on.
+        unsafe { (self.encode_run)(ptr, n, out) };
+    }
+
+    /// Reads an element back from the front of the bytes, and writes it to `dst` without dropping what was there.
+    /// After an error nothing was written.
+    ///
+    /// # Safety
+    /// `dst` has room for an element of this type.
+    #[allow(dead_code)]
+    pub(crate) unsafe fn decode(&self, bytes: &mut &[u8], dst: *mut u8) -> Result<(), DecodeError> {
+        // SAFETY: passed on.
+        unsafe { (self.decode_run)(bytes, dst, 1, &mut 0) }
     }
 }
 
@@ -201,6 +249,27 @@ impl RawBuf {
         // SAFETY: there is room for one more, and it is of this type.
         unsafe { self.ptr.as_ptr().cast::<T>().add(self.len).write(value) };
         self.len += 1;
+    }
+
+    /// Appends `n` elements that it reads back from the front of the bytes. After an error those that were whole stay.
+    #[allow(dead_code)]
+    pub(crate) fn push_decoded(&mut self, n: usize, bytes: &mut &[u8]) -> Result<(), DecodeError> {
+        let room = self.capacity - self.len;
+        if n > room {
+            return Err(DecodeError::Room { len: n, room });
+        }
+        // SAFETY: the room is there. The count rises with each whole element (rule 2).
+        unsafe {
+            let dst = self.ptr.as_ptr().add(self.len * self.ops.size);
+            (self.ops.decode_run)(bytes, dst, n, &mut self.len)
+        }
+    }
+
+    /// Appends the bytes of the elements `lo..hi`, for plain ones in one copy.
+    pub(crate) fn encode_range(&self, lo: usize, hi: usize, out: &mut Vec<u8>) {
+        assert!(lo <= hi && hi <= self.len, "elements {lo}..{hi} of {}", self.len);
+        // SAFETY: the range is within the elements that are there (rule 1).
+        unsafe { self.ops.encode_run(self.ptr.as_ptr().add(lo * self.ops.size), hi - lo, out) };
     }
 
     /// The elements by type.
@@ -309,10 +378,54 @@ mod tests {
             fn encode(&self, out: &mut Vec<u8>) {
                 out.push(self.0);
             }
+            fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+                u8::decode(bytes).map(Wide)
+            }
         }
         for n in [0, 1, 20_000] {
             assert_eq!(RawBuf::new(ops_of::<Wide>(), n).as_ptr().addr() % 256, 0);
         }
+    }
+
+    fn through_bytes<T: Element + PartialEq + std::fmt::Debug>(elements: &[T]) {
+        let mut buf = RawBuf::new(ops_of::<T>(), elements.len());
+        elements.iter().for_each(|element| buf.push(element.clone()));
+        let (mut all, mut middle) = (Vec::new(), Vec::new());
+        buf.encode_range(0, elements.len(), &mut all);
+        buf.encode_range(1, elements.len() - 1, &mut middle);
+        let mut one = Vec::new();
+        // SAFETY: an element is there.
+        unsafe { buf.ops().encode(buf.as_ptr(), &mut one) };
+        assert!(all.starts_with(&one) && all[one.len()..].starts_with(&middle));
+
+        let mut copy = RawBuf::new(ops_of::<T>(), elements.len());
+        let mut bytes = &all[..];
+        copy.push_decoded(1, &mut bytes).unwrap();
+        copy.push_decoded(elements.len() - 1, &mut bytes).unwrap();
+        assert_eq!((copy.as_slice::<T>(), bytes.len()), (elements, 0));
+        assert_eq!(copy.push_decoded(1, &mut &all[..]), Err(DecodeError::Room { len: 1, room: 0 }));
+
+        for end in 0..all.len() {
+            copy.clear();
+            assert!(copy.push_decoded(elements.len(), &mut &all[..end]).is_err());
+            assert!(copy.len() < elements.len() && elements.starts_with(copy.as_slice()), "{end} bytes");
+        }
+        copy.clear();
+        let dst = copy.as_mut_ptr();
+        // SAFETY: there is room for an element, which is counted once it is there.
+        unsafe {
+            copy.ops().decode(&mut &all[..], dst).unwrap();
+            copy.set_len(1);
+        }
+        assert_eq!(copy.as_slice::<T>(), &elements[..1]);
+    }
+
+    #[test]
+    fn elements_travel_as_bytes() {
+        through_bytes(&[[1.5f32, -0.0, f32::INFINITY], [0.0; 3], [7.0; 3]]);
+        through_bytes(&["one".to_string(), String::new(), "two".to_string(), "three".to_string()]);
+        through_bytes(&[Some(vec![1u16, 2]), None, Some(vec![])]);
+        through_bytes(&[(), (), ()]);
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// The type has to be `Clone + Send + Sync + 'static`, and every field an `Element`: numbers, `bool`, `char`,
 /// `String`, `Vec`, `Option`, `Box`, arrays, tuples, and types that derive it. A type whose fields are not elements
-/// but that has serde's `Serialize` says `#[element(serde)]`.
+/// but that has serde's `Serialize` and `Deserialize` says `#[element(serde)]`.
 ///
 /// A struct of numbers without padding is *plain*: it is copied and hashed as its memory, which is fastest. (A `bool`
 /// or a tuple among the fields makes it not plain.) Elements must not change behind a shared reference: no `Cell`, no

@@ -5,7 +5,7 @@
 mod common;
 
 use common::session;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stradsap::prelude::*;
 use stradsap::{Element, Error};
 
@@ -42,7 +42,7 @@ struct Nested {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Element)]
 struct Inner(u16, [f32; 3]);
 
-#[derive(Clone, Debug, PartialEq, Serialize, Element)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Element)]
 #[element(serde)]
 struct ByName {
     map: std::collections::BTreeMap<String, i32>,

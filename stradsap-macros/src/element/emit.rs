@@ -12,18 +12,22 @@ pub(crate) fn implementation(input: &DeriveInput, form: Form) -> TokenStream {
     let name = &input.ident;
     let generics = bounded(input, form);
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
-    let out = Ident::new("out", Span::mixed_site());
-    let (plain, encode) = match (&input.data, form) {
+    let (out, bytes) = (Ident::new("out", Span::mixed_site()), Ident::new("bytes", Span::mixed_site()));
+    let (plain, encode, decode) = match (&input.data, form) {
         (_, Form::Serde) => {
             let span = own_span(name.span());
-            (quote!(false), quote_spanned!(span=> ::stradsap::__private::encode_serde(self, #out);))
+            (
+                quote!(false),
+                quote_spanned!(span=> ::stradsap::__private::encode_serde(self, #out);),
+                quote_spanned!(span=> ::stradsap::__private::decode_serde::<Self>(#bytes)),
+            )
         }
         (Data::Struct(data), Form::Fields) => {
             let packed = is_packed(&input.attrs);
-            (plain(&data.fields), encode_struct(&data.fields, packed, &out))
+            (plain(&data.fields), encode_struct(&data.fields, packed, &out), decode_struct(&data.fields, &bytes))
         }
-        (Data::Enum(data), Form::Fields) => (quote!(false), encode_enum(data, &out)),
-        (Data::Union(_), Form::Fields) => (quote!(false), TokenStream::new()),
+        (Data::Enum(data), Form::Fields) => (quote!(false), encode_enum(data, &out), decode_enum(data, &bytes)),
+        (Data::Union(_), Form::Fields) => (quote!(false), TokenStream::new(), TokenStream::new()),
     };
     quote! {
         #[automatically_derived]
@@ -33,6 +37,10 @@ pub(crate) fn implementation(input: &DeriveInput, form: Form) -> TokenStream {
 
             fn encode(&self, #out: &mut ::std::vec::Vec<u8>) {
                 #encode
+            }
+
+            fn decode(#bytes: &mut &[u8]) -> ::core::result::Result<Self, ::stradsap::DecodeError> {
+                #decode
             }
         }
     }
@@ -57,7 +65,7 @@ fn bounded(input: &DeriveInput, form: Form) -> Generics {
         });
     }
     if form == Form::Serde {
-        clause.predicates.push(parse_quote!(#name #ty_generics: ::stradsap::__private::Serialize));
+        clause.predicates.push(parse_quote!(#name #ty_generics: ::stradsap::__private::SerdeElement));
     }
     generics
 }
@@ -126,6 +134,47 @@ fn encode_enum(data: &syn::DataEnum, out: &Ident) -> TokenStream {
         };
     }
     quote!(match self { #(#arms)* })
+}
+
+/// `a: A::decode(bytes)?,` for each field, in the order in which they were written.
+fn decode_fields(fields: &Fields, bytes: &Ident) -> TokenStream {
+    let each = fields.iter().zip(fields.members()).map(|(field, member)| {
+        let element = as_element(&field.ty);
+        quote_spanned!(own_span(field.ty.span())=> #member: #element::decode(#bytes)?,)
+    });
+    quote!(#(#each)*)
+}
+
+fn decode_struct(fields: &Fields, bytes: &Ident) -> TokenStream {
+    let each = decode_fields(fields, bytes);
+    quote! {
+        if ::stradsap::__private::is_plain::<Self>() {
+            return ::stradsap::__private::decode_plain::<Self>(#bytes);
+        }
+        ::core::result::Result::Ok(Self { #each })
+    }
+}
+
+fn decode_enum(data: &syn::DataEnum, bytes: &Ident) -> TokenStream {
+    let arms = data.variants.iter().zip(0u32..).map(|(variant, number)| {
+        let name = &variant.ident;
+        let each = decode_fields(&variant.fields, bytes);
+        quote!(#number => Self::#name { #each },)
+    });
+    let variants = data.variants.len() as u32;
+    let found = Ident::new("found", Span::mixed_site());
+    let refused = quote!(::core::result::Result::Err(::stradsap::__private::no_variant::<Self>(#found, #variants)));
+    let number = quote!(let #found = <u32 as ::stradsap::Element>::decode(#bytes)?;);
+    if data.variants.is_empty() {
+        return quote!(#number #refused);
+    }
+    quote! {
+        #number
+        ::core::result::Result::Ok(match #found {
+            #(#arms)*
+            _ => return #refused,
+        })
+    }
 }
 
 /// The context of the macro's call, which shares its `self`, at a place in the user's source.

@@ -7,6 +7,7 @@
 //! ```text
 //! match (LoopOptions::new(), range(0..n), (value(&alpha),), (read(&x), write(p.reborrow()),)) {
 //!     (options, range, values, handles) => {
+//!         let values = each value with its codec;
 //!         let body = typed_body(&values, &handles, |values, views, i| {
 //!             let (alpha,) = values;
 //!             let alpha = by value if Copy, else by reference;
@@ -20,7 +21,7 @@
 //! ```
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, ExprMethodCall, ExprReference, Lit, LitInt, Token};
@@ -58,6 +59,7 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
     let body = Ident::new("body", head);
     // Names that the user's code can't see.
     let own = Span::mixed_site();
+    let codecs = codecs(values.len());
     let typed_body = call("typed_body", head, end, quote_spanned!(own=> &values, &handles, #task));
     let only_its_list = call("body_uses_only_its_capture_list", head, head, quote!(#body));
     let async_for = call("async_for", head, end, quote_spanned!(own=> #site, options, range, values, handles, #body));
@@ -68,6 +70,7 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
         use ::stradsap::__private::Reborrow as _;
         match (#(#given,)*) {
             (options, range, values, handles) => {
+                #codecs
                 let #body = #typed_body;
                 if false {
                     #only_its_list;
@@ -80,6 +83,23 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
 
 fn tuple(elements: impl Iterator<Item = TokenStream>) -> TokenStream {
     quote!((#(#elements,)*))
+}
+
+/// Gives each captured value the codec that its type has.
+fn codecs(values: usize) -> TokenStream {
+    if values == 0 {
+        return TokenStream::new();
+    }
+    let own = Span::mixed_site();
+    let names: Vec<Ident> = (0..values).map(|at| format_ident!("value{at}", span = own)).collect();
+    quote_spanned! {own=>
+        let (#(#names,)*) = values;
+        let values = {
+            #[allow(unused_imports)]
+            use ::stradsap::__private::{AnyCodec as _, SerdeCodec as _};
+            (#(#names.by((&#names.probe()).codec()),)*)
+        };
+    }
 }
 
 /// A call of one of the runtime's functions that extends from one place to another in the eyes of rustc, so that
