@@ -107,9 +107,9 @@ fn train<const K: usize>(
     }
 
     if let Some(folder) = &args.common.output {
-        store(folder, ratings, p.iter(), q.iter())?;
+        store(folder, ratings, p.iter()?, q.iter()?)?;
     }
-    let digest = Digest::new().matrix(p.iter()).matrix(q.iter());
+    let digest = Digest::new().matrix(p.iter()?).matrix(q.iter()?);
     run.finish(Outcome { data: size, threads: session.threads(), loops, digest })?;
     Ok(())
 }

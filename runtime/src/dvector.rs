@@ -28,7 +28,7 @@ const RUN: usize = 4096;
 /// let squares = DVector::from_fn(&session, 5, |i| (i * i) as u64)?;
 /// assert_eq!(squares.get(3)?, 9);
 /// assert_eq!(squares.read(1..4)?, [1, 4, 9]);
-/// assert_eq!(squares.iter().sum::<u64>(), 30);
+/// assert_eq!(squares.iter()?.sum::<u64>(), 30);
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
 pub struct DVector<T> {
@@ -82,7 +82,7 @@ impl<T: Element> DVector<T> {
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let odd = DVector::from_iter(&session, (0u32..10).filter(|i| i % 2 == 1))?;
-    /// assert_eq!(odd.to_vec(), [1, 3, 5, 7, 9]);
+    /// assert_eq!(odd.to_vec()?, [1, 3, 5, 7, 9]);
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     ///
@@ -166,7 +166,7 @@ impl<T: 'static> DVector<T> {
     /// let session = Session::builder().threads(1).build()?;
     /// let mut x = DVector::from_vec(&session, vec![1.5, 2.5])?;
     /// x.set(1, 4.0)?;
-    /// assert_eq!(x.to_vec(), [1.5, 4.0]);
+    /// assert_eq!(x.to_vec()?, [1.5, 4.0]);
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     ///
@@ -212,14 +212,17 @@ impl<T: 'static> DVector<T> {
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_vec(&session, vec![3.0, 4.0])?;
-    /// assert_eq!(x.iter().map(|x: f64| x * x).sum::<f64>(), 25.0);
+    /// assert_eq!(x.iter()?.map(|x: f64| x * x).sum::<f64>(), 25.0);
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_
+    ///
+    /// # Errors
+    /// None in one process; where elements are elsewhere, that they can't be fetched.
+    pub fn iter(&self) -> Result<impl ExactSizeIterator<Item = T> + '_>
     where
         T: Clone,
     {
-        self.elements.as_slice::<T>().iter().cloned()
+        Ok(self.elements.as_slice::<T>().iter().cloned())
     }
 
     /// Clones of all elements.
@@ -228,14 +231,17 @@ impl<T: 'static> DVector<T> {
     /// use stradsap_runtime::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
-    /// assert_eq!(DVector::from_fn(&session, 3, |i| i as u8)?.to_vec(), [0, 1, 2]);
+    /// assert_eq!(DVector::from_fn(&session, 3, |i| i as u8)?.to_vec()?, [0, 1, 2]);
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
-    pub fn to_vec(&self) -> Vec<T>
+    ///
+    /// # Errors
+    /// None in one process; where elements are elsewhere, that they can't be fetched.
+    pub fn to_vec(&self) -> Result<Vec<T>>
     where
         T: Clone,
     {
-        self.elements.as_slice::<T>().to_vec()
+        Ok(self.elements.as_slice::<T>().to_vec())
     }
 
     /// A BLAKE3 hash of the elements in index order: equal bits, equal digest.
@@ -245,14 +251,17 @@ impl<T: 'static> DVector<T> {
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let (a, b) = (DVector::from_fn(&session, 9, |_| 0.0)?, DVector::from_fn(&session, 9, |_| -0.0)?);
-    /// assert_eq!(a.digest(), DVector::from_vec(&session, a.to_vec())?.digest());
-    /// assert_ne!(a.digest(), b.digest()); // equal numbers, other bits
+    /// assert_eq!(a.digest()?, DVector::from_vec(&session, a.to_vec()?)?.digest()?);
+    /// assert_ne!(a.digest()?, b.digest()?); // equal numbers, other bits
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     ///
     /// # Cost
     /// One pass over the elements; plain ones are hashed as their memory.
-    pub fn digest(&self) -> String
+    ///
+    /// # Errors
+    /// None in one process; where elements are elsewhere, that they can't be fetched.
+    pub fn digest(&self) -> Result<String>
     where
         T: Element,
     {
@@ -263,7 +272,7 @@ impl<T: 'static> DVector<T> {
             self.elements.encode_range(lo, self.len().min(lo + RUN), &mut bytes);
             hasher.update(&bytes);
         }
-        format!("blake3:{}", hasher.finalize().to_hex())
+        Ok(format!("blake3:{}", hasher.finalize().to_hex()))
     }
 
     pub(crate) fn buffer(&self) -> &RawBuf {

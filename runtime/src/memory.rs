@@ -152,7 +152,7 @@ impl ElementOps {
     ///
     /// # Safety
     /// `dst` has room for an element of this type.
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "elements that come from elsewhere arrive here")]
     pub(crate) unsafe fn decode(&self, bytes: &mut &[u8], dst: *mut u8) -> Result<(), DecodeError> {
         // SAFETY: passed on.
         unsafe { (self.decode_run)(bytes, dst, 1, &mut 0) }
@@ -252,7 +252,7 @@ impl RawBuf {
     }
 
     /// Appends `n` elements that it reads back from the front of the bytes. After an error those that were whole stay.
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "elements that come from elsewhere arrive here")]
     pub(crate) fn push_decoded(&mut self, n: usize, bytes: &mut &[u8]) -> Result<(), DecodeError> {
         let room = self.capacity - self.len;
         if n > room {

@@ -31,7 +31,7 @@ use proc_macro::TokenStream;
 ///     degree[to] += step;
 ///     total.add(2.0);
 /// }, label = "count")?;
-/// assert_eq!(degree.to_vec(), [2, 2, 2]);
+/// assert_eq!(degree.to_vec()?, [2, 2, 2]);
 /// assert_eq!((total.get(), report.iterations()), (6.0, 3));
 /// # Ok(())
 /// # }
@@ -66,13 +66,13 @@ use proc_macro::TokenStream;
 /// async_parallel_for!(1..4, [rate = model.rate, w = &mut model.weights], |i| {
 ///     w[i] += rate * w[i - 1];
 /// }, order = Preserve)?;
-/// assert_eq!(model.weights.to_vec(), [0.0, 1.0, 2.5, 4.25]);
+/// assert_eq!(model.weights.to_vec()?, [0.0, 1.0, 2.5, 4.25]);
 ///
 /// async_parallel_for!(0..2, [w = &mut model.weights], |i| {
 ///     let (a, b) = w.pair_mut(i, 3 - i);
 ///     std::mem::swap(a, b);
 /// })?;
-/// assert_eq!(model.weights.to_vec(), [4.25, 2.5, 1.0, 0.0]);
+/// assert_eq!(model.weights.to_vec()?, [4.25, 2.5, 1.0, 0.0]);
 /// # Ok(())
 /// # }
 /// ```
@@ -106,7 +106,7 @@ use proc_macro::TokenStream;
 ///     if x[i] < 0.0 { Err("negative") } else { Ok(()) }
 /// });
 /// assert!(matches!(result, Err(Error::Body { iteration: 2, .. })));
-/// assert_eq!(x.to_vec(), [3.0, 4.0, -1.0]);
+/// assert_eq!(x.to_vec()?, [3.0, 4.0, -1.0]);
 /// # Ok(())
 /// # }
 /// ```

@@ -95,7 +95,7 @@ mod tests {
         File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
         let session = Session::builder().threads(1).build().unwrap();
         let vector = session.read_csv::<Rating>(&path);
-        vector.map(|vector| vector.to_vec()).map_err(|error| {
+        vector.and_then(|vector| vector.to_vec()).map_err(|error| {
             let folder = format!("{}/", folder.path().display());
             error.to_string().replace(&folder, "")
         })

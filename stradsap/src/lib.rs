@@ -15,7 +15,7 @@
 //!         x[b] -= step;
 //!         moved.add(step.abs());
 //!     })?;
-//!     assert!((x.iter().sum::<f64>() - 15.0).abs() < 1e-9);
+//!     assert!((x.iter()?.sum::<f64>() - 15.0).abs() < 1e-9);
 //!     Ok(())
 //! }
 //! ```
@@ -82,7 +82,7 @@ pub use stradsap_runtime::*;
 ///     let [a, b] = edges.get(n)?.map(|i| i as usize);
 ///     plain[a] = 0.5 * plain[a] + 0.5 * plain[b];
 /// }
-/// assert_eq!(x.to_vec(), plain);
+/// assert_eq!(x.to_vec()?, plain);
 /// # Ok(())
 /// # }
 /// ```
@@ -97,7 +97,7 @@ pub use stradsap_runtime::LoopReport;
 /// let session = Session::builder().threads(2).build()?;
 /// let mut sums = DVector::from_vec(&session, vec![1u64; 5])?;
 /// async_parallel_for!(1..sums.len(), [&mut sums], |i| sums[i] += sums[i - 1], order = Preserve)?;
-/// assert_eq!(sums.to_vec(), [1, 2, 3, 4, 5]);
+/// assert_eq!(sums.to_vec()?, [1, 2, 3, 4, 5]);
 /// # Ok(())
 /// # }
 /// ```

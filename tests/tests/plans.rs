@@ -95,7 +95,7 @@ fn plans_belong_to_a_place_a_body_and_its_captures() {
     // Names don't matter, identities do.
     a = DVector::from_fn(&session, 10, |i| i as u64).unwrap();
     assert!(!double(&mut a).reused());
-    assert!(a.iter().eq((0..10).map(|i| 2 * i)) && b.iter().eq((0..10).map(|i| i as f32 * 4.0)));
+    assert!(a.iter().unwrap().eq((0..10).map(|i| 2 * i)) && b.iter().unwrap().eq((0..10).map(|i| i as f32 * 4.0)));
 }
 
 /// A place in the source keeps a few plans, the newest; plans of DVectors that are gone make room.
@@ -189,7 +189,7 @@ fn total(threads: usize) -> LoopReport {
     let x = DVector::from_fn(&session, 50, |i| i as f64).unwrap();
     let mut total = DVector::from_fn(&session, 1, |_| 0.0).unwrap();
     let report = async_parallel_for!(0..50, [&x, &mut total], |i| total[0] += x[i]).unwrap();
-    assert_eq!(total.to_vec(), [1225.0]);
+    assert_eq!(total.to_vec().unwrap(), [1225.0]);
     report
 }
 
@@ -305,8 +305,8 @@ fn long_epoch(threads: usize, data: &[Rating], hidden: bool, order: Order) -> (L
         order = order
     )
     .unwrap();
-    let mut bits = common::bits(p.iter());
-    bits.extend(common::bits(q.iter()));
+    let mut bits = common::bits(p.iter().unwrap());
+    bits.extend(common::bits(q.iter().unwrap()));
     bits.push(loss.get().to_bits());
     (report, bits)
 }
@@ -363,7 +363,7 @@ fn a_sample_that_misleads_costs_a_stray_and_nothing_else() {
         let mut p = DVector::from_fn(&session, 500, |i| i as f64).unwrap();
         let mut q = DVector::from_fn(&session, 500, |i| i as f64).unwrap();
         for call in 0..2 {
-            let (mut pp, mut pq) = (p.to_vec(), q.to_vec());
+            let (mut pp, mut pq) = (p.to_vec().unwrap(), q.to_vec().unwrap());
             // 5000 is in no sample.
             let report = async_parallel_for!(0..n, [&data, &mut p, &mut q], |i| {
                 let r = data[i];
@@ -374,14 +374,17 @@ fn a_sample_that_misleads_costs_a_stray_and_nothing_else() {
             .unwrap();
             assert_eq!((report.strays(), report.reused()), if call == 0 { (1, false) } else { (0, true) });
             assert!(!report.inferred());
-            let data = data.to_vec();
+            let data = data.to_vec().unwrap();
             for i in report.serial_order() {
                 let (u, v) = (data[i].user as usize, data[i].item as usize);
                 let u = if i == 5000 { (u + 250) % 500 } else { u };
                 pp[u] = pp[u] * 0.5 + pq[v];
                 pq[v] = pq[v] * 0.5 + i as f64;
             }
-            assert_eq!((common::bits(p.iter()), common::bits(q.iter())), (common::bits(pp), common::bits(pq)));
+            assert_eq!(
+                (common::bits(p.iter().unwrap()), common::bits(q.iter().unwrap())),
+                (common::bits(pp), common::bits(pq))
+            );
         }
     }
 }

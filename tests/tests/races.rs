@@ -18,7 +18,7 @@ fn exercise(way: Way, order: Order) {
     let mut y = DVector::from_fn(&session, cols, |i| vec![i as u64]).unwrap();
     let mut own = DVector::from_fn(&session, N, |i| i as u64).unwrap();
     let (sum, low) = (session.sum(0.0f64), session.min(u64::MAX));
-    let (mut px, mut py, mut pown) = (x.to_vec(), y.to_vec(), own.to_vec());
+    let (mut px, mut py, mut pown) = (x.to_vec().unwrap(), y.to_vec().unwrap(), own.to_vec().unwrap());
     let strategy = way.option();
     let never = N;
     let mut run = |bad: usize, pairs: &DVector<[u32; 2]>| {
@@ -53,7 +53,7 @@ fn exercise(way: Way, order: Order) {
         }
         let report = run(never, &pairs).unwrap();
         assert_eq!(report.strategy(), way.strategy());
-        let data = pairs.to_vec();
+        let data = pairs.to_vec().unwrap();
         for i in report.serial_order() {
             let [a, b] = data[i].map(|k| k as usize);
             let seen = py[b][0];
@@ -65,7 +65,7 @@ fn exercise(way: Way, order: Order) {
             pown[i] ^= px[a][i % 4];
         }
     }
-    assert!(x.to_vec() == px && y.to_vec() == py && own.to_vec() == pown, "{way:?}");
+    assert!(x.to_vec().unwrap() == px && y.to_vec().unwrap() == py && own.to_vec().unwrap() == pown, "{way:?}");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn threads_that_come_and_go() {
         )
         .unwrap();
     }
-    assert_eq!(x.iter().sum::<u64>(), 4 * 2 * N as u64);
+    assert_eq!(x.iter().unwrap().sum::<u64>(), 4 * 2 * N as u64);
 }
 
 /// Read off a sample: recorded, grouped and laid out by all threads.
@@ -114,5 +114,5 @@ fn a_long_loop() {
         .unwrap();
         assert_eq!((report.reused(), report.strategy()), (call > 0, Strategy::Grid));
     }
-    assert_eq!(p.iter().sum::<u64>() + q.iter().sum::<u64>(), 700 + 4 * n as u64);
+    assert_eq!(p.iter().unwrap().sum::<u64>() + q.iter().unwrap().sum::<u64>(), 700 + 4 * n as u64);
 }

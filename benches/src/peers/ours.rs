@@ -78,7 +78,7 @@ impl<const K: usize> Contestant<K> for Ours<K> {
     }
 
     fn factors(&self) -> Result<Factors<K>> {
-        Ok(Factors { p: self.p.to_vec(), q: self.q.to_vec() })
+        Ok(Factors { p: self.p.to_vec()?, q: self.q.to_vec()? })
     }
 
     fn preparation(&self) -> Option<Preparation> {

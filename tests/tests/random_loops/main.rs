@@ -245,7 +245,12 @@ impl Loop {
     }
 
     fn state(&self) -> State {
-        State { a: self.a.to_vec(), b: self.b.to_vec(), c: self.c.to_vec(), d: self.d.to_vec() }
+        State {
+            a: self.a.to_vec().unwrap(),
+            b: self.b.to_vec().unwrap(),
+            c: self.c.to_vec().unwrap(),
+            d: self.d.to_vec().unwrap(),
+        }
     }
 }
 
@@ -417,7 +422,7 @@ fn inferred_loops_are_serialisable() {
             let mut expected = before.clone();
             replay(&report.serial_order().collect::<Vec<_>>(), &program, &mut expected, &mut Plain(0.0));
             assert_eq!(bits(&l.state()), bits(&expected), "seed {seed}, {threads} threads");
-            digests.push((l.a.digest(), l.b.digest()));
+            digests.push((l.a.digest().unwrap(), l.b.digest().unwrap()));
         }
         assert!(digests.iter().all(|d| *d == digests[0]));
     }

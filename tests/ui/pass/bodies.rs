@@ -40,7 +40,7 @@ fn start(session: &Session) -> stradsap::Result<()> {
         let even = table::lookup(i).map(square).map_or(0.0, f32::sqrt);
         x[i] = if even > 0.0 { even } else { f(x[i]).sqrt() };
     })?;
-    assert_eq!(x.to_vec()[..3], [0.0, 1.0, 2.0]);
+    assert_eq!(x.to_vec()?[..3], [0.0, 1.0, 2.0]);
 
     // Names like those of the expansion; the site's static is not in the body's way.
     async_parallel_for!(0..x.len(), [values, views, &mut x], |i| {

@@ -106,12 +106,12 @@ fn main(session: &Session) -> stradsap::Result<()> {
         let tree = &mut trees[i];
         tree.children.push(Node { name: tree.name.clone() + "!", children: Vec::new() });
     })?;
-    let trees = trees.to_vec();
+    let trees = trees.to_vec()?;
     assert_eq!((trees[0].children.len(), trees[1].children[0].name.as_str()), (3, "c!"));
 
     let known = Known { by_name: [("one".to_string(), 1u32)].into() };
     let known = DVector::from_vec(session, vec![known])?;
     assert_eq!(known.get(0)?.by_name["one"], 1);
-    assert!(known.digest().starts_with("blake3:"));
+    assert!(known.digest()?.starts_with("blake3:"));
     Ok(())
 }

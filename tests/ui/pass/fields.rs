@@ -49,6 +49,6 @@ fn main(session: &Session) -> stradsap::Result<()> {
     scale(&mut model.p, &10.0)?;
     let mut out = DVector::from_vec(session, vec![0.0; 3])?;
     model.read(&mut out)?;
-    assert_eq!(out.to_vec(), [10.0, 40.0, 60.0]);
+    assert_eq!(out.to_vec()?, [10.0, 40.0, 60.0]);
     Ok(())
 }

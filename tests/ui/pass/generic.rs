@@ -27,9 +27,9 @@ fn main(session: &Session) -> stradsap::Result<()> {
     decay(&mut rows, 0.5)?;
     let mut again = DVector::from_fn(session, 5, |_| [0.0; 3])?;
     copy(&rows, &mut again)?;
-    assert_eq!(again.to_vec()[4], [2.0; 3]);
+    assert_eq!(again.to_vec()?[4], [2.0; 3]);
     let mut counts = DVector::from_vec(session, vec![1u32, 2])?;
     shift(3, &mut counts)?;
-    assert_eq!(counts.to_vec(), [4, 5]);
+    assert_eq!(counts.to_vec()?, [4, 5]);
     Ok(())
 }

@@ -41,7 +41,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     let mut numbers = DVector::from_vec(session, vec![0.0f32; 2])?;
     let good = DVector::from_vec(session, vec!["1".to_string(), "2".to_string()])?;
     parse(&good, &mut numbers)?;
-    assert_eq!(numbers.to_vec(), [1.0, 2.0]);
+    assert_eq!(numbers.to_vec()?, [1.0, 2.0]);
     for bad in ["x", "-1"] {
         let bad = DVector::from_vec(session, vec!["1".to_string(), bad.to_string()])?;
         assert!(parse(&bad, &mut numbers).is_err());
@@ -52,6 +52,6 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         numbers[i] += good[i].parse::<f32>()?;
         Ok::<_, ParseFloatError>(())
     })?;
-    assert_eq!(numbers.to_vec(), [2.0, 4.0]);
+    assert_eq!(numbers.to_vec()?, [2.0, 4.0]);
     Ok(())
 }

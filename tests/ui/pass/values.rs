@@ -32,7 +32,7 @@ fn main(session: &Session) -> stradsap::Result<()> {
             p[i] += first as f32 + corner[0] + by_reference.iter().sum::<f32>();
         }
     })?;
-    assert_eq!(p.to_vec(), [13.0, 14.0, 15.0, 16.0]);
+    assert_eq!(p.to_vec()?, [13.0, 14.0, 15.0, 16.0]);
 
     // No values, and no index.
     async_parallel_for!(0..3, [&mut p], |_| p[0u32] += 1.0)?;
@@ -40,6 +40,6 @@ fn main(session: &Session) -> stradsap::Result<()> {
     async_parallel_for!(0..p.len(), [n = weights.len() + 1, half = 0.5 * settings.rate, &mut p], |i: usize| {
         p[i] += n as f32 * half;
     })?;
-    assert_eq!(p.to_vec(), [17.25, 15.25, 16.25, 17.25]);
+    assert_eq!(p.to_vec()?, [17.25, 15.25, 16.25, 17.25]);
     Ok(())
 }

@@ -31,7 +31,7 @@ pub fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         x[i] = before + 1.0;
     })?;
     with_list!(0..4, [&mut x], |k| x[k] += 1.0)?;
-    assert_eq!(x.to_vec(), [4.0; 4]);
+    assert_eq!(x.to_vec()?, [4.0; 4]);
 
     let name = String::from("doubled");
     let wanted = 2;
@@ -59,6 +59,6 @@ pub fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         order = Order::Any,
         strategy = stradsap::Strategy::Serial
     )?;
-    assert_eq!(x.to_vec(), [0.0; 4]);
+    assert_eq!(x.to_vec()?, [0.0; 4]);
     Ok(())
 }
