@@ -231,7 +231,7 @@ impl Checkpoints {
 ///
 /// let checkpoint = checkpoints.resume()?.expect("the one above");
 /// assert_eq!((checkpoint.step(), checkpoint.state::<f32>()?), (3, 0.25));
-/// assert_eq!(checkpoint.vector::<String>(&session, "names")?.to_vec(), ["a", "b"]);
+/// assert_eq!(checkpoint.vector::<String>(&session, "names")?.to_vec()?, ["a", "b"]);
 /// assert!(checkpoint.vector::<f64>(&session, "names").is_err());
 /// # Ok(())
 /// # }
