@@ -17,9 +17,9 @@ fn rank() {
         Role::Driver(driver) => {
             assert_eq!(driver.workers, Workers::Join(RANKS - 1));
             let listener = TcpListener::bind(driver.listen.unwrap()).unwrap();
-            let port = listener.local_addr().unwrap().port();
+            let bound = listener.local_addr().unwrap();
             let file = driver.rendezvous.unwrap();
-            let _published = publish(&file, &Meeting::here(port, true, "5ec2e7".into())).unwrap();
+            let _published = publish(&file, &Meeting::at(bound, "5ec2e7".into())).unwrap();
             let mut seen = [false; RANKS - 1];
             for _ in 0..RANKS - 1 {
                 let mut index = [0];
