@@ -14,6 +14,7 @@ use stradsap_examples::parallel::{configure, describe};
 use stradsap_examples::ratings::{self, Ratings, Split};
 use stradsap_examples::report::Digest;
 use stradsap_examples::run::{Outcome, Run};
+use stradsap_examples::saving::Saving;
 use stradsap_examples::with_rank;
 
 /// Factorises a matrix of ratings by stochastic gradient descent, in parallel.
@@ -73,12 +74,21 @@ fn train<const K: usize>(
     let start = Start::new(args.common.seed, &split.train);
     let train: DVector<Rating> = DVector::from_iter(session, split.train.into_iter().map(Rating::from))?;
     let test: DVector<Rating> = DVector::from_iter(session, split.test.into_iter().map(Rating::from))?;
-    let mut p: DVector<[f32; K]> = DVector::from_fn(session, size.users, |u| start.row(Matrix::Users, u))?;
-    let mut q: DVector<[f32; K]> = DVector::from_fn(session, size.items, |i| start.row(Matrix::Items, i))?;
+    let settings = args.factors.settings(args.common.seed, &size);
+    let (mut saving, resumed) = Saving::start(&args.common, settings, &mut run)?;
+    let mut p: DVector<[f32; K]>;
+    let mut q: DVector<[f32; K]>;
+    match resumed {
+        Some(checkpoint) => (p, q) = (checkpoint.vector(session, "p")?, checkpoint.vector(session, "q")?),
+        None => {
+            p = DVector::from_fn(session, size.users, |u| start.row(Matrix::Users, u))?;
+            q = DVector::from_fn(session, size.items, |i| start.row(Matrix::Items, i))?;
+        }
+    }
     let (alpha, lambda) = (args.factors.learning_rate, args.factors.regularisation);
 
     let mut loops = Vec::new();
-    for epoch in 0..args.common.epochs {
+    for _epoch in run.done()..args.common.epochs {
         let clock = Instant::now();
         let loss = session.sum(0.0f64);
         let training = async_parallel_for!(0..train.len(), [alpha, lambda, &train, &mut p, &mut q, &loss], |n| {
@@ -101,7 +111,8 @@ fn train<const K: usize>(
             test_loss.add(f64::from(e * e));
         })?;
         run.epoch(seconds, Rmse::of(&size, loss.get(), test_loss.get()))?;
-        if epoch == 0 {
+        saving.epoch_done(&run, &[("p", &p), ("q", &q)])?;
+        if loops.is_empty() {
             loops = describe(&args.common, &[&training, &testing])?;
         }
     }

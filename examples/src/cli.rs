@@ -52,33 +52,90 @@ pub struct CommonArgs {
     #[arg(long)]
     pub verify: bool,
 
+    /// Checkpoints.
     #[command(flatten)]
-    processes: ProcessArgs,
+    pub saving: CheckpointArgs,
+
+    /// More processes than one.
+    #[command(flatten)]
+    pub processes: ProcessArgs,
 }
 
-/// The options that need more than one process.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Not in this version, which runs in one process")]
-struct ProcessArgs {
-    /// Worker processes
-    #[arg(long, value_name = "N")]
-    workers: Option<u32>,
-
-    /// DDS server processes
-    #[arg(long, value_name = "M")]
-    dds_servers: Option<u32>,
-
-    /// Go on from the last checkpoint
-    #[arg(long)]
-    resume: bool,
-
-    /// Where checkpoints are kept
+/// The options of programs that can go on where an earlier run ended.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Checkpoints")]
+pub struct CheckpointArgs {
+    /// Keep checkpoints in this folder: the last two
     #[arg(long, value_name = "DIR")]
-    checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<PathBuf>,
 
-    /// Epochs from one checkpoint to the next
-    #[arg(long, value_name = "K")]
-    checkpoint_every: Option<u32>,
+    /// Epochs from one checkpoint to the next [default: 1]
+    #[arg(long, value_name = "K", requires = "checkpoint", value_parser = clap::value_parser!(u32).range(1..))]
+    pub checkpoint_every: Option<u32>,
+
+    /// Go on from the last checkpoint, if there is one; the model ends with the same bits as in one run
+    #[arg(long, requires = "checkpoint")]
+    pub resume: bool,
+}
+
+impl CheckpointArgs {
+    /// The first of the options that is used.
+    fn used(&self) -> Option<&'static str> {
+        let CheckpointArgs { checkpoint, checkpoint_every, resume } = self;
+        first_used([
+            ("--checkpoint", checkpoint.is_some()),
+            ("--checkpoint-every", checkpoint_every.is_some()),
+            ("--resume", *resume),
+        ])
+    }
+}
+
+/// The options of programs whose loops run on many processes. Without them the environment decides (docs/cluster.md).
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Many processes")]
+pub struct ProcessArgs {
+    /// Worker processes, started on this machine; with --listen, as many as will join
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub workers: Option<u32>,
+
+    /// DDS server processes [default: none; one is embedded in each worker]
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub dds_servers: Option<u32>,
+
+    /// Wait at this host:port for the workers to join, instead of starting them
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+
+    /// Be a worker of the program that listens at this host:port; of the other options only --threads counts then
+    #[arg(long, value_name = "ADDR")]
+    pub join: Option<String>,
+
+    /// Loops from one snapshot to the next, from which lost parts are restored
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub snapshot_every: Option<u32>,
+
+    /// Write a timeline of all processes, for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE.json")]
+    pub trace: Option<PathBuf>,
+}
+
+impl ProcessArgs {
+    /// The first of the options that is used.
+    pub fn used(&self) -> Option<&'static str> {
+        let ProcessArgs { workers, dds_servers, listen, join, snapshot_every, trace } = self;
+        first_used([
+            ("--workers", workers.is_some()),
+            ("--dds-servers", dds_servers.is_some()),
+            ("--listen", listen.is_some()),
+            ("--join", join.is_some()),
+            ("--snapshot-every", snapshot_every.is_some()),
+            ("--trace", trace.is_some()),
+        ])
+    }
+}
+
+fn first_used<const N: usize>(options: [(&'static str, bool); N]) -> Option<&'static str> {
+    options.into_iter().find(|&(_, used)| used).map(|(option, _)| option)
 }
 
 impl CommonArgs {
@@ -104,7 +161,7 @@ impl CommonArgs {
             CommonArgs { explain: true, .. } => problem("--explain"),
             CommonArgs { verify: true, .. } => problem("--verify"),
             CommonArgs { dot: Some(_), .. } => problem("--dot"),
-            _ => Ok(()),
+            _ => self.saving.used().or_else(|| self.processes.used()).map_or(Ok(()), problem),
         }
     }
 
@@ -113,27 +170,10 @@ impl CommonArgs {
     /// # Errors
     /// [`Error::File`] with the first that can't.
     pub fn check_outputs(&self) -> Result<()> {
-        let named = [&self.report, &self.plot, &self.dot].into_iter().flatten();
+        let named = [&self.report, &self.plot, &self.dot, &self.processes.trace].into_iter().flatten();
         named.map(PathBuf::as_path).try_for_each(files::check_file)?;
-        self.output.as_deref().map_or(Ok(()), files::check_folder)
-    }
-
-    fn check_offered(&self) -> Result<()> {
-        let ProcessArgs { workers, dds_servers, resume, checkpoint, checkpoint_every } = &self.processes;
-        let asked = [
-            ("--workers", workers.is_some()),
-            ("--dds-servers", dds_servers.is_some()),
-            ("--resume", *resume),
-            ("--checkpoint", checkpoint.is_some()),
-            ("--checkpoint-every", checkpoint_every.is_some()),
-        ];
-        match asked.into_iter().find(|&(_, asked)| asked) {
-            Some((option, _)) => {
-                let problem = "not in this version, which runs in one process; use --threads".to_owned();
-                Err(Error::Usage { option, problem })
-            }
-            None => Ok(()),
-        }
+        let folders = [&self.output, &self.saving.checkpoint].into_iter().flatten();
+        folders.map(PathBuf::as_path).try_for_each(files::check_folder)
     }
 }
 
@@ -145,19 +185,14 @@ pub trait ExampleArgs: Parser {
 
 /// Reads the command line; ends the program where it can't be followed, with one line on standard error and status 2.
 pub fn parse<A: ExampleArgs>() -> A {
-    let args = match A::try_parse() {
+    match A::try_parse() {
         Ok(args) => args,
         Err(e) if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => e.exit(),
         Err(e) => {
             eprintln!("{}", one_line(&e.to_string()));
             exit(2)
         }
-    };
-    if let Err(e) = args.common().check_offered() {
-        fail(&e);
-        exit(i32::from(e.exit_code()))
     }
-    args
 }
 
 /// Prints an error as examples do, and gives the exit status that goes with it.
@@ -203,19 +238,33 @@ mod tests {
     }
 
     #[test]
-    fn options_for_more_processes_are_refused() {
-        for (words, option) in [
-            (&["x", "--workers", "2"][..], "--workers"),
-            (&["x", "--dds-servers", "1"], "--dds-servers"),
-            (&["x", "--resume"], "--resume"),
-            (&["x", "--checkpoint", "d"], "--checkpoint"),
-            (&["x", "--checkpoint-every", "5"], "--checkpoint-every"),
-        ] {
-            let error = Args::try_parse_from(words).unwrap().common.check_offered().unwrap_err();
+    fn options_of_many_processes_are_read() {
+        let line = "x --workers 4 --dds-servers 2 --listen h:9 --snapshot-every 5 --trace t.json";
+        let args = Args::try_parse_from(line.split(' ')).unwrap().common;
+        let expected = ProcessArgs {
+            workers: Some(4),
+            dds_servers: Some(2),
+            listen: Some("h:9".into()),
+            join: None,
+            snapshot_every: Some(5),
+            trace: Some("t.json".into()),
+        };
+        assert_eq!(args.processes, expected);
+        assert_eq!(args.processes.used(), Some("--workers"));
+        let args = Args::try_parse_from(["x", "--join", "h:9"]).unwrap().common;
+        assert_eq!(args.processes.used(), Some("--join"));
+        assert_eq!(ProcessArgs::default().used(), None);
+    }
+
+    #[test]
+    fn a_sequential_program_refuses_what_needs_loops() {
+        for (line, option) in
+            [("x --workers 2", "--workers"), ("x --trace t", "--trace"), ("x --checkpoint d --resume", "--checkpoint")]
+        {
+            let error = Args::try_parse_from(line.split(' ')).unwrap().common.require_sequential().unwrap_err();
             assert_eq!(error.exit_code(), 2);
-            let text = error.to_string();
-            assert!(text.starts_with(option) && text.contains("one process"), "{text}");
+            assert!(error.to_string().starts_with(&format!("{option}: this program is sequential")), "{error}");
         }
-        Args::try_parse_from(["x"]).unwrap().common.check_offered().unwrap();
+        Args::try_parse_from(["x"]).unwrap().common.require_sequential().unwrap();
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::Result;
+use crate::model::DataSize;
 use crate::rank::Rank;
 use crate::ratings::{Ratings, Split};
 
@@ -33,6 +34,17 @@ pub struct FactorArgs {
 }
 
 impl FactorArgs {
+    /// What the model depends on, besides the number of epochs: runs with the same text train the same model.
+    pub fn settings(&self, seed: u64, size: &DataSize) -> String {
+        let FactorArgs { rank, learning_rate, regularisation, test_fraction, file_order } = self;
+        format!(
+            "{size}, --rank {} --learning-rate {learning_rate} --regularisation {regularisation} \
+             --test-fraction {test_fraction} --seed {seed}{}",
+            rank.get(),
+            if *file_order { " --file-order" } else { "" }
+        )
+    }
+
     /// Reads ratings, as they are trained on and tested with.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What the example programs share: command line, input, progress, report, plot and stored models.
 //!
-//! Only `parallel` knows `stradsap`; the sequential twins, which don't use it, are plain programs.
+//! Only `parallel` and `saving` know `stradsap`; the sequential twins, which don't use it, are plain programs.
 
 pub mod cli;
 pub mod data;
@@ -16,6 +16,7 @@ pub mod ratings;
 pub mod report;
 pub mod rng;
 pub mod run;
+pub mod saving;
 
 mod error;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use indexmap::IndexSet;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wide::f32x8;
 
 use crate::files::{Staged, create_folder};
@@ -50,7 +50,7 @@ impl fmt::Display for DataSize {
 }
 
 /// Root-mean-square errors of an epoch, in the scale of the ratings.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Rmse {
     /// Over the training ratings, each as it was predicted just before its own step.
     pub train_rmse: f64,

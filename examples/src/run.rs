@@ -4,6 +4,7 @@ use std::io::{Write, stdout};
 use std::time::Instant;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::cli::CommonArgs;
 use crate::plot::{self, Series};
@@ -12,7 +13,7 @@ use crate::report::{Digest, Epoch, Loop, Report, peak_rss_bytes};
 use crate::{Error, Result};
 
 /// What an example measures after each epoch.
-pub trait Measures: Serialize {
+pub trait Measures: Serialize + DeserializeOwned + Clone {
     /// What the values are, and their unit: the name of the plot's vertical axis.
     const AXIS: &'static str;
     /// What to do when the objective is no longer finite.
@@ -65,12 +66,31 @@ impl<'a, M: Measures> Run<'a, M> {
         self.progress.line(text);
     }
 
+    /// How many epochs are done.
+    pub fn done(&self) -> u32 {
+        self.epochs.len() as u32
+    }
+
+    /// The epochs that are done, for a checkpoint: the seconds and the measures of each.
+    pub fn history(&self) -> Vec<(f64, M)> {
+        self.epochs.iter().map(|e| (e.seconds, e.measures.clone())).collect()
+    }
+
+    /// Begins where another run ended, with its epochs.
+    pub fn resume(&mut self, history: Vec<(f64, M)>) {
+        self.epochs.clear();
+        for (seconds, measures) in history {
+            let (epoch, objective) = (self.done() + 1, measures.objective());
+            self.epochs.push(Epoch { epoch, seconds, objective, bytes_sent: 0, measures });
+        }
+    }
+
     /// Notes the end of an epoch that trained for `seconds`.
     ///
     /// # Errors
     /// [`Error::Diverged`] when the objective isn't finite.
     pub fn epoch(&mut self, seconds: f64, measures: M) -> Result<()> {
-        let epoch = self.epochs.len() as u32 + 1;
+        let epoch = self.done() + 1;
         let objective = measures.objective();
         if !objective.is_finite() {
             self.progress.finish();

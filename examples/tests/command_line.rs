@@ -45,14 +45,10 @@ fn usage_mistakes_are_one_line_and_status_2() {
         (&["--epochs", "0"], "invalid value '0' for '--epochs <E>': 0 is not in 1..=4294967295"),
         (&["--threads", "0"], "invalid value '0' for '--threads <T>': 0 is not in 1..=1024"),
         (&["--seed", "x"], "invalid value 'x' for '--seed <S>': invalid digit found in string"),
-        (&["--workers", "2"], "--workers: not in this version, which runs in one process; use --threads"),
-        (&["--dds-servers", "1"], "--dds-servers: not in this version, which runs in one process; use --threads"),
-        (&["--resume"], "--resume: not in this version, which runs in one process; use --threads"),
-        (&["--checkpoint", "d"], "--checkpoint: not in this version, which runs in one process; use --threads"),
-        (
-            &["--checkpoint-every", "2"],
-            "--checkpoint-every: not in this version, which runs in one process; use --threads",
-        ),
+        (&["--workers", "2000"], "invalid value '2000' for '--workers <N>': 2000 is not in 0..=1024"),
+        (&["--snapshot-every", "0"], "invalid value '0' for '--snapshot-every <K>': 0 is not in 1..=4294967295"),
+        (&["--checkpoint-every", "2"], "the following required arguments were not provided:; --checkpoint <DIR>"),
+        (&["--resume"], "the following required arguments were not provided:; --checkpoint <DIR>"),
     ];
     for program in PROGRAMS {
         for (arguments, expected) in cases {
@@ -65,7 +61,14 @@ fn usage_mistakes_are_one_line_and_status_2() {
 
 #[test]
 fn the_twin_has_no_loops_to_explain() {
-    for arguments in [&["--explain"][..], &["--verify"], &["--dot", "g.dot"], &["--threads", "2"]] {
+    for arguments in [
+        &["--checkpoint", "d"][..],
+        &["--explain"],
+        &["--verify"],
+        &["--dot", "g.dot"],
+        &["--threads", "2"],
+        &["--workers", "2"],
+    ] {
         let (status, said) = fail("sgdmf_sequential", arguments);
         assert_eq!(status, 2);
         assert!(said.starts_with(&format!("error: {}: this program is sequential", arguments[0])), "{said}");

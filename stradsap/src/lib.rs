@@ -28,6 +28,7 @@
 //!   took, or an [`Error`] that names the iteration, with everything as it was before the loop.
 //! - Reductions ([`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count)): numbers
 //!   that all iterations contribute to.
+//! - [`Checkpoints`]: files from which a later run goes on.
 //! - [`kernels`]: vector operations on rows of floats.
 //!
 //! # What a loop promises
@@ -47,8 +48,10 @@
 #[cfg(test)]
 extern crate self as stradsap;
 
+mod checkpoint;
 mod files;
 
+pub use checkpoint::{Checkpoint, Checkpoints, Saved};
 pub use files::ReadFiles;
 pub use stradsap_macros::{Element, async_parallel_for, main};
 pub use stradsap_runtime::*;
@@ -180,7 +183,9 @@ pub mod __private {
 /// What programs import: `use stradsap::prelude::*;`
 pub mod prelude {
     pub use crate::kernels;
-    pub use crate::{DVector, Element, LoopReport, Order, ReadFiles, Session, Strategy, async_parallel_for};
+    pub use crate::{
+        Checkpoints, DVector, Element, LoopReport, Order, ReadFiles, Session, Strategy, async_parallel_for,
+    };
 }
 
 // The programs in the documentation, as tests.

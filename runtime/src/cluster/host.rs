@@ -13,6 +13,13 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// The cores of this machine, of which this process may have fewer.
+pub(crate) fn cores() -> usize {
+    // SAFETY: takes a number.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(online).unwrap_or(1).max(1)
+}
+
 /// The name of this machine.
 pub(crate) fn host() -> String {
     let mut name = [0u8; 256];

@@ -15,8 +15,10 @@ pub(crate) struct Launched {
     pub(crate) launcher: Launcher,
     pub(crate) rank: usize,
     pub(crate) size: usize,
-    /// Whether all ranks are on this machine.
-    pub(crate) one_machine: bool,
+    /// How many of the ranks are on this machine.
+    pub(crate) here: usize,
+    /// The cores that the launcher gave to each rank, where it says so.
+    pub(crate) cores: Option<usize>,
     /// What the ranks of this run have in common, and no other run has.
     pub(crate) job: String,
 }
@@ -27,6 +29,13 @@ pub(crate) enum Launcher {
     OpenMpi,
     Hydra,
     Slurm,
+}
+
+impl Launched {
+    /// Whether all ranks are on this machine.
+    pub(crate) fn one_machine(&self) -> bool {
+        self.here == self.size
+    }
 }
 
 impl fmt::Display for Launcher {
@@ -43,33 +52,34 @@ impl fmt::Display for Launcher {
 pub(crate) fn launched(env: Env<'_>) -> Result<Option<Launched>> {
     // The order matters: within a Slurm job, mpirun starts its daemons with srun, whose variables the ranks inherit.
     let Some(found) = open_mpi(env)?.or(hydra(env)?).or(slurm(env)?) else { return Ok(None) };
-    let Found { launcher, rank, size, one_machine } = found;
+    let Found { launcher, rank, size, here, cores } = found;
     if rank >= size {
         return Err(Error::usage(format!("{launcher} gave rank {rank} of {size}: less than {size} was expected")));
     }
     let job = if size == 1 { String::new() } else { job(launcher, env)? };
-    Ok(Some(Launched { launcher, rank, size, one_machine, job }))
+    Ok(Some(Launched { launcher, rank, size, here, cores, job }))
 }
 
 struct Found {
     launcher: Launcher,
     rank: usize,
     size: usize,
-    one_machine: bool,
+    here: usize,
+    cores: Option<usize>,
 }
 
 fn open_mpi(env: Env<'_>) -> Result<Option<Found>> {
     let counts = (count(env, "OMPI_COMM_WORLD_RANK")?, count(env, "OMPI_COMM_WORLD_SIZE")?);
     let (Some(rank), Some(size)) = counts else { return Ok(None) };
-    let one_machine = count(env, "OMPI_COMM_WORLD_LOCAL_SIZE")? == Some(size);
-    Ok(Some(Found { launcher: Launcher::OpenMpi, rank, size, one_machine }))
+    let here = count(env, "OMPI_COMM_WORLD_LOCAL_SIZE")?.unwrap_or(1);
+    Ok(Some(Found { launcher: Launcher::OpenMpi, rank, size, here, cores: None }))
 }
 
 fn hydra(env: Env<'_>) -> Result<Option<Found>> {
     // Slurm's own PMI sets PMI_RANK too, but not this one.
     let Some(here) = count(env, "MPI_LOCALNRANKS")? else { return Ok(None) };
     let (Some(rank), Some(size)) = (count(env, "PMI_RANK")?, count(env, "PMI_SIZE")?) else { return Ok(None) };
-    Ok(Some(Found { launcher: Launcher::Hydra, rank, size, one_machine: here == size }))
+    Ok(Some(Found { launcher: Launcher::Hydra, rank, size, here, cores: None }))
 }
 
 fn slurm(env: Env<'_>) -> Result<Option<Found>> {
@@ -80,7 +90,11 @@ fn slurm(env: Env<'_>) -> Result<Option<Found>> {
     let size = count(env, "SLURM_STEP_NUM_TASKS")?.or(count(env, "SLURM_NTASKS")?);
     let (Some(rank), Some(size)) = (count(env, "SLURM_PROCID")?, size) else { return Ok(None) };
     let nodes = count(env, "SLURM_STEP_NUM_NODES")?.or(count(env, "SLURM_NNODES")?);
-    Ok(Some(Found { launcher: Launcher::Slurm, rank, size, one_machine: nodes == Some(1) }))
+    // Slurm spreads tasks about evenly.
+    let here = nodes.map_or(1, |nodes| size.div_ceil(nodes.max(1)));
+    let shared = count(env, "SLURM_CPUS_ON_NODE")?.map(|cores| (cores / here.max(1)).max(1));
+    let cores = count(env, "SLURM_CPUS_PER_TASK")?.filter(|&cores| cores > 0).or(shared);
+    Ok(Some(Found { launcher: Launcher::Slurm, rank, size, here, cores }))
 }
 
 fn count(env: Env<'_>, name: &str) -> Result<Option<usize>> {
@@ -107,3 +121,7 @@ fn job(launcher: Launcher, env: Env<'_>) -> Result<String> {
         Error::usage(format!("{launcher} doesn't tell its runs apart: set {JOB} to the same new word for all ranks"))
     })
 }
+
+#[cfg(test)]
+#[path = "launcher_tests.rs"]
+mod tests;

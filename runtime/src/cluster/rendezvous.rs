@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, read_dir, remove_file, rename};
 use std::io::{Error as IoError, ErrorKind, Read, Write as _};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -41,15 +42,16 @@ impl std::fmt::Debug for Meeting {
 }
 
 impl Meeting {
-    /// A driver in this process, listening at `port` of all interfaces, or of loopback only.
-    pub(crate) fn here(port: u16, one_machine: bool, secret: String) -> Meeting {
+    /// A driver in this process that listens at `bound`, which may be every interface of the machine.
+    pub(crate) fn at(bound: SocketAddr, secret: String) -> Meeting {
         let host = host::host();
-        let addresses = if one_machine {
-            vec![format!("127.0.0.1:{port}")]
-        } else {
+        let addresses = if bound.ip().is_unspecified() {
             // The addresses first: they need no name service. Where none of them leads here, the name may.
-            let numbers = host::addresses().into_iter().map(|ip| std::net::SocketAddr::new(ip, port).to_string());
-            numbers.chain([format!("{host}:{port}")]).collect()
+            let fits = |ip: &IpAddr| bound.is_ipv6() || ip.is_ipv4();
+            let numbers = host::addresses().into_iter().filter(fits).map(|ip| SocketAddr::new(ip, bound.port()));
+            numbers.map(|address| address.to_string()).chain([format!("{host}:{}", bound.port())]).collect()
+        } else {
+            vec![bound.to_string()]
         };
         Meeting { addresses, secret, host, pid: std::process::id() }
     }
@@ -276,7 +278,16 @@ mod tests {
     }
 
     fn meeting(port: u16) -> Meeting {
-        Meeting::here(port, true, "5ec2e7".into())
+        Meeting::at(([127, 0, 0, 1], port).into(), "5ec2e7".into())
+    }
+
+    #[test]
+    fn a_driver_is_reached_where_it_listens() {
+        assert_eq!(meeting(7).addresses, ["127.0.0.1:7"]);
+        assert_eq!(Meeting::at(([10, 0, 0, 9], 7).into(), String::new()).addresses, ["10.0.0.9:7"]);
+        let everywhere = Meeting::at(([0, 0, 0, 0], 7).into(), String::new()).addresses;
+        assert_eq!(everywhere.last(), Some(&format!("{}:7", host::host())));
+        assert!(everywhere.iter().all(|address| !address.starts_with("127.") && !address.starts_with('[')));
     }
 
     fn soon(path: &Path) -> Result<Meeting> {

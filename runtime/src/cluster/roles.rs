@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cluster::{launcher, pmi, rendezvous};
+use crate::cluster::{host, launcher, pmi, rendezvous};
 use crate::error::{Error, Result};
 use crate::session::MAX_THREADS;
 
@@ -50,11 +50,25 @@ pub(crate) enum Workers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkerRole {
     pub(crate) join: Join,
+    /// As the worker was told; [`WorkerRole::threads`] has a number in any case.
     pub(crate) threads: Option<usize>,
+    /// Workers that share this machine's cores, where a launcher says so; otherwise 1.
+    pub(crate) workers_here: usize,
     /// The worker's number from 0, where it has been told; otherwise the driver gives it one.
     pub(crate) index: Option<u32>,
     /// The epoch of the job in which the driver started it.
     pub(crate) epoch: u64,
+}
+
+impl WorkerRole {
+    /// How many threads run loops: as the worker was told, otherwise its share of the cores.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| {
+            // Where ranks are bound to cores of their own, these are not to be divided once more.
+            let own = std::thread::available_parallelism().map_or(1, usize::from);
+            own.min((host::cores() / self.workers_here.max(1)).max(1)).min(MAX_THREADS)
+        })
+    }
 }
 
 /// Parts live here.
@@ -170,7 +184,7 @@ fn worker(env: Env<'_>, words: &Words, join: Join) -> Result<WorkerRole> {
         Some(text) => Some(parsed("--threads ", text, 1, MAX_THREADS)?),
         None => number(env, "STRADSAP_THREADS", 1, MAX_THREADS)?,
     };
-    Ok(WorkerRole { join, threads, index: index(env)?, epoch: epoch(env)? })
+    Ok(WorkerRole { join, threads, workers_here: 1, index: index(env)?, epoch: epoch(env)? })
 }
 
 /// Where a process that was told its role finds its driver.
@@ -224,10 +238,13 @@ fn ranked(launched: &launcher::Launched, env: Env<'_>, words: &Words) -> Result<
     if launched.rank > 0 {
         let mut role = worker(env, words, Join::Rendezvous(file))?;
         role.index = Some(number_of_worker(launched.rank));
+        role.threads = role.threads.or(launched.cores.map(|cores| cores.min(MAX_THREADS)));
+        // The driver, which mostly waits, gets no cores.
+        role.workers_here = if launched.one_machine() { launched.size - 1 } else { launched.here };
         return Ok(Role::Worker(role));
     }
     let mut role = joined_driver(env, &launched.launcher.to_string(), launched.size)?;
-    let anywhere = if launched.one_machine { "127.0.0.1:0" } else { "0.0.0.0:0" };
+    let anywhere = if launched.one_machine() { "127.0.0.1:0" } else { "0.0.0.0:0" };
     role.listen.get_or_insert_with(|| anywhere.to_owned());
     role.rendezvous = Some(file);
     Ok(Role::Driver(role))

@@ -60,7 +60,7 @@ fn worker_of(role: Result<Role, String>) -> WorkerRole {
 }
 
 fn joins(address: &str) -> WorkerRole {
-    WorkerRole { join: Join::Address(address.into()), threads: None, index: None, epoch: 0 }
+    WorkerRole { join: Join::Address(address.into()), threads: None, workers_here: 1, index: None, epoch: 0 }
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn rank_0_drives_and_the_others_join() {
             rank("4").into_iter().filter(|(name, _)| launcher.iter().any(|(set, _)| set == name)).collect();
         let worker = worker_of(given("--threads 2", &[launcher, &own]));
         let join = Join::Rendezvous(file.clone());
-        assert_eq!(worker, WorkerRole { join, threads: Some(2), index: Some(3), epoch: 0 });
+        assert_eq!(worker, WorkerRole { join, threads: Some(2), workers_here: 4, index: Some(3), epoch: 0 });
         files.push(file);
     }
     files.dedup();
@@ -164,9 +164,26 @@ fn ranks_on_several_machines_are_not_on_loopback() {
     {
         let driver = driver_of(given("", &[launcher, &[(local, "2")]]));
         assert_eq!(driver.listen.as_deref(), Some("0.0.0.0:0"), "{local}");
+        let rank = [("OMPI_COMM_WORLD_RANK", "3"), ("PMI_RANK", "3"), ("SLURM_PROCID", "3")];
+        let here = worker_of(given("", &[launcher, &[(local, "2")], &rank])).workers_here;
+        assert_eq!(here, if launcher == SLURM { 3 } else { 2 });
     }
     let told = driver_of(given("", &[SLURM, &[("STRADSAP_LISTEN", "10.0.0.1:7")]]));
     assert_eq!((told.listen.as_deref(), told.workers), (Some("10.0.0.1:7"), Workers::Join(4)));
+}
+
+#[test]
+fn workers_share_the_cores_of_a_machine() {
+    let rank = [("OMPI_COMM_WORLD_RANK", "3"), ("SLURM_PROCID", "3")];
+    let threads = |line, variables: &[(&str, &str)]| worker_of(given(line, &[SLURM, &rank, variables])).threads;
+    assert_eq!(threads("", &[("SLURM_CPUS_ON_NODE", "10")]), Some(2));
+    assert_eq!(threads("", &[("SLURM_CPUS_ON_NODE", "3")]), Some(1));
+    assert_eq!(threads("", &[("SLURM_CPUS_ON_NODE", "10"), ("SLURM_CPUS_PER_TASK", "8")]), Some(8));
+    assert_eq!(threads("--threads 3", &[("SLURM_CPUS_PER_TASK", "8")]), Some(3));
+    let worker = worker_of(given("", &[OPEN_MPI, &rank]));
+    assert_eq!((worker.threads, worker.workers_here), (None, 4));
+    assert!(worker.threads() >= 1 && worker.threads() <= (host::cores() / 4).max(1));
+    assert_eq!(worker_of(given("--join h:9", &[])).threads(), std::thread::available_parallelism().unwrap().get());
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! Checkpoints of a training run, as the command line asks for them.
+
+use std::path::PathBuf;
+
+use stradsap::{Checkpoint, Checkpoints, Error, Saved};
+
+use crate::cli::{CheckpointArgs, CommonArgs};
+use crate::run::{Measures, Run};
+
+/// Saves a run's vectors and its epochs so far.
+#[derive(Debug)]
+pub struct Saving {
+    /// And where they are.
+    checkpoints: Option<(Checkpoints, PathBuf)>,
+    settings: String,
+}
+
+impl Saving {
+    /// Finds the checkpoint to go on from, if the command line asks for one and there is one; the run then has the epochs
+    /// that it holds. `settings` is what the model depends on.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the folder is another run's; [`Error::File`] if it can't be used, or if no checkpoint in it can.
+    pub fn start<M: Measures>(
+        common: &CommonArgs,
+        settings: String,
+        run: &mut Run<'_, M>,
+    ) -> stradsap::Result<(Saving, Option<Checkpoint>)> {
+        let CheckpointArgs { checkpoint: Some(folder), checkpoint_every, resume } = &common.saving else {
+            return Ok((Saving { checkpoints: None, settings }, None));
+        };
+        let mut checkpoints = Checkpoints::new(folder, checkpoint_every.unwrap_or(1).into())?;
+        let found = if *resume { checkpoints.resume()? } else { checkpoints.begin().map(|()| None)? };
+        if let Some(checkpoint) = &found {
+            let (saved, history): (String, Vec<(f64, M)>) = checkpoint.state()?;
+            let path = checkpoint.path().display();
+            if saved != settings {
+                return Err(Error::usage(format!("{path} is of another run: {saved}; this one: {settings}")));
+            }
+            run.line(&format!("going on after epoch {} with {path}", checkpoint.step()));
+            run.resume(history);
+        } else if *resume {
+            run.line(&format!("no checkpoint in {} yet: beginning with epoch 1", folder.display()));
+        }
+        Ok((Saving { checkpoints: Some((checkpoints, folder.clone())), settings }, found))
+    }
+
+    /// Writes a checkpoint, if one is due after the run's last epoch. A disk that is full doesn't end the training: the
+    /// line that says so is all.
+    ///
+    /// # Errors
+    /// What reading a vector gives.
+    pub fn epoch_done<M: Measures>(
+        &mut self,
+        run: &Run<'_, M>,
+        vectors: &[(&str, &dyn Saved)],
+    ) -> stradsap::Result<()> {
+        let Some((checkpoints, folder)) = &mut self.checkpoints else { return Ok(()) };
+        let step = u64::from(run.done());
+        if !checkpoints.due(step) {
+            return Ok(());
+        }
+        match checkpoints.save(step, &(self.settings.clone(), run.history()), vectors) {
+            Err(Error::File { path, source }) => {
+                run.line(&format!("warning: no checkpoint in {}: {}: {source}", folder.display(), path.display()));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
