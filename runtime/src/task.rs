@@ -120,14 +120,14 @@ impl<V: Values> Given<V> {
 pub(crate) type MakeTask = for<'b> fn(&'b [u8]) -> Result<Box<dyn Task>, CodecError>;
 
 /// The [`MakeTask`] of a loop, for all types of it, as an address.
-pub(crate) fn maker_of<V, H, F, R>(_task: &LoopTask<V, H, F, R>) -> usize
+fn maker_of<'t, V, H, F, R>(_task: &LoopTask<V, H, F, R>) -> usize
 where
-    V: Values,
-    H: Handles,
+    V: Values + 't,
+    H: Handles + 't,
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
-    R: Outcome,
+    R: Outcome + 't,
 {
-    let make: for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + '_>, CodecError> = make_task::<V, H, F, R>;
+    let make: for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + 't>, CodecError> = make_task::<V, H, F, R>;
     make as usize
 }
 

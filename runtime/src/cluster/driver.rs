@@ -222,8 +222,7 @@ impl Cluster {
         let given = Secret::from_environment().map_err(cant_start)?;
         let explicit = given.is_some() || options.rendezvous.is_some();
         let secret = given.map_or_else(Secret::generate, Ok).map_err(cant_start)?;
-        let everywhere = options.rendezvous.as_ref().map(|_| "0.0.0.0:0".to_string());
-        let listen = options.listen.clone().or(everywhere).unwrap_or_else(|| "127.0.0.1:0".to_string());
+        let listen = options.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_string());
 
         let (ready, told) = mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -253,7 +252,7 @@ impl Cluster {
         let (hub, address, handle) = told.recv().map_err(cant_start)??;
         let published = match &options.rendezvous {
             Some(path) => {
-                let meeting = Meeting::here(address.port(), false, secret.to_hex());
+                let meeting = Meeting::at(address, secret.to_hex());
                 Some(rendezvous::publish(path, &meeting)?)
             }
             None => None,

@@ -17,6 +17,7 @@ use tokio_util::codec::LengthDelimitedCodec;
 use super::protocol::{Control, ControlClient};
 use super::rendezvous::{PATIENCE, Seeker};
 use super::roles::Join;
+use super::worker::Server;
 use crate::error::{ClusterError, Error, Result};
 
 /// How long a driver may take to come up.
@@ -122,10 +123,7 @@ fn framed(
 }
 
 /// Serves the driver until it ends the connection.
-pub(crate) fn serve_control<S>(stream: TcpStream, server: S) -> impl Future<Output = ()>
-where
-    S: Control + Clone + Send + Sync + 'static,
-{
+pub(crate) fn serve_control(stream: TcpStream, server: Server) -> impl Future<Output = ()> {
     let transport = tarpc::serde_transport::new(framed(stream), Bounded::default());
     BaseChannel::with_defaults(transport).execute(server.serve()).for_each(|request| async move {
         tokio::spawn(request);

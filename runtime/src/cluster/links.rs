@@ -34,8 +34,8 @@ pub(crate) const CHUNK: usize = 16 << 20;
 pub(crate) enum LinkError {
     #[error("it takes no part in epoch {0}")]
     Unknown(u32),
-    #[error("connecting to {address}: {source}")]
-    Connect { address: String, source: std::io::Error },
+    #[error(transparent)]
+    Connect(#[from] net::NetError),
     #[error("{address}: {source}")]
     Greet { address: String, source: GreetError },
     #[error(transparent)]
@@ -131,8 +131,7 @@ impl Links {
 
     async fn connect(&self, node: Node) -> Result<TcpStream, LinkError> {
         let (address, _) = self.address(node)?;
-        let connected = net::connect(&address, CONNECTING).await;
-        let mut stream = connected.map_err(|source| LinkError::Connect { address: address.clone(), source })?;
+        let mut stream = net::connect(&address, CONNECTING).await?;
         let hello = locked(&self.hello).clone();
         greet(&mut stream, &self.secret, &hello).await.map_err(|source| LinkError::Greet { address, source })?;
         Ok(stream)

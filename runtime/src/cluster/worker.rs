@@ -43,11 +43,7 @@ const SLICES_A_BLOB: usize = 64;
 
 /// A worker from its start to its end.
 pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
-    let mut session = Session::builder();
-    if let Some(threads) = role.threads {
-        session = session.threads(threads);
-    }
-    let session = session.verify(false).explain(false).build()?;
+    let session = Session::builder().threads(role.threads()).verify(false).explain(false).build()?;
     let runtime = join::runtime()?;
     runtime.block_on(async {
         let threads = session.threads() as u32;
@@ -415,7 +411,7 @@ impl Local for Worker {
 
 /// The worker as the driver calls it.
 #[derive(Clone)]
-struct Server(Arc<Worker>);
+pub(crate) struct Server(Arc<Worker>);
 
 impl Control for Server {
     async fn join(self, _: Context, membership: Membership) -> std::result::Result<(), Problem> {
