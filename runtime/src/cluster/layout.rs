@@ -13,6 +13,8 @@
 mod assign;
 mod estimate;
 #[cfg(test)]
+mod play;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
