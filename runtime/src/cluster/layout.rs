@@ -13,6 +13,8 @@
 mod assign;
 mod estimate;
 #[cfg(test)]
+mod play;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -67,17 +69,17 @@ pub(crate) fn layout(plan: &Plan, workers: usize, bytes: &dyn Fn(u32) -> u64) ->
     }
 }
 
-/// Of the assignments whose makespan is nearly the least, the one that moves the least.
+/// Of the assignments whose cost is nearly the least, the one that moves the least.
 fn best(plan: &Plan, parts: &Parts, workers: usize, bytes: &dyn Fn(u32) -> u64) -> Layout {
     let mut tried: Vec<(u64, Layout)> = Vec::new();
     for worker_of in assign::candidates(plan, parts, workers, bytes) {
         if tried.iter().all(|(_, other)| other.worker_of != worker_of) {
             let layout = Layout::new(plan, workers, worker_of);
-            tried.push((estimate::makespan(plan, &layout, bytes), layout));
+            tried.push((estimate::cost(plan, &layout, bytes), layout));
         }
     }
-    let least = tried.iter().map(|(makespan, _)| *makespan).min().unwrap_or(0);
-    let near = tried.into_iter().filter(|(makespan, _)| makespan.saturating_mul(100) <= least.saturating_mul(103));
+    let least = tried.iter().map(|(cost, _)| *cost).min().unwrap_or(0);
+    let near = tried.into_iter().filter(|(cost, _)| cost.saturating_mul(100) <= least.saturating_mul(103));
     match near.min_by_key(|(_, layout)| layout.bytes_moved(bytes)) {
         Some((_, layout)) => layout,
         None => Layout::new(plan, workers, vec![0; plan.blocks.len()]),
@@ -230,7 +232,7 @@ fn transfers(plan: &Plan, worker_of: &[u32], holders: &[Option<u32>]) -> Vec<Tra
             None => false,
             // The next version is made where this one arrives, or everything after could be overtaken by it.
             Some(&next) if next == transfer.to => false,
-            Some(&next) => next == transfer.from || part.have[&transfer.from].version > version,
+            Some(_) => part.have[&transfer.from].version > version,
         };
     }
     transfers

@@ -5,6 +5,7 @@
 
 mod colour;
 mod cut;
+mod cyclic;
 mod graph;
 mod group;
 mod layout;
@@ -43,6 +44,10 @@ const BLOCK_COST: u64 = 256;
 const WORTHWHILE: f64 = 1.2;
 /// What a coarser cut must be faster by.
 const CLEARLY: f64 = 1.04;
+/// What a rotation may be slower by than an order that only looks for work: parts move less between processes.
+const ROTATION: f64 = 1.05;
+/// The other numbers of workers for which that must hold.
+const FEWER: [usize; 2] = [2, 4];
 /// How much dearer an access is when the plan lists it by itself.
 const LISTED_COST: f64 = 2.0;
 
@@ -335,14 +340,7 @@ impl<'r> Planner<'r> {
             let coarse = (shift > 0).then(|| group::coarsen(&groups, &parts, &coarse_parts, shift));
             let here = coarse.as_ref().map_or(&groups, |(coarse, _)| coarse);
             let costs = self.group_costs(here, &coarse_parts);
-            let order = order::open_shop(&here.touches, &costs, coarse_parts.resources());
-            let ordered = order.iter().map(|&g| costs[g as usize]).collect();
-            let graph = BlockGraph::from_touches(
-                ordered,
-                coarse_parts.resources(),
-                order.iter().map(|&g| &*here.touches[g as usize]),
-            );
-            let makespan = graph.makespan(WORKERS);
+            let (order, makespan) = best_order(here, &costs, &coarse_parts);
             // A finer cut serves more threads than are compared here: a coarser one must be clearly better.
             if best.as_ref().is_none_or(|best| makespan as f64 * CLEARLY < best.makespan as f64) {
                 best = Some(GridCandidate { shift, makespan, order, groups: coarse });
@@ -484,6 +482,28 @@ impl Grid {
             Grid::Runs { makespan, .. } => *makespan,
         }
     }
+}
+
+/// The serial order of groups, and its makespan: a rotation where there is one that is about as fast as can be.
+fn best_order(groups: &Groups, costs: &[u64], parts: &Parts) -> (Vec<u32>, u64) {
+    let graph = |order: &[u32]| {
+        let ordered = order.iter().map(|&g| costs[g as usize]).collect();
+        BlockGraph::from_touches(ordered, parts.resources(), order.iter().map(|&g| &*groups.touches[g as usize]))
+    };
+    let free = order::open_shop(&groups.touches, costs, parts.resources());
+    let free_graph = graph(&free);
+    let makespan = free_graph.makespan(WORKERS);
+    if let Some(rotation) = cyclic::cyclic(&groups.touches, costs, parts) {
+        let rotation_graph = graph(&rotation);
+        let rotating = rotation_graph.makespan(WORKERS);
+        let near = |rotating: u64, free: u64| rotating as f64 <= free as f64 * ROTATION;
+        if near(rotating, makespan)
+            && FEWER.iter().all(|&workers| near(rotation_graph.makespan(workers), free_graph.makespan(workers)))
+        {
+            return (rotation, rotating);
+        }
+    }
+    (free, makespan)
 }
 
 fn blocks_between(starts: &[usize]) -> Vec<Block> {

@@ -1,4 +1,8 @@
 //! How long a layout takes, by playing it with costs instead of work.
+//!
+//! Links work beside the processors, but each transfer also takes processor time at both ends (copies into and out of
+//! the kernel, checksums), which is not there for blocks. Both ends together are charged what the link is: that is
+//! what keeps an assignment from shuffling large parts about to even out the last few per cent.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -40,8 +44,14 @@ struct Play<'p> {
     events: BinaryHeap<Reverse<(u64, Event)>>,
 }
 
+/// What a layout costs: the makespan, and every worker's share of the processor time that transfers take.
+pub(super) fn cost(plan: &Plan, layout: &Layout, bytes: &dyn Fn(u32) -> u64) -> u64 {
+    let moving: u64 = layout.transfers.iter().map(|transfer| transfer_cost(bytes(transfer.resource))).sum();
+    makespan(plan, layout, bytes) + moving / layout.workers as u64
+}
+
 /// The time, in accesses, until all blocks have run, one at a time on each worker.
-pub(super) fn makespan(plan: &Plan, layout: &Layout, bytes: &dyn Fn(u32) -> u64) -> u64 {
+fn makespan(plan: &Plan, layout: &Layout, bytes: &dyn Fn(u32) -> u64) -> u64 {
     let blocks = layout.worker_of.len();
     let mut waits_for = vec![0u32; blocks];
     let mut followers: Vec<Vec<u32>> = vec![Vec::new(); blocks];
