@@ -219,6 +219,7 @@ impl Worker {
 
     async fn run(self: &Arc<Self>, epoch: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
         let call = job.call;
+        self.apart(|worker| worker.bench.commit()).await?;
         let installed = self.bench.installed(job.plan)?;
         let sent_before = self.links.sent();
         let running = locked(&installed).start(epoch, &job, &self.links, &self.bench)?;
