@@ -208,6 +208,9 @@ pub enum ClusterError {
     /// This process could not become part of a job.
     #[error("can't join the job: {0}")]
     Join(String),
+    /// This worker's driver is gone, and with it the job.
+    #[error("this worker ends, since its driver is lost: {0}")]
+    DriverLost(String),
     /// Not all processes that were to come have come.
     #[error("{joined} of {expected} {what} have joined within {seconds} s")]
     Missing {

@@ -76,8 +76,8 @@ impl Cluster {
 
     fn register_all(&self, state: &mut State, captured: &[Captured]) {
         for capture in captured {
-            if let (Kind::Vector { len, ops, .. }, Some(home)) = (&capture.kind, &capture.home) {
-                self.register(state, capture.id, home, *len, ops.size);
+            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
+                self.register(state, capture.id, home, *len);
             }
         }
     }

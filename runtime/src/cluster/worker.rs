@@ -31,7 +31,7 @@ use super::serve::{self, Blobs, Local, Memory};
 use super::shard::Shard;
 use super::work::Workbench;
 use crate::cold::Pager;
-use crate::error::Result;
+use crate::error::{ClusterError, Result};
 use crate::plan::Share;
 use crate::record::record_slices;
 use crate::session::{Session, locked};
@@ -52,12 +52,16 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
         let worker = Worker::new(me.clone(), secret.clone(), session);
         tokio::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
         let service = join::serve_control(control, Server(Arc::clone(&worker)));
-        tokio::select! {
-            () = service => tracing::info!("the driver has ended the job"),
-            why = heart => tracing::warn!(%why, "the driver is lost"),
-        }
+        let why = tokio::select! {
+            () = service => "it ended the connection".to_string(),
+            why = heart => why,
+        };
         worker.stop();
-        Ok(ExitCode::SUCCESS)
+        if worker.dismissed.load(Relaxed) {
+            tracing::info!("the driver has ended the job");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(ClusterError::DriverLost(why).into())
     })
 }
 
@@ -72,6 +76,8 @@ pub(crate) struct Worker {
     stopped: Mutex<Arc<AtomicBool>>,
     trouble: Arc<Trouble>,
     jobs: mpsc::Sender<Box<dyn FnOnce() + Send>>,
+    /// The driver has said that the job is over.
+    dismissed: AtomicBool,
 }
 
 /// The first process that could not be reached in this epoch.
@@ -101,6 +107,7 @@ impl Worker {
             stopped: Mutex::default(),
             trouble,
             jobs,
+            dismissed: AtomicBool::new(false),
         })
     }
 
@@ -481,6 +488,10 @@ impl Control for Server {
     ) -> std::result::Result<(), Problem> {
         self.0.check(epoch)?;
         self.0.apart(move |worker| worker.bench.forget(&ddss, &plans)).await
+    }
+
+    async fn bye(self, _: Context) {
+        self.0.dismissed.store(true, Relaxed);
     }
 
     async fn timeline(self, _: Context, epoch: u32) -> std::result::Result<Vec<u8>, Problem> {
