@@ -226,8 +226,8 @@ pub enum ClusterError {
     /// Every worker was lost, and none could be replaced.
     #[error("all workers are lost: {0}")]
     AllLost(String),
-    /// Workers were lost again and again.
-    #[error("{restarts} processes were lost, more than are replaced; the last was {last}")]
+    /// Processes were lost again and again, without anything being done in between.
+    #[error("{restarts} processes were lost, the last ones without getting anything done between; the last was {last}")]
     TooManyLosses {
         /// How many were lost.
         restarts: usize,

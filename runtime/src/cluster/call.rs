@@ -255,7 +255,10 @@ impl Cluster {
             Some(shadows) => self.check(&mut state, call, &plan, shadows, &after)?,
             None => Ok(()),
         };
-        state.log.push(Logged { plan: Arc::clone(&plan), task, before, order });
+        // A loop that only reads leaves nothing to be done again.
+        if plan.vectors.iter().flatten().any(|vector| vector.writable) {
+            state.log.push(Logged { plan: Arc::clone(&plan), task, before, order });
+        }
         if state.log.len() >= self.options.every() {
             self.insist(&mut state, async |cluster, state| {
                 // After a recovery there is a fresh one.

@@ -15,6 +15,7 @@ use tarpc::client::RpcError;
 use tarpc::context::Context;
 use tokio::sync::oneshot;
 
+use super::access::Nearby;
 use super::children::{Nursery, Told};
 use super::hub::{Home, Hub};
 use super::join;
@@ -194,6 +195,11 @@ pub(crate) struct State {
     pub(crate) next_snapshot: u64,
     pub(crate) gone_ddss: Vec<u64>,
     pub(crate) recovered: usize,
+    /// What workers hold is not known: to be set up again before anything else.
+    pub(crate) tainted: bool,
+    /// Recoveries since something was last done.
+    pub(crate) in_vain: usize,
+    pub(crate) nearby: Option<Nearby>,
 }
 
 /// Worker processes and DDS servers, as the driver has them.

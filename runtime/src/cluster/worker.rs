@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use stradsap_dds_server::codec;
 use stradsap_dds_server::frame::{self, FrameError, Header};
@@ -38,6 +39,8 @@ use crate::session::{Session, locked};
 
 /// Bytes of snapshots that a worker keeps for others.
 const STORE_LIMIT: u64 = 1 << 40;
+/// How long the question to run a loop may be behind the question how it ended.
+const BEGINNING: Duration = Duration::from_secs(20);
 /// Logs of so many slices travel together.
 const SLICES_A_BLOB: usize = 64;
 
@@ -265,9 +268,24 @@ impl Worker {
     }
 
     async fn settle(self: &Arc<Self>, call: u64, cut: u32) -> std::result::Result<Option<RemoteFailure>, Problem> {
-        let running = self.running.borrow().clone().filter(|running| running.call == call);
-        // A run that never began here has nothing to settle.
-        let Some(running) = running else { return Ok(None) };
+        let mut current = self.running.subscribe();
+        let beginning = async {
+            loop {
+                let now = current.borrow_and_update().clone();
+                match now {
+                    Some(running) if running.call >= call => return Some(running),
+                    // The question to run it is on its way.
+                    _ => current.changed().await.ok()?,
+                }
+            }
+        };
+        let running = tokio::select! {
+            begun = tokio::time::timeout(BEGINNING, beginning) => begun.ok().flatten(),
+            (node, why) = self.trouble.wait() => return Err(Problem::Peer { node, why }),
+        };
+        let Some(running) = running.filter(|running| running.call == call) else {
+            return Err(Problem::Broken("a run that never began can't be settled".to_string()));
+        };
         running.blocks.cut_at(running.local_cut(cut));
         loop {
             let end = running.end.notified();
