@@ -78,7 +78,8 @@ impl Cluster {
         if state.nearby.as_ref().filter(holds).is_none() {
             let start = range.start / each * each;
             let around = start..len.min(range.end.max(start + each));
-            let elements = self.insist(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
+            let elements =
+                self.insist(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
             // A recovery on the way changes it.
             let version = state.entries.get(&dds).map_or(0, |entry| entry.version);
             state.nearby = Some(Nearby { dds, version, start, elements });

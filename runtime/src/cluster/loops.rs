@@ -9,9 +9,7 @@ use stradsap_dds_server::codec;
 
 use super::driver::{Cluster, Fault, State};
 use super::layout::Layout;
-use super::protocol::{
-    DRIVER, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
-};
+use super::protocol::{DRIVER, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds};
 use super::remote_plan::{RemotePlan, place};
 use crate::error::ClusterError;
 use crate::execute::BlockResult;
@@ -72,13 +70,11 @@ impl Cluster {
             trace: job.trace,
         };
         let epoch = state.epoch;
-        let active: Vec<usize> =
-            (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
+        let active: Vec<usize> = (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
         let running = active.iter().map(|&w| {
             let run = run.clone();
-            let end = self.ask(state.workers[w], move |client, context| async move {
-                client.run(context, epoch, run).await
-            });
+            let end =
+                self.ask(state.workers[w], move |client, context| async move { client.run(context, epoch, run).await });
             async move { (w, end.await) }
         });
         let mut running: FuturesUnordered<_> = running.collect();
@@ -179,7 +175,8 @@ impl Cluster {
             installed.by_index.clone()
         };
         let layout = Arc::new(plan.layout(state.workers.len()));
-        let shares = self.pool.map(state.workers.len(), |w| codec::encode(&plan.plan.share(&layout, w as u32, &by_index)));
+        let shares =
+            self.pool.map(state.workers.len(), |w| codec::encode(&plan.plan.share(&layout, w as u32, &by_index)));
         let mut blobs = Vec::new();
         for share in shares {
             blobs.push(self.hub.offer(share.map_err(broken)?));
