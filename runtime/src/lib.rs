@@ -35,7 +35,6 @@ mod record;
 mod recording;
 mod reduction;
 mod report;
-mod serde_reader;
 mod session;
 mod task;
 mod undo;
