@@ -233,8 +233,7 @@ impl<'c> Call<'c> {
             let fetched;
             (recording, depth_used, fetched) = match &self.cluster {
                 None => {
-                    let (recording, used) =
-                        record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
+                    let (recording, used) = record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
                     (recording, used, Vec::new())
                 }
                 Some(cluster) => cluster.record(self, depth)?,

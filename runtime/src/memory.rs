@@ -159,16 +159,6 @@ impl ElementOps {
         // SAFETY: passed on.
         unsafe { (self.encode_run)(ptr, n, out) };
     }
-
-    /// Reads an element back from the front of the bytes, and writes it to `dst` without dropping what was there.
-    /// After an error nothing was written.
-    ///
-    /// # Safety
-    /// `dst` has room for an element of this type.
-    pub(crate) unsafe fn decode(&self, bytes: &mut &[u8], dst: *mut u8) -> Result<(), DecodeError> {
-        // SAFETY: passed on.
-        unsafe { (self.decode_run)(bytes, dst, 1, &mut 0) }
-    }
 }
 
 /// A vector of elements of one erased type.
@@ -422,14 +412,6 @@ mod tests {
             assert!(copy.push_decoded(elements.len(), &mut &all[..end]).is_err());
             assert!(copy.len() < elements.len() && elements.starts_with(copy.as_slice()), "{end} bytes");
         }
-        copy.clear();
-        let dst = copy.as_mut_ptr();
-        // SAFETY: there is room for an element, which is counted once it is there.
-        unsafe {
-            copy.ops().decode(&mut &all[..], dst).unwrap();
-            copy.set_len(1);
-        }
-        assert_eq!(copy.as_slice::<T>(), &elements[..1]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use stradsap_dds_server::codec;
 use stradsap_dds_server::frame::{self, FrameError, Header};
@@ -20,7 +21,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use super::dispatch::Room;
 use super::join::{self, Joined};
 use super::links::Links;
-use super::pager::Pages;
+use super::pager::{Elements, Pages};
 use super::protocol::{
     Control, DRIVER, Install, Membership, Node, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd, RunJob,
     SnapshotJob,
@@ -31,13 +32,15 @@ use super::serve::{self, Blobs, Local, Memory};
 use super::shard::Shard;
 use super::work::Workbench;
 use crate::cold::Pager;
-use crate::error::Result;
+use crate::error::{ClusterError, Result};
 use crate::plan::Share;
 use crate::record::record_slices;
 use crate::session::{Session, locked};
 
 /// Bytes of snapshots that a worker keeps for others.
 const STORE_LIMIT: u64 = 1 << 40;
+/// How long the question to run a loop may be behind the question how it ended.
+const BEGINNING: Duration = Duration::from_secs(20);
 /// Logs of so many slices travel together.
 const SLICES_A_BLOB: usize = 64;
 
@@ -49,15 +52,19 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
         let threads = session.threads() as u32;
         let Joined { me, secret, control, listener, heart } =
             join::join(&role.join, Role::Worker, threads, role.index).await?;
-        let worker = Worker::new(me.clone(), secret.clone(), session);
+        let worker = Worker::new(&me, secret.clone(), session);
         tokio::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
         let service = join::serve_control(control, Server(Arc::clone(&worker)));
-        tokio::select! {
-            () = service => tracing::info!("the driver has ended the job"),
-            why = heart => tracing::warn!(%why, "the driver is lost"),
-        }
+        let why = tokio::select! {
+            () = service => "it ended the connection".to_string(),
+            why = heart => why,
+        };
         worker.stop();
-        Ok(ExitCode::SUCCESS)
+        if worker.dismissed.load(Relaxed) {
+            tracing::info!("the driver has ended the job");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(ClusterError::DriverLost(why).into())
     })
 }
 
@@ -72,6 +79,8 @@ pub(crate) struct Worker {
     stopped: Mutex<Arc<AtomicBool>>,
     trouble: Arc<Trouble>,
     jobs: mpsc::Sender<Box<dyn FnOnce() + Send>>,
+    /// The driver has said that the job is over.
+    dismissed: AtomicBool,
 }
 
 /// The first process that could not be reached in this epoch.
@@ -82,11 +91,11 @@ struct Trouble {
 }
 
 impl Worker {
-    fn new(me: Hello, secret: Secret, session: Session) -> Arc<Worker> {
+    fn new(me: &Hello, secret: Secret, session: Session) -> Arc<Worker> {
         let (jobs, queue) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         let trouble = Arc::new(Trouble::default());
         let told = Arc::clone(&trouble);
-        let links = Links::new(secret, &me, tokio::runtime::Handle::current(), move |node, why| {
+        let links = Links::new(secret, me, tokio::runtime::Handle::current(), move |node, why| {
             told.tell(node, why);
         });
         // It ends with the last sender, which the worker holds.
@@ -101,6 +110,7 @@ impl Worker {
             stopped: Mutex::default(),
             trouble,
             jobs,
+            dismissed: AtomicBool::new(false),
         })
     }
 
@@ -160,7 +170,10 @@ impl Worker {
                 let captured = bench.captured(&job.captures)?;
                 let shards = bench.shards_of(&job.captures);
                 let ids = job.captures.iter().map(super::work::dds_of);
-                let paged = ids.zip(shards).zip(job.held).map(|((id, shard), held)| Some((id?, shard?, held)));
+                let paged = ids
+                    .zip(shards)
+                    .zip(job.held)
+                    .map(|((id, shard), held)| Some(Elements { dds: id?, shard: shard?, held }));
                 let pages = Pages::new(me, paged.collect(), Arc::clone(&worker.links), runtime, stopped);
                 for (c, capture) in captured.iter().enumerate() {
                     // Blank copies are made of the middle element.
@@ -207,10 +220,12 @@ impl Worker {
         for (capture, blob, version) in job.laid_out {
             let (plan, links) = (job.plan, Arc::clone(&self.links));
             let mut fresh = self.bench.begin_layout(plan, capture)?;
+            let mut buffer = Vec::new();
             for range in fresh.pieces() {
-                let bytes = links.blob_bytes(DRIVER, blob, range).await;
-                let bytes = bytes.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
-                fresh.push(&bytes)?;
+                buffer.resize(range.len(), 0);
+                let read = links.blob_into(DRIVER, blob, range.start, &mut buffer).await;
+                read.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
+                fresh.push(&buffer)?;
             }
             self.bench.end_layout(plan, capture, fresh, version)?;
         }
@@ -219,6 +234,7 @@ impl Worker {
 
     async fn run(self: &Arc<Self>, epoch: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
         let call = job.call;
+        self.apart(|worker| worker.bench.commit()).await?;
         let installed = self.bench.installed(job.plan)?;
         let sent_before = self.links.sent();
         let running = locked(&installed).start(epoch, &job, &self.links, &self.bench)?;
@@ -257,9 +273,24 @@ impl Worker {
     }
 
     async fn settle(self: &Arc<Self>, call: u64, cut: u32) -> std::result::Result<Option<RemoteFailure>, Problem> {
-        let running = self.running.borrow().clone().filter(|running| running.call == call);
-        // A run that never began here has nothing to settle.
-        let Some(running) = running else { return Ok(None) };
+        let mut current = self.running.subscribe();
+        let beginning = async {
+            loop {
+                let now = current.borrow_and_update().clone();
+                match now {
+                    Some(running) if running.call >= call => return Some(running),
+                    // The question to run it is on its way.
+                    _ => current.changed().await.ok()?,
+                }
+            }
+        };
+        let running = tokio::select! {
+            begun = tokio::time::timeout(BEGINNING, beginning) => begun.ok().flatten(),
+            (node, why) = self.trouble.wait() => return Err(Problem::Peer { node, why }),
+        };
+        let Some(running) = running.filter(|running| running.call == call) else {
+            return Err(Problem::Broken("a run that never began can't be settled".to_string()));
+        };
         running.blocks.cut_at(running.local_cut(cut));
         loop {
             let end = running.end.notified();
@@ -378,8 +409,8 @@ impl Local for Worker {
         };
         let since = std::time::Instant::now();
         let place = &running.blocks.ports().places[k];
-        let fits = header.dds == place.dds
-            && (header.lo, header.hi) == (place.range.start as u64, place.range.end as u64);
+        let fits =
+            header.dds == place.dds && (header.lo, header.hi) == (place.range.start as u64, place.range.end as u64);
         let room = if fits { running.blocks.room_for(k) } else { Room::Nowhere };
         match room {
             Room::Nowhere => frame::skip_payload(stream, &header).await?,
@@ -459,27 +490,19 @@ impl Control for Server {
         self.0.snapshot(job).await
     }
 
-    async fn collect(
-        self,
-        _: Context,
-        epoch: u32,
-        plan: u64,
-        capture: usize,
-    ) -> std::result::Result<u64, Problem> {
+    async fn collect(self, _: Context, epoch: u32, plan: u64, capture: usize) -> std::result::Result<u64, Problem> {
         self.0.check(epoch)?;
         let bytes = self.0.apart(move |worker| worker.bench.collect(plan, capture)).await??;
         Ok(self.0.blobs.offer(bytes))
     }
 
-    async fn forget(
-        self,
-        _: Context,
-        epoch: u32,
-        ddss: Vec<u64>,
-        plans: Vec<u64>,
-    ) -> std::result::Result<(), Problem> {
+    async fn forget(self, _: Context, epoch: u32, ddss: Vec<u64>, plans: Vec<u64>) -> std::result::Result<(), Problem> {
         self.0.check(epoch)?;
         self.0.apart(move |worker| worker.bench.forget(&ddss, &plans)).await
+    }
+
+    async fn bye(self, _: Context) {
+        self.0.dismissed.store(true, Relaxed);
     }
 
     async fn timeline(self, _: Context, epoch: u32) -> std::result::Result<Vec<u8>, Problem> {
