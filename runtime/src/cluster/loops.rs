@@ -143,22 +143,27 @@ impl Cluster {
         block: u32,
     ) -> Result<(RemoteFailure, Node), Fault> {
         let mut cut = block;
-        loop {
-            let ask = |_, client: super::protocol::ControlClient, context| async move {
-                client.settle(context, epoch, call, cut).await
-            };
-            let failures = self.ask_all(nodes, ask).await?;
-            let first = failures
-                .into_iter()
-                .zip(nodes)
-                .filter_map(|(failure, &node)| failure.map(|failure| (failure, node)))
-                .min_by_key(|(failure, _)| failure.block);
-            match first {
-                // A block before the one that was known may have failed meanwhile: then those before it count.
-                Some((failure, _)) if failure.block < cut => cut = failure.block,
-                Some(first) => return Ok(first),
-                None => return Err(broken("a failure that no worker knows of")),
+        'settle: loop {
+            let settling = nodes.iter().map(|&node| {
+                let answer = self.ask(node, move |client, context| async move {
+                    client.settle(context, epoch, call, cut).await
+                });
+                async move { (answer.await, node) }
+            });
+            let mut settling: FuturesUnordered<_> = settling.collect();
+            let mut first: Option<(RemoteFailure, Node)> = None;
+            while let Some((answer, node)) = settling.next().await {
+                let Some(failure) = answer? else { continue };
+                if failure.block < cut {
+                    // Then those before it count. The others are told now: they may wait for what this worker won't send.
+                    cut = failure.block;
+                    continue 'settle;
+                }
+                if first.as_ref().is_none_or(|(first, _)| failure.block < first.block) {
+                    first = Some((failure, node));
+                }
             }
+            return first.ok_or_else(|| broken("a failure that no worker knows of"));
         }
     }
 
