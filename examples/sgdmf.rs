@@ -10,7 +10,7 @@ use stradsap::prelude::*;
 use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
 use stradsap_examples::hyper::FactorArgs;
 use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, store};
-use stradsap_examples::parallel::{configure, describe};
+use stradsap_examples::parallel::{Loops, configure};
 use stradsap_examples::ratings::{self, Ratings, Split};
 use stradsap_examples::report::Digest;
 use stradsap_examples::run::{Outcome, Run};
@@ -87,7 +87,7 @@ fn train<const K: usize>(
     }
     let (alpha, lambda) = (args.factors.learning_rate, args.factors.regularisation);
 
-    let mut loops = Vec::new();
+    let mut loops = Loops::default();
     for _epoch in run.done()..args.common.epochs {
         let clock = Instant::now();
         let loss = session.sum(0.0f64);
@@ -110,17 +110,16 @@ fn train<const K: usize>(
             let e = r.stars - dot(&p[r.user], &q[r.item]);
             test_loss.add(f64::from(e * e));
         })?;
-        run.epoch(seconds, Rmse::of(&size, loss.get(), test_loss.get()))?;
+        run.epoch(seconds, training.bytes_sent(), Rmse::of(&size, loss.get(), test_loss.get()))?;
         saving.epoch_done(&run, &[("p", &p), ("q", &q)])?;
-        if loops.is_empty() {
-            loops = describe(&args.common, &[&training, &testing])?;
-        }
+        loops.note(&args.common, &[&training, &testing])?;
     }
 
     if let Some(folder) = &args.common.output {
         store(folder, ratings, p.iter()?, q.iter()?)?;
     }
     let digest = Digest::new().matrix(p.iter()?).matrix(q.iter()?);
-    run.finish(Outcome { data: size, threads: session.threads(), loops, digest })?;
+    let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
+    run.finish(Outcome { data: size, workers, threads, loops, digest })?;
     Ok(())
 }

@@ -77,12 +77,12 @@ fn train<const K: usize>(args: &Args, mut run: Run<'_, Rmse>, ratings: &Ratings,
             let e = r.stars - dot(&p[r.user as usize], &q[r.item as usize]);
             test_loss += f64::from(e * e);
         }
-        run.epoch(seconds, Rmse::of(&size, loss, test_loss))?;
+        run.epoch(seconds, 0, Rmse::of(&size, loss, test_loss))?;
     }
 
     if let Some(folder) = &args.common.output {
         store(folder, ratings, p.iter().copied(), q.iter().copied())?;
     }
     let digest = Digest::new().matrix(p.iter()).matrix(q.iter());
-    run.finish(Outcome { data: size, threads: 1, loops: Vec::new(), digest })
+    run.finish(Outcome { data: size, workers: 0, threads: 1, loops: Vec::new(), digest })
 }

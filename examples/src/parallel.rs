@@ -1,9 +1,9 @@
 //! What parallel programs do with the common options, besides what all programs do.
 
-use stradsap::{ClusterOptions, Error, LoopReport, Session};
+use stradsap::{ClusterOptions, Error, LoopReport, Session, WorkerTime};
 
 use crate::cli::CommonArgs;
-use crate::report::Loop;
+use crate::report::{Loop, WorkerSeconds};
 
 /// Sets up a session as the command line says.
 ///
@@ -53,15 +53,35 @@ fn start_workers(session: &Session, common: &CommonArgs) -> stradsap::Result<()>
     session.start_workers(&options)
 }
 
-/// The loops of a program for its report. The conflict graph of the first is written where `--dot` says.
-///
-/// # Errors
-/// [`stradsap::Error::File`].
-pub fn describe(common: &CommonArgs, loops: &[&LoopReport]) -> stradsap::Result<Vec<Loop>> {
-    if let (Some(path), Some(main)) = (&common.dot, loops.first()) {
-        main.write_dot(path)?;
+/// The loops of a program for its report, from their calls.
+#[derive(Debug, Default)]
+pub struct Loops {
+    seen: Vec<Loop>,
+}
+
+impl Loops {
+    /// Notes what calls did: the same loops in the same order each time. The conflict graph of the first is written where
+    /// `--dot` says.
+    ///
+    /// # Errors
+    /// [`stradsap::Error::File`].
+    pub fn note(&mut self, common: &CommonArgs, calls: &[&LoopReport]) -> stradsap::Result<()> {
+        if self.seen.is_empty() {
+            if let (Some(path), Some(main)) = (&common.dot, calls.first()) {
+                main.write_dot(path)?;
+            }
+            self.seen = calls.iter().map(|call| entry(call)).collect();
+        }
+        for (seen, call) in self.seen.iter_mut().zip(calls) {
+            call.workers().iter().for_each(|time| add(&mut seen.worker_seconds, time));
+        }
+        Ok(())
     }
-    Ok(loops.iter().map(|report| entry(report)).collect())
+
+    /// One entry a loop.
+    pub fn into_entries(self) -> Vec<Loop> {
+        self.seen
+    }
 }
 
 fn entry(report: &LoopReport) -> Loop {
@@ -72,5 +92,50 @@ fn entry(report: &LoopReport) -> Loop {
         parallelism: report.parallelism(),
         seconds_recording: report.seconds_recording(),
         seconds_planning: report.seconds_planning(),
+        worker_seconds: Vec::new(),
+    }
+}
+
+/// Adds a worker's time in one call. A replacement of a lost worker is one of its own.
+fn add(sums: &mut Vec<WorkerSeconds>, time: &WorkerTime) {
+    let WorkerTime { worker, computing, waiting, transferring } = time;
+    match sums.iter_mut().find(|sum| sum.worker == *worker) {
+        Some(sum) => {
+            sum.computing += computing;
+            sum.waiting += waiting;
+            sum.transferring += transferring;
+        }
+        None => sums.push(WorkerSeconds {
+            worker: worker.clone(),
+            computing: *computing,
+            waiting: *waiting,
+            transferring: *transferring,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_add_up_by_worker() {
+        let time = |worker: &str, computing, waiting, transferring| WorkerTime {
+            worker: worker.to_owned(),
+            computing,
+            waiting,
+            transferring,
+        };
+        let mut sums = Vec::new();
+        for time in [time("a", 1.0, 0.5, 0.25), time("b", 2.0, 0.0, 0.0), time("a", 1.0, 1.5, 0.0)] {
+            add(&mut sums, &time);
+        }
+        let sum = |worker: &str, computing, waiting, transferring| WorkerSeconds {
+            worker: worker.to_owned(),
+            computing,
+            waiting,
+            transferring,
+        };
+        assert_eq!(sums, [sum("a", 2.0, 2.0, 0.25), sum("b", 2.0, 0.0, 0.0)]);
     }
 }

@@ -12,7 +12,7 @@ pub struct Report<D, M> {
     /// The example's name.
     pub example: &'static str,
     /// Worker processes; 0: all in the program's own process.
-    pub workers: u32,
+    pub workers: usize,
     /// Threads (in each worker).
     pub threads: usize,
     /// The seed of all random choices.
@@ -31,7 +31,7 @@ pub struct Report<D, M> {
     pub model_digest: String,
 }
 
-/// One parallel loop, as its first call was planned.
+/// One parallel loop, as its first call was planned, and what all calls took.
 #[derive(Debug, Clone, Serialize)]
 pub struct Loop {
     /// The call's file and line.
@@ -46,6 +46,22 @@ pub struct Loop {
     pub seconds_recording: f64,
     /// Seconds from the accesses to the plan.
     pub seconds_planning: f64,
+    /// Where the workers' time went in all calls of this run; absent where the loop ran in one process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub worker_seconds: Vec<WorkerSeconds>,
+}
+
+/// Where a worker's time went in a loop, in seconds over all epochs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkerSeconds {
+    /// Its number in the job, its machine and process number.
+    pub worker: String,
+    /// Its threads ran blocks, on average.
+    pub computing: f64,
+    /// Its threads waited for parts or for each other, on average.
+    pub waiting: f64,
+    /// Parts came in, most of them while threads computed.
+    pub transferring: f64,
 }
 
 /// One epoch.
@@ -57,7 +73,7 @@ pub struct Epoch<M> {
     pub seconds: f64,
     /// What the algorithm minimises or maximises.
     pub objective: f64,
-    /// Bytes between processes.
+    /// Bytes that processes sent each other while training.
     pub bytes_sent: u64,
     /// The example's own measures.
     #[serde(flatten)]

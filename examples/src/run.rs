@@ -26,12 +26,17 @@ pub trait Measures: Serialize + DeserializeOwned + Clone {
     fn series(&self) -> Vec<(&'static str, f64)>;
 }
 
+/// Epochs that are done: the seconds, the bytes sent and the measures of each.
+pub type History<M> = Vec<(f64, u64, M)>;
+
 /// What is known at the end of a run.
 #[derive(Debug)]
 pub struct Outcome<D> {
     /// The data's size.
     pub data: D,
-    /// Threads that trained.
+    /// Worker processes; 0: all in the program's own process.
+    pub workers: usize,
+    /// Threads that trained (in each worker).
     pub threads: usize,
     /// The parallel loops.
     pub loops: Vec<Loop>,
@@ -71,25 +76,25 @@ impl<'a, M: Measures> Run<'a, M> {
         self.epochs.len() as u32
     }
 
-    /// The epochs that are done, for a checkpoint: the seconds and the measures of each.
-    pub fn history(&self) -> Vec<(f64, M)> {
-        self.epochs.iter().map(|e| (e.seconds, e.measures.clone())).collect()
+    /// The epochs that are done, for a checkpoint.
+    pub fn history(&self) -> History<M> {
+        self.epochs.iter().map(|e| (e.seconds, e.bytes_sent, e.measures.clone())).collect()
     }
 
     /// Begins where another run ended, with its epochs.
-    pub fn resume(&mut self, history: Vec<(f64, M)>) {
+    pub fn resume(&mut self, history: History<M>) {
         self.epochs.clear();
-        for (seconds, measures) in history {
+        for (seconds, bytes_sent, measures) in history {
             let (epoch, objective) = (self.done() + 1, measures.objective());
-            self.epochs.push(Epoch { epoch, seconds, objective, bytes_sent: 0, measures });
+            self.epochs.push(Epoch { epoch, seconds, objective, bytes_sent, measures });
         }
     }
 
-    /// Notes the end of an epoch that trained for `seconds`.
+    /// Notes the end of an epoch that trained for `seconds`, while processes sent each other `bytes_sent` bytes.
     ///
     /// # Errors
     /// [`Error::Diverged`] when the objective isn't finite.
-    pub fn epoch(&mut self, seconds: f64, measures: M) -> Result<()> {
+    pub fn epoch(&mut self, seconds: f64, bytes_sent: u64, measures: M) -> Result<()> {
         let epoch = self.done() + 1;
         let objective = measures.objective();
         if !objective.is_finite() {
@@ -97,7 +102,7 @@ impl<'a, M: Measures> Run<'a, M> {
             return Err(Error::Diverged { epoch, objective, advice: M::ADVICE });
         }
         self.progress.epoch(epoch, &format!("{}  {seconds:.3} s", shown(&measures)));
-        self.epochs.push(Epoch { epoch, seconds, objective, bytes_sent: 0, measures });
+        self.epochs.push(Epoch { epoch, seconds, objective, bytes_sent, measures });
         Ok(())
     }
 
@@ -114,7 +119,7 @@ impl<'a, M: Measures> Run<'a, M> {
         let reached = self.epochs.last().map_or_else(String::new, |e| shown(&e.measures));
         let report = Report {
             example: self.example,
-            workers: 0,
+            workers: outcome.workers,
             threads: outcome.threads,
             seed: self.args.seed,
             data: outcome.data,

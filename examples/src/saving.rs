@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use stradsap::{Checkpoint, Checkpoints, Error, Saved};
 
 use crate::cli::{CheckpointArgs, CommonArgs};
-use crate::run::{Measures, Run};
+use crate::run::{History, Measures, Run};
 
 /// Saves a run's vectors and its epochs so far.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Saving {
         let mut checkpoints = Checkpoints::new(folder, checkpoint_every.unwrap_or(1).into())?;
         let found = if *resume { checkpoints.resume()? } else { checkpoints.begin().map(|()| None)? };
         if let Some(checkpoint) = &found {
-            let (saved, history): (String, Vec<(f64, M)>) = checkpoint.state()?;
+            let (saved, history): (String, History<M>) = checkpoint.state()?;
             let path = checkpoint.path().display();
             if saved != settings {
                 return Err(Error::usage(format!("{path} is of another run: {saved}; this one: {settings}")));

@@ -156,7 +156,8 @@ impl<'c> Call<'c> {
                 Ok(elsewhere) => {
                     cached.strays_in_row = 0;
                     let mut report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
-                    report.elsewhere = elsewhere;
+                    let shares = report.elsewhere.shares.take();
+                    report.elsewhere = Elsewhere { shares, ..elsewhere };
                     self.keep(cached);
                     return Ok(report);
                 }
@@ -320,6 +321,8 @@ impl<'c> Call<'c> {
     }
 
     fn report(&self, cached: &CachedPlan, reused: bool, seconds_running: f64) -> LoopReport {
+        let remote = self.cluster.as_ref().zip(cached.remote.as_ref());
+        let shares = remote.map(|(cluster, plan)| cluster.shares(plan));
         LoopReport {
             site: self.site,
             label: self.key.options.label.clone(),
@@ -329,7 +332,7 @@ impl<'c> Call<'c> {
             seconds_recording: cached.seconds_recording,
             seconds_planning: cached.seconds_planning,
             seconds_running,
-            elsewhere: Elsewhere::default(),
+            elsewhere: Elsewhere { shares, ..Elsewhere::default() },
         }
     }
 

@@ -50,7 +50,7 @@ pub use element::Element;
 pub use error::{BodyError, ClusterError, Error, LoopProblem, Result};
 pub use options::{LoopOptions, LoopRange, Order, Strategy};
 pub use reduction::{Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which};
-pub use report::{Conflict, LoopReport, WorkerTime};
+pub use report::{Conflict, LoopReport, WorkerShare, WorkerTime};
 pub use session::{MAX_THREADS, Session, SessionBuilder};
 pub use value::Value;
 pub use view::{ElementIndex, ReadView, WriteView};

@@ -33,6 +33,31 @@ pub struct LoopReport {
 pub(crate) struct Elsewhere {
     pub(crate) bytes_sent: u64,
     pub(crate) workers: Vec<WorkerTime>,
+    pub(crate) shares: Option<Arc<WorkerShares>>,
+}
+
+/// How a plan is laid out over the workers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WorkerShares {
+    /// The work of the busiest in average ones.
+    pub(crate) imbalance: f64,
+    pub(crate) bytes_moved: u64,
+    pub(crate) workers: Vec<WorkerShare>,
+}
+
+/// What one worker has of a plan, each time that the loop runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerShare {
+    /// Which worker: its number in the job, its machine and process number.
+    pub worker: String,
+    /// How many blocks it runs.
+    pub blocks: usize,
+    /// Their estimated cost, in accesses.
+    pub work: u64,
+    /// Bytes of parts that other workers send it.
+    pub bytes_in: u64,
+    /// Bytes of parts that it sends to other workers.
+    pub bytes_out: u64,
 }
 
 /// Where a worker's time went in one loop.
@@ -161,6 +186,11 @@ impl LoopReport {
         &self.elsewhere.workers
     }
 
+    /// What each worker has of the plan; empty where the loop ran in one process.
+    pub fn shares(&self) -> &[WorkerShare] {
+        self.elsewhere.shares.as_ref().map_or(&[], |shares| &shares.workers)
+    }
+
     /// Whether the plan was there from an earlier call.
     pub fn reused(&self) -> bool {
         self.reused
@@ -258,6 +288,9 @@ impl fmt::Display for LoopReport {
                 if conflict.estimated { " (estimated)" } else { "" }
             )?;
         }
+        if let Some(shares) = &self.elsewhere.shares {
+            writeln!(f, "{shares}")?;
+        }
         let how = if self.inferred() { " (a sample; the rest follows from the data)" } else { "" };
         write!(f, "  recorded in {:.3} s{how}, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
         if self.strays > 0 {
@@ -265,6 +298,23 @@ impl fmt::Display for LoopReport {
         }
         if let Some(advice) = self.advice() {
             write!(f, "\n  advice: {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for WorkerShares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "  on {} workers: the busiest has {:.2} times the average work, {} bytes move each time",
+            self.workers.len(),
+            self.imbalance,
+            self.bytes_moved
+        )?;
+        for WorkerShare { worker, blocks, work, bytes_in, bytes_out } in &self.workers {
+            let s = if *blocks == 1 { "" } else { "s" };
+            write!(f, "\n    {worker}: {blocks} block{s}, work {work}; {bytes_in} bytes in, {bytes_out} bytes out")?;
         }
         Ok(())
     }

@@ -278,7 +278,7 @@ impl Cluster {
                 transferring: time.transferring,
             })
             .collect();
-        Ok(Elsewhere { bytes_sent, workers })
+        Ok(Elsewhere { bytes_sent, workers, shares: None })
     }
 
     /// What all captured DDSs hold, in this process's memory.

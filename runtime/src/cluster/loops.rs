@@ -198,6 +198,7 @@ impl Cluster {
         let mut installed = locked(&plan.state);
         installed.epoch = epoch;
         installed.layout = Some(Arc::clone(&layout));
+        installed.shares = None;
         installed.laid_out = vec![0; plan.captures.len()];
         Ok(layout)
     }

@@ -27,5 +27,6 @@ mod running;
 mod serve;
 pub(crate) mod server;
 mod shard;
+mod shares;
 mod work;
 pub(crate) mod worker;

@@ -11,6 +11,7 @@ use crate::memory::ElementOps;
 use crate::options::Strategy;
 use crate::plan::Plan;
 use crate::recording::Usage;
+use crate::report::WorkerShares;
 use crate::session::locked;
 
 /// What the driver knows of a captured DDS.
@@ -39,6 +40,8 @@ pub(crate) struct Installed {
     /// The epoch in which it was; 0 for none.
     pub(crate) epoch: u32,
     pub(crate) layout: Option<Arc<Layout>>,
+    /// The layout as reports show it.
+    pub(crate) shares: Option<Arc<WorkerShares>>,
     /// By capture: the version of the elements that were laid out.
     pub(crate) laid_out: Vec<u64>,
     /// By capture: whether elements in step are reached by other means than `x[i]`.
