@@ -145,9 +145,8 @@ impl Cluster {
         let mut cut = block;
         'settle: loop {
             let settling = nodes.iter().map(|&node| {
-                let answer = self.ask(node, move |client, context| async move {
-                    client.settle(context, epoch, call, cut).await
-                });
+                let answer = self
+                    .ask(node, move |client, context| async move { client.settle(context, epoch, call, cut).await });
                 async move { (answer.await, node) }
             });
             let mut settling: FuturesUnordered<_> = settling.collect();
