@@ -6,6 +6,7 @@
 
 use std::pin::Pin;
 
+use bincode::error::EncodeError;
 use bytes::{Bytes, BytesMut};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -86,8 +87,13 @@ impl From<CodecError> for std::io::Error {
 /// [`CodecError::Encode`]; [`CodecError::TooLong`] over [`MAX_BYTES`].
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
     let config = bincode::config::standard().with_little_endian().with_fixed_int_encoding();
-    let bytes = bincode::serde::encode_to_vec(value, config)
-        .map_err(|error| CodecError::Encode(one_line(&error.to_string())))?;
+    let bytes = bincode::serde::encode_to_vec(value, config).map_err(|error| {
+        let text = match error {
+            EncodeError::OtherString(text) => text,
+            other => other.to_string(),
+        };
+        CodecError::Encode(one_line(&text))
+    })?;
     within(bytes.len(), MAX_BYTES)?;
     Ok(bytes)
 }

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::hello::{Hello, welcome};
+use crate::net;
 use crate::secret::Secret;
 
 /// The most connections that have not proved the secret yet.
@@ -22,7 +23,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Lines about refused connections are written no more often than this, with the number of those left out.
 const FOLD: Duration = Duration::from_secs(1);
 
-/// Welcomes the peers that connect, for ever, and hands each that passed to `entered`.
+/// Welcomes the peers that connect, for ever, and hands each that passed to `entered`, with what it was told and what it
+/// said.
 ///
 /// `me` is asked for what to say of this process, at each connection; `check` may refuse a peer that has proved the
 /// secret, with a reason that it is told (see [`welcome`]).
@@ -31,7 +33,7 @@ pub async fn watch<C>(
     secret: &Secret,
     me: impl Fn() -> Hello,
     check: C,
-    mut entered: impl FnMut(TcpStream, Hello),
+    mut entered: impl FnMut(TcpStream, Hello, Hello),
 ) -> Infallible
 where
     C: Fn(&Hello) -> Result<(), String> + Clone + Send + 'static,
@@ -41,7 +43,7 @@ where
     loop {
         tokio::select! {
             Some(done) = greeting.join_next() => match done {
-                Ok(Ok((stream, hello))) => entered(stream, hello),
+                Ok(Ok((stream, me, hello))) => entered(stream, me, hello),
                 Ok(Err((peer, error))) => refused.log(peer, &error),
                 Err(error) => refused.log(None, &error),
             },
@@ -50,12 +52,11 @@ where
                 Ok((mut stream, peer)) => {
                     let (secret, me, check) = (secret.clone(), me(), check.clone());
                     greeting.spawn(async move {
-                        let delay = stream.set_nodelay(true).map_err(Into::into);
-                        match delay {
+                        match net::prepare(&stream).map_err(Into::into) {
                             Ok(()) => welcome(&mut stream, &secret, &me, check).await,
                             Err(error) => Err(error),
                         }
-                        .map(|hello| (stream, hello))
+                        .map(|hello| (stream, me, hello))
                         .map_err(|error| (Some(peer), error))
                     });
                 }

@@ -15,13 +15,14 @@
 //! wherever two hashes differ. What follows on the connection is neither hashed nor encrypted.
 
 use std::io;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::codec::{self, CodecError};
+use crate::process::one_line;
+pub use crate::process::{build_hash, host_name};
 use crate::secret::{Secret, SecretError, random};
 
 /// How long a handshake may take as a whole.
@@ -386,38 +387,6 @@ fn reason(why: &str) -> String {
     why[..end].to_owned()
 }
 
-/// What a peer says goes into messages of one line, and to terminals.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 fn short(build: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*build).to_hex()[..16].to_owned()
-}
-
-/// The name of this machine, as the system has it, or `unknown`.
-pub fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = name.map(|name| one_line(name.trim())).filter(|name| !name.is_empty());
-    name.unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// The hash of the running executable, computed once: the same bytes are the same build.
-///
-/// # Errors
-/// Where the executable can't be read.
-pub fn build_hash() -> io::Result<[u8; 32]> {
-    static HASH: OnceLock<[u8; 32]> = OnceLock::new();
-    if let Some(hash) = HASH.get() {
-        return Ok(*hash);
-    }
-    // What runs, though the file may have been replaced since.
-    let path = std::path::Path::new("/proc/self/exe");
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(_) => std::fs::File::open(std::env::current_exe()?)?,
-    };
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(file)?;
-    Ok(*HASH.get_or_init(|| *hasher.finalize().as_bytes()))
 }

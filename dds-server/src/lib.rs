@@ -14,6 +14,7 @@ pub mod gate;
 pub mod heartbeat;
 pub mod hello;
 pub mod net;
+mod process;
 pub mod secret;
 pub mod server;
 pub mod store;

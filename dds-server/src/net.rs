@@ -83,6 +83,22 @@ pub async fn bind(address: &str, explicit_secret: bool) -> Result<TcpListener, N
     bound.map_err(|error| NetError::Bind { address: address.to_owned(), error })
 }
 
+/// After how long without an acknowledgement a connection is taken for broken. The system's own patience is a quarter of
+/// an hour.
+pub const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
+
+/// Sets a connection up as all of this crate are: without Nagle's delay, and broken when the other side no longer takes
+/// what is sent.
+///
+/// # Errors
+/// What the system says.
+pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+    Ok(())
+}
+
 /// Connects to `HOST:PORT`, without Nagle's delay.
 ///
 /// # Errors
@@ -93,7 +109,7 @@ pub async fn connect(address: &str, timeout: Duration) -> Result<TcpStream, NetE
     let connecting = async {
         let found = resolve(address).await?;
         let stream = TcpStream::connect(found.as_slice()).await.map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
+        prepare(&stream).map_err(failed)?;
         Ok(stream)
     };
     match tokio::time::timeout(timeout, connecting).await {

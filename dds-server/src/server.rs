@@ -334,7 +334,7 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
             Purpose::Data => Ok(()),
             other => Err(format!("a server is connected to for data, not for {other:?}")),
         },
-        |mut stream, peer| {
+        |mut stream, _, peer| {
             while serving.try_join_next().is_some() {}
             let store = Arc::clone(&store);
             serving.spawn(async move {

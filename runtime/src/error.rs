@@ -208,6 +208,9 @@ pub enum ClusterError {
     /// This process could not become part of a job.
     #[error("can't join the job: {0}")]
     Join(String),
+    /// This worker's driver is gone, and with it the job.
+    #[error("this worker ends, since its driver is lost: {0}")]
+    DriverLost(String),
     /// Not all processes that were to come have come.
     #[error("{joined} of {expected} {what} have joined within {seconds} s")]
     Missing {
@@ -223,8 +226,8 @@ pub enum ClusterError {
     /// Every worker was lost, and none could be replaced.
     #[error("all workers are lost: {0}")]
     AllLost(String),
-    /// Workers were lost again and again.
-    #[error("{restarts} processes were lost, more than are replaced; the last was {last}")]
+    /// Processes were lost again and again, without anything being done in between.
+    #[error("{restarts} processes were lost, the last ones without getting anything done between; the last was {last}")]
     TooManyLosses {
         /// How many were lost.
         restarts: usize,

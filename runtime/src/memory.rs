@@ -159,16 +159,6 @@ impl ElementOps {
         // SAFETY: passed on.
         unsafe { (self.encode_run)(ptr, n, out) };
     }
-
-    /// Reads an element back from the front of the bytes, and writes it to `dst` without dropping what was there.
-    /// After an error nothing was written.
-    ///
-    /// # Safety
-    /// `dst` has room for an element of this type.
-    pub(crate) unsafe fn decode(&self, bytes: &mut &[u8], dst: *mut u8) -> Result<(), DecodeError> {
-        // SAFETY: passed on.
-        unsafe { (self.decode_run)(bytes, dst, 1, &mut 0) }
-    }
 }
 
 /// A vector of elements of one erased type.

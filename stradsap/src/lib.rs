@@ -184,7 +184,8 @@ pub mod __private {
 pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
-        Checkpoints, DVector, Element, LoopReport, Order, ReadFiles, Session, Strategy, async_parallel_for,
+        Checkpoints, ClusterOptions, DVector, Element, LoopReport, Order, ReadFiles, Session, Strategy,
+        async_parallel_for,
     };
 }
 

@@ -1,12 +1,30 @@
 //! The program's own reading and writing of a DDS, between loops.
 
 use std::ops::Range;
+use std::sync::PoisonError;
 
 use super::driver::{Cluster, Fault, State};
 use super::placement::Placement;
 use crate::error::Result;
 use crate::memory::RawBuf;
 use crate::session::{locked, next_id};
+
+/// Bytes that are fetched around an element that is read by itself.
+const NEARBY: usize = 256 << 10;
+
+/// Elements that were fetched last.
+pub(crate) struct Nearby {
+    dds: u64,
+    version: u64,
+    start: usize,
+    elements: RawBuf,
+}
+
+impl Nearby {
+    fn end(&self) -> usize {
+        self.start + self.elements.len()
+    }
+}
 
 impl Cluster {
     /// Does something until no process is lost meanwhile.
@@ -17,28 +35,59 @@ impl Cluster {
     ) -> Result<R> {
         self.wait(async {
             loop {
-                if *self.hub.lost.borrow() != state.seen_losses {
+                // After an error nobody knows what the workers hold.
+                if state.tainted || *self.hub.lost.borrow() != state.seen_losses {
                     self.recover(state).await?;
+                    state.tainted = false;
                 }
                 match f(self, state).await {
-                    Ok(done) => return Ok(done),
-                    Err(Fault::Lost) => self.recover(state).await?,
-                    Err(Fault::Error(error)) => return Err(error),
+                    Ok(done) => {
+                        state.in_vain = 0;
+                        return Ok(done);
+                    }
+                    Err(Fault::Lost) => state.tainted = true,
+                    Err(Fault::Error(error)) => {
+                        state.tainted = true;
+                        return Err(error);
+                    }
                 }
             }
         })
     }
 
     /// Copies of elements; none if the home of the DDS has them.
+    #[allow(unsafe_code)]
     pub(crate) fn read(&self, dds: u64, range: Range<usize>) -> Result<Option<RawBuf>> {
         let mut state = locked(&self.state);
+        let state = &mut *state;
         let Some(entry) = state.entries.get(&dds) else { return Ok(None) };
         if entry.scattered.is_none() && entry.placement.is_home() {
             return Ok(None);
         }
-        let fetched =
-            self.insist(&mut state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;
-        Ok(Some(fetched))
+        let (len, version) = (entry.len, entry.version);
+        let ops = entry.home.read().unwrap_or_else(PoisonError::into_inner).ops();
+        let each = (NEARBY / ops.size.max(1)).max(1);
+        if range.len() >= each {
+            let fetched = self.insist(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;
+            return Ok(Some(fetched));
+        }
+        // A program that reads one element reads its neighbours next.
+        let holds = |near: &&Nearby| {
+            near.dds == dds && near.version == version && near.start <= range.start && range.end <= near.end()
+        };
+        if state.nearby.as_ref().filter(holds).is_none() {
+            let start = range.start / each * each;
+            let around = start..len.min(range.end.max(start + each));
+            let elements = self.insist(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
+            // A recovery on the way changes it.
+            let version = state.entries.get(&dds).map_or(0, |entry| entry.version);
+            state.nearby = Some(Nearby { dds, version, start, elements });
+        }
+        let Some(near) = &state.nearby else { return Ok(None) };
+        let mut wanted = RawBuf::new(ops, range.len());
+        // SAFETY: the range lies within what was fetched, which nobody else has.
+        unsafe { wanted.push_clones(near.elements.as_ptr().add((range.start - near.start) * ops.size), range.len()) };
+        Ok(Some(wanted))
     }
 
     /// Changes the home of a DDS, which is made current before.

@@ -76,8 +76,8 @@ impl Cluster {
 
     fn register_all(&self, state: &mut State, captured: &[Captured]) {
         for capture in captured {
-            if let (Kind::Vector { len, ops, .. }, Some(home)) = (&capture.kind, &capture.home) {
-                self.register(state, capture.id, home, *len, ops.size);
+            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
+                self.register(state, capture.id, home, *len);
             }
         }
     }
@@ -255,7 +255,10 @@ impl Cluster {
             Some(shadows) => self.check(&mut state, call, &plan, shadows, &after)?,
             None => Ok(()),
         };
-        state.log.push(Logged { plan: Arc::clone(&plan), task, before, order });
+        // A loop that only reads leaves nothing to be done again.
+        if plan.vectors.iter().flatten().any(|vector| vector.writable) {
+            state.log.push(Logged { plan: Arc::clone(&plan), task, before, order });
+        }
         if state.log.len() >= self.options.every() {
             self.insist(&mut state, async |cluster, state| {
                 // After a recovery there is a fresh one.

@@ -15,6 +15,7 @@ use tarpc::client::RpcError;
 use tarpc::context::Context;
 use tokio::sync::oneshot;
 
+use super::access::Nearby;
 use super::children::{Nursery, Told};
 use super::hub::{Home, Hub};
 use super::join;
@@ -34,6 +35,7 @@ const JOINING: Duration = Duration::from_secs(300);
 const STOPPING: Duration = Duration::from_secs(60);
 /// A loop may take long; who is lost is found otherwise.
 const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 30);
+const LEAVING: Duration = Duration::from_secs(1);
 /// Loops from one snapshot to the next, unless told.
 const SNAPSHOT_EVERY: usize = 10;
 
@@ -159,7 +161,6 @@ impl From<Error> for Fault {
 pub(crate) struct Entry {
     pub(crate) home: Home,
     pub(crate) len: usize,
-    pub(crate) size: usize,
     pub(crate) placement: Placement,
     /// Elements that are with whoever ran their iteration of this plan, as this capture of it.
     pub(crate) scattered: Option<(Arc<RemotePlan>, usize)>,
@@ -194,6 +195,11 @@ pub(crate) struct State {
     pub(crate) next_snapshot: u64,
     pub(crate) gone_ddss: Vec<u64>,
     pub(crate) recovered: usize,
+    /// What workers hold is not known: to be set up again before anything else.
+    pub(crate) tainted: bool,
+    /// Recoveries since something was last done.
+    pub(crate) in_vain: usize,
+    pub(crate) nearby: Option<Nearby>,
 }
 
 /// Worker processes and DDS servers, as the driver has them.
@@ -498,14 +504,13 @@ impl Cluster {
     }
 
     /// Registers a DDS that loops are about to use.
-    pub(crate) fn register(&self, state: &mut State, dds: u64, home: &Home, len: usize, size: usize) {
+    pub(crate) fn register(&self, state: &mut State, dds: u64, home: &Home, len: usize) {
         state.entries.entry(dds).or_insert_with(|| {
             locked(&self.hub.homes).insert(dds, Arc::clone(home));
             let version = crate::session::next_id();
             Entry {
                 home: Arc::clone(home),
                 len,
-                size,
                 placement: Placement::home(len),
                 scattered: None,
                 version,
@@ -520,6 +525,14 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         drop(self.published.take());
+        let bye = async {
+            let workers = self.hub.complete(Role::Worker);
+            let told = workers.into_iter().filter_map(|node| self.hub.client(node)).map(|client| async move {
+                let _gone_already = client.bye(tarpc::context::current()).await;
+            });
+            tokio::time::timeout(LEAVING, join_all(told)).await
+        };
+        let _impatient = self.handle.block_on(bye);
         // The end of their connections is what ends workers and servers.
         let members = std::mem::take(&mut *locked(&self.hub.members));
         drop(members);

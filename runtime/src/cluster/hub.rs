@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use stradsap_dds_server::frame::{self, FrameError, Header};
+use stradsap_dds_server::gate;
 use stradsap_dds_server::heartbeat;
-use stradsap_dds_server::hello::{Hello, Purpose, Role, welcome};
+use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::store::Store;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::children::Child;
@@ -26,7 +27,6 @@ use crate::session::locked;
 
 /// How long a process may be silent. It says something every half second.
 const SILENCE: Duration = Duration::from_secs(3);
-const STRANGERS: usize = 256;
 /// The driver keeps the second copy of snapshots where there is only one other home.
 const STORE_LIMIT: u64 = 1 << 40;
 
@@ -70,7 +70,6 @@ pub(crate) struct Hub {
     /// The driver's own children, by process number.
     pub(crate) children: Mutex<BTreeMap<u32, Child>>,
     next_node: AtomicU32,
-    pub(crate) joined: Notify,
     losses: Mutex<Vec<Loss>>,
     /// How many were lost so far.
     pub(crate) lost: watch::Sender<usize>,
@@ -92,7 +91,6 @@ impl Hub {
             members: Mutex::default(),
             children: Mutex::default(),
             next_node: AtomicU32::new(1),
-            joined: Notify::new(),
             losses: Mutex::default(),
             lost: watch::Sender::new(0),
             control_messages: AtomicU64::new(0),
@@ -111,11 +109,6 @@ impl Hub {
     /// How messages name a process.
     pub(crate) fn name(&self, node: Node) -> String {
         locked(&self.members).get(&node).map_or_else(|| format!("process {node}"), |member| name_of(node, &member.hello))
-    }
-
-    /// The members of a role, by their numbers.
-    pub(crate) fn nodes(&self, role: Role) -> Vec<Node> {
-        locked(&self.members).iter().filter(|(_, member)| member.hello.role == role).map(|(&node, _)| node).collect()
     }
 
     pub(crate) fn losses(&self) -> Vec<Loss> {
@@ -154,59 +147,41 @@ impl Hub {
 
     /// Accepts processes of this job, for good.
     pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener, me: Hello) {
-        let strangers = Arc::new(Semaphore::new(STRANGERS));
-        loop {
-            let Ok((stream, from)) = listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            };
-            let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() else { continue };
-            let (hub, me) = (Arc::clone(&self), me.clone());
-            tokio::spawn(async move {
-                if let Err(error) = hub.meet(stream, me, permit).await {
-                    tracing::warn!(%from, %error, "connection refused");
-                    eprintln!("warning: a connection from {from} was refused: {error}");
-                }
-            });
-        }
-    }
-
-    async fn meet(
-        self: Arc<Self>,
-        mut stream: TcpStream,
-        me: Hello,
-        permit: tokio::sync::OwnedSemaphorePermit,
-    ) -> Result<(), String> {
-        let _ = stream.set_nodelay(true);
-        let node = self.next_node.fetch_add(1, Relaxed);
-        let epoch = self.links.epoch();
-        let me = Hello { index: Some(node), epoch, ..me };
-        let check = |peer: &Hello| match peer.purpose {
+        let secret = self.secret.clone();
+        let hub = Arc::clone(&self);
+        let check = move |peer: &Hello| match peer.purpose {
             Purpose::Control => Ok(()),
-            Purpose::Data if peer.epoch == epoch => Ok(()),
-            Purpose::Data => Err(format!("epoch {} is over: this is epoch {epoch}", peer.epoch)),
+            Purpose::Data => serve::admit(peer, hub.links.epoch()),
             Purpose::Heartbeat => {
-                self.by_process(peer).map(|_| ()).ok_or_else(|| "no such process has joined".to_string())
+                hub.by_process(peer).map(|_| ()).ok_or_else(|| "no such process has joined".to_string())
             }
         };
-        let peer = welcome(&mut stream, &self.secret, &me, check).await.map_err(|error| error.to_string())?;
-        drop(permit);
+        // A number for each that connects: those of refused ones are not used again.
+        let me = || Hello {
+            index: Some(self.next_node.fetch_add(1, Relaxed)),
+            epoch: self.links.epoch(),
+            ..me.clone()
+        };
+        match gate::watch(&listener, &secret, me, check, |stream, me, peer| self.meet(stream, &me, peer)).await {}
+    }
+
+    /// A process has proved that it belongs to the job.
+    fn meet(self: &Arc<Self>, stream: TcpStream, me: &Hello, peer: Hello) {
+        let Some(node) = me.index else { return };
         match peer.purpose {
             Purpose::Control => {
                 tracing::info!(node, who = peer.who(), "joined");
-                let worker = peer.role == Role::Worker;
                 let reached_at = stream.local_addr().ok();
-                let (client, control) = if worker {
-                    (Some(join::control_client(stream)), None)
-                } else {
-                    (None, Some(stream))
+                let (client, control) = match peer.role {
+                    Role::Worker => (Some(join::control_client(stream)), None),
+                    Role::Server | Role::Driver => (None, Some(stream)),
                 };
                 let member = Member { hello: peer, client, _control: control, heart: None, reached_at };
                 locked(&self.members).insert(node, member);
             }
             Purpose::Heartbeat => {
-                let Some(node) = self.by_process(&peer) else { return Ok(()) };
-                let hub = Arc::clone(&self);
+                let Some(node) = self.by_process(&peer) else { return };
+                let hub = Arc::clone(self);
                 let heart = tokio::spawn(async move {
                     let lost = heartbeat::beat(stream, heartbeat::EVERY, SILENCE, |_| {}).await;
                     // Not on this task, which `lose` ends.
@@ -215,16 +190,12 @@ impl Hub {
                 if let Some(member) = locked(&self.members).get_mut(&node) {
                     member.heart = Some(heart.abort_handle());
                 }
-                // Now it is complete.
-                self.joined.notify_waiters();
             }
             Purpose::Data => {
-                if let Err(error) = serve::serve(stream, &peer, epoch, &*self).await {
-                    tracing::debug!(%error, "data connection ended");
-                }
+                let hub = Arc::clone(self);
+                tokio::spawn(async move { serve::serve_logged(stream, &peer, &*hub).await });
             }
         }
-        Ok(())
     }
 
     fn by_process(&self, peer: &Hello) -> Option<Node> {

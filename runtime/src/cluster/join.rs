@@ -21,7 +21,8 @@ use super::worker::Server;
 use crate::error::{ClusterError, Error, Result};
 
 /// How long a driver may take to come up.
-const COMING_UP: Duration = Duration::from_secs(30);
+const COMING_UP: Duration = Duration::from_secs(300);
+const TELLING: Duration = Duration::from_secs(5);
 const ONE_TRY: Duration = Duration::from_secs(2);
 
 /// A runtime for a process's network, on the thread that blocks on it.
@@ -52,16 +53,52 @@ pub(crate) async fn join(
     threads: u32,
     index: Option<u32>,
 ) -> Result<Joined<impl Future<Output = String>>> {
-    let (address, secret, mut control) = reach(at).await?;
+    let me = Hello::of_this_process(role, Purpose::Control).map_err(problem)?;
+    let me = Hello { threads, index, ..me };
+    match at {
+        Join::Address(address) => {
+            let secret = Secret::from_environment().map_err(problem)?.ok_or_else(|| {
+                Error::usage(
+                    "a worker needs the job's secret: set STRADSAP_SECRET, or STRADSAP_SECRET_FILE to a file that \
+                     only you can read",
+                )
+            })?;
+            let control = reach(address).await?;
+            greeted(address, secret, control, me).await
+        }
+        Join::Rendezvous(path) => {
+            let mut seeker = Seeker::new(path, PATIENCE);
+            let mut refused = None;
+            loop {
+                // Whoever answers may be another: what the file says may be left of an earlier run.
+                let meeting = seeker.next().map_err(|error| refused.take().unwrap_or(error))?;
+                let secret = Secret::from_hex(&meeting.secret).map_err(problem)?;
+                for address in &meeting.addresses {
+                    let Ok(control) = net::connect(address, ONE_TRY).await else { continue };
+                    match greeted(address, secret.clone(), control, me.clone()).await {
+                        Ok(joined) => return Ok(joined),
+                        Err(error) => refused = Some(error),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Introduces itself over both connections that a driver expects.
+async fn greeted(
+    address: &str,
+    secret: Secret,
+    mut control: TcpStream,
+    mut me: Hello,
+) -> Result<Joined<impl Future<Output = String> + use<>>> {
     let local = control.local_addr().map_err(problem)?;
     let listener = listen(local).await?;
-    let mut me = Hello::of_this_process(role, Purpose::Control).map_err(problem)?;
     let bound = listener.local_addr().map_err(problem)?;
     let ip = if bound.ip().is_unspecified() { local.ip() } else { bound.ip() };
     me.address = SocketAddr::new(ip, bound.port()).to_string();
-    (me.threads, me.index) = (threads, index);
     let driver = greet(&mut control, &secret, &me).await.map_err(|error| problem(format!("{address}: {error}")))?;
-    let mut heart = net::connect(&address, ONE_TRY).await.map_err(problem)?;
+    let mut heart = net::connect(address, ONE_TRY).await.map_err(problem)?;
     let greeting = Hello { purpose: Purpose::Heartbeat, ..me.clone() };
     greet(&mut heart, &secret, &greeting).await.map_err(|error| problem(format!("{address}: {error}")))?;
     let heart = async move { heartbeat::beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {}).await.to_string() };
@@ -81,38 +118,22 @@ async fn listen(local: SocketAddr) -> Result<TcpListener> {
     net::bind(&address, true).await.map_err(problem)
 }
 
-async fn reach(at: &Join) -> Result<(String, Secret, TcpStream)> {
-    match at {
-        Join::Address(address) => {
-            let secret = Secret::from_environment().map_err(problem)?.ok_or_else(|| {
-                Error::usage(
-                    "a worker needs the job's secret: set STRADSAP_SECRET, or STRADSAP_SECRET_FILE to a file that \
-                     only you can read",
-                )
-            })?;
-            let since = Instant::now();
-            let mut pause = Duration::from_millis(10);
-            loop {
-                match net::connect(address, ONE_TRY).await {
-                    Ok(stream) => return Ok((address.clone(), secret, stream)),
-                    Err(error) if since.elapsed() > COMING_UP => return Err(problem(error)),
-                    Err(_) => tokio::time::sleep(pause).await,
-                }
-                pause = (pause * 2).min(Duration::from_millis(500));
+/// A connection to a driver, which may not be up yet.
+async fn reach(address: &str) -> Result<TcpStream> {
+    let since = Instant::now();
+    let (mut pause, mut told) = (Duration::from_millis(10), false);
+    loop {
+        match net::connect(address, ONE_TRY).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) if since.elapsed() > COMING_UP => return Err(problem(error)),
+            Err(error) if !told && since.elapsed() > TELLING => {
+                told = true;
+                eprintln!("waiting for the driver at {address}: {error}");
             }
+            Err(_) => {}
         }
-        Join::Rendezvous(path) => {
-            let mut seeker = Seeker::new(path, PATIENCE);
-            loop {
-                let meeting = seeker.next()?;
-                let secret = Secret::from_hex(&meeting.secret).map_err(problem)?;
-                for address in &meeting.addresses {
-                    if let Ok(stream) = net::connect(address, ONE_TRY).await {
-                        return Ok((address.clone(), secret, stream));
-                    }
-                }
-            }
-        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(500));
     }
 }
 

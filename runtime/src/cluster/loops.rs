@@ -10,7 +10,7 @@ use stradsap_dds_server::codec;
 use super::driver::{Cluster, Fault, State};
 use super::layout::Layout;
 use super::protocol::{
-    Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
+    DRIVER, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
 };
 use super::remote_plan::{RemotePlan, place};
 use crate::error::ClusterError;
@@ -60,7 +60,7 @@ impl Cluster {
     pub(crate) async fn run_once(&self, state: &mut State, job: &Job<'_>) -> Result<Finished, Stop> {
         let layout = self.install(state, job.plan).await?;
         let sent_before = self.hub.links.sent();
-        self.prepare(state, job.plan, &layout).await?;
+        let moved = self.prepare(state, job.plan, &layout).await?;
         state.next_call += 1;
         let call = state.next_call;
         let run = RunJob {
@@ -112,7 +112,7 @@ impl Cluster {
             return Err(Stop::Failed(failure, node));
         }
         drop(running);
-        let mut bytes_sent = self.hub.links.sent() - sent_before;
+        let mut bytes_sent = moved + self.hub.links.sent() - sent_before;
         let mut results: Vec<BlockResult> = job.plan.plan.blocks.iter().map(|_| BlockResult::default()).collect();
         let mut seconds = Vec::new();
         for (w, ran) in ended.into_iter().enumerate() {
@@ -135,7 +135,7 @@ impl Cluster {
     /// Installs a plan, and moves elements to where its loop expects them.
     pub(crate) async fn get_ready(&self, state: &mut State, plan: &Arc<RemotePlan>) -> Result<(), Fault> {
         let layout = self.install(state, plan).await?;
-        self.prepare(state, plan, &layout).await
+        self.prepare(state, plan, &layout).await.map(|_| ())
     }
 
     /// The failure that comes first in the serial order, when all blocks before it have ended.
@@ -215,8 +215,9 @@ impl Cluster {
         Ok(())
     }
 
-    /// Moves elements to where the loop expects them when it begins. Asks nobody for anything where all are there.
-    async fn prepare(&self, state: &mut State, plan: &Arc<RemotePlan>, layout: &Arc<Layout>) -> Result<(), Fault> {
+    /// Moves elements to where the loop expects them when it begins, and says how many bytes others than the driver sent
+    /// for that. Asks nobody for anything where all are there.
+    async fn prepare(&self, state: &mut State, plan: &Arc<RemotePlan>, layout: &Arc<Layout>) -> Result<u64, Fault> {
         for (c, vector) in plan.vectors.iter().enumerate() {
             let Some(vector) = vector else { continue };
             let scattered = state.entries.get(&vector.id).and_then(|entry| entry.scattered.clone());
@@ -260,6 +261,9 @@ impl Cluster {
         let prepared: Result<Vec<()>, Fault> = join_all(asked).await.into_iter().collect();
         blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
         prepared?;
+        let size = |dds: u64| plan.vectors.iter().flatten().find(|vector| vector.id == dds).map_or(0, |v| v.ops.size);
+        let elsewhere = jobs.iter().flat_map(|job| &job.pulls).filter(|pull| pull.from.node != DRIVER);
+        let moved = elsewhere.map(|pull| (pull.range.len() * size(pull.dds)) as u64).sum();
         for (w, job) in jobs.iter().enumerate() {
             for pull in &job.pulls {
                 if let Some(entry) = state.entries.get_mut(&pull.dds) {
@@ -267,7 +271,7 @@ impl Cluster {
                 }
             }
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// For each worker a DDS's elements in the order in which it runs its iterations.

@@ -204,6 +204,8 @@ pub(crate) trait Control {
     async fn collect(epoch: u32, plan: u64, capture: usize) -> Result<u64, Problem>;
     /// Forgets DDSs and plans that nobody will ask for again.
     async fn forget(epoch: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
+    /// The job is over: the end of the connection that follows is no loss.
+    async fn bye();
     /// Gives the events of the timeline since the last time, as a blob.
     async fn timeline(epoch: u32) -> Result<Vec<u8>, Problem>;
 }

@@ -27,6 +27,7 @@ impl Ranges {
         self.ends.insert(start, end);
     }
 
+    #[cfg(test)]
     pub(crate) fn contains(&self, index: usize) -> bool {
         self.ends.range(..=index).next_back().is_some_and(|(_, &end)| index < end)
     }
@@ -57,10 +58,6 @@ impl Ranges {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.ends.iter().map(|(&start, &end)| start..end)
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.ends.clear();
     }
 }
 

@@ -22,8 +22,9 @@ use crate::session::{locked, next_id};
 
 /// How long a replacement may take to come.
 const REPLACEMENT: Duration = Duration::from_secs(10);
-/// How many losses a job survives for each process that it began with.
-const LOSSES_EACH: usize = 64;
+/// How often in a row processes may be lost without anything being done in between: what a loop does may be what ends
+/// them.
+const IN_VAIN: usize = 8;
 const GRACE: Duration = Duration::from_millis(100);
 /// Pieces in which elements travel that are not plain.
 const PIECE: usize = 1 << 16;
@@ -244,8 +245,8 @@ impl Cluster {
         for loss in fresh {
             eprintln!("warning: lost {loss}");
         }
-        let processes = self.options.workers() + self.options.servers();
-        if losses.len() > LOSSES_EACH * processes.max(1)
+        state.in_vain += 1;
+        if state.in_vain > IN_VAIN
             && let Some(last) = losses.last()
         {
             let (restarts, last) = (losses.len(), last.to_string());
@@ -262,6 +263,7 @@ impl Cluster {
             }
         }
         state.recovered = losses.len();
+        state.nearby = None;
         let workers = if self.starts_workers() { self.options.workers() } else { 0 };
         for (role, expected) in [(Role::Worker, workers), (Role::Server, self.options.servers())] {
             // This is one of the program's threads: the network has its own.

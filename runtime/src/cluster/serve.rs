@@ -6,20 +6,18 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use stradsap_dds_server::frame::{self, FrameError, HEADER_LEN, Header, Kind};
-use stradsap_dds_server::hello::{Hello, Purpose, welcome};
+use stradsap_dds_server::gate;
+use stradsap_dds_server::hello::{Hello, Purpose};
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::server;
 use stradsap_dds_server::store::Store;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use super::links::{EMPTY, Links};
 use super::protocol::Node;
 use super::shard::Shard;
 use crate::session::locked;
 
-/// Connections that have not proved the secret yet.
-const STRANGERS: usize = 256;
 /// No frame of a store may be larger.
 const LARGEST: u64 = 8 << 30;
 
@@ -73,38 +71,32 @@ pub(crate) trait Local: Send + Sync + 'static {
 
 /// Accepts data connections of this job's processes, for good.
 pub(crate) async fn accept<L: Local>(listener: TcpListener, secret: Secret, me: Hello, local: Arc<L>) {
-    let strangers = Arc::new(Semaphore::new(STRANGERS));
-    loop {
-        let Ok((mut stream, from)) = listener.accept().await else {
-            // Out of descriptors, most likely: others must end first.
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            continue;
-        };
-        let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() else { continue };
-        let (secret, me, local) = (secret.clone(), me.clone(), Arc::clone(&local));
-        tokio::spawn(async move {
-            let _ = stream.set_nodelay(true);
-            let epoch = local.links().epoch();
-            let me = Hello { epoch, purpose: Purpose::Data, ..me };
-            let check = |peer: &Hello| match (peer.purpose == Purpose::Data, peer.epoch == epoch) {
-                (true, true) => Ok(()),
-                (true, false) => Err(format!("epoch {} is over: this is epoch {epoch}", peer.epoch)),
-                (false, _) => Err("only data connections are accepted here".to_string()),
-            };
-            match welcome(&mut stream, &secret, &me, check).await {
-                Ok(peer) => {
-                    drop(permit);
-                    if let Err(error) = serve(stream, &peer, epoch, &*local).await {
-                        tracing::debug!(peer = peer.index, %error, "data connection ended");
-                    }
-                }
-                Err(error) => tracing::warn!(%from, %error, "connection refused"),
-            }
-        });
+    let epoch_of = Arc::clone(&local);
+    let check = move |peer: &Hello| admit(peer, epoch_of.links().epoch());
+    let me = || Hello { epoch: local.links().epoch(), purpose: Purpose::Data, ..me.clone() };
+    let entered = |stream, _, peer: Hello| {
+        let local = Arc::clone(&local);
+        tokio::spawn(async move { serve_logged(stream, &peer, &*local).await });
+    };
+    match gate::watch(&listener, &secret, me, check, entered).await {}
+}
+
+/// Whether a process may ask for data: it must know of the same losses.
+pub(crate) fn admit(peer: &Hello, epoch: u32) -> Result<(), String> {
+    match (peer.purpose == Purpose::Data, peer.epoch == epoch) {
+        (true, true) => Ok(()),
+        (true, false) => Err(format!("epoch {} is over: this is epoch {epoch}", peer.epoch)),
+        (false, _) => Err("only data connections are accepted here".to_string()),
     }
 }
 
-pub(crate) async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local: &L) -> Result<(), FrameError> {
+pub(crate) async fn serve_logged<L: Local>(stream: TcpStream, peer: &Hello, local: &L) {
+    if let Err(error) = serve(stream, peer, peer.epoch, local).await {
+        tracing::debug!(peer = peer.index, %error, "data connection ended");
+    }
+}
+
+async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local: &L) -> Result<(), FrameError> {
     let links = local.links();
     while let Some(header) = frame::read_header(&mut stream, LARGEST).await? {
         // What a process of an older epoch says no longer counts.

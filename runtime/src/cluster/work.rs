@@ -268,7 +268,6 @@ impl Installed {
         links: &Arc<Links>,
         bench: &Workbench,
     ) -> Result<Arc<Running>, Problem> {
-        bench.commit();
         let workers = locked(&bench.workers).clone();
         let place = |resource: u32| -> Result<Place, Problem> {
             let parts = self.plan.parts.as_ref().ok_or_else(|| broken("a part of a plan without parts"))?;

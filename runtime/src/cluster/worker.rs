@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use stradsap_dds_server::codec;
 use stradsap_dds_server::frame::{self, FrameError, Header};
@@ -31,13 +32,15 @@ use super::serve::{self, Blobs, Local, Memory};
 use super::shard::Shard;
 use super::work::Workbench;
 use crate::cold::Pager;
-use crate::error::Result;
+use crate::error::{ClusterError, Result};
 use crate::plan::Share;
 use crate::record::record_slices;
 use crate::session::{Session, locked};
 
 /// Bytes of snapshots that a worker keeps for others.
 const STORE_LIMIT: u64 = 1 << 40;
+/// How long the question to run a loop may be behind the question how it ended.
+const BEGINNING: Duration = Duration::from_secs(20);
 /// Logs of so many slices travel together.
 const SLICES_A_BLOB: usize = 64;
 
@@ -52,12 +55,16 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
         let worker = Worker::new(me.clone(), secret.clone(), session);
         tokio::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
         let service = join::serve_control(control, Server(Arc::clone(&worker)));
-        tokio::select! {
-            () = service => tracing::info!("the driver has ended the job"),
-            why = heart => tracing::warn!(%why, "the driver is lost"),
-        }
+        let why = tokio::select! {
+            () = service => "it ended the connection".to_string(),
+            why = heart => why,
+        };
         worker.stop();
-        Ok(ExitCode::SUCCESS)
+        if worker.dismissed.load(Relaxed) {
+            tracing::info!("the driver has ended the job");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(ClusterError::DriverLost(why).into())
     })
 }
 
@@ -72,6 +79,8 @@ pub(crate) struct Worker {
     stopped: Mutex<Arc<AtomicBool>>,
     trouble: Arc<Trouble>,
     jobs: mpsc::Sender<Box<dyn FnOnce() + Send>>,
+    /// The driver has said that the job is over.
+    dismissed: AtomicBool,
 }
 
 /// The first process that could not be reached in this epoch.
@@ -101,6 +110,7 @@ impl Worker {
             stopped: Mutex::default(),
             trouble,
             jobs,
+            dismissed: AtomicBool::new(false),
         })
     }
 
@@ -219,6 +229,7 @@ impl Worker {
 
     async fn run(self: &Arc<Self>, epoch: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
         let call = job.call;
+        self.apart(|worker| worker.bench.commit()).await?;
         let installed = self.bench.installed(job.plan)?;
         let sent_before = self.links.sent();
         let running = locked(&installed).start(epoch, &job, &self.links, &self.bench)?;
@@ -257,9 +268,24 @@ impl Worker {
     }
 
     async fn settle(self: &Arc<Self>, call: u64, cut: u32) -> std::result::Result<Option<RemoteFailure>, Problem> {
-        let running = self.running.borrow().clone().filter(|running| running.call == call);
-        // A run that never began here has nothing to settle.
-        let Some(running) = running else { return Ok(None) };
+        let mut current = self.running.subscribe();
+        let beginning = async {
+            loop {
+                let now = current.borrow_and_update().clone();
+                match now {
+                    Some(running) if running.call >= call => return Some(running),
+                    // The question to run it is on its way.
+                    _ => current.changed().await.ok()?,
+                }
+            }
+        };
+        let running = tokio::select! {
+            begun = tokio::time::timeout(BEGINNING, beginning) => begun.ok().flatten(),
+            (node, why) = self.trouble.wait() => return Err(Problem::Peer { node, why }),
+        };
+        let Some(running) = running.filter(|running| running.call == call) else {
+            return Err(Problem::Broken("a run that never began can't be settled".to_string()));
+        };
         running.blocks.cut_at(running.local_cut(cut));
         loop {
             let end = running.end.notified();
@@ -480,6 +506,10 @@ impl Control for Server {
     ) -> std::result::Result<(), Problem> {
         self.0.check(epoch)?;
         self.0.apart(move |worker| worker.bench.forget(&ddss, &plans)).await
+    }
+
+    async fn bye(self, _: Context) {
+        self.0.dismissed.store(true, Relaxed);
     }
 
     async fn timeline(self, _: Context, epoch: u32) -> std::result::Result<Vec<u8>, Problem> {

@@ -1,0 +1,70 @@
+//! A driver and peers as small as they can be.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use std::time::Duration;
+
+use stradsap_dds_server::frame::{self, Header};
+use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role, greet, welcome};
+use stradsap_dds_server::net;
+use stradsap_dds_server::secret::Secret;
+use tokio::net::{TcpListener, TcpStream};
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) struct Driver {
+    pub(crate) listener: TcpListener,
+    pub(crate) secret: Secret,
+    pub(crate) me: Hello,
+}
+
+/// What a server opens to its driver.
+pub(crate) struct Joined {
+    pub(crate) control: TcpStream,
+    pub(crate) heart: TcpStream,
+    pub(crate) hello: Hello,
+}
+
+impl Driver {
+    pub(crate) async fn new() -> Driver {
+        Driver {
+            listener: net::bind("127.0.0.1:0", false).await.unwrap(),
+            secret: Secret::generate().unwrap(),
+            me: Hello::of_this_process(Role::Driver, Purpose::Control).unwrap(),
+        }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.listener.local_addr().unwrap().to_string()
+    }
+
+    async fn accept(&self, purpose: Purpose) -> (TcpStream, Hello) {
+        let (mut stream, _) = self.listener.accept().await.unwrap();
+        let hello = welcome(&mut stream, &self.secret, &self.me, |_| Ok(())).await.unwrap();
+        assert_eq!((hello.role, hello.purpose), (Role::Server, purpose));
+        (stream, hello)
+    }
+
+    pub(crate) async fn join(&self) -> Joined {
+        let (control, hello) = self.accept(Purpose::Control).await;
+        let (heart, _) = self.accept(Purpose::Heartbeat).await;
+        Joined { control, heart, hello }
+    }
+
+    /// A data connection as a worker would open it.
+    pub(crate) async fn connect(&self, address: &str) -> Result<TcpStream, GreetError> {
+        let me = Hello { role: Role::Worker, purpose: Purpose::Data, ..self.me.clone() };
+        let mut stream = net::connect(address, SECOND).await.unwrap();
+        greet(&mut stream, &self.secret, &me).await?;
+        Ok(stream)
+    }
+}
+
+pub(crate) async fn ask(stream: &mut TcpStream, header: Header, payload: &[u8]) -> (Header, Vec<u8>) {
+    frame::write_frame(stream, header, payload).await.unwrap();
+    let answer = frame::read_header(stream, 1 << 30).await.unwrap().expect("an answer");
+    let payload = frame::read_payload(stream, &answer).await.unwrap();
+    assert_eq!((answer.call, answer.dds, answer.tag), (header.call, header.dds, header.tag));
+    (answer, payload)
+}

@@ -1,0 +1,114 @@
+//! The store: what was put is got, within its bound.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use stradsap_dds_server::store::*;
+
+fn got(store: &Store, dds: u64, tag: u64, lo: u64, hi: u64, size: u64) -> Result<Vec<u8>, StoreError> {
+    let slices = store.get(dds, tag, lo, hi, Layout::Plain { size })?;
+    Ok(slices.iter().flat_map(|slice| slice.as_ref().iter().copied()).collect())
+}
+
+#[test]
+fn plain_ranges_are_cut_out_across_parts() {
+    let mut store = Store::new(1 << 20);
+    store.put(1, 1, 10, 13, vec![10, 10, 11, 11, 12, 12]).unwrap();
+    store.put(1, 1, 13, 15, vec![13, 13, 14, 14]).unwrap();
+    store.put(1, 1, 20, 21, vec![20, 20]).unwrap();
+    assert_eq!(got(&store, 1, 1, 10, 15, 2).unwrap(), [10, 10, 11, 11, 12, 12, 13, 13, 14, 14]);
+    assert_eq!(got(&store, 1, 1, 11, 12, 2).unwrap(), [11, 11]);
+    assert_eq!(got(&store, 1, 1, 12, 14, 2).unwrap(), [12, 12, 13, 13]);
+    for (lo, hi) in [(9, 11), (14, 16), (14, 21), (15, 20), (0, 5), (30, 31)] {
+        assert!(matches!(got(&store, 1, 1, lo, hi, 2), Err(StoreError::Missing { .. })), "{lo}..{hi}");
+    }
+    assert!(matches!(got(&store, 1, 1, 10, 11, 3), Err(StoreError::Layout { size: 3, found: 6, .. })));
+    assert!(matches!(got(&store, 1, 1, 10, 11, u64::MAX), Err(StoreError::Layout { .. })));
+    assert!(matches!(got(&store, 1, 1, 11, 11, 2), Err(StoreError::Range { .. })));
+    assert!(matches!(got(&store, 1, 2, 10, 11, 2), Err(StoreError::Missing { .. })));
+    assert!(matches!(got(&store, 2, 1, 10, 11, 2), Err(StoreError::Missing { .. })));
+    let ranges: Vec<_> = store.ranges(1, 1).collect();
+    assert_eq!(ranges, [(10..13, 6), (13..15, 4), (20..21, 2)]);
+}
+
+#[test]
+fn encoded_parts_come_as_they_were_stored() {
+    let mut store = Store::new(1 << 20);
+    store.put(1, 1, 0, 3, b"variable".to_vec()).unwrap();
+    assert_eq!(store.get(1, 1, 0, 3, Layout::Encoded).unwrap()[0].as_ref(), b"variable");
+    assert!(matches!(store.get(1, 1, 0, 2, Layout::Encoded), Err(StoreError::Missing { .. })));
+    assert!(matches!(store.get(1, 1, 1, 3, Layout::Encoded), Err(StoreError::Missing { .. })));
+}
+
+#[test]
+fn elements_without_bytes() {
+    let mut store = Store::new(1 << 20);
+    store.put(1, 1, 0, u64::MAX, Vec::new()).unwrap();
+    assert_eq!(got(&store, 1, 1, 5, 1 << 60, 0).unwrap(), [0; 0]);
+    assert!(matches!(got(&store, 1, 1, 0, 5, u64::MAX), Err(StoreError::Layout { .. })));
+}
+
+#[test]
+fn the_same_range_replaces_and_another_that_overlaps_is_refused() {
+    let mut store = Store::new(1 << 20);
+    store.put(1, 1, 10, 20, vec![1; 10]).unwrap();
+    let held = store.held();
+    store.put(1, 1, 10, 20, vec![2; 10]).unwrap();
+    assert_eq!(store.held(), held);
+    assert_eq!(got(&store, 1, 1, 10, 11, 1).unwrap(), [2]);
+    for (lo, hi) in [(10, 19), (10, 21), (9, 11), (19, 25), (12, 13), (0, 100)] {
+        let error = store.put(1, 1, lo, hi, vec![3; 10]).unwrap_err();
+        assert!(matches!(error, StoreError::Overlap { other_lo: 10, other_hi: 20, .. }), "{error}");
+        assert_eq!(store.held(), held);
+    }
+    assert!(matches!(store.put(1, 1, 5, 5, vec![]), Err(StoreError::Range { .. })));
+    store.put(1, 1, 20, 21, vec![3]).unwrap();
+    store.put(1, 1, 0, 10, vec![3; 10]).unwrap();
+    store.put(1, 2, 15, 25, vec![3; 10]).unwrap();
+}
+
+#[test]
+fn memory_is_bounded_and_comes_back() {
+    let mut store = Store::new(1000);
+    store.put(1, 1, 0, 1, vec![0; 600]).unwrap();
+    let held = store.held();
+    let error = store.put(1, 1, 1, 2, vec![0; 600]).unwrap_err();
+    assert!(matches!(error, StoreError::Full { limit: 1000, .. }));
+    assert!(matches!(store.claim(u64::MAX), Err(StoreError::Full { .. })));
+    assert_eq!(store.held(), held);
+    assert_eq!(store.drop_below(1, 2), held);
+    assert_eq!(store.held(), 0);
+    // Empty parts are no way round it.
+    let stored = (0..1000).take_while(|&i| store.put(1, 1, i, i + 1, Vec::new()).is_ok()).count();
+    assert!(stored < 20, "{stored}");
+}
+
+#[test]
+fn snapshots_of_one_dds_are_dropped_below_a_tag() {
+    let mut store = Store::new(1 << 20);
+    for dds in 0..3 {
+        for tag in 0..4 {
+            store.put(dds, tag, 0, 1, vec![tag as u8; 100]).unwrap();
+        }
+    }
+    let held = store.held();
+    let freed = store.drop_below(1, 2);
+    assert_eq!(freed * 6, held);
+    assert_eq!(store.held(), held - freed);
+    for dds in 0..3 {
+        for tag in 0..4 {
+            assert_eq!(got(&store, dds, tag, 0, 1, 100).is_ok(), dds != 1 || tag >= 2, "{dds} {tag}");
+        }
+    }
+    assert_eq!(store.drop_below(1, 2), 0);
+    assert_eq!(store.drop_below(9, u64::MAX), 0);
+}
+
+#[test]
+fn who_is_of_an_older_epoch_is_fenced_off() {
+    let mut store = Store::new(0);
+    store.admit(3).unwrap();
+    store.admit(3).unwrap();
+    assert_eq!(store.admit(2).unwrap_err().to_string(), "epoch 2 is over: this is epoch 3");
+    store.admit(4).unwrap();
+    assert_eq!(store.epoch(), 4);
+}
