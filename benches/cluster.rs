@@ -34,7 +34,8 @@ use stradsap_benches::cluster::{RANK, memory, serialisation};
 use stradsap_benches::data::RatingSet;
 use stradsap_benches::generate::{Shape, generate};
 use stradsap_benches::harness::{Samples, benchmarking};
-use stradsap_benches::peers::{Contestant, ours::Ours};
+use stradsap_benches::peers::ours::Ours;
+use stradsap_benches::peers::{Contestant, Preparation};
 use stradsap_benches::report::answer;
 use stradsap_benches::table::{Table, create};
 
@@ -51,9 +52,9 @@ struct Options {
     /// A contestant more: two workers beside so many DDS servers
     #[arg(long, value_name = "M", value_parser = at_least_1())]
     dds_servers: Option<u32>,
-    /// Parts a side of the program for MPI, and in the measure of serialisation
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..))]
-    parts: u32,
+    /// Parts a side of the program for MPI [default: as many as stradsap's plan has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    parts: Option<u32>,
     /// The command that starts the program for MPI; `-np 2 PROGRAM` is added
     #[arg(long, value_name = "COMMAND", default_value = "mpirun")]
     mpirun: String,
@@ -135,10 +136,7 @@ fn run(options: &Options) -> Result<()> {
     );
 
     let first = first_calls(&set, if options.quick { 1 } else { 3 })?;
-    let mut entrants = line_up(&set, options)?;
-    for entrant in &mut entrants {
-        entrant.warm_up(1)?;
-    }
+    let (mut entrants, parts) = line_up(&set, options)?;
     for _ in 0..options.rounds() {
         for entrant in &mut entrants {
             entrant.turn(options.epochs(&set))?;
@@ -146,10 +144,7 @@ fn run(options: &Options) -> Result<()> {
     }
     let table = table(&entrants, &set);
     println!("\n{table}");
-    if let Some(parts) = entrants.iter().find_map(Entrant::parts) {
-        println!("stradsap's plan: {parts}; MPI: {0} and {0}", options.parts);
-    }
-    println!("{}", answers(&entrants, &set, options)?.join("\n"));
+    println!("{}", answers(&entrants, &set, parts)?.join("\n"));
     println!("{}", first_call_line(&first, &entrants));
     let epoch = find(&entrants, WORKERS).map(|workers| workers.seconds().median());
     drop(entrants);
@@ -181,20 +176,26 @@ fn two_workers() -> ClusterOptions {
     ClusterOptions::new(PROCESSES).threads(1)
 }
 
-/// All contestants, at the initial factors.
-fn line_up(set: &RatingSet, options: &Options) -> Result<Vec<Entrant>> {
+/// All contestants after one epoch, and into how many parts a side the last is cut.
+fn line_up(set: &RatingSet, options: &Options) -> Result<(Vec<Entrant>, usize)> {
     let mut entrants = vec![Entrant::alone(set, PROCESSES)?, Entrant::workers(WORKERS, set, &two_workers())?];
     if let Some(servers) = options.dds_servers {
         entrants.push(Entrant::workers(SERVERS, set, &two_workers().dds_servers(servers as usize))?);
     }
+    entrants.iter_mut().try_for_each(|entrant| entrant.warm_up(1))?;
+    let blocks = entrants.iter().find_map(Entrant::blocks).unwrap_or(0);
+    let parts = options.parts.map_or(blocks.isqrt().max(PROCESSES), |n| n as usize);
     match mpi_program() {
         Some(program) => {
-            let ranks = Ranks::start(&options.mpirun, program, PROCESSES, options.parts as usize, options.quick)?;
-            entrants.push(Entrant::ranks(ranks, PROCESSES));
+            println!("stradsap's plan has {blocks} blocks, the program for MPI {parts} x {parts}");
+            let mut ranks =
+                Entrant::ranks(Ranks::start(&options.mpirun, program, PROCESSES, parts, options.quick)?, PROCESSES);
+            ranks.warm_up(1)?;
+            entrants.push(ranks);
         }
         None => println!("the program for MPI is left out: `--features mpi` builds it"),
     }
-    Ok(entrants)
+    Ok((entrants, parts))
 }
 
 /// The program for MPI, where it was built.
@@ -214,18 +215,17 @@ fn first_calls(set: &RatingSet, calls: usize) -> Result<[FirstCall; 2]> {
     let mut costs = [Vec::new(), Vec::new()];
     for _ in 0..calls {
         for (on_workers, costs) in [false, true].into_iter().zip(&mut costs) {
-            let mut ours = match on_workers {
-                true => Ours::<RANK>::on_workers(set, &two_workers())?,
-                false => Ours::<RANK>::new(set, PROCESSES)?,
+            let mut ours = if on_workers {
+                Ours::<RANK>::on_workers(set, &two_workers())?
+            } else {
+                Ours::<RANK>::new(set, PROCESSES)?
             };
             ours.epoch()?;
             costs.extend(ours.preparation());
         }
     }
     Ok(costs.map(|costs| {
-        let median = |part: fn(&stradsap_benches::peers::Preparation) -> f64| {
-            Samples::new(costs.iter().map(part).collect()).median()
-        };
+        let median = |part: fn(&Preparation) -> f64| Samples::new(costs.iter().map(part).collect()).median();
         FirstCall {
             recording: median(|cost| cost.recording),
             planning: median(|cost| cost.planning),
@@ -268,7 +268,7 @@ fn ratio(one: &Entrant, other: &Entrant) -> f64 {
 }
 
 /// A line for each promise about epochs.
-fn answers(entrants: &[Entrant], set: &RatingSet, options: &Options) -> Result<Vec<String>> {
+fn answers(entrants: &[Entrant], set: &RatingSet, parts: usize) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let (Some(alone), Some(workers)) = (find(entrants, ALONE), find(entrants, WORKERS)) else { return Ok(lines) };
     let speed = ratio(workers, alone);
@@ -293,7 +293,7 @@ fn answers(entrants: &[Entrant], set: &RatingSet, options: &Options) -> Result<V
     );
     lines.push(answer(sent <= 1.1 * rotation, &text));
 
-    let cost = serialisation::cost(q_bytes / options.parts as usize)?;
+    let cost = serialisation::cost(q_bytes / parts)?;
     let seconds = sent / PROCESSES as f64 * (cost.sending + cost.receiving);
     let share = 100.0 * seconds / workers.seconds().median();
     let text = format!(
@@ -349,7 +349,7 @@ fn recovery_lines(set: &RatingSet, epoch: f64, options: &Options) -> Result<Stri
     let recovery = recovery(set, &two_workers(), epoch, kills)?;
     let pause = recovery.seconds.median() - epoch;
     let text = note(&format!(
-        "a killed worker costs {pause:.3} s, {:.1} epochs, {REPLAYED} of them to run the loops since the last snapshot \
+        "a killed worker costs {pause:.3} s, {:.1} epochs, of which {REPLAYED} run the loops since the last snapshot \
          again (median of {kills})",
         pause / epoch
     ));

@@ -144,11 +144,10 @@ impl Entrant {
         }
     }
 
-    /// How stradsap's loop was cut: the line of its report that tells the parts.
-    pub fn parts(&self) -> Option<String> {
+    /// How many blocks stradsap's plan has; none for a program without a plan, or before the first epoch.
+    pub fn blocks(&self) -> Option<usize> {
         let Engine::Ours(ours) = &self.engine else { return None };
-        let report = ours.report()?.to_string();
-        Some(report.lines().find(|line| line.contains(" parts of "))?.trim().to_owned())
+        Some(ours.report()?.blocks())
     }
 
     /// A hash of the factors; none for a program that keeps them to itself.
