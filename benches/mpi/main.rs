@@ -6,7 +6,6 @@
 //! part stays in the cache, sends it on (`MPI_Isend`) and goes on with the next, which it has asked for (`MPI_Irecv`)
 //! when it began with the part before. There is no barrier within an epoch: after as many rounds as there are ranks,
 //! each item part is back where it began.
-#![expect(clippy::print_stdout, reason = "rank 0 answers on standard output")]
 
 mod ring;
 
