@@ -52,7 +52,7 @@ struct Options {
     /// A contestant more: two workers beside so many DDS servers
     #[arg(long, value_name = "M", value_parser = at_least_1())]
     dds_servers: Option<u32>,
-    /// Parts a side of the program for MPI [default: as many as stradsap's plan has]
+    /// Parts a side of the program for MPI [default: the best of 8, 16 and as many as stradsap's plan has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     parts: Option<u32>,
     /// The command that starts the program for MPI; `-np 2 PROGRAM` is added
@@ -176,7 +176,7 @@ fn two_workers() -> ClusterOptions {
     ClusterOptions::new(PROCESSES).threads(1)
 }
 
-/// All contestants after one epoch, and into how many parts a side the last is cut.
+/// All contestants after one epoch, and how many parts a side stradsap's plan has, if it is a square.
 fn line_up(set: &RatingSet, options: &Options) -> Result<(Vec<Entrant>, usize)> {
     let mut entrants = vec![Entrant::alone(set, PROCESSES)?, Entrant::workers(WORKERS, set, &two_workers())?];
     if let Some(servers) = options.dds_servers {
@@ -184,18 +184,25 @@ fn line_up(set: &RatingSet, options: &Options) -> Result<(Vec<Entrant>, usize)> 
     }
     entrants.iter_mut().try_for_each(|entrant| entrant.warm_up(1))?;
     let blocks = entrants.iter().find_map(Entrant::blocks).unwrap_or(0);
-    let parts = options.parts.map_or(blocks.isqrt().max(PROCESSES), |n| n as usize);
+    let side = blocks.isqrt().max(PROCESSES);
     match mpi_program() {
         Some(program) => {
+            let (mpirun, quick) = (options.mpirun.as_str(), options.quick);
+            let mut candidates = vec![8, 16, side];
+            candidates.sort_unstable();
+            candidates.dedup();
+            let parts = match options.parts {
+                Some(parts) => parts as usize,
+                None => Ranks::fastest(mpirun, program, PROCESSES, &candidates, quick)?,
+            };
             println!("stradsap's plan has {blocks} blocks, the program for MPI {parts} x {parts}");
-            let mut ranks =
-                Entrant::ranks(Ranks::start(&options.mpirun, program, PROCESSES, parts, options.quick)?, PROCESSES);
+            let mut ranks = Entrant::ranks(Ranks::start(mpirun, program, PROCESSES, parts, quick)?, PROCESSES);
             ranks.warm_up(1)?;
             entrants.push(ranks);
         }
         None => println!("the program for MPI is left out: `--features mpi` builds it"),
     }
-    Ok((entrants, parts))
+    Ok((entrants, side))
 }
 
 /// The program for MPI, where it was built.
@@ -318,8 +325,8 @@ fn first_call_line(first: &[FirstCall; 2], entrants: &[Entrant]) -> String {
     let line = |first: &FirstCall, name: &str| {
         let epoch = find(entrants, name).map_or(f64::NAN, |entrant| entrant.seconds().median());
         note(&format!(
-            "{name}: the first call takes {:.2} epochs beyond its own (recording {:.3} s, planning {:.3} s, sending and \
-             the rest {:.3} s)",
+            "{name}: the first call takes {:.2} epochs beyond its own (recording {:.3} s, planning and handing out \
+             {:.3} s, the rest {:.3} s)",
             (first.whole - epoch) / epoch,
             first.recording,
             first.planning,

@@ -8,6 +8,7 @@
 //! each item part is back where it began.
 
 mod ring;
+mod rows;
 
 use std::io::{BufRead, Write};
 use std::process::ExitCode;

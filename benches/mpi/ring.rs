@@ -7,47 +7,47 @@ use stradsap_benches::data::{Rating, RatingSet};
 use stradsap_benches::peers::blocked::Grid;
 use stradsap_examples::model::{Matrix, sgd_step};
 
+use crate::rows::Rows;
+
 /// What one rank has: the blocks of its user parts, their rows of P, and the item parts that begin with it.
 pub(crate) struct Share<const K: usize> {
     alpha: f32,
     lambda: f32,
     ranks: usize,
     rank: usize,
-    /// Rows of each user part of this rank.
-    p: Vec<Vec<[f32; K]>>,
-    /// By item part, then by user part of this rank; indices count from the beginning of the parts.
+    /// Rows of this rank's users.
+    p: Rows<K>,
+    /// By item part, then by user part of this rank; items count from the beginning of their part, users from the
+    /// first of this rank.
     blocks: Vec<Vec<Vec<Rating>>>,
     /// The item parts in the order in which this rank has them, round after round, and once more the first round's.
     order: Vec<usize>,
-    /// Memory for each of these: rows one after the other.
-    q: Vec<Vec<f32>>,
+    /// Memory for each of these.
+    q: Vec<Rows<K>>,
 }
 
 impl<const K: usize> Share<K> {
     pub(crate) fn new(set: &RatingSet, parts: usize, rank: usize, ranks: usize) -> Self {
         let grid = Grid::new(set, parts);
         let share = |rank: usize| parts * rank / ranks..parts * (rank + 1) / ranks;
-        let p = share(rank).map(|user_part| {
-            let users = grid.user_part(user_part);
-            users.map(|user| set.start.row(Matrix::Users, user)).collect()
-        });
+        let users = share(rank).map(|user_part| grid.user_part(user_part));
+        let users = users.reduce(|all, part| all.start..part.end).unwrap_or(0..0);
+        let user_0 = users.start as u32;
         let block = |user_part: usize, item_part: usize| {
-            let (user_0, item_0) = (grid.user_part(user_part).start as u32, grid.item_part(item_part).start as u32);
+            let item_0 = grid.item_part(item_part).start as u32;
             let inside = |r: &Rating| Rating { user: r.user - user_0, item: r.item - item_0, ..*r };
             grid.block(user_part, item_part).iter().map(inside).collect()
         };
         let blocks = (0..parts).map(|item_part| share(rank).map(|user_part| block(user_part, item_part)).collect());
         let order: Vec<usize> = (0..=ranks).flat_map(|round| share((rank + round) % ranks)).collect();
-        let q = order.iter().map(|&item_part| {
-            let items = grid.item_part(item_part);
-            items.flat_map(|item| set.start.row::<K>(Matrix::Items, item)).collect()
-        });
+        let items = order.iter().map(|&item_part| grid.item_part(item_part));
+        let q = items.map(|items| Rows::new(items.map(|item| set.start.row(Matrix::Items, item))));
         Self {
             alpha: set.alpha,
             lambda: set.lambda,
             ranks,
             rank,
-            p: p.collect(),
+            p: Rows::new(users.map(|user| set.start.row(Matrix::Users, user))),
             blocks: blocks.collect(),
             q: q.collect(),
             order,
@@ -60,7 +60,7 @@ impl<const K: usize> Share<K> {
         let own = self.order.len() - parts;
         let next = world.process_at_rank(((self.rank + self.ranks - 1) % self.ranks) as i32);
         let previous = world.process_at_rank(((self.rank + 1) % self.ranks) as i32);
-        let (p, blocks, order, rates) = (&mut self.p, &self.blocks, &self.order, (self.alpha, self.lambda));
+        let (p, blocks, order, rates) = (self.p.rows_mut(), &self.blocks, &self.order, (self.alpha, self.lambda));
         let mut loss = 0.0;
         scope(|epoch| {
             let mut sent = Vec::with_capacity(parts);
@@ -72,17 +72,15 @@ impl<const K: usize> Share<K> {
                     // What is first in the next round arrives while the last of this one is here, and so on.
                     let expected = (at + 1 >= own).then(|| coming.first_mut()).flatten();
                     let expected = expected.map(|memory| {
-                        let memory = memory.as_mut_slice();
+                        let memory = memory.numbers_mut();
                         previous.immediate_receive_into_with_tag(part, memory, order[at + 1] as i32)
                     });
                     if at < parts {
-                        let (q, _) = here.as_chunks_mut::<K>();
-                        for (p, block) in p.iter_mut().zip(&blocks[item_part]) {
-                            loss += run(block, p, q, rates);
+                        for block in &blocks[item_part] {
+                            loss += run(block, p, here.rows_mut(), rates);
                             progress(&mut sent);
                         }
-                        let here: &[f32] = here;
-                        sent.push(next.immediate_send_with_tag(epoch, here, item_part as i32));
+                        sent.push(next.immediate_send_with_tag(epoch, here.numbers(), item_part as i32));
                     }
                     if let Some(request) = expected {
                         request.wait_without_status();
@@ -112,4 +110,29 @@ fn run<const K: usize>(block: &[Rating], p: &mut [[f32; K]], q: &mut [[f32; K]],
         loss += f64::from(e * e);
     }
     loss
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stradsap_benches::generate::{Shape, generate};
+
+    #[test]
+    fn shares_hold_each_rating_once_and_pass_on_whole_parts() {
+        let set = generate("small", Shape::skewed().small());
+        let (parts, ranks) = (7, 3);
+        let shares: Vec<_> = (0..ranks).map(|rank| Share::<16>::new(&set, parts, rank, ranks)).collect();
+        let blocks = shares.iter().flat_map(|share| share.blocks.iter().flatten());
+        assert_eq!(blocks.map(Vec::len).sum::<usize>(), set.train.len());
+        assert_eq!(shares.iter().map(|share| share.p.numbers().len()).sum::<usize>(), set.users * 16);
+        for (rank, share) in shares.iter().enumerate() {
+            // What this rank expects is what its neighbour has had, in the same order and sizes.
+            let own = share.order.len() - parts;
+            let neighbour = &shares[(rank + 1) % ranks];
+            assert_eq!(share.order[own..], neighbour.order[..parts]);
+            let sizes = |share: &Share<16>| share.q.iter().map(|q| q.numbers().len()).collect::<Vec<_>>();
+            assert_eq!(sizes(share)[own..], sizes(neighbour)[..parts]);
+            assert_eq!(share.order[..own], share.order[parts..]);
+        }
+    }
 }

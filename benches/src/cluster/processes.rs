@@ -62,8 +62,9 @@ pub fn forget_peak() -> Result<()> {
 /// It has ended already.
 pub fn kill(pid: u32) -> Result<()> {
     // The shell's own, since not every machine has a program for it.
-    let status =
-        Command::new("sh").args(["-c", &format!("kill -KILL {pid}")]).status().context("sh can't be started")?;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("kill -KILL {pid}")]).stderr(Stdio::null());
+    let status = shell.status().context("sh can't be started")?;
     if !status.success() {
         bail!("process {pid} can't be killed");
     }

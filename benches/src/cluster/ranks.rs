@@ -14,6 +14,9 @@ pub struct Ranks {
     answers: BufReader<ChildStdout>,
 }
 
+/// Settings of the C library's allocator.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+
 /// What the program says when its data are ready.
 pub const READY: &str = "ready";
 
@@ -53,6 +56,10 @@ impl Ranks {
         }
         // Open MPI asks twice whether root may run programs: in a container everybody is root.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        // Rows at random places want large pages, as stradsap's have.
+        if std::env::var_os(TUNABLES).is_none() {
+            command.env(TUNABLES, "glibc.malloc.hugetlb=1");
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("{mpirun} can't be started"))?;
         let (orders, Some(answers)) = (child.stdin.take(), child.stdout.take()) else { bail!("{mpirun} has no pipes") };
@@ -78,6 +85,20 @@ impl Ranks {
             epochs.push(epoch.with_context(|| format!("seconds and loss were expected, but `{}` came", line.trim()))?);
         }
         Ok(epochs)
+    }
+
+    /// The number of parts a side, of some, with which the program is fastest; each gets three epochs.
+    ///
+    /// # Errors
+    /// As [`Ranks::start`]; no number is given.
+    pub fn fastest(mpirun: &str, program: &Path, ranks: usize, parts: &[usize], quick: bool) -> Result<usize> {
+        let mut tried = Vec::new();
+        for &parts in parts {
+            let epochs = Self::start(mpirun, program, ranks, parts, quick)?.epochs(3)?;
+            tried.push((epochs.iter().map(|epoch| epoch.seconds).fold(f64::INFINITY, f64::min), parts));
+        }
+        let best = tried.into_iter().min_by(|(a, _), (b, _)| a.total_cmp(b));
+        best.map(|(_, parts)| parts).context("no number of parts is to be tried")
     }
 
     fn line(&mut self) -> Result<String> {
