@@ -3,6 +3,7 @@
 
 mod call;
 pub(crate) mod children;
+mod collecting;
 mod access;
 mod dispatch;
 pub(crate) mod driver;
