@@ -108,7 +108,30 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
 /// some are left, and the other kinds for bytes that are no such value.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], limit: usize) -> Result<T, CodecError> {
     within(bytes.len(), limit.min(MAX_BYTES))?;
-    read::from_slice(bytes)
+    let mut left = bytes;
+    let value = read::front(&mut left)?;
+    if left.is_empty() { Ok(value) } else { Err(CodecError::Trailing(left.len())) }
+}
+
+/// Appends the encoding of a value.
+///
+/// # Errors
+/// [`CodecError::Encode`], which leaves part of it appended.
+pub fn encode_into<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    let config = bincode::config::standard().with_little_endian().with_fixed_int_encoding();
+    match bincode::serde::encode_into_std_write(value, out, config) {
+        Ok(_) => Ok(()),
+        Err(EncodeError::OtherString(text)) => Err(CodecError::Encode(one_line(&text))),
+        Err(other) => Err(CodecError::Encode(one_line(&other.to_string()))),
+    }
+}
+
+/// Takes the value that stands at the front of the bytes, as carefully as [`decode`].
+///
+/// # Errors
+/// Those of [`decode`] for bytes that are no such value. The bytes are then left as they were.
+pub fn decode_front<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, CodecError> {
+    read::front(bytes)
 }
 
 fn within(len: usize, limit: usize) -> Result<(), CodecError> {

@@ -10,10 +10,10 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::logging;
 use crate::frame::{self, FrameError, Header, Kind};
 use crate::heartbeat::{self, Lost};
 use crate::hello::{GreetError, Hello, Purpose, Role, greet};
+use crate::logging;
 use crate::net::{self, NetError};
 use crate::secret::Secret;
 use crate::store::{Layout, Slice, Store, StoreError};

@@ -1,5 +1,7 @@
 //! The parallel program on worker processes: what its report says of them.
 
+#![allow(clippy::unwrap_used, reason = "what reads a trace for a test is part of it")]
+
 mod common;
 
 use common::{example, report, small_ratings, stderr, succeed};

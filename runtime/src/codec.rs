@@ -1,15 +1,12 @@
-//! What serde writes and reads: bincode 2's format with fixed-size integers. The one place that knows that library.
-//!
-//! It writes only. Its reader makes room for the length that a text claims before it looks whether there are so many
-//! bytes, and no limit bounds a list of nothings; [`SerdeReader`] does both.
+//! What serde writes and reads of elements and captured values, in the format of `stradsap_dds_server::codec`.
 
 use std::any::type_name;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use stradsap_dds_server::codec;
 
 use crate::decode::DecodeError;
-use crate::serde_reader::SerdeReader;
 
 /// The most bytes that the captured values of a loop may take.
 pub(crate) const MAX_VALUES: usize = 1 << 30;
@@ -66,16 +63,14 @@ pub enum CodecError {
 }
 
 fn write<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), String> {
-    let config = bincode::config::standard().with_fixed_int_encoding();
-    match bincode::serde::encode_into_std_write(value, out, config) {
-        Ok(_) => Ok(()),
-        Err(bincode::error::EncodeError::OtherString(message)) => Err(message),
-        Err(error) => Err(error.to_string()),
-    }
+    codec::encode_into(value, out).map_err(|error| match error {
+        codec::CodecError::Encode(message) => message,
+        other => other.to_string(),
+    })
 }
 
 fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, DecodeError> {
-    T::deserialize(&mut SerdeReader::new(bytes))
+    codec::decode_front(bytes).map_err(|error| DecodeError::Serde { message: error.to_string() })
 }
 
 /// A type that says `#[element(serde)]`.

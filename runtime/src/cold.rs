@@ -206,9 +206,7 @@ impl Cold {
             {
                 self.address(i)
             }
-            Doing::Gathered { offset, now, at }
-                if access == Access::Read && i == now.get().1.wrapping_add(*offset) =>
-            {
+            Doing::Gathered { offset, now, at } if access == Access::Read && i == now.get().1.wrapping_add(*offset) => {
                 at.wrapping_add(now.get().0 * self.ops.map_or(0, |ops| ops.size))
             }
             Doing::Listed(listing, current) => self.in_listing(listing, current.get(), i, access),

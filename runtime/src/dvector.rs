@@ -2,13 +2,13 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::capture::{Captured, Kind};
+use crate::cluster::hub::Home;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::cluster::hub::Home;
 use crate::memory::{ElementOps, RawBuf, ops_of};
 use crate::recording::MAX_LEN;
 use crate::session::{Session, SessionInner, next_id};

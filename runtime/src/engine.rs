@@ -237,8 +237,7 @@ impl<'c> Call<'c> {
             let recording_now = span(Category::Record, self.key.range.len() as u64);
             (recording, depth_used, fetched) = match &self.cluster {
                 None => {
-                    let (recording, used) =
-                        record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
+                    let (recording, used) = record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
                     (recording, used, Vec::new())
                 }
                 Some(cluster) => cluster.record(self, depth)?,

@@ -7,6 +7,7 @@ compile_error!(
     "stradsap ends iterations by unwinding (to undo a loop that strayed or failed): build with panic = \"unwind\""
 );
 
+mod bulk;
 mod capture;
 mod cluster;
 mod codec;
@@ -35,7 +36,6 @@ mod record;
 mod recording;
 mod reduction;
 mod report;
-mod serde_reader;
 mod session;
 mod task;
 mod timeline;
@@ -44,9 +44,9 @@ mod value;
 mod verify;
 mod view;
 
+pub use cluster::driver::ClusterOptions;
 pub use codec::CodecError;
 pub use decode::DecodeError;
-pub use cluster::driver::ClusterOptions;
 pub use dvector::DVector;
 pub use element::Element;
 pub use error::{BodyError, ClusterError, Error, LoopProblem, Result};

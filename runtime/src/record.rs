@@ -75,14 +75,9 @@ pub(crate) fn record_slices(
 }
 
 /// A frame whose views own nothing, so that every access is noted.
-fn recording_frame(
-    captured: &[Captured],
-    slice: &Range<usize>,
-    exact: bool,
-    pager: Option<&dyn Pager>,
-) -> Frame {
+fn recording_frame(captured: &[Captured], slice: &Range<usize>, exact: bool, pager: Option<&dyn Pager>) -> Frame {
     // The frame ends with the recording, which borrows the pager.
-    let pager = pager.map(|pager| unbounded(pager));
+    let pager = pager.map(unbounded);
     Frame::new(|shared| {
         captured
             .iter()

@@ -35,8 +35,10 @@ pub(crate) struct CaptureLog {
     step_runs: Vec<(u32, u8)>,
     step_now: u8,
     /// `index << 1 | written`, iteration by iteration, each sorted and without repetition.
+    #[serde(with = "crate::bulk")]
     entries: Vec<u32>,
     /// Where each iteration's entries end, once their number is not always the same.
+    #[serde(with = "crate::bulk")]
     ends: Vec<u32>,
     per_iteration: usize,
     iterations: usize,

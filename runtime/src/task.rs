@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::capture::Handles;
-use crate::cold::Doing;
 use crate::codec::CodecError;
+use crate::cold::Doing;
 use crate::error::BodyError;
 use crate::frame::{Frame, Trouble};
 use crate::panics::{self, PanicNote};
@@ -117,7 +117,9 @@ impl<V: Values> Given<V> {
 }
 
 /// Makes a task from the bytes of its values: what a loop is, apart from where it is called.
-pub(crate) type MakeTask = for<'b> fn(&'b [u8]) -> Result<Box<dyn Task>, CodecError>;
+pub(crate) type MakeTask = Maker<'static>;
+
+type Maker<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + 't>, CodecError>;
 
 /// The [`MakeTask`] of a loop, for all types of it, as an address.
 fn maker_of<'t, V, H, F, R>(_task: &LoopTask<V, H, F, R>) -> usize
@@ -127,7 +129,7 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
     R: Outcome + 't,
 {
-    let make: for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + 't>, CodecError> = make_task::<V, H, F, R>;
+    let make: Maker<'t> = make_task::<V, H, F, R>;
     make as usize
 }
 
@@ -143,7 +145,7 @@ where
     // without having had that value: it is reached through a task that was made from one, in a program with the same
     // code.
     #[allow(unsafe_code)]
-    let body = unsafe { std::mem::MaybeUninit::<F>::uninit().assume_init() };
+    let body = unsafe { std::ptr::NonNull::<F>::dangling().read() };
     Ok(Box::new(LoopTask::<V, H, F, R> { values: Given::Arrived(V::decode(values)?), body, types: PhantomData }))
 }
 

@@ -16,11 +16,12 @@ const DEPTH: usize = 128;
 /// How many elements of a message may take no bytes.
 const EMPTY: usize = 1 << 20;
 
-/// The value that all of these bytes encode.
-pub(super) fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+/// The value at the front of the bytes, which are taken off.
+pub(super) fn front<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, CodecError> {
     let mut reader = Reader { left: bytes, depth: DEPTH, empty: EMPTY };
     let value = T::deserialize(&mut reader)?;
-    if reader.left.is_empty() { Ok(value) } else { Err(CodecError::Trailing(reader.left.len())) }
+    *bytes = reader.left;
+    Ok(value)
 }
 
 impl serde::de::Error for CodecError {

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::PoisonError;
 
+use stradsap_dds_server::hello::Role;
+
 use super::driver::{Cluster, Fault, State};
 use super::placement::Placement;
 use crate::error::Result;
@@ -36,7 +38,7 @@ impl Cluster {
         self.wait(async {
             loop {
                 // After an error nobody knows what the workers hold.
-                if state.tainted || *self.hub.lost.borrow() != state.seen_losses {
+                if state.tainted || *self.hub.lost.borrow() != state.seen_losses || self.has_newcomers(state) {
                     self.recover(state).await?;
                     state.tainted = false;
                 }
@@ -53,6 +55,11 @@ impl Cluster {
                 }
             }
         })
+    }
+
+    /// Whether somebody has come in place of a worker that was lost.
+    fn has_newcomers(&self, state: &State) -> bool {
+        state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
     }
 
     /// Copies of elements; none if the home of the DDS has them.
@@ -78,7 +85,8 @@ impl Cluster {
         if state.nearby.as_ref().filter(holds).is_none() {
             let start = range.start / each * each;
             let around = start..len.min(range.end.max(start + each));
-            let elements = self.insist(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
+            let elements =
+                self.insist(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
             // A recovery on the way changes it.
             let version = state.entries.get(&dds).map_or(0, |entry| entry.version);
             state.nearby = Some(Nearby { dds, version, start, elements });

@@ -42,7 +42,8 @@ fn vector_of(capture: &Captured) -> Option<Vector> {
 }
 
 fn unnamed(what: &str) -> Error {
-    let problem = format!("{what} is not part of the program's own executable: loops of shared libraries can't run on workers");
+    let problem =
+        format!("{what} is not part of the program's own executable: loops of shared libraries can't run on workers");
     ClusterError::Process { who: "the driver".to_string(), problem }.into()
 }
 
@@ -64,8 +65,7 @@ fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture>> {
 }
 
 fn remote_task(call: &Call<'_>) -> Result<RemoteTask> {
-    let (maker, values) =
-        (call.pack)().map_err(|source| Error::Values { site: call.site.to_string(), source })?;
+    let (maker, values) = (call.pack)().map_err(|source| Error::Values { site: call.site.to_string(), source })?;
     Ok(RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the loop"))?, values })
 }
 
@@ -191,12 +191,12 @@ impl Cluster {
         let mut captured = Vec::with_capacity(call.captured.len());
         for (c, capture) in call.captured.iter().enumerate() {
             let mut kind = capture.kind.clone();
-            if let (Kind::Vector { base, len, .. }, Usage::InStep { written: false, .. }) = (&mut kind, sampled.usage[c])
+            if let (Kind::Vector { base, len, .. }, Usage::InStep { written: false, .. }) =
+                (&mut kind, sampled.usage[c])
                 && state.entries.get(&capture.id).is_some_and(|entry| !entry.placement.is_home())
             {
                 let (id, len) = (capture.id, *len);
-                let elements =
-                    self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?;
+                let elements = self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?;
                 *base = elements.base();
                 fetched.push(elements);
             }
@@ -226,11 +226,12 @@ impl Cluster {
         let order = call.key.options.order;
         let finished = loop {
             let job = Job { plan: &plan, task: &task, before: &before, order, trace };
-            let stopped = self.insist(&mut state, async |cluster, state| match cluster.run_once(state, &job).await {
-                Ok(finished) => Ok(Ok(finished)),
-                Err(Stop::Failed(failure, node)) => Ok(Err((failure, node))),
-                Err(Stop::Fault(fault)) => Err(fault),
-            })?;
+            let stopped =
+                self.insist(&mut state, async |cluster, state| match cluster.run_once(state, &job).await {
+                    Ok(finished) => Ok(Ok(finished)),
+                    Err(Stop::Failed(failure, node)) => Ok(Err((failure, node))),
+                    Err(Stop::Fault(fault)) => Err(fault),
+                })?;
             match stopped {
                 Ok(finished) => break finished,
                 Err((RemoteFailure { what: What::Stray { capture }, .. }, _)) if by_index_now(&plan, capture) => {

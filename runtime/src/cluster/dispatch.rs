@@ -316,3 +316,7 @@ impl<P: Ports> Dispatch for Blocks<P> {
         self.ports.failed(block);
     }
 }
+
+#[cfg(test)]
+#[path = "dispatch_tests.rs"]
+mod tests;

@@ -310,7 +310,8 @@ impl Cluster {
     }
 
     fn children_reach(&self) -> String {
-        let ip = if self.address.ip().is_unspecified() { "127.0.0.1".to_string() } else { self.address.ip().to_string() };
+        let ip =
+            if self.address.ip().is_unspecified() { "127.0.0.1".to_string() } else { self.address.ip().to_string() };
         SocketAddr::new(ip.parse().unwrap_or(self.address.ip()), self.address.port()).to_string()
     }
 
@@ -405,7 +406,8 @@ impl Cluster {
     }
 
     pub(crate) fn all_lost(&self) -> Error {
-        let losses: Vec<String> = self.hub.losses().iter().filter(|loss| loss.worker).map(ToString::to_string).collect();
+        let losses: Vec<String> =
+            self.hub.losses().iter().filter(|loss| loss.worker).map(ToString::to_string).collect();
         ClusterError::AllLost(losses.join("; ")).into()
     }
 

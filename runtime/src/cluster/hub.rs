@@ -108,7 +108,9 @@ impl Hub {
 
     /// How messages name a process.
     pub(crate) fn name(&self, node: Node) -> String {
-        locked(&self.members).get(&node).map_or_else(|| format!("process {node}"), |member| name_of(node, &member.hello))
+        locked(&self.members)
+            .get(&node)
+            .map_or_else(|| format!("process {node}"), |member| name_of(node, &member.hello))
     }
 
     pub(crate) fn losses(&self) -> Vec<Loss> {
@@ -158,11 +160,8 @@ impl Hub {
             }
         };
         // A number for each that connects: those of refused ones are not used again.
-        let me = || Hello {
-            index: Some(self.next_node.fetch_add(1, Relaxed)),
-            epoch: self.links.epoch(),
-            ..me.clone()
-        };
+        let me =
+            || Hello { index: Some(self.next_node.fetch_add(1, Relaxed)), epoch: self.links.epoch(), ..me.clone() };
         match gate::watch(&listener, &secret, me, check, |stream, me, peer| self.meet(stream, &me, peer)).await {}
     }
 

@@ -137,9 +137,7 @@ async fn reach(address: &str) -> Result<TcpStream> {
     }
 }
 
-fn framed(
-    stream: TcpStream,
-) -> tokio_util::codec::Framed<TcpStream, LengthDelimitedCodec> {
+fn framed(stream: TcpStream) -> tokio_util::codec::Framed<TcpStream, LengthDelimitedCodec> {
     LengthDelimitedCodec::builder().max_frame_length(MAX_MESSAGE).new_framed(stream)
 }
 

@@ -13,7 +13,7 @@
 mod assign;
 mod estimate;
 #[cfg(test)]
-mod play;
+pub(crate) mod play;
 #[cfg(test)]
 mod tests;
 

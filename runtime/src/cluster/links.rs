@@ -211,17 +211,24 @@ impl Links {
 
     /// Fetches a blob.
     pub(crate) async fn blob(&self, from: Node, tag: u64) -> Result<Vec<u8>, LinkError> {
-        self.blob_bytes(from, tag, 0..0).await
-    }
-
-    /// Fetches a range of a blob's bytes; all of them for an empty range.
-    pub(crate) async fn blob_bytes(&self, from: Node, tag: u64, bytes: Range<usize>) -> Result<Vec<u8>, LinkError> {
         let epoch = self.epoch();
-        let (lo, hi) = (bytes.start as u64, bytes.end as u64);
-        let (mut stream, header) = self.ask(from, Header { kind: Kind::Get, epoch, tag, lo, hi, ..EMPTY }, &[]).await?;
+        let (mut stream, header) = self.ask(from, Header { kind: Kind::Get, epoch, tag, ..EMPTY }, &[]).await?;
         let bytes = frame::read_payload(&mut stream, &header).await?;
         self.back(from, stream, epoch);
         Ok(bytes)
+    }
+
+    /// Fetches bytes of a blob, from `start` on.
+    pub(crate) async fn blob_into(&self, from: Node, tag: u64, start: usize, into: &mut [u8]) -> Result<(), LinkError> {
+        let epoch = self.epoch();
+        let (lo, hi) = (start as u64, (start + into.len()) as u64);
+        let (mut stream, header) = self.ask(from, Header { kind: Kind::Get, epoch, tag, lo, hi, ..EMPTY }, &[]).await?;
+        if header.len != into.len() as u64 {
+            return Err(LinkError::Unexpected);
+        }
+        frame::read_payload_into(&mut stream, &header, into).await?;
+        self.back(from, stream, epoch);
+        Ok(())
     }
 
     /// Fetches a range of elements of `size` bytes in their encoded form.
@@ -259,13 +266,7 @@ impl Links {
 
     /// Fetches a range into a shard. Nobody else uses its places meanwhile.
     #[allow(unsafe_code)]
-    pub(crate) async fn fill(
-        &self,
-        shard: &Shard,
-        dds: u64,
-        range: Range<usize>,
-        from: Holder,
-    ) -> Result<(), Problem> {
+    pub(crate) async fn fill(&self, shard: &Shard, dds: u64, range: Range<usize>, from: Holder) -> Result<(), Problem> {
         let problem = |error: LinkError| Problem::Peer { node: from.node, why: error.to_string() };
         if shard.is_plain() {
             let each = (CHUNK / shard.ops().size.max(1)).max(1);
@@ -312,15 +313,7 @@ impl Links {
 }
 
 fn question(epoch: u32, dds: u64, range: &Range<usize>, from: Holder) -> Header {
-    Header {
-        kind: Kind::Get,
-        epoch,
-        dds,
-        lo: range.start as u64,
-        hi: range.end as u64,
-        tag: from.snapshot,
-        ..EMPTY
-    }
+    Header { kind: Kind::Get, epoch, dds, lo: range.start as u64, hi: range.end as u64, tag: from.snapshot, ..EMPTY }
 }
 
 pub(crate) const EMPTY: Header =

@@ -9,9 +9,7 @@ use stradsap_dds_server::codec;
 
 use super::driver::{Cluster, Fault, State};
 use super::layout::Layout;
-use super::protocol::{
-    DRIVER, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
-};
+use super::protocol::{DRIVER, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds};
 use super::remote_plan::{RemotePlan, place};
 use crate::error::ClusterError;
 use crate::execute::BlockResult;
@@ -74,13 +72,11 @@ impl Cluster {
         };
         let epoch = state.epoch;
         let waiting = span(Category::Wait, 0);
-        let active: Vec<usize> =
-            (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
+        let active: Vec<usize> = (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
         let running = active.iter().map(|&w| {
             let run = run.clone();
-            let end = self.ask(state.workers[w], move |client, context| async move {
-                client.run(context, epoch, run).await
-            });
+            let end =
+                self.ask(state.workers[w], move |client, context| async move { client.run(context, epoch, run).await });
             async move { (w, end.await) }
         });
         let mut running: FuturesUnordered<_> = running.collect();
@@ -150,22 +146,27 @@ impl Cluster {
         block: u32,
     ) -> Result<(RemoteFailure, Node), Fault> {
         let mut cut = block;
-        loop {
-            let ask = |_, client: super::protocol::ControlClient, context| async move {
-                client.settle(context, epoch, call, cut).await
-            };
-            let failures = self.ask_all(nodes, ask).await?;
-            let first = failures
-                .into_iter()
-                .zip(nodes)
-                .filter_map(|(failure, &node)| failure.map(|failure| (failure, node)))
-                .min_by_key(|(failure, _)| failure.block);
-            match first {
-                // A block before the one that was known may have failed meanwhile: then those before it count.
-                Some((failure, _)) if failure.block < cut => cut = failure.block,
-                Some(first) => return Ok(first),
-                None => return Err(broken("a failure that no worker knows of")),
+        'settle: loop {
+            let settling = nodes.iter().map(|&node| {
+                let answer = self.ask(node, move |client, context| async move {
+                    client.settle(context, epoch, call, cut).await
+                });
+                async move { (answer.await, node) }
+            });
+            let mut settling: FuturesUnordered<_> = settling.collect();
+            let mut first: Option<(RemoteFailure, Node)> = None;
+            while let Some((answer, node)) = settling.next().await {
+                let Some(failure) = answer? else { continue };
+                if failure.block < cut {
+                    // Then those before it count. The others are told now: they may wait for what this worker won't send.
+                    cut = failure.block;
+                    continue 'settle;
+                }
+                if first.as_ref().is_none_or(|(first, _)| failure.block < first.block) {
+                    first = Some((failure, node));
+                }
             }
+            return first.ok_or_else(|| broken("a failure that no worker knows of"));
         }
     }
 
@@ -183,7 +184,8 @@ impl Cluster {
         };
         let _span = span(Category::Install, plan.id);
         let layout = Arc::new(plan.layout(state.workers.len()));
-        let shares = self.pool.map(state.workers.len(), |w| codec::encode(&plan.plan.share(&layout, w as u32, &by_index)));
+        let shares =
+            self.pool.map(state.workers.len(), |w| codec::encode(&plan.plan.share(&layout, w as u32, &by_index)));
         let mut blobs = Vec::new();
         for share in shares {
             blobs.push(self.hub.offer(share.map_err(broken)?));

@@ -1,17 +1,17 @@
 //! The same program on many processes: a driver that plans, workers that run blocks and hand parts to each other, and
 //! homes for snapshots.
 
+mod access;
 mod call;
 pub(crate) mod children;
 mod collecting;
-mod access;
 mod dispatch;
 pub(crate) mod driver;
 pub(crate) mod host;
-pub(crate) mod launcher;
-pub(crate) mod layout;
 pub(crate) mod hub;
 mod join;
+pub(crate) mod launcher;
+pub(crate) mod layout;
 mod links;
 pub(crate) mod loops;
 pub(crate) mod naming;

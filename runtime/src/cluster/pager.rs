@@ -3,20 +3,26 @@
 //! The virtual iteration needs few of them: the elements read in step, and what the body reads but doesn't write. So a
 //! worker never loads a DDS that it only records writes to.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::links::Links;
 use super::protocol::{Held, Node, Problem};
 use super::shard::Shard;
 use crate::cold::Pager;
 use crate::session::locked;
-use std::sync::Arc;
 
 /// Bytes that are fetched at a time.
 const CHUNK: usize = 256 << 10;
 
-/// The elements of one capture.
+/// The elements of one capture: where they are, and where they go.
+pub(crate) struct Elements {
+    pub(crate) dds: u64,
+    pub(crate) shard: Arc<Shard>,
+    pub(crate) held: Vec<Held>,
+}
+
+/// The elements of one capture, and which of them are here.
 struct Paged {
     dds: u64,
     shard: Arc<Shard>,
@@ -33,18 +39,18 @@ pub(crate) struct Pages {
     links: Arc<Links>,
     runtime: tokio::runtime::Handle,
     failed: Mutex<Option<Problem>>,
-    stopped: Arc<std::sync::atomic::AtomicBool>,
+    stopped: Arc<AtomicBool>,
 }
 
 impl Pages {
     pub(crate) fn new(
         me: Node,
-        captures: Vec<Option<(u64, Arc<Shard>, Vec<Held>)>>,
+        captures: Vec<Option<Elements>>,
         links: Arc<Links>,
         runtime: tokio::runtime::Handle,
-        stopped: Arc<std::sync::atomic::AtomicBool>,
+        stopped: Arc<AtomicBool>,
     ) -> Pages {
-        let paged = |(dds, shard, held): (u64, Arc<Shard>, Vec<Held>)| {
+        let paged = |Elements { dds, shard, held }: Elements| {
             let each = (CHUNK / shard.ops().size.max(1)).max(1);
             let here = (0..shard.len().div_ceil(each)).map(|_| AtomicU8::new(0)).collect();
             Paged { dds, shard, held, each, here, loading: Mutex::default() }

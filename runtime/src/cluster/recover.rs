@@ -92,8 +92,8 @@ impl Cluster {
         let len = state.entries.get(&dds).map_or(0, |entry| entry.len);
         let mut all = self.fetch_placed(state, dds, 0..len).await?;
         let (id, epoch) = (plan.id, state.epoch);
-        let blobs = self
-            .ask_all(&state.workers, |_, client, context| async move {
+        let blobs =
+            self.ask_all(&state.workers, |_, client, context| async move {
                 client.collect(context, epoch, id, capture).await
             })
             .await?;

@@ -99,10 +99,11 @@ impl RemotePlan {
     /// The indices that a worker's iterations touch of a DDS in step, for a worker with these blocks.
     fn in_step(&self, offset: usize, blocks: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
         let first = self.plan.range.start.wrapping_add(offset);
-        if !self.plan.offsets.is_empty() {
-            return vec![first..first.wrapping_add(self.plan.range.len())];
-        }
         let mut ranges: Vec<Range<usize>> = Vec::new();
+        if !self.plan.offsets.is_empty() {
+            ranges.push(first..first.wrapping_add(self.plan.range.len()));
+            return ranges;
+        }
         for block in blocks.map(|b| self.plan.blocks[b]) {
             let (start, end) = (first.wrapping_add(block.start), first.wrapping_add(block.end));
             match ranges.last_mut() {

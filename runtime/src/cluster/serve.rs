@@ -24,28 +24,34 @@ const LARGEST: u64 = 8 << 30;
 /// Large things that are about to be fetched, by number.
 #[derive(Default)]
 pub(crate) struct Blobs {
-    held: Mutex<(u64, BTreeMap<u64, Arc<Vec<u8>>>)>,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    last: u64,
+    blobs: BTreeMap<u64, Arc<Vec<u8>>>,
 }
 
 impl Blobs {
     pub(crate) fn offer(&self, bytes: Vec<u8>) -> u64 {
         let mut held = locked(&self.held);
-        held.0 += 1;
-        let tag = held.0;
-        held.1.insert(tag, Arc::new(bytes));
+        held.last += 1;
+        let tag = held.last;
+        held.blobs.insert(tag, Arc::new(bytes));
         tag
     }
 
     fn get(&self, tag: u64) -> Option<Arc<Vec<u8>>> {
-        locked(&self.held).1.get(&tag).cloned()
+        locked(&self.held).blobs.get(&tag).cloned()
     }
 
     pub(crate) fn withdraw(&self, tag: u64) {
-        locked(&self.held).1.remove(&tag);
+        locked(&self.held).blobs.remove(&tag);
     }
 
     pub(crate) fn clear(&self) {
-        locked(&self.held).1.clear();
+        locked(&self.held).blobs.clear();
     }
 }
 
@@ -136,9 +142,9 @@ async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local:
                 }
             }
             Kind::Get | Kind::Put | Kind::Drop => match local.store() {
-                Some(store) => server::answer(&mut stream, &header, peer, store).await.map_err(|error| {
-                    FrameError::Io(std::io::Error::other(error.to_string()))
-                })?,
+                Some(store) => server::answer(&mut stream, &header, peer, store)
+                    .await
+                    .map_err(|error| FrameError::Io(std::io::Error::other(error.to_string())))?,
                 None => refuse(&mut stream, "no snapshots are kept here").await?,
             },
             Kind::Ping => frame::write_frame(&mut stream, Header { kind: Kind::Pong, ..header }, &[]).await?,

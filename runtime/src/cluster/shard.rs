@@ -50,9 +50,7 @@ impl Shard {
         let mapped = bytes.checked_add(align)?.max(PAGE);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new private mapping, apart from everything else.
-        let at = unsafe {
-            libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-        };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if at == libc::MAP_FAILED {
             return None;
         }
@@ -95,9 +93,7 @@ impl Shard {
         self.check(&range);
         assert!(self.ops.plain, "elements that are not plain have no bytes to share");
         // SAFETY: within the reservation (checked), initialised (rule 2); the caller's promise.
-        unsafe {
-            std::slice::from_raw_parts(self.base().add(range.start * self.ops.size), range.len() * self.ops.size)
-        }
+        unsafe { std::slice::from_raw_parts(self.base().add(range.start * self.ops.size), range.len() * self.ops.size) }
     }
 
     /// The memory of plain elements, to be overwritten.

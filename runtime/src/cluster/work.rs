@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -15,9 +16,7 @@ use tokio::sync::Notify;
 use super::dispatch::Blocks;
 use super::links::{CHUNK, Links};
 use super::naming;
-use super::protocol::{
-    Node, Problem, Ran, RemoteCapture, RemoteFailure, RemoteTask, RunJob, What, WorkerSeconds,
-};
+use super::protocol::{Node, Problem, Ran, RemoteCapture, RemoteFailure, RemoteTask, RunJob, What, WorkerSeconds};
 use super::running::{Ending, Out, Place, Running, Timed, WorkerPorts};
 use super::shard::Shard;
 use crate::capture::{Captured, Kind};
@@ -118,15 +117,15 @@ impl Workbench {
                 RemoteCapture::Vector { id, len, ops, writable } => {
                     // SAFETY: see the module's argument.
                     let ops = unsafe { naming::element_ops(ops) }.ok_or_else(unknown)?;
-                    if !shards.contains_key(&id) {
-                        let shard = Shard::new(ops, len).ok_or_else(|| {
+                    let shard = match shards.entry(id) {
+                        Entry::Occupied(there) => there.into_mut(),
+                        Entry::Vacant(place) => place.insert(Arc::new(Shard::new(ops, len).ok_or_else(|| {
                             broken(format!("no address space is left for {len} elements of {} bytes", ops.size))
-                        })?;
-                        shards.insert(id, Arc::new(shard));
-                    }
-                    let Some(shard) = shards.get(&id).filter(|shard| shard.len() == len) else {
-                        return Err(broken("two lengths of one DDS"));
+                        })?)),
                     };
+                    if shard.len() != len {
+                        return Err(broken("two lengths of one DDS"));
+                    }
                     (id, Kind::Vector { base: shard.base(), len, ops, writable, version: &raw const shard.version })
                 }
                 RemoteCapture::Reduction { ops } => {
@@ -221,13 +220,7 @@ impl Workbench {
         Ok(Layingout { elements: RawBuf::new(ops, installed.plan.offsets.len()), len: installed.plan.offsets.len() })
     }
 
-    pub(crate) fn end_layout(
-        &self,
-        plan: u64,
-        capture: usize,
-        fresh: Layingout,
-        version: u64,
-    ) -> Result<(), Problem> {
+    pub(crate) fn end_layout(&self, plan: u64, capture: usize, fresh: Layingout, version: u64) -> Result<(), Problem> {
         let installed = self.installed(plan)?;
         let mut installed = locked(&installed);
         if fresh.elements.len() != fresh.len {

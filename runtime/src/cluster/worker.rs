@@ -21,7 +21,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use super::dispatch::Room;
 use super::join::{self, Joined};
 use super::links::Links;
-use super::pager::Pages;
+use super::pager::{Elements, Pages};
 use super::protocol::{
     Control, DRIVER, Install, Membership, Node, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd, RunJob,
     SnapshotJob,
@@ -57,7 +57,7 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
         if let Some(node) = me.index {
             logging::set_name(format!("worker {node}"));
         }
-        let worker = Worker::new(me.clone(), secret.clone(), session);
+        let worker = Worker::new(&me, secret.clone(), session);
         tokio::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
         let service = join::serve_control(control, Server(Arc::clone(&worker)));
         let why = tokio::select! {
@@ -96,11 +96,11 @@ struct Trouble {
 }
 
 impl Worker {
-    fn new(me: Hello, secret: Secret, session: Session) -> Arc<Worker> {
+    fn new(me: &Hello, secret: Secret, session: Session) -> Arc<Worker> {
         let (jobs, queue) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         let trouble = Arc::new(Trouble::default());
         let told = Arc::clone(&trouble);
-        let links = Links::new(secret, &me, tokio::runtime::Handle::current(), move |node, why| {
+        let links = Links::new(secret, me, tokio::runtime::Handle::current(), move |node, why| {
             told.tell(node, why);
         });
         // It ends with the last sender, which the worker holds.
@@ -177,7 +177,10 @@ impl Worker {
                 let captured = bench.captured(&job.captures)?;
                 let shards = bench.shards_of(&job.captures);
                 let ids = job.captures.iter().map(super::work::dds_of);
-                let paged = ids.zip(shards).zip(job.held).map(|((id, shard), held)| Some((id?, shard?, held)));
+                let paged = ids
+                    .zip(shards)
+                    .zip(job.held)
+                    .map(|((id, shard), held)| Some(Elements { dds: id?, shard: shard?, held }));
                 let pages = Pages::new(me, paged.collect(), Arc::clone(&worker.links), runtime, stopped);
                 for (c, capture) in captured.iter().enumerate() {
                     // Blank copies are made of the middle element.
@@ -226,10 +229,12 @@ impl Worker {
         for (capture, blob, version) in job.laid_out {
             let (plan, links) = (job.plan, Arc::clone(&self.links));
             let mut fresh = self.bench.begin_layout(plan, capture)?;
+            let mut buffer = Vec::new();
             for range in fresh.pieces() {
-                let bytes = links.blob_bytes(DRIVER, blob, range).await;
-                let bytes = bytes.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
-                fresh.push(&bytes)?;
+                buffer.resize(range.len(), 0);
+                let read = links.blob_into(DRIVER, blob, range.start, &mut buffer).await;
+                read.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
+                fresh.push(&buffer)?;
             }
             self.bench.end_layout(plan, capture, fresh, version)?;
         }
@@ -415,8 +420,8 @@ impl Local for Worker {
         let since = std::time::Instant::now();
         let _span = task_span(Category::Receive, header.len);
         let place = &running.blocks.ports().places[k];
-        let fits = header.dds == place.dds
-            && (header.lo, header.hi) == (place.range.start as u64, place.range.end as u64);
+        let fits =
+            header.dds == place.dds && (header.lo, header.hi) == (place.range.start as u64, place.range.end as u64);
         let room = if fits { running.blocks.room_for(k) } else { Room::Nowhere };
         match room {
             Room::Nowhere => frame::skip_payload(stream, &header).await?,
@@ -496,25 +501,13 @@ impl Control for Server {
         self.0.snapshot(job).await
     }
 
-    async fn collect(
-        self,
-        _: Context,
-        epoch: u32,
-        plan: u64,
-        capture: usize,
-    ) -> std::result::Result<u64, Problem> {
+    async fn collect(self, _: Context, epoch: u32, plan: u64, capture: usize) -> std::result::Result<u64, Problem> {
         self.0.check(epoch)?;
         let bytes = self.0.apart(move |worker| worker.bench.collect(plan, capture)).await??;
         Ok(self.0.blobs.offer(bytes))
     }
 
-    async fn forget(
-        self,
-        _: Context,
-        epoch: u32,
-        ddss: Vec<u64>,
-        plans: Vec<u64>,
-    ) -> std::result::Result<(), Problem> {
+    async fn forget(self, _: Context, epoch: u32, ddss: Vec<u64>, plans: Vec<u64>) -> std::result::Result<(), Problem> {
         self.0.check(epoch)?;
         self.0.apart(move |worker| worker.bench.forget(&ddss, &plans)).await
     }

@@ -21,13 +21,14 @@ pub(crate) struct Share {
     blocks: Vec<(usize, usize)>,
     /// The blocks' places in the whole plan's serial order.
     pub(crate) global: Vec<u32>,
+    #[serde(with = "crate::bulk")]
     offsets: Vec<u32>,
     cost: Vec<u64>,
     tail: Vec<u64>,
     edges: Vec<(u32, u32)>,
     parts: Option<(Vec<usize>, Vec<Vec<usize>>)>,
     touches: Vec<Vec<(u32, bool)>>,
-    listed: Vec<(Vec<u32>, Vec<u32>)>,
+    listed: Vec<(Bulk, Bulk)>,
     shared: Vec<usize>,
     fields: Vec<Option<(usize, usize)>>,
     sparse: Vec<bool>,
@@ -93,7 +94,7 @@ impl Plan {
         }
         let here = |blocks: &[u32]| blocks.iter().map(|&b| local[b as usize]).collect::<Vec<_>>();
         let numbered = || layout.transfers.iter().enumerate();
-        let listed = |listed: &Listed| (listed.entries.clone(), listed.ends.clone());
+        let listed = |listed: &Listed| (Bulk(listed.entries.clone()), Bulk(listed.ends.clone()));
         Share {
             strategy: self.strategy,
             range: self.range.clone(),
@@ -103,9 +104,10 @@ impl Plan {
             cost: own.iter().map(|&b| self.graph.cost[b]).collect(),
             tail: own.iter().map(|&b| self.graph.tail[b]).collect(),
             edges,
-            parts: self.parts.as_ref().map(|parts| {
-                (parts.captures.clone(), parts.cuts.iter().map(|cut| cut.bounds.clone()).collect())
-            }),
+            parts: self
+                .parts
+                .as_ref()
+                .map(|parts| (parts.captures.clone(), parts.cuts.iter().map(|cut| cut.bounds.clone()).collect())),
             touches: own
                 .iter()
                 .map(|&b| self.touches(b).iter().map(|touch| (touch.resource, touch.write)).collect())
@@ -155,9 +157,10 @@ impl Share {
             touches.extend(block.into_iter().map(|(resource, write)| Touch { resource, write }));
             touch_starts.push(touches.len() as u32);
         }
-        let parts = self.parts.take().map(|(captures, bounds)| {
-            Parts::new(captures, bounds.into_iter().map(|bounds| Cut { bounds }).collect())
-        });
+        let parts = self
+            .parts
+            .take()
+            .map(|(captures, bounds)| Parts::new(captures, bounds.into_iter().map(|bounds| Cut { bounds }).collect()));
         let serial = Plan::serial(self.range.clone(), self.usage.len(), Facts::default());
         Plan {
             strategy: self.strategy,
@@ -168,7 +171,7 @@ impl Share {
             touch_starts,
             touches,
             parts,
-            listed: self.listed.drain(..).map(|(entries, ends)| Listed { entries, ends }).collect(),
+            listed: self.listed.drain(..).map(|(entries, ends)| Listed { entries: entries.0, ends: ends.0 }).collect(),
             shared: std::mem::take(&mut self.shared),
             fields: self
                 .fields
@@ -180,3 +183,7 @@ impl Share {
         }
     }
 }
+
+/// Numbers that travel as their memory, since there are many.
+#[derive(Debug, Serialize, Deserialize)]
+struct Bulk(#[serde(with = "crate::bulk")] Vec<u32>);

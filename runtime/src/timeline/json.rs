@@ -51,7 +51,7 @@ pub(super) fn write(processes: &[Process], out: &mut dyn Write) -> io::Result<()
                     write!(out, ",\"cat\":\"{name}\",\"name\":\"{name} {0}\",\"args\":{{\"block\":{0}}}}}", event.arg)?;
                 }
                 Some(arg) => {
-                    write!(out, ",\"cat\":\"{name}\",\"name\":\"{name}\",\"args\":{{\"{arg}\":{}}}}}", event.arg)?
+                    write!(out, ",\"cat\":\"{name}\",\"name\":\"{name}\",\"args\":{{\"{arg}\":{}}}}}", event.arg)?;
                 }
                 None => write!(out, ",\"cat\":\"{name}\",\"name\":\"{name}\"}}")?,
             }

@@ -1,0 +1,103 @@
+//! Random loops on workers against the same loops in this process.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use stradsap::Error;
+use stradsap::prelude::*;
+
+use super::jobs::runner::{Test, Watch, seeds};
+use super::matrix::{ALONE, Place};
+use super::program::{Program, Rng, SHAPES};
+use super::running::{Failing, HOWS, How, Loop, OnPurpose, State, bits};
+
+const PLACES: [Place; 4] = [
+    ALONE,
+    Place { workers: 1, threads: 2, servers: 0 },
+    Place { workers: 2, threads: 1, servers: 1 },
+    Place { workers: 3, threads: 2, servers: 0 },
+];
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        Test::new("small random loops", 4 * 3600, || run(0, 100, 4000, 60)),
+        Test::new("large random loops", 4 * 3600, || run(1_000_000, 8, 400, 4000)),
+    ]
+}
+
+fn run(from: u64, short: u64, long: u64, most_iterations: usize) {
+    let sessions = PLACES.map(|place| Rc::new(place.session().unwrap()));
+    for seed in seeds(short, long) {
+        let _watch = Watch::new(&format!("STRADSAP_SEED={seed} random loops"), Duration::from_secs(30));
+        check(from + seed, &sessions, most_iterations);
+    }
+}
+
+/// How a call ended: what must be the same everywhere.
+#[derive(Debug, PartialEq)]
+enum End {
+    Well { order: Vec<usize>, strategy: Strategy, strays: usize, reused: bool },
+    Failed(usize),
+    Panicked(usize),
+}
+
+fn end_of(case: &str, ended: stradsap::Result<LoopReport>) -> End {
+    match ended {
+        Ok(report) => End::Well {
+            order: report.serial_order().collect(),
+            strategy: report.strategy(),
+            strays: report.strays(),
+            reused: report.reused(),
+        },
+        Err(Error::Body { iteration, source, .. }) => {
+            assert!(source.to_string().starts_with(&OnPurpose.to_string()), "{case}: {source}");
+            End::Failed(iteration)
+        }
+        Err(Error::Panic { iteration, message, .. }) => {
+            assert_eq!(message, "this iteration panics on purpose", "{case}");
+            End::Panicked(iteration)
+        }
+        Err(other) => panic!("{case}: {other}"),
+    }
+}
+
+/// Runs a random loop, twice or more, then with bodies that fail, and once more.
+fn check(seed: u64, sessions: &[Rc<Session>], most_iterations: usize) {
+    let mut rng = Rng::new(seed);
+    let shape = SHAPES[rng.below(SHAPES.len())];
+    let how = HOWS[rng.below(HOWS.len())];
+    let mut program = Program::random(&mut rng, shape, most_iterations);
+    let case = format!("seed {seed}: {shape:?}, {how:?}, {} iterations", program.steps.len());
+    let state = State::new(&program.lens);
+    let verify = rng.one_in(4);
+    let mut loops: Vec<Loop> = Vec::new();
+    for session in sessions {
+        session.verify(verify);
+        let new = Loop::new(Rc::clone(session), &program, &state);
+        loops.push(new.unwrap_or_else(|error| panic!("{case}: {error}")));
+    }
+    let disturbed = rng.one_in(2);
+    let rounds = [Failing::Never, Failing::Never, Failing::Err, Failing::Never, Failing::Panic, Failing::Never];
+    for (round, failing) in rounds.into_iter().enumerate() {
+        all_the_same(&format!("{case}, round {round}, {failing:?}"), &mut loops, how, failing);
+        if disturbed && round == 0 {
+            for i in program.disturb(&mut rng) {
+                loops.iter_mut().for_each(|l| l.steps.set(i, program.steps[i]).unwrap());
+            }
+        }
+    }
+    sessions.iter().for_each(|session| session.verify(false));
+}
+
+fn all_the_same(case: &str, loops: &mut [Loop], how: How, failing: Failing) {
+    let mut expected = None;
+    for (l, place) in loops.iter_mut().zip(PLACES) {
+        let case = format!("{case}, {place}");
+        let end = end_of(&case, l.run(how, failing));
+        let found = (end, bits(&l.state()), l.sum.get().to_bits(), l.count.get());
+        match &expected {
+            None => expected = Some(found),
+            Some(expected) => assert!(found == *expected, "{case}:\n{found:?}\ninstead of\n{expected:?}"),
+        }
+    }
+}

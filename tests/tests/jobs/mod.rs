@@ -1,0 +1,6 @@
+//! What the tests of many processes share: a runner for tests that need the program's own `main`, and other processes.
+
+#![allow(dead_code)]
+
+pub(crate) mod processes;
+pub(crate) mod runner;

@@ -1,0 +1,137 @@
+//! Runs tests one after the other, by name, as `cargo test` expects it, each with a limit on its time. The standard
+//! harness can't be used: a worker is this executable too, and goes no further than `#[stradsap::main]`.
+
+#![allow(clippy::print_stdout)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// A test, which fails by panicking.
+pub(crate) struct Test {
+    name: String,
+    limit: Duration,
+    body: Box<dyn FnOnce()>,
+}
+
+impl Test {
+    pub(crate) fn new(name: impl Into<String>, seconds: u64, body: impl FnOnce() + 'static) -> Test {
+        Test { name: name.into(), limit: Duration::from_secs(seconds), body: Box::new(body) }
+    }
+}
+
+/// What the command line asks for. Options of the standard harness that mean nothing here are passed over.
+#[derive(Default)]
+struct Asked {
+    filters: Vec<String>,
+    skip: Vec<String>,
+    exact: bool,
+    list: bool,
+    ignored: bool,
+}
+
+impl Asked {
+    fn of(args: impl Iterator<Item = String>) -> Asked {
+        let mut asked = Asked::default();
+        let mut args = args;
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--exact" => asked.exact = true,
+                "--list" => asked.list = true,
+                "--ignored" => asked.ignored = true,
+                "--skip" => asked.skip.extend(args.next()),
+                "--test-threads" | "--format" | "--color" | "-Z" | "--logfile" => drop(args.next()),
+                _ if arg.starts_with('-') => {}
+                _ => asked.filters.push(arg),
+            }
+        }
+        asked
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let is = |text: &String| if self.exact { name == text } else { name.contains(text.as_str()) };
+        // None is marked as ignored.
+        !self.ignored && (self.filters.is_empty() || self.filters.iter().any(is)) && !self.skip.iter().any(is)
+    }
+}
+
+/// Whether the command line asks for any of these names: what many tests share need not be made for none.
+pub(crate) fn wanted(name: &str) -> bool {
+    let asked = Asked::of(std::env::args().skip(1));
+    !asked.list && asked.wants(name)
+}
+
+/// Runs the tests that the command line asks for, and says how many failed.
+pub(crate) fn run(tests: Vec<Test>) -> Result<(), Box<dyn std::error::Error>> {
+    let asked = Asked::of(std::env::args().skip(1));
+    let all = tests.len();
+    let tests: Vec<Test> = tests.into_iter().filter(|test| asked.wants(&test.name)).collect();
+    if asked.list {
+        tests.iter().for_each(|test| println!("{}: test", test.name));
+        println!("\n{} tests, 0 benchmarks", tests.len());
+        return Ok(());
+    }
+    let (chosen, since) = (tests.len(), Instant::now());
+    println!("\nrunning {chosen} tests");
+    let mut failed = Vec::new();
+    for Test { name, limit, body } in tests {
+        let begun = Instant::now();
+        let _watch = Watch::new(&name, limit);
+        let passed = catch_unwind(AssertUnwindSafe(body)).is_ok();
+        println!("test {name} ... {} ({:.1} s)", if passed { "ok" } else { "FAILED" }, begun.elapsed().as_secs_f64());
+        if !passed {
+            failed.push(name);
+        }
+    }
+    let (seconds, verdict) = (since.elapsed().as_secs_f64(), if failed.is_empty() { "ok" } else { "FAILED" });
+    failed.iter().for_each(|name| println!("    {name}"));
+    println!(
+        "\ntest result: {verdict}. {} passed; {} failed; 0 ignored; 0 measured; {} filtered out; finished in {seconds:.2} s\n",
+        chosen - failed.len(),
+        failed.len(),
+        all - chosen
+    );
+    if failed.is_empty() { Ok(()) } else { Err(format!("{} tests failed", failed.len()).into()) }
+}
+
+/// Ends this process, with all that it started, where something takes longer than it may: nothing hangs unseen.
+pub(crate) struct Watch {
+    /// Dropped with this: then the thread ends.
+    _over: std::sync::mpsc::Sender<()>,
+}
+
+impl Watch {
+    pub(crate) fn new(what: &str, limit: Duration) -> Watch {
+        let (over, told) = channel::<()>();
+        let what = what.to_string();
+        std::thread::spawn(move || {
+            if told.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                println!("test {what} ... FAILED: it took longer than {} s", limit.as_secs());
+                eprintln!("{what}: took longer than {} s; to run it alone: {}", limit.as_secs(), repeat(&what));
+                std::process::exit(101);
+            }
+        });
+        Watch { _over: over }
+    }
+}
+
+/// The command that runs one test of this executable again.
+pub(crate) fn repeat(name: &str) -> String {
+    let own = std::env::args().next().unwrap_or_default();
+    let file = std::path::Path::new(&own).file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_string();
+    let target = file.rsplit_once('-').map_or(file.as_str(), |(target, _)| target);
+    format!("cargo test -p stradsap-tests --test {target} -- --exact '{name}'")
+}
+
+/// Whether the long mode is asked for: `STRADSAP_LONG=1`.
+pub(crate) fn long() -> bool {
+    std::env::var_os("STRADSAP_LONG").is_some_and(|value| value == "1")
+}
+
+/// The seeds of a test that is repeated: `STRADSAP_SEED=n` runs that one alone.
+pub(crate) fn seeds(short: u64, long_mode: u64) -> std::ops::Range<u64> {
+    match std::env::var("STRADSAP_SEED").ok().and_then(|text| text.parse().ok()) {
+        Some(seed) => seed..seed + 1,
+        None => 0..if long() { long_mode } else { short },
+    }
+}
