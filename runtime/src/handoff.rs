@@ -22,6 +22,10 @@ const LOOKS: usize = 0;
 pub(crate) trait Dispatch: Sync {
     /// The next block for this thread, or none when no more will start. Waits while one may still become ready.
     fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize>;
+    /// A block's place in the whole plan.
+    fn number(&self, block: usize) -> usize {
+        block
+    }
     /// Says that a block ended well.
     fn done(&self, block: usize);
     /// Says that a block failed: only blocks before it in the serial order are still started.

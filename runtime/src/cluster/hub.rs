@@ -142,7 +142,8 @@ impl Hub {
         }
         let worker = member.hello.role == Role::Worker;
         let loss = Loss { node, who: name_of(node, &member.hello), why, worker };
-        tracing::warn!(%loss, "lost");
+        // A person is told when the job goes on without it.
+        tracing::info!(%loss, "lost");
         locked(&self.losses).push(loss);
         self.lost.send_modify(|lost| *lost += 1);
     }
