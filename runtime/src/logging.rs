@@ -10,12 +10,15 @@ pub(crate) fn start(name: &str) -> Result<Logging> {
     logging::start(name).map_err(|error| Error::usage(error.to_string()))
 }
 
-/// Tells a person of something that costs time and no more, on standard error; and the log.
+/// Tells a person of something that costs time and no more: in the log where there is one, otherwise on standard error.
 macro_rules! warning {
     ($($text:tt)*) => {{
         let text = format!($($text)*);
-        eprintln!("warning: {text}");
-        tracing::warn!("{text}");
+        if tracing::enabled!(tracing::Level::WARN) {
+            tracing::warn!("{text}");
+        } else {
+            eprintln!("warning: {text}");
+        }
     }};
 }
 pub(crate) use warning;
