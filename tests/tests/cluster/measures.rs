@@ -31,6 +31,7 @@ fn epoch(data: &DVector<Rating>, p: &mut DVector<f64>, q: &mut DVector<f64>, par
             *a = 0.5 * *a + f64::from(r.stars);
             *b = 0.5 * *b + *a;
         },
+        strategy = Grid,
         parts = parts
     )
 }
