@@ -96,13 +96,18 @@ async fn greeted(
     let listener = listen(local).await?;
     let bound = listener.local_addr().map_err(problem)?;
     let ip = if bound.ip().is_unspecified() { local.ip() } else { bound.ip() };
-    me.address = SocketAddr::new(ip, bound.port()).to_string();
+    me.address = advertised().unwrap_or_else(|| SocketAddr::new(ip, bound.port()).to_string());
     greet(&mut control, &secret, &me).await.map_err(|error| problem(format!("{address}: {error}")))?;
     let mut heart = net::connect(address, ONE_TRY).await.map_err(problem)?;
     let greeting = Hello { purpose: Purpose::Heartbeat, ..me.clone() };
     greet(&mut heart, &secret, &greeting).await.map_err(|error| problem(format!("{address}: {error}")))?;
     let heart = async move { heartbeat::beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {}).await.to_string() };
     Ok(Joined { me, secret, control, listener, heart })
+}
+
+/// Where others reach this process, if not where it listens: behind a proxy or an address translation.
+fn advertised() -> Option<String> {
+    std::env::var("STRADSAP_ADVERTISE").ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
 }
 
 /// Where this process listens for data: where `STRADSAP_BIND` says, otherwise where the driver reaches it.

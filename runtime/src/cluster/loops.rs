@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use stradsap_dds_server::codec;
 
@@ -95,8 +95,21 @@ impl Cluster {
         drop(waiting);
         let nodes: Vec<Node> = active.iter().map(|&w| state.workers[w]).collect();
         if let Some(block) = cut {
-            // The questions stay open until the blocks before the failure have ended.
-            let (failure, node) = self.first_failure(&nodes, epoch, call, block).await?;
+            // The questions stay open until the blocks before the failure have ended. An answer may have come before the
+            // next worker was asked at all: that is done now.
+            let others = async {
+                while let Some((_, end)) = running.next().await {
+                    if let Err(fault) = end {
+                        return fault;
+                    }
+                }
+                std::future::pending().await
+            };
+            let settling = std::pin::pin!(self.first_failure(&nodes, epoch, call, block));
+            let (failure, node) = match select(std::pin::pin!(others), settling).await {
+                Either::Left((fault, _)) => return Err(fault.into()),
+                Either::Right((settled, _)) => settled?,
+            };
             drop(running);
             let ask = |_, client: super::protocol::ControlClient, context| async move {
                 client.undo(context, epoch, call).await

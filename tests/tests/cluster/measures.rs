@@ -36,6 +36,7 @@ fn epoch(
             *a = 0.5 * *a + f64::from(r.stars);
             *b = 0.5 * *b + *a;
         },
+        strategy = Grid,
         parts = parts
     )
 }

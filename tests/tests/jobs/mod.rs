@@ -2,5 +2,6 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod job;
 pub(crate) mod processes;
 pub(crate) mod runner;

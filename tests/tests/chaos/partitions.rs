@@ -1,0 +1,110 @@
+//! Processes that are there but say nothing: stopped ones, and such at the end of a cut wire.
+
+use std::time::{Duration, Instant};
+
+use super::jobs::job::{Job, LONG, Setting, joining};
+use super::jobs::processes::{Process, a_secret, free_port, ports, wait_for};
+use super::proxy::Wire;
+
+/// A loss must be told so soon.
+const NOTICED: Duration = Duration::from_secs(5);
+
+/// Three workers that joined, with something different about the first.
+fn job_of_three(with: impl FnOnce(&mut std::process::Command), join: impl FnOnce(&str) -> String) -> (Job, Vec<Process>) {
+    let (at, secret) = (format!("127.0.0.1:{}", free_port("127.0.0.1")), a_secret(2));
+    let setting = Setting { workers: 3, listen: Some((&at, &secret)), epochs: LONG, ..Setting::default() };
+    let job = Job::start(&setting);
+    let mut workers = vec![joining(&join(&at), &secret, with)];
+    workers.extend((0..2).map(|_| joining(&at, &secret, |_| {})));
+    (job, workers)
+}
+
+/// Waits until the driver has told that it lost a process, and why.
+fn told(job: &Job, pid: u32, since: Instant) -> String {
+    let line = wait_for("word of a lost process", Duration::from_secs(15), || {
+        let err = job.driver.err();
+        err.lines().find(|line| line.starts_with("warning: lost ") && line.contains(&format!(", pid {pid})"))).map(String::from)
+    });
+    assert!(since.elapsed() < NOTICED + Duration::from_millis(500), "after {} s: {line}", since.elapsed().as_secs_f64());
+    line
+}
+
+/// It is named within 5 s; when it wakes it ends, and nothing that it says counts.
+pub(crate) fn stopped(expected: &str) {
+    let (mut job, mut workers) = job_of_three(|_| {}, str::to_string);
+    job.reached(6);
+    let pid = workers[0].pid();
+    let since = Instant::now();
+    workers[0].signal("STOP");
+    let line = told(&job, pid, since);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    assert!(line.contains("worker ") && line.contains(&format!("(host {}, pid {pid})", host.trim())), "{line}");
+    let (digest, _) = job.digest("one worker is stopped");
+    assert_eq!(digest, expected);
+    std::thread::sleep(Duration::from_secs(10).saturating_sub(since.elapsed()));
+    assert!(workers[0].ended().is_none());
+    workers[0].signal("CONT");
+    for worker in &mut workers {
+        worker.wait("a worker without a driver", Duration::from_secs(5));
+    }
+    // And while the job goes on: what it says is refused.
+    let (mut job, mut workers) = job_of_three(|_| {}, str::to_string);
+    job.reached(3);
+    let since = Instant::now();
+    workers[0].signal("STOP");
+    told(&job, workers[0].pid(), since);
+    workers[0].signal("CONT");
+    workers[0].wait("a worker that was given up", Duration::from_secs(5));
+    assert_eq!(job.digest("a stopped worker wakes").0, expected);
+    workers.iter_mut().skip(1).for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(5))));
+    // One of the driver's own is replaced.
+    let mut job = Job::start(&Setting { workers: 2, ..Setting::default() });
+    job.reached(3);
+    let pid = job.workers()[1];
+    let since = Instant::now();
+    super::jobs::processes::signal_to(pid, "STOP");
+    told(&job, pid, since);
+    assert_eq!(job.digest("a stopped worker is replaced").0, expected);
+}
+
+pub(crate) fn from_driver(expected: &str) {
+    let (wire, entry) = Wire::new();
+    let lead = wire.clone();
+    let (mut job, mut workers) = job_of_three(
+        |_| {},
+        move |at| {
+            lead.leads_to(at.parse().unwrap());
+            entry.to_string()
+        },
+    );
+    job.reached(5);
+    assert!(wire.bytes() > 1000, "nothing goes through the wire");
+    let since = Instant::now();
+    wire.cut();
+    told(&job, workers[0].pid(), since);
+    // It notices as well, and does not stay.
+    workers[0].wait("a worker that is cut off", Duration::from_secs(6));
+    assert_eq!(job.digest("cut off from the driver").0, expected);
+    workers.iter_mut().skip(1).for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(5))));
+}
+
+pub(crate) fn from_worker(expected: &str) {
+    let (wire, entry) = Wire::new();
+    // Others are told that it listens at the wire's end.
+    let (mut job, mut workers) =
+        job_of_three(|command| drop(command.env("STRADSAP_ADVERTISE", entry.to_string())), str::to_string);
+    let pid = workers[0].pid();
+    let port = wait_for("the port of a worker", Duration::from_secs(10), || ports(pid).first().copied());
+    wire.leads_to(format!("127.0.0.1:{port}").parse().unwrap());
+    job.reached(5);
+    assert!(wire.bytes() > 1000, "nothing goes through the wire");
+    let since = Instant::now();
+    wire.cut();
+    // One of the two that can't reach each other has to go; it is told within the time that a loss may take.
+    let line = wait_for("word of a lost process", Duration::from_secs(15), || {
+        job.driver.err().lines().find(|line| line.starts_with("warning: lost ")).map(String::from)
+    });
+    assert!(since.elapsed() < NOTICED + Duration::from_secs(1), "after {} s: {line}", since.elapsed().as_secs_f64());
+    assert_eq!(job.digest("cut off from another worker").0, expected);
+    workers.iter_mut().for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(6))));
+}

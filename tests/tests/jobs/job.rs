@@ -1,0 +1,171 @@
+//! A job of some seconds, in processes of its own, to which something is done while it runs.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use stradsap::prelude::*;
+
+use super::processes::{Process, children_as, this_program};
+use crate::common::{below, ratings};
+
+/// Makes this executable the job instead of the tests: how many epochs.
+const EPOCHS: &str = "STRADSAP_TEST_EPOCHS";
+/// Where it stores checkpoints, one an epoch, and where it resumes from.
+const CHECKPOINTS: &str = "STRADSAP_TEST_CHECKPOINTS";
+
+/// Enough for something to happen on the way, on slow machines as well.
+pub(crate) const LONG: usize = 40;
+
+/// The job, where this process is to be it.
+pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
+    let epochs = std::env::var(EPOCHS).ok()?.parse().unwrap();
+    Some(run(session, epochs))
+}
+
+/// Matrix factorisation with names on the side, so that elements of all sizes travel.
+#[allow(clippy::print_stdout)]
+fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
+    let (users, items) = (400, 300);
+    let data = DVector::from_vec(session, ratings(30_000, users, items))?;
+    let mut checkpoints = std::env::var(CHECKPOINTS).ok().map(|folder| Checkpoints::new(folder, 1)).transpose()?;
+    let resumed = match &mut checkpoints {
+        Some(checkpoints) => checkpoints.resume()?,
+        None => None,
+    };
+    let first = resumed.as_ref().map_or(0, |checkpoint| checkpoint.step() as usize);
+    let row = |i: usize| -> [f32; 8] { std::array::from_fn(|k| below((i * 8 + k) as u64, 1000) as f32 / 2500.0) };
+    let (mut p, mut q, mut names) = match &resumed {
+        Some(checkpoint) => {
+            (checkpoint.vector(session, "p")?, checkpoint.vector(session, "q")?, checkpoint.vector(session, "names")?)
+        }
+        None => (
+            DVector::from_fn(session, users, row)?,
+            DVector::from_fn(session, items, |i| row(i + 1_000_000))?,
+            DVector::from_fn(session, users, |i| format!("user {i}"))?,
+        ),
+    };
+    println!("begins at {first}");
+    for epoch in first..epochs {
+        let alpha = 0.02 / (1.0 + epoch as f32);
+        let loss = session.sum(0.0f64);
+        async_parallel_for!(0..data.len(), [alpha, &data, &mut p, &mut q, &loss], |n| {
+            let r = data[n];
+            let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
+            // Ten times, to take its time.
+            for _ in 0..10 {
+                let e = r.stars - kernels::dot(pu, qi);
+                for k in 0..8 {
+                    let (a, b) = (pu[k], qi[k]);
+                    pu[k] += alpha * 0.1 * (e * b - 0.02 * a);
+                    qi[k] += alpha * 0.1 * (e * a - 0.02 * b);
+                }
+                loss.add(f64::from(e * e));
+            }
+        })?;
+        async_parallel_for!(0..users * 3, [epoch, &mut names, &p], |n| {
+            let at = n * 7 % 400;
+            if names[at].len() > 12 {
+                names[at].clear();
+            }
+            names[at].push(char::from(b'a' + ((p[at][0].to_bits() as usize + epoch + n) % 26) as u8));
+        })?;
+        if let Some(checkpoints) = &mut checkpoints {
+            checkpoints.save(epoch as u64 + 1, &loss.get(), &[("p", &p), ("q", &q), ("names", &names)])?;
+        }
+        println!("epoch {epoch} {:016x}", loss.get().to_bits());
+        // What is faster than this is not faster than what is done to it.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("digest {} {} {}", p.digest()?, q.digest()?, names.digest()?);
+    Ok(())
+}
+
+/// The driver of a job, whose home and folder for temporary files are empty ones of its own.
+pub(crate) struct Job {
+    pub(crate) driver: Process,
+    home: tempfile::TempDir,
+}
+
+/// How a job is to run.
+pub(crate) struct Setting<'s> {
+    pub(crate) workers: usize,
+    pub(crate) servers: usize,
+    pub(crate) snapshot_every: usize,
+    pub(crate) epochs: usize,
+    pub(crate) checkpoints: Option<&'s Path>,
+    /// Where workers join, and the secret: none is started then.
+    pub(crate) listen: Option<(&'s str, &'s str)>,
+}
+
+impl Default for Setting<'_> {
+    fn default() -> Self {
+        Setting { workers: 0, servers: 0, snapshot_every: 3, epochs: LONG, checkpoints: None, listen: None }
+    }
+}
+
+impl Job {
+    pub(crate) fn start(setting: &Setting<'_>) -> Job {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = this_program();
+        command.env("HOME", home.path()).env("TMPDIR", home.path()).env("RUST_BACKTRACE", "0");
+        command.env(EPOCHS, setting.epochs.to_string()).env("STRADSAP_WORKERS", setting.workers.to_string());
+        command.env("STRADSAP_DDS_SERVERS", setting.servers.to_string());
+        command.env("STRADSAP_SNAPSHOT_EVERY", setting.snapshot_every.to_string());
+        if let Some(folder) = setting.checkpoints {
+            command.env(CHECKPOINTS, folder);
+        }
+        if let Some((address, secret)) = setting.listen {
+            command.env("STRADSAP_LISTEN", address).env("STRADSAP_SECRET", secret);
+        }
+        Job { driver: Process::start(&mut command), home }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.driver.pid()
+    }
+
+    /// Waits for the end of an epoch.
+    pub(crate) fn reached(&mut self, epoch: usize) {
+        self.driver.line(&format!("epoch {epoch} "), Duration::from_secs(30));
+    }
+
+    pub(crate) fn workers(&self) -> Vec<u32> {
+        children_as(self.pid(), "worker")
+    }
+
+    pub(crate) fn servers(&self) -> Vec<u32> {
+        children_as(self.pid(), "server")
+    }
+
+    /// Waits for its good end: what it left, and what it wrote as warnings.
+    pub(crate) fn digest(mut self, case: &str) -> (String, String) {
+        let status = self.driver.wait(case, Duration::from_secs(60));
+        let err = self.driver.err();
+        assert!(status.success(), "{case}: {status}\n{err}");
+        let digest = self.driver.line("digest ", Duration::from_secs(1));
+        self.leaves_nothing(case);
+        (digest, err)
+    }
+
+    /// Waits for its end with an error, and gives what it wrote.
+    pub(crate) fn error(mut self, case: &str, limit: Duration) -> String {
+        let status = self.driver.wait(case, limit);
+        assert_eq!(status.code(), Some(1), "{case}: {status}\n{}", self.driver.err());
+        self.leaves_nothing(case);
+        self.driver.err()
+    }
+
+    pub(crate) fn leaves_nothing(&self, case: &str) {
+        let left: Vec<_> = std::fs::read_dir(self.home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "{case}: {left:?} are left");
+    }
+}
+
+/// A worker that joins.
+pub(crate) fn joining(address: &str, secret: &str, with: impl FnOnce(&mut Command)) -> Process {
+    let mut command = this_program();
+    command.args(["--join", address, "--threads", "1"]).env("STRADSAP_SECRET", secret).env("RUST_BACKTRACE", "0");
+    with(&mut command);
+    Process::start(&mut command)
+}
