@@ -243,6 +243,8 @@ impl Worker {
 
     async fn run(self: &Arc<Self>, epoch: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
         let call = job.call;
+        // The driver has fetched what it wanted of what was offered before.
+        self.blobs.clear();
         self.apart(|worker| worker.bench.commit()).await?;
         let installed = self.bench.installed(job.plan)?;
         let sent_before = self.links.sent();
