@@ -99,7 +99,7 @@ pub(crate) fn from_worker(expected: &str) {
     job.reached(5);
     assert!(wire.bytes() > 1000, "nothing goes through the wire");
     let since = Instant::now();
-    wire.cut();
+    wire.sever();
     // One of the two that can't reach each other has to go; it is told within the time that a loss may take.
     let line = wait_for("word of a lost process", Duration::from_secs(15), || {
         job.driver.err().lines().find(|line| line.starts_with("warning: lost ")).map(String::from)
