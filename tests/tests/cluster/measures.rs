@@ -21,7 +21,12 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-fn epoch(data: &DVector<Rating>, p: &mut DVector<f64>, q: &mut DVector<f64>, parts: usize) -> stradsap::Result<LoopReport> {
+fn epoch(
+    data: &DVector<Rating>,
+    p: &mut DVector<f64>,
+    q: &mut DVector<f64>,
+    parts: usize,
+) -> stradsap::Result<LoopReport> {
     async_parallel_for!(
         0..data.len(),
         [&data, &mut p, &mut q],
@@ -141,7 +146,8 @@ fn explained() {
     let on_workers = run("3");
     assert!(alone.contains("`total`"), "{alone}");
     // But for the times, which differ from run to run.
-    let lines = |text: &str| text.lines().map(|line| line.split_whitespace().next().map(String::from)).collect::<Vec<_>>();
+    let lines =
+        |text: &str| text.lines().map(|line| line.split_whitespace().next().map(String::from)).collect::<Vec<_>>();
     assert_eq!(lines(&alone), lines(&on_workers), "{alone}\n{on_workers}");
 }
 

@@ -299,7 +299,11 @@ pub(crate) fn reuse(session: &Session, seen: &mut Seen) -> Result {
         assert_eq!(report.label(), Some("reuse"));
         if session.workers() > 0 {
             assert!(report.workers().len() <= session.workers() && !report.workers().is_empty());
-            assert!(report.workers().iter().all(|worker| worker.worker.starts_with("worker ")), "{:?}", report.workers());
+            assert!(
+                report.workers().iter().all(|worker| worker.worker.starts_with("worker ")),
+                "{:?}",
+                report.workers()
+            );
         }
         seen.report("run", &report);
         Ok(report.reused())

@@ -178,7 +178,9 @@ pub(crate) fn children(of: u32) -> BTreeSet<u32> {
 pub(crate) fn variable(pid: u32, name: &str) -> Option<String> {
     let bytes = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).ok()?;
     let prefix = format!("{name}=");
-    bytes.split(|&byte| byte == 0).find_map(|one| String::from_utf8_lossy(one).strip_prefix(&prefix).map(str::to_string))
+    bytes
+        .split(|&byte| byte == 0)
+        .find_map(|one| String::from_utf8_lossy(one).strip_prefix(&prefix).map(str::to_string))
 }
 
 /// The running children of a process that were started in a role.
