@@ -164,6 +164,7 @@ fn threads(n: usize) -> String {
     if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") }
 }
 
-fn answer(reached: bool, text: &str) -> String {
+/// A line that says what was promised and whether it was reached.
+pub fn answer(reached: bool, text: &str) -> String {
     format!("  {}  {text}", if reached { "yes" } else { "NO " })
 }

@@ -13,6 +13,7 @@ pub mod frame;
 pub mod gate;
 pub mod heartbeat;
 pub mod hello;
+pub mod logging;
 pub mod net;
 mod process;
 pub mod secret;

@@ -4,12 +4,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use stradsap_dds_server::logging;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::server::{ServerConfig, run};
 
 /// Holds snapshots of the data of a stradsap job, until its driver ends.
 ///
 /// The job's secret is read from STRADSAP_SECRET (64 hexadecimal digits) or from the file that STRADSAP_SECRET_FILE names.
+/// STRADSAP_LOG says what is logged: error, warn, info, debug or trace.
 #[derive(Parser)]
 #[command(name = "dds-server", version)]
 struct Arguments {
@@ -39,6 +41,10 @@ fn main() -> ExitCode {
             let line = text.lines().next().unwrap_or_default();
             return fail(line.strip_prefix("error: ").unwrap_or(line), 2);
         }
+    };
+    let _logging = match logging::start("server") {
+        Ok(logging) => logging,
+        Err(error) => return fail(&error.to_string(), 2),
     };
     let config = match config(arguments) {
         Ok(config) => config,

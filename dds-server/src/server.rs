@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::frame::{self, FrameError, Header, Kind};
 use crate::heartbeat::{self, Lost};
 use crate::hello::{GreetError, Hello, Purpose, Role, greet};
+use crate::logging;
 use crate::net::{self, NetError};
 use crate::secret::Secret;
 use crate::store::{Layout, Slice, Store, StoreError};
@@ -317,6 +318,9 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     me.epoch = epoch;
     me.address = bound.to_string();
     let driver = introduce(&mut control, &join, &secret, &me).await?;
+    if let Some(node) = driver.index {
+        logging::set_name(format!("server {node}"));
+    }
     let mut heart = reach(&join).await?;
     introduce(&mut heart, &join, &secret, &Hello { purpose: Purpose::Heartbeat, ..me.clone() }).await?;
 

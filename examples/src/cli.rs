@@ -114,12 +114,17 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub snapshot_every: Option<u32>,
 
-    /// Write a timeline of all processes, for Perfetto or chrome://tracing
+    /// Write a timeline of all processes and threads, for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE.json")]
     pub trace: Option<PathBuf>,
 }
 
 impl ProcessArgs {
+    /// The first that is used of the options that mean nothing in one process.
+    pub fn used_with_workers(&self) -> Option<&'static str> {
+        ProcessArgs { trace: None, ..self.clone() }.used()
+    }
+
     /// The first of the options that is used.
     pub fn used(&self) -> Option<&'static str> {
         let ProcessArgs { workers, dds_servers, listen, join, snapshot_every, trace } = self;

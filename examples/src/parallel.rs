@@ -26,7 +26,12 @@ pub fn configure(session: &Session, common: &CommonArgs) -> stradsap::Result<()>
 fn start_workers(session: &Session, common: &CommonArgs) -> stradsap::Result<()> {
     let args = &common.processes;
     let Some(workers) = args.workers.filter(|&workers| workers > 0) else {
-        return match args.used() {
+        if session.workers() == 0
+            && let Some(path) = &args.trace
+        {
+            session.trace(path)?;
+        }
+        return match args.used_with_workers() {
             // Processes that a launcher or the environment asks for are there by now.
             Some(option) if session.workers() == 0 && args.workers.is_none() => {
                 Err(Error::usage(format!("{option}: it needs --workers N, the number of worker processes")))

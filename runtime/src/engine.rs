@@ -11,6 +11,7 @@ use crate::dot;
 use crate::error::{Error, LoopProblem, Result};
 use crate::execute::{FirstFailure, Run, words};
 use crate::gather;
+use crate::logging::warning;
 use crate::options::{Bounds, LoopOptions, Site, Strategy};
 use crate::panics;
 use crate::plan::{self, Facts, MAX_PARTS, Plan};
@@ -20,6 +21,7 @@ use crate::record::{Depth, record, shapes};
 use crate::report::{Elsewhere, LoopReport};
 use crate::session::{SessionInner, next_id};
 use crate::task::{Failure, LoopTask, Outcome, Task};
+use crate::timeline::{Category, span};
 use crate::undo::Undo;
 use crate::value::Values;
 use crate::verify::Verifier;
@@ -232,6 +234,7 @@ impl<'c> Call<'c> {
             let recording;
             // What rules point at, where it had to be fetched.
             let fetched;
+            let recording_now = span(Category::Record, self.key.range.len() as u64);
             (recording, depth_used, fetched) = match &self.cluster {
                 None => {
                     let (recording, used) = record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
@@ -239,8 +242,12 @@ impl<'c> Call<'c> {
                 }
                 Some(cluster) => cluster.record(self, depth)?,
             };
+            drop(recording_now);
             recorded = Instant::now();
+            let mut planning = span(Category::Plan, 0);
             plan = plan::plan(&recording, &shapes(self.captured), options, &self.pool);
+            planning.set(plan.blocks.len() as u64);
+            drop(planning);
             drop(recording);
             drop(fetched);
         }
@@ -281,8 +288,8 @@ impl<'c> Call<'c> {
         let hopeless = old.depth == Depth::Exact && !reused;
         let mut fresh = if in_row >= STRAYS || hopeless {
             let name = self.site.name(capture);
-            eprintln!(
-                "warning: {}: runs serially from now on, since iterations touched other elements of `{name}` than \
+            warning!(
+                "{}: runs serially from now on, since iterations touched other elements of `{name}` than \
                  recorded {in_row} times in a row: what they touch seems to depend on what other iterations write",
                 self.site
             );

@@ -27,10 +27,14 @@ use crate::pool::Pool;
 use crate::recording::Usage;
 use crate::session::locked;
 use crate::task::{Failure, Iterations, Task};
+use crate::timeline::{self, Category};
 use crate::undo::{Undo, is_logged};
 
 /// Parts smaller than this stay in the nearer caches by themselves.
 const WORTH_FETCHING: usize = 128 << 10;
+
+/// Nanoseconds: looking for a block takes about so long where there is one.
+const NOT_WAITING: u64 = 2_000;
 
 /// One execution of a plan.
 pub(crate) struct Run<'r> {
@@ -117,7 +121,15 @@ impl Run<'_> {
         let first: Mutex<Option<FirstFailure>> = Mutex::new(None);
         pool.everywhere(self.plan.blocks.len(), || {
             let mut last: Option<usize> = None;
-            while let Some(b) = handoff.next(&|block| last.is_some_and(|last| self.near(last, block))) {
+            loop {
+                let recorded = timeline::is_on();
+                let waiting = recorded.then(|| timeline::span(Category::Wait, 0));
+                let next = handoff.next(&|block| last.is_some_and(|last| self.near(last, block)));
+                if let Some(waiting) = waiting {
+                    waiting.forget_if_shorter(NOT_WAITING);
+                }
+                let Some(b) = next else { break };
+                let _span = recorded.then(|| timeline::span(Category::Block, handoff.number(b) as u64));
                 let saved = panics::caught(|| undo.save_for(b, self.plan, self.captured));
                 let first_of_block = self.plan.range.start + self.plan.offset(self.plan.blocks[b].start);
                 let (result, ended) = match saved {

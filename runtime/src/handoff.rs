@@ -2,26 +2,30 @@
 //!
 //! One mutex and one condition variable; blocks are long against them. A thread that finds nothing to do looks
 //! again for some microseconds, then sleeps. Model-checked under loom (`cargo test -p stradsap-runtime --lib
-//! --release` with `RUSTFLAGS="--cfg loom"`).
+//! --release` with `RUSTFLAGS="--cfg stradsap_loom"`).
 
-#[cfg(loom)]
+#[cfg(stradsap_loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
 use std::sync::PoisonError;
-#[cfg(not(loom))]
+#[cfg(not(stradsap_loom))]
 use std::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
 
 use crate::plan::BlockGraph;
 
 /// How often an idle thread looks before it sleeps.
-#[cfg(not(loom))]
+#[cfg(not(stradsap_loom))]
 const LOOKS: usize = 200;
-#[cfg(loom)]
+#[cfg(stradsap_loom)]
 const LOOKS: usize = 0;
 
 /// Who decides which block a thread runs next.
 pub(crate) trait Dispatch: Sync {
     /// The next block for this thread, or none when no more will start. Waits while one may still become ready.
     fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize>;
+    /// A block's place in the whole plan.
+    fn number(&self, block: usize) -> usize {
+        block
+    }
     /// Says that a block ended well.
     fn done(&self, block: usize);
     /// Says that a block failed: only blocks before it in the serial order are still started.
@@ -168,7 +172,7 @@ impl<'g> Handoff<'g> {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, stradsap_loom))]
 mod loom_tests {
     use super::*;
     use crate::plan::Touch;
@@ -236,7 +240,7 @@ mod loom_tests {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(stradsap_loom)))]
 mod tests {
     use super::*;
 

@@ -6,6 +6,7 @@ use crate::cluster::driver::ClusterOptions;
 use crate::cluster::roles::{self, DriverRole, Role};
 use crate::cluster::{server, worker};
 use crate::error::Error;
+use crate::logging;
 use crate::session::Session;
 
 /// What a program's main function may return.
@@ -40,11 +41,21 @@ impl<E: Into<Box<dyn std::error::Error>>> MainOutcome for Result<(), E> {
 /// Runs a program's main function with the session that the environment asks for; or, where this process is a worker or
 /// a DDS server of a job, does what the job's driver says, and never enters that function.
 pub fn launch<R: MainOutcome>(main: fn(&Session) -> R) -> ExitCode {
-    let ended = match roles::here() {
-        Ok(Role::Driver(role)) => return drive(&role, main),
-        Ok(Role::Worker(role)) => worker::run(&role),
-        Ok(Role::Server(role)) => server::run(&role),
-        Err(error) => Err(error),
+    let role = roles::here();
+    let name = match &role {
+        Ok(Role::Driver(_)) | Err(_) => "driver",
+        Ok(Role::Worker(_)) => "worker",
+        Ok(Role::Server(_)) => "server",
+    };
+    // What is held back is written when everything else has ended.
+    let (role, _logging) = match role.and_then(|role| Ok((role, logging::start(name)?))) {
+        Ok(both) => both,
+        Err(error) => return Err::<(), _>(error).report(),
+    };
+    let ended = match role {
+        Role::Driver(role) => return drive(&role, main),
+        Role::Worker(role) => worker::run(&role),
+        Role::Server(role) => server::run(&role),
     };
     ended.unwrap_or_else(|error| Err::<(), _>(error).report())
 }
@@ -53,6 +64,8 @@ fn drive<R: MainOutcome>(role: &DriverRole, main: fn(&Session) -> R) -> ExitCode
     let session = Session::new().and_then(|session| {
         if let Some(options) = ClusterOptions::of_role(role) {
             session.start_workers(&options)?;
+        } else if let Some(path) = &role.trace {
+            session.trace(path)?;
         }
         Ok(session)
     });

@@ -8,6 +8,7 @@ use crate::cluster::driver::{Cluster, ClusterOptions};
 use crate::error::{Error, Result};
 use crate::plan_cache::PlanCache;
 use crate::pool::Pool;
+use crate::timeline::file::TimelineFile;
 
 /// Numbers that are never given twice in a process.
 pub(crate) fn next_id() -> u64 {
@@ -46,6 +47,7 @@ pub(crate) struct SessionInner {
     dot: Mutex<Option<PathBuf>>,
     plans: Mutex<PlanCache>,
     cluster: OnceLock<Arc<Cluster>>,
+    timeline: Mutex<Option<TimelineFile>>,
 }
 
 /// How a session is to be: [`Session::builder`].
@@ -117,6 +119,7 @@ impl SessionBuilder {
                 dot: Mutex::new(None),
                 plans: Mutex::new(PlanCache::default()),
                 cluster: OnceLock::new(),
+                timeline: Mutex::default(),
             }),
         };
         session.set_threads(threads)?;
@@ -240,10 +243,37 @@ impl Session {
         if options.workers() == 0 {
             return Err(Error::usage("0 workers can't run loops: leave them out to run in this process"));
         }
-        let cluster = Cluster::start(options)?;
+        let cluster = Cluster::start(options, locked(&self.inner.timeline).take())?;
         self.set_threads(cluster.threads())?;
         // Two threads that start workers at once: the first wins, and the other's end here.
         self.inner.cluster.set(cluster).map_err(|_| Error::usage("this session has its workers already"))
+    }
+
+    /// Has a timeline written to this file when the session ends: what each thread did when, in Chrome's trace format, which
+    /// [Perfetto](https://ui.perfetto.dev) opens; with workers, of all processes. To be called before they are started.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().map_err(|error| stradsap_runtime::Error::usage(error.to_string()))?;
+    /// # let file = folder.path().join("timeline.json");
+    /// let session = stradsap_runtime::Session::builder().threads(1).build()?;
+    /// session.trace(&file)?;
+    /// drop(session);
+    /// assert!(file.is_file());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] if it can't be written, [`Error::Usage`] if the session has a timeline or its workers already.
+    pub fn trace(&self, path: impl AsRef<Path>) -> Result<()> {
+        if self.inner.cluster.get().is_some() {
+            return Err(Error::usage("name the timeline's file before the workers are started"));
+        }
+        let mut timeline = locked(&self.inner.timeline);
+        if timeline.is_some() {
+            return Err(Error::usage("this session has a timeline already"));
+        }
+        *timeline = Some(TimelineFile::begin(path.as_ref())?);
+        Ok(())
     }
 
     /// How many workers loops run on; 0 in one process.

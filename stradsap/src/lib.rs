@@ -34,16 +34,21 @@
 //! # What a loop promises
 //! The data end as some sequential order of the iterations would have left them, for any body
 //! ([`order = Preserve`](Order::Preserve): the loop's own order). Which order that is follows from the data and the
-//! options, so the result has the same bits on any number of threads; [`LoopReport::serial_order`] tells it, and
-//! [`Session::verify`] checks it.
+//! options, so the result has the same bits on any number of threads and processes; [`LoopReport::serial_order`] tells
+//! it, and [`Session::verify`] checks it.
+//!
+//! # Processes
+//! [`Session::start_workers`] runs all loops from there on on worker processes, which are the same program:
+//! [`#[stradsap::main]`](macro@main) finds out whether this process is one. So do `STRADSAP_WORKERS=4`, `mpirun` and
+//! `srun`. What a program must not do is to rely on side effects of loop bodies.
 //!
 //! # The environment
 //! `STRADSAP_THREADS=4`, `STRADSAP_EXPLAIN=1` (print each new plan to standard error) and `STRADSAP_VERIFY=1` (replay
-//! each loop and compare) configure sessions that don't say otherwise.
+//! each loop and compare) configure sessions that don't say otherwise. `STRADSAP_LOG=info` logs what processes do.
 //!
 //! # Limits
-//! This version runs in one process. Bodies run *virtually* while a loop is recorded, and again when it is undone, so
-//! they must have no side effects. Iterations end by unwinding: a program with `panic = "abort"` doesn't compile.
+//! Bodies run *virtually* while a loop is recorded, and again when it is undone or a process was lost, so they must have
+//! no side effects. Iterations end by unwinding: a program with `panic = "abort"` doesn't compile.
 // What the macros expand to names this crate, in its own tests as well.
 #[cfg(test)]
 extern crate self as stradsap;

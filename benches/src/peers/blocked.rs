@@ -36,6 +36,21 @@ impl Grid {
         Self { user_parts, item_parts, blocks }
     }
 
+    /// The users of a part.
+    pub fn user_part(&self, part: usize) -> Range<usize> {
+        self.user_parts[part].clone()
+    }
+
+    /// The items of a part.
+    pub fn item_part(&self, part: usize) -> Range<usize> {
+        self.item_parts[part].clone()
+    }
+
+    /// The ratings of a user part for an item part.
+    pub fn block(&self, user_part: usize, item_part: usize) -> &[Rating] {
+        &self.blocks[user_part * self.side() + item_part]
+    }
+
     fn side(&self) -> usize {
         self.user_parts.len()
     }

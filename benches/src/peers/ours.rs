@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use stradsap::ClusterOptions;
 use stradsap::prelude::*;
 use stradsap_examples::model::{Matrix, sgd_step};
 
@@ -21,6 +22,7 @@ pub struct Ours<const K: usize> {
     lambda: f32,
     preparation: Option<Preparation>,
     plans: usize,
+    report: Option<LoopReport>,
 }
 
 impl<const K: usize> Ours<K> {
@@ -29,12 +31,40 @@ impl<const K: usize> Ours<K> {
     /// # Errors
     /// The session can't be built.
     pub fn new(set: &RatingSet, threads: usize) -> Result<Self> {
-        let session = Session::builder().threads(threads).build()?;
-        let ratings = DVector::from_vec(&session, set.train.clone())?;
+        Self::in_session(Session::builder().threads(threads).build()?, set, set.train.clone(), None)
+    }
+
+    /// The loop on worker processes that are started now, at the initial factors. They end with it.
+    ///
+    /// # Errors
+    /// The session can't be built, or the processes don't come.
+    pub fn on_workers(set: &RatingSet, processes: &ClusterOptions) -> Result<Self> {
+        Self::in_session(Session::builder().threads(1).build()?, set, set.train.clone(), Some(processes))
+    }
+
+    /// The loop over `train` in a session, on processes if any are given, at the initial factors of `set`.
+    ///
+    /// # Errors
+    /// The processes don't come.
+    pub fn in_session(
+        session: Session,
+        set: &RatingSet,
+        train: Vec<Rating>,
+        processes: Option<&ClusterOptions>,
+    ) -> Result<Self> {
+        if let Some(processes) = processes {
+            session.start_workers(processes)?;
+        }
+        let ratings = DVector::from_vec(&session, train)?;
         let p = DVector::from_fn(&session, set.users, |user| set.start.row(Matrix::Users, user))?;
         let q = DVector::from_fn(&session, set.items, |item| set.start.row(Matrix::Items, item))?;
-        let (alpha, lambda) = (set.alpha, set.lambda);
-        Ok(Self { session, threads, ratings, p, q, alpha, lambda, preparation: None, plans: 0 })
+        let (alpha, lambda, threads) = (set.alpha, set.lambda, session.threads());
+        Ok(Self { session, threads, ratings, p, q, alpha, lambda, preparation: None, plans: 0, report: None })
+    }
+
+    /// What the last epoch's loop says of itself.
+    pub fn report(&self) -> Option<&LoopReport> {
+        self.report.as_ref()
     }
 }
 
@@ -74,6 +104,7 @@ impl<const K: usize> Contestant<K> for Ours<K> {
                 first_call: start.elapsed().as_secs_f64(),
             });
         }
+        self.report = Some(report);
         Ok(loss.get())
     }
 

@@ -1,13 +1,18 @@
 //! Handing out one worker's blocks: a block starts when the blocks before it on its parts are done, here or elsewhere.
 //! Of blocks elsewhere the worker learns by the parts that arrive from them.
 //!
-//! One mutex and one condition variable, as in `handoff`. What arrives before its place in memory is free is kept aside
+//! One mutex and one condition variable, as in `handoff`, and model-checked like it. What arrives before its place in memory is free is kept aside
 //! until the last block that uses the place is done.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+#[cfg(not(stradsap_loom))]
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+#[cfg(stradsap_loom)]
+use loom::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::handoff::Dispatch;
-use crate::plan::{BlockGraph, Share};
+use crate::plan::{Arrival, BlockGraph, Send};
 
 /// The way out of a worker, and into its memory.
 pub(crate) trait Ports: Sync {
@@ -80,17 +85,17 @@ struct State {
 }
 
 impl<P: Ports> Blocks<P> {
-    pub(crate) fn new(share: &Share, graph: &BlockGraph, ports: P) -> Self {
+    pub(crate) fn new(arrivals: &[Arrival], sends_out: &[Send], graph: &BlockGraph, ports: P) -> Self {
         let n = graph.len();
         let mut waits_for = graph.waits_for.clone();
         let mut behind = vec![Vec::new(); n];
         let mut sends = vec![Vec::new(); n];
         let mut first_sends = Vec::new();
-        for (k, arrival) in share.arrivals.iter().enumerate() {
+        for (k, arrival) in arrivals.iter().enumerate() {
             arrival.before.iter().for_each(|&b| waits_for[b as usize] += 1);
             arrival.behind.iter().for_each(|&b| behind[b as usize].push(k as u32));
         }
-        for (k, send) in share.sends.iter().enumerate() {
+        for (k, send) in sends_out.iter().enumerate() {
             match send.after {
                 Some(block) => sends[block as usize].push(k as u32),
                 None => first_sends.push(k as u32),
@@ -105,9 +110,9 @@ impl<P: Ports> Blocks<P> {
                 running: 0,
                 started: vec![false; n],
                 ended: vec![false; n],
-                in_use: share.arrivals.iter().map(|arrival| arrival.behind.len() as u32).collect(),
-                arriving: vec![Arriving::Awaited; share.arrivals.len()],
-                aside: share.arrivals.iter().map(|_| None).collect(),
+                in_use: arrivals.iter().map(|arrival| arrival.behind.len() as u32).collect(),
+                arriving: vec![Arriving::Awaited; arrivals.len()],
+                aside: arrivals.iter().map(|_| None).collect(),
                 cut: u32::MAX,
                 over: false,
                 sleeping: 0,
@@ -116,7 +121,7 @@ impl<P: Ports> Blocks<P> {
             wake: Condvar::new(),
             graph: Followers { of: (0..n).map(|b| graph.followers(b).to_vec()).collect(), tail: graph.tail.clone() },
             behind,
-            before: share.arrivals.iter().map(|arrival| arrival.before.clone()).collect(),
+            before: arrivals.iter().map(|arrival| arrival.before.clone()).collect(),
             sends,
             first_sends,
         }
@@ -317,6 +322,83 @@ impl<P: Ports> Dispatch for Blocks<P> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(stradsap_loom)))]
 #[path = "dispatch_tests.rs"]
 mod tests;
+
+#[cfg(all(test, stradsap_loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts what is sent, and watches over the one part that comes.
+    struct Post {
+        sent: AtomicUsize,
+        in_use: AtomicUsize,
+        version: AtomicUsize,
+    }
+
+    impl Ports for Post {
+        fn send(&self, _k: usize) {
+            self.sent.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn place(&self, _k: usize, bytes: &[u8]) -> bool {
+            assert_eq!(self.in_use.load(Ordering::Relaxed), 0, "a part in use is overwritten");
+            self.version.store(usize::from(bytes[0]), Ordering::Relaxed);
+            true
+        }
+
+        fn failed(&self, _block: usize) {}
+    }
+
+    /// Block 0 uses a part, which then comes again for block 1; block 2 has nothing to do with it.
+    fn check(failing: Option<usize>) {
+        loom::model(move || {
+            let arrivals = [Arrival { transfer: 0, resource: 0, before: vec![1], behind: vec![0] }];
+            let sends = [Send { transfer: 1, resource: 0, to: 1, after: Some(1), copy: false }];
+            let graph = BlockGraph::from_edges(vec![1; 3], vec![(0, 1)]);
+            let post = Post { sent: AtomicUsize::new(0), in_use: AtomicUsize::new(0), version: AtomicUsize::new(0) };
+            let blocks = Arc::new(Blocks::new(&arrivals, &sends, &graph, post));
+            let inbox = {
+                let blocks = Arc::clone(&blocks);
+                loom::thread::spawn(move || match blocks.room_for(0) {
+                    Room::InPlace => {
+                        assert!(blocks.ports().place(0, &[1]));
+                        blocks.arrived(0);
+                    }
+                    Room::Aside => blocks.arrived_aside(0, vec![1]),
+                    Room::Nowhere => {}
+                })
+            };
+            while let Some(block) = blocks.next(&|_| false) {
+                let post = blocks.ports();
+                if block < 2 {
+                    assert_eq!(post.in_use.fetch_add(1, Ordering::Relaxed), 0);
+                    assert_eq!(post.version.load(Ordering::Relaxed), block, "another version");
+                    post.in_use.fetch_sub(1, Ordering::Relaxed);
+                }
+                if Some(block) == failing { blocks.fail(block) } else { blocks.done(block) }
+            }
+            inbox.join().unwrap();
+            let started = blocks.started();
+            match failing {
+                None => assert_eq!((started.len(), blocks.ports().sent.load(Ordering::Relaxed)), (3, 1)),
+                Some(failing) => assert!((0..=failing).all(|block| started.contains(&block))),
+            }
+        });
+    }
+
+    #[test]
+    fn loom_a_part_comes_while_its_place_is_in_use() {
+        check(None);
+    }
+
+    #[test]
+    fn loom_a_failure_ends_the_waiting() {
+        check(Some(0));
+        check(Some(1));
+    }
+}

@@ -104,7 +104,7 @@ fn check(plan: &Plan, workers: usize, failing: Option<usize>, seed: u64) {
             places: share.arrivals.iter().map(|arrival| arrival.resource).collect(),
             others: outboxes.clone(),
         };
-        all.push((Blocks::new(&share, &own.graph, post), global, transfers));
+        all.push((Blocks::new(&share.arrivals, &share.sends, &own.graph, post), global, transfers));
     }
     let all = &all;
     std::thread::scope(|scope| {

@@ -27,6 +27,7 @@ use super::roles::{DriverRole, Workers};
 use crate::error::{ClusterError, Error, Result};
 use crate::pool::Pool;
 use crate::session::locked;
+use crate::timeline::file::TimelineFile;
 
 /// How long processes may take to come.
 const STARTING: Duration = Duration::from_secs(30);
@@ -216,6 +217,7 @@ pub(crate) struct Cluster {
     pub(crate) gone_plans: Arc<Mutex<Vec<u64>>>,
     network: Option<(oneshot::Sender<()>, std::thread::JoinHandle<()>)>,
     published: Option<Published>,
+    timeline: Option<TimelineFile>,
 }
 
 fn cant_start(what: impl std::fmt::Display) -> Error {
@@ -224,7 +226,11 @@ fn cant_start(what: impl std::fmt::Display) -> Error {
 
 impl Cluster {
     /// Starts or awaits the processes that `options` ask for.
-    pub(crate) fn start(options: &ClusterOptions) -> Result<Arc<Cluster>> {
+    pub(crate) fn start(options: &ClusterOptions, timeline: Option<TimelineFile>) -> Result<Arc<Cluster>> {
+        let timeline = match &options.trace {
+            Some(path) => Some(TimelineFile::begin(path)?),
+            None => timeline,
+        };
         let given = Secret::from_environment().map_err(cant_start)?;
         let explicit = given.is_some() || options.rendezvous.is_some();
         let secret = given.map_or_else(Secret::generate, Ok).map_err(cant_start)?;
@@ -276,6 +282,7 @@ impl Cluster {
             gone_plans: Arc::default(),
             network: Some((stop, thread)),
             published,
+            timeline,
         };
         cluster.gather()?;
         let mut state = locked(&cluster.state);
@@ -381,7 +388,7 @@ impl Cluster {
                 you: node,
                 workers: workers.clone(),
                 others,
-                timeline: self.options.trace.is_some(),
+                timeline: self.timeline.is_some(),
             };
             async move {
                 let joined = self.ask(node, |client, context| async move { client.join(context, membership).await });
@@ -527,6 +534,9 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         drop(self.published.take());
+        if let Some(mut file) = self.timeline.take() {
+            self.write_timeline(&mut file);
+        }
         let bye = async {
             let workers = self.hub.complete(Role::Worker);
             let told = workers.into_iter().filter_map(|node| self.hub.client(node)).map(|client| async move {

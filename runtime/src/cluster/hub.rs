@@ -142,7 +142,8 @@ impl Hub {
         }
         let worker = member.hello.role == Role::Worker;
         let loss = Loss { node, who: name_of(node, &member.hello), why, worker };
-        tracing::warn!(%loss, "lost");
+        // A person is told when the job goes on without it.
+        tracing::info!(%loss, "lost");
         locked(&self.losses).push(loss);
         self.lost.send_modify(|lost| *lost += 1);
     }
@@ -158,18 +159,16 @@ impl Hub {
                 hub.by_process(peer).map(|_| ()).ok_or_else(|| "no such process has joined".to_string())
             }
         };
-        // A number for each that connects: those of refused ones are not used again.
-        let me =
-            || Hello { index: Some(self.next_node.fetch_add(1, Relaxed)), epoch: self.links.epoch(), ..me.clone() };
-        match gate::watch(&listener, &secret, me, check, |stream, me, peer| self.meet(stream, &me, peer)).await {}
+        let me = || Hello { epoch: self.links.epoch(), ..me.clone() };
+        match gate::watch(&listener, &secret, me, check, |stream, _, peer| self.meet(stream, peer)).await {}
     }
 
     /// A process has proved that it belongs to the job.
-    fn meet(self: &Arc<Self>, stream: TcpStream, me: &Hello, peer: Hello) {
-        let Some(node) = me.index else { return };
+    fn meet(self: &Arc<Self>, stream: TcpStream, peer: Hello) {
         match peer.purpose {
             Purpose::Control => {
-                tracing::info!(node, who = peer.who(), "joined");
+                let node = self.next_node.fetch_add(1, Relaxed);
+                tracing::info!(who = name_of(node, &peer), "joined");
                 let reached_at = stream.local_addr().ok();
                 let (client, control) = match peer.role {
                     Role::Worker => (Some(join::control_client(stream)), None),

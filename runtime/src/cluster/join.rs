@@ -97,12 +97,11 @@ async fn greeted(
     let bound = listener.local_addr().map_err(problem)?;
     let ip = if bound.ip().is_unspecified() { local.ip() } else { bound.ip() };
     me.address = advertised().unwrap_or_else(|| SocketAddr::new(ip, bound.port()).to_string());
-    let driver = greet(&mut control, &secret, &me).await.map_err(|error| problem(format!("{address}: {error}")))?;
+    greet(&mut control, &secret, &me).await.map_err(|error| problem(format!("{address}: {error}")))?;
     let mut heart = net::connect(address, ONE_TRY).await.map_err(problem)?;
     let greeting = Hello { purpose: Purpose::Heartbeat, ..me.clone() };
     greet(&mut heart, &secret, &greeting).await.map_err(|error| problem(format!("{address}: {error}")))?;
     let heart = async move { heartbeat::beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {}).await.to_string() };
-    me.index = driver.index;
     Ok(Joined { me, secret, control, listener, heart })
 }
 

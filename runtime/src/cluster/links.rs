@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use super::protocol::{Holder, Node, Peer, Problem};
 use super::shard::Shard;
 use crate::session::locked;
+use crate::timeline::{Category, task_span};
 
 /// How long a process may take to accept a connection, or to begin an answer. Hung processes are found by their
 /// heartbeats, sooner.
@@ -160,12 +161,17 @@ impl Links {
     async fn push_all(&self, to: Node, mut queue: mpsc::UnboundedReceiver<Outgoing>) -> Result<(), LinkError> {
         let mut stream = self.connect(to).await?;
         while let Some(Outgoing { header, payload }) = queue.recv().await {
+            let mut span = task_span(Category::Send, 0);
             match &payload {
-                Payload::Bytes(bytes) => self.write(&mut stream, header, bytes).await?,
+                Payload::Bytes(bytes) => {
+                    span.set(bytes.len() as u64);
+                    self.write(&mut stream, header, bytes).await?;
+                }
                 Payload::Memory(shard, range) => {
                     // SAFETY: the plan lets nobody write these elements before the receiver has had them.
                     #[allow(unsafe_code)]
                     let bytes = unsafe { shard.bytes(range.clone()) };
+                    span.set(bytes.len() as u64);
                     self.write(&mut stream, header, bytes).await?;
                 }
             }

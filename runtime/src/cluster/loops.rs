@@ -18,6 +18,7 @@ use crate::memory::RawBuf;
 use crate::options::Order;
 use crate::recording::Usage;
 use crate::session::{locked, next_id};
+use crate::timeline::{Category, span};
 
 /// A loop to be run on workers.
 pub(crate) struct Job<'j> {
@@ -70,6 +71,7 @@ impl Cluster {
             trace: job.trace,
         };
         let epoch = state.epoch;
+        let waiting = span(Category::Wait, 0);
         let active: Vec<usize> = (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
         let running = active.iter().map(|&w| {
             let run = run.clone();
@@ -90,6 +92,7 @@ impl Cluster {
                 RunEnd::Stopped => return Err(broken("a worker stopped by itself").into()),
             }
         }
+        drop(waiting);
         let nodes: Vec<Node> = active.iter().map(|&w| state.workers[w]).collect();
         if let Some(block) = cut {
             // The questions stay open until the blocks before the failure have ended. An answer may have come before the
@@ -158,9 +161,8 @@ impl Cluster {
         let mut cut = block;
         'settle: loop {
             let settling = nodes.iter().map(|&node| {
-                let answer = self.ask(node, move |client, context| async move {
-                    client.settle(context, epoch, call, cut).await
-                });
+                let answer = self
+                    .ask(node, move |client, context| async move { client.settle(context, epoch, call, cut).await });
                 async move { (answer.await, node) }
             });
             let mut settling: FuturesUnordered<_> = settling.collect();
@@ -192,6 +194,7 @@ impl Cluster {
             }
             installed.by_index.clone()
         };
+        let _span = span(Category::Install, plan.id);
         let layout = Arc::new(plan.layout(state.workers.len()));
         let shares =
             self.pool.map(state.workers.len(), |w| codec::encode(&plan.plan.share(&layout, w as u32, &by_index)));
@@ -274,6 +277,8 @@ impl Cluster {
             let job = job.clone();
             self.ask(state.workers[w], move |client, context| async move { client.prepare(context, epoch, job).await })
         });
+        let ranges = jobs.iter().map(|job| job.pulls.len() + job.laid_out.len()).sum::<usize>();
+        let _span = span(Category::Prepare, ranges as u64);
         let prepared: Result<Vec<()>, Fault> = join_all(asked).await.into_iter().collect();
         blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
         prepared?;

@@ -4,6 +4,7 @@
 mod access;
 mod call;
 pub(crate) mod children;
+mod collecting;
 mod dispatch;
 pub(crate) mod driver;
 pub(crate) mod host;

@@ -206,6 +206,8 @@ pub(crate) trait Control {
     async fn forget(epoch: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
     /// The job is over: the end of the connection that follows is no loss.
     async fn bye();
-    /// Gives the events of the timeline since the last time, as a blob.
-    async fn timeline(epoch: u32) -> Result<Vec<u8>, Problem>;
+    /// Offers the events of the timeline since the last time: a blob.
+    async fn timeline(epoch: u32) -> Result<u64, Problem>;
+    /// The worker's time, in nanoseconds since its own zero.
+    async fn clock() -> Result<u64, Problem>;
 }

@@ -16,9 +16,11 @@ use super::loops::{Job, Stop};
 use super::placement::Placement;
 use super::protocol::{DRIVER, Holder, Node, SnapshotJob};
 use crate::error::{ClusterError, Error};
+use crate::logging::warning;
 use crate::memory::RawBuf;
 use crate::recording::Usage;
 use crate::session::{locked, next_id};
+use crate::timeline::{Category, span};
 
 /// How long a replacement may take to come.
 const REPLACEMENT: Duration = Duration::from_secs(10);
@@ -153,6 +155,7 @@ impl Cluster {
         let ids: Vec<u64> = state.entries.keys().copied().collect();
         state.next_snapshot += 1;
         let snapshot = state.next_snapshot;
+        let _span = span(Category::Snapshot, snapshot);
         let mut jobs: Vec<SnapshotJob> =
             state.workers.iter().map(|_| SnapshotJob { snapshot, parts: Vec::new() }).collect();
         let mut bases = Vec::new();
@@ -238,12 +241,13 @@ impl Cluster {
     }
 
     async fn try_to_recover(&self, state: &mut State) -> Result<(), Fault> {
+        let _span = span(Category::Recover, u64::from(state.epoch) + 1);
         // Who dies together is noticed one after the other.
         tokio::time::sleep(GRACE).await;
         let losses = self.hub.losses();
         let fresh = losses.get(state.recovered..).unwrap_or_default();
         for loss in fresh {
-            eprintln!("warning: lost {loss}");
+            warning!("lost {loss}");
         }
         state.in_vain += 1;
         if state.in_vain > IN_VAIN
@@ -268,7 +272,7 @@ impl Cluster {
         for (role, expected) in [(Role::Worker, workers), (Role::Server, self.options.servers())] {
             // This is one of the program's threads: the network has its own.
             if let Err(error) = self.wait_for(role, expected, REPLACEMENT) {
-                eprintln!("warning: going on without a replacement: {error}");
+                warning!("going on without a replacement: {error}");
             }
         }
         self.begin_epoch(state).await?;

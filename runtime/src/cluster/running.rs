@@ -122,6 +122,10 @@ impl Dispatch for Timed<'_> {
         next
     }
 
+    fn number(&self, block: usize) -> usize {
+        self.0.global.get(block).map_or(block, |&global| global as usize)
+    }
+
     fn done(&self, block: usize) {
         self.0.blocks.done(block);
     }

@@ -288,7 +288,7 @@ impl Installed {
         let arrivals = self.share.arrivals.iter().enumerate().map(|(k, arrival)| (arrival.transfer, k)).collect();
         Ok(Arc::new(Running {
             call: job.call,
-            blocks: Blocks::new(&self.share, &self.plan.graph, ports),
+            blocks: Blocks::new(&self.share.arrivals, &self.share.sends, &self.plan.graph, ports),
             arrivals,
             global: self.share.global.clone(),
             waited: AtomicU64::new(0),

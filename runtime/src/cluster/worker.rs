@@ -33,9 +33,11 @@ use super::shard::Shard;
 use super::work::Workbench;
 use crate::cold::Pager;
 use crate::error::{ClusterError, Result};
+use crate::logging;
 use crate::plan::Share;
 use crate::record::record_slices;
 use crate::session::{Session, locked};
+use crate::timeline::{self, Category, span, task_span};
 
 /// Bytes of snapshots that a worker keeps for others.
 const STORE_LIMIT: u64 = 1 << 40;
@@ -52,6 +54,9 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
         let threads = session.threads() as u32;
         let Joined { me, secret, control, listener, heart } =
             join::join(&role.join, Role::Worker, threads, role.index).await?;
+        if let Some(node) = me.index {
+            logging::set_name(format!("worker {node}"));
+        }
         let worker = Worker::new(&me, secret.clone(), session);
         tokio::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
         let service = join::serve_control(control, Server(Arc::clone(&worker)));
@@ -143,6 +148,7 @@ impl Worker {
 
     async fn join(self: &Arc<Self>, membership: Membership) -> std::result::Result<(), Problem> {
         tracing::info!(epoch = membership.epoch, workers = membership.workers.len(), "a new epoch");
+        timeline::switch(membership.timeline);
         self.stop();
         // What runs ends before anything is forgotten.
         self.apart(|_| ()).await?;
@@ -164,6 +170,7 @@ impl Worker {
         let runtime = tokio::runtime::Handle::current();
         let logs = self
             .apart(move |worker| {
+                let _span = span(Category::Record, job.slices.len() as u64);
                 let bench = &worker.bench;
                 bench.commit();
                 let task = bench.task(&job.task)?;
@@ -204,6 +211,7 @@ impl Worker {
         let Some(blob) = job.share else { return Ok(()) };
         let bytes = self.links.blob(DRIVER, blob).await.map_err(|error| driver(error.to_string()))?;
         self.apart(move |worker| {
+            let _span = span(Category::Install, job.plan);
             let share: Share =
                 codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| Problem::Broken(error.to_string()))?;
             worker.bench.install(job.plan, &job.captures, share)
@@ -212,6 +220,7 @@ impl Worker {
     }
 
     async fn prepare(self: &Arc<Self>, job: Prepare) -> std::result::Result<(), Problem> {
+        let _span = task_span(Category::Prepare, (job.pulls.len() + job.laid_out.len()) as u64);
         self.apart(|worker| worker.bench.commit()).await?;
         for pull in job.pulls {
             let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
@@ -308,6 +317,7 @@ impl Worker {
     }
 
     async fn snapshot(self: &Arc<Self>, job: SnapshotJob) -> std::result::Result<u64, Problem> {
+        let _span = task_span(Category::Snapshot, job.snapshot);
         self.apart(|worker| worker.bench.commit()).await?;
         let mut bytes_stored = 0;
         for (dds, range, to) in job.parts {
@@ -408,6 +418,7 @@ impl Local for Worker {
             return frame::skip_payload(stream, &header).await;
         };
         let since = std::time::Instant::now();
+        let _span = task_span(Category::Receive, header.len);
         let place = &running.blocks.ports().places[k];
         let fits =
             header.dds == place.dds && (header.lo, header.hi) == (place.range.start as u64, place.range.end as u64);
@@ -505,8 +516,13 @@ impl Control for Server {
         self.0.dismissed.store(true, Relaxed);
     }
 
-    async fn timeline(self, _: Context, epoch: u32) -> std::result::Result<Vec<u8>, Problem> {
+    async fn timeline(self, _: Context, epoch: u32) -> std::result::Result<u64, Problem> {
         self.0.check(epoch)?;
-        Ok(Vec::new())
+        let bytes = codec::encode(&timeline::take()).map_err(|error| Problem::Broken(error.to_string()))?;
+        Ok(self.0.blobs.offer(bytes))
+    }
+
+    async fn clock(self, _: Context) -> std::result::Result<u64, Problem> {
+        Ok(timeline::now())
     }
 }

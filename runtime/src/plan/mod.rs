@@ -19,7 +19,7 @@ pub(crate) use colour::Listed;
 pub(crate) use cut::MAX_PARTS;
 pub(crate) use graph::{BlockGraph, Touch};
 pub(crate) use group::Parts;
-pub(crate) use share::Share;
+pub(crate) use share::{Arrival, Send, Share};
 
 use crate::inference::FieldPlace;
 use crate::options::{LoopOptions, Order, Strategy};
