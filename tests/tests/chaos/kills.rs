@@ -91,8 +91,7 @@ pub(crate) fn driver(expected: &str) {
         });
         job.leaves_nothing("a killed driver");
     }
-    let mut job =
-        Job::start(&Setting { workers: 3, checkpoints: Some(folder.path()), ..Setting::default() });
+    let mut job = Job::start(&Setting { workers: 3, checkpoints: Some(folder.path()), ..Setting::default() });
     let begins: usize = job.driver.line("begins at ", Duration::from_secs(20)).parse().unwrap();
     assert!(begins >= 16, "it began at {begins}");
     assert_eq!(job.digest("a resumed job").0, expected);

@@ -10,7 +10,10 @@ use super::proxy::Wire;
 const NOTICED: Duration = Duration::from_secs(5);
 
 /// Three workers that joined, with something different about the first.
-fn job_of_three(with: impl FnOnce(&mut std::process::Command), join: impl FnOnce(&str) -> String) -> (Job, Vec<Process>) {
+fn job_of_three(
+    with: impl FnOnce(&mut std::process::Command),
+    join: impl FnOnce(&str) -> String,
+) -> (Job, Vec<Process>) {
     let (at, secret) = (format!("127.0.0.1:{}", free_port("127.0.0.1")), a_secret(2));
     let setting = Setting { workers: 3, listen: Some((&at, &secret)), epochs: LONG, ..Setting::default() };
     let job = Job::start(&setting);
@@ -23,9 +26,15 @@ fn job_of_three(with: impl FnOnce(&mut std::process::Command), join: impl FnOnce
 fn told(job: &Job, pid: u32, since: Instant) -> String {
     let line = wait_for("word of a lost process", Duration::from_secs(15), || {
         let err = job.driver.err();
-        err.lines().find(|line| line.starts_with("warning: lost ") && line.contains(&format!(", pid {pid})"))).map(String::from)
+        err.lines()
+            .find(|line| line.starts_with("warning: lost ") && line.contains(&format!(", pid {pid})")))
+            .map(String::from)
     });
-    assert!(since.elapsed() < NOTICED + Duration::from_millis(500), "after {} s: {line}", since.elapsed().as_secs_f64());
+    assert!(
+        since.elapsed() < NOTICED + Duration::from_millis(500),
+        "after {} s: {line}",
+        since.elapsed().as_secs_f64()
+    );
     line
 }
 
@@ -56,7 +65,10 @@ pub(crate) fn stopped(expected: &str) {
     workers[0].signal("CONT");
     workers[0].wait("a worker that was given up", Duration::from_secs(5));
     assert_eq!(job.digest("a stopped worker wakes").0, expected);
-    workers.iter_mut().skip(1).for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(5))));
+    workers
+        .iter_mut()
+        .skip(1)
+        .for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(5))));
     // One of the driver's own is replaced.
     let mut job = Job::start(&Setting { workers: 2, ..Setting::default() });
     job.reached(3);
@@ -85,7 +97,10 @@ pub(crate) fn from_driver(expected: &str) {
     // It notices as well, and does not stay.
     workers[0].wait("a worker that is cut off", Duration::from_secs(6));
     assert_eq!(job.digest("cut off from the driver").0, expected);
-    workers.iter_mut().skip(1).for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(5))));
+    workers
+        .iter_mut()
+        .skip(1)
+        .for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(5))));
 }
 
 pub(crate) fn from_worker(expected: &str) {
@@ -99,7 +114,7 @@ pub(crate) fn from_worker(expected: &str) {
     job.reached(5);
     assert!(wire.bytes() > 1000, "nothing goes through the wire");
     let since = Instant::now();
-    wire.cut();
+    wire.sever();
     // One of the two that can't reach each other has to go; it is told within the time that a loss may take.
     let line = wait_for("word of a lost process", Duration::from_secs(15), || {
         job.driver.err().lines().find(|line| line.starts_with("warning: lost ")).map(String::from)

@@ -1,6 +1,6 @@
-//! A wire that can be cut: forwards connections until it is told not to, and then neither forwards nor closes any.
+//! A wire that can be cut, forwarding connections until then: silently, or so that both ends are told.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -10,6 +10,7 @@ use std::time::Duration;
 pub(crate) struct Wire {
     to: Arc<OnceLock<SocketAddr>>,
     cut: Arc<AtomicBool>,
+    severed: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
 }
 
@@ -33,8 +34,14 @@ impl Wire {
         self.to.set(address).unwrap();
     }
 
+    /// From here on nothing is forwarded, and nothing closed.
     pub(crate) fn cut(&self) {
         self.cut.store(true, Relaxed);
+    }
+
+    /// Closes all connections, and every new one at once.
+    pub(crate) fn sever(&self) {
+        self.severed.store(true, Relaxed);
     }
 
     /// How much went through.
@@ -46,6 +53,9 @@ impl Wire {
         while self.to.get().is_none() {
             std::thread::sleep(Duration::from_millis(2));
         }
+        if self.severed.load(Relaxed) {
+            return;
+        }
         let Ok(other) = TcpStream::connect(self.to.get().unwrap()) else { return };
         let (back, forth) = (one.try_clone().unwrap(), other.try_clone().unwrap());
         let wire = self.clone();
@@ -55,9 +65,15 @@ impl Wire {
 
     fn pump(&self, mut from: TcpStream, mut to: TcpStream) {
         let (_, _) = (from.set_nodelay(true), to.set_nodelay(true));
+        from.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let mut bytes = [0; 1 << 14];
         loop {
-            let n = from.read(&mut bytes).unwrap_or(0);
+            let n = match from.read(&mut bytes) {
+                _ if self.severed.load(Relaxed) => 0,
+                Ok(n) => n,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+                Err(_) => 0,
+            };
             // A cut wire says nothing, not even that it is over.
             while self.cut.load(Relaxed) {
                 std::thread::sleep(Duration::from_millis(100));
