@@ -22,6 +22,13 @@ fn job_of_three(
     (job, workers)
 }
 
+/// Waits for workers whose job is done.
+fn all_end(workers: &mut [Process]) {
+    for worker in workers {
+        worker.wait("a worker whose job is done", Duration::from_secs(6));
+    }
+}
+
 /// Waits until the driver has told that it lost a process, and why.
 fn told(job: &Job, pid: u32, since: Instant) -> String {
     let line = wait_for("word of a lost process", Duration::from_secs(15), || {
@@ -65,10 +72,7 @@ pub(crate) fn stopped(expected: &str) {
     workers[0].signal("CONT");
     workers[0].wait("a worker that was given up", Duration::from_secs(5));
     assert_eq!(job.digest("a stopped worker wakes").0, expected);
-    workers
-        .iter_mut()
-        .skip(1)
-        .for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(5))));
+    all_end(&mut workers[1..]);
     // One of the driver's own is replaced.
     let mut job = Job::start(&Setting { workers: 2, ..Setting::default() });
     job.reached(3);
@@ -97,17 +101,14 @@ pub(crate) fn from_driver(expected: &str) {
     // It notices as well, and does not stay.
     workers[0].wait("a worker that is cut off", Duration::from_secs(6));
     assert_eq!(job.digest("cut off from the driver").0, expected);
-    workers
-        .iter_mut()
-        .skip(1)
-        .for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(5))));
+    all_end(&mut workers[1..]);
 }
 
 pub(crate) fn from_worker(expected: &str) {
     let (wire, entry) = Wire::new();
     // Others are told that it listens at the wire's end.
     let (mut job, mut workers) =
-        job_of_three(|command| drop(command.env("STRADSAP_ADVERTISE", entry.to_string())), str::to_string);
+        job_of_three(|command| _ = command.env("STRADSAP_ADVERTISE", entry.to_string()), str::to_string);
     let pid = workers[0].pid();
     let port = wait_for("the port of a worker", Duration::from_secs(10), || ports(pid).first().copied());
     wire.leads_to(format!("127.0.0.1:{port}").parse().unwrap());
@@ -121,5 +122,5 @@ pub(crate) fn from_worker(expected: &str) {
     });
     assert!(since.elapsed() < NOTICED + Duration::from_secs(1), "after {} s: {line}", since.elapsed().as_secs_f64());
     assert_eq!(job.digest("cut off from another worker").0, expected);
-    workers.iter_mut().for_each(|worker| drop(worker.wait("a worker whose job is done", Duration::from_secs(6))));
+    all_end(&mut workers);
 }

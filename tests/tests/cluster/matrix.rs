@@ -119,12 +119,15 @@ pub(crate) fn tests(scenarios: &'static [Scenario]) -> Vec<Test> {
     tests
 }
 
+/// What each scenario saw.
+type ByScenario = BTreeMap<String, Vec<String>>;
+
 /// What a scenario saw, on standard output.
 const LINE: &str = "seen ";
 
 /// Workers on hosts of their own, as far as one machine has them: 127.0.0.2 and so on.
 fn on_hosts(scenarios: &'static [Scenario], expected: &Expected) -> Vec<Test> {
-    let all: Rc<RefCell<Option<BTreeMap<String, Vec<String>>>>> = Rc::default();
+    let all: Rc<RefCell<Option<ByScenario>>> = Rc::default();
     let name = |scenario: &Scenario| format!("{}: 3 hosts", scenario.name);
     let chosen: Vec<&str> = scenarios.iter().filter(|one| wanted(&name(one))).map(|one| one.name).collect();
     let chosen = chosen.join(",");
@@ -140,7 +143,7 @@ fn on_hosts(scenarios: &'static [Scenario], expected: &Expected) -> Vec<Test> {
     scenarios.iter().map(test).collect()
 }
 
-fn on_three_hosts(chosen: &str) -> BTreeMap<String, Vec<String>> {
+fn on_three_hosts(chosen: &str) -> ByScenario {
     let driver_host = "127.0.0.9";
     let at = format!("{driver_host}:{}", free_port(driver_host));
     let secret = a_secret(9);
@@ -159,7 +162,7 @@ fn on_three_hosts(chosen: &str) -> BTreeMap<String, Vec<String>> {
         let ended = worker.wait("a worker whose driver has ended", Duration::from_secs(5));
         assert!(ended.success(), "a worker: {ended}\n{}", worker.err());
     }
-    let mut all = BTreeMap::<String, Vec<String>>::new();
+    let mut all = ByScenario::new();
     for line in driver.out().lines().filter_map(|line| line.strip_prefix(LINE)) {
         let (scenario, line) = line.split_once('\t').unwrap_or((line, ""));
         all.entry(scenario.to_string()).or_default().push(line.to_string());

@@ -1,5 +1,8 @@
 //! Running a random loop, and the same on plain vectors.
 
+// Not every target that shares this uses all of it.
+#![allow(dead_code)]
+
 use std::rc::Rc;
 
 use stradsap::Result;
