@@ -245,7 +245,7 @@ impl Worker {
         let call = job.call;
         // The driver has fetched what it wanted of what was offered before.
         self.blobs.clear();
-        self.apart(|worker| worker.bench.commit()).await?;
+        self.bench.commit();
         let installed = self.bench.installed(job.plan)?;
         let sent_before = self.links.sent();
         let running = locked(&installed).start(epoch, &job, &self.links, &self.bench)?;
