@@ -318,11 +318,10 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     me.epoch = epoch;
     me.address = bound.to_string();
     let driver = introduce(&mut control, &join, &secret, &me).await?;
-    if let Some(node) = driver.index {
-        logging::set_name(format!("server {node}"));
+    if let Some(index) = index {
+        logging::set_name(format!("server {index}"));
     }
-    let mut heart = reach(&join).await?;
-    introduce(&mut heart, &join, &secret, &Hello { purpose: Purpose::Heartbeat, ..me.clone() }).await?;
+    let heart = beating(&join, &secret, &Hello { purpose: Purpose::Heartbeat, ..me.clone() }).await?;
 
     let store = Arc::new(Mutex::new(Store::new(memory)));
     // It was new a line ago, so there is no epoch that could be newer.
@@ -371,6 +370,20 @@ async fn reach(join: &str) -> Result<TcpStream, ServerError> {
                 tokio::time::sleep(JOIN_AGAIN).await;
             }
             done => return Ok(done?),
+        }
+    }
+}
+
+/// The second connection to the driver, which may not have finished with the first.
+async fn beating(join: &str, secret: &Secret, me: &Hello) -> Result<TcpStream, ServerError> {
+    let since = Instant::now();
+    loop {
+        let mut heart = reach(join).await?;
+        match introduce(&mut heart, join, secret, me).await {
+            Err(ServerError::Join { error: hello::GreetError::Refused(_), .. }) if since.elapsed() < hello::TIMEOUT => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            other => return other.map(|_| heart),
         }
     }
 }

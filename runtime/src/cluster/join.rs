@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use stradsap_dds_server::codec::{Bounded, MAX_MESSAGE};
 use stradsap_dds_server::heartbeat;
-use stradsap_dds_server::hello::{Hello, Purpose, Role, greet};
+use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role, greet};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
 use tarpc::server::{BaseChannel, Channel};
@@ -98,9 +98,19 @@ async fn greeted(
     let ip = if bound.ip().is_unspecified() { local.ip() } else { bound.ip() };
     me.address = advertised().unwrap_or_else(|| SocketAddr::new(ip, bound.port()).to_string());
     greet(&mut control, &secret, &me).await.map_err(|error| problem(format!("{address}: {error}")))?;
-    let mut heart = net::connect(address, ONE_TRY).await.map_err(problem)?;
     let greeting = Hello { purpose: Purpose::Heartbeat, ..me.clone() };
-    greet(&mut heart, &secret, &greeting).await.map_err(|error| problem(format!("{address}: {error}")))?;
+    let since = Instant::now();
+    let heart = loop {
+        let mut heart = net::connect(address, ONE_TRY).await.map_err(problem)?;
+        match greet(&mut heart, &secret, &greeting).await {
+            Ok(_) => break heart,
+            // The driver may not have finished with the first connection.
+            Err(GreetError::Refused(_)) if since.elapsed() < ONE_TRY => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => return Err(problem(format!("{address}: {error}"))),
+        }
+    };
     let heart = async move { heartbeat::beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {}).await.to_string() };
     Ok(Joined { me, secret, control, listener, heart })
 }

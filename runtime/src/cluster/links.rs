@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stradsap_dds_server::frame::{self, FrameError, Header, Kind};
 use stradsap_dds_server::hello::{GreetError, Hello, Purpose, greet};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
+use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -27,6 +28,9 @@ use crate::timeline::{Category, task_span};
 /// heartbeats, sooner.
 const PATIENCE: Duration = Duration::from_secs(20);
 const CONNECTING: Duration = Duration::from_secs(4);
+/// How often a connection for parts is tried while it is idle, and for how long it may be silent.
+const PING_EVERY: Duration = Duration::from_millis(500);
+const DEAF: Duration = Duration::from_secs(3);
 /// A question asks for no more bytes than this at once.
 pub(crate) const CHUNK: usize = 16 << 20;
 
@@ -43,12 +47,23 @@ pub(crate) enum LinkError {
     Frame(#[from] FrameError),
     #[error("no answer within {} s", PATIENCE.as_secs())]
     Silent,
+    #[error("nothing that is sent arrives: no answer for {} s", DEAF.as_secs())]
+    Deaf,
     #[error("it ended the connection")]
     Closed,
     #[error("it refused: {0}")]
     Refused(String),
     #[error("an answer of another kind or size than asked for")]
     Unexpected,
+}
+
+/// Ends a task with whoever needs it.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// What is pushed.
@@ -159,27 +174,65 @@ impl Links {
     }
 
     async fn push_all(&self, to: Node, mut queue: mpsc::UnboundedReceiver<Outgoing>) -> Result<(), LinkError> {
-        let mut stream = self.connect(to).await?;
-        while let Some(Outgoing { header, payload }) = queue.recv().await {
-            let mut span = task_span(Category::Send, 0);
-            match &payload {
-                Payload::Bytes(bytes) => {
-                    span.set(bytes.len() as u64);
-                    self.write(&mut stream, header, bytes).await?;
-                }
-                Payload::Memory(shard, range) => {
-                    // SAFETY: the plan lets nobody write these elements before the receiver has had them.
-                    #[allow(unsafe_code)]
-                    let bytes = unsafe { shard.bytes(range.clone()) };
-                    span.set(bytes.len() as u64);
-                    self.write(&mut stream, header, bytes).await?;
+        let (mut reader, mut writer) = self.connect(to).await?.into_split();
+        // Whether anything arrives shows in the answers to pings alone: nobody answers to a part.
+        let (answered, mut answers) = watch::channel(0u64);
+        let listening = async move {
+            while let Ok(Some(header)) = frame::read_header(&mut reader, 0).await {
+                answered.send_replace(header.call);
+            }
+        };
+        let listening = AbortOnDrop(self.runtime.spawn(listening).abort_handle());
+        let epoch = self.epoch();
+        let mut ticks = tokio::time::interval(PING_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut asked, mut since) = (0u64, Instant::now());
+        loop {
+            tokio::select! {
+                biased;
+                what = queue.recv() => match what {
+                    None => break,
+                    Some(Outgoing { header, payload }) => self.send(&mut writer, header, &payload).await?,
+                },
+                closed = answers.changed() => closed.map_err(|_| LinkError::Closed)?,
+                _ = ticks.tick() => {
+                    if *answers.borrow() == asked {
+                        (asked, since) = (asked + 1, Instant::now());
+                        let ping = Header { kind: Kind::Ping, epoch, call: asked, ..EMPTY };
+                        frame::write_frame(&mut writer, ping, &[]).await?;
+                    } else if since.elapsed() > DEAF {
+                        return Err(LinkError::Deaf);
+                    }
                 }
             }
         }
+        drop(listening);
         Ok(())
     }
 
-    async fn write(&self, stream: &mut TcpStream, header: Header, bytes: &[u8]) -> Result<(), LinkError> {
+    async fn send<W: AsyncWrite + Unpin>(
+        &self,
+        stream: &mut W,
+        header: Header,
+        payload: &Payload,
+    ) -> Result<(), LinkError> {
+        let mut span = task_span(Category::Send, 0);
+        let bytes = match payload {
+            Payload::Bytes(bytes) => bytes.as_slice(),
+            // SAFETY: the plan lets nobody write these elements before the receiver has had them.
+            #[allow(unsafe_code)]
+            Payload::Memory(shard, range) => unsafe { shard.bytes(range.clone()) },
+        };
+        span.set(bytes.len() as u64);
+        self.write(stream, header, bytes).await
+    }
+
+    async fn write<W: AsyncWrite + Unpin>(
+        &self,
+        stream: &mut W,
+        header: Header,
+        bytes: &[u8],
+    ) -> Result<(), LinkError> {
         frame::write_frame(stream, header, bytes).await?;
         self.count_sent((frame::HEADER_LEN + bytes.len()) as u64);
         Ok(())

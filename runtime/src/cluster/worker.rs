@@ -54,9 +54,6 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
         let threads = session.threads() as u32;
         let Joined { me, secret, control, listener, heart } =
             join::join(&role.join, Role::Worker, threads, role.index).await?;
-        if let Some(node) = me.index {
-            logging::set_name(format!("worker {node}"));
-        }
         let worker = Worker::new(&me, secret.clone(), session);
         tokio::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
         let service = join::serve_control(control, Server(Arc::clone(&worker)));
@@ -147,6 +144,7 @@ impl Worker {
     }
 
     async fn join(self: &Arc<Self>, membership: Membership) -> std::result::Result<(), Problem> {
+        logging::set_name(format!("worker {}", membership.you));
         tracing::info!(epoch = membership.epoch, workers = membership.workers.len(), "a new epoch");
         timeline::switch(membership.timeline);
         self.stop();

@@ -51,6 +51,11 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         test("a worker of others is killed", 60, &expected, kills::joined),
         test("a worker is stopped for ten seconds", 60, &expected, partitions::stopped),
         test("a worker is cut off from the driver", 60, &expected, partitions::from_driver),
-        test("a worker is cut off from another", 60, &expected, partitions::from_worker),
+        test("a worker is cut off from another", 60, &expected, |expected| {
+            partitions::from_worker(expected, proxy::Wire::sever);
+        }),
+        test("nothing arrives from one worker at another", 60, &expected, |expected| {
+            partitions::from_worker(expected, proxy::Wire::cut);
+        }),
     ])
 }

@@ -104,7 +104,8 @@ pub(crate) fn from_driver(expected: &str) {
     all_end(&mut workers[1..]);
 }
 
-pub(crate) fn from_worker(expected: &str) {
+/// `cut` ends the connections or swallows what is sent.
+pub(crate) fn from_worker(expected: &str, cut: fn(&Wire)) {
     let (wire, entry) = Wire::new();
     // Others are told that it listens at the wire's end.
     let (mut job, mut workers) =
@@ -115,7 +116,7 @@ pub(crate) fn from_worker(expected: &str) {
     job.reached(5);
     assert!(wire.bytes() > 1000, "nothing goes through the wire");
     let since = Instant::now();
-    wire.sever();
+    cut(&wire);
     // One of the two that can't reach each other has to go; it is told within the time that a loss may take.
     let line = wait_for("word of a lost process", Duration::from_secs(15), || {
         job.driver.err().lines().find(|line| line.starts_with("warning: lost ")).map(String::from)
