@@ -322,11 +322,13 @@ impl<P: Ports> Dispatch for Blocks<P> {
     }
 }
 
-#[cfg(all(test, not(stradsap_loom)))]
+#[cfg(test)]
+#[cfg(not(stradsap_loom))]
 #[path = "dispatch_tests.rs"]
 mod tests;
 
-#[cfg(all(test, stradsap_loom))]
+#[cfg(test)]
+#[cfg(stradsap_loom)]
 mod loom_tests {
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicUsize, Ordering};
