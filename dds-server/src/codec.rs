@@ -101,7 +101,7 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
 /// The value that all of these bytes encode.
 ///
 /// It allocates no more than the bytes could fill (and 1 MiB per sequence within a sequence that is being read), nests
-/// at most 128 levels, and allows at most 2^20 elements that take no bytes.
+/// at most 1,024 levels, and allows at most 2^20 elements that take no bytes.
 ///
 /// # Errors
 /// [`CodecError::TooLong`] where there are more than `limit` bytes (or [`MAX_BYTES`]), [`CodecError::Trailing`] where

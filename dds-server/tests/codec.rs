@@ -148,7 +148,7 @@ fn nesting_is_bounded() {
     decode::<Deep>(&encode(&deep).unwrap(), LIMIT).unwrap();
     let hostile = vec![1; 1 << 20];
     let error = decode::<Deep>(&hostile, LIMIT).unwrap_err();
-    assert_eq!(error.to_string(), "the message nests deeper than 128 levels");
+    assert_eq!(error.to_string(), "the message nests deeper than 1024 levels");
 }
 
 #[test]

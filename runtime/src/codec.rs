@@ -70,7 +70,10 @@ fn write<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), String> {
 }
 
 fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, DecodeError> {
-    codec::decode_front(bytes).map_err(|error| DecodeError::Serde { message: error.to_string() })
+    codec::decode_front(bytes).map_err(|error| match error {
+        codec::CodecError::Depth(levels) => DecodeError::Nesting { levels: levels as u32 },
+        other => DecodeError::Serde { message: other.to_string() },
+    })
 }
 
 /// A type that says `#[element(serde)]`.

@@ -367,13 +367,13 @@ fn captured_values_that_can_not_travel() {
     }
     assert_eq!(
         back(&values, &bytes),
-        "captured value 0, a decoding::Untagged, can't be read back: \
-         `deserialize_any` needs a format that says what comes next, which this one doesn't"
+        "captured value 0, a decoding::Untagged, can't be read back: the bytes are no such value: \
+         the type asks what the bytes are, which they don't say"
     );
     let flags = (value(&1u8), value(&true));
     assert_eq!(
         back(&flags, &[1, 2]),
-        "captured value 1, a bool, can't be read back: 2 is no bool: 0 or 1 was expected"
+        "captured value 1, a bool, can't be read back: the bytes are no such value: a bool is 0 or 1, but 2 came"
     );
     assert_eq!(back(&flags, &[1, 1, 1, 1]), "2 bytes are left behind the 2 captured values");
 }

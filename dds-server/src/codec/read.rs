@@ -11,7 +11,7 @@ use serde::de::{
 use super::{CodecError, one_line};
 
 /// How deep values may nest.
-const DEPTH: usize = 128;
+const DEPTH: usize = 1024;
 
 /// How many elements of a message may take no bytes.
 const EMPTY: usize = 1 << 20;

@@ -55,7 +55,7 @@ impl Driver {
     /// A data connection as a worker would open it.
     pub(crate) async fn connect(&self, address: &str) -> Result<TcpStream, GreetError> {
         let me = Hello { role: Role::Worker, purpose: Purpose::Data, ..self.me.clone() };
-        let mut stream = net::connect(address, SECOND).await.unwrap();
+        let mut stream = net::connect(address, 10 * SECOND).await.unwrap();
         greet(&mut stream, &self.secret, &me).await?;
         Ok(stream)
     }
