@@ -38,7 +38,7 @@ pub(crate) struct Ahead {
 }
 
 /// How many iterations ahead elements are fetched.
-pub(crate) const AHEAD: usize = 6;
+pub(crate) const AHEAD: usize = 12;
 
 impl Ahead {
     pub(crate) const NOTHING: Ahead = Ahead { at: std::ptr::null(), stride: 0, iterations: 0 };
