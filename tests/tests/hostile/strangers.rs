@@ -101,12 +101,17 @@ fn garbage(at: &str, _: &str) {
 
 /// Begins as it should.
 fn greets_and_babbles(at: &str, _: &str) {
-    let mut stream = connected(at);
-    let mut opening = b"stradsap/hello 1".to_vec();
-    opening.extend(noise(4));
-    stream.write_all(&opening).unwrap();
     let mut theirs = [0; 48];
-    stream.read_exact(&mut theirs).unwrap();
+    let since = Instant::now();
+    let mut stream = loop {
+        let mut stream = connected(at);
+        let mut opening = b"stradsap/hello 1".to_vec();
+        opening.extend(noise(4));
+        match stream.write_all(&opening).and_then(|()| stream.read_exact(&mut theirs)) {
+            Ok(()) => break stream,
+            Err(error) => assert!(since.elapsed() < PATIENCE, "{error}"),
+        }
+    };
     assert_eq!(&theirs[..16], b"stradsap/hello 1");
     // What they said, sent back to them, proves nothing.
     let _refused = stream.write_all(&theirs[16..]).and_then(|()| stream.write_all(&noise(1 << 12)));
@@ -135,13 +140,21 @@ fn wait<R>(future: impl Future<Output = R>) -> R {
     runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.unwrap() })
 }
 
+/// Introduces itself, again and again while so many others are at the door that it is closed unread.
+async fn introduced(at: &str, secret: &Secret, hello: &Hello) -> (tokio::net::TcpStream, Result<Hello, GreetError>) {
+    loop {
+        let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
+        match greet(&mut stream, secret, hello).await {
+            Err(GreetError::Closed | GreetError::Io(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+            end => return (stream, end),
+        }
+    }
+}
+
 fn wrong_secret(at: &str, _: &str) {
     let wrong = Secret::from_hex(&a_secret(7)).unwrap();
     for purpose in [Purpose::Control, Purpose::Heartbeat, Purpose::Data] {
-        let end = wait(async {
-            let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
-            greet(&mut stream, &wrong, &hello(purpose)).await
-        });
+        let (_, end) = wait(introduced(at, &wrong, &hello(purpose)));
         assert!(matches!(end, Err(GreetError::Secret)), "{end:?}");
     }
 }
@@ -150,10 +163,7 @@ fn wrong_build(at: &str, secret: &str) {
     let secret = Secret::from_hex(secret).unwrap();
     for purpose in [Purpose::Control, Purpose::Data] {
         let other = Hello { build: [7; 32], version: "9.9.9".to_string(), ..hello(purpose) };
-        let end = wait(async {
-            let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
-            greet(&mut stream, &secret, &other).await
-        });
+        let (_, end) = wait(introduced(at, &secret, &other));
         let text = end.unwrap_err().to_string();
         assert!(text.contains("0707070707070707 of version 9.9.9") && text.contains("of version 0.1.0"), "{text}");
     }
@@ -164,8 +174,8 @@ fn enormous_frame(at: &str, secret: &str) {
     let secret = Secret::from_hex(secret).unwrap();
     for (kind, len) in [(Kind::Part, 1u64 << 63), (Kind::Put, 1 << 62), (Kind::Blob, u64::MAX), (Kind::Get, 1 << 40)] {
         wait(async {
-            let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
-            greet(&mut stream, &secret, &hello(Purpose::Data)).await.unwrap();
+            let (mut stream, end) = introduced(at, &secret, &hello(Purpose::Data)).await;
+            end.unwrap();
             let header = Header { epoch: 1, len, lo: 0, hi: 1 << 61, ..Header::new(kind) };
             stream.write_all(&header.encode()).await.unwrap();
             // A refusal may come first; then it is left, for the rest can't be skipped.
