@@ -46,6 +46,16 @@ impl Dispatch for Handoff<'_> {
     }
 }
 
+/// Takes the ready block with the longest chain behind it, but first among those that are `near` what the thread did
+/// last, whose parts are still in its cache.
+pub(crate) fn take_best(ready: &mut Vec<u32>, tail: &[u64], near: impl Fn(usize) -> bool) -> Option<usize> {
+    let best = (0..ready.len()).max_by_key(|&k| {
+        let block = ready[k] as usize;
+        (near(block), tail[block], std::cmp::Reverse(block))
+    });
+    best.map(|k| ready.swap_remove(k) as usize)
+}
+
 pub(crate) struct Handoff<'g> {
     graph: &'g BlockGraph,
     state: Mutex<State>,
@@ -81,20 +91,12 @@ impl<'g> Handoff<'g> {
     }
 
     /// The next block for this thread, or none when no more will start. Waits while others may still make one ready.
-    ///
-    /// Takes the block with the longest chain behind it, but first among those that are `near` what the thread
-    /// did last, whose parts are still in its cache.
     pub(crate) fn next(&self, near: impl Fn(usize) -> bool) -> Option<usize> {
         let mut state = self.lock();
         loop {
             let cut = state.cut;
             state.ready.retain(|&block| block < cut);
-            let best = (0..state.ready.len()).max_by_key(|&k| {
-                let block = state.ready[k] as usize;
-                (near(block), self.graph.tail[block], std::cmp::Reverse(block))
-            });
-            if let Some(k) = best {
-                let block = state.ready.swap_remove(k) as usize;
+            if let Some(block) = take_best(&mut state.ready, &self.graph.tail, &near) {
                 state.running += 1;
                 return Some(block);
             }

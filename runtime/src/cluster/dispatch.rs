@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(stradsap_loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
-use crate::handoff::Dispatch;
+use crate::handoff::{Dispatch, take_best};
 use crate::plan::{Arrival, BlockGraph, Send};
 
 /// The way out of a worker, and into its memory.
@@ -68,7 +68,6 @@ struct Followers {
 struct State {
     ready: Vec<u32>,
     waits_for: Vec<u32>,
-    running: usize,
     started: Vec<bool>,
     ended: Vec<bool>,
     /// How many blocks each arrival still waits for.
@@ -107,7 +106,6 @@ impl<P: Ports> Blocks<P> {
             state: Mutex::new(State {
                 ready,
                 waits_for,
-                running: 0,
                 started: vec![false; n],
                 ended: vec![false; n],
                 in_use: arrivals.iter().map(|arrival| arrival.behind.len() as u32).collect(),
@@ -241,11 +239,6 @@ impl<P: Ports> Blocks<P> {
         let end = state.started.len().min(state.cut as usize);
         state.started[..end].iter().all(|&started| started)
     }
-
-    /// What the end of a block means, whether it went well or not.
-    fn leave(&self, state: &mut State) {
-        state.running -= 1;
-    }
 }
 
 fn release(state: &mut State, block: u32) {
@@ -265,14 +258,7 @@ impl<P: Ports> Dispatch for Blocks<P> {
             }
             let cut = state.cut;
             state.ready.retain(|&block| block < cut);
-            // What others wait for goes first; then what is near.
-            let best = (0..state.ready.len()).max_by_key(|&k| {
-                let block = state.ready[k] as usize;
-                (near(block), self.graph.tail[block], std::cmp::Reverse(block))
-            });
-            if let Some(k) = best {
-                let block = state.ready.swap_remove(k) as usize;
-                state.running += 1;
+            if let Some(block) = take_best(&mut state.ready, &self.graph.tail, near) {
                 state.started[block] = true;
                 if self.nothing_left(&state) {
                     self.tell_all(&state);
@@ -308,14 +294,12 @@ impl<P: Ports> Dispatch for Blocks<P> {
                 self.move_in(&mut state, k as usize);
             }
         }
-        self.leave(&mut state);
         self.tell(&state);
     }
 
     fn fail(&self, block: usize) {
         let mut state = self.lock();
         state.cut = state.cut.min(block as u32);
-        self.leave(&mut state);
         self.tell_all(&state);
         drop(state);
         self.ports.failed(block);

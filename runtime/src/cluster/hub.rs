@@ -241,8 +241,8 @@ impl Local for Hub {
         &self.links
     }
 
-    fn store(&self) -> Option<&Mutex<Store>> {
-        Some(&self.store)
+    fn store(&self) -> &Mutex<Store> {
+        &self.store
     }
 
     fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory> {

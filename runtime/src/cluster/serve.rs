@@ -66,7 +66,7 @@ pub(crate) enum Memory {
 pub(crate) trait Local: Send + Sync + 'static {
     fn blobs(&self) -> &Blobs;
     fn links(&self) -> &Arc<Links>;
-    fn store(&self) -> Option<&Mutex<Store>>;
+    fn store(&self) -> &Mutex<Store>;
     /// The elements of a DDS that are in memory here.
     fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory>;
     /// Hears that a process can't be understood.
@@ -141,12 +141,10 @@ async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local:
                     None => refuse(&mut stream, "no such elements here").await?,
                 }
             }
-            Kind::Get | Kind::Put | Kind::Drop => match local.store() {
-                Some(store) => server::answer(&mut stream, &header, peer, store)
-                    .await
-                    .map_err(|error| FrameError::Io(std::io::Error::other(error.to_string())))?,
-                None => refuse(&mut stream, "no snapshots are kept here").await?,
-            },
+            Kind::Get | Kind::Put | Kind::Drop => {
+                let answered = server::answer(&mut stream, &header, peer, local.store()).await;
+                answered.map_err(|error| FrameError::Io(std::io::Error::other(error.to_string())))?;
+            }
             Kind::Ping => frame::write_frame(&mut stream, Header { kind: Kind::Pong, ..header }, &[]).await?,
             Kind::Data | Kind::Done | Kind::Refused | Kind::Blob | Kind::Pong => {
                 tracing::warn!(peer = peer.index, kind = ?header.kind, "an answer that nobody asked for");

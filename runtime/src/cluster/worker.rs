@@ -374,8 +374,8 @@ impl Local for Worker {
         &self.links
     }
 
-    fn store(&self) -> Option<&Mutex<Store>> {
-        Some(&self.store)
+    fn store(&self) -> &Mutex<Store> {
+        &self.store
     }
 
     fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory> {
