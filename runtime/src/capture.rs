@@ -13,8 +13,10 @@ use crate::cluster::hub::Home;
 use crate::dvector::DVector;
 use crate::frame::Slot;
 use crate::memory::ElementOps;
+use crate::merge::{Merge, MergeOps, merge_ops_of};
 use crate::reduction::{Count, CountView, Extreme, ExtremeView, Number, Reduction, ReductionOps, Sum, SumView, Which};
 use crate::session::SessionInner;
+use crate::sync::SharedView;
 use crate::view::{ReadView, WriteView};
 
 /// A shared borrow of a DDS or a reduction, from `&x` in a capture list.
@@ -22,6 +24,9 @@ pub struct Read<'h, D>(pub(crate) &'h D);
 
 /// A borrow of a DDS alone, from `&mut x` in a capture list.
 pub struct Write<'h, D>(pub(crate) &'h mut D);
+
+/// A borrow of a DDS alone whose elements a synchronous loop shares, from `&mut x` in its capture list.
+pub struct WriteShared<'h, D>(pub(crate) &'h mut D);
 
 /// What the engine knows of a capture, without its type. Addresses are good as long as the loop's borrows.
 pub(crate) struct Captured {
@@ -73,6 +78,12 @@ pub trait Capture {
     fn step<const C: usize>(view: &mut Self::View<'_, C>, j: usize, i: usize);
     #[doc(hidden)]
     fn finish<const C: usize>(_view: &Self::View<'_, C>, _slot: &Slot) {}
+    /// In a synchronous loop: how changes of copies are united.
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn merge() -> Option<&'static MergeOps> {
+        None
+    }
 }
 
 impl<T: 'static> Capture for Read<'_, DVector<T>> {
@@ -111,6 +122,29 @@ impl<T: 'static> Capture for Write<'_, DVector<T>> {
     fn step<const C: usize>(view: &mut WriteView<'_, T, C>, j: usize, i: usize) {
         view.step(j, i);
         view.look_ahead(j);
+    }
+}
+
+impl<T: Merge> Capture for WriteShared<'_, DVector<T>> {
+    type View<'v, const C: usize> = SharedView<'v, T, C>;
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured {
+        self.0.describe(true)
+    }
+
+    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> SharedView<'v, T, C> {
+        const { assert!(T::PLAIN, "elements that a synchronous loop writes must be plain: numbers, and arrays of them") };
+        // SAFETY: passed on.
+        unsafe { SharedView::new(slot) }
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(_view: &mut SharedView<'_, T, C>, _j: usize, _i: usize) {}
+
+    #[allow(private_interfaces)]
+    fn merge() -> Option<&'static MergeOps> {
+        Some(merge_ops_of::<T>())
     }
 }
 
@@ -172,6 +206,9 @@ pub trait Handles {
     fn step(views: &mut Self::Views<'_>, j: usize, i: usize);
     #[doc(hidden)]
     fn finish(views: &Self::Views<'_>, slots: &[Slot]);
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn merges() -> Vec<Option<&'static MergeOps>>;
 }
 
 macro_rules! handles {
@@ -202,6 +239,11 @@ macro_rules! handles {
             #[allow(unused_variables)]
             fn finish(views: &Self::Views<'_>, slots: &[Slot]) {
                 $($name::finish::<$n>(&views.$n, &slots[$n]);)*
+            }
+
+            #[allow(private_interfaces)]
+            fn merges() -> Vec<Option<&'static MergeOps>> {
+                vec![$($name::merge()),*]
             }
         }
     )*};
@@ -249,6 +291,43 @@ pub trait WriteCapture {
         Self: 'h;
     #[doc(hidden)]
     fn handle(&mut self) -> Self::Handle<'_>;
+}
+
+/// What `&mut x` in the capture list of a synchronous loop may name, through any number of mutable references.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be written by a synchronous loop",
+    label = "not a DVector of elements that copies can be merged of",
+    note = "its elements must be numbers or arrays of them, or implement `Merge`; capture what is only read as `&x`"
+)]
+pub trait SharedCapture {
+    /// What the loop gets.
+    type Handle<'h>: Capture
+    where
+        Self: 'h;
+    #[doc(hidden)]
+    fn shared_handle(&mut self) -> Self::Handle<'_>;
+}
+
+impl<T: Merge> SharedCapture for DVector<T> {
+    type Handle<'h> = WriteShared<'h, DVector<T>>;
+    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
+        WriteShared(self)
+    }
+}
+
+impl<C: SharedCapture + ?Sized> SharedCapture for &mut C {
+    type Handle<'h>
+        = C::Handle<'h>
+    where
+        Self: 'h;
+    fn shared_handle(&mut self) -> C::Handle<'_> {
+        (**self).shared_handle()
+    }
+}
+
+/// `&mut x` of a synchronous loop's capture list.
+pub fn write_shared<C: SharedCapture + ?Sized>(capture: &mut C) -> C::Handle<'_> {
+    capture.shared_handle()
 }
 
 macro_rules! read_captures {

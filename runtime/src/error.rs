@@ -86,6 +86,30 @@ pub enum Error {
         /// The file, line and column of the panic.
         location: String,
     },
+    /// A minibatch of a synchronous loop failed. Every DDS and reduction holds what it held before the loop.
+    #[error("{site}: minibatch {minibatch} (elements {start}..{end}) {problem}")]
+    Minibatch {
+        /// Where the loop stands.
+        site: String,
+        /// Which minibatch, from 0; of those that failed the first.
+        minibatch: usize,
+        /// The index of its first element in the input.
+        start: usize,
+        /// One past the index of its last.
+        end: usize,
+        /// What is the matter.
+        problem: BatchProblem,
+    },
+    /// A checked run of a synchronous loop saw values older than its bound: a bug in this library.
+    #[error("{site}: {violations} reads were older than the bound, the oldest by {worst} minibatches; please report this")]
+    TooStale {
+        /// Where the loop stands.
+        site: String,
+        /// How many reads.
+        violations: u64,
+        /// How many minibatches behind its reader's the oldest value was.
+        worst: u64,
+    },
     /// A loop was given something that it can't run over.
     #[error("{site}: {problem}")]
     Loop {
@@ -154,6 +178,45 @@ pub enum Error {
     },
 }
 
+/// What was the matter with a minibatch.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BatchProblem {
+    /// The body returned an error.
+    Body(BodyError),
+    /// The body panicked.
+    Panic {
+        /// What the panic said.
+        message: String,
+        /// The file, line and column of the panic.
+        location: String,
+    },
+    /// The body used an index that no element has.
+    IndexOutOfRange {
+        /// The name of the DDS in the capture list.
+        dds: &'static str,
+        /// The index that was asked for.
+        index: usize,
+        /// How many elements there are.
+        len: usize,
+    },
+    /// The loop was ended from elsewhere.
+    Stopped,
+}
+
+impl std::fmt::Display for BatchProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BatchProblem::Body(source) => write!(f, "failed: {source}"),
+            BatchProblem::Panic { message, location } => write!(f, "panicked: {message} ({location})"),
+            BatchProblem::IndexOutOfRange { dds, index, len } => {
+                write!(f, "uses `{dds}[{index}]`, but `{dds}` has {len} elements")
+            }
+            BatchProblem::Stopped => f.write_str("was stopped"),
+        }
+    }
+}
+
 /// Why a loop can't run over what it was given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -190,6 +253,22 @@ pub enum LoopProblem {
         given: usize,
         /// The largest possible.
         max: usize,
+    },
+    /// A minibatch of no elements.
+    #[error("a minibatch of 0 elements: give a number from 1 on")]
+    EmptyMinibatch,
+    /// `ModelAverage { every: 0 }`.
+    #[error("`ModelAverage {{ every: 0 }}` never runs a minibatch: give a number from 1 on")]
+    NeverAveraged,
+    /// The copies of what a synchronous loop writes don't fit the address space.
+    #[error("there is no room for {copies} copies of {len} elements of {size} bytes")]
+    NoRoomForCopies {
+        /// How many elements a copy has.
+        len: usize,
+        /// Bytes of an element.
+        size: usize,
+        /// How many copies.
+        copies: usize,
     },
     /// A reduction appears twice in the capture list.
     #[error("`{first}` and `{second}` are the same DDS: capture it once")]

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 
 use crate::cold::Cold;
+use crate::sync::SharedSlot;
 
 /// From what a view is made.
 #[doc(hidden)]
@@ -22,6 +23,8 @@ pub struct Slot {
     /// Where the indices of later iterations' elements stand, to fetch those early.
     pub(crate) ahead: Ahead,
     pub(crate) cold: *const Cold,
+    /// In a synchronous loop, of a DDS that is written.
+    pub(crate) shared: SharedSlot,
     /// What a reduction starts from, and what it came to.
     pub(crate) total: Cell<u64>,
     /// Every single addition with its iteration, where the order of additions must be the loop's own.
@@ -65,6 +68,7 @@ impl Slot {
             tracked: false,
             ahead: Ahead::NOTHING,
             cold,
+            shared: SharedSlot::NONE,
             total: Cell::new(0),
             additions: None,
         }
@@ -80,7 +84,7 @@ pub(crate) enum Trouble {
     OutOfRange { capture: usize, index: usize },
     /// Recording: the iteration touches implausibly much; its values may be to blame.
     Runaway,
-    /// Recording on a worker: an element could not be fetched.
+    /// On a worker: an element could not be fetched, or the loop is being ended.
     Unreachable,
 }
 

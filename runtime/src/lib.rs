@@ -27,6 +27,7 @@ pub mod kernels;
 mod launch;
 mod logging;
 mod memory;
+mod merge;
 mod options;
 mod panics;
 mod plan;
@@ -37,6 +38,8 @@ mod recording;
 mod reduction;
 mod report;
 mod session;
+mod shared;
+mod sync;
 mod task;
 mod timeline;
 mod undo;
@@ -49,24 +52,30 @@ pub use codec::CodecError;
 pub use decode::DecodeError;
 pub use dvector::DVector;
 pub use element::Element;
-pub use error::{BodyError, ClusterError, Error, LoopProblem, Result};
+pub use error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result};
 pub use options::{LoopOptions, LoopRange, Order, Strategy};
 pub use reduction::{Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which};
 pub use report::{Conflict, LoopReport, WorkerShare, WorkerTime};
 pub use session::{MAX_THREADS, Session, SessionBuilder};
+pub use merge::Merge;
+pub use shared::Shared;
+pub use sync::{Batch, SharedView, SyncOptions, SyncPolicy, SyncReport};
 pub use value::Value;
 pub use view::{ElementIndex, ReadView, WriteView};
 
 /// What macro expansions name. Not for use by hand.
 #[doc(hidden)]
 pub mod private {
-    pub use crate::capture::{Capture, Handles, Read, ReadCapture, Reborrow, Write, WriteCapture, read, write};
+    pub use crate::capture::{
+        Capture, Handles, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture, WriteShared, read, write, write_shared,
+    };
     pub use crate::codec::{SerdeElement, decode_serde, encode_serde};
     pub use crate::decode::{decode_plain, no_variant};
     pub use crate::element::{encode_slice, is_plain};
     pub use crate::engine::async_for;
     pub use crate::launch::{MainOutcome, launch};
     pub use crate::options::{LoopOptions, Site, range};
+    pub use crate::sync::{SyncOptions, minibatch, policy, sync_for, typed_batch_body};
     pub use crate::task::{Outcome, body_uses_only_its_capture_list, typed_body};
     pub use crate::value::{AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value};
     pub use crate::view::Here;

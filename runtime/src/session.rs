@@ -8,6 +8,7 @@ use crate::cluster::driver::{Cluster, ClusterOptions};
 use crate::error::{Error, Result};
 use crate::plan_cache::PlanCache;
 use crate::pool::Pool;
+use crate::sync::SyncCache;
 use crate::timeline::file::TimelineFile;
 
 /// Numbers that are never given twice in a process.
@@ -48,6 +49,8 @@ pub(crate) struct SessionInner {
     plans: Mutex<PlanCache>,
     cluster: OnceLock<Arc<Cluster>>,
     timeline: Mutex<Option<TimelineFile>>,
+    /// Synchronous loops: whose turn it is, and what they keep.
+    pub(crate) sync: (Mutex<()>, Mutex<SyncCache>),
 }
 
 /// How a session is to be: [`Session::builder`].
@@ -120,6 +123,7 @@ impl SessionBuilder {
                 plans: Mutex::new(PlanCache::default()),
                 cluster: OnceLock::new(),
                 timeline: Mutex::default(),
+                sync: Default::default(),
             }),
         };
         session.set_threads(threads)?;
@@ -340,6 +344,8 @@ impl SessionInner {
     pub(crate) fn forget_plans_of(&self, dds: u64) {
         // Plans hold copies of elements, whose drop must not run under the lock: it may drop DDSs.
         let forgotten = self.plans().remove_users_of(dds);
+        drop(forgotten);
+        let forgotten = self.sync_cache().remove_users_of(dds);
         drop(forgotten);
     }
 }

@@ -75,6 +75,8 @@ pub(crate) enum Failure {
     },
     Body(BodyError),
     Panic(PanicNote),
+    /// The loop is being ended, or a row of another process can't be had.
+    Stopped,
     /// The replay of the claimed order gave other bits.
     Difference {
         capture: usize,
@@ -102,13 +104,13 @@ pub(crate) struct LoopTask<V: Values, H, F, R> {
 }
 
 /// Captured values: where the loop is called they are borrowed, elsewhere they arrived as bytes.
-enum Given<V: Values> {
+pub(crate) enum Given<V: Values> {
     Borrowed(V),
     Arrived(V::Owned),
 }
 
 impl<V: Values> Given<V> {
-    fn refs(&self) -> V::Refs<'_> {
+    pub(crate) fn refs(&self) -> V::Refs<'_> {
         match self {
             Given::Borrowed(values) => values.refs(),
             Given::Arrived(values) => V::owned_refs(values),
@@ -320,12 +322,12 @@ where
 }
 
 /// What `f` gives, or what it unwound with.
-fn unwound<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
+pub(crate) fn unwound<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
     panics::quietly(|| catch_unwind(AssertUnwindSafe(f)))
 }
 
 /// How a block ended. A body that catches its own unwinding can't hide what the frame noted.
-fn outcome(
+pub(crate) fn outcome(
     frame: &Frame,
     at: Option<usize>,
     ran: std::thread::Result<Option<(usize, BodyError)>>,
@@ -335,6 +337,7 @@ fn outcome(
             Err((at.map(|_| then), Failure::OutOfRange { capture, index }))
         }
         (Some((Trouble::Stray { capture }, then)), _) => Err((at.map(|_| then), Failure::Stray { capture })),
+        (Some((Trouble::Unreachable, then)), _) => Err((at.map(|_| then), Failure::Stopped)),
         (_, Err(payload)) => Err((at, Failure::Panic(panics::note_of(&*payload)))),
         (_, Ok(Some((i, error)))) => Err((Some(i), Failure::Body(error))),
         (_, Ok(None)) => Ok(()),

@@ -366,6 +366,7 @@ impl Installed {
 fn remote(failed: FirstFailure, global: &[u32]) -> RemoteFailure {
     let what = match failed.failure {
         Failure::Stray { capture } => What::Stray { capture },
+        Failure::Stopped => What::Stray { capture: 0 },
         Failure::OutOfRange { capture, index } => What::OutOfRange { capture, index },
         Failure::Body(error) => What::Body { message: error.to_string() },
         Failure::Panic(note) => What::Panic { message: note.message, location: note.location },

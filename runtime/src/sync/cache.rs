@@ -1,0 +1,70 @@
+//! What a synchronous loop keeps from one call to the next: its copies' tables and the buffers that it is undone from.
+
+use std::any::TypeId;
+
+use super::table::Table;
+use crate::memory::RawBuf;
+
+/// What tables belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SyncKey {
+    pub(crate) site: usize,
+    pub(crate) body: TypeId,
+    /// Identity and length of every DDS that is written; zeros for the other captures.
+    pub(crate) written: Vec<(u64, usize)>,
+    pub(crate) copies: usize,
+    pub(crate) keeps_before: bool,
+}
+
+/// Tables and buffers, to be used again.
+pub(crate) struct Kept {
+    pub(crate) key: SyncKey,
+    /// By copy, by capture.
+    pub(crate) tables: Vec<Vec<Option<Table>>>,
+    /// The last stamp that the tables have seen.
+    pub(crate) stamp: u32,
+    /// By capture: what the elements held before the loop.
+    pub(crate) backup: Vec<Option<RawBuf>>,
+}
+
+impl Kept {
+    /// Stamps for so many rounds; the tables forget what they have seen when those run out.
+    pub(crate) fn stamps_for(&mut self, rounds: usize) -> u32 {
+        let wanted = 2 * rounds as u64 + 4;
+        if u64::from(self.stamp) + wanted > u64::from(u32::MAX / 2) {
+            self.tables.iter().flatten().flatten().for_each(Table::reset);
+            self.stamp = 0;
+        }
+        let from = self.stamp;
+        self.stamp = self.stamp.saturating_add(wanted as u32);
+        from
+    }
+}
+
+/// How many loops' tables a session keeps.
+const MOST: usize = 4;
+
+#[derive(Default)]
+pub(crate) struct SyncCache {
+    kept: Vec<Kept>,
+}
+
+impl SyncCache {
+    pub(crate) fn take(&mut self, key: &SyncKey) -> Option<Kept> {
+        let at = self.kept.iter().position(|kept| kept.key == *key)?;
+        Some(self.kept.remove(at))
+    }
+
+    /// Keeps tables, and gives back those that had to make room.
+    pub(crate) fn put(&mut self, kept: Kept) -> Option<Kept> {
+        let oldest = (self.kept.len() >= MOST).then(|| self.kept.remove(0));
+        self.kept.push(kept);
+        oldest
+    }
+
+    /// Takes out what belongs to a DDS.
+    pub(crate) fn remove_users_of(&mut self, dds: u64) -> Vec<Kept> {
+        let uses = |kept: &mut Kept| kept.key.written.iter().any(|&(id, _)| id == dds);
+        self.kept.extract_if(.., uses).collect()
+    }
+}

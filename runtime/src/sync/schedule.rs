@@ -1,0 +1,111 @@
+//! Which copy runs which minibatch in which round: a function of the input's length, the minibatch's size, the policy and
+//! the number of copies alone, so that the bits don't depend on who runs a copy.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::policy::SyncPolicy;
+
+/// The minibatches of a loop, dealt to its copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Schedule {
+    /// Elements of the input.
+    pub(crate) len: usize,
+    /// Elements a minibatch; the last may have fewer.
+    pub(crate) size: usize,
+    pub(crate) copies: usize,
+    /// Minibatches that a copy runs in each round.
+    pub(crate) each: usize,
+}
+
+impl Schedule {
+    /// The schedule of a loop whose copies have so many threads each.
+    pub(crate) fn new(len: usize, size: usize, policy: SyncPolicy, copies: usize, threads: usize) -> Schedule {
+        let each = match policy {
+            SyncPolicy::Bsp | SyncPolicy::Ssp { .. } => 1,
+            SyncPolicy::Hybrid => threads,
+            SyncPolicy::ModelAverage { every } => every,
+        };
+        Schedule { len, size, copies, each }
+    }
+
+    pub(crate) fn minibatches(&self) -> usize {
+        self.len.div_ceil(self.size)
+    }
+
+    pub(crate) fn rounds(&self) -> usize {
+        self.minibatches().div_ceil(self.copies.saturating_mul(self.each))
+    }
+
+    /// The minibatches of a copy in a round, which follow each other.
+    pub(crate) fn of(&self, round: usize, copy: usize) -> Range<usize> {
+        let all = self.minibatches();
+        let first = (round * self.copies + copy).saturating_mul(self.each);
+        first.min(all)..first.saturating_add(self.each).min(all)
+    }
+
+    /// How many copies have something to do in a round.
+    pub(crate) fn active(&self, round: usize) -> usize {
+        let left = self.minibatches().saturating_sub(round * self.copies * self.each);
+        left.div_ceil(self.each).min(self.copies)
+    }
+
+    /// The elements of a minibatch.
+    pub(crate) fn elements(&self, minibatch: usize) -> Range<usize> {
+        let start = minibatch * self.size;
+        start..self.len.min(start.saturating_add(self.size))
+    }
+
+    /// The copies that the `w`-th of `workers` processes runs.
+    pub(crate) fn share(&self, w: usize, workers: usize) -> Range<usize> {
+        self.copies * w / workers..self.copies * (w + 1) / workers
+    }
+
+    /// All minibatches of some copies, in the order of the rounds and, within one, of the copies.
+    pub(crate) fn minibatches_of(&self, copies: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        (0..self.rounds()).flat_map(move |round| copies.clone().flat_map(move |copy| self.of(round, copy)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_minibatch_is_run_once_and_every_element_is_in_one() {
+        let policies = [
+            SyncPolicy::Bsp,
+            SyncPolicy::Hybrid,
+            SyncPolicy::ModelAverage { every: 3 },
+            SyncPolicy::Ssp { staleness: 1 },
+        ];
+        for policy in policies {
+            for (len, size, copies, threads) in
+                [(0, 4, 2, 2), (1, 4, 3, 1), (100, 7, 3, 2), (64, 8, 4, 4), (10, 100, 2, 3), (1000, 1, 7, 2)]
+            {
+                let schedule = Schedule::new(len, size, policy, copies, threads);
+                for workers in 1..4 {
+                    let shares = (0..workers).map(|w| schedule.share(w, workers));
+                    let mut seen: Vec<usize> = shares.flat_map(|share| schedule.minibatches_of(share)).collect();
+                    seen.sort_unstable();
+                    assert_eq!(seen, (0..schedule.minibatches()).collect::<Vec<_>>(), "{policy} {schedule:?}");
+                }
+                let elements: Vec<usize> = (0..schedule.minibatches()).flat_map(|b| schedule.elements(b)).collect();
+                assert_eq!(elements, (0..len).collect::<Vec<_>>());
+                for round in 0..schedule.rounds() {
+                    let active = (0..copies).filter(|&copy| !schedule.of(round, copy).is_empty()).count();
+                    assert_eq!(schedule.active(round), active, "{policy} {schedule:?} round {round}");
+                    assert!(active > 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_copy_runs_in_order() {
+        let schedule = Schedule::new(100, 9, SyncPolicy::ModelAverage { every: 2 }, 1, 1);
+        let order: Vec<usize> = schedule.minibatches_of(0..1).collect();
+        assert_eq!(order, (0..12).collect::<Vec<_>>());
+    }
+}
