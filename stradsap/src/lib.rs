@@ -189,7 +189,7 @@ pub mod __private {
 pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
-        Checkpoints, ClusterOptions, DVector, Element, LoopReport, Order, ReadFiles, Session, Strategy,
+        Checkpoints, ClusterOptions, DVector, Element, LoopReport, Merge, Order, ReadFiles, Session, Shared, Strategy,
         async_parallel_for,
     };
 }
