@@ -1,34 +1,61 @@
 //! Vector kernels on rows of floats, written so that the compiler uses vector registers.
 //!
-//! The order of additions is fixed (16 lanes, then pairwise from the halves), so results don't depend on the machine.
+//! The order of additions is fixed (the lanes of 64 bytes, then pairwise from the halves) and no product is fused with
+//! a sum, so results don't depend on the machine. [`Shared`](crate::Shared) has the same kernels, with the same bits, for
+//! rows that other threads use meanwhile.
 
-use wide::f32x8;
+use std::ops::{AddAssign, MulAssign};
+
+use wide::{f32x8, f64x4};
+
+use crate::shared::Lane;
+
+/// A float that the kernels compute with: `f32` or `f64`.
+pub trait Float: Lane + AddAssign + MulAssign + std::ops::Mul<Output = Self> {
+    #[doc(hidden)]
+    fn dot<const K: usize>(a: &[Self; K], b: &[Self; K]) -> Self;
+}
+
+/// Two vectors of `$half` lanes each, which the lanes' products are added to in turn. The vectors are explicit: left to
+/// itself the compiler takes some lengths apart into single lanes.
+macro_rules! floats {
+    ($($float:ident $vector:ident $half:literal, $sum:expr;)*) => {$(
+        impl Float for $float {
+            #[inline(always)]
+            fn dot<const K: usize>(a: &[Self; K], b: &[Self; K]) -> Self {
+                let (a_halves, a_rest) = a.as_chunks::<$half>();
+                let (b_halves, b_rest) = b.as_chunks::<$half>();
+                let mut lanes = [$vector::ZERO; 2];
+                for (k, (x, y)) in a_halves.iter().zip(b_halves).enumerate() {
+                    lanes[k % 2] += $vector::new(*x) * $vector::new(*y);
+                }
+                if !a_rest.is_empty() {
+                    let (mut x, mut y) = ([0.0; $half], [0.0; $half]);
+                    x[..a_rest.len()].copy_from_slice(a_rest);
+                    y[..b_rest.len()].copy_from_slice(b_rest);
+                    lanes[a_halves.len() % 2] += $vector::new(x) * $vector::new(y);
+                }
+                $sum((lanes[0] + lanes[1]).to_array())
+            }
+        }
+    )*};
+}
+floats! {
+    f32 f32x8 8, |eight: [f32; 8]| {
+        let four: [f32; 4] = std::array::from_fn(|k| eight[k] + eight[k + 4]);
+        (four[0] + four[2]) + (four[1] + four[3])
+    };
+    f64 f64x4 4, |four: [f64; 4]| (four[0] + four[2]) + (four[1] + four[3]);
+}
 
 /// The dot product of two rows.
-///
-/// Two vectors of 8 lanes each, which the lanes' products are added to in turn. The vectors are explicit: left to
-/// itself the compiler takes some lengths apart into single lanes.
 ///
 /// ```
 /// assert_eq!(stradsap_runtime::kernels::dot(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
 /// ```
 #[inline(always)]
-pub fn dot<const K: usize>(a: &[f32; K], b: &[f32; K]) -> f32 {
-    let (a_eights, a_rest) = a.as_chunks::<8>();
-    let (b_eights, b_rest) = b.as_chunks::<8>();
-    let mut lanes = [f32x8::ZERO; 2];
-    for (k, (x, y)) in a_eights.iter().zip(b_eights).enumerate() {
-        lanes[k % 2] += f32x8::new(*x) * f32x8::new(*y);
-    }
-    if !a_rest.is_empty() {
-        let (mut x, mut y) = ([0.0; 8], [0.0; 8]);
-        x[..a_rest.len()].copy_from_slice(a_rest);
-        y[..b_rest.len()].copy_from_slice(b_rest);
-        lanes[a_eights.len() % 2] += f32x8::new(x) * f32x8::new(y);
-    }
-    let eight = (lanes[0] + lanes[1]).to_array();
-    let four: [f32; 4] = std::array::from_fn(|k| eight[k] + eight[k + 4]);
-    (four[0] + four[2]) + (four[1] + four[3])
+pub fn dot<N: Float, const K: usize>(a: &[N; K], b: &[N; K]) -> N {
+    N::dot(a, b)
 }
 
 /// `y += a * x`, row by row.
@@ -39,8 +66,52 @@ pub fn dot<const K: usize>(a: &[f32; K], b: &[f32; K]) -> f32 {
 /// assert_eq!(y, [3.0, 7.0]);
 /// ```
 #[inline(always)]
-pub fn axpy<const K: usize>(a: f32, x: &[f32; K], y: &mut [f32; K]) {
+pub fn axpy<N: Float, const K: usize>(a: N, x: &[N; K], y: &mut [N; K]) {
     for (y, x) in y.iter_mut().zip(x) {
-        *y += a * x;
+        *y += a * *x;
+    }
+}
+
+/// `y += x`, row by row.
+///
+/// ```
+/// let mut y = [1.0, 1.0];
+/// stradsap_runtime::kernels::add(&[1.0, 3.0], &mut y);
+/// assert_eq!(y, [2.0, 4.0]);
+/// ```
+#[inline(always)]
+pub fn add<N: Float, const K: usize>(x: &[N; K], y: &mut [N; K]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += *x;
+    }
+}
+
+/// `x *= a`, row by row.
+///
+/// ```
+/// let mut x = [1.0, 3.0];
+/// stradsap_runtime::kernels::scale(0.5, &mut x);
+/// assert_eq!(x, [0.5, 1.5]);
+/// ```
+#[inline(always)]
+pub fn scale<N: Float, const K: usize>(a: N, x: &mut [N; K]) {
+    for x in x {
+        *x *= a;
+    }
+}
+
+/// `change += g * row`, then `row += g * x`: one step of gradient descent on a product of two rows, of which the other
+/// one, `x`, changes later. The bits are those of the two [`axpy`], in one pass.
+///
+/// ```
+/// let (mut row, mut change) = ([1.0, 2.0], [0.0, 10.0]);
+/// stradsap_runtime::kernels::step(0.5, &mut row, &[4.0, 8.0], &mut change);
+/// assert_eq!((row, change), ([3.0, 6.0], [0.5, 11.0]));
+/// ```
+#[inline(always)]
+pub fn step<N: Float, const K: usize>(g: N, row: &mut [N; K], x: &[N; K], change: &mut [N; K]) {
+    for ((row, x), change) in row.iter_mut().zip(x).zip(change) {
+        *change += g * *row;
+        *row += g * *x;
     }
 }

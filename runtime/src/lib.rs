@@ -53,13 +53,13 @@ pub use decode::DecodeError;
 pub use dvector::DVector;
 pub use element::Element;
 pub use error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result};
+pub use merge::Merge;
 pub use options::{LoopOptions, LoopRange, Order, Strategy};
 pub use reduction::{Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which};
 pub use report::{Conflict, LoopReport, WorkerShare, WorkerTime};
 pub use session::{MAX_THREADS, Session, SessionBuilder};
-pub use merge::Merge;
-pub use shared::Shared;
 pub use sync::{Batch, SharedView, SyncOptions, SyncPolicy, SyncReport};
+pub use shared::{Lane, Shared};
 pub use value::Value;
 pub use view::{ElementIndex, ReadView, WriteView};
 

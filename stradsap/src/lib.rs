@@ -58,7 +58,7 @@ mod files;
 
 pub use checkpoint::{Checkpoint, Checkpoints, Saved};
 pub use files::ReadFiles;
-pub use stradsap_macros::{Element, async_parallel_for, main};
+pub use stradsap_macros::{Element, async_parallel_for, main, sync_parallel_for};
 pub use stradsap_runtime::*;
 
 // Examples that need the loop macro, which the runtime's own documentation can't have.
@@ -189,7 +189,7 @@ pub mod __private {
 pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
-        Checkpoints, ClusterOptions, DVector, Element, LoopReport, Order, ReadFiles, Session, Strategy,
+        Checkpoints, ClusterOptions, DVector, Element, LoopReport, Merge, Order, ReadFiles, Session, Shared, Strategy,
         async_parallel_for,
     };
 }
