@@ -119,7 +119,13 @@ use proc_macro::TokenStream;
 /// takes at most 24 bytes an access; `LoopReport::planning_peak_bytes` tells how many it took.
 #[proc_macro]
 pub fn async_parallel_for(input: TokenStream) -> TokenStream {
-    parallel_for::expand(input.into()).into()
+    parallel_for::async_for::expand(input.into()).into()
+}
+
+/// A loop over minibatches.
+#[proc_macro]
+pub fn sync_parallel_for(input: TokenStream) -> TokenStream {
+    parallel_for::sync_for::expand(input.into()).into()
 }
 
 /// Makes a function of the session the program's `main`.

@@ -100,7 +100,7 @@ fn ident(expr: &Expr) -> Option<Ident> {
 }
 
 /// The name that needs no saying: that of `x` and of `*x`.
-fn own_name(place: &Expr) -> Option<Ident> {
+pub(crate) fn own_name(place: &Expr) -> Option<Ident> {
     match place {
         Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => ident(&unary.expr),
         place => ident(place),
@@ -141,7 +141,7 @@ fn constant(name: &Ident) -> String {
 }
 
 /// Source text without the spaces that token streams put around punctuation.
-fn text(place: &Expr) -> String {
+pub(crate) fn text(place: &Expr) -> String {
     place.to_token_stream().to_string().replace(" . ", ".").replace(" (", "(").replace("( ", "(")
 }
 

@@ -2,11 +2,11 @@
 //!
 //! Tokens that the user wrote keep their spans, so that editors and rustc point at them. Nearly everything else has
 //! the macro's own span context, moved to where a mistake would have to be shown: names are then invisible to the
-//! user's code, and lints leave it alone. The expansion, for `0..n, [alpha, &x, &mut p], |i| body`:
+//! user's code, and lints leave it alone. The expansion, for `[alpha, &x, &mut p], |i| body`:
 //!
 //! ```text
-//! match (LoopOptions::new(), range(0..n), (value(&alpha),), (read(&x), write(p.reborrow()),)) {
-//!     (options, range, values, handles) => {
+//! match (options and other arguments, (value(&alpha),), (read(&x), write(p.reborrow()),)) {
+//!     (options, and, others, values, handles) => {
 //!         let values = each value with its codec;
 //!         let body = typed_body(&values, &handles, |values, views, i| {
 //!             let (alpha,) = values;
@@ -15,7 +15,7 @@
 //!             body
 //!         });
 //!         if false { body_uses_only_its_capture_list(body); }
-//!         async_for(&SITE, options, range, values, handles, body)
+//!         async_for(&SITE, options, and, others, values, handles, body)
 //!     }
 //! }
 //! ```
@@ -24,61 +24,85 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, ExprMethodCall, ExprReference, Lit, LitInt, Token};
+use syn::{Error, Expr, ExprMethodCall, ExprReference, Token};
 
-use super::ir::{Capture, Closure, Loop, Mode};
-use super::options::{Choice, Options};
-use super::parse::peel;
+use super::ir::{Capture, Closure, Kind, Mode};
 use crate::ctxt::compile_errors;
 
 /// What mistakes expand to: the errors, and an expression of the right type that causes no more of them.
-pub(crate) fn mistakes(errors: &[Error]) -> TokenStream {
+pub(crate) fn mistakes(kind: Kind, errors: &[Error]) -> TokenStream {
     let errors = compile_errors(errors);
+    let report = match kind {
+        Kind::Async => quote!(::stradsap::LoopReport),
+        Kind::Sync => quote!(::stradsap::SyncReport),
+    };
     quote! {{
         #errors
-        (|| -> ::stradsap::Result<::stradsap::LoopReport> { ::core::unreachable!() })()
+        (|| -> ::stradsap::Result<#report> { ::core::unreachable!() })()
     }}
 }
 
-/// The call of the runtime.
-pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
-    let Loop { range, captures, closure, options } = parallel_loop;
-    let (values, handles): (Vec<&Capture>, Vec<&Capture>) =
-        captures.iter().partition(|capture| capture.mode == Mode::Value);
-    let site = site(&handles);
-    let warnings = warnings(captures, &closure.body);
-    let given = [
-        loop_options(options),
-        call("range", range.span(), end_of(range), with_index_type(range).into_token_stream()),
-        tuple(values.iter().map(|capture| argument(capture))),
-        tuple(handles.iter().map(|capture| argument(capture))),
-    ];
-    let task = task(closure, &values, &handles);
-    // What rustc has to say about the body's captures points at its head, about its result at all of it.
-    let (head, end) = (own_span(closure.header), own_span(end_of(&closure.body)));
-    let body = Ident::new("body", head);
-    // Names that the user's code can't see.
-    let own = Span::mixed_site();
-    let codecs = codecs(values.len());
-    let typed_body = call("typed_body", head, end, quote_spanned!(own=> &values, &handles, #task));
-    let only_its_list = call("body_uses_only_its_capture_list", head, head, quote!(#body));
-    let async_for = call("async_for", head, end, quote_spanned!(own=> #site, options, range, values, handles, #body));
-    // A match keeps the temporaries of what it looks at.
-    quote_spanned! {own=> {
-        #warnings
-        #[allow(unused_imports)]
-        use ::stradsap::__private::Reborrow as _;
-        match (#(#given,)*) {
-            (options, range, values, handles) => {
-                #codecs
-                let #body = #typed_body;
-                if false {
-                    #only_its_list;
+/// What the expansions of both loops have in common.
+pub(crate) struct Expansion<'l> {
+    pub(crate) captures: &'l [Capture],
+    pub(crate) closure: &'l Closure,
+    /// The arguments besides the captures: the name that the expansion gives each, and the call that makes it.
+    pub(crate) arguments: Vec<(&'static str, TokenStream)>,
+    /// The runtime's functions.
+    pub(crate) runtime: Runtime,
+}
+
+/// The functions that a loop calls.
+pub(crate) struct Runtime {
+    /// Takes a DDS captured as `&mut x`.
+    pub(crate) write: &'static str,
+    /// Tells rustc the types of the body's parameters, from the argument with this name besides values and handles.
+    pub(crate) typed_body: (&'static str, Option<&'static str>),
+    /// Runs the loop.
+    pub(crate) run: &'static str,
+}
+
+impl Expansion<'_> {
+    /// The call of the runtime.
+    pub(crate) fn emit(self) -> TokenStream {
+        let Expansion { captures, closure, arguments, runtime } = self;
+        let (values, handles): (Vec<&Capture>, Vec<&Capture>) =
+            captures.iter().partition(|capture| capture.mode == Mode::Value);
+        let site = site(&handles);
+        let warnings = warnings(captures, &closure.body);
+        // Names that the user's code can't see.
+        let own = Span::mixed_site();
+        let (names, made): (Vec<Ident>, Vec<TokenStream>) =
+            arguments.into_iter().map(|(name, made)| (Ident::new(name, own), made)).unzip();
+        let value_tuple = tuple(values.iter().map(|capture| argument(capture, &runtime)));
+        let handle_tuple = tuple(handles.iter().map(|capture| argument(capture, &runtime)));
+        let task = task(closure, &values, &handles);
+        // What rustc has to say about the body's captures points at its head, about its result at all of it.
+        let (head, end) = (own_span(closure.header), own_span(end_of(&closure.body)));
+        let body = Ident::new("body", head);
+        let codecs = codecs(values.len());
+        let (typed_body, typed_by) = runtime.typed_body;
+        let typed_by = typed_by.map(|name| Ident::new(name, own)).into_iter();
+        let typed_body = call(typed_body, head, end, quote_spanned!(own=> #(&#typed_by,)* &values, &handles, #task));
+        let only_its_list = call("body_uses_only_its_capture_list", head, head, quote!(#body));
+        let run = call(runtime.run, head, end, quote_spanned!(own=> #site, #(#names,)* values, handles, #body));
+        // A match keeps the temporaries of what it looks at.
+        quote_spanned! {own=> {
+            #warnings
+            #[allow(unused_imports)]
+            use ::stradsap::__private::Reborrow as _;
+            match (#(#made,)* #value_tuple, #handle_tuple) {
+                (#(#names,)* values, handles) => {
+                    #codecs
+                    let #body = #typed_body;
+                    if false {
+                        #only_its_list;
+                    }
+                    #run
                 }
-                #async_for
             }
-        }
-    }}
+        }}
+    }
 }
 
 fn tuple(elements: impl Iterator<Item = TokenStream>) -> TokenStream {
@@ -104,7 +128,7 @@ fn codecs(values: usize) -> TokenStream {
 
 /// A call of one of the runtime's functions that extends from one place to another in the eyes of rustc, so that
 /// it underlines all that lies between.
-fn call(function: &str, first: Span, last: Span, arguments: TokenStream) -> TokenStream {
+pub(crate) fn call(function: &str, first: Span, last: Span, arguments: TokenStream) -> TokenStream {
     let colons = Token![::](first);
     let name = Ident::new(function, last);
     let mut arguments = Group::new(Delimiter::Parenthesis, arguments);
@@ -113,26 +137,8 @@ fn call(function: &str, first: Span, last: Span, arguments: TokenStream) -> Toke
 }
 
 /// Where the last token of an expression stands.
-fn end_of(expr: &Expr) -> Span {
+pub(crate) fn end_of(expr: &Expr) -> Span {
     expr.to_token_stream().into_iter().last().map_or_else(|| expr.span(), |token| token.span())
-}
-
-/// Bounds that are numbers without a type are of the index's type: `0..10`.
-fn with_index_type(range: &Expr) -> Expr {
-    let mut range = peel(range.clone());
-    if let Expr::Range(bounds) = &mut range
-        && bounds.start.as_deref().is_some_and(is_untyped)
-        && bounds.end.as_deref().is_some_and(is_untyped)
-        && let Some(Expr::Lit(ExprLit { lit: Lit::Int(end), .. })) = bounds.end.as_deref_mut()
-    {
-        let typed = LitInt::new(&format!("{end}usize"), end.span());
-        *end = typed;
-    }
-    range
-}
-
-fn is_untyped(bound: &Expr) -> bool {
-    matches!(bound, Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) if int.suffix().is_empty())
 }
 
 /// The static stands in a block of its own, where the user's code can't see it.
@@ -145,34 +151,8 @@ fn site(handles: &[&Capture]) -> TokenStream {
     }}
 }
 
-fn loop_options(options: &Options) -> TokenStream {
-    let mut calls = quote!(::stradsap::__private::LoopOptions::new());
-    if let Some(order) = &options.order {
-        let value = choice(order, &quote!(::stradsap::Order));
-        calls.extend(quote!(.order(#value)));
-    }
-    if let Some(parts) = &options.parts {
-        calls.extend(quote!(.parts(#parts)));
-    }
-    if let Some(label) = &options.label {
-        calls.extend(quote!(.label(#label)));
-    }
-    if let Some(strategy) = &options.strategy {
-        let value = choice(strategy, &quote!(::stradsap::Strategy));
-        calls.extend(quote!(.strategy(#value)));
-    }
-    calls
-}
-
-fn choice(choice: &Choice, of: &TokenStream) -> TokenStream {
-    match choice {
-        Choice::Word(word) => quote!(#of::#word),
-        Choice::Computed(expr) => expr.to_token_stream(),
-    }
-}
-
 /// A capture as the runtime takes it. What rustc has to say about it points at the entry in the list.
-fn argument(capture: &Capture) -> TokenStream {
+fn argument(capture: &Capture, runtime: &Runtime) -> TokenStream {
     let place = Box::new(capture.place.clone());
     // Function and argument extend over the same text in the user's own context: only then does rustc see that
     // what it could say about either is the same.
@@ -189,22 +169,29 @@ fn argument(capture: &Capture) -> TokenStream {
             paren_token: syn::token::Paren(last),
             args: syn::punctuated::Punctuated::new(),
         };
-        return call("write", first, last, reborrow.into_token_stream());
+        return call(runtime.write, first, last, reborrow.into_token_stream());
     }
     let (function, first) = match &capture.and {
         Some(and) => ("read", and.span),
         None => ("value", place.span()),
     };
-    let reference = ExprReference { attrs: Vec::new(), and_token: Token![&](first), mutability: None, expr: place };
+    borrowed(function, first, &capture.place)
+}
+
+/// A call with a shared borrow of a place.
+pub(crate) fn borrowed(function: &str, first: Span, place: &Expr) -> TokenStream {
+    let last = end_of(place);
+    let expr = Box::new(place.clone());
+    let reference = ExprReference { attrs: Vec::new(), and_token: Token![&](first), mutability: None, expr };
     call(function, first, last, reference.into_token_stream())
 }
 
 /// The closure, from whose arguments the captured names are bound first.
 fn task(closure: &Closure, values: &[&Capture], handles: &[&Capture]) -> TokenStream {
     let span = own_span(closure.header);
-    let Closure { movability, index, output, .. } = closure;
+    let Closure { movability, parameter, output, .. } = closure;
     let body = statements(&closure.body);
-    let index = index.as_ref().map_or_else(|| quote!(_), |index| index.pattern.to_token_stream());
+    let parameter = parameter.as_ref().map_or_else(|| quote!(_), |parameter| parameter.pattern.to_token_stream());
     let given_values = Ident::new("values", span);
     let given_views = Ident::new("views", span);
     let value_names: Vec<&Ident> = values.iter().map(|capture| &capture.name).collect();
@@ -215,7 +202,7 @@ fn task(closure: &Closure, values: &[&Capture], handles: &[&Capture]) -> TokenSt
         #[allow(unused_variables, clippy::shadow_reuse, clippy::shadow_same, clippy::shadow_unrelated)]
     };
     quote_spanned! {span=>
-        #movability |#given_values, #given_views, #index| #output {
+        #movability |#given_values, #given_views, #parameter| #output {
             let (#(#value_names,)*) = #given_values;
             #(
                 #allow

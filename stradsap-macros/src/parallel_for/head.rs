@@ -6,27 +6,29 @@ use syn::spanned::Spanned;
 use syn::{ExprClosure, Pat, Type};
 
 use super::body::is_primitive;
-use super::ir::{Capture, Closure, Index};
+use super::ir::{Capture, Closure, Kind, Parameter};
 use crate::ctxt::Ctxt;
 
 /// Understands the closure. After a mistake in its head, the body can be checked all the same.
-pub(crate) fn check(closure: ExprClosure, captures: &[Capture], cx: &Ctxt) -> Closure {
+pub(crate) fn check(kind: Kind, closure: ExprClosure, captures: &[Capture], cx: &Ctxt) -> Closure {
     let header = closure.or1_token.span;
-    refuse_modifiers(&closure, cx);
-    let index = index(&closure, header, cx);
-    if let Some(name) = index.as_ref().and_then(|index| index.name.as_ref())
+    refuse_modifiers(kind, &closure, cx);
+    let parameter = parameter(kind, &closure, header, cx);
+    if let Some(name) = parameter.as_ref().and_then(|parameter| parameter.name.as_ref())
         && captures.iter().any(|capture| capture.name == *name)
     {
-        cx.error_at(name.span(), format!("`{name}` is the loop's index and a capture as well: rename one of them"));
+        let what = kind.parameter();
+        cx.error_at(name.span(), format!("`{name}` is the loop's {what} and a capture as well: rename one of them"));
     }
-    Closure { movability: closure.capture, index, output: closure.output, body: *closure.body, header }
+    Closure { movability: closure.capture, parameter, output: closure.output, body: *closure.body, header }
 }
 
-fn refuse_modifiers(closure: &ExprClosure, cx: &Ctxt) {
+fn refuse_modifiers(kind: Kind, closure: &ExprClosure, cx: &Ctxt) {
     if let Some(asyncness) = closure.asyncness {
+        let unit = kind.unit();
         cx.error_at(
             asyncness.span,
-            "the loop's body can't be async: each iteration runs to its end on one thread; remove `async`",
+            format!("the loop's body can't be async: each {unit} runs to its end on one thread; remove `async`"),
         );
     }
     if let Some(constness) = closure.constness {
@@ -40,22 +42,36 @@ fn refuse_modifiers(closure: &ExprClosure, cx: &Ctxt) {
     }
 }
 
-fn index(closure: &ExprClosure, header: Span, cx: &Ctxt) -> Option<Index> {
+fn parameter(kind: Kind, closure: &ExprClosure, header: Span, cx: &Ctxt) -> Option<Parameter> {
     let mut inputs = closure.inputs.iter();
     let Some(pattern) = inputs.next() else {
-        cx.error_at(header, "the loop's body takes the index of its iteration: write `|i|`, or `|_|` to ignore it");
+        cx.error_at(
+            header,
+            match kind {
+                Kind::Async => "the loop's body takes the index of its iteration: write `|i|`, or `|_|` to ignore it",
+                Kind::Sync => "the loop's body takes a minibatch of the input: write `|batch|`, or `|_|` to ignore it",
+            },
+        );
         return None;
     };
     if let Some(second) = inputs.next() {
         cx.error_on(
             second,
-            "the loop's body has one parameter, the index of its iteration: what else it uses comes through the \
-             capture list",
+            match kind {
+                Kind::Async => {
+                    "the loop's body has one parameter, the index of its iteration: what else it uses comes through \
+                     the capture list"
+                }
+                Kind::Sync => {
+                    "the loop's body has one parameter, the minibatch, which knows its `number()` and the `start()` \
+                     of its elements: what else it uses comes through the capture list"
+                }
+            },
         );
     }
     let bare = match pattern {
         Pat::Type(typed) => {
-            check_type(&typed.ty, cx);
+            check_type(kind, &typed.ty, cx);
             &*typed.pat
         }
         bare => bare,
@@ -64,21 +80,44 @@ fn index(closure: &ExprClosure, header: Span, cx: &Ctxt) -> Option<Index> {
         Pat::Wild(_) => None,
         Pat::Ident(ident) if ident.by_ref.is_none() && ident.subpat.is_none() => Some(ident.ident.clone()),
         other => {
-            cx.error_at(other.span(), "the loop's index is a `usize`: give it a plain name, such as `i`");
+            cx.error_at(
+                other.span(),
+                match kind {
+                    Kind::Async => "the loop's index is a `usize`: give it a plain name, such as `i`",
+                    Kind::Sync => {
+                        "the loop's body takes a minibatch, not one element: give it a plain name, such as `batch`, \
+                         and take the elements one by one, `for element in batch { ... }`"
+                    }
+                },
+            );
             return None;
         }
     };
-    Some(Index { name, pattern: pattern.clone() })
+    Some(Parameter { name, pattern: pattern.clone() })
 }
 
 /// Another primitive would have rustc complain about types that it can't infer in the body.
-fn check_type(ty: &Type, cx: &Ctxt) {
-    let is_usize = matches!(ty, Type::Path(path) if path.path.is_ident("usize"));
-    if is_primitive(ty) && !is_usize {
-        let written = ty.to_token_stream();
-        cx.error_on(
+fn check_type(kind: Kind, ty: &Type, cx: &Ctxt) {
+    let written = ty.to_token_stream();
+    match kind {
+        Kind::Async => {
+            let is_usize = matches!(ty, Type::Path(path) if path.path.is_ident("usize"));
+            if is_primitive(ty) && !is_usize {
+                cx.error_on(
+                    ty,
+                    format!(
+                        "the loop's index is a `usize`: remove the type, and convert with `as {written}` where needed"
+                    ),
+                );
+            }
+        }
+        Kind::Sync if is_primitive(ty) => cx.error_on(
             ty,
-            format!("the loop's index is a `usize`: remove the type, and convert with `as {written}` where needed"),
-        );
+            format!(
+                "the loop's body takes a minibatch, not a `{written}`: remove the type; `batch.number()` and \
+                 `batch.start()` are indices, and `for element in batch` gives the elements"
+            ),
+        ),
+        Kind::Sync => {}
     }
 }

@@ -1,31 +1,30 @@
-//! A loop that has been understood.
+//! A loop that has been understood: what both loops have.
 
 use proc_macro2::Span;
 use syn::{Expr, Ident, Pat, ReturnType, Token};
 
-use super::options::Options;
-
-/// Everything that the expansion is made from.
-pub(crate) struct Loop {
-    pub(crate) range: Expr,
-    pub(crate) captures: Vec<Capture>,
-    pub(crate) closure: Closure,
-    pub(crate) options: Options,
+/// Which of the two loops a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `async_parallel_for!`: iterations, each of an index.
+    Async,
+    /// `sync_parallel_for!`: minibatches of an input.
+    Sync,
 }
 
-/// The loop's body and the name that it gives its index.
+/// The loop's body and the name that it gives its parameter.
 pub(crate) struct Closure {
     pub(crate) movability: Option<Token![move]>,
     /// `None` after a mistake.
-    pub(crate) index: Option<Index>,
+    pub(crate) parameter: Option<Parameter>,
     pub(crate) output: ReturnType,
     pub(crate) body: Expr,
     /// Where errors about the body as a whole point: its first bar.
     pub(crate) header: Span,
 }
 
-/// The closure's parameter.
-pub(crate) struct Index {
+/// The closure's parameter: the index or the minibatch.
+pub(crate) struct Parameter {
     pub(crate) name: Option<Ident>,
     /// With its type where one was written.
     pub(crate) pattern: Pat,
@@ -53,6 +52,40 @@ pub(crate) struct Capture {
     pub(crate) place: Expr,
     /// The whole entry.
     pub(crate) written: Expr,
+}
+
+impl Kind {
+    /// One run of the body.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Kind::Async => "iteration",
+            Kind::Sync => "minibatch",
+        }
+    }
+
+    /// The same with its article.
+    pub(crate) fn a_unit(self) -> &'static str {
+        match self {
+            Kind::Async => "an iteration",
+            Kind::Sync => "a minibatch",
+        }
+    }
+
+    /// All runs of the body.
+    pub(crate) fn units(self) -> &'static str {
+        match self {
+            Kind::Async => "iterations",
+            Kind::Sync => "minibatches",
+        }
+    }
+
+    /// What the body's parameter is.
+    pub(crate) fn parameter(self) -> &'static str {
+        match self {
+            Kind::Async => "index",
+            Kind::Sync => "minibatch",
+        }
+    }
 }
 
 impl Mode {

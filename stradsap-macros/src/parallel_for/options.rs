@@ -1,44 +1,23 @@
-//! The options that follow the closure.
+//! What the options of both loops have in common.
 
-use syn::{Expr, ExprLit, Ident, Lit};
+use syn::Expr;
 
-use super::parse::{OptionSyntax, peel};
+use super::parse::OptionSyntax;
 use crate::ctxt::Ctxt;
-use crate::nearest::{list, nearest};
 
-/// How each option is written.
-pub(crate) const USAGE: &str = "`order = Preserve` or `Any`, `parts = 8`, `label = \"epoch\"`, \
-                                `strategy = Grid`, `Coloured` or `Serial`";
-
-const NAMES: [&str; 4] = ["order", "parts", "label", "strategy"];
-const ORDERS: [&str; 2] = ["Preserve", "Any"];
-const STRATEGIES: [&str; 3] = ["Grid", "Coloured", "Serial"];
-
-/// The options of one loop.
-#[derive(Default)]
-pub(crate) struct Options {
-    pub(crate) order: Option<Choice>,
-    pub(crate) parts: Option<Expr>,
-    pub(crate) label: Option<Expr>,
-    pub(crate) strategy: Option<Choice>,
-}
-
-/// The value of an option that offers a few words.
-pub(crate) enum Choice {
-    /// One of the words.
-    Word(Ident),
-    /// An expression that gives the value when the program runs.
-    Computed(Expr),
-}
-
-/// Checks the options. Every mistake is reported; what is right is kept.
-pub(crate) fn check(written: Vec<OptionSyntax>, cx: &Ctxt) -> Options {
-    let mut options = Options::default();
+/// Hands each option that is known to `take`. Others, and those given twice, are reported.
+pub(crate) fn each(
+    written: Vec<OptionSyntax>,
+    names: &[&'static str],
+    unknown: impl Fn(&str) -> String,
+    cx: &Ctxt,
+    mut take: impl FnMut(&'static str, Expr),
+) {
     let mut seen: Vec<String> = Vec::new();
     for OptionSyntax { name, value } in written {
         let key = name.to_string();
-        let Some(known) = NAMES.iter().find(|known| **known == key) else {
-            cx.error_at(name.span(), unknown_option(&key));
+        let Some(known) = names.iter().find(|known| **known == key) else {
+            cx.error_at(name.span(), unknown(&key));
             continue;
         };
         if seen.contains(&key) {
@@ -46,105 +25,6 @@ pub(crate) fn check(written: Vec<OptionSyntax>, cx: &Ctxt) -> Options {
             continue;
         }
         seen.push(key);
-        match *known {
-            "order" => options.order = choice(known, value, &ORDERS, cx),
-            "strategy" => options.strategy = choice(known, value, &STRATEGIES, cx),
-            "parts" => {
-                check_parts(&value, cx);
-                options.parts = Some(value);
-            }
-            _ => options.label = Some(value),
-        }
-    }
-    options
-}
-
-fn unknown_option(key: &str) -> String {
-    let meant = nearest(key, &NAMES).unwrap_or_default();
-    format!("unknown option `{key}`: did you mean `{meant}`? The options are {}", list(&NAMES))
-}
-
-/// A word is taken bare or by its path (`Order::Preserve`); anything that is no name of a variant is computed.
-fn choice(option: &str, value: Expr, words: &[&str], cx: &Ctxt) -> Option<Choice> {
-    let path = match peel(value.clone()) {
-        Expr::Path(path) if path.qself.is_none() => path.path,
-        _ => return Some(Choice::Computed(value)),
-    };
-    let last = path.segments.last().map(|segment| segment.ident.clone())?;
-    let text = last.to_string();
-    if words.contains(&text.as_str()) {
-        return Some(Choice::Word(last));
-    }
-    // A variable or a constant; whether its type fits is rustc's to say.
-    let is_variant = text.starts_with(char::is_uppercase) && text.contains(char::is_lowercase);
-    let slip_of_case = words.iter().any(|word| word.eq_ignore_ascii_case(&text));
-    if path.segments.len() > 1 || !(is_variant || slip_of_case) {
-        return Some(Choice::Computed(value));
-    }
-    let meant = nearest(&text, words).unwrap_or_default();
-    cx.error_at(
-        last.span(),
-        format!("`{option} = {text}` is not offered: did you mean `{meant}`? `{option}` is one of {}", list(words)),
-    );
-    None
-}
-
-fn check_parts(value: &Expr, cx: &Ctxt) {
-    if let Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) = value
-        && int.base10_digits().chars().all(|digit| digit == '0')
-    {
-        cx.error_at(int.span(), "`parts = 0` is not offered: give a number from 1 on");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use syn::parse_str;
-
-    use super::*;
-
-    fn messages(written: &[(&str, &str)]) -> Vec<String> {
-        let cx = Ctxt::new();
-        let parsed = written
-            .iter()
-            .map(|(name, value)| OptionSyntax { name: parse_str(name).unwrap(), value: parse_str(value).unwrap() });
-        check(parsed.collect(), &cx);
-        match cx.check() {
-            Ok(()) => Vec::new(),
-            Err(errors) => errors.iter().map(ToString::to_string).collect(),
-        }
-    }
-
-    #[test]
-    fn what_is_offered() {
-        assert!(
-            messages(&[("order", "Preserve"), ("parts", "8"), ("label", "\"epoch\""), ("strategy", "Grid")]).is_empty()
-        );
-        assert!(messages(&[("order", "Order::Any"), ("strategy", "stradsap::Strategy::Serial")]).is_empty());
-        assert!(messages(&[("order", "wanted"), ("strategy", "args.strategy"), ("parts", "args.parts")]).is_empty());
-        assert!(messages(&[("strategy", "WANTED")]).is_empty());
-    }
-
-    #[test]
-    fn an_unknown_option_names_the_nearest() {
-        assert_eq!(
-            messages(&[("oder", "Preserve")]),
-            ["unknown option `oder`: did you mean `order`? The options are `order`, `parts`, `label` and `strategy`"]
-        );
-    }
-
-    #[test]
-    fn every_mistake_is_reported() {
-        let found = messages(&[("order", "Keep"), ("strategy", "colored"), ("parts", "0"), ("parts", "2")]);
-        assert_eq!(found.len(), 3, "{found:?}");
-        assert!(found[0].contains("`order` is one of `Preserve` and `Any`"), "{found:?}");
-        assert!(found[1].contains("from 1 on"), "{found:?}");
-        assert!(found[2].contains("given twice"), "{found:?}");
-    }
-
-    #[test]
-    fn a_slip_of_case_is_a_slip() {
-        assert_eq!(messages(&[("order", "preserve")]).len(), 1);
-        assert_eq!(messages(&[("strategy", "SERIAL")]).len(), 1);
+        take(known, value);
     }
 }

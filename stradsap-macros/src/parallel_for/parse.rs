@@ -1,17 +1,9 @@
-//! The macro's input as it was written: expressions with commas between, so that rustfmt can format it.
+//! The macros' input as it was written: expressions with commas between, so that rustfmt can format it.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt;
-use syn::parse::{Parse, ParseStream};
+use syn::parse::ParseStream;
 use syn::{Error, Expr, ExprClosure, Ident, Result, Token, token};
-
-/// `range, [captures], |i| body, name = value, ...`
-pub(crate) struct LoopSyntax {
-    pub(crate) range: Expr,
-    pub(crate) captures: Vec<Expr>,
-    pub(crate) closure: ExprClosure,
-    pub(crate) options: Vec<OptionSyntax>,
-}
 
 /// `name = value`
 pub(crate) struct OptionSyntax {
@@ -19,49 +11,31 @@ pub(crate) struct OptionSyntax {
     pub(crate) value: Expr,
 }
 
-const USAGE: &str = "a loop takes a range, a capture list and a closure: \
-                     `async_parallel_for!(0..n, [alpha, &x, &mut y], |i| { ... })`";
-
-impl Parse for LoopSyntax {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        if input.is_empty() {
-            return Err(Error::new(Span::call_site(), USAGE));
-        }
-        let range = input.parse()?;
-        comma(input, "the range")?;
-        let captures = captures(input)?;
-        comma(input, "the capture list")?;
-        let closure = closure(input)?;
-        let mut options = Vec::new();
-        while !input.is_empty() {
-            input.parse::<Token![,]>()?;
-            if !input.is_empty() {
-                options.push(input.parse()?);
-            }
-        }
-        Ok(LoopSyntax { range, captures, closure, options })
-    }
-}
-
-fn comma(input: ParseStream<'_>, after: &str) -> Result<()> {
-    if input.is_empty() {
-        return Err(Error::new(Span::call_site(), format!("nothing follows {after}: {USAGE}")));
+/// The comma behind an argument that is not the last.
+pub(crate) fn comma(input: ParseStream<'_>, after: &str, usage: &str) -> Result<()> {
+    if input.is_empty() || (input.peek(Token![,]) && ends_behind_comma(input)) {
+        return Err(Error::new(Span::call_site(), format!("nothing follows {after}: {usage}")));
     }
     input.parse::<Token![,]>().map(|_| ())
 }
 
-fn captures(input: ParseStream<'_>) -> Result<Vec<Expr>> {
+fn ends_behind_comma(input: ParseStream<'_>) -> bool {
+    let fork = input.fork();
+    fork.parse::<Token![,]>().is_ok() && fork.is_empty()
+}
+
+/// The capture list's entries.
+pub(crate) fn captures(input: ParseStream<'_>) -> Result<Vec<Expr>> {
     const WANTED: &str = "the capture list is missing: name in brackets what the body uses, such as \
                           `[alpha, &x, &mut y]`, or write `[]`";
     if !input.peek(token::Bracket) {
         // A `macro_rules!` macro passes an expression on within invisible delimiters.
-        let fork = input.fork();
-        return match fork.parse().map(peel) {
-            Ok(Expr::Array(list)) => {
+        return match array_ahead(input) {
+            Some(entries) => {
                 input.parse::<Expr>()?;
-                Ok(list.elems.into_iter().collect())
+                Ok(entries)
             }
-            _ => Err(input.error(WANTED)),
+            None => Err(input.error(WANTED)),
         };
     }
     let content;
@@ -79,15 +53,54 @@ fn captures(input: ParseStream<'_>) -> Result<Vec<Expr>> {
     Ok(list)
 }
 
-fn closure(input: ParseStream<'_>) -> Result<ExprClosure> {
-    let expr: Expr = input.parse()?;
-    match peel(expr) {
-        Expr::Closure(closure) => Ok(closure),
-        other => Err(Error::new_spanned(
-            other,
-            "the loop's body is a closure of one parameter, the iteration's index: `|i| { ... }`",
-        )),
+/// The elements of the list in brackets that stands next, in invisible delimiters or not.
+fn array_ahead(input: ParseStream<'_>) -> Option<Vec<Expr>> {
+    match input.fork().parse().map(peel) {
+        Ok(Expr::Array(list)) => Some(list.elems.into_iter().collect()),
+        _ => None,
     }
+}
+
+/// Whether a capture list stands next.
+pub(crate) fn captures_ahead(input: ParseStream<'_>) -> bool {
+    input.peek(token::Bracket) || array_ahead(input).is_some()
+}
+
+/// The loop's body, or what stands in its place.
+pub(crate) fn closure(input: ParseStream<'_>) -> Result<std::result::Result<ExprClosure, Expr>> {
+    let expr: Expr = input.parse()?;
+    Ok(match peel(expr) {
+        Expr::Closure(closure) => Ok(closure),
+        other => Err(other),
+    })
+}
+
+/// The options up to the end. `refused` may know what something is that is not written `name = value`.
+pub(crate) fn options(
+    input: ParseStream<'_>,
+    usage: &str,
+    refused: impl Fn(ParseStream<'_>) -> Option<Error>,
+) -> Result<Vec<OptionSyntax>> {
+    let mut options = Vec::new();
+    while !input.is_empty() {
+        input.parse::<Token![,]>()?;
+        if input.is_empty() {
+            break;
+        }
+        let how = || format!("options are written `name = value`: {usage}");
+        if !option_ahead(input) {
+            return Err(refused(input).unwrap_or_else(|| Error::new(input.span(), how())));
+        }
+        let name = input.call(Ident::parse_any)?;
+        input.parse::<Token![=]>()?;
+        options.push(OptionSyntax { name, value: input.parse()? });
+    }
+    Ok(options)
+}
+
+/// Whether `name = value` stands next.
+pub(crate) fn option_ahead(input: ParseStream<'_>) -> bool {
+    input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])
 }
 
 /// The expression within parentheses and invisible delimiters.
@@ -96,20 +109,5 @@ pub(crate) fn peel(expr: Expr) -> Expr {
         Expr::Paren(paren) => peel(*paren.expr),
         Expr::Group(group) => peel(*group.expr),
         other => other,
-    }
-}
-
-impl Parse for OptionSyntax {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let how = || format!("options are written `name = value`: {}", super::options::USAGE);
-        if !input.peek(Ident::peek_any) {
-            return Err(input.error(how()));
-        }
-        let name = input.call(Ident::parse_any)?;
-        if !input.peek(Token![=]) || input.peek(Token![==]) {
-            return Err(Error::new(name.span(), how()));
-        }
-        input.parse::<Token![=]>()?;
-        Ok(OptionSyntax { name, value: input.parse()? })
     }
 }

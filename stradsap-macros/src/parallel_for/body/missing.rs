@@ -5,6 +5,7 @@ use proc_macro2::Span;
 use super::scope::is_variable_name;
 use crate::ctxt::Ctxt;
 use crate::nearest::slip;
+use crate::parallel_for::ir::Kind;
 
 /// How a name is used. The stronger a use, the more it says about how to capture the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,12 +31,18 @@ struct Missing {
 }
 
 /// The missing names of one body, in the order of their first uses.
-#[derive(Default)]
 pub(crate) struct MissingNames {
+    kind: Kind,
+    /// The name of the loop's input.
+    input: Option<String>,
     names: Vec<Missing>,
 }
 
 impl MissingNames {
+    pub(crate) fn new(kind: Kind, input: Option<String>) -> Self {
+        MissingNames { kind, input, names: Vec::new() }
+    }
+
     pub(crate) fn note<'n>(&mut self, name: &str, span: Span, usage: Use, visible: impl Iterator<Item = &'n str>) {
         if let Some(known) = self.names.iter_mut().find(|known| known.name == name) {
             known.usage = known.usage.max(usage);
@@ -47,13 +54,23 @@ impl MissingNames {
 
     pub(crate) fn report(&self, cx: &Ctxt) {
         for missing in &self.names {
-            cx.error_at(missing.span, missing.message());
+            let is_input = self.input.as_ref() == Some(&missing.name);
+            cx.error_at(missing.span, if is_input { missing.input() } else { missing.message(self.kind) });
         }
     }
 }
 
 impl Missing {
-    fn message(&self) -> String {
+    /// For the input of a loop over minibatches.
+    fn input(&self) -> String {
+        let name = &self.name;
+        format!(
+            "`{name}` is the loop's input, of which the body gets one minibatch: use the closure's parameter, or add \
+             `&{name}` to the capture list to read elements outside the minibatch"
+        )
+    }
+
+    fn message(&self, kind: Kind) -> String {
         let name = &self.name;
         if name == "self" {
             return "the loop's body uses `self`, which can't be captured: capture the fields that it uses by name, \
@@ -65,8 +82,9 @@ impl Missing {
             Use::Receiver => format!("add `&{name}` for a DDS or a reduction, `{name}` for a value"),
             Use::Element => format!("add `&{name}` for a DDS, `{name}` for a value"),
             Use::Assigned => format!(
-                "iterations run in parallel and can't assign to a variable outside; use a reduction \
-                 (`let {name} = session.sum(..)`, captured as `&{name}`), or `let mut {name}` in the body"
+                "{} run in parallel and can't assign to a variable outside; use a reduction (`let {name} = \
+                 session.sum(..)`, captured as `&{name}`), or `let mut {name}` in the body",
+                kind.units()
             ),
             Use::Written => format!("add `&mut {name}`"),
         };

@@ -15,7 +15,7 @@ mod tests;
 mod writes;
 
 use proc_macro2::Span;
-use syn::{Block, Expr, ExprMethodCall, ExprPath, Lifetime, Pat, PointerMutability, Stmt};
+use syn::{Block, Expr, ExprMethodCall, ExprPath, Ident, Lifetime, Pat, PointerMutability, Stmt};
 
 use self::jumps::Jumps;
 pub(crate) use self::kinds::is_primitive;
@@ -23,7 +23,8 @@ use self::kinds::{conditional, conditional_expr, is_numeric_function, is_numeric
 use self::missing::{MissingNames, Use};
 use self::scope::{Binding, Scopes, name_of};
 use self::writes::{Write, variable_of, variable_of_path};
-use super::ir::{Capture, Mode};
+use super::captures::CaptureList;
+use super::ir::{Capture, Kind, Mode};
 use crate::ctxt::Ctxt;
 
 /// What can stand where an expression stands.
@@ -51,24 +52,34 @@ impl Position {
     }
 }
 
-/// Checks a body. `bound` are the patterns of the closure's parameters, `excused` are names that a mistake in
-/// the capture list has hidden.
-pub(crate) fn check(body: &Expr, bound: &[Pat], captures: &[Capture], excused: &[String], cx: &Ctxt) {
+/// What is known of a loop when its body is checked.
+pub(crate) struct Known<'l> {
+    pub(crate) kind: Kind,
+    /// The name of what the minibatches are made of.
+    pub(crate) input: Option<&'l Ident>,
+    pub(crate) captured: &'l CaptureList,
+    /// The patterns of the closure's parameters.
+    pub(crate) parameters: &'l [Pat],
+}
+
+/// Checks a body.
+pub(crate) fn check(body: &Expr, known: &Known<'_>, cx: &Ctxt) {
     let mut walker = Walker {
-        captures,
+        kind: known.kind,
+        captures: &known.captured.captures,
         cx,
         scopes: Scopes::new(),
         jumps: Jumps::default(),
-        missing: MissingNames::default(),
+        missing: MissingNames::new(known.kind, known.input.map(name_of)),
         asyncs: 0,
     };
-    for name in excused {
+    for name in &known.captured.excused {
         walker.scopes.bind(name.clone(), Binding::Local);
     }
-    for (at, capture) in captures.iter().enumerate() {
+    for (at, capture) in walker.captures.iter().enumerate() {
         walker.scopes.bind(name_of(&capture.name), Binding::Capture(at));
     }
-    for pattern in bound {
+    for pattern in known.parameters {
         walker.scopes.bind_pattern(pattern);
     }
     walker.scopes.push();
@@ -77,6 +88,7 @@ pub(crate) fn check(body: &Expr, bound: &[Pat], captures: &[Capture], excused: &
 }
 
 struct Walker<'l> {
+    kind: Kind,
     captures: &'l [Capture],
     cx: &'l Ctxt,
     scopes: Scopes,
@@ -97,10 +109,13 @@ impl Walker<'_> {
             Expr::Async(block) => self.detached(true, |walker| walker.block(&block.block, Position::Any)),
             Expr::Await(wait) => {
                 if self.asyncs == 0 {
+                    let unit = self.kind.a_unit();
                     self.cx.error_at(
                         wait.await_token.span,
-                        "`.await` can't stand in the loop's body: an iteration runs to its end on one thread; await \
-                         the value before the loop and capture it",
+                        format!(
+                            "`.await` can't stand in the loop's body: {unit} runs to its end on one thread; await the \
+                             value before the loop and capture it"
+                        ),
                     );
                 }
                 self.expr(&wait.base, Position::Value);
@@ -258,13 +273,14 @@ impl Walker<'_> {
             Some(label) => format!("{keyword} {label}"),
             None => keyword.to_string(),
         };
+        let (unit, units) = (self.kind.unit(), self.kind.units());
         let message = if keyword == "break" {
             format!(
-                "`{whole}` can't end the loop: its iterations run in parallel, in no fixed order; `return` ends this \
-                 iteration"
+                "`{whole}` can't end the loop: its {units} run in parallel, in no fixed order; `return` ends this \
+                 {unit}"
             )
         } else {
-            format!("`{whole}` can't leave the loop's body, which is a closure: `return` ends this iteration")
+            format!("`{whole}` can't leave the loop's body, which is a closure: `return` ends this {unit}")
         };
         self.cx.error_at(span, message);
     }

@@ -1,21 +1,26 @@
 //! What the walk finds in bodies, and what it must let pass.
 
-use syn::punctuated::Punctuated;
-use syn::{Expr, ExprClosure, Pat, Token};
+use syn::{Expr, ExprClosure, Pat, parse_quote};
 
-use super::check;
+use super::{Known, check};
 use crate::ctxt::Ctxt;
 use crate::parallel_for::captures;
+use crate::parallel_for::ir::Kind;
 
 /// The messages about a loop with this capture list and this closure.
 fn messages(list: &str, closure: &str) -> Vec<String> {
+    messages_of(Kind::Async, list, closure)
+}
+
+fn messages_of(kind: Kind, list: &str, closure: &str) -> Vec<String> {
     let cx = Ctxt::new();
     let list: Expr = syn::parse_str(list).unwrap();
     let Expr::Array(list) = list else { panic!("no list") };
-    let captures = captures::check(list.elems.into_iter().collect(), &cx).captures;
+    let captured = captures::check(list.elems.into_iter().collect(), &cx);
     let closure: ExprClosure = syn::parse_str(closure).unwrap();
-    let bound: Punctuated<Pat, Token![,]> = closure.inputs;
-    check(&closure.body, &bound.into_iter().collect::<Vec<_>>(), &captures, &[], &cx);
+    let parameters: Vec<Pat> = closure.inputs.into_iter().collect();
+    let input = (kind == Kind::Sync).then(|| parse_quote!(data));
+    check(&closure.body, &Known { kind, input: input.as_ref(), captured: &captured, parameters: &parameters }, &cx);
     match cx.check() {
         Ok(()) => Vec::new(),
         Err(errors) => errors.iter().map(ToString::to_string).collect(),

@@ -1,7 +1,8 @@
 //! `x[i]` in iteration `i` becomes `x[Here]`: the element of the running iteration, which the view knows by itself.
 //!
 //! A view can then find it without comparing `i` with what the block owns, and a loop that reaches its DDSs in no
-//! other way can be vectorised. And `x[0]` becomes `x[0usize]`. Where the body binds one of the two names anew anywhere, nothing is rewritten.
+//! other way can be vectorised. And `x[0]` becomes `x[0usize]`, in minibatches too. Where the body binds one of the two
+//! names anew anywhere, nothing is rewritten.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +10,10 @@ use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ExprIndex, ExprLit, Ident, Item, Lit, LitInt, Pat, PatIdent};
 
-use super::ir::{Capture, Index, Mode};
+use super::ir::{Capture, Mode, Parameter};
 
-/// Rewrites a checked body.
-pub(crate) fn rewrite(body: &mut Expr, index: Option<&Index>, captures: &[Capture]) {
+/// Rewrites a checked body, whose index is given if its loop has one.
+pub(crate) fn rewrite(body: &mut Expr, index: Option<&Parameter>, captures: &[Capture]) {
     let mut bound = Bound::default();
     bound.visit_expr(body);
     let index = index.and_then(|index| plain(&index.pattern)).filter(|index| !bound.names.contains(index));
@@ -99,7 +100,7 @@ mod tests {
     fn rewritten(body: &str) -> String {
         let mut body: Expr = syn::parse_str(body).unwrap();
         let closure: syn::ExprClosure = syn::parse_quote!(|i| ());
-        let index = Index { name: None, pattern: closure.inputs[0].clone() };
+        let index = Parameter { name: None, pattern: closure.inputs[0].clone() };
         let capture = Capture {
             name: syn::parse_quote!(x),
             mode: Mode::Read,

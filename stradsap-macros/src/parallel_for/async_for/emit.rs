@@ -1,0 +1,81 @@
+//! The call of the runtime that an asynchronous loop expands to.
+//!
+//! For `0..n, [alpha, &x, &mut p], |i| body`:
+//!
+//! ```text
+//! match (LoopOptions::new(), range(0..n), (value(&alpha),), (read(&x), write(p.reborrow()),)) {
+//!     (options, range, values, handles) => {
+//!         let body = typed_body(&values, &handles, |values, views, i| ...);
+//!         async_for(&SITE, options, range, values, handles, body)
+//!     }
+//! }
+//! ```
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprLit, Lit, LitInt};
+
+use super::Loop;
+use super::options::{Choice, Options};
+use crate::parallel_for::emit::{Expansion, Runtime, call, end_of};
+use crate::parallel_for::parse::peel;
+
+/// The whole expansion.
+pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
+    let Loop { range, captures, closure, options } = parallel_loop;
+    Expansion {
+        captures,
+        closure,
+        arguments: vec![
+            ("options", loop_options(options)),
+            ("range", call("range", range.span(), end_of(range), with_index_type(range).into_token_stream())),
+        ],
+        runtime: Runtime { write: "write", typed_body: ("typed_body", None), run: "async_for" },
+    }
+    .emit()
+}
+
+/// Bounds that are numbers without a type are of the index's type: `0..10`.
+fn with_index_type(range: &Expr) -> Expr {
+    let mut range = peel(range.clone());
+    if let Expr::Range(bounds) = &mut range
+        && bounds.start.as_deref().is_some_and(is_untyped)
+        && bounds.end.as_deref().is_some_and(is_untyped)
+        && let Some(Expr::Lit(ExprLit { lit: Lit::Int(end), .. })) = bounds.end.as_deref_mut()
+    {
+        let typed = LitInt::new(&format!("{end}usize"), end.span());
+        *end = typed;
+    }
+    range
+}
+
+fn is_untyped(bound: &Expr) -> bool {
+    matches!(bound, Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) if int.suffix().is_empty())
+}
+
+fn loop_options(options: &Options) -> TokenStream {
+    let mut calls = quote!(::stradsap::__private::LoopOptions::new());
+    if let Some(order) = &options.order {
+        let value = choice(order, &quote!(::stradsap::Order));
+        calls.extend(quote!(.order(#value)));
+    }
+    if let Some(parts) = &options.parts {
+        calls.extend(quote!(.parts(#parts)));
+    }
+    if let Some(label) = &options.label {
+        calls.extend(quote!(.label(#label)));
+    }
+    if let Some(strategy) = &options.strategy {
+        let value = choice(strategy, &quote!(::stradsap::Strategy));
+        calls.extend(quote!(.strategy(#value)));
+    }
+    calls
+}
+
+fn choice(choice: &Choice, of: &TokenStream) -> TokenStream {
+    match choice {
+        Choice::Word(word) => quote!(#of::#word),
+        Choice::Computed(expr) => expr.to_token_stream(),
+    }
+}

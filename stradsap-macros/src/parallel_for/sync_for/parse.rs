@@ -1,0 +1,106 @@
+//! `input, minibatch, [captures], |batch| body, policy, name = value, ...`
+
+use proc_macro2::Span;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::{Error, Expr, ExprClosure, ExprLit, Ident, Lit, Result, Token};
+
+use super::{options, policy};
+use crate::parallel_for::parse::{self, OptionSyntax, captures_ahead, comma, option_ahead, peel};
+
+/// A call as it was written.
+pub(crate) struct LoopSyntax {
+    pub(crate) input: Expr,
+    pub(crate) minibatch: Expr,
+    pub(crate) captures: Vec<Expr>,
+    pub(crate) closure: ExprClosure,
+    pub(crate) policy: Expr,
+    pub(crate) options: Vec<OptionSyntax>,
+}
+
+/// How the loop is called.
+pub(crate) const CALL: &str = "`sync_parallel_for!(data, 1024, [alpha, &x, &mut y], |batch| { ... }, SyncPolicy::Bsp)`";
+
+const USAGE: &str = "a loop over minibatches takes an input, the size of a minibatch, a capture list, a closure and a \
+                     policy: `sync_parallel_for!(data, 1024, [alpha, &x, &mut y], |batch| { ... }, SyncPolicy::Bsp)`";
+
+impl Parse for LoopSyntax {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if input.is_empty() {
+            return Err(Error::new(Span::call_site(), USAGE));
+        }
+        let data = data(input)?;
+        comma(input, "the input", USAGE)?;
+        let minibatch = minibatch(input)?;
+        comma(input, "the minibatch's size", USAGE)?;
+        let captures = parse::captures(input)?;
+        comma(input, "the capture list", USAGE)?;
+        let closure = closure(input)?;
+        let policy = policy(input)?;
+        let options = parse::options(input, options::USAGE, |_| None)?;
+        Ok(LoopSyntax { input: data, minibatch, captures, closure, policy, options })
+    }
+}
+
+fn data(input: ParseStream<'_>) -> Result<Expr> {
+    if captures_ahead(input) {
+        return Err(input.error(format!("the input and the size of a minibatch come before the capture list: {CALL}")));
+    }
+    let data: Expr = input.parse()?;
+    match peel(data.clone()) {
+        Expr::Range(range) => Err(Error::new_spanned(
+            range,
+            "the input is a DVector, whose elements the minibatches are made of: for a loop over indices use \
+             `async_parallel_for!(0..n, [alpha, &x, &mut y], |i| { ... })`",
+        )),
+        Expr::Lit(ExprLit { lit, .. }) => {
+            Err(Error::new_spanned(lit, format!("the input, a DVector, comes first: {CALL}")))
+        }
+        Expr::Closure(closure) => {
+            Err(Error::new(closure.or1_token.span, format!("the closure comes after the capture list: {CALL}")))
+        }
+        _ => Ok(data),
+    }
+}
+
+fn minibatch(input: ParseStream<'_>) -> Result<Expr> {
+    let missing = "the size of a minibatch is missing: it stands between the input and the capture list";
+    if captures_ahead(input) {
+        return Err(input.error(format!("{missing}, {CALL}")));
+    }
+    let minibatch: Expr = input.parse()?;
+    match peel(minibatch.clone()) {
+        Expr::Closure(closure) => Err(Error::new(closure.or1_token.span, format!("{missing}, {CALL}"))),
+        Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) if int.base10_digits().chars().all(|digit| digit == '0') => {
+            Err(Error::new(int.span(), "a minibatch has at least one element: give a number from 1 on"))
+        }
+        _ => Ok(minibatch),
+    }
+}
+
+fn closure(input: ParseStream<'_>) -> Result<ExprClosure> {
+    parse::closure(input)?.map_err(|other| {
+        let message = if policy::looks_like_policy(&other) {
+            format!("the policy comes after the closure: {CALL}")
+        } else {
+            "the loop's body is a closure of one parameter, the minibatch: `|batch| { ... }`".to_string()
+        };
+        Error::new_spanned(other, message)
+    })
+}
+
+fn policy(input: ParseStream<'_>) -> Result<Expr> {
+    let policies = policy::OFFERED;
+    comma(input, "the closure", &format!("the policy stands there, one of {policies}"))?;
+    if option_ahead(input) {
+        let name = input.fork().call(Ident::parse_any)?;
+        return Err(Error::new(
+            name.span(),
+            match name.to_string().as_str() {
+                "policy" | "sync" => format!("the policy has no name: write it alone, `SyncPolicy::Bsp` for instance"),
+                _ => format!("the policy is missing: it stands between the closure and the options, one of {policies}"),
+            },
+        ));
+    }
+    input.parse()
+}
