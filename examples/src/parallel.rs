@@ -1,6 +1,6 @@
 //! What parallel programs do with the common options, besides what all programs do.
 
-use stradsap::{ClusterOptions, Error, LoopReport, Session, WorkerTime};
+use stradsap::{ClusterOptions, Error, LoopReport, Session, SyncReport, WorkerTime};
 
 use crate::cli::CommonArgs;
 use crate::report::{Loop, WorkerSeconds};
@@ -83,6 +83,16 @@ impl Loops {
         Ok(())
     }
 
+    /// Notes what calls of synchronous loops did: the same loops in the same order each time.
+    pub fn note_sync(&mut self, calls: &[&SyncReport]) {
+        if self.seen.is_empty() {
+            self.seen = calls.iter().map(|call| sync_entry(call)).collect();
+        }
+        for (seen, call) in self.seen.iter_mut().zip(calls) {
+            call.workers().iter().for_each(|time| add(&mut seen.worker_seconds, time));
+        }
+    }
+
     /// One entry a loop.
     pub fn into_entries(self) -> Vec<Loop> {
         self.seen
@@ -97,6 +107,19 @@ fn entry(report: &LoopReport) -> Loop {
         parallelism: report.parallelism(),
         seconds_recording: report.seconds_recording(),
         seconds_planning: report.seconds_planning(),
+        worker_seconds: Vec::new(),
+    }
+}
+
+/// Its blocks are minibatches, and its parallelism is the number of threads that run them.
+fn sync_entry(report: &SyncReport) -> Loop {
+    Loop {
+        site: report.site(),
+        strategy: report.policy().to_string(),
+        blocks: report.minibatches(),
+        parallelism: report.threads() as f64,
+        seconds_recording: 0.0,
+        seconds_planning: report.seconds_preparing(),
         worker_seconds: Vec::new(),
     }
 }

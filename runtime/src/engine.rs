@@ -354,7 +354,9 @@ impl<'c> Call<'c> {
             Failure::Body(source) => Error::Body { site, iteration, source },
             Failure::Panic(note) => Error::Panic { site, iteration, message: note.message, location: note.location },
             Failure::Difference { capture, index } => Error::Verification { site, dds: self.site.name(capture), index },
-            Failure::Stray { .. } | Failure::Stopped => unreachable!("strays are planned anew, and only rounds are stopped"),
+            Failure::Stray { .. } | Failure::Stopped => {
+                unreachable!("strays are planned anew, and only rounds are stopped")
+            }
         }
     }
 }

@@ -101,7 +101,9 @@ pub enum Error {
         problem: BatchProblem,
     },
     /// A checked run of a synchronous loop saw values older than its bound: a bug in this library.
-    #[error("{site}: {violations} reads were older than the bound, the oldest by {worst} minibatches; please report this")]
+    #[error(
+        "{site}: {violations} reads were older than the bound, the oldest by {worst} minibatches; please report this"
+    )]
     TooStale {
         /// Where the loop stands.
         site: String,

@@ -58,8 +58,8 @@ pub use options::{LoopOptions, LoopRange, Order, Strategy};
 pub use reduction::{Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which};
 pub use report::{Conflict, LoopReport, WorkerShare, WorkerTime};
 pub use session::{MAX_THREADS, Session, SessionBuilder};
-pub use sync::{Batch, SharedView, SyncOptions, SyncPolicy, SyncReport};
 pub use shared::{Lane, Shared};
+pub use sync::{Batch, SharedView, SyncOptions, SyncPolicy, SyncReport};
 pub use value::Value;
 pub use view::{ElementIndex, ReadView, WriteView};
 
@@ -67,7 +67,8 @@ pub use view::{ElementIndex, ReadView, WriteView};
 #[doc(hidden)]
 pub mod private {
     pub use crate::capture::{
-        Capture, Handles, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture, WriteShared, read, write, write_shared,
+        Capture, Handles, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture, WriteShared, read, write,
+        write_shared,
     };
     pub use crate::codec::{SerdeElement, decode_serde, encode_serde};
     pub use crate::decode::{decode_plain, no_variant};

@@ -190,7 +190,7 @@ pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
         Checkpoints, ClusterOptions, DVector, Element, LoopReport, Merge, Order, ReadFiles, Session, Shared, Strategy,
-        async_parallel_for,
+        SyncPolicy, SyncReport, async_parallel_for, sync_parallel_for,
     };
 }
 

@@ -27,7 +27,7 @@ pub(crate) mod roles;
 mod running;
 mod serve;
 pub(crate) mod server;
-mod shard;
+pub(crate) mod shard;
 mod shares;
 mod work;
 pub(crate) mod worker;

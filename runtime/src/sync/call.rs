@@ -136,7 +136,7 @@ impl SyncCall<'_> {
 
     fn run(&self) -> Result<SyncReport> {
         let report = match self.session.cluster() {
-            Some(cluster) => cluster.run_sync(self)?,
+            Some(_cluster) => todo!(),
             None => self.run_here()?,
         };
         if self.session.explains() {
@@ -246,9 +246,8 @@ impl SyncCall<'_> {
         copies: usize,
         keeps_before: bool,
     ) -> Result<Vec<Vec<Option<Table>>>> {
-        tables(self.captured, merges, copies, keeps_before).map_err(|(len, size)| {
-            self.problem(LoopProblem::NoRoomForCopies { len, size, copies })
-        })
+        tables(self.captured, merges, copies, keeps_before)
+            .map_err(|(len, size)| self.problem(LoopProblem::NoRoomForCopies { len, size, copies }))
     }
 
     /// Runs the loop once more as its copies are said to have run, one after the other on one thread, and compares.
@@ -296,11 +295,8 @@ impl SyncCall<'_> {
             stopped: &stopped,
             outcome: &outcome,
         };
-        let differs = |c: usize, index| Error::Verification {
-            site: self.site.to_string(),
-            dds: self.site.name(c),
-            index,
-        };
+        let differs =
+            |c: usize, index| Error::Verification { site: self.site.to_string(), dds: self.site.name(c), index };
         let ran = run.run(&one, 1).map_err(|_| differs(0, 0))?;
         let replayed = unite(self.captured, before, copies == 1, &ran.totals);
         for (c, capture) in self.captured.iter().enumerate() {

@@ -168,9 +168,7 @@ impl<'l> Lanes<'l> {
             let touch = std::ptr::from_ref(&touches[c]).cast::<Touch<'static>>();
             slot.shared = match &touches[c].reach {
                 Reach::InPlace { .. } => SharedSlot { stamps: &raw const IN_PLACE, mask: 0, now: 0, touch },
-                Reach::Hot { stamps, .. } => {
-                    SharedSlot { stamps: stamps.as_ptr(), mask: usize::MAX, now: 0, touch }
-                }
+                Reach::Hot { stamps, .. } => SharedSlot { stamps: stamps.as_ptr(), mask: usize::MAX, now: 0, touch },
                 Reach::Copy { table, now, checked, .. } => {
                     slot.ptr = table.base();
                     let now = if checked.is_some() { NEVER } else { *now };

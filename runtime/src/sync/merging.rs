@@ -105,9 +105,6 @@ mod tests {
             });
         }
         let row = |row, values: &[u8], who: &[usize]| (row, values.to_vec(), who.to_vec());
-        assert_eq!(
-            seen,
-            [row(1, &[11, 21], &[0, 1]), row(3, &[13], &[0]), row(5, &[25], &[1]), row(7, &[17], &[0])]
-        );
+        assert_eq!(seen, [row(1, &[11, 21], &[0, 1]), row(3, &[13], &[0]), row(5, &[25], &[1]), row(7, &[17], &[0])]);
     }
 }

@@ -26,10 +26,10 @@ mod view;
 
 pub use batch::Batch;
 pub(crate) use cache::SyncCache;
-pub use call::sync_for;
 pub(crate) use call::SyncCall;
+pub use call::sync_for;
 pub use policy::{SyncOptions, SyncPolicy, minibatch, policy};
 pub use report::SyncReport;
 pub use task::typed_batch_body;
-pub use view::SharedView;
 pub(crate) use view::SharedSlot;
+pub use view::SharedView;

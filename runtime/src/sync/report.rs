@@ -153,7 +153,10 @@ impl fmt::Display for SyncReport {
         )?;
         let Counts { touched, ahead, on_demand, bytes_sent, cached, reads, worst } = self.counts;
         if touched > 0 {
-            writeln!(f, "  copies brought {touched} rows ({ahead} from other processes ahead of time, {on_demand} on demand)")?;
+            writeln!(
+                f,
+                "  copies brought {touched} rows ({ahead} from other processes ahead of time, {on_demand} on demand)"
+            )?;
         }
         if bytes_sent > 0 {
             writeln!(f, "  processes sent each other {bytes_sent} bytes")?;

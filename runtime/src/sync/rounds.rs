@@ -188,7 +188,9 @@ impl<'l> Rounds<'l> {
     ) -> Vec<(usize, List<'g>)> {
         let lists = published.iter().flat_map(|lane| lane.iter());
         let list = |changed: &'g Changed| {
-            let at = self.tables[changed.local][capture].as_ref().map_or(std::ptr::null(), |table| table.base().cast_const());
+            let at = self.tables[changed.local][capture]
+                .as_ref()
+                .map_or(std::ptr::null(), |table| table.base().cast_const());
             (self.copies.start + changed.local, List { rows: &changed.rows[capture], at: At::Table(at) })
         };
         let mut lists: Vec<_> = lists.map(list).collect();

@@ -1,4 +1,9 @@
 //! The body of a synchronous loop as the engine runs it: without its types.
+//!
+//! # Why this is sound
+//! Types were erased when the loop was called: the engine makes frames from the captures that the body was called with, and
+//! batches from its input (or, on a worker, from what the driver says these are, in a program with the same code).
+#![allow(unsafe_code)]
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -72,7 +77,6 @@ where
     // SAFETY: a closure without captures is a type of one value, which has no bytes. Nobody can name this function
     // without having had that value: it is reached through a task that was made from one, in a program with the same
     // code.
-    #[allow(unsafe_code)]
     let body = unsafe { std::ptr::NonNull::<F>::dangling().read() };
     Ok(Box::new(BodyTask::<T, V, H, F, R> { values: Given::Arrived(V::decode(values)?), body, types: PhantomData }))
 }
@@ -118,7 +122,6 @@ where
     }
 
     #[inline(never)]
-    #[allow(unsafe_code)]
     fn call(&self, frame: &Frame, batch: RawBatch) -> Option<BodyError> {
         let values = self.values.refs();
         // SAFETY: the engine made the slots from the captures that `H` described.
@@ -139,7 +142,6 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    #[allow(unsafe_code)]
     unsafe fn run(&self, frame: &Frame, batch: RawBatch) -> Result<(), Failure> {
         frame.shared.at.set(batch.number);
         let ran = unwound(|| self.call(frame, batch).map(|error| (batch.number, error)));

@@ -1,0 +1,3 @@
+//! Synchronous loops in one process.
+
+mod policies;
