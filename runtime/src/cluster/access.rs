@@ -105,7 +105,7 @@ impl Cluster {
             self.insist(&mut state, async |cluster, state| {
                 cluster.bring_home(state, dds).await?;
                 // Loops that would be run again have seen the elements as they are now.
-                let seen = state.log.iter().any(|logged| logged.plan.vectors.iter().flatten().any(|v| v.id == dds));
+                let seen = state.log.iter().any(|logged| logged.uses(dds));
                 if seen { cluster.snapshot(state).await } else { Ok(()) }
             })?;
         }

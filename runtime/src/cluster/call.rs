@@ -29,25 +29,25 @@ use crate::verify::Verifier;
 /// What a body returned on a worker.
 #[derive(Debug, thiserror::Error)]
 #[error("{message} ({worker})")]
-struct OnWorker {
-    message: String,
-    worker: String,
+pub(crate) struct OnWorker {
+    pub(crate) message: String,
+    pub(crate) worker: String,
 }
 
-fn vector_of(capture: &Captured) -> Option<Vector> {
+pub(crate) fn vector_of(capture: &Captured) -> Option<Vector> {
     match capture.kind {
         Kind::Vector { len, ops, writable, .. } => Some(Vector { id: capture.id, len, ops, writable }),
         Kind::Reduction { .. } => None,
     }
 }
 
-fn unnamed(what: &str) -> Error {
+pub(crate) fn unnamed(what: &str) -> Error {
     let problem =
         format!("{what} is not part of the program's own executable: loops of shared libraries can't run on workers");
     ClusterError::Process { who: "the driver".to_string(), problem }.into()
 }
 
-fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture>> {
+pub(crate) fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture>> {
     captured
         .iter()
         .map(|capture| match capture.kind {
@@ -258,7 +258,7 @@ impl Cluster {
         };
         // A loop that only reads leaves nothing to be done again.
         if plan.vectors.iter().flatten().any(|vector| vector.writable) {
-            state.log.push(Logged { plan: Arc::clone(&plan), task, before, order });
+            state.log.push(Logged::Blocks { plan: Arc::clone(&plan), task, before, order });
         }
         if state.log.len() >= self.options.every() {
             self.insist(&mut state, async |cluster, state| {

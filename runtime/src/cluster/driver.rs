@@ -24,6 +24,7 @@ use super::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use super::remote_plan::RemotePlan;
 use super::rendezvous::{self, Meeting, Published};
 use super::roles::{DriverRole, Workers};
+use super::sync::{Sites, SyncLogged};
 use crate::error::{ClusterError, Error, Result};
 use crate::pool::Pool;
 use crate::session::locked;
@@ -174,11 +175,19 @@ pub(crate) struct Entry {
 }
 
 /// A loop since the last snapshot, to be run again if need be.
-pub(crate) struct Logged {
-    pub(crate) plan: Arc<RemotePlan>,
-    pub(crate) task: super::protocol::RemoteTask,
-    pub(crate) before: Vec<u64>,
-    pub(crate) order: crate::options::Order,
+pub(crate) enum Logged {
+    Blocks { plan: Arc<RemotePlan>, task: super::protocol::RemoteTask, before: Vec<u64>, order: crate::options::Order },
+    Rounds(Arc<SyncLogged>),
+}
+
+impl Logged {
+    /// Whether it touches a DDS.
+    pub(crate) fn uses(&self, dds: u64) -> bool {
+        match self {
+            Logged::Blocks { plan, .. } => plan.vectors.iter().flatten().any(|vector| vector.id == dds),
+            Logged::Rounds(logged) => logged.ddss().any(|id| id == dds),
+        }
+    }
 }
 
 /// What the driver keeps.
@@ -201,6 +210,7 @@ pub(crate) struct State {
     /// Recoveries since something was last done.
     pub(crate) in_vain: usize,
     pub(crate) nearby: Option<Nearby>,
+    pub(crate) sites: Sites,
 }
 
 /// Worker processes and DDS servers, as the driver has them.
@@ -370,6 +380,7 @@ impl Cluster {
     /// Tells everybody who takes part from now on. Whoever can't be told is lost.
     pub(crate) async fn begin_epoch(&self, state: &mut State) -> std::result::Result<(), Fault> {
         state.epoch += 1;
+        state.sites.clear();
         state.workers = self.hub.complete(Role::Worker);
         state.servers = self.hub.complete(Role::Server);
         state.seen_losses = *self.hub.lost.borrow();
@@ -495,7 +506,7 @@ impl Cluster {
     pub(crate) fn dropped(&self, dds: u64) {
         let mut state = locked(&self.state);
         if state.entries.contains_key(&dds) {
-            let needed = state.log.iter().any(|logged| logged.plan.vectors.iter().flatten().any(|v| v.id == dds));
+            let needed = state.log.iter().any(|logged| logged.uses(dds));
             if needed {
                 if let Some(entry) = state.entries.get_mut(&dds) {
                     entry.dropped = true;
@@ -510,6 +521,8 @@ impl Cluster {
         state.entries.remove(&dds);
         locked(&self.hub.homes).remove(&dds);
         state.gone_ddss.push(dds);
+        let sites = state.sites.remove_users_of(dds);
+        locked(&self.gone_plans).extend(sites);
     }
 
     /// Registers a DDS that loops are about to use.

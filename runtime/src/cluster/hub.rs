@@ -264,4 +264,8 @@ impl Local for Hub {
         // The driver runs no blocks.
         frame::skip_payload(stream, &header).await
     }
+
+    async fn message(&self, header: Header, stream: &mut TcpStream) -> Result<(), FrameError> {
+        frame::skip_payload(stream, &header).await
+    }
 }

@@ -219,7 +219,7 @@ impl Cluster {
         Ok(layout)
     }
 
-    async fn forget_gone(&self, state: &mut State) -> Result<(), Fault> {
+    pub(crate) async fn forget_gone(&self, state: &mut State) -> Result<(), Fault> {
         let plans = std::mem::take(&mut *locked(&self.gone_plans));
         let ddss = std::mem::take(&mut state.gone_ddss);
         if plans.is_empty() && ddss.is_empty() {

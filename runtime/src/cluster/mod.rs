@@ -29,5 +29,6 @@ mod serve;
 pub(crate) mod server;
 pub(crate) mod shard;
 mod shares;
+pub(crate) mod sync;
 mod work;
 pub(crate) mod worker;

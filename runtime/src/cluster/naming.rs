@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 use crate::memory::ElementOps;
 use crate::reduction::ReductionOps;
+use crate::sync::MakeBatchTask;
 use crate::task::MakeTask;
 
 /// Part of the executable in memory.
@@ -81,6 +82,14 @@ pub(crate) unsafe fn task_maker(name: u64) -> Option<MakeTask> {
     let address = address_of(name, 1, true)?;
     // SAFETY: the caller's promise: the address is that of such a function.
     Some(unsafe { std::mem::transmute::<*const (), MakeTask>(std::ptr::with_exposed_provenance(address)) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`MakeBatchTask`], given in a process that runs the same executable.
+pub(crate) unsafe fn batch_task_maker(name: u64) -> Option<MakeBatchTask> {
+    let address = address_of(name, 1, true)?;
+    // SAFETY: the caller's promise: the address is that of such a function.
+    Some(unsafe { std::mem::transmute::<*const (), MakeBatchTask>(std::ptr::with_exposed_provenance(address)) })
 }
 
 /// # Safety

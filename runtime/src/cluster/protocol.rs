@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Order;
+use crate::sync::{Counts, Schedule, SyncPolicy};
 
 /// The number of a process in its job: 0 is the driver. Never given twice.
 pub(crate) type Node = u32;
@@ -165,6 +166,84 @@ pub(crate) enum What {
     Panic { message: String, location: String },
 }
 
+/// Which rows of other processes a synchronous loop's worker gets without asking for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Fetching {
+    /// All, at first, and then all that change.
+    All,
+    /// Those that its minibatches touched in an earlier call.
+    Foreseen,
+    /// None.
+    OnDemand,
+}
+
+/// A worker's minibatches, to be fetched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct InputJob {
+    /// The name of the elements' operations, and how many there are.
+    pub(crate) ops: u64,
+    /// Tells inputs apart: DDS, its version, and how it is dealt out.
+    pub(crate) key: InputKey,
+    /// Blobs with so many elements each; none if the worker has them.
+    pub(crate) pieces: Option<Vec<(u64, usize)>>,
+}
+
+/// An input as it is dealt out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InputKey {
+    pub(crate) dds: u64,
+    pub(crate) version: u64,
+    pub(crate) schedule: Schedule,
+}
+
+/// How many inputs a worker keeps.
+pub(crate) const INPUTS: usize = 4;
+
+/// A synchronous loop to be run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SyncJob {
+    /// Counts the runs of the job, with those of other loops.
+    pub(crate) call: u64,
+    /// The loop's number: what workers keep of it from call to call.
+    pub(crate) site: u64,
+    pub(crate) task: RemoteTask,
+    pub(crate) captures: Vec<RemoteCapture>,
+    pub(crate) before: Vec<u64>,
+    pub(crate) policy: SyncPolicy,
+    pub(crate) schedule: Schedule,
+    /// The copies of each worker.
+    pub(crate) copies: Vec<Range<usize>>,
+    /// By capture, where each worker's rows begin, and the end; empty for what isn't written.
+    pub(crate) cuts: Vec<Vec<u32>>,
+    pub(crate) input: InputJob,
+    pub(crate) pulls: Vec<Pull>,
+    pub(crate) fetching: Fetching,
+    /// Whether reads are checked against the bound of `Ssp`.
+    pub(crate) checks: bool,
+}
+
+/// How a worker's part of a synchronous loop ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum SyncEnd {
+    Done(SyncRan),
+    Failed { minibatch: usize, what: What },
+    Stopped,
+}
+
+/// What a worker's minibatches came to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct SyncRan {
+    pub(crate) totals: Vec<(usize, Vec<u64>)>,
+    pub(crate) time: WorkerSeconds,
+    pub(crate) counts: Counts,
+    pub(crate) violations: u64,
+    /// Whether it has every row as it is now.
+    pub(crate) holds_all: bool,
+    /// Whether it knows what its minibatches touch, and that is worth going by.
+    pub(crate) foresees: bool,
+    pub(crate) seconds_preparing: f64,
+}
+
 /// Ranges to be stored under a snapshot's number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SnapshotJob {
@@ -199,6 +278,9 @@ pub(crate) trait Control {
     async fn settle(epoch: u32, call: u64, cut: u32) -> Result<Option<RemoteFailure>, Problem>;
     /// Puts back what the run changed. Answers with the blocks that had been started, by their places in the plan.
     async fn undo(epoch: u32, call: u64) -> Result<Vec<u32>, Problem>;
+    async fn sync(epoch: u32, job: SyncJob) -> Result<SyncEnd, Problem>;
+    /// Ends a synchronous loop that failed elsewhere.
+    async fn halt(epoch: u32, call: u64) -> Result<(), Problem>;
     async fn snapshot(epoch: u32, job: SnapshotJob) -> Result<u64, Problem>;
     /// Offers what a worker's iterations made of a DDS that they write in step, in the order in which it runs them: a blob.
     async fn collect(epoch: u32, plan: u64, capture: usize) -> Result<u64, Problem>;

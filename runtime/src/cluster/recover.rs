@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use stradsap_dds_server::hello::Role;
 
-use super::driver::{Cluster, Fault, State};
+use super::driver::{Cluster, Fault, Logged, State};
 use super::links::CHUNK;
 use super::loops::{Job, Stop};
 use super::placement::Placement;
@@ -294,19 +294,17 @@ impl Cluster {
         let loops = log.len();
         let mut replayed = Ok(());
         for logged in &log {
-            let job = Job {
-                plan: &logged.plan,
-                task: &logged.task,
-                before: &logged.before,
-                order: logged.order,
-                trace: false,
-            };
-            replayed = match self.run_once(state, &job).await {
-                Ok(_) => Ok(()),
-                Err(Stop::Fault(fault)) => Err(fault),
-                Err(Stop::Failed(failure, node)) => {
-                    let who = self.hub.name(node);
-                    Err(broken(format!("a loop that ended well before fails on {who}: {:?}", failure.what)))
+            replayed = match logged {
+                Logged::Rounds(logged) => self.replay_sync(state, logged).await,
+                Logged::Blocks { plan, task, before, order } => {
+                    match self.run_once(state, &Job { plan, task, before, order: *order, trace: false }).await {
+                        Ok(_) => Ok(()),
+                        Err(Stop::Fault(fault)) => Err(fault),
+                        Err(Stop::Failed(failure, node)) => {
+                            let who = self.hub.name(node);
+                            Err(broken(format!("a loop that ended well before fails on {who}: {:?}", failure.what)))
+                        }
+                    }
                 }
             };
             if replayed.is_err() {

@@ -73,6 +73,8 @@ pub(crate) trait Local: Send + Sync + 'static {
     fn trouble(&self, peer: Node, why: &str);
     /// Takes a pushed part off the stream.
     fn part(&self, header: Header, stream: &mut TcpStream) -> impl Future<Output = Result<(), FrameError>> + Send;
+    /// Takes a message of a synchronous loop off the stream.
+    fn message(&self, header: Header, stream: &mut TcpStream) -> impl Future<Output = Result<(), FrameError>> + Send;
 }
 
 /// Accepts data connections of this job's processes, for good.
@@ -116,6 +118,12 @@ async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local:
                     return Err(error);
                 }
             }
+            Kind::Blob => {
+                if let Err(error) = local.message(header, &mut stream).await {
+                    local.trouble(peer.index.unwrap_or_default(), &error.to_string());
+                    return Err(error);
+                }
+            }
             Kind::Get if header.dds == 0 => match local.blobs().get(header.tag) {
                 Some(blob) => {
                     let all = header.lo == 0 && header.hi == 0;
@@ -146,7 +154,7 @@ async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local:
                 answered.map_err(|error| FrameError::Io(std::io::Error::other(error.to_string())))?;
             }
             Kind::Ping => frame::write_frame(&mut stream, Header { kind: Kind::Pong, ..header }, &[]).await?,
-            Kind::Data | Kind::Done | Kind::Refused | Kind::Blob | Kind::Pong => {
+            Kind::Data | Kind::Done | Kind::Refused | Kind::Pong => {
                 tracing::warn!(peer = peer.index, kind = ?header.kind, "an answer that nobody asked for");
                 return Ok(());
             }

@@ -19,6 +19,7 @@ use super::naming;
 use super::protocol::{Node, Problem, Ran, RemoteCapture, RemoteFailure, RemoteTask, RunJob, What, WorkerSeconds};
 use super::running::{Ending, Out, Place, Running, Timed, WorkerPorts};
 use super::shard::Shard;
+use super::sync::SyncBench;
 use crate::capture::{Captured, Kind};
 use crate::execute::{BlockResult, FirstFailure, Run, restore};
 use crate::gather::Gathered;
@@ -51,6 +52,7 @@ pub(crate) struct Workbench {
     me: AtomicU32,
     /// The loop that ran last.
     last: Mutex<Option<(u64, Arc<Mutex<Installed>>)>>,
+    pub(crate) sync: SyncBench,
 }
 
 /// A worker's share of a plan, ready to run.
@@ -76,6 +78,7 @@ impl Workbench {
             workers: Mutex::default(),
             me: AtomicU32::new(0),
             last: Mutex::default(),
+            sync: SyncBench::default(),
         }
     }
 
@@ -83,9 +86,22 @@ impl Workbench {
     pub(crate) fn clear(&self, me: Node, workers: Vec<Node>) {
         self.me.store(me, Relaxed);
         *locked(&self.last) = None;
+        self.sync.clear();
         locked(&self.plans).clear();
         locked(&self.shards).clear();
         *locked(&self.workers) = workers;
+    }
+
+    pub(crate) fn me(&self) -> Node {
+        self.me.load(Relaxed)
+    }
+
+    pub(crate) fn workers(&self) -> Vec<Node> {
+        locked(&self.workers).clone()
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.session.threads()
     }
 
     pub(crate) fn pool(&self) -> crate::Result<Arc<Pool>> {
@@ -163,6 +179,7 @@ impl Workbench {
 
     /// The last loop ended well everywhere.
     pub(crate) fn commit(&self) {
+        self.sync.commit();
         if let Some((_, installed)) = locked(&self.last).take() {
             let mut installed = locked(&installed);
             installed.undo.commit();
@@ -172,6 +189,9 @@ impl Workbench {
 
     /// Puts back what a run changed, and says which blocks it had started.
     pub(crate) fn undo(&self, call: u64) -> Vec<u32> {
+        if let Ok(pool) = self.pool() {
+            self.sync.undo(call, &pool);
+        }
         let last = locked(&self.last).take_if(|(last, _)| *last == call);
         let Some((_, installed)) = last else { return Vec::new() };
         let mut installed = locked(&installed);
@@ -182,6 +202,7 @@ impl Workbench {
 
     pub(crate) fn forget(&self, ddss: &[u64], plans: &[u64]) {
         self.commit();
+        self.sync.forget(ddss, plans);
         plans.iter().for_each(|plan| drop(locked(&self.plans).remove(plan)));
         for dds in ddss {
             let shard = locked(&self.shards).remove(dds);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stradsap_dds_server::codec;
 use stradsap_dds_server::frame::{self, FrameError, Header};
@@ -24,12 +24,13 @@ use super::links::Links;
 use super::pager::{Elements, Pages};
 use super::protocol::{
     Control, DRIVER, Install, Membership, Node, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd, RunJob,
-    SnapshotJob,
+    SnapshotJob, SyncEnd, SyncJob,
 };
 use super::roles::WorkerRole;
 use super::running::Running;
 use super::serve::{self, Blobs, Local, Memory};
 use super::shard::Shard;
+use super::sync::{self, Syncing};
 use super::work::Workbench;
 use crate::cold::Pager;
 use crate::error::{ClusterError, Result};
@@ -77,6 +78,7 @@ pub(crate) struct Worker {
     store: Mutex<Store>,
     pub(crate) bench: Workbench,
     running: watch::Sender<Option<Arc<Running>>>,
+    syncing: watch::Sender<Option<Arc<Syncing>>>,
     /// Set while an epoch ends: whatever takes long is to stop.
     stopped: Mutex<Arc<AtomicBool>>,
     trouble: Arc<Trouble>,
@@ -109,6 +111,7 @@ impl Worker {
             store: Mutex::new(Store::new(STORE_LIMIT)),
             bench: Workbench::new(session),
             running: watch::Sender::new(None),
+            syncing: watch::Sender::new(None),
             stopped: Mutex::default(),
             trouble,
             jobs,
@@ -120,6 +123,9 @@ impl Worker {
         locked(&self.stopped).store(true, Relaxed);
         if let Some(running) = self.running.borrow().as_ref() {
             running.blocks.stop();
+        }
+        if let Some(syncing) = self.syncing.borrow().as_ref() {
+            syncing.stop();
         }
         self.trouble.news.notify_waiters();
     }
@@ -157,6 +163,7 @@ impl Worker {
         *locked(&self.stopped) = Arc::default();
         *locked(&self.trouble.first) = None;
         self.running.send_replace(None);
+        self.syncing.send_replace(None);
         self.blobs.clear();
         self.bench.clear(membership.you, workers);
         Ok(())
@@ -281,6 +288,58 @@ impl Worker {
         }
     }
 
+    async fn sync(self: &Arc<Self>, epoch: u32, job: SyncJob) -> std::result::Result<SyncEnd, Problem> {
+        let since = Instant::now();
+        self.blobs.clear();
+        self.apart(|worker| worker.bench.commit()).await?;
+        let threads = self.bench.threads();
+        let begun = sync::begin(&self.bench, &job, epoch, self.bench.workers(), &self.links, threads)?;
+        let syncing = Arc::clone(&begun.syncing);
+        // From here on messages of the loop find it.
+        self.syncing.send_replace(Some(Arc::clone(&syncing)));
+        if locked(&self.stopped).load(Relaxed) {
+            syncing.stop();
+        }
+        let preparing = task_span(Category::Prepare, job.pulls.len() as u64);
+        for pull in &job.pulls {
+            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
+        }
+        let input = self.bench.sync.input(&job.input, &self.links).await?;
+        drop(preparing);
+        let (sent_before, prepared) = (self.links.sent(), since.elapsed().as_secs_f64());
+        let work = self.apart(move |worker| sync::run(&begun, &job, &input, &worker.bench, prepared));
+        let trouble = self.trouble.wait();
+        tokio::select! {
+            biased;
+            end = work => match end?? {
+                SyncEnd::Done(mut ran) => {
+                    ran.counts.bytes_sent = self.links.sent() - sent_before;
+                    Ok(SyncEnd::Done(ran))
+                }
+                end => Ok(end),
+            },
+            (node, why) = trouble => {
+                syncing.stop();
+                Err(Problem::Peer { node, why })
+            }
+        }
+    }
+
+    /// The synchronous loop of a call, when it has begun here; none if it is over.
+    async fn syncing(&self, call: u64) -> Option<Arc<Syncing>> {
+        let mut current = self.syncing.subscribe();
+        loop {
+            let now = current.borrow_and_update().clone();
+            match now {
+                Some(syncing) if syncing.call == call => return Some(syncing),
+                Some(syncing) if syncing.call > call => return None,
+                // A neighbour was quicker to begin.
+                _ => current.changed().await.ok()?,
+            }
+        }
+    }
+
     async fn settle(self: &Arc<Self>, call: u64, cut: u32) -> std::result::Result<Option<RemoteFailure>, Problem> {
         let mut current = self.running.subscribe();
         let beginning = async {
@@ -399,6 +458,16 @@ impl Local for Worker {
         self.trouble.tell(peer, why.to_string());
     }
 
+    async fn message(&self, header: Header, stream: &mut TcpStream) -> std::result::Result<(), FrameError> {
+        let Some(syncing) = self.syncing(header.call).await else {
+            return frame::skip_payload(stream, &header).await;
+        };
+        let _span = task_span(Category::Receive, header.len);
+        let payload = frame::read_payload(stream, &header).await?;
+        syncing.take(&header, payload);
+        Ok(())
+    }
+
     async fn part(&self, header: Header, stream: &mut TcpStream) -> std::result::Result<(), FrameError> {
         let mut current = self.running.subscribe();
         let running = loop {
@@ -494,6 +563,20 @@ impl Control for Server {
     async fn undo(self, _: Context, epoch: u32, call: u64) -> std::result::Result<Vec<u32>, Problem> {
         self.0.check(epoch)?;
         self.0.apart(move |worker| worker.bench.undo(call)).await
+    }
+
+    async fn sync(self, _: Context, epoch: u32, job: SyncJob) -> std::result::Result<SyncEnd, Problem> {
+        self.0.check(epoch)?;
+        self.0.sync(epoch, job).await
+    }
+
+    async fn halt(self, _: Context, epoch: u32, call: u64) -> std::result::Result<(), Problem> {
+        self.0.check(epoch)?;
+        let syncing = self.0.syncing.borrow().clone();
+        if let Some(syncing) = syncing.filter(|syncing| syncing.call == call) {
+            syncing.stop();
+        }
+        Ok(())
     }
 
     async fn snapshot(self, _: Context, epoch: u32, job: SnapshotJob) -> std::result::Result<u64, Problem> {

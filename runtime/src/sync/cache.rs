@@ -28,17 +28,23 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Stamps for so many rounds; the tables forget what they have seen when those run out.
+    /// The stamp after which a run of so many rounds counts on.
     pub(crate) fn stamps_for(&mut self, rounds: usize) -> u32 {
-        let wanted = 2 * rounds as u64 + 4;
-        if u64::from(self.stamp) + wanted > u64::from(u32::MAX / 2) {
-            self.tables.iter().flatten().flatten().for_each(Table::reset);
-            self.stamp = 0;
-        }
-        let from = self.stamp;
-        self.stamp = self.stamp.saturating_add(wanted as u32);
+        let (from, stamp) = next_stamps(self.stamp, rounds, &self.tables);
+        self.stamp = stamp;
         from
     }
+}
+
+/// The stamp after which a run of so many rounds counts on, and its last; the tables forget what they have seen when stamps
+/// run out.
+pub(crate) fn next_stamps(stamp: u32, rounds: usize, tables: &[Vec<Option<Table>>]) -> (u32, u32) {
+    let wanted = 2 * rounds as u64 + 4;
+    if u64::from(stamp) + wanted < u64::from(u32::MAX) {
+        return (stamp, stamp + wanted as u32);
+    }
+    tables.iter().flatten().flatten().for_each(Table::reset);
+    (0, u32::try_from(wanted).unwrap_or(u32::MAX))
 }
 
 /// How many loops' tables a session keeps.

@@ -31,6 +31,7 @@ use crate::merge::MergeOps;
 use crate::options::Site;
 use crate::panics;
 use crate::pool::Pool;
+use crate::report::WorkerTime;
 use crate::session::{SessionInner, locked, next_id};
 use crate::task::{Failure, Outcome};
 use crate::value::Values;
@@ -136,7 +137,7 @@ impl SyncCall<'_> {
 
     fn run(&self) -> Result<SyncReport> {
         let report = match self.session.cluster() {
-            Some(_cluster) => todo!(),
+            Some(cluster) => cluster.run_sync(self)?,
             None => self.run_here()?,
         };
         if self.session.explains() {
@@ -202,35 +203,52 @@ impl SyncCall<'_> {
         };
         let oldest = self.session.sync_cache().put(kept);
         drop(oldest);
-        let counts = ended?.counts;
-        Ok(SyncReport {
+        let seconds = ((prepared - begun).as_secs_f64(), prepared.elapsed().as_secs_f64());
+        Ok(self.report(schedule, pool.threads(), seconds, ended?.counts, Vec::new()))
+    }
+
+    /// The report of a call: `seconds` of preparing and of running.
+    pub(crate) fn report(
+        &self,
+        schedule: Schedule,
+        threads: usize,
+        seconds: (f64, f64),
+        counts: Counts,
+        workers: Vec<WorkerTime>,
+    ) -> SyncReport {
+        SyncReport {
             site: self.site,
             label: self.options.label.clone(),
             policy: self.policy,
-            elements: len,
+            elements: schedule.len,
             minibatches: schedule.minibatches(),
-            copies,
-            threads: pool.threads(),
-            rounds: if copies == 1 { 0 } else { schedule.rounds() },
-            seconds_preparing: (prepared - begun).as_secs_f64(),
-            seconds_running: prepared.elapsed().as_secs_f64(),
+            copies: schedule.copies,
+            threads,
+            rounds: if schedule.copies == 1 { 0 } else { schedule.rounds() },
+            seconds_preparing: seconds.0,
+            seconds_running: seconds.1,
             counts,
-            workers: Vec::new(),
-        })
+            workers,
+        }
     }
 
-    fn kept(&self, merges: &[Option<&'static MergeOps>], copies: usize) -> Result<Kept> {
+    /// What tables of the loop's copies belong to.
+    pub(crate) fn key(&self, copies: usize) -> SyncKey {
         let written = |capture: &Captured| match capture.kind {
             Kind::Vector { len, writable: true, .. } => (capture.id, len),
             _ => (0, 0),
         };
-        let key = SyncKey {
+        SyncKey {
             site: std::ptr::from_ref(self.site).addr(),
             body: self.task.type_id(),
             written: self.captured.iter().map(written).collect(),
             copies,
             keeps_before: matches!(self.policy, SyncPolicy::Ssp { .. }) && copies > 1,
-        };
+        }
+    }
+
+    fn kept(&self, merges: &[Option<&'static MergeOps>], copies: usize) -> Result<Kept> {
+        let key = self.key(copies);
         let there = self.session.sync_cache().take(&key);
         if let Some(kept) = there {
             return Ok(kept);

@@ -24,7 +24,7 @@ pub(crate) enum At {
 }
 
 impl List<'_> {
-    fn value(&self, k: usize, size: usize) -> *const u8 {
+    pub(crate) fn value(&self, k: usize, size: usize) -> *const u8 {
         match self.at {
             At::Table(base) => base.wrapping_add(self.rows[k] as usize * size),
             At::Packed(base) => base.wrapping_add(k * size),

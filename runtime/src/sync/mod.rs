@@ -6,11 +6,11 @@
 //! - `in_place`, `rounds`, `stale`: the three ways to run: one copy; rounds, after each of which all copies agree; clocks.
 //! - `call`: one call in this process. `cluster::sync` runs the same on workers.
 
-mod backup;
+pub(crate) mod backup;
 mod batch;
 mod cache;
 mod call;
-mod in_place;
+pub(crate) mod in_place;
 mod lanes;
 mod ledger;
 mod meeting;
@@ -25,11 +25,20 @@ mod task;
 mod view;
 
 pub use batch::Batch;
-pub(crate) use cache::SyncCache;
-pub(crate) use call::SyncCall;
+pub(crate) use cache::{SyncCache, SyncKey, next_stamps};
 pub use call::sync_for;
+pub(crate) use call::{Ran, SyncCall, tables};
+pub(crate) use lanes::{Input, Lanes, Outcomes, unite};
+pub(crate) use ledger::{Base, Ledger, THROUGH};
+pub(crate) use merging::{At, List};
 pub use policy::{SyncOptions, SyncPolicy, minibatch, policy};
+pub(crate) use report::Counts;
 pub use report::SyncReport;
+pub(crate) use rounds::{Peers, Rounds};
+pub(crate) use schedule::Schedule;
+pub(crate) use stale::{Changes, Observed, Stale, StalePeers};
+pub(crate) use table::{Source, Table, rows_of};
 pub use task::typed_batch_body;
+pub(crate) use task::{BatchTask, MakeBatchTask};
 pub(crate) use view::SharedSlot;
 pub use view::SharedView;

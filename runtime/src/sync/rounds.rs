@@ -175,6 +175,11 @@ impl<'l> Rounds<'l> {
         Changed { local, rows, touched }
     }
 
+    /// Whether copies are averaged, rather than their changes added up.
+    pub(crate) fn averages(&self) -> bool {
+        matches!(self.policy, SyncPolicy::ModelAverage { .. })
+    }
+
     /// What all threads of this process published in this round.
     pub(crate) fn published(&self) -> Vec<RwLockReadGuard<'_, Vec<Changed>>> {
         self.published.iter().map(|lane| lane.read().unwrap_or_else(PoisonError::into_inner)).collect()

@@ -1,0 +1,741 @@
+//! A worker's part of a synchronous loop's communication: changes go to whoever keeps the rows, is merged there in the order
+//! of the copies, and the new values go to those who want them: reduce-scatter and all-gather, without a central node
+//! (MA-SGD, section 3 of the model averaging paper), of the rows that changed.
+//!
+//! Which rows are wanted: at first all that change, and what each round's minibatches touch is recorded. From the second
+//! call on the rows that the next round will touch (IterStore, section 4.7): the first tenth of them before the round
+//! begins, the rest while its bodies run. Rows that were not foreseen are fetched when they are touched; a round with many
+//! of those is followed by wanting all again.
+//!
+//! # Why this is sound
+//! 1. While bodies run, the shards' rows are read only, but for rows of other processes that are not here yet: the network's
+//!    thread alone writes them, and marks them as here after it has. Bodies read a row after they have seen that mark.
+//! 2. Rows that this worker keeps change between two meetings of its threads, when every other worker's changes of the
+//!    round have come: none of them can be fetching a row of that round any more.
+//! 3. Indices and sizes in messages are checked against the DDSs' (see `wire`).
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use stradsap_dds_server::frame::Header;
+
+use super::site::{Rows, Site};
+use super::wire::{self, CURRENT, GONE, KEEP, Section, Shape, Tag, WANTED, WANTS_ALL, Writer};
+use crate::cluster::links::{Links, Outgoing, Payload};
+use crate::cluster::protocol::{Fetching, Node};
+use crate::cluster::shard::Shard;
+use crate::session::locked;
+use crate::sync::{At, Changes, Ledger, List, Peers, Rounds, Source, StalePeers, rows_of};
+
+/// States of a row of another process.
+const HERE: u8 = 0;
+const AWAY: u8 = 1;
+const ASKED: u8 = 2;
+const COMING: u8 = 3;
+
+/// One row in so many may be unforeseen, from this many on, before all are wanted again.
+const STRAYS_IN: u64 = 50;
+const STRAYS: u64 = 16;
+
+/// So much of what is wanted comes before a round begins.
+const EARLY: usize = 10;
+
+/// A DDS that the loop writes.
+pub(crate) struct Written {
+    pub(crate) shard: Arc<Shard>,
+    /// Where each worker's rows begin, and the end.
+    pub(crate) cuts: Vec<u32>,
+    /// Of each row, whether it is here; empty where all are, always.
+    pub(crate) missing: Vec<AtomicU8>,
+}
+
+impl Written {
+    fn size(&self) -> usize {
+        self.shard.ops().size
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { len: self.shard.len(), size: self.size() }
+    }
+
+    pub(crate) fn range(&self, worker: usize) -> Range<u32> {
+        self.cuts[worker]..self.cuts[worker + 1]
+    }
+
+    fn owner(&self, row: u32) -> usize {
+        self.cuts.partition_point(|&cut| cut <= row).saturating_sub(1).min(self.cuts.len() - 2)
+    }
+
+    fn at(&self, row: u32) -> *mut u8 {
+        self.shard.base().wrapping_add(row as usize * self.size())
+    }
+
+    /// # Safety
+    /// Nobody writes the row meanwhile.
+    unsafe fn bytes(&self, row: u32) -> &[u8] {
+        // SAFETY: a row of the shard; the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.at(row), self.size()) }
+    }
+
+    /// # Safety
+    /// Nobody else uses the row meanwhile.
+    unsafe fn overwrite(&self, row: u32, value: &[u8]) {
+        assert!(value.len() == self.size(), "a row has {} bytes", self.size());
+        // SAFETY: a row of the shard; the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), self.at(row), value.len()) };
+    }
+}
+
+/// Messages that nobody has taken yet, by round and sender.
+#[derive(Default)]
+struct Inbox {
+    ready: BTreeMap<usize, Vec<u8>>,
+    changes: BTreeMap<(usize, usize), Vec<u8>>,
+    rows: BTreeMap<(usize, usize), Vec<u8>>,
+    /// Questions of others who are a round ahead.
+    early: Vec<(usize, usize, Vec<Section>)>,
+}
+
+/// How far the rows of one worker have been taken in, and those that came before their time.
+#[derive(Default)]
+struct Taken {
+    round: usize,
+    early: Vec<(usize, Vec<u8>)>,
+}
+
+/// Rows that a thread merged: which, and the worker whose copy alone changed them.
+type Merged = Vec<Vec<(u32, Option<usize>)>>;
+
+/// A synchronous loop on one worker, as the network knows it.
+pub(crate) struct Syncing {
+    pub(crate) call: u64,
+    pub(crate) epoch: u32,
+    pub(crate) me: usize,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) links: Arc<Links>,
+    /// By capture.
+    pub(crate) written: Vec<Option<Written>>,
+    shapes: Vec<Option<Shape>>,
+    /// Which copies each worker runs.
+    pub(crate) copies: Vec<Range<usize>>,
+    pub(crate) fetching: Fetching,
+    pub(crate) stopped: AtomicBool,
+    pub(crate) ledger: Option<Ledger>,
+    pub(crate) site: Arc<Site>,
+    inbox: Mutex<Inbox>,
+    arrived: Condvar,
+    /// The round whose values the rows have.
+    round: AtomicUsize,
+    parsed: Vec<RwLock<(Vec<u8>, Vec<Section>)>>,
+    merged: Vec<RwLock<Merged>>,
+    taken: Vec<Mutex<Taken>>,
+    /// For each worker, by capture, which of the rows kept here it lacks.
+    behind: Vec<Mutex<Vec<Vec<bool>>>>,
+    /// Workers that want all rows that change.
+    wants_all: Vec<AtomicBool>,
+    pub(crate) ahead: AtomicU64,
+    pub(crate) on_demand: AtomicU64,
+    /// Those of the running round.
+    strays: AtomicU64,
+    pub(crate) waited: AtomicU64,
+    /// Why the loop was broken off, if a message made no sense.
+    pub(crate) broken: Mutex<Option<String>>,
+}
+
+impl Syncing {
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        call: u64,
+        epoch: u32,
+        me: usize,
+        nodes: Vec<Node>,
+        links: Arc<Links>,
+        written: Vec<Option<Written>>,
+        copies: Vec<Range<usize>>,
+        fetching: Fetching,
+        ledger: Option<Ledger>,
+        site: Arc<Site>,
+        threads: usize,
+    ) -> Syncing {
+        let tracks = fetching != Fetching::All;
+        let behind = |_| {
+            let lacks = |written: &Option<Written>| match written {
+                Some(written) if tracks => vec![true; written.range(me).len()],
+                _ => Vec::new(),
+            };
+            Mutex::new(written.iter().map(lacks).collect())
+        };
+        Syncing {
+            call,
+            epoch,
+            me,
+            links,
+            shapes: written.iter().map(|written| written.as_ref().map(Written::shape)).collect(),
+            copies,
+            fetching,
+            stopped: AtomicBool::new(false),
+            ledger,
+            site,
+            inbox: Mutex::default(),
+            arrived: Condvar::new(),
+            round: AtomicUsize::new(0),
+            parsed: nodes.iter().map(|_| RwLock::default()).collect(),
+            merged: (0..threads).map(|_| RwLock::default()).collect(),
+            taken: nodes.iter().map(|_| Mutex::default()).collect(),
+            behind: nodes.iter().map(behind).collect(),
+            wants_all: nodes.iter().map(|_| AtomicBool::new(!tracks)).collect(),
+            ahead: AtomicU64::new(0),
+            on_demand: AtomicU64::new(0),
+            strays: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            broken: Mutex::new(None),
+            written,
+            nodes,
+        }
+    }
+
+    /// Ends the loop as soon as its bodies do.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        let _held = locked(&self.inbox);
+        self.arrived.notify_all();
+    }
+
+    fn break_off(&self, why: String) {
+        locked(&self.broken).get_or_insert(why);
+        self.stop();
+    }
+
+    pub(crate) fn peers(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.nodes.len()).filter(|&p| p != self.me)
+    }
+
+    fn push(&self, to: usize, tag: Tag, lo: usize, hi: usize, message: Writer) {
+        let header = wire::header(self.epoch, self.call, tag, lo as u64, hi as u64);
+        self.links.push(self.nodes[to], Outgoing { header, payload: Payload::Bytes(message.finish()) });
+    }
+
+    /// A message has come.
+    pub(crate) fn take(&self, header: &Header, payload: Vec<u8>) {
+        let (lo, hi) = (header.lo as usize, header.hi as usize);
+        let Some(tag) = Tag::of(header.tag) else { return self.break_off(format!("a message of kind {}", header.tag)) };
+        if tag != Tag::Push && hi >= self.nodes.len() {
+            return self.break_off(format!("a message of worker {hi} of {}", self.nodes.len()));
+        }
+        match tag {
+            Tag::Ready | Tag::Changes | Tag::Rows => {
+                let mut inbox = locked(&self.inbox);
+                match tag {
+                    Tag::Ready => inbox.ready.insert(hi, payload),
+                    Tag::Changes => inbox.changes.insert((lo, hi), payload),
+                    _ => inbox.rows.insert((lo, hi), payload),
+                };
+                self.arrived.notify_all();
+            }
+            Tag::MoreRows => {
+                let mut taken = locked(&self.taken[hi]);
+                if taken.round < lo + 1 {
+                    taken.early.push((lo, payload));
+                } else {
+                    drop(taken);
+                    self.take_in_late(&payload);
+                }
+            }
+            Tag::Fetched => self.take_in_late(&payload),
+            Tag::Fetch => match wire::read(&payload, &self.shapes) {
+                Ok(sections) => {
+                    let mut inbox = locked(&self.inbox);
+                    if self.round.load(Acquire) < lo {
+                        inbox.early.push((lo, hi, sections));
+                    } else {
+                        drop(inbox);
+                        self.answer(hi, lo, &sections);
+                    }
+                }
+                Err(why) => self.break_off(why),
+            },
+            Tag::Push => match (wire::read(&payload, &self.shapes), &self.ledger) {
+                (Ok(sections), Some(ledger)) => {
+                    for section in &sections {
+                        for (k, &row) in section.rows.iter().enumerate() {
+                            let change = section.value(&payload, k);
+                            if change.len() == section.size && section.size > 0 {
+                                // SAFETY: as many bytes as a row has (rule 3).
+                                unsafe { ledger.apply(section.capture, row, change.as_ptr()) };
+                            }
+                        }
+                    }
+                    ledger.advance(hi, header.lo);
+                }
+                (Err(why), _) => self.break_off(why),
+                (_, None) => self.break_off("a push in a loop of rounds".to_string()),
+            },
+        }
+    }
+
+    /// Rows that arrive while bodies run: they are not here yet.
+    fn take_in_late(&self, payload: &[u8]) {
+        match wire::read(payload, &self.shapes) {
+            Ok(sections) => {
+                let mut n = 0;
+                for section in sections.iter().filter(|section| section.of == CURRENT && section.size > 0) {
+                    let Some(written) = &self.written[section.capture] else { continue };
+                    for (k, &row) in section.rows.iter().enumerate() {
+                        let Some(state) = written.missing.get(row as usize) else { continue };
+                        if state.load(Acquire) != HERE {
+                            // SAFETY: rule 1: it is away, and this thread alone brings such rows.
+                            unsafe { written.overwrite(row, section.value(payload, k)) };
+                            state.store(HERE, Release);
+                            n += 1;
+                        }
+                    }
+                }
+                self.ahead.fetch_add(n, Relaxed);
+                let _held = locked(&self.inbox);
+                self.arrived.notify_all();
+            }
+            Err(why) => self.break_off(why),
+        }
+    }
+
+    /// Sends rows that a body of another worker waits for.
+    fn answer(&self, to: usize, round: usize, asked: &[Section]) {
+        let mut message = Writer::default();
+        let mut behind = locked(&self.behind[to]);
+        for section in asked {
+            let Some(written) = &self.written[section.capture] else { continue };
+            let own = written.range(self.me);
+            let rows: Vec<u32> = section.rows.iter().copied().filter(|row| own.contains(row)).collect();
+            message.section(section.capture, CURRENT, &rows, written.size());
+            for &row in &rows {
+                // SAFETY: rule 2.
+                message.value(unsafe { written.bytes(row) });
+                if let Some(lacks) = behind[section.capture].get_mut((row - own.start) as usize) {
+                    *lacks = false;
+                }
+            }
+        }
+        drop(behind);
+        self.push(to, Tag::Fetched, round, self.me, message);
+    }
+
+    /// Waits for a message. None if the loop is to end.
+    fn wait_for(&self, mut take: impl FnMut(&mut Inbox) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let since = Instant::now();
+        let mut inbox = locked(&self.inbox);
+        let got = loop {
+            if self.stopped.load(Relaxed) {
+                break None;
+            }
+            if let Some(message) = take(&mut inbox) {
+                break Some(message);
+            }
+            let waited = self.arrived.wait_timeout(inbox, Duration::from_millis(100));
+            inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
+        };
+        self.waited.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        got
+    }
+
+    /// Tells the others that this worker has what it needs to begin, waits until they do, and gets the rows for the first
+    /// round. False if the loop is to end.
+    pub(crate) fn begin(&self, rounds: bool) -> bool {
+        for p in self.peers() {
+            let mut message = Writer::default();
+            if rounds {
+                self.write_wants(&mut message, p, 0);
+            }
+            self.push(p, Tag::Ready, 0, self.me, message);
+        }
+        for p in self.peers() {
+            let Some(payload) = self.wait_for(|inbox| inbox.ready.remove(&p)) else { return false };
+            match wire::read(&payload, &self.shapes) {
+                Ok(sections) => self.note_wants(p, 0, &sections),
+                Err(why) => {
+                    self.break_off(why);
+                    return false;
+                }
+            }
+        }
+        if !rounds {
+            return true;
+        }
+        let none: Merged = self.written.iter().map(|_| Vec::new()).collect();
+        self.peers().for_each(|p| self.send_rows(p, 0, &[&none]));
+        self.peers().all(|p| self.take_rows(p, 0, &mut |_, _| None))
+    }
+
+    /// What this worker wants of another for a round, unless it was told before.
+    fn write_wants(&self, message: &mut Writer, p: usize, round: usize) {
+        if self.fetching != Fetching::Foreseen {
+            return;
+        }
+        let captures = || self.written.iter().enumerate().filter_map(|(c, written)| Some((c, written.as_ref()?)));
+        if self.site.wild.load(Relaxed) {
+            captures().take(1).for_each(|(c, _)| message.section(c, WANTS_ALL, &[], 0));
+            return;
+        }
+        if !locked(&self.site.told).insert((p, round)) {
+            return;
+        }
+        let foreseen = locked(&self.site.foreseen);
+        for (c, written) in captures() {
+            let of = written.range(p);
+            let rows = foreseen.rounds.get(&round).and_then(|rows| rows.get(&c));
+            let rows: Vec<u32> = rows.into_iter().flatten().copied().filter(|row| of.contains(row)).collect();
+            message.section(c, WANTED, &rows, 0);
+        }
+    }
+
+    fn note_wants(&self, p: usize, round: usize, sections: &[Section]) {
+        let mut rows = Rows::new();
+        for section in sections {
+            match section.of {
+                WANTS_ALL => self.wants_all[p].store(true, Relaxed),
+                WANTED => drop(rows.insert(section.capture, section.rows.clone())),
+                _ => {}
+            }
+        }
+        if !rows.is_empty() {
+            locked(&self.site.wanted).insert((p, round), Arc::new(rows));
+        }
+    }
+
+    /// Sends a worker what it is to have of the rows kept here for a round. `merged`: those that have just changed.
+    fn send_rows(&self, p: usize, round: usize, merged: &[&Merged]) {
+        let (mut first, mut more) = (Writer::default(), Writer::default());
+        let mut later = false;
+        let wanted = locked(&self.site.wanted).get(&(p, round)).cloned();
+        let all = self.wants_all[p].load(Relaxed);
+        let mut behind = locked(&self.behind[p]);
+        for (c, written) in self.written.iter().enumerate() {
+            let Some(written) = written else { continue };
+            let (own, lacks) = (written.range(self.me), &mut behind[c]);
+            let (mut keep, mut gone, mut current) = (Vec::new(), Vec::new(), Vec::new());
+            for &(row, alone) in merged.iter().flat_map(|merged| &merged[c]) {
+                let lacked = lacks.get_mut((row - own.start) as usize);
+                match (alone == Some(p), lacked) {
+                    (true, lacked) => {
+                        keep.push(row);
+                        if let Some(lacked) = lacked {
+                            *lacked = false;
+                        }
+                    }
+                    (false, None) => current.push(row),
+                    (false, Some(lacked)) => {
+                        if !*lacked {
+                            gone.push(row);
+                        }
+                        *lacked = true;
+                    }
+                }
+            }
+            // Where it is not known what a worker lacks, it lacks nothing but what has just changed.
+            let mut late = Vec::new();
+            if !lacks.is_empty() {
+                let every: Vec<u32> = if all {
+                    own.clone().filter(|row| lacks[(row - own.start) as usize]).collect()
+                } else {
+                    Vec::new()
+                };
+                let rows = wanted.as_ref().and_then(|wanted| wanted.get(&c)).filter(|_| !all).unwrap_or(&every);
+                let mut send: Vec<u32> = Vec::with_capacity(rows.len());
+                for &row in rows.iter().filter(|row| own.contains(row)) {
+                    if std::mem::take(&mut lacks[(row - own.start) as usize]) {
+                        send.push(row);
+                    }
+                }
+                if all {
+                    gone.clear();
+                } else {
+                    late = send.split_off(send.len().div_ceil(EARLY));
+                    // What comes late is away until then.
+                    let at_once: std::collections::BTreeSet<u32> = send.iter().copied().collect();
+                    gone.retain(|row| !at_once.contains(row));
+                }
+                current = send;
+            }
+            for (of, rows) in [(KEEP, &keep), (GONE, &gone)] {
+                if !rows.is_empty() {
+                    first.section(c, of, rows, 0);
+                }
+            }
+            for (message, rows) in [(&mut first, &current), (&mut more, &late)] {
+                if !rows.is_empty() {
+                    message.section(c, CURRENT, rows, written.size());
+                    // SAFETY: rule 2: between meetings, or before the first round.
+                    rows.iter().for_each(|&row| message.value(unsafe { written.bytes(row) }));
+                }
+            }
+            later |= !late.is_empty();
+        }
+        drop(behind);
+        self.push(p, Tag::Rows, round, self.me, first);
+        if later {
+            self.push(p, Tag::MoreRows, round, self.me, more);
+        }
+    }
+
+    /// Takes in what a worker sends for a round. `own` gives what this worker's copies made of a row. False if the loop is
+    /// to end.
+    fn take_rows(&self, p: usize, round: usize, own: &mut dyn FnMut(usize, u32) -> Option<*const u8>) -> bool {
+        let Some(payload) = self.wait_for(|inbox| inbox.rows.remove(&(round, p))) else { return false };
+        let sections = match wire::read(&payload, &self.shapes) {
+            Ok(sections) => sections,
+            Err(why) => {
+                self.break_off(why);
+                return false;
+            }
+        };
+        let mut n = 0;
+        for section in &sections {
+            let Some(written) = &self.written[section.capture] else { continue };
+            for (k, &row) in section.rows.iter().enumerate() {
+                let state = written.missing.get(row as usize);
+                match section.of {
+                    KEEP => {
+                        if let Some(value) = own(section.capture, row) {
+                            // SAFETY: rule 2: no body runs; a row of another process is this thread's to write, and
+                            // `value` the address of one of a copy's table.
+                            unsafe { written.overwrite(row, std::slice::from_raw_parts(value, written.size())) };
+                        }
+                    }
+                    GONE => {
+                        if let Some(state) = state {
+                            state.store(AWAY, Relaxed);
+                        }
+                    }
+                    CURRENT if section.size > 0 => {
+                        // SAFETY: as above.
+                        unsafe { written.overwrite(row, section.value(&payload, k)) };
+                        if let Some(state) = state {
+                            state.store(HERE, Release);
+                        }
+                        n += 1;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.ahead.fetch_add(n, Relaxed);
+        if self.fetching == Fetching::Foreseen && !self.site.wild.load(Relaxed) {
+            let foreseen = locked(&self.site.foreseen);
+            for (&c, rows) in foreseen.rounds.get(&round).into_iter().flatten() {
+                let Some(written) = &self.written[c] else { continue };
+                let of = written.range(p);
+                for &row in rows.iter().filter(|row| of.contains(row)) {
+                    if let Some(state) = written.missing.get(row as usize)
+                        && state.load(Relaxed) == AWAY
+                    {
+                        state.store(COMING, Relaxed);
+                    }
+                }
+            }
+        }
+        let mut taken = locked(&self.taken[p]);
+        taken.round = round + 1;
+        let early = std::mem::take(&mut taken.early);
+        drop(taken);
+        early.iter().for_each(|(_, payload)| self.take_in_late(payload));
+        true
+    }
+
+    /// Whether every row is here and current.
+    pub(crate) fn holds_all(&self) -> bool {
+        let here = |written: &Written| written.missing.iter().all(|state| state.load(Relaxed) == HERE);
+        self.ledger.is_none() && self.written.iter().flatten().all(here)
+    }
+
+    /// Notes what a round touched of other processes' rows.
+    fn record(&self, rounds: &Rounds<'_>, round: usize) {
+        let mut foreseen = locked(&self.site.foreseen);
+        if foreseen.complete || self.fetching == Fetching::OnDemand || self.site.wild.load(Relaxed) {
+            return;
+        }
+        let mut rows = Rows::new();
+        let published = rounds.published();
+        for (c, written) in self.written.iter().enumerate() {
+            let Some(written) = written else { continue };
+            let own = written.range(self.me);
+            let mut seen = std::collections::HashSet::new();
+            let touched =
+                published.iter().flat_map(|lane| lane.iter()).flat_map(|changed| rows_of(&changed.touched[c]));
+            let foreign: Vec<u32> = touched.filter(|row| !own.contains(row) && seen.insert(*row)).collect();
+            rows.insert(c, foreign);
+        }
+        if !foreseen.note(round, rows) {
+            self.site.wild.store(true, Relaxed);
+        }
+        foreseen.complete = !self.site.wild.load(Relaxed) && round + 1 == rounds.lanes.schedule.rounds();
+    }
+
+    /// What the others made of the rows that are kept here, with the copies.
+    fn lists_of_peers<'g>(
+        parsed: &'g [std::sync::RwLockReadGuard<'_, (Vec<u8>, Vec<Section>)>],
+        capture: usize,
+    ) -> impl Iterator<Item = (usize, List<'g>)> {
+        parsed.iter().flat_map(move |parsed| {
+            let (payload, sections) = &**parsed;
+            let changes = sections.iter().filter(move |section| section.capture == capture && section.of < CURRENT);
+            changes.filter(|section| section.size > 0).map(move |section| {
+                let at = payload.as_ptr().wrapping_add(section.values);
+                (section.of as usize, List { rows: &section.rows, at: At::Packed(at) })
+            })
+        })
+    }
+
+    fn worker_of(&self, copy: usize) -> Option<usize> {
+        self.copies.iter().position(|copies| copies.contains(&copy))
+    }
+}
+
+impl Source for Syncing {
+    fn row(&self, capture: usize, i: usize) -> Option<*const u8> {
+        let written = self.written.get(capture)?.as_ref()?;
+        let address = written.at(i as u32).cast_const();
+        let Some(state) = written.missing.get(i) else { return Some(address) };
+        let seen = state.load(Acquire);
+        if seen == HERE {
+            return Some(address);
+        }
+        if seen == AWAY && state.compare_exchange(AWAY, ASKED, Relaxed, Relaxed).is_ok() {
+            self.on_demand.fetch_add(1, Relaxed);
+            self.strays.fetch_add(1, Relaxed);
+            let mut message = Writer::default();
+            message.section(capture, WANTED, &[i as u32], 0);
+            let owner = written.owner(i as u32);
+            self.push(owner, Tag::Fetch, self.round.load(Relaxed), self.me, message);
+        }
+        let here = self.wait_for(|_| (state.load(Acquire) == HERE).then(Vec::new));
+        here.map(|_| address)
+    }
+}
+
+impl Peers for Syncing {
+    fn finish(&self, rounds: &Rounds<'_>, lane: usize, round: usize) {
+        let threads = rounds.lanes.threads;
+        let mine = || self.peers().filter(move |p| p % threads == lane);
+        let running = || !self.stopped.load(Relaxed);
+        let last = round + 1 == rounds.lanes.schedule.rounds();
+        if lane == 0 {
+            self.record(rounds, round);
+            let strays = self.strays.swap(0, Relaxed);
+            let touched = rounds.lanes.outcome.touched.load(Relaxed) / (round as u64 + 1);
+            if self.fetching == Fetching::Foreseen && strays > STRAYS.max(touched / STRAYS_IN) {
+                self.site.wild.store(true, Relaxed);
+            }
+        }
+        rounds.wait();
+        {
+            let published = rounds.published();
+            for p in mine() {
+                let mut message = Writer::default();
+                for (c, written) in self.written.iter().enumerate() {
+                    let Some(written) = written else { continue };
+                    for (copy, list) in rounds.lists(&published, c) {
+                        let of = written.range(p);
+                        let lo = list.rows.partition_point(|&row| row < of.start);
+                        let hi = list.rows.partition_point(|&row| row < of.end);
+                        if lo < hi {
+                            message.section(c, copy as u32, &list.rows[lo..hi], written.size());
+                            for k in lo..hi {
+                                // SAFETY: a row of a copy's table, while no body runs.
+                                message.value(unsafe {
+                                    std::slice::from_raw_parts(list.value(k, written.size()), written.size())
+                                });
+                            }
+                        }
+                    }
+                }
+                if !last {
+                    self.write_wants(&mut message, p, round + 1);
+                }
+                self.push(p, Tag::Changes, round, self.me, message);
+            }
+        }
+        for p in mine() {
+            let Some(payload) = self.wait_for(|inbox| inbox.changes.remove(&(round, p))) else { break };
+            match wire::read(&payload, &self.shapes) {
+                Ok(sections) if sections.iter().all(|section| section.rows.is_sorted() || section.of >= CURRENT) => {
+                    self.note_wants(p, round + 1, &sections);
+                    *self.parsed[p].write().unwrap_or_else(PoisonError::into_inner) = (payload, sections);
+                }
+                Ok(_) => self.break_off("changed rows out of order".to_string()),
+                Err(why) => self.break_off(why),
+            }
+        }
+        rounds.wait();
+        let mut merged: Merged = self.written.iter().map(|_| Vec::new()).collect();
+        if running() {
+            let published = rounds.published();
+            let parsed: Vec<_> =
+                self.peers().map(|p| self.parsed[p].read().unwrap_or_else(PoisonError::into_inner)).collect();
+            for (c, written) in self.written.iter().enumerate() {
+                let Some(written) = written else { continue };
+                let mut lists = rounds.lists(&published, c);
+                lists.extend(Self::lists_of_peers(&parsed, c));
+                lists.sort_by_key(|&(copy, _)| copy);
+                let (copies, lists): (Vec<usize>, Vec<List<'_>>) = lists.into_iter().unzip();
+                // An average is nobody's own value.
+                let averaged = rounds.averages();
+                rounds.merge(lane, round, c, written.range(self.me), &lists, |row, who| {
+                    let alone =
+                        if let (&[list], false) = (who, averaged) { self.worker_of(copies[list]) } else { None };
+                    merged[c].push((row, alone));
+                });
+            }
+        }
+        *self.merged[lane].write().unwrap_or_else(PoisonError::into_inner) = merged;
+        rounds.wait();
+        if running() {
+            let merged: Vec<_> =
+                self.merged.iter().map(|merged| merged.read().unwrap_or_else(PoisonError::into_inner)).collect();
+            let merged: Vec<&Merged> = merged.iter().map(|merged| &**merged).collect();
+            mine().for_each(|p| self.send_rows(p, round + 1, &merged));
+            let published = rounds.published();
+            let lists: Vec<_> = (0..self.written.len()).map(|c| rounds.lists(&published, c)).collect();
+            let mut own = |c: usize, row: u32| {
+                lists[c].iter().find_map(|(_, list)| {
+                    let k = list.rows.binary_search(&row).ok()?;
+                    Some(list.value(k, self.written[c].as_ref()?.size()))
+                })
+            };
+            for p in mine() {
+                if !self.take_rows(p, round + 1, &mut own) {
+                    break;
+                }
+            }
+        }
+        rounds.wait();
+        if lane == 0 {
+            let mut inbox = locked(&self.inbox);
+            self.round.store(round + 1, Release);
+            let early = std::mem::take(&mut inbox.early);
+            drop(inbox);
+            early.iter().for_each(|(of, from, sections)| self.answer(*from, *of, sections));
+        }
+    }
+}
+
+impl StalePeers for Syncing {
+    fn push(&self, copy: usize, minibatches: u64, changes: &Changes) {
+        for p in self.peers() {
+            let mut message = Writer::default();
+            for (c, rows) in changes.rows.iter().enumerate() {
+                let (Some(values), false) = (&changes.values[c], rows.is_empty()) else { continue };
+                let size = values.ops().size;
+                message.section(c, copy as u32, rows, size);
+                // SAFETY: `values` holds a row for each of `rows`.
+                message.value(unsafe { std::slice::from_raw_parts(values.as_ptr(), rows.len() * size) });
+            }
+            let header = wire::header(self.epoch, self.call, Tag::Push, minibatches, copy as u64);
+            self.links.push(self.nodes[p], Outgoing { header, payload: Payload::Bytes(message.finish()) });
+        }
+    }
+}
