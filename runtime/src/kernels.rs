@@ -4,14 +4,14 @@
 //! a sum, so results don't depend on the machine. [`Shared`](crate::Shared) has the same kernels, with the same bits, for
 //! rows that other threads use meanwhile.
 
-use std::ops::{AddAssign, MulAssign};
+use std::ops::{AddAssign, Mul, MulAssign};
 
 use wide::{f32x8, f64x4};
 
-use crate::shared::Lane;
+use crate::shared::{Lane, imp};
 
 /// A float that the kernels compute with: `f32` or `f64`.
-pub trait Float: Lane + AddAssign + MulAssign + std::ops::Mul<Output = Self> {
+pub trait Float: Lane + imp::FloatVector + AddAssign + MulAssign + Mul<Output = Self> {
     #[doc(hidden)]
     fn dot<const K: usize>(a: &[Self; K], b: &[Self; K]) -> Self;
 }

@@ -7,11 +7,12 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::imp;
 use crate::element::Element;
 
 /// A number that [`Shared`](super::Shared) elements can [`add`](super::Shared::add): any integer, `f32` or `f64`. Integers
 /// wrap around.
-pub trait Lane: Element + Copy + sealed::Sealed {}
+pub trait Lane: Element + Copy + sealed::Sealed + imp::Vector {}
 
 mod sealed {
     pub trait Sealed: Copy {

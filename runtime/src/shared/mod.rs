@@ -11,13 +11,19 @@
 #![allow(unsafe_code)]
 
 mod lane;
-mod portable;
+pub(crate) mod portable;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) mod vector;
 
 use std::cell::UnsafeCell;
 use std::fmt;
 
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) use portable as imp;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) use vector as imp;
+
 pub use lane::Lane;
-use portable as imp;
 
 use crate::element::Element;
 use crate::kernels::Float;
@@ -207,3 +213,6 @@ impl<T: Element + fmt::Debug> fmt::Debug for Shared<T> {
         f.debug_tuple("Shared").field(&self.get()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,13 @@ use super::lane::Sealed;
 use crate::kernels::{self, Float};
 use crate::shared::Lane;
 
+/// Numbers need nothing more here.
+pub trait Vector {}
+impl<N> Vector for N {}
+/// Floats need nothing more here.
+pub trait FloatVector {}
+impl<N> FloatVector for N {}
+
 macro_rules! by_granules {
     ($t:ty, $granule:ident => $body:expr) => {
         match align_of::<$t>() {
@@ -40,31 +47,52 @@ macro_rules! by_granules {
 #[inline(always)]
 pub(crate) unsafe fn get<T>(from: *const T) -> T {
     let mut out = MaybeUninit::<T>::uninit();
-    by_granules!(T, Granule => for k in 0..size_of::<T>() / size_of::<Granule>() {
+    // SAFETY: passed on; all bytes are written, and any are a value.
+    unsafe {
+        get_rest(from, out.as_mut_ptr(), 0);
+        out.assume_init()
+    }
+}
+
+/// The bytes from an offset on that is a multiple of the alignment.
+///
+/// # Safety
+/// As for [`get`]; `out` is room for an element.
+#[inline(always)]
+pub(crate) unsafe fn get_rest<T>(from: *const T, out: *mut T, at: usize) {
+    by_granules!(T, Granule => for k in at / size_of::<Granule>()..size_of::<T>() / size_of::<Granule>() {
         // SAFETY: granule k is within the element, and aligned; `out` has the same shape.
-        unsafe { out.as_mut_ptr().cast::<Granule>().add(k).write(Granule::load(from.cast::<Granule>().add(k))) };
+        unsafe { out.cast::<Granule>().add(k).write(Granule::load(from.cast::<Granule>().add(k))) };
     });
-    // SAFETY: every byte was written, and any bytes are a value.
-    unsafe { out.assume_init() }
 }
 
 /// # Safety
 /// `to` holds an element of a plain type that nobody accesses meanwhile but by relaxed atomics; `value` is one.
 #[inline(always)]
 pub(crate) unsafe fn set<T>(to: *mut T, value: *const T) {
-    by_granules!(T, Granule => for k in 0..size_of::<T>() / size_of::<Granule>() {
+    // SAFETY: passed on.
+    unsafe { set_rest(to, value, 0) };
+}
+
+/// The bytes from an offset on that is a multiple of the alignment.
+///
+/// # Safety
+/// As for [`set`].
+#[inline(always)]
+pub(crate) unsafe fn set_rest<T>(to: *mut T, value: *const T, at: usize) {
+    by_granules!(T, Granule => for k in at / size_of::<Granule>()..size_of::<T>() / size_of::<Granule>() {
         // SAFETY: granule k is within both elements, and aligned.
         unsafe { value.cast::<Granule>().add(k).read().store(to.cast::<Granule>().add(k)) };
     });
 }
 
-/// Replaces lane by lane.
+/// Replaces lane by lane, from the lane `first` on.
 ///
 /// # Safety
 /// `row` holds K numbers that nobody accesses meanwhile but by relaxed atomics.
 #[inline(always)]
-unsafe fn update<N: Lane, const K: usize>(row: *mut [N; K], mut f: impl FnMut(usize, N) -> N) {
-    for k in 0..K {
+unsafe fn update<N: Lane, const K: usize>(row: *mut [N; K], first: usize, mut f: impl FnMut(usize, N) -> N) {
+    for k in first..K {
         // SAFETY: k < K.
         unsafe {
             let lane = row.cast::<N>().add(k);
@@ -78,7 +106,14 @@ unsafe fn update<N: Lane, const K: usize>(row: *mut [N; K], mut f: impl FnMut(us
 #[inline(always)]
 pub(crate) unsafe fn add<N: Lane, const K: usize>(row: *mut [N; K], x: &[N; K]) {
     // SAFETY: passed on.
-    unsafe { update(row, |k, lane| lane.plus(x[k])) };
+    unsafe { add_rest(row, x, 0) };
+}
+
+/// From the lane `first` on.
+#[inline(always)]
+pub(crate) unsafe fn add_rest<N: Lane, const K: usize>(row: *mut [N; K], x: &[N; K], first: usize) {
+    // SAFETY: passed on.
+    unsafe { update(row, first, |k, lane| lane.plus(x[k])) };
 }
 
 #[inline(always)]
@@ -90,13 +125,13 @@ pub(crate) unsafe fn dot<N: Float, const K: usize>(row: *const [N; K], x: &[N; K
 #[inline(always)]
 pub(crate) unsafe fn axpy<N: Float, const K: usize>(row: *mut [N; K], a: N, x: &[N; K]) {
     // SAFETY: passed on.
-    unsafe { update(row, |k, lane| lane.plus(a * x[k])) };
+    unsafe { update(row, 0, |k, lane| lane.plus(a * x[k])) };
 }
 
 #[inline(always)]
 pub(crate) unsafe fn scale<N: Float, const K: usize>(row: *mut [N; K], a: N) {
     // SAFETY: passed on.
-    unsafe { update(row, |_, lane| lane * a) };
+    unsafe { update(row, 0, |_, lane| lane * a) };
 }
 
 #[inline(always)]
@@ -109,7 +144,7 @@ pub(crate) unsafe fn add_to<N: Float, const K: usize>(row: *const [N; K], a: N, 
 pub(crate) unsafe fn step<N: Float, const K: usize>(row: *mut [N; K], g: N, x: &[N; K], change: &mut [N; K]) {
     // SAFETY: passed on.
     unsafe {
-        update(row, |k, lane| {
+        update(row, 0, |k, lane| {
             change[k] += g * lane;
             lane.plus(g * x[k])
         });

@@ -1,0 +1,134 @@
+//! Vectors of 64 bytes (AVX-512).
+//!
+//! # Why this is sound
+//! 1. The module is there only where the program is compiled for these instructions.
+//! 2. Any bytes are a register's.
+//! 3. Registers are computed with; memory is read and written by [`load_plain`] and [`store_plain`] alone, whose callers
+//!    vouch for it.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+pub type Reg = __m512;
+pub(super) const WIDTH: usize = 64;
+// SAFETY: rule 2.
+pub(super) const ZERO: Reg = unsafe { std::mem::zeroed() };
+
+/// The class and the bytes of the registers, for macros with assembly.
+macro_rules! with_class {
+    ($macro:ident) => {
+        $macro! { zmm_reg, 64 }
+    };
+}
+pub(super) use with_class;
+
+/// # Safety
+/// There are WIDTH bytes.
+#[inline(always)]
+pub(super) unsafe fn load_plain(from: *const u8) -> Reg {
+    // SAFETY: rules 1 and 3.
+    unsafe { _mm512_loadu_ps(from.cast()) }
+}
+
+/// # Safety
+/// There are WIDTH bytes.
+#[inline(always)]
+pub(super) unsafe fn store_plain(to: *mut u8, reg: Reg) {
+    // SAFETY: rules 1 and 3.
+    unsafe { _mm512_storeu_ps(to.cast(), reg) };
+}
+
+/// Of the first `n` quads; the others are zero.
+#[inline(always)]
+pub(super) fn from_quads(quads: [__m128; 4], n: usize) -> Reg {
+    // SAFETY: rule 1.
+    unsafe {
+        let mut reg = _mm512_zextps128_ps512(quads[0]);
+        if n > 1 {
+            reg = _mm512_insertf32x4::<1>(reg, quads[1]);
+        }
+        if n > 2 {
+            reg = _mm512_insertf32x4::<2>(reg, quads[2]);
+        }
+        if n > 3 {
+            reg = _mm512_insertf32x4::<3>(reg, quads[3]);
+        }
+        reg
+    }
+}
+
+#[inline(always)]
+pub(super) fn to_quads(reg: Reg) -> [__m128; 4] {
+    // SAFETY: rule 1.
+    unsafe {
+        [
+            _mm512_castps512_ps128(reg),
+            _mm512_extractf32x4_ps::<1>(reg),
+            _mm512_extractf32x4_ps::<2>(reg),
+            _mm512_extractf32x4_ps::<3>(reg),
+        ]
+    }
+}
+
+macro_rules! floats {
+    ($($splat:ident $plus:ident $times:ident: $t:ty, $set:ident $add:ident $mul:ident, $from:expr, $to:expr;)*) => {$(
+        #[inline(always)]
+        pub(super) fn $splat(a: $t) -> Reg {
+            // SAFETY: rule 1.
+            unsafe { $to($set(a)) }
+        }
+        #[inline(always)]
+        pub(super) fn $plus(a: Reg, b: Reg) -> Reg {
+            // SAFETY: rule 1.
+            unsafe { $to($add($from(a), $from(b))) }
+        }
+        #[inline(always)]
+        pub(super) fn $times(a: Reg, b: Reg) -> Reg {
+            // SAFETY: rule 1.
+            unsafe { $to($mul($from(a), $from(b))) }
+        }
+    )*};
+}
+floats! {
+    splat_f32 plus_f32 times_f32: f32, _mm512_set1_ps _mm512_add_ps _mm512_mul_ps, |a| a, |a| a;
+    splat_f64 plus_f64 times_f64: f64, _mm512_set1_pd _mm512_add_pd _mm512_mul_pd, |a| _mm512_castps_pd(a),
+        |a| _mm512_castpd_ps(a);
+}
+
+macro_rules! integers {
+    ($($plus:ident $add:ident;)*) => {$(
+        #[inline(always)]
+        pub(super) fn $plus(a: Reg, b: Reg) -> Reg {
+            // SAFETY: rule 1.
+            unsafe { _mm512_castsi512_ps($add(_mm512_castps_si512(a), _mm512_castps_si512(b))) }
+        }
+    )*};
+}
+integers! {
+    plus_8 _mm512_add_epi8;
+    plus_16 _mm512_add_epi16;
+    plus_32 _mm512_add_epi32;
+    plus_64 _mm512_add_epi64;
+}
+
+#[inline(always)]
+pub(super) fn to_numbers(reg: Reg) -> [u128; WIDTH / 16] {
+    // SAFETY: the same bytes (rule 2).
+    unsafe { std::mem::transmute(reg) }
+}
+
+#[inline(always)]
+pub(super) fn from_numbers(numbers: [u128; WIDTH / 16]) -> Reg {
+    // SAFETY: the same bytes (rule 2).
+    unsafe { std::mem::transmute(numbers) }
+}
+
+/// Pairwise from the halves, down to 16 bytes.
+#[inline(always)]
+pub(super) fn fold(regs: [Reg; 1], plus: impl Fn(Reg, Reg) -> Reg) -> __m128 {
+    // SAFETY: rule 1.
+    unsafe {
+        let half = plus(regs[0], _mm512_shuffle_f32x4::<0b11_10>(regs[0], regs[0]));
+        _mm512_castps512_ps128(plus(half, _mm512_shuffle_f32x4::<0b01>(half, half)))
+    }
+}

@@ -1,0 +1,25 @@
+//! How the bytes of an element fall into vectors, known when the program is compiled.
+
+use std::marker::PhantomData;
+
+use super::moves::PANEL;
+use super::registers::WIDTH;
+
+/// An element is whole panels (of [`PANEL`] vectors each), then single vectors, then a tail: quads of 16 bytes, then up to
+/// three words of 4 bytes. The rest is up to 3 bytes, which only elements aligned to less than 4 have.
+pub(super) struct Shape<T>(PhantomData<T>);
+
+impl<T> Shape<T> {
+    const BYTES: usize = size_of::<T>();
+    pub(super) const PANELS: usize = Self::BYTES / (PANEL * WIDTH);
+    pub(super) const SINGLES: usize = Self::BYTES / WIDTH % PANEL;
+    pub(super) const TAIL: usize = Self::BYTES % WIDTH / 4 * 4;
+    pub(super) const QUADS: usize = Self::TAIL / 16;
+    pub(super) const WORDS: usize = Self::TAIL % 16 / 4;
+    /// Where the tail is, in bytes from the end of the last whole panel.
+    pub(super) const TAIL_AT: usize = Self::SINGLES * WIDTH;
+    pub(super) const WORDS_AT: usize = Self::TAIL_AT + Self::QUADS * 16;
+    /// Where the rest is, in bytes from the start of the element.
+    pub(super) const REST_AT: usize = Self::BYTES / 4 * 4;
+    pub(super) const REST: usize = Self::BYTES % 4;
+}

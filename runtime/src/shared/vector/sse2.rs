@@ -1,0 +1,114 @@
+//! Vectors of 16 bytes (SSE2, which every x86-64 has).
+//!
+//! # Why this is sound
+//! 1. The module is there only where the program is compiled for these instructions.
+//! 2. Any bytes are a register's.
+//! 3. Registers are computed with; memory is read and written by [`load_plain`] and [`store_plain`] alone, whose callers
+//!    vouch for it.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+pub type Reg = __m128;
+pub(super) const WIDTH: usize = 16;
+// SAFETY: rule 2.
+pub(super) const ZERO: Reg = unsafe { std::mem::zeroed() };
+
+/// The class and the bytes of the registers, for macros with assembly.
+macro_rules! with_class {
+    ($macro:ident) => {
+        $macro! { xmm_reg, 16 }
+    };
+}
+pub(super) use with_class;
+
+/// # Safety
+/// There are WIDTH bytes.
+#[inline(always)]
+pub(super) unsafe fn load_plain(from: *const u8) -> Reg {
+    // SAFETY: rules 1 and 3.
+    unsafe { _mm_loadu_ps(from.cast()) }
+}
+
+/// # Safety
+/// There are WIDTH bytes.
+#[inline(always)]
+pub(super) unsafe fn store_plain(to: *mut u8, reg: Reg) {
+    // SAFETY: rules 1 and 3.
+    unsafe { _mm_storeu_ps(to.cast(), reg) };
+}
+
+/// Of the first quad.
+#[inline(always)]
+pub(super) fn from_quads(quads: [__m128; 4], _n: usize) -> Reg {
+    // SAFETY: rule 1.
+    unsafe { quads[0] }
+}
+
+#[inline(always)]
+pub(super) fn to_quads(reg: Reg) -> [__m128; 4] {
+    // SAFETY: rule 1.
+    unsafe {
+        let nothing = _mm_setzero_ps();
+        [reg, nothing, nothing, nothing]
+    }
+}
+
+macro_rules! floats {
+    ($($splat:ident $plus:ident $times:ident: $t:ty, $set:ident $add:ident $mul:ident, $from:expr, $to:expr;)*) => {$(
+        #[inline(always)]
+        pub(super) fn $splat(a: $t) -> Reg {
+            // SAFETY: rule 1.
+            unsafe { $to($set(a)) }
+        }
+        #[inline(always)]
+        pub(super) fn $plus(a: Reg, b: Reg) -> Reg {
+            // SAFETY: rule 1.
+            unsafe { $to($add($from(a), $from(b))) }
+        }
+        #[inline(always)]
+        pub(super) fn $times(a: Reg, b: Reg) -> Reg {
+            // SAFETY: rule 1.
+            unsafe { $to($mul($from(a), $from(b))) }
+        }
+    )*};
+}
+floats! {
+    splat_f32 plus_f32 times_f32: f32, _mm_set1_ps _mm_add_ps _mm_mul_ps, |a| a, |a| a;
+    splat_f64 plus_f64 times_f64: f64, _mm_set1_pd _mm_add_pd _mm_mul_pd, |a| _mm_castps_pd(a), |a| _mm_castpd_ps(a);
+}
+
+macro_rules! integers {
+    ($($plus:ident $add:ident;)*) => {$(
+        #[inline(always)]
+        pub(super) fn $plus(a: Reg, b: Reg) -> Reg {
+            // SAFETY: rule 1.
+            unsafe { _mm_castsi128_ps($add(_mm_castps_si128(a), _mm_castps_si128(b))) }
+        }
+    )*};
+}
+integers! {
+    plus_8 _mm_add_epi8;
+    plus_16 _mm_add_epi16;
+    plus_32 _mm_add_epi32;
+    plus_64 _mm_add_epi64;
+}
+
+#[inline(always)]
+pub(super) fn to_numbers(reg: Reg) -> [u128; WIDTH / 16] {
+    // SAFETY: the same bytes (rule 2).
+    unsafe { std::mem::transmute(reg) }
+}
+
+#[inline(always)]
+pub(super) fn from_numbers(numbers: [u128; WIDTH / 16]) -> Reg {
+    // SAFETY: the same bytes (rule 2).
+    unsafe { std::mem::transmute(numbers) }
+}
+
+/// Pairwise from the halves, down to 16 bytes.
+#[inline(always)]
+pub(super) fn fold(regs: [Reg; 4], plus: impl Fn(Reg, Reg) -> Reg) -> __m128 {
+    // SAFETY: rule 1.
+    unsafe { plus(plus(regs[0], regs[2]), plus(regs[1], regs[3])) }
+}

@@ -1,0 +1,178 @@
+//! Walking over the vectors of an element, whole ones and the tail.
+//!
+//! # Why this is sound
+//! 1. Shared memory is accessed by the moves of `moves.rs` alone, each within the element: a [`Shape`] never counts more
+//!    bytes than there are.
+//! 2. A [`Place<T>`] is made here only, and is within every `T`.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+use std::marker::PhantomData;
+
+use super::moves::{NOTHING, PANEL, load_panel, load_quads, load_words, store_panel, store_quads, store_words};
+use super::registers::{Reg, WIDTH, ZERO, from_quads, load_plain, store_plain, to_quads};
+use super::shape::Shape;
+
+/// What is done with the vectors of an element of type `T`.
+pub(super) trait Visit<T> {
+    /// Whether the vectors are read; they are zero otherwise.
+    const READS: bool;
+    /// Whether they are written: replaced by what the visit gives.
+    const WRITES: bool;
+
+    /// Each vector in turn, the `k`th of its panel.
+    fn visit(&mut self, k: usize, place: Place<T>, reg: Reg) -> Reg;
+}
+
+/// Where a vector is within elements of type `T`.
+pub(super) struct Place<T> {
+    /// In bytes.
+    at: usize,
+    whole: bool,
+    of: PhantomData<T>,
+}
+
+impl<T> Place<T> {
+    #[inline(always)]
+    fn new(at: usize, whole: bool) -> Self {
+        Place { at, whole, of: PhantomData }
+    }
+
+    /// The vector here in another element, with zeros behind a tail.
+    ///
+    /// # Safety
+    /// `from` is a plain element that nobody writes meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn load(&self, from: *const T) -> Reg {
+        // SAFETY: it is within the element (rule 2), which has no padding.
+        unsafe {
+            let from = from.cast::<u8>().add(self.at);
+            if self.whole {
+                return load_plain(from);
+            }
+            let mut quads = [NOTHING; 4];
+            for (k, quad) in quads.iter_mut().enumerate().take(Shape::<T>::QUADS) {
+                *quad = _mm_loadu_ps(from.add(16 * k).cast());
+            }
+            let words = from.add(16 * Shape::<T>::QUADS);
+            if Shape::<T>::WORDS > 0 {
+                quads[Shape::<T>::QUADS] = match Shape::<T>::WORDS {
+                    1 => _mm_load_ss(words.cast()),
+                    2 => _mm_castpd_ps(_mm_load_sd(words.cast())),
+                    _ => _mm_movelh_ps(_mm_castpd_ps(_mm_load_sd(words.cast())), _mm_load_ss(words.add(8).cast())),
+                };
+            }
+            from_quads(quads, Shape::<T>::TAIL.div_ceil(16))
+        }
+    }
+
+    /// Replaces the vector here in another element.
+    ///
+    /// # Safety
+    /// `to` is room for a plain element that nobody else accesses meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn store(&self, to: *mut T, reg: Reg) {
+        // SAFETY: it is within the element (rule 2), whose bytes may be any.
+        unsafe {
+            let to = to.cast::<u8>().add(self.at);
+            if self.whole {
+                return store_plain(to, reg);
+            }
+            let quads = to_quads(reg);
+            for (k, quad) in quads.iter().enumerate().take(Shape::<T>::QUADS) {
+                _mm_storeu_ps(to.add(16 * k).cast(), *quad);
+            }
+            let words = to.add(16 * Shape::<T>::QUADS);
+            if Shape::<T>::WORDS > 0 {
+                let last = quads[Shape::<T>::QUADS];
+                match Shape::<T>::WORDS {
+                    1 => _mm_store_ss(words.cast(), last),
+                    2 => _mm_store_sd(words.cast(), _mm_castps_pd(last)),
+                    _ => {
+                        _mm_store_sd(words.cast(), _mm_castps_pd(last));
+                        _mm_store_ss(words.add(8).cast(), _mm_movehl_ps(last, last));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Walks over the vectors of an element. The bytes behind the tail ([`Shape::REST`]) are left out.
+///
+/// # Safety
+/// `element` is a plain one that nobody accesses meanwhile but by relaxed atomics.
+#[inline(always)]
+pub(super) unsafe fn walk<T, V: Visit<T>>(element: *mut T, mut visit: V) -> V {
+    // SAFETY: each panel, and the tail, is within the element (rule 1).
+    unsafe {
+        let element = element.cast::<u8>();
+        for k in 0..Shape::<T>::PANELS {
+            let at = k * PANEL * WIDTH;
+            panel(element.add(at), at, PANEL, &mut visit);
+        }
+        let at = Shape::<T>::PANELS * PANEL * WIDTH;
+        if Shape::<T>::SINGLES > 0 {
+            panel(element.add(at), at, Shape::<T>::SINGLES, &mut visit);
+        }
+        if Shape::<T>::TAIL > 0 {
+            tail(element.add(at), at, &mut visit);
+        }
+    }
+    visit
+}
+
+/// Straight-line code for the first so many vectors of a panel. Loops over arrays of registers would be unrolled too late
+/// for the arrays to go.
+macro_rules! each {
+    ($n:expr, $k:ident => $body:expr) => {
+        each! { @ $n, $k => $body; 0 1 2 3 4 5 6 7 }
+    };
+    (@ $n:expr, $k:ident => $body:expr; $($number:literal)*) => {$(
+        if $number < $n {
+            let $k = $number;
+            $body
+        }
+    )*};
+}
+
+/// # Safety
+/// `n` vectors are at `from`, which is `at` in the element.
+#[inline(always)]
+unsafe fn panel<T, V: Visit<T>>(from: *mut u8, at: usize, n: usize, visit: &mut V) {
+    // SAFETY: the caller's.
+    let mut regs = if V::READS { unsafe { load_panel::<T>(from, n) } } else { [ZERO; PANEL] };
+    each!(n, k => regs[k] = visit.visit(k, Place::new(at + k * WIDTH, true), regs[k]));
+    if V::WRITES {
+        // SAFETY: the caller's.
+        unsafe { store_panel::<T>(from, n, &regs) };
+    }
+}
+
+/// # Safety
+/// `from` is the end of the last whole panel, `at` in the element.
+#[inline(always)]
+unsafe fn tail<T, V: Visit<T>>(from: *mut u8, at: usize, visit: &mut V) {
+    let mut quads = [NOTHING; 4];
+    if V::READS {
+        // SAFETY: the caller's.
+        unsafe {
+            quads = load_quads::<T>(from, Shape::<T>::QUADS);
+            if Shape::<T>::WORDS > 0 {
+                quads[Shape::<T>::QUADS] = load_words::<T>(from);
+            }
+        }
+    }
+    let reg = from_quads(quads, Shape::<T>::TAIL.div_ceil(16));
+    let reg = visit.visit(Shape::<T>::SINGLES, Place::new(at + Shape::<T>::TAIL_AT, false), reg);
+    if V::WRITES {
+        let quads = to_quads(reg);
+        // SAFETY: the caller's.
+        unsafe {
+            store_quads::<T>(from, Shape::<T>::QUADS, &quads);
+            if Shape::<T>::WORDS > 0 {
+                store_words::<T>(from, quads[Shape::<T>::QUADS]);
+            }
+        }
+    }
+}
