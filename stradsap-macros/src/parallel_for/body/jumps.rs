@@ -32,6 +32,11 @@ impl Jumps {
         self.targets.pop();
     }
 
+    /// Whether a closure or an async block within the body encloses the expression: `return` ends that.
+    pub(crate) fn inside_barrier(&self) -> bool {
+        self.targets.iter().any(|target| matches!(target, Target::Barrier))
+    }
+
     /// Whether a jump to this label, or to the innermost loop, ends outside the body.
     pub(crate) fn leaves_body(&self, label: Option<&Lifetime>) -> bool {
         let wanted = label.map(|label| label.ident.to_string());

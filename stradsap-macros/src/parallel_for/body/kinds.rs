@@ -65,6 +65,35 @@ pub(super) fn is_update(op: &BinOp) -> bool {
     )
 }
 
+/// Whether an expression has a type that is neither `()` nor a `Result`, whatever the types of its parts.
+pub(super) fn is_no_outcome(expr: &Expr) -> bool {
+    match expr {
+        Expr::Array(_)
+        | Expr::Closure(_)
+        | Expr::Lit(_)
+        | Expr::Range(_)
+        | Expr::RawAddr(_)
+        | Expr::Reference(_)
+        | Expr::Repeat(_) => true,
+        Expr::Cast(cast) => is_primitive(&cast.ty),
+        Expr::Binary(binary) => matches!(
+            binary.op,
+            BinOp::And(_)
+                | BinOp::Or(_)
+                | BinOp::Eq(_)
+                | BinOp::Ne(_)
+                | BinOp::Lt(_)
+                | BinOp::Le(_)
+                | BinOp::Gt(_)
+                | BinOp::Ge(_)
+        ),
+        Expr::Tuple(tuple) => !tuple.elems.is_empty(),
+        Expr::Paren(paren) => is_no_outcome(&paren.expr),
+        Expr::Group(group) => is_no_outcome(&group.expr),
+        _ => false,
+    }
+}
+
 /// Whether attributes may remove what they stand on.
 pub(super) fn conditional(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| attr.path().is_ident("cfg"))

@@ -10,6 +10,7 @@ mod kinds;
 mod macros;
 mod missing;
 pub(super) mod scope;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod writes;
@@ -19,9 +20,10 @@ use syn::{Block, Expr, ExprMethodCall, ExprPath, Ident, Lifetime, Pat, PointerMu
 
 use self::jumps::Jumps;
 pub(crate) use self::kinds::is_primitive;
-use self::kinds::{conditional, conditional_expr, is_numeric_function, is_numeric_method, is_update};
+use self::kinds::{conditional, conditional_expr, is_no_outcome, is_numeric_function, is_numeric_method, is_update};
 use self::missing::{MissingNames, Use};
 use self::scope::{Binding, Scopes, name_of};
+use self::shared::Misplaced;
 use self::writes::{Write, variable_of, variable_of_path};
 use super::captures::CaptureList;
 use super::ir::{Capture, Kind, Mode};
@@ -101,10 +103,10 @@ struct Walker<'l> {
 impl Walker<'_> {
     fn expr(&mut self, expr: &Expr, position: Position) {
         match expr {
-            Expr::Array(array) => self.each(&array.elems, Position::Any),
+            Expr::Array(array) => self.each_taken(&array.elems, Position::Any),
             Expr::Assign(assign) => {
                 self.written(&assign.left, Write::Assign);
-                self.expr(&assign.right, Position::Any);
+                self.taken(&assign.right, Position::Any);
             }
             Expr::Async(block) => self.detached(true, |walker| walker.block(&block.block, Position::Any)),
             Expr::Await(wait) => {
@@ -122,11 +124,11 @@ impl Walker<'_> {
             }
             Expr::Binary(binary) => {
                 if is_update(&binary.op) {
-                    self.written(&binary.left, Write::Update);
+                    self.written(&binary.left, Write::Update(binary.op));
                 } else {
-                    self.expr(&binary.left, Position::Value);
+                    self.taken(&binary.left, Position::Value);
                 }
-                self.expr(&binary.right, Position::Value);
+                self.taken(&binary.right, Position::Value);
             }
             Expr::Block(block) => self.labelled(block.label.as_ref().map(|label| &label.name), &block.block, position),
             Expr::Break(jump) => {
@@ -136,20 +138,23 @@ impl Walker<'_> {
             Expr::Call(call) => {
                 self.expr(&call.func, Position::Any);
                 let numeric = matches!(&*call.func, Expr::Path(path) if is_numeric_function(path));
-                self.each(&call.args, if numeric { Position::Value } else { Position::Any });
+                self.each_taken(&call.args, if numeric { Position::Value } else { Position::Any });
             }
             Expr::Cast(cast) => {
                 let position = if is_primitive(&cast.ty) { Position::Value } else { Position::Any };
-                self.expr(&cast.expr, position);
+                self.taken(&cast.expr, position);
             }
             Expr::Closure(closure) => self.detached(closure.asyncness.is_some(), |walker| {
                 closure.inputs.iter().for_each(|input| walker.scopes.bind_pattern(input));
                 walker.expr(&closure.body, Position::Any);
             }),
             Expr::Continue(jump) => self.jump("continue", jump.continue_token.span, jump.label.as_ref()),
-            Expr::Field(field) => self.expr(&field.base, Position::Value),
+            Expr::Field(field) => {
+                self.misplaced(&field.base, Misplaced::Field);
+                self.expr(&field.base, Position::Value);
+            }
             Expr::ForLoop(each) => {
-                self.expr(&each.expr, Position::Value);
+                self.taken(&each.expr, Position::Value);
                 self.scopes.push();
                 self.scopes.bind_pattern(&each.pat);
                 self.looped(each.label.as_ref().map(|label| &label.name), &each.body);
@@ -164,8 +169,9 @@ impl Walker<'_> {
                 self.optional(branch.else_branch.as_ref().map(|(_, otherwise)| &**otherwise), position);
             }
             Expr::Index(index) => {
+                self.misplaced(&index.expr, Misplaced::Part);
                 self.expr(&index.expr, Position::Base);
-                self.expr(&index.index, Position::Value);
+                self.taken(&index.index, Position::Value);
             }
             // Visible in what follows in the same condition, and in the branch: the scope is its owner's.
             Expr::Let(condition) => {
@@ -188,8 +194,10 @@ impl Walker<'_> {
             Expr::Paren(paren) => self.expr(&paren.expr, position),
             Expr::Path(path) => self.path(path, position),
             Expr::Range(range) => {
-                self.optional(range.start.as_deref(), Position::Value);
-                self.optional(range.end.as_deref(), Position::Value);
+                self.each_taken(
+                    [&range.start, &range.end].into_iter().flatten().map(|bound| &**bound),
+                    Position::Value,
+                );
             }
             Expr::RawAddr(raw) if matches!(raw.mutability, PointerMutability::Mut(_)) => {
                 self.written(&raw.expr, Write::Borrow);
@@ -201,15 +209,20 @@ impl Walker<'_> {
             Expr::Reference(reference) => self.expr(&reference.expr, Position::Value),
             // The length is a constant.
             Expr::Repeat(repeat) => self.expr(&repeat.expr, Position::Any),
-            Expr::Return(end) => self.optional(end.expr.as_deref(), Position::Any),
+            Expr::Return(end) => {
+                if let Some(value) = &end.expr {
+                    self.returned(value);
+                    self.taken(value, Position::Any);
+                }
+            }
             Expr::Struct(fields) => {
-                fields.fields.iter().for_each(|field| self.expr(&field.expr, Position::Any));
+                fields.fields.iter().for_each(|field| self.taken(&field.expr, Position::Any));
                 self.optional(fields.rest.as_deref(), Position::Value);
             }
             Expr::Try(attempt) => self.expr(&attempt.expr, Position::Value),
             Expr::TryBlock(attempt) => self.block(&attempt.block, Position::Any),
-            Expr::Tuple(tuple) => self.each(&tuple.elems, Position::Any),
-            Expr::Unary(unary) => self.expr(&unary.expr, Position::Value),
+            Expr::Tuple(tuple) => self.each_taken(&tuple.elems, Position::Any),
+            Expr::Unary(unary) => self.taken(&unary.expr, Position::Value),
             Expr::Unsafe(block) => self.block(&block.block, position),
             Expr::While(conditional) => {
                 self.scopes.push();
@@ -223,8 +236,14 @@ impl Walker<'_> {
         }
     }
 
-    fn each<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>, position: Position) {
-        exprs.into_iter().for_each(|expr| self.expr(expr, position));
+    /// An expression whose value is moved, or computed with.
+    fn taken(&mut self, expr: &Expr, position: Position) {
+        self.misplaced(expr, Misplaced::Value);
+        self.expr(expr, position);
+    }
+
+    fn each_taken<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>, position: Position) {
+        exprs.into_iter().for_each(|expr| self.taken(expr, position));
     }
 
     fn optional(&mut self, expr: Option<&Expr>, position: Position) {
@@ -238,7 +257,7 @@ impl Walker<'_> {
         let usage = self.use_of_receiver(&call.method);
         self.expr(&call.receiver, Position::Receiver(usage));
         let numeric = is_numeric_method(&call.method) || self.is_view(&call.receiver);
-        self.each(&call.args, if numeric { Position::Value } else { Position::Any });
+        self.each_taken(&call.args, if numeric { Position::Value } else { Position::Any });
     }
 
     /// Whether an expression is a DDS or a reduction, none of whose methods takes a function.
@@ -285,6 +304,20 @@ impl Walker<'_> {
         self.cx.error_at(span, message);
     }
 
+    /// What `return` gives, where it can't be what a body gives.
+    fn returned(&self, value: &Expr) {
+        if !self.jumps.inside_barrier() && is_no_outcome(value) {
+            let unit = self.kind.a_unit();
+            self.cx.error_on(
+                value,
+                format!(
+                    "{unit} gives no value: `return` alone ends it, `return Err(..)` ends the loop; what it computes goes \
+                     to a DDS or a reduction"
+                ),
+            );
+        }
+    }
+
     /// A closure or an async block: no jump leaves it.
     fn detached(&mut self, asynchronous: bool, inside: impl FnOnce(&mut Self)) {
         self.scopes.push();
@@ -327,6 +360,7 @@ impl Walker<'_> {
                 if let Some(init) = &local.init
                     && !conditional(&local.attrs)
                 {
+                    self.misplaced_for(&local.pat, &init.expr);
                     self.expr(&init.expr, Position::Any);
                     self.optional(init.diverge.as_ref().map(|(_, diverge)| &**diverge), Position::Any);
                 }

@@ -200,6 +200,105 @@ fn writes_through_shared_captures() {
 }
 
 #[test]
+fn values_that_a_body_never_gives() {
+    for refused in
+        ["return 1.0;", "return (i, 2);", "return [i];", "return &x[i];", "return i as f32;", "return i > 3;"]
+    {
+        let found = body(refused);
+        assert_eq!(found.len(), 1, "{refused}: {found:?}");
+        assert!(found[0].starts_with("an iteration gives no value"), "{found:?}");
+    }
+    passes("if i > 3 { return; } return ();");
+    passes("return Ok(()); return Err(\"none\"); return fail(i); return y[i].check(); return r as Result<(), Never>;");
+    passes("let f = |k: usize| { return k as f32; }; let g = async { return 3; };");
+}
+
+/// The messages about a minibatch's body.
+fn batch_body(statements: &str) -> Vec<String> {
+    messages_of(Kind::Sync, LIST, &format!("|batch| {{ {statements} }}"))
+}
+
+#[track_caller]
+fn batch_passes(statements: &str) {
+    assert_eq!(batch_body(statements), Vec::<String>::new(), "{statements}");
+}
+
+#[track_caller]
+fn batch_refused(statements: &str, because: &str) {
+    let found = batch_body(statements);
+    assert_eq!(found.len(), 1, "{statements}: {found:?}");
+    assert!(found[0].contains(because), "{statements}: {found:?}");
+}
+
+#[test]
+fn shared_elements_have_methods() {
+    batch_passes("for word in batch { y[*word].add(alpha * x[*word]); loss.add(y[*word].get()); }");
+    batch_passes("let row = &y[0]; row.set(1.0); f(&y[0], row); y[x[0]].axpy(alpha, &y[1].get()); let n = y.len();");
+    batch_passes("let mut y = [1.0]; y[0] = 2.0; y[0] += 1.0; let r = &mut y[0]; let z = y[0] + y[0];");
+    batch_passes("let ref row = y[0]; let _ = y[0]; match y[0] { ref row => row.set(1.0) } println!(\"{:?}\", y[0]);");
+    batch_passes(
+        "let mut copy = y[0].get(); copy[2] += 1.0; y[0].set(copy); y[0].get()[3].sqrt(); y[0].get().f + 1.0;",
+    );
+}
+
+#[test]
+fn shared_elements_are_not_written_as_places() {
+    batch_refused("y[0] = 1.0;", "write `y[i].set(..)`");
+    batch_refused("*y[0] = 1.0;", "write `y[i].set(..)`");
+    batch_refused("y[0] += 1.0;", "write `y[i].add(..)`");
+    batch_refused("y[0] -= 1.0;", "write `y[i].set(y[i].get() - ..)`");
+    batch_refused("y[0] <<= 1;", "write `y[i].set(y[i].get() << ..)`");
+    batch_refused("y[0][2] += 1.0;", "`let mut copy = y[i].get();`");
+    batch_refused("y[0].seen = true;", "`let mut copy = y[i].get();`");
+    batch_refused("let r = &mut y[0];", "nobody has one as `&mut`");
+    batch_refused("let r = &mut y[0].f;", "nobody has one as `&mut`");
+    batch_refused("let (a, b) = y.pair_mut(0, 1);", "nobody has one as `&mut`");
+    batch_refused("y[0].copy_from_slice(&x[0]);", "nobody has one as `&mut`");
+    batch_refused("for v in y[0].iter_mut() { }", "nobody has one as `&mut`");
+    batch_refused("y = x;", "`y[i].set(..)` or `y[i].add(..)`");
+    batch_refused("(y[0], _) = (1.0, 2.0);", "write `y[i].set(..)`");
+}
+
+#[test]
+fn shared_elements_are_not_read_as_places() {
+    for refused in [
+        "let v = y[0];",
+        "let v: f32 = y[0];",
+        "let v = y[0] + 1.0;",
+        "let v = 1.0 - y[0];",
+        "let v = -y[0];",
+        "if y[0] > 1.0 { }",
+        "let v = y[0] as f64;",
+        "loss.add(y[0]);",
+        "f(y[0]);",
+        "let v = (1.0, y[0]);",
+        "let v = x[y[0]];",
+        "for k in 0..y[0] { }",
+        "alphas(Pair { a: y[0] });",
+        "let mut z = 0.0; z += y[0];",
+        "let z; z = (y[0]);",
+    ] {
+        batch_refused(refused, "read its value, `y[i].get()`");
+    }
+    batch_refused("let v = y[0][2] + 1.0;", "`y[i].get()[k]`");
+    batch_refused("let v = y[0].f;", "`y[i].get().field`");
+}
+
+#[test]
+fn the_other_mistakes_in_minibatches() {
+    batch_refused("for word in data { }", "`data` is the loop's input");
+    batch_refused("break;", "its minibatches run in parallel, in no fixed order; `return` ends this minibatch");
+    batch_refused("fetch(batch).await;", "a minibatch runs to its end on one thread");
+    batch_refused("return 3;", "a minibatch gives no value");
+    batch_refused("total += 1.0;", "minibatches run in parallel");
+    batch_refused("alpha *= 0.5;", "a copy that lasts one minibatch");
+    batch_refused("x[0] = 1.0;", "capture `&mut x`");
+    batch_refused("loss += 1.0;", "`loss[i].set(..)` or `loss[i].add(..)`");
+    batch_refused("sync_parallel_for!(data, 3, [&z], |b| z[0], Bsp);", "in the body of another");
+    batch_refused("y[0].add(beta * 2.0);", "add `beta`");
+}
+
+#[test]
 fn values_and_whole_dvectors_are_not_assigned() {
     assert!(body("alpha = 1.0;")[0].contains("captured by value"));
     assert!(body("alpha *= 0.5;")[0].contains("captured by value"));

@@ -1,11 +1,11 @@
 //! Places that the body assigns to or borrows as `&mut`, and whether their captures allow it.
 
 use quote::ToTokens;
-use syn::{Expr, ExprMethodCall, ExprPath, Ident, UnOp};
+use syn::{BinOp, Expr, ExprMethodCall, ExprPath, Ident, UnOp};
 
 use super::scope::{Binding, is_variable_name, name_of};
-use super::{Position, Use, Walker};
-use crate::parallel_for::ir::Mode;
+use super::{Position, Use, Walker, shared};
+use crate::parallel_for::ir::{Kind, Mode};
 
 /// What is done to a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(super) enum Write {
     /// `x = ...`
     Assign,
     /// `x += ...`
-    Update,
+    Update(BinOp),
     /// `&mut x`
     Borrow,
 }
@@ -65,7 +65,11 @@ impl Walker<'_> {
         match self.scopes.resolve(&name_of(name)) {
             Some(Binding::Capture(at)) => {
                 let capture = &self.captures[at];
-                if let Some(message) = refusal(capture.mode, name, depth, write) {
+                let refused = match (self.kind, capture.mode) {
+                    (Kind::Sync, Mode::Write) => shared::refusal(name, place, depth, write),
+                    (kind, mode) => refusal(kind, mode, name, depth, write),
+                };
+                if let Some(message) = refused {
                     self.cx.error_on(place, message);
                 }
             }
@@ -91,7 +95,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether a method call writes through a capture that may only be read. If so, it is reported.
+    /// Whether a method call wants to have elements to itself that its capture doesn't give so. If so, it is reported.
     pub(super) fn writing_call(&mut self, call: &ExprMethodCall) {
         let method = call.method.to_string();
         let (root, depth) = root(&call.receiver);
@@ -101,13 +105,15 @@ impl Walker<'_> {
             return;
         }
         let Some(name) = variable_of(root) else { return };
-        if let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name))
-            && self.captures[at].mode == Mode::Read
-        {
-            let mut tokens = call.receiver.to_token_stream();
-            tokens.extend(call.method.to_token_stream());
-            self.cx.error_on(tokens, read_only(name));
-        }
+        let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name)) else { return };
+        let message = match (self.kind, self.captures[at].mode) {
+            (_, Mode::Read) => read_only(name),
+            (Kind::Sync, Mode::Write) => shared::no_exclusive(name),
+            _ => return,
+        };
+        let mut tokens = call.receiver.to_token_stream();
+        tokens.extend(call.method.to_token_stream());
+        self.cx.error_on(tokens, message);
     }
 
     /// What a missing name that is called with one of these methods should be captured as.
@@ -147,19 +153,27 @@ pub(super) fn variable_of_path(path: &ExprPath) -> Option<&Ident> {
     is_variable_name(&name_of(ident)).then_some(ident)
 }
 
-fn refusal(mode: Mode, name: &Ident, depth: usize, write: Write) -> Option<String> {
+fn refusal(kind: Kind, mode: Mode, name: &Ident, depth: usize, write: Write) -> Option<String> {
     match (mode, depth, write) {
-        (Mode::Read, 0, Write::Assign | Write::Update) => Some(format!(
-            "`{name}` is captured as `&{name}` and can't be assigned to: a reduction takes `{name}.add(..)`, \
-             `{name}.min(..)` or `{name}.max(..)`; the elements of a DDS captured as `&mut {name}` are assigned \
-             one by one, `{name}[i] = ..`"
-        )),
+        (Mode::Read, 0, Write::Assign | Write::Update(_)) => {
+            let elements = match kind {
+                Kind::Async => format!("assigned one by one, `{name}[i] = ..`"),
+                Kind::Sync => format!("changed one by one, `{name}[i].set(..)` or `{name}[i].add(..)`"),
+            };
+            Some(format!(
+                "`{name}` is captured as `&{name}` and can't be assigned to: a reduction takes `{name}.add(..)`, \
+                 `{name}.min(..)` or `{name}.max(..)`; the elements of a DDS captured as `&mut {name}` are {elements}"
+            ))
+        }
         (Mode::Read, _, _) => Some(read_only(name)),
-        (Mode::Value, _, _) => Some(format!(
-            "`{name}` is captured by value, and every iteration gets the same one: it can't be changed here; use \
-             `let mut {name} = {name};` for a copy that lasts one iteration, a reduction for a sum, or a DDS"
-        )),
-        (Mode::Write, 0, Write::Assign | Write::Update) => Some(format!(
+        (Mode::Value, _, _) => {
+            let unit = kind.unit();
+            Some(format!(
+                "`{name}` is captured by value, and every {unit} gets the same one: it can't be changed here; use \
+                 `let mut {name} = {name};` for a copy that lasts one {unit}, a reduction for a sum, or a DDS"
+            ))
+        }
+        (Mode::Write, 0, Write::Assign | Write::Update(_)) => Some(format!(
             "`{name}` itself can't be assigned to in the loop's body: assign to its elements, `{name}[i] = ..`"
         )),
         (Mode::Write, _, _) => None,

@@ -1,6 +1,6 @@
 //! The input and the size of its minibatches.
 
-use syn::{Expr, Ident};
+use syn::{Expr, ExprLit, Ident, Lit, LitInt};
 
 use crate::ctxt::Ctxt;
 use crate::parallel_for::captures::{own_name, text};
@@ -34,4 +34,22 @@ pub(crate) fn check(written: Expr, captures: &[Capture], cx: &Ctxt) -> Expr {
 /// The input's name, if it has one.
 pub(crate) fn name(place: &Expr) -> Option<Ident> {
     own_name(place)
+}
+
+/// The size of a minibatch, a bare number with the type of sizes.
+pub(crate) fn minibatch(written: Expr, cx: &Ctxt) -> Expr {
+    let mut size = peel(written);
+    if let Expr::Lit(ExprLit { lit, .. }) = &mut size {
+        match lit {
+            Lit::Int(int) if int.base10_digits().chars().all(|digit| digit == '0') => {
+                cx.error_at(int.span(), "a minibatch has at least one element: give a number from 1 on");
+            }
+            Lit::Int(int) if int.suffix().is_empty() => *int = LitInt::new(&format!("{int}usize"), int.span()),
+            Lit::Int(_) => {}
+            other => {
+                cx.error_on(other, "the size of a minibatch is a number of elements, such as `1024`");
+            }
+        }
+    }
+    size
 }

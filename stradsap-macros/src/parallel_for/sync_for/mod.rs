@@ -41,6 +41,7 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let cx = Ctxt::new();
     let captured = captures::check(syntax.captures, &cx);
     let input = input::check(syntax.input, &captured.captures, &cx);
+    let minibatch = input::minibatch(syntax.minibatch, &cx);
     let parameters: Vec<_> = syntax.closure.inputs.iter().cloned().collect();
     let mut closure = head::check(Kind::Sync, syntax.closure, &captured.captures, &cx);
     let input_name = input::name(&input);
@@ -51,5 +52,5 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let options = options::check(syntax.options, &cx);
     cx.check()?;
     super::indices::rewrite(&mut closure.body, None, &captured.captures);
-    Ok(Loop { input, minibatch: syntax.minibatch, captures: captured.captures, closure, policy, options })
+    Ok(Loop { input, minibatch, captures: captured.captures, closure, policy, options })
 }

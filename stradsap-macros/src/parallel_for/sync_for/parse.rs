@@ -3,7 +3,7 @@
 use proc_macro2::Span;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, Expr, ExprClosure, ExprLit, Ident, Lit, Result, Token};
+use syn::{Error, Expr, ExprClosure, ExprLit, Ident, Result};
 
 use super::{options, policy};
 use crate::parallel_for::parse::{self, OptionSyntax, captures_ahead, comma, option_ahead, peel};
@@ -71,9 +71,6 @@ fn minibatch(input: ParseStream<'_>) -> Result<Expr> {
     let minibatch: Expr = input.parse()?;
     match peel(minibatch.clone()) {
         Expr::Closure(closure) => Err(Error::new(closure.or1_token.span, format!("{missing}, {CALL}"))),
-        Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) if int.base10_digits().chars().all(|digit| digit == '0') => {
-            Err(Error::new(int.span(), "a minibatch has at least one element: give a number from 1 on"))
-        }
         _ => Ok(minibatch),
     }
 }
@@ -97,10 +94,65 @@ fn policy(input: ParseStream<'_>) -> Result<Expr> {
         return Err(Error::new(
             name.span(),
             match name.to_string().as_str() {
-                "policy" | "sync" => format!("the policy has no name: write it alone, `SyncPolicy::Bsp` for instance"),
+                "policy" | "sync" => {
+                    "the policy has no name: write it alone, `SyncPolicy::Bsp` for instance".to_string()
+                }
                 _ => format!("the policy is missing: it stands between the closure and the options, one of {policies}"),
             },
         ));
     }
     input.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(call: &str, because: &str) {
+        let error = syn::parse_str::<LoopSyntax>(call).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(because), "{call}: {error}");
+    }
+
+    #[test]
+    fn all_arguments_in_their_order() {
+        for call in [
+            "data, 8, [], |batch| (), SyncPolicy::Bsp",
+            "&model.data, n / 4, [alpha, &x, &mut y], |batch| { }, Ssp { staleness: 2 }, label = \"a\", prefetch = true,",
+            "data, 8, [], |batch| (), if fast { SyncPolicy::Hybrid } else { policy },",
+            "data, 8, [], |_| (), a == b",
+        ] {
+            assert!(syn::parse_str::<LoopSyntax>(call).is_ok(), "{call}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        refused("", "a loop over minibatches takes an input");
+        refused("data", "nothing follows the input");
+        refused("data,", "nothing follows the input");
+        refused("data, [&x], |batch| (), Bsp", "the size of a minibatch is missing");
+        refused("data, |batch| (), Bsp", "the size of a minibatch is missing");
+        refused("data, 8", "nothing follows the minibatch's size");
+        refused("data, 8, |batch| (), Bsp", "the capture list is missing");
+        refused("data, 8, [&x]", "nothing follows the capture list");
+        refused("data, 8, [&x], Bsp", "the policy comes after the closure");
+        refused("data, 8, [&x], { }, Bsp", "a closure of one parameter, the minibatch");
+        refused("data, 8, [&x], |batch| ()", "nothing follows the closure");
+        refused("data, 8, [&x], |batch| (),", "nothing follows the closure");
+        refused("data, 8, [&x], |batch| (), label = \"a\"", "the policy is missing");
+    }
+
+    #[test]
+    fn another_order() {
+        refused("8, data, [&x], |batch| (), Bsp", "the input, a DVector, comes first");
+        refused("[&x], data, 8, |batch| (), Bsp", "come before the capture list");
+        refused("|batch| (), data, 8, [&x], Bsp", "the closure comes after the capture list");
+        refused("data, 8, [&x], SyncPolicy::Bsp, |batch| ()", "the policy comes after the closure");
+        refused("data, 8, [&x], |batch| (), label = \"a\", Bsp", "the policy is missing");
+        refused("data, 8, [&x], |batch| (), policy = Bsp", "the policy has no name");
+        refused("data, 8, [&x], |batch| (), Bsp, \"a\"", "options are written `name = value`");
+        refused("0..n, 8, [&x], |batch| (), Bsp", "for a loop over indices use `async_parallel_for!");
+        refused("0..n, [&x], |i| ()", "for a loop over indices use `async_parallel_for!");
+    }
 }
