@@ -244,10 +244,10 @@ impl Syncing {
                     taken.early.push((lo, payload));
                 } else {
                     drop(taken);
-                    self.take_in_late(&payload);
+                    self.take_in_late(&payload, true);
                 }
             }
-            Tag::Fetched => self.take_in_late(&payload),
+            Tag::Fetched => self.take_in_late(&payload, false),
             Tag::Fetch => match wire::read(&payload, &self.shapes) {
                 Ok(sections) => {
                     let mut inbox = locked(&self.inbox);
@@ -280,7 +280,7 @@ impl Syncing {
     }
 
     /// Rows that arrive while bodies run: they are not here yet.
-    fn take_in_late(&self, payload: &[u8]) {
+    fn take_in_late(&self, payload: &[u8], ahead: bool) {
         match wire::read(payload, &self.shapes) {
             Ok(sections) => {
                 let mut n = 0;
@@ -296,7 +296,7 @@ impl Syncing {
                         }
                     }
                 }
-                self.ahead.fetch_add(n, Relaxed);
+                self.ahead.fetch_add(if ahead { n } else { 0 }, Relaxed);
                 let _held = locked(&self.inbox);
                 self.arrived.notify_all();
             }
@@ -542,7 +542,7 @@ impl Syncing {
         taken.round = round + 1;
         let early = std::mem::take(&mut taken.early);
         drop(taken);
-        early.iter().for_each(|(_, payload)| self.take_in_late(payload));
+        early.iter().for_each(|(_, payload)| self.take_in_late(payload, true));
         true
     }
 
