@@ -220,6 +220,8 @@ pub(crate) struct SyncJob {
     pub(crate) fetching: Fetching,
     /// Whether reads are checked against the bound of `Ssp`.
     pub(crate) checks: bool,
+    /// Whether threads may have copies of the hottest rows of their own.
+    pub(crate) caches: bool,
 }
 
 /// How a worker's part of a synchronous loop ended.

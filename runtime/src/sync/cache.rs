@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 
+use super::hot::Chosen;
 use super::table::Table;
 use crate::memory::RawBuf;
 
@@ -25,6 +26,7 @@ pub(crate) struct Kept {
     pub(crate) stamp: u32,
     /// By capture: what the elements held before the loop.
     pub(crate) backup: Vec<Option<RawBuf>>,
+    pub(crate) hot: Chosen,
 }
 
 impl Kept {

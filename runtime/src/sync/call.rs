@@ -11,6 +11,7 @@ use std::time::Instant;
 use super::backup;
 use super::batch::Batch;
 use super::cache::{Kept, SyncKey};
+use super::hot::Chosen;
 use super::in_place;
 use super::lanes::{Input, Lanes, Outcomes, unite};
 use super::ledger::{Base, Ledger};
@@ -179,6 +180,7 @@ impl SyncCall<'_> {
             stamp,
             stopped: &stopped,
             outcome: &outcome,
+            hot: &kept.hot,
         };
         let ran = run.run(&pool, pool.threads());
         let ended = match ran {
@@ -255,7 +257,7 @@ impl SyncCall<'_> {
         }
         let tables = if copies == 1 { Vec::new() } else { self.tables(merges, copies, key.keeps_before)? };
         let backup = self.captured.iter().map(|_| None).collect();
-        Ok(Kept { key, tables, stamp: 0, backup })
+        Ok(Kept { key, tables, stamp: 0, backup, hot: Chosen::default() })
     }
 
     fn tables(
@@ -312,6 +314,7 @@ impl SyncCall<'_> {
             stamp: 0,
             stopped: &stopped,
             outcome: &outcome,
+            hot: &kept.hot,
         };
         let differs =
             |c: usize, index| Error::Verification { site: self.site.to_string(), dds: self.site.name(c), index };
@@ -388,6 +391,7 @@ struct Here<'h> {
     stamp: u32,
     stopped: &'h AtomicBool,
     outcome: &'h Outcomes,
+    hot: &'h Chosen,
 }
 
 impl Here<'_> {
@@ -404,6 +408,7 @@ impl Here<'_> {
             threads,
             stopped: self.stopped,
             outcome: self.outcome,
+            caches: (self.call.options.caches && self.call.policy == SyncPolicy::Hybrid).then_some(self.hot),
         };
         let base = |(c, capture): (usize, &Captured)| match capture.kind {
             Kind::Vector { base, len, ops, .. } => Base { at: base, size: ops.size, len, merge: self.merges[c] },
@@ -438,6 +443,7 @@ impl Here<'_> {
         }
         let counts = Counts {
             touched: self.outcome.touched.load(Relaxed),
+            cached: self.outcome.cached.load(Relaxed),
             reads: observed.reads.load(Relaxed),
             worst: observed.worst.load(Relaxed),
             ..Counts::default()

@@ -10,6 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
+use super::hot::{Chosen, HotRows, SLOTS, Uses};
 use super::table::{Reach, Runs, Source, Staleness, Table, Touch};
 use super::task::{BatchTask, RawBatch};
 use super::view::SharedSlot;
@@ -50,6 +51,8 @@ pub(crate) struct Lanes<'l> {
     /// The loop has to end.
     pub(crate) stopped: &'l AtomicBool,
     pub(crate) outcome: &'l Outcomes,
+    /// Under `Hybrid`, in place: whether threads cache hot rows, and which.
+    pub(crate) caches: Option<&'l Chosen>,
 }
 
 /// What minibatches came to.
@@ -62,6 +65,8 @@ pub(crate) struct Outcomes {
     /// Nanoseconds in bodies, and rows brought.
     pub(crate) computing: AtomicU64,
     pub(crate) touched: AtomicU64,
+    /// Rows that a thread cached, of the one with the most.
+    pub(crate) cached: AtomicU64,
 }
 
 impl Outcomes {
@@ -101,8 +106,10 @@ pub(crate) fn unite(captured: &[Captured], before: &[u64], serial: bool, totals:
 #[derive(Clone, Copy)]
 pub(crate) enum Place<'t> {
     InPlace,
-    /// The thread's own copies of hot rows, by capture: numbers in stamps, and where they lie.
-    Hot(&'t [Option<(&'t [AtomicU32], *mut u8)>]),
+    /// In place, every access counted, by capture.
+    Counted(&'t [Uses]),
+    /// In place, but for the thread's own copies of the hottest rows, by capture.
+    Hot(&'t [Option<HotRows<'t>>]),
     Copy {
         tables: &'t [Option<Table>],
         source: &'t dyn Source,
@@ -142,10 +149,11 @@ impl<'l> Lanes<'l> {
                 Kind::Reduction { .. } => (std::ptr::null_mut(), 0, 0),
             };
             let reach = match place {
-                Place::Hot(hot) if hot[c].is_some() => match hot[c] {
-                    Some((stamps, rows)) => Reach::Hot { base, stamps, rows },
+                Place::Hot(hot) => match &hot[c] {
+                    Some(rows) => Reach::Hot(rows),
                     None => Reach::InPlace { base },
                 },
+                Place::Counted(uses) => Reach::Counted { base, uses: &uses[c] },
                 Place::Copy { tables, source, now, checked } => match &tables[c] {
                     Some(table) => {
                         let checked = checked.map(|(staleness, reached)| (&staleness[c], reached));
@@ -153,7 +161,7 @@ impl<'l> Lanes<'l> {
                     }
                     None => Reach::InPlace { base },
                 },
-                Place::InPlace | Place::Hot(_) => Reach::InPlace { base },
+                Place::InPlace => Reach::InPlace { base },
             };
             Touch { capture: c, len, size, reach, touched: RefCell::default(), shared }
         };
@@ -168,7 +176,8 @@ impl<'l> Lanes<'l> {
             let touch = std::ptr::from_ref(&touches[c]).cast::<Touch<'static>>();
             slot.shared = match &touches[c].reach {
                 Reach::InPlace { .. } => SharedSlot { stamps: &raw const IN_PLACE, mask: 0, now: 0, touch },
-                Reach::Hot { stamps, .. } => SharedSlot { stamps: stamps.as_ptr(), mask: usize::MAX, now: 0, touch },
+                Reach::Counted { .. } => SharedSlot { stamps: &raw const IN_PLACE, mask: 0, now: NEVER, touch },
+                Reach::Hot(rows) => SharedSlot { stamps: rows.slots(), mask: SLOTS - 1, now: 0, touch },
                 Reach::Copy { table, now, checked, .. } => {
                     slot.ptr = table.base();
                     let now = if checked.is_some() { NEVER } else { *now };

@@ -15,13 +15,11 @@ use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
+use super::hot::{HotRows, Uses};
 use crate::cluster::shard::Shard;
 use crate::frame::{EndIteration, FrameShared, Trouble};
 use crate::memory::ElementOps;
 use crate::merge::MergeOps;
-
-/// The bit of a stamp that says that the row is one of the thread's own, hot ones; the rest is its number among them.
-pub(crate) const HOT: u32 = 1 << 31;
 
 /// A copy's state of one DDS.
 pub(crate) struct Table {
@@ -110,8 +108,10 @@ pub(crate) struct Staleness {
 pub(crate) enum Reach<'t> {
     /// The elements themselves.
     InPlace { base: *mut u8 },
-    /// The same, but for the hottest rows: the thread's own copies of those, by the numbers in `stamps`.
-    Hot { base: *mut u8, stamps: &'t [AtomicU32], rows: *mut u8 },
+    /// The same, counted.
+    Counted { base: *mut u8, uses: &'t Uses },
+    /// The same, but for the hottest rows: the thread's own copies of those.
+    Hot(&'t HotRows<'t>),
     /// A copy's table.
     Copy {
         table: &'t Table,
@@ -150,10 +150,11 @@ impl Touch<'_> {
         }
         match &this.reach {
             Reach::InPlace { base } => base.wrapping_add(i * this.size),
-            Reach::Hot { base, stamps, rows } => match stamps[i].load(Relaxed) {
-                hot if hot & HOT != 0 => rows.wrapping_add((hot & !HOT) as usize * this.size),
-                _ => base.wrapping_add(i * this.size),
-            },
+            Reach::Counted { base, uses } => {
+                uses.note(i);
+                base.wrapping_add(i * this.size)
+            }
+            Reach::Hot(rows) => rows.reach(i),
             Reach::Copy { table, source, now, stopped, checked } => {
                 this.bring(table, *source, *now, stopped, i, *checked);
                 if let Some((staleness, _)) = checked {

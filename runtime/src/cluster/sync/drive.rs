@@ -87,6 +87,7 @@ pub(crate) struct SyncLogged {
     input: Vector,
     input_ops: u64,
     prefetch: bool,
+    caches: bool,
     checks: bool,
 }
 
@@ -218,6 +219,7 @@ impl Cluster {
             input,
             input_ops: input_ops.ok_or_else(|| unnamed("an element type"))?,
             prefetch: call.options.prefetch,
+            caches: call.options.caches,
             checks: call.session.verifies(),
         })
     }
@@ -276,6 +278,7 @@ impl Cluster {
                 pulls: pulls[w].clone(),
                 fetching,
                 checks: logged.checks,
+                caches: logged.caches,
             };
             let end = self.ask(node, move |client, context| async move { client.sync(context, epoch, job).await });
             async move { (w, end.await) }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crate::sync::{Table, next_stamps};
+use crate::sync::{Chosen, Table, next_stamps};
 
 /// Rows of several captures.
 pub(crate) type Rows = BTreeMap<usize, Vec<u32>>;
@@ -48,6 +48,7 @@ pub(crate) struct Site {
     pub(crate) wanted: Mutex<BTreeMap<(usize, usize), Arc<Rows>>>,
     pub(crate) kept: Mutex<Vec<Vec<Option<Table>>>>,
     pub(crate) stamp: AtomicU32,
+    pub(crate) hot: Chosen,
 }
 
 impl Site {

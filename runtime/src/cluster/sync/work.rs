@@ -229,6 +229,7 @@ pub(crate) fn run(
         threads: pool.threads(),
         stopped: &syncing.stopped,
         outcome: &outcome,
+        caches: (job.caches && job.policy == SyncPolicy::Hybrid).then_some(&syncing.site.hot),
     };
     let since = Instant::now();
     let observed = Observed::default();
@@ -280,6 +281,7 @@ pub(crate) fn run(
         },
         counts: Counts {
             touched: outcome.touched.load(Relaxed),
+            cached: outcome.cached.load(Relaxed),
             ahead: syncing.ahead.load(Relaxed),
             on_demand: syncing.on_demand.load(Relaxed),
             reads: observed.reads.load(Relaxed),
