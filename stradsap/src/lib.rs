@@ -202,3 +202,7 @@ pub struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/tutorial.md")]
 pub struct Tutorial;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/synchronous.md")]
+pub struct Synchronous;
