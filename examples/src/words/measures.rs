@@ -74,3 +74,62 @@ impl Measures for LogLoss {
         vec![("loss", self.loss)]
     }
 }
+
+/// The likelihood of predictions, each a product of decisions. Logarithms are taken now and then, not of each decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Likelihood {
+    product: f64,
+    log: f64,
+}
+
+/// What a decision's likelihood is taken for at the least: the logistic function at -6, where its table ends.
+const LEAST: f32 = 0.002_472_623;
+
+impl Default for Likelihood {
+    fn default() -> Likelihood {
+        Likelihood { product: 1.0, log: 0.0 }
+    }
+}
+
+impl Likelihood {
+    /// Adds a decision, by its error: how far the probability of what is so was from 1.
+    #[inline(always)]
+    pub fn decided(&mut self, error: f32) {
+        let likelihood = 1.0 - error.abs();
+        // NaN stays, so that a model that isn't finite is noticed.
+        self.product *= f64::from(if likelihood < LEAST { LEAST } else { likelihood });
+        if self.product < 1e-200 {
+            self.log += self.product.ln();
+            self.product = 1.0;
+        }
+    }
+
+    /// The negative log-likelihood of all, in nats.
+    pub fn negative_log(self) -> f64 {
+        -(self.log + self.product.ln())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithms_add_up() {
+        let mut likelihood = Likelihood::default();
+        assert_eq!(likelihood.negative_log(), 0.0);
+        let errors = (0..1000).map(|i| (i % 10) as f32 * if i % 2 == 0 { 0.1 } else { -0.1 });
+        errors.clone().for_each(|error| likelihood.decided(error));
+        let expected: f64 = errors.map(|error| -f64::from(1.0 - error.abs()).ln()).sum();
+        assert!((likelihood.negative_log() - expected).abs() < 1e-6 * expected);
+    }
+
+    #[test]
+    fn the_worst_decisions_count_alike_and_nan_is_noticed() {
+        let mut likelihood = Likelihood::default();
+        likelihood.decided(1.0);
+        assert!((likelihood.negative_log() - 6.0).abs() < 0.01);
+        likelihood.decided(f32::NAN);
+        assert!(likelihood.negative_log().is_nan());
+    }
+}

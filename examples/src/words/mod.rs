@@ -13,14 +13,16 @@ mod options;
 mod reader;
 mod sampling;
 mod sigmoid;
+mod tables;
 mod vocabulary;
 
 pub use corpus::{Corpus, MAX_SENTENCE, Sentence};
 pub use huffman::{MAX_CODE, Path, Tree};
-pub use measures::{CorpusSize, LogLoss};
+pub use measures::{CorpusSize, Likelihood, LogLoss};
 pub use negatives::{Negatives, Slot};
 pub use options::{Settings, WordArgs};
 pub use reader::{Skipped, Token, read_words};
 pub use sampling::{Choices, keep_probabilities, start_row};
 pub use sigmoid::{LIMIT, Sigmoid};
+pub use tables::Tables;
 pub use vocabulary::{Counts, SENTENCE_END, Vocabulary};

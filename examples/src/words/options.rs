@@ -2,11 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::corpus::Corpus;
 use super::sampling::Choices;
+use super::vocabulary::Vocabulary;
+use crate::cli::CommonArgs;
 use crate::hyper::{not_negative, positive};
 use crate::rank::Rank;
-use crate::vectors::Format;
-use crate::{Error, Result};
+use crate::run::{Measures, Run};
+use crate::vectors::{self, Format};
+use crate::{Error, Result, data};
 
 /// The options of word vectors.
 #[derive(Debug, Clone, clap::Args)]
@@ -56,7 +60,7 @@ pub struct Settings {
     /// Words to each side, at the most.
     pub window: u32,
     /// Negative samples for each prediction.
-    pub negative: u32,
+    pub negative: usize,
     /// Whether there is a hierarchical softmax.
     pub hs: bool,
     /// Whether the mean of a window is learnt from, and not each of its words.
@@ -70,12 +74,42 @@ pub struct Settings {
 }
 
 impl WordArgs {
+    /// Reads the text that `--data` names, or that of the repository, and shows what couldn't be read.
+    ///
+    /// # Errors
+    /// As [`Corpus::read`], and [`data::default_text`].
+    pub fn read<M: Measures>(&self, common: &CommonArgs, run: &Run<'_, M>) -> Result<Corpus> {
+        let path = common.data.clone().map_or_else(data::default_text, Ok)?;
+        let corpus = Corpus::read(&path, self.min_count)?;
+        if let Some(warning) = corpus.warning(&path) {
+            run.line(&warning);
+        }
+        Ok(corpus)
+    }
+
+    /// Stores vectors where `--output` says, if it does.
+    ///
+    /// # Errors
+    /// As [`vectors::store`].
+    pub fn store<const K: usize>(
+        &self,
+        common: &CommonArgs,
+        vocabulary: &Vocabulary,
+        rows: impl Iterator<Item = [f32; K]>,
+    ) -> Result<()> {
+        let Some(path) = &common.output else { return Ok(()) };
+        let format = self.format.unwrap_or_else(|| Format::of(path));
+        vectors::store(path, format, vocabulary.words(), rows)
+    }
+
     /// What training depends on, for a text with so many words of the vocabulary.
     ///
     /// # Errors
     /// [`Error::Usage`] if there would be nothing to learn.
-    pub fn settings(&self, words: u64, epochs: u32, seed: u64) -> Result<Settings> {
-        let WordArgs { window, negative, cbow, .. } = *self;
+    pub fn settings(&self, words: u64, common: &CommonArgs) -> Result<Settings> {
+        let CommonArgs { epochs, seed, .. } = *common;
+        let WordArgs { window, cbow, .. } = *self;
+        let negative = self.negative as usize;
         let hs = self.hs.unwrap_or(negative == 0);
         if !hs && negative == 0 {
             let problem = "0 leaves nothing to learn; give --negative N, or --hs 1".to_owned();
@@ -132,12 +166,13 @@ mod tests {
     struct Args {
         #[command(flatten)]
         words: WordArgs,
-        #[arg(long)]
-        output: Option<String>,
+        #[command(flatten)]
+        common: CommonArgs,
     }
 
     fn settings(line: &str) -> Result<Settings> {
-        Args::try_parse_from(line.split(' ')).unwrap().words.settings(100, 2, 1)
+        let args = Args::try_parse_from(line.split(' ').chain(["--epochs", "2"])).unwrap();
+        args.words.settings(100, &args.common)
     }
 
     #[test]

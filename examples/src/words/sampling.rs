@@ -1,6 +1,8 @@
 //! Random choices. Each is a function of the seed, the epoch, and the number of the sentence (or of the word) alone, so
 //! that a sentence can be trained on anywhere.
 
+use std::ops::Range;
+
 use crate::rng::{Sequence, Stream};
 
 /// The purposes of the random numbers: initial values; choices in the sentences of each epoch.
@@ -40,10 +42,11 @@ impl Choices {
         probability >= 1.0 || self.0.unit() < probability
     }
 
-    /// How far a window reaches to each side: from 1 to `window` words.
+    /// The window around a word, `at`, of a sentence of so many: it reaches from 1 to `most` words to each side.
     #[inline(always)]
-    pub fn reach(&mut self, window: u32) -> usize {
-        1 + ((self.0.bits() >> 32) * u64::from(window) >> 32) as usize
+    pub fn window(&mut self, most: u32, at: usize, words: usize) -> Range<usize> {
+        let reach = 1 + (((self.0.bits() >> 32) * u64::from(most)) >> 32) as usize;
+        at.saturating_sub(reach)..words.min(at + reach + 1)
     }
 
     /// 64 random bits.
@@ -80,13 +83,16 @@ mod tests {
         let mut choices = Choices::new(3, 0, 7);
         let (mut reaches, mut kept) = ([0u32; 6], 0u32);
         for _ in 0..100_000 {
-            reaches[choices.reach(5)] += 1;
+            let window = choices.window(5, 10, 20);
+            assert_eq!((10 - window.start, window.len() % 2), (window.end - 11, 1));
+            reaches[10 - window.start] += 1;
             kept += u32::from(choices.keeps(0.3));
         }
         assert_eq!(reaches[0], 0);
         assert!(reaches[1..].iter().all(|n| (19_000..21_000).contains(n)), "{reaches:?}");
         assert!((29_000..31_000).contains(&kept), "{kept}");
         assert!((0..100).all(|_| choices.keeps(1.0)));
+        assert!((0..100).all(|_| choices.window(9, 0, 3).start == 0 && choices.window(9, 2, 3).end == 3));
     }
 
     #[test]
