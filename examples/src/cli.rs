@@ -28,7 +28,7 @@ pub struct CommonArgs {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 
-    /// Store the model in this folder, which is created where needed
+    /// Where the model is stored: a folder, which is created where needed
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
@@ -174,12 +174,26 @@ impl CommonArgs {
     ///
     /// # Errors
     /// [`Error::File`] with the first that can't.
-    pub fn check_outputs(&self) -> Result<()> {
+    pub fn check_outputs(&self, output: Output) -> Result<()> {
         let named = [&self.report, &self.plot, &self.dot, &self.processes.trace].into_iter().flatten();
         named.map(PathBuf::as_path).try_for_each(files::check_file)?;
-        let folders = [&self.output, &self.saving.checkpoint].into_iter().flatten();
-        folders.map(PathBuf::as_path).try_for_each(files::check_folder)
+        if let Some(path) = &self.output {
+            match output {
+                Output::Folder => files::check_folder(path)?,
+                Output::File => files::check_file(path)?,
+            }
+        }
+        self.saving.checkpoint.as_deref().map_or(Ok(()), files::check_folder)
     }
+}
+
+/// What `--output` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// A folder for several files.
+    Folder,
+    /// One file.
+    File,
 }
 
 /// The arguments of an example: [`CommonArgs`] and its own.
@@ -189,7 +203,7 @@ pub trait ExampleArgs: Parser {
 }
 
 /// Reads the command line; ends the program where it can't be followed, with one line on standard error and status 2.
-pub fn parse<A: ExampleArgs>() -> A {
+pub fn parse<A: Parser>() -> A {
     match A::try_parse() {
         Ok(args) => args,
         Err(e) if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => e.exit(),

@@ -4,15 +4,43 @@ use std::path::PathBuf;
 
 use crate::{Error, Result};
 
-/// The small set of real ratings: the input of an example that is given no `--data`.
+/// The small set of real ratings: the input of an example on ratings that is given no `--data`.
 ///
 /// # Errors
 /// [`Error::Data`] when the program runs where the repository isn't.
 pub fn default_ratings() -> Result<PathBuf> {
-    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/anime-ratings.tsv.gz"));
+    of_the_repository(concat!(env!("CARGO_MANIFEST_DIR"), "/data/anime-ratings.tsv.gz"))
+}
+
+/// The small text: the input of an example on text that is given no `--data`.
+///
+/// # Errors
+/// As [`default_ratings`].
+pub fn default_text() -> Result<PathBuf> {
+    of_the_repository(concat!(env!("CARGO_MANIFEST_DIR"), "/data/text8x-part.gz"))
+}
+
+/// WordSim-353: pairs of words with how alike people found them.
+///
+/// # Errors
+/// As [`default_ratings`].
+pub fn word_pairs() -> Result<PathBuf> {
+    of_the_repository(concat!(env!("CARGO_MANIFEST_DIR"), "/data/wordsim353.tsv"))
+}
+
+/// The Google analogies.
+///
+/// # Errors
+/// As [`default_ratings`].
+pub fn analogies() -> Result<PathBuf> {
+    of_the_repository(concat!(env!("CARGO_MANIFEST_DIR"), "/data/questions-words.txt"))
+}
+
+fn of_the_repository(path: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(path);
     if path.is_file() {
         return Ok(path);
     }
-    let problem = "the repository's data set isn't here; name an input with --data".to_owned();
+    let problem = "the repository's data set isn't here; name an input on the command line".to_owned();
     Err(Error::Data { path, problem })
 }

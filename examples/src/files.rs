@@ -1,12 +1,27 @@
 //! Files that appear whole or not at all, and the check that they can be written, made before the work that fills them.
 
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::bufread::MultiGzDecoder;
 use tempfile::NamedTempFile;
 
 use crate::{Error, Result};
+
+/// Opens a file for reading; one whose name ends in `.gz` is unpacked.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
+    let file = fs::File::open(path).map_err(|e| Error::file("read", path, e))?;
+    let file = BufReader::with_capacity(1 << 16, file);
+    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz")) {
+        Ok(Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(file))))
+    } else {
+        Ok(Box::new(file))
+    }
+}
 
 /// A file that is complete beside its destination and not yet under its name.
 #[derive(Debug)]

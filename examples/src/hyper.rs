@@ -66,11 +66,11 @@ fn number<T: FromStr>(text: &str, good: impl Fn(&T) -> bool, expected: &str) -> 
     text.parse().ok().filter(good).ok_or_else(|| format!("expected {expected}"))
 }
 
-fn positive(text: &str) -> std::result::Result<f32, String> {
+pub(crate) fn positive(text: &str) -> std::result::Result<f32, String> {
     number(text, |x: &f32| x.is_finite() && *x > 0.0, "a number above 0")
 }
 
-fn not_negative(text: &str) -> std::result::Result<f32, String> {
+pub(crate) fn not_negative(text: &str) -> std::result::Result<f32, String> {
     number(text, |x: &f32| x.is_finite() && *x >= 0.0, "a number of at least 0")
 }
 

@@ -1,6 +1,7 @@
 //! What the example programs share: command line, input, progress, report, plot and stored models.
 //!
-//! Only `parallel` and `saving` know `stradsap`; the sequential twins, which don't use it, are plain programs.
+//! Only `parallel` and `saving` use `stradsap`; here and there a type derives `Element`. The sequential twins are plain
+//! programs.
 
 pub mod cli;
 pub mod data;
@@ -17,6 +18,8 @@ pub mod report;
 pub mod rng;
 pub mod run;
 pub mod saving;
+pub mod vectors;
+pub mod words;
 
 mod error;
 

@@ -53,3 +53,8 @@ impl Progress {
 fn print(text: &str) {
     let _ = writeln!(stderr(), "{text}");
 }
+
+/// Prints a line on standard output. A reader that closed the pipe has what it wanted.
+pub fn print_line(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

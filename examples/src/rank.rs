@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[macro_export]
 macro_rules! __offered_ranks {
     ($callback:ident $($rest:tt)*) => {
-        $crate::$callback! { [8 16 24 32 40 48 64 80 96 100 128 160 192 256] $($rest)* }
+        $crate::$callback! { [8 16 24 32 40 48 50 64 80 96 100 128 160 192 200 256 300] $($rest)* }
     };
 }
 
@@ -83,7 +83,7 @@ mod tests {
     fn other_ranks_are_refused() {
         for text in ["0", "33", "-8", "", "abc", "1e2"] {
             let message = text.parse::<Rank>().unwrap_err();
-            assert!(message.starts_with("expected one of 8, 16, ") && message.ends_with("256"), "{message}");
+            assert!(message.starts_with("expected one of 8, 16, ") && message.ends_with("300"), "{message}");
         }
     }
 }

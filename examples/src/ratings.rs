@@ -5,15 +5,13 @@
 //! items are numbered from 0 in the order in which they first appear. Blank lines are skipped.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
 use indexmap::IndexSet;
 
 use crate::rng::Stream;
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 
 /// The purpose of the random numbers that choose the test ratings.
 const SPLIT: u64 = 0x7e57;
@@ -115,13 +113,7 @@ impl Ratings {
     /// # Errors
     /// [`Error::File`] when it can't be read, [`Error::Row`] with the line that isn't a rating.
     pub fn read(path: &Path) -> Result<Ratings> {
-        let file = File::open(path).map_err(|e| Error::file("read", path, e))?;
-        let file = BufReader::with_capacity(1 << 16, file);
-        if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz")) {
-            Ratings::parse(path, BufReader::with_capacity(1 << 16, MultiGzDecoder::new(file)))
-        } else {
-            Ratings::parse(path, file)
-        }
+        Ratings::parse(path, files::open(path)?)
     }
 
     /// Reads from memory or a stream; `path` is what errors name.

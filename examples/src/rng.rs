@@ -3,6 +3,7 @@
 //! So initial values and the test split don't depend on the order in which, or the thread on which, they are computed.
 
 /// Mixes 64 bits so that each of them depends on all the others (the finaliser of SplitMix64).
+#[inline(always)]
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -31,6 +32,11 @@ impl Stream {
         (self.bits(index) >> 40) as f32 * (1.0 / (1u64 << 24) as f32)
     }
 
+    /// A sequence of numbers of its own for an index.
+    pub fn sequence(self, index: u64) -> Sequence {
+        Sequence { state: self.bits(index) }
+    }
+
     /// True for about `fraction` of all indices.
     pub fn chosen(self, index: u64, fraction: f64) -> bool {
         // 53 bits, as many as an f64 holds, so that a fraction of 0 chooses nothing.
@@ -44,6 +50,27 @@ impl Stream {
             let at = (u128::from(self.bits(last as u64)) * (last as u128 + 1)) >> 64;
             elements.swap(last, at as usize);
         }
+    }
+}
+
+/// Random numbers one after the other (SplitMix64).
+#[derive(Debug, Clone)]
+pub struct Sequence {
+    state: u64,
+}
+
+impl Sequence {
+    /// The next 64 random bits.
+    #[inline(always)]
+    pub fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.state)
+    }
+
+    /// The next number in [0, 1), with 24 random bits.
+    #[inline(always)]
+    pub fn unit(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 * (1.0 / (1u64 << 24) as f32)
     }
 }
 

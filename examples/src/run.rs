@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cli::CommonArgs;
+use crate::cli::{CommonArgs, Output};
 use crate::plot::{self, Series};
 use crate::progress::Progress;
 use crate::report::{Digest, Epoch, Loop, Report, peak_rss_bytes};
@@ -60,7 +60,15 @@ impl<'a, M: Measures> Run<'a, M> {
     /// # Errors
     /// As [`CommonArgs::check_outputs`].
     pub fn start(example: &'static str, args: &'a CommonArgs) -> Result<Run<'a, M>> {
-        args.check_outputs()?;
+        Run::start_with(example, args, Output::Folder)
+    }
+
+    /// The same for a program whose `--output` is one file.
+    ///
+    /// # Errors
+    /// As [`CommonArgs::check_outputs`].
+    pub fn start_with(example: &'static str, args: &'a CommonArgs, output: Output) -> Result<Run<'a, M>> {
+        args.check_outputs(output)?;
         // A loop that explains itself prints lines, which a bar would run into.
         let progress = Progress::new(args.epochs, args.explain);
         Ok(Run { example, args, started: Instant::now(), progress, epochs: Vec::new() })

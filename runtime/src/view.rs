@@ -35,7 +35,7 @@ pub struct Here;
 
 /// Asks for an element that will be needed soon. Any address will do.
 #[inline(always)]
-fn fetch<T>(at: *const T) {
+pub(crate) fn fetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     for line in 0..size_of::<T>().div_ceil(64).min(8) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
