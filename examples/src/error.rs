@@ -38,6 +38,18 @@ pub enum Error {
         /// What is wrong with the line, and what was expected.
         problem: RowProblem,
     },
+    /// A line of a text isn't what it should be.
+    #[error("{}:{line}:{} {problem}", path.display(), column.map_or_else(String::new, |column| format!("{column}:")))]
+    Line {
+        /// The input file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The byte of the line, from 1, where one place is wrong.
+        column: Option<usize>,
+        /// What is wrong there, and what was expected.
+        problem: String,
+    },
     /// The input can be read but not trained on.
     #[error("{}: {problem}", path.display())]
     Data {

@@ -1,22 +1,29 @@
 //! What the example programs share: command line, input, progress, report, plot and stored models.
 //!
-//! Only `parallel` and `saving` know `stradsap`; the sequential twins, which don't use it, are plain programs.
+//! Only `parallel`, `saving` and `sync` know `stradsap`; the sequential twins, which don't use it, are plain programs.
 
 pub mod cli;
 pub mod data;
 pub mod files;
+pub mod graph;
 pub mod hyper;
+pub mod libsvm;
+pub mod linear;
+pub mod lines;
 pub mod model;
 pub mod npy;
+pub mod pagerank;
 pub mod parallel;
 pub mod plot;
 pub mod progress;
 pub mod rank;
 pub mod ratings;
 pub mod report;
+pub mod rmat;
 pub mod rng;
 pub mod run;
 pub mod saving;
+pub mod sync;
 
 mod error;
 
