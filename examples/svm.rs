@@ -210,12 +210,15 @@ fn gradient_descent(
     eta0: f64,
 ) -> stradsap::Result<SyncReport> {
     let Model { v, scale, steps } = model;
-    let part = 1.0 / copies as f64;
+    let minibatches = train.len().div_ceil(minibatch);
     sync_parallel_for!(
         train,
         minibatch,
-        [loss, lambda, eta0, part, &mut v, &mut scale, &mut steps],
+        [loss, lambda, eta0, copies, minibatches, &mut v, &mut scale, &mut steps],
         |batch| {
+            // The minibatches of this round: as many as there are copies, but in the last.
+            let together = copies.min(minibatches - batch.number() / copies * copies);
+            let part = 1.0 / together as f64;
             let s = scale[0].get();
             // All of them before the first weight changes.
             let slopes = batch.iter().map(|example| {

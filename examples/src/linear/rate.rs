@@ -1,27 +1,31 @@
 //! The first learning rate, where the command line gives none: the one that does best on a sample, as in Bottou's
 //! "Stochastic gradient descent tricks", section 5.2.
 
+use std::ops::RangeInclusive;
+
 use super::{Loss, Model, dot, gradient_descent, sgd};
 use crate::libsvm::Examples;
 
-/// Examples that are tried; in a random order the first are a sample.
-const SAMPLE: usize = 1000;
+/// Examples that are passed once with each rate; in a random order the first are a sample. Fewer ask for larger steps than
+/// suit a whole pass.
+const STEPS: usize = 10_000;
+/// Examples whose mean gradient is followed with each rate, and how often.
+const GRADIENTS: (usize, usize) = (1000, 20);
 /// Rates that are tried: powers of two around the inverse of the examples' mean square length.
-const POWERS: std::ops::RangeInclusive<i32> = -12..=12;
-/// Steps of gradient descent with each.
-const GRADIENTS: usize = 20;
+const POWERS: RangeInclusive<i32> = -10..=10;
 
 /// The rate for stochastic gradient descent: one pass over the sample with each.
 pub fn choose_for_sgd(train: &Examples, features: usize, loss: Loss, lambda: f64) -> f64 {
-    let sample = train.first(SAMPLE);
+    let sample = train.first(STEPS);
     best(&sample, features, loss, lambda, |model, eta0| sgd(model, &sample, loss, lambda, eta0))
 }
 
 /// The rate for gradient descent: some steps on the gradient of the whole sample with each.
 pub fn choose_for_gradients(train: &Examples, features: usize, loss: Loss, lambda: f64) -> f64 {
-    let sample = train.first(SAMPLE);
+    let (examples, steps) = GRADIENTS;
+    let sample = train.first(examples);
     best(&sample, features, loss, lambda, |model, eta0| {
-        for _ in 0..GRADIENTS {
+        for _ in 0..steps {
             gradient_descent(model, &sample, loss, lambda, eta0, sample.len());
         }
     })
