@@ -36,6 +36,19 @@ pub fn analogies() -> Result<PathBuf> {
     of_the_repository(concat!(env!("CARGO_MANIFEST_DIR"), "/data/questions-words.txt"))
 }
 
+/// The small sets of real examples of two classes, to train on and to test with: the input of a linear model that is
+/// given no `--data`.
+///
+/// # Errors
+/// As [`default_ratings`].
+pub fn default_examples() -> Result<[PathBuf; 2]> {
+    let file = |name| of_the_repository(name);
+    Ok([
+        file(concat!(env!("CARGO_MANIFEST_DIR"), "/data/a9a.gz"))?,
+        file(concat!(env!("CARGO_MANIFEST_DIR"), "/data/a9a.t.gz"))?,
+    ])
+}
+
 fn of_the_repository(path: &str) -> Result<PathBuf> {
     let path = PathBuf::from(path);
     if path.is_file() {

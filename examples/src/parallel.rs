@@ -71,16 +71,7 @@ impl Loops {
     /// # Errors
     /// [`stradsap::Error::File`].
     pub fn note(&mut self, common: &CommonArgs, calls: &[&LoopReport]) -> stradsap::Result<()> {
-        if self.seen.is_empty() {
-            if let (Some(path), Some(main)) = (&common.dot, calls.first()) {
-                main.write_dot(path)?;
-            }
-            self.seen = calls.iter().map(|call| entry(call)).collect();
-        }
-        for (seen, call) in self.seen.iter_mut().zip(calls) {
-            call.workers().iter().for_each(|time| add(&mut seen.worker_seconds, time));
-        }
-        Ok(())
+        self.note_all(common, &[], calls)
     }
 
     /// Notes what calls of synchronous loops did: the same loops in the same order each time.
@@ -88,8 +79,33 @@ impl Loops {
         if self.seen.is_empty() {
             self.seen = calls.iter().map(|call| sync_entry(call)).collect();
         }
-        for (seen, call) in self.seen.iter_mut().zip(calls) {
-            call.workers().iter().for_each(|time| add(&mut seen.worker_seconds, time));
+        self.add_times(calls.iter().map(|call| call.workers()));
+    }
+
+    /// Notes what calls of synchronous loops and of others did, as [`note`](Loops::note) does.
+    ///
+    /// # Errors
+    /// [`stradsap::Error::File`].
+    pub fn note_all(
+        &mut self,
+        common: &CommonArgs,
+        synchronous: &[&SyncReport],
+        calls: &[&LoopReport],
+    ) -> stradsap::Result<()> {
+        if self.seen.is_empty() {
+            if let (Some(path), Some(main)) = (&common.dot, calls.first()) {
+                main.write_dot(path)?;
+            }
+            let entries = synchronous.iter().map(|call| sync_entry(call));
+            self.seen = entries.chain(calls.iter().map(|call| entry(call))).collect();
+        }
+        self.add_times(synchronous.iter().map(|call| call.workers()).chain(calls.iter().map(|call| call.workers())));
+        Ok(())
+    }
+
+    fn add_times<'r>(&mut self, times: impl Iterator<Item = &'r [WorkerTime]>) {
+        for (seen, times) in self.seen.iter_mut().zip(times) {
+            times.iter().for_each(|time| add(&mut seen.worker_seconds, time));
         }
     }
 

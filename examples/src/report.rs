@@ -93,7 +93,7 @@ impl<D: Serialize, M: Serialize> Report<D, M> {
     }
 }
 
-/// Hashes a model row by row, as little-endian `f32` in index order.
+/// Hashes a model row by row or value by value, as little-endian numbers in index order.
 #[derive(Debug, Default)]
 pub struct Digest {
     hasher: blake3::Hasher,
@@ -112,6 +112,14 @@ impl Digest {
             self.bytes.clear();
             self.bytes.extend(row.as_ref().iter().flat_map(|x| x.to_le_bytes()));
             self.hasher.update(&self.bytes);
+        }
+        self
+    }
+
+    /// Adds the values of a vector.
+    pub fn vector(mut self, values: impl Iterator<Item = f64>) -> Digest {
+        for x in values {
+            self.hasher.update(&x.to_le_bytes());
         }
         self
     }

@@ -154,8 +154,10 @@ impl<'a, M: Measures> Run<'a, M> {
 }
 
 fn shown<M: Measures>(measures: &M) -> String {
-    let named: Vec<_> = measures.series().iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
-    named.join("  ")
+    let shown = |(name, value): &(&str, f64)| {
+        if *value != 0.0 && value.abs() < 1e-3 { format!("{name} {value:.3e}") } else { format!("{name} {value:.4}") }
+    };
+    measures.series().iter().map(shown).collect::<Vec<_>>().join("  ")
 }
 
 fn series_of<M: Measures>(epochs: &[Epoch<M>]) -> Vec<Series> {

@@ -1,0 +1,161 @@
+//! PageRank by the power method, in parallel. `pagerank_sequential` is the program without the library.
+
+use std::time::Instant;
+
+use clap::Parser;
+use stradsap::prelude::*;
+use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
+use stradsap_examples::graph::Graph;
+use stradsap_examples::pagerank::{self, Change, DataSize, RankArgs};
+use stradsap_examples::parallel::{Loops, configure};
+use stradsap_examples::report::Digest;
+use stradsap_examples::run::{Outcome, Run};
+use stradsap_examples::saving::Saving;
+use stradsap_examples::sync::{SyncArgs, threads};
+
+/// Ranks the pages of a graph by PageRank, with the power method, in parallel.
+///
+/// The graph is a list of links, one a line: the page that it is on and the page that it leads to; without --data a
+/// random one (R-MAT), made by the program. The objective in the report is the change: how far the ranks moved in an
+/// iteration, summed over all pages. An epoch is an iteration; there are at most as many as --epochs says. The pages of
+/// highest rank are printed, and all are stored as `ranks.tsv`: id, tab, rank. A minibatch consists of strips of the
+/// graph, of about 65,536 pages and links to them each. No two strips write the same page: all policies of --sync but
+/// model-average give the same ranks.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    mut_arg("epochs", |epochs| epochs.default_value("200").help("Iterations at the most")),
+    mut_arg("sync", |sync| sync.default_value("hybrid"))
+)]
+struct Args {
+    #[command(flatten)]
+    ranking: RankArgs,
+    #[command(flatten)]
+    sync: SyncArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl ExampleArgs for Args {
+    fn common(&self) -> &CommonArgs {
+        &self.common
+    }
+}
+
+/// Consecutive pages with the links to them.
+#[derive(Debug, Clone, Element)]
+struct Strip {
+    /// The first page.
+    start: u32,
+    /// How many links are on each page.
+    links_out: Vec<u32>,
+    /// Where the links to each page end in `links_in`.
+    ends: Vec<u32>,
+    /// The pages that link to each page.
+    links_in: Vec<u32>,
+}
+
+/// Pages and links of a strip: enough that a strip isn't over at once, few enough that threads can share the work.
+const STRIP: usize = 1 << 16;
+
+impl Strip {
+    fn new(graph: &Graph, pages: std::ops::Range<usize>) -> Strip {
+        let mut links_in = Vec::new();
+        let ends = pages.clone().map(|page| {
+            links_in.extend_from_slice(graph.links_to(page));
+            links_in.len() as u32
+        });
+        let ends = ends.collect();
+        Strip { start: pages.start as u32, links_out: graph.links_out()[pages].to_vec(), ends, links_in }
+    }
+}
+
+type AnyError = Box<dyn std::error::Error>;
+
+#[stradsap::main]
+fn main(session: &Session) -> Result<(), AnyError> {
+    let args: Args = cli::parse();
+    configure(session, &args.common)?;
+    let mut run: Run<'_, Change> = Run::start("pagerank", &args.common)?;
+    let graph = args.ranking.graph(args.common.data.as_deref(), args.common.seed)?;
+    let size = DataSize::of(&graph);
+    run.line(&format!("{size}, threads {}", session.threads()));
+    let (pages, damping) = (size.pages as f64, args.ranking.damping);
+
+    let settings = args.ranking.settings(args.common.seed, &size);
+    let (mut saving, resumed) = Saving::start(&args.common, settings, &mut run)?;
+    let strips = graph.strips(STRIP).into_iter().map(|pages| Strip::new(&graph, pages));
+    let strips: DVector<Strip> = DVector::from_iter(session, strips)?;
+    // What a page gives along each of its links; of a page without links, its rank.
+    let mut shares: DVector<f64> = match resumed {
+        Some(checkpoint) => checkpoint.vector(session, "shares")?,
+        None => DVector::from_fn(session, size.pages, |page| 1.0 / pages / pagerank::ways(graph.links_out()[page]))?,
+    };
+    let mut next: DVector<f64> = DVector::from_fn(session, size.pages, |_| 0.0)?;
+    let last = run.history().last().map(|&(_, _, change)| change);
+    let mut dangling_rank = last.map_or(size.dangling as f64 / pages, |last| last.dangling_rank);
+    let converged = |change: Change| change.change < args.ranking.tolerance;
+
+    let minibatch = args.sync.minibatch.map_or_else(|| default_minibatch(session, strips.len()), usize::from);
+    let policy = args.sync.policy(session, strips.len().div_ceil(minibatch));
+    let mut loops = Loops::default();
+    for _iteration in run.done()..args.common.epochs {
+        if last.is_some_and(converged) {
+            break;
+        }
+        let clock = Instant::now();
+        let base = (1.0 - damping + damping * dangling_rank) / pages;
+        let (changes, dangling) = (session.sum(0.0f64), session.sum(0.0f64));
+        let iteration = sync_parallel_for!(
+            strips,
+            minibatch,
+            [base, damping, &shares, &mut next, &changes, &dangling],
+            |batch| {
+                for strip in batch {
+                    let (mut page, mut from) = (strip.start as usize, 0);
+                    for (&links_out, &to) in strip.links_out.iter().zip(&strip.ends) {
+                        let mut sum = 0.0;
+                        for &source in &strip.links_in[from..to as usize] {
+                            sum += shares[source];
+                        }
+                        let rank = base + damping * sum;
+                        let ways = pagerank::ways(links_out);
+                        let share = rank / ways;
+                        next[page].set(share);
+                        changes.add((share - shares[page]).abs() * ways);
+                        if links_out == 0 {
+                            dangling.add(rank);
+                        }
+                        (page, from) = (page + 1, to as usize);
+                    }
+                }
+            },
+            policy,
+            label = "iteration"
+        )?;
+        std::mem::swap(&mut shares, &mut next);
+        dangling_rank = dangling.get();
+        let change = Change { change: changes.get(), dangling_rank };
+        run.epoch(clock.elapsed().as_secs_f64(), iteration.bytes_sent(), change)?;
+        saving.epoch_done(&run, &[("shares", &shares)])?;
+        loops.note_sync(&[&iteration]);
+        if converged(change) {
+            break;
+        }
+    }
+
+    let ranks = pagerank::ranks(&graph, shares.iter()?);
+    pagerank::show_top(&graph, &ranks, args.ranking.top);
+    if let Some(folder) = &args.common.output {
+        pagerank::store(folder, &graph, &ranks)?;
+    }
+    let digest = Digest::new().vector(ranks.into_iter());
+    let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
+    run.finish(Outcome { data: size, workers, threads, loops, digest })?;
+    Ok(())
+}
+
+/// In one process threads take strips as they are free; processes get their share of them in one piece, and agree once.
+fn default_minibatch(session: &Session, strips: usize) -> usize {
+    if session.workers() == 0 { 1 } else { strips.div_ceil(threads(session)).max(1) }
+}
