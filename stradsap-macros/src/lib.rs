@@ -160,19 +160,19 @@ pub fn async_parallel_for(input: TokenStream) -> TokenStream {
 /// # Arguments
 /// - **Input**: a DVector of any elements, `data` or `&data`, which is only read.
 /// - **Minibatch**: how many elements of it the body gets at a time, from 1 on. The last minibatch may have fewer.
-/// - **Captures**: as in `async_parallel_for!`, a bare name is a value, `&x` a DDS that is only read (`x[i]` gives `&T`)
-///   or a reduction. The elements of a DVector captured as `&mut x` are *shared*: `x[i]` gives `&Shared<T>`, which is
-///   neither assigned to nor computed with, and lends no `&mut`. It has `get` and `set`; numbers have `add`, and rows of
-///   floats `dot`, `axpy`, `scale`, `add_to` and more. Its elements have to be plain, and `Merge`, which says how changes
-///   of copies are united: those of numbers and arrays of them are added up, other types implement it. The input may be
-///   captured as `&data` as well, to read elements outside the minibatch.
+/// - **Captures**: as in `async_parallel_for!`, a bare name is a value, `&x` a DDS that is only read (`x[i]` gives
+///   `&T`) or a reduction. The elements of a DVector captured as `&mut x` are *shared*: `x[i]` gives `&Shared<T>`,
+///   which is neither assigned to nor computed with, and lends no `&mut`. It has `get` and `set`; numbers have `add`,
+///   and rows of floats `dot`, `axpy`, `scale`, `add_to` and more. Its elements have to be plain, and `Merge`, which
+///   says how changes of copies are united: those of numbers and arrays of them are added up, other types implement
+///   it. The input may be captured as `&data` as well, to read elements outside the minibatch.
 /// - **Body**: a closure of the minibatch, a `Batch`: the elements' slice, `for element in batch`, which is minibatch
-///   `batch.number()` of the loop and begins at the input's element `batch.start()`. It returns `()` or a
-///   `Result<(), E>`; `return` ends a minibatch.
+///   `batch.number()` of the loop and begins at the input's element `batch.start()`. It returns `()` or a `Result<(),
+///   E>`; `return` ends a minibatch.
 /// - **Policy**: a `SyncPolicy`, see below. The names of policies may stand alone: `Bsp`, `Ssp { staleness: 2 }`.
-/// - **Options**: `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they are
-///   touched (IterStore, section 4.7), and `caches = false` to let threads share even the hottest rows under `Hybrid`
-///   (section 4.6), both to measure what they are worth.
+/// - **Options**: `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they
+///   are touched (IterStore, section 4.7), and `caches = false` to let threads share even the hottest rows under
+///   `Hybrid` (section 4.6), both to measure what they are worth.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -207,27 +207,27 @@ pub fn async_parallel_for(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// # Policies
-/// A copy is a thread's, under `Hybrid` a process's. In one process there are as many as threads, on workers as many as
-/// they have threads in all. A minibatch sees what its own copy did before, and of what the others did:
+/// A copy is a thread's, under `Hybrid` a process's. In one process there are as many as threads, on workers as many
+/// as they have threads in all. A minibatch sees what its own copy did before, and of what the others did:
 ///
 /// - `Bsp`: all rounds before. In a round every copy runs one minibatch; then the changes of all are added up.
-/// - `Ssp { staleness }`: all minibatches of each copy but its last `staleness`, and maybe some of those. A copy that is
-///   further ahead waits.
+/// - `Ssp { staleness }`: all minibatches of each copy but its last `staleness`, and maybe some of those. A copy that
+///   is further ahead waits.
 /// - `Hybrid`: within a process whatever is written, at once and without locks (Hogwild); processes agree after each
 ///   round, as under `Bsp`.
 /// - `ModelAverage { every }`: the average of all copies, made when each has run so many minibatches. Each process
 ///   averages its share of the rows, by reduce-scatter and all-gather without a central node (MA-SGD, section 3).
 ///
 /// *With one copy*, and under `Hybrid` with one thread, every policy is the plain loop over all minibatches, in order
-/// and in place, bit for bit. `Bsp` and `ModelAverage` give the same bits for the same number of copies, in one process
-/// or on many, however they are timed; `Hybrid` does with one thread in each process.
+/// and in place, bit for bit. `Bsp` and `ModelAverage` give the same bits for the same number of copies, in one
+/// process or on many, however they are timed; `Hybrid` does with one thread in each process.
 ///
 /// # Errors
 /// The loop gives an `Err` when a minibatch returns one, panics, or uses an index that is out of range:
-/// `Error::Minibatch`, which names the minibatch and its elements. Every DDS and reduction then holds what it held before
-/// the loop. A variable that the body uses without capturing it, a shared element that is assigned to or computed with, a
-/// write through `&x`, a policy that is missing, `break` and `continue` out of the body, `.await`, and a parallel loop
-/// within the body are compile errors.
+/// `Error::Minibatch`, which names the minibatch and its elements. Every DDS and reduction then holds what it held
+/// before the loop. A variable that the body uses without capturing it, a shared element that is assigned to or
+/// computed with, a write through `&x`, a policy that is missing, `break` and `continue` out of the body, `.await`,
+/// and a parallel loop within the body are compile errors.
 ///
 /// ```
 /// use stradsap::Error;
@@ -258,8 +258,9 @@ pub fn async_parallel_for(input: TokenStream) -> TokenStream {
 /// Each copy has addresses for all elements that the loop writes, and memory for those that its minibatches touch. To
 /// unite the copies takes time in the rows that a round touched, not in the length of the DDSs. On workers, the first
 /// call records which rows each round touches; later calls at the same place in the source, with the same DDSs, fetch
-/// them ahead, the first tenth before the round begins. So create DDSs outside the loop over epochs. A minibatch should
-/// be long against the synchronisation that follows it, and short enough for the values it works on not to grow old.
+/// them ahead, the first tenth before the round begins. So create DDSs outside the loop over epochs. A minibatch
+/// should be long against the synchronisation that follows it, and short enough for the values it works on not to grow
+/// old.
 #[proc_macro]
 pub fn sync_parallel_for(input: TokenStream) -> TokenStream {
     parallel_for::sync_for::expand(input.into()).into()
