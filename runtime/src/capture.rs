@@ -294,12 +294,15 @@ pub trait WriteCapture {
 }
 
 /// What `&mut x` in the capture list of a synchronous loop may name, through any number of mutable references.
+///
+/// `By` is always [`ByMerge`]. Were there one implementation alone, rustc would take a DVector of any elements for it, and
+/// report mistakes that follow from it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be written by a synchronous loop",
-    label = "not a DVector of elements that copies can be merged of",
+    label = "not a DVector whose elements can be merged",
     note = "its elements must be numbers or arrays of them, or implement `Merge`; capture what is only read as `&x`"
 )]
-pub trait SharedCapture {
+pub trait SharedCapture<By> {
     /// What the loop gets.
     type Handle<'h>: Capture
     where
@@ -308,14 +311,34 @@ pub trait SharedCapture {
     fn shared_handle(&mut self) -> Self::Handle<'_>;
 }
 
-impl<T: Merge> SharedCapture for DVector<T> {
+/// How a DVector whose elements are [`Merge`] is captured.
+#[doc(hidden)]
+pub enum ByMerge {}
+
+/// How no DVector is captured.
+#[doc(hidden)]
+pub enum ByNothing {}
+
+impl<T: Merge> SharedCapture<ByMerge> for DVector<T> {
     type Handle<'h> = WriteShared<'h, DVector<T>>;
     fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
         WriteShared(self)
     }
 }
 
-impl<C: SharedCapture + ?Sized> SharedCapture for &mut C {
+#[diagnostic::do_not_recommend]
+impl<T: Merge + Nothing> SharedCapture<ByNothing> for DVector<T> {
+    type Handle<'h> = WriteShared<'h, DVector<T>>;
+    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
+        WriteShared(self)
+    }
+}
+
+/// Implemented by nothing.
+#[doc(hidden)]
+pub trait Nothing {}
+
+impl<By, C: SharedCapture<By> + ?Sized> SharedCapture<By> for &mut C {
     type Handle<'h>
         = C::Handle<'h>
     where
@@ -326,7 +349,7 @@ impl<C: SharedCapture + ?Sized> SharedCapture for &mut C {
 }
 
 /// `&mut x` of a synchronous loop's capture list.
-pub fn write_shared<C: SharedCapture + ?Sized>(capture: &mut C) -> C::Handle<'_> {
+pub fn write_shared<By, C: SharedCapture<By> + ?Sized>(capture: &mut C) -> C::Handle<'_> {
     capture.shared_handle()
 }
 

@@ -67,8 +67,8 @@ pub use view::{ElementIndex, ReadView, WriteView};
 #[doc(hidden)]
 pub mod private {
     pub use crate::capture::{
-        Capture, Handles, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture, WriteShared, read, write,
-        write_shared,
+        ByMerge, Capture, Handles, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture, WriteShared, read,
+        write, write_shared,
     };
     pub use crate::codec::{SerdeElement, decode_serde, encode_serde};
     pub use crate::decode::{decode_plain, no_variant};
@@ -76,7 +76,9 @@ pub mod private {
     pub use crate::engine::async_for;
     pub use crate::launch::{MainOutcome, launch};
     pub use crate::options::{LoopOptions, Site, range};
-    pub use crate::sync::{SyncOptions, minibatch, policy, sync_for, typed_batch_body};
+    pub use crate::sync::{
+        LoopInput, MinibatchSize, SyncOptions, input, minibatch, policy, sync_for, typed_batch_body,
+    };
     pub use crate::task::{Outcome, body_uses_only_its_capture_list, typed_body};
     pub use crate::value::{AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value};
     pub use crate::view::Here;

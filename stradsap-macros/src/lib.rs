@@ -122,7 +122,145 @@ pub fn async_parallel_for(input: TokenStream) -> TokenStream {
     parallel_for::async_for::expand(input.into()).into()
 }
 
-/// A loop over minibatches.
+/// A loop over minibatches of a DVector, on copies of what it writes (STRADS-AP, section 2).
+///
+/// `sync_parallel_for!(input, minibatch, [captures], |batch| body, policy, options)` is an expression of type
+/// `stradsap::Result<SyncReport>`. Each thread runs minibatches on a copy of its own of the DDSs that the loop writes,
+/// and the policy says when the copies' changes are united. It is for algorithms that bear values which are a little
+/// old, as training by stochastic gradients does. What must end as a serial order of its iterations would have left it
+/// takes `async_parallel_for!`.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// // Points with what a line through them should give.
+/// let points = DVector::from_fn(&session, 1000, |i| (i as f32 / 1000.0, 3.0 * i as f32 / 1000.0 - 1.0))?;
+/// let mut line = DVector::from_vec(&session, vec![0.0f32; 2])?;
+/// let rate = 0.1f32;
+/// for _epoch in 0..20 {
+///     let (loss, seen) = (session.sum(0.0f64), session.count());
+///     sync_parallel_for!(points, 50, [rate, &mut line, &loss, &seen], |batch| {
+///         for &(x, y) in batch {
+///             let error = y - (line[0].get() * x + line[1].get());
+///             line[0].add(rate * error * x);
+///             line[1].add(rate * error);
+///             loss.add(f64::from(error * error));
+///         }
+///         seen.add(batch.len() as u64);
+///     }, SyncPolicy::ModelAverage { every: 2 })?;
+///     assert_eq!(seen.get(), 1000);
+/// }
+/// assert!((line.get(0)? - 3.0).abs() < 0.1 && (line.get(1)? + 1.0).abs() < 0.1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Arguments
+/// - **Input**: a DVector of any elements, `data` or `&data`, which is only read.
+/// - **Minibatch**: how many elements of it the body gets at a time, from 1 on. The last minibatch may have fewer.
+/// - **Captures**: as in `async_parallel_for!`, a bare name is a value, `&x` a DDS that is only read (`x[i]` gives
+///   `&T`) or a reduction. The elements of a DVector captured as `&mut x` are *shared*: `x[i]` gives `&Shared<T>`,
+///   which is neither assigned to nor computed with, and lends no `&mut`. It has `get` and `set`; numbers have `add`,
+///   and rows of floats `dot`, `axpy`, `scale`, `add_to` and more. Its elements have to be plain, and `Merge`, which
+///   says how changes of copies are united: those of numbers and arrays of them are added up, other types implement
+///   it. The input may be captured as `&data` as well, to read elements outside the minibatch.
+/// - **Body**: a closure of the minibatch, a `Batch`: the elements' slice, `for element in batch`, which is minibatch
+///   `batch.number()` of the loop and begins at the input's element `batch.start()`. It returns `()` or a `Result<(),
+///   E>`; `return` ends a minibatch.
+/// - **Policy**: a `SyncPolicy`, see below. The names of policies may stand alone: `Bsp`, `Ssp { staleness: 2 }`.
+/// - **Options**: `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they
+///   are touched (IterStore, section 4.7), and `caches = false` to let threads share even the hottest rows under
+///   `Hybrid` (section 4.6), both to measure what they are worth.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// struct Model {
+///     texts: DVector<Vec<u32>>,
+///     words: DVector<[f32; 4]>,
+/// }
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let mut model = Model {
+///     texts: DVector::from_vec(&session, vec![vec![0, 2, 1], vec![2], vec![1, 1, 0]])?,
+///     words: DVector::from_fn(&session, 3, |w| [w as f32; 4])?,
+/// };
+/// let mut counts = DVector::from_vec(&session, vec![0u64; 3])?;
+/// let report = sync_parallel_for!(model.texts, 2, [words = &mut model.words, &mut counts], |batch| {
+///     let mut sum = [0.0; 4];
+///     for (at, text) in batch.into_iter().enumerate() {
+///         assert!(batch.start() + at < 3 && batch.number() < 2);
+///         for &word in text {
+///             words[word].add_to(0.5, &mut sum); // sum += 0.5 * words[word]
+///             counts[word].add(1);
+///         }
+///     }
+///     words[0].axpy(0.1, &sum); // words[0] += 0.1 * sum
+/// }, Bsp, label = "sum")?;
+/// assert_eq!(counts.to_vec()?, [2, 3, 2]);
+/// assert_eq!((report.label(), report.minibatches(), report.copies()), (Some("sum"), 2, 2));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Policies
+/// A copy is a thread's, under `Hybrid` a process's. In one process there are as many as threads, on workers as many
+/// as they have threads in all. A minibatch sees what its own copy did before, and of what the others did:
+///
+/// - `Bsp`: all rounds before. In a round every copy runs one minibatch; then the changes of all are added up.
+/// - `Ssp { staleness }`: all minibatches of each copy but its last `staleness`, and maybe some of those. A copy that
+///   is further ahead waits.
+/// - `Hybrid`: within a process whatever is written, at once and without locks (Hogwild); processes agree after each
+///   round, as under `Bsp`.
+/// - `ModelAverage { every }`: the average of all copies, made when each has run so many minibatches. Each process
+///   averages its share of the rows, by reduce-scatter and all-gather without a central node (MA-SGD, section 3).
+///
+/// *With one copy*, and under `Hybrid` with one thread, every policy is the plain loop over all minibatches, in order
+/// and in place, bit for bit. `Bsp` and `ModelAverage` give the same bits for the same number of copies, in one
+/// process or on many, however they are timed; `Hybrid` does with one thread in each process.
+///
+/// # Errors
+/// The loop gives an `Err` when a minibatch returns one, panics, or uses an index that is out of range:
+/// `Error::Minibatch`, which names the minibatch and its elements. Every DDS and reduction then holds what it held
+/// before the loop. A variable that the body uses without capturing it, a shared element that is assigned to or
+/// computed with, a write through `&x`, a policy that is missing, `break` and `continue` out of the body, `.await`,
+/// and a parallel loop within the body are compile errors.
+///
+/// ```
+/// use stradsap::Error;
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let data = DVector::from_vec(&session, vec![3.0f32, 4.0, -1.0, 2.0])?;
+/// let mut sum = DVector::from_vec(&session, vec![0.0f32])?;
+/// let result = sync_parallel_for!(data, 2, [&mut sum], |batch| {
+///     for &x in batch {
+///         if x < 0.0 {
+///             return Err("negative");
+///         }
+///         sum[0].add(x);
+///     }
+///     Ok(())
+/// }, SyncPolicy::Hybrid);
+/// assert!(matches!(result, Err(Error::Minibatch { minibatch: 1, start: 2, end: 4, .. })));
+/// assert_eq!(sum.get(0)?, 0.0);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// When a worker process is lost the loop is undone and run again, so a body must have no side effects.
+///
+/// # Cost
+/// Each copy has addresses for all elements that the loop writes, and memory for those that its minibatches touch. To
+/// unite the copies takes time in the rows that a round touched, not in the length of the DDSs. On workers, the first
+/// call records which rows each round touches; later calls at the same place in the source, with the same DDSs, fetch
+/// them ahead, the first tenth before the round begins. So create DDSs outside the loop over epochs. A minibatch
+/// should be long against the synchronisation that follows it, and short enough for the values it works on not to grow
+/// old.
 #[proc_macro]
 pub fn sync_parallel_for(input: TokenStream) -> TokenStream {
     parallel_for::sync_for::expand(input.into()).into()

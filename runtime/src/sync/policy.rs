@@ -120,8 +120,3 @@ impl SyncOptions {
 pub fn policy(policy: SyncPolicy) -> SyncPolicy {
     policy
 }
-
-/// Elements a minibatch, as the macro passes it: any unsigned integer.
-pub fn minibatch(elements: impl TryInto<usize>) -> usize {
-    elements.try_into().unwrap_or(0)
-}

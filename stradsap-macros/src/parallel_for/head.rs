@@ -118,6 +118,23 @@ fn check_type(kind: Kind, ty: &Type, cx: &Ctxt) {
                  `batch.start()` are indices, and `for element in batch` gives the elements"
             ),
         ),
+        Kind::Sync if is_no_batch(ty) => cx.error_on(
+            ty,
+            "the loop's body takes a minibatch, which is a `Batch` and has the methods of a slice: remove the type",
+        ),
         Kind::Sync => {}
+    }
+}
+
+/// Whether a type is none that could name a `Batch`.
+fn is_no_batch(ty: &Type) -> bool {
+    match ty {
+        Type::Path(path) => {
+            path.path.segments.last().is_some_and(|last| last.ident == "Vec" || last.ident == "DVector")
+        }
+        Type::Group(group) => is_no_batch(&group.elem),
+        Type::Paren(paren) => is_no_batch(&paren.elem),
+        Type::Array(_) | Type::Ptr(_) | Type::Reference(_) | Type::Slice(_) | Type::Tuple(_) => true,
+        _ => false,
     }
 }

@@ -13,15 +13,16 @@ pub(crate) struct OptionSyntax {
 
 /// The comma behind an argument that is not the last.
 pub(crate) fn comma(input: ParseStream<'_>, after: &str, usage: &str) -> Result<()> {
-    if input.is_empty() || (input.peek(Token![,]) && ends_behind_comma(input)) {
+    if ends_here(input) {
         return Err(Error::new(Span::call_site(), format!("nothing follows {after}: {usage}")));
     }
     input.parse::<Token![,]>().map(|_| ())
 }
 
-fn ends_behind_comma(input: ParseStream<'_>) -> bool {
+/// Whether nothing follows but perhaps a comma.
+pub(crate) fn ends_here(input: ParseStream<'_>) -> bool {
     let fork = input.fork();
-    fork.parse::<Token![,]>().is_ok() && fork.is_empty()
+    fork.parse::<Option<Token![,]>>().is_ok() && fork.is_empty()
 }
 
 /// The capture list's entries.

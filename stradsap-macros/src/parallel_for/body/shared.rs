@@ -111,7 +111,7 @@ impl Walker<'_> {
         self.cx.error_on(
             expr,
             format!(
-                "the elements of `{name}` are shared with minibatches that run at the same time: read its value, {advice}"
+                "the elements of `{name}` are shared with minibatches that run at the same time: read one by {advice}"
             ),
         );
     }

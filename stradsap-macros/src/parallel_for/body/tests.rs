@@ -278,7 +278,7 @@ fn shared_elements_are_not_read_as_places() {
         "let mut z = 0.0; z += y[0];",
         "let z; z = (y[0]);",
     ] {
-        batch_refused(refused, "read its value, `y[i].get()`");
+        batch_refused(refused, "read one by `y[i].get()`");
     }
     batch_refused("let v = y[0][2] + 1.0;", "`y[i].get()[k]`");
     batch_refused("let v = y[0].f;", "`y[i].get().field`");

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! match (
-//!     SyncOptions::new(), read(&data), minibatch(1024), policy(SyncPolicy::Bsp),
+//!     SyncOptions::new(), input(&data), minibatch(1024), policy(SyncPolicy::Bsp),
 //!     (value(&alpha),), (read(&x), write_shared(p.reborrow()),),
 //! ) {
 //!     (options, input, minibatch, policy, values, handles) => {
@@ -31,7 +31,7 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
         closure,
         arguments: vec![
             ("options", loop_options(options)),
-            ("input", borrowed("read", input.span(), input)),
+            ("input", borrowed("input", input.span(), input)),
             ("minibatch", argument("minibatch", minibatch)),
             ("policy", argument("policy", policy)),
         ],

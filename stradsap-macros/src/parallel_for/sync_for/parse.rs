@@ -3,10 +3,10 @@
 use proc_macro2::Span;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, Expr, ExprClosure, ExprLit, Ident, Result};
+use syn::{Error, Expr, ExprClosure, ExprLit, Ident, Result, Token};
 
 use super::{options, policy};
-use crate::parallel_for::parse::{self, OptionSyntax, captures_ahead, comma, option_ahead, peel};
+use crate::parallel_for::parse::{self, OptionSyntax, captures_ahead, comma, ends_here, option_ahead, peel};
 
 /// A call as it was written.
 pub(crate) struct LoopSyntax {
@@ -37,7 +37,7 @@ impl Parse for LoopSyntax {
         comma(input, "the capture list", USAGE)?;
         let closure = closure(input)?;
         let policy = policy(input)?;
-        let options = parse::options(input, options::USAGE, |_| None)?;
+        let options = parse::options(input, options::USAGE, refuse_policy)?;
         Ok(LoopSyntax { input: data, minibatch, captures, closure, policy, options })
     }
 }
@@ -87,21 +87,26 @@ fn closure(input: ParseStream<'_>) -> Result<ExprClosure> {
 }
 
 fn policy(input: ParseStream<'_>) -> Result<Expr> {
-    let policies = policy::OFFERED;
-    comma(input, "the closure", &format!("the policy stands there, one of {policies}"))?;
+    let missing = || format!("the policy is missing: it follows the closure, one of {}", policy::OFFERED);
+    if ends_here(input) {
+        return Err(Error::new(Span::call_site(), missing()));
+    }
+    input.parse::<Token![,]>()?;
     if option_ahead(input) {
         let name = input.fork().call(Ident::parse_any)?;
-        return Err(Error::new(
-            name.span(),
-            match name.to_string().as_str() {
-                "policy" | "sync" => {
-                    "the policy has no name: write it alone, `SyncPolicy::Bsp` for instance".to_string()
-                }
-                _ => format!("the policy is missing: it stands between the closure and the options, one of {policies}"),
-            },
-        ));
+        let message = match name.to_string().as_str() {
+            "policy" | "sync" => "the policy has no name: write it alone, `SyncPolicy::Bsp` for instance".to_string(),
+            _ => missing(),
+        };
+        return Err(Error::new(name.span(), message));
     }
     input.parse()
+}
+
+fn refuse_policy(input: ParseStream<'_>) -> Option<Error> {
+    let expr = input.fork().parse::<Expr>().ok()?;
+    let again = policy::looks_like_policy(&expr);
+    again.then(|| Error::new_spanned(expr, "a loop has one policy, which stands right behind the closure"))
 }
 
 #[cfg(test)]
@@ -138,8 +143,8 @@ mod tests {
         refused("data, 8, [&x]", "nothing follows the capture list");
         refused("data, 8, [&x], Bsp", "the policy comes after the closure");
         refused("data, 8, [&x], { }, Bsp", "a closure of one parameter, the minibatch");
-        refused("data, 8, [&x], |batch| ()", "nothing follows the closure");
-        refused("data, 8, [&x], |batch| (),", "nothing follows the closure");
+        refused("data, 8, [&x], |batch| ()", "the policy is missing");
+        refused("data, 8, [&x], |batch| (),", "the policy is missing");
         refused("data, 8, [&x], |batch| (), label = \"a\"", "the policy is missing");
     }
 
@@ -151,6 +156,7 @@ mod tests {
         refused("data, 8, [&x], SyncPolicy::Bsp, |batch| ()", "the policy comes after the closure");
         refused("data, 8, [&x], |batch| (), label = \"a\", Bsp", "the policy is missing");
         refused("data, 8, [&x], |batch| (), policy = Bsp", "the policy has no name");
+        refused("data, 8, [&x], |batch| (), policy, SyncPolicy::Bsp", "a loop has one policy");
         refused("data, 8, [&x], |batch| (), Bsp, \"a\"", "options are written `name = value`");
         refused("0..n, 8, [&x], |batch| (), Bsp", "for a loop over indices use `async_parallel_for!");
         refused("0..n, [&x], |i| ()", "for a loop over indices use `async_parallel_for!");

@@ -8,7 +8,8 @@ use crate::nearest::nearest;
 use crate::parallel_for::parse::peel;
 
 /// How each is written.
-pub(crate) const OFFERED: &str = "`SyncPolicy::Bsp`, `SyncPolicy::Ssp { staleness: 2 }`, `SyncPolicy::Hybrid` and `SyncPolicy::ModelAverage { every: 8 }`";
+pub(crate) const OFFERED: &str = "`SyncPolicy::Bsp`, `SyncPolicy::Ssp { staleness: 2 }`, `SyncPolicy::Hybrid` and \
+                                  `SyncPolicy::ModelAverage { every: 8 }`";
 
 const WORDS: [&str; 4] = ["Bsp", "Ssp", "Hybrid", "ModelAverage"];
 
