@@ -8,7 +8,7 @@ use crate::cluster::driver::{Cluster, ClusterOptions};
 use crate::error::{Error, Result};
 use crate::plan_cache::PlanCache;
 use crate::pool::Pool;
-use crate::sync::SyncCache;
+use crate::sync::{SyncCache, SyncPolicy};
 use crate::timeline::file::TimelineFile;
 
 /// Numbers that are never given twice in a process.
@@ -49,8 +49,8 @@ pub(crate) struct SessionInner {
     plans: Mutex<PlanCache>,
     cluster: OnceLock<Arc<Cluster>>,
     timeline: Mutex<Option<TimelineFile>>,
-    /// Synchronous loops: whose turn it is, and what they keep.
-    pub(crate) sync: (Mutex<()>, Mutex<SyncCache>),
+    /// Synchronous loops: whose turn it is, what they keep, and which were explained.
+    pub(crate) sync: (Mutex<()>, Mutex<SyncCache>, Mutex<Vec<(usize, SyncPolicy)>>),
 }
 
 /// How a session is to be: [`Session::builder`].

@@ -141,7 +141,7 @@ impl SyncCall<'_> {
             Some(cluster) => cluster.run_sync(self)?,
             None => self.run_here()?,
         };
-        if self.session.explains() {
+        if self.session.explains() && self.session.is_new((std::ptr::from_ref(self.site).addr(), self.policy)) {
             eprintln!("{report}");
         }
         Ok(report)
@@ -458,6 +458,16 @@ impl SessionInner {
     /// A turn to run one; it lasts as long as what it gives.
     pub(crate) fn sync_turn(&self) -> std::sync::MutexGuard<'_, ()> {
         locked(&self.sync.0)
+    }
+
+    /// Whether a loop hasn't been explained yet.
+    fn is_new(&self, site: (usize, SyncPolicy)) -> bool {
+        let mut told = locked(&self.sync.2);
+        let new = !told.contains(&site);
+        if new {
+            told.push(site);
+        }
+        new
     }
 
     pub(crate) fn sync_cache(&self) -> std::sync::MutexGuard<'_, super::cache::SyncCache> {
