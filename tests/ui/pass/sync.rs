@@ -41,23 +41,25 @@ fn main(session: &Session) -> stradsap::Result<()> {
         )?;
         let _: SyncReport = report;
     }
-    assert_eq!(counts.to_vec()?, [4, 12, 8, 4]);
     assert_eq!(words.get(), 28);
 
     // Bare names of policies, inputs by reference and by place.
+    let mut counts = DVector::from_vec(session, vec![0u64; 4])?;
     let model = (&sentences, 3usize);
-    sync_parallel_for!(&sentences, 1, [&mut counts], |_| counts[0].set(7), Bsp)?;
+    sync_parallel_for!(&sentences, 1, [&mut counts], |_| counts[0].add(7), Bsp)?;
     sync_parallel_for!(model.0, model.1 * 2, [&mut counts], |batch| counts[1].add(batch.len() as u64), Ssp {
         staleness: 1
     })?;
-    sync_parallel_for!(sentences, 4, [&sentences, &mut counts], |batch| {
+    sync_parallel_for!(sentences, 1, [&sentences, &mut counts], |batch| {
         for i in 0..batch.len() {
-            if batch[i].is_empty() {
+            if batch[i].is_empty() || batch.number() < 3 {
                 return;
             }
             counts[3].set(sentences[i].len() as u64);
         }
-    }, ModelAverage { every: 1 })?;
-    assert_eq!(counts.to_vec()?, [7, 16, 8, 3]);
+    }, Hybrid)?;
+    assert_eq!(counts.to_vec()?, [28, 4, 0, 3]);
+    let report = sync_parallel_for!(sentences, 2, [&mut counts], |_| counts[2].add(0), ModelAverage { every: 1 })?;
+    assert_eq!((report.policy(), report.minibatches()), (SyncPolicy::ModelAverage { every: 1 }, 2));
     Ok(())
 }

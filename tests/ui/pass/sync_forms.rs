@@ -106,9 +106,11 @@ fn main(session: &Session) -> stradsap::Result<()> {
 
     each!(&data, [&mut counts], |batch| counts[batch.start()].add(batch.len() as u64), Bsp)?;
     with_list!(data, [&mut counts], batch, {
-        counts[1].add(batch.iter().map(|&value| u64::from(value)).sum());
+        if batch.number() == 0 {
+            counts[1].set(batch.iter().map(|&value| u64::from(value)).sum());
+        }
     })?;
-    assert_eq!(counts.to_vec()?[1], 16);
+    assert_eq!(counts.to_vec()?[..4], [5, 4, 3, 3]);
 
     sync_parallel_for!(data, 4, [&mut counts], |batch: stradsap::Batch<'_, u32>| {
         counts[batch[0]].add(0);
@@ -125,6 +127,7 @@ fn main(session: &Session) -> stradsap::Result<()> {
         Ok(())
     }, SyncPolicy::Ssp { staleness: 1 })?;
     assert_eq!(counts.get(5)?, 8);
+    let before = counts.to_vec()?;
     let error = sync_parallel_for!(data, 2, [&mut counts], |batch| {
         counts[0].set(9);
         if batch.number() == 1 { Err(Odd) } else { Ok(()) }
@@ -132,6 +135,7 @@ fn main(session: &Session) -> stradsap::Result<()> {
     .map(|_| ())
     .unwrap_err();
     assert!(error.to_string().contains("an odd number"), "{error}");
+    assert_eq!(counts.to_vec()?, before);
 
     // Nothing of the input is needed, and a name in the body may be bound anew.
     let fast = true;
