@@ -96,7 +96,8 @@ impl Graph {
 
     /// For each page the numbers of the pages that link to it, ascending, and as often as they do.
     pub fn links_in(&self) -> impl ExactSizeIterator<Item = &[u32]> {
-        (0..self.ids.len()).map(|page| self.links_to(page))
+        let mut start = 0;
+        self.ends.iter().map(move |&end| &self.sources[std::mem::replace(&mut start, end)..end])
     }
 
     /// The numbers of the pages that link to one, ascending, and as often as they do.

@@ -131,6 +131,7 @@ impl Measures for Change {
 }
 
 /// Into how many shares a page's rank goes: as many as it has links, or one, that stays.
+#[inline]
 pub fn ways(links_out: u32) -> f64 {
     f64::from(links_out.max(1))
 }

@@ -9,6 +9,9 @@ const LINKS: u64 = 0x4a7;
 /// Of 2^16 links those whose two ends lie in the lower and lower, lower and upper, upper and lower half of a range.
 const PARTS: [u16; 3] = [37_355, 12_452, 12_452];
 
+/// Levels that 64 random bits serve.
+const LEVELS: u32 = 4;
+
 /// A graph of `2^scale` pages, numbered from 0, with `links_per_page` times as many links; `scale` is at most 31. The
 /// same seed, the same graph. Some pages have no link at all; some links come more than once.
 pub fn rmat(scale: u32, links_per_page: u32, seed: u64) -> Graph {
@@ -20,18 +23,18 @@ pub fn rmat(scale: u32, links_per_page: u32, seed: u64) -> Graph {
 
 /// Link `k`: each bit of its ends, from the highest, is chosen by 16 random bits.
 fn link(stream: Stream, k: u64, scale: u32) -> (u32, u32) {
+    let [a, b, c] = PARTS;
     let (mut from, mut to) = (0, 0);
-    for level in 0..scale {
-        // Eight blocks of 64 bits a link, of which one serves four levels: a scale of 31 needs all.
-        let random = (stream.bits(8 * k + u64::from(level / 4)) >> (16 * (level % 4))) as u16;
-        let [a, b, c] = PARTS;
-        let (row, column) = match random {
-            r if r < a => (0, 0),
-            r if r < a + b => (0, 1),
-            r if r < a + b + c => (1, 0),
-            _ => (1, 1),
-        };
-        (from, to) = (2 * from + row, 2 * to + column);
+    for block in 0..scale.div_ceil(LEVELS) {
+        // Eight blocks a link: a scale of 31 needs all.
+        let random = stream.bits(8 * k + u64::from(block));
+        for level in 0..LEVELS.min(scale - block * LEVELS) {
+            let random = (random >> (16 * level)) as u16;
+            // Without a branch, which couldn't be foreseen.
+            let row = u32::from(random >= a + b);
+            let column = u32::from(random >= a) - row + u32::from(random >= a + b + c);
+            (from, to) = (2 * from + row, 2 * to + column);
+        }
     }
     (from, to)
 }
