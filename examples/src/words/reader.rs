@@ -6,7 +6,7 @@
 use std::io::{self, Read};
 
 /// The longest word, in bytes; what a longer one has beyond is dropped.
-pub const MAX_WORD: usize = 98;
+pub(super) const MAX_WORD: usize = 98;
 /// Bytes of a word that are looked at: a character that the cut would split is seen whole.
 const LOOKED_AT: usize = MAX_WORD + 3;
 /// Bytes read at a time.

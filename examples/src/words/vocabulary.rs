@@ -108,11 +108,11 @@ impl Vocabulary {
 
 /// A hash for words, eight bytes at a time. A text made to fill one bucket would be slow to read, and no more.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct WordHash;
+pub(super) struct WordHash;
 
 /// See [`WordHash`].
 #[derive(Debug)]
-pub struct WordHasher(u64);
+pub(super) struct WordHasher(u64);
 
 impl BuildHasher for WordHash {
     type Hasher = WordHasher;

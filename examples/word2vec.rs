@@ -1,0 +1,206 @@
+//! Word vectors, in parallel: sentences in minibatches, on threads and processes that keep copies of the vectors. The loop
+//! is the one that a sequential program has (`word2vec_sequential` is that program); with one copy the result is the same.
+
+use std::iter::once;
+use std::time::Instant;
+
+use clap::Parser;
+use stradsap::kernels::{prefetch, scale};
+use stradsap::prelude::*;
+use stradsap_examples::cli::{self, CommonArgs, ExampleArgs, Output};
+use stradsap_examples::parallel::{Loops, configure};
+use stradsap_examples::report::Digest;
+use stradsap_examples::run::{Outcome, Run};
+use stradsap_examples::saving::Saving;
+use stradsap_examples::sync::SyncArgs;
+use stradsap_examples::with_rank;
+use stradsap_examples::words::{
+    Corpus, CorpusSize, LIMIT, Likelihood, LogLoss, Negatives, Path, Sentence, Sigmoid, Slot, Tables, WordArgs,
+    start_row,
+};
+
+/// Learns vectors of words from text, in parallel.
+///
+/// The text's words stand between spaces, tabs and line ends; a line is a sentence. A word is predicted from each of its
+/// neighbours (skip-gram) or from their mean (continuous bag of words). The objective in the report is the mean negative
+/// log-likelihood of a prediction, in nats, each as it was just before its own step: with hierarchical softmax that of
+/// the word's path in the tree, with negative sampling that of telling the word from those drawn, with both their sum.
+/// --output is the file for the vectors.
+#[derive(Debug, Parser)]
+#[command(version, mut_arg("epochs", |epochs| epochs.default_value("5")))]
+#[command(mut_arg("output", |output| output.value_name("FILE").help("Store the vectors in this file")))]
+struct Args {
+    #[command(flatten)]
+    words: WordArgs,
+    #[command(flatten)]
+    sync: SyncArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl ExampleArgs for Args {
+    fn common(&self) -> &CommonArgs {
+        &self.common
+    }
+}
+
+type AnyError = Box<dyn std::error::Error>;
+
+#[stradsap::main]
+fn main(session: &Session) -> Result<(), AnyError> {
+    let args: Args = cli::parse();
+    configure(session, &args.common)?;
+    let run = Run::start_with("word2vec", &args.common, Output::File)?;
+    let corpus = args.words.read(&args.common, &run)?;
+    with_rank!(args.words.size, train(session, &args, run, corpus))
+}
+
+fn train<const K: usize>(
+    session: &Session,
+    args: &Args,
+    mut run: Run<'_, LogLoss>,
+    corpus: Corpus,
+) -> Result<(), AnyError> {
+    let size = CorpusSize::of(&corpus);
+    let minibatch = args.sync.minibatch.map_or(8, usize::from);
+    let policy = args.sync.policy(session, size.sentences.div_ceil(minibatch));
+    run.line(&format!("{size}, size {K}, {policy}, minibatch {minibatch}, threads {}", session.threads()));
+    let settings = args.words.settings(corpus.vocabulary.total(), &args.common)?;
+    let tables = Tables::new(&args.words, &settings, &corpus.vocabulary)?;
+    let description =
+        format!("{}, {policy:?}, minibatch {minibatch}", args.words.describe(&settings, &size.to_string()));
+    let (mut saving, resumed) = Saving::start(&args.common, description, &mut run)?;
+    let (mut input, mut nodes, mut targets): (DVector<[f32; K]>, DVector<[f32; K]>, DVector<[f32; K]>);
+    match resumed {
+        Some(checkpoint) => {
+            input = checkpoint.vector(session, "input")?;
+            (nodes, targets) = (checkpoint.vector(session, "nodes")?, checkpoint.vector(session, "targets")?);
+        }
+        None => {
+            input = DVector::from_fn(session, size.vocabulary, |w| start_row(args.common.seed, w))?;
+            nodes = DVector::from_fn(session, tables.nodes, |_| [0.0; K])?;
+            targets = DVector::from_fn(session, tables.targets(), |_| [0.0; K])?;
+        }
+    }
+    let sigmoid = Sigmoid::default();
+    let sentences: DVector<Sentence> = DVector::from_vec(session, corpus.sentences)?;
+    let keep: DVector<f32> = DVector::from_vec(session, tables.keep)?;
+    let paths: DVector<Path> = DVector::from_vec(session, tables.paths)?;
+    let slots: DVector<Slot> = DVector::from_vec(session, tables.negatives.slots)?;
+
+    let mut loops = Loops::default();
+    for epoch in run.done()..args.common.epochs {
+        let clock = Instant::now();
+        let (loss, predictions) = (session.sum(0.0f64), session.sum(0u64));
+        let training = sync_parallel_for!(
+            sentences,
+            minibatch,
+            [
+                settings,
+                epoch,
+                sigmoid,
+                &keep,
+                &paths,
+                &slots,
+                &mut input,
+                &mut nodes,
+                &mut targets,
+                &loss,
+                &predictions
+            ],
+            |batch| {
+                let (mut kept, mut drawn) = (Vec::new(), Vec::new());
+                for (number, sentence) in (batch.start()..).zip(batch) {
+                    let alpha = settings.alpha(epoch, sentence.before);
+                    let mut choices = settings.choices(epoch, number);
+                    kept.clear();
+                    kept.extend(sentence.words.iter().map(|&w| w as usize).filter(|&w| choices.keeps(keep[w])));
+                    let mut likelihood = Likelihood::default();
+
+                    // Predicts a word from `x`, and learns from the error. Gives what `x` has to change by. Of the words
+                    // drawn the first are for this prediction, those behind for the next.
+                    let mut learn = |x: &[f32; K], word: usize, drawn: &[u32]| {
+                        let mut change = [0.0; K];
+                        if settings.hs {
+                            for (node, label) in paths[word].steps() {
+                                let row = &nodes[node];
+                                let f = row.dot(x);
+                                let error = label - sigmoid.at(f);
+                                likelihood.decided(error);
+                                // As in the original, a node that is as sure as that learns nothing.
+                                if f.abs() < LIMIT {
+                                    row.step(error * alpha, x, &mut change);
+                                }
+                            }
+                        }
+                        let (negatives, next) = drawn.split_at(settings.negative);
+                        if settings.negative > 0 {
+                            next.iter().take(settings.negative).for_each(|&target| prefetch(&targets[target]));
+                            let others = negatives.iter().map(|&target| target as usize).filter(|&other| other != word);
+                            for (target, label) in once((word, 1.0)).chain(others.map(|target| (target, 0.0))) {
+                                let row = &targets[target];
+                                let error = label - sigmoid.at(row.dot(x));
+                                likelihood.decided(error);
+                                row.step(error * alpha, x, &mut change);
+                            }
+                        }
+                        change
+                    };
+
+                    let mut predicted = 0;
+                    for (at, &word) in kept.iter().enumerate() {
+                        // The rows that the next word is predicted by come while those of this one are at work.
+                        if let Some(&next) = kept.get(at + 1) {
+                            if settings.hs {
+                                paths[next].steps().for_each(|(node, _)| prefetch(&nodes[node]));
+                            }
+                            if settings.negative > 0 {
+                                prefetch(&targets[next]);
+                            }
+                        }
+                        let window = choices.window(settings.window, at, kept.len());
+                        let neighbours = window.filter(|&other| other != at).map(|other| kept[other]);
+                        let count = neighbours.clone().count();
+                        let inputs = if settings.cbow { count.min(1) } else { count };
+                        predicted += inputs as u64;
+                        drawn.clear();
+                        drawn.extend((0..inputs * settings.negative).map(|_| {
+                            let random = choices.bits();
+                            let column = Negatives::column(slots.len(), random);
+                            Negatives::in_column(slots[column], column, random)
+                        }));
+                        if settings.cbow && count > 0 {
+                            let mut mean = [0.0; K];
+                            neighbours.clone().for_each(|other| input[other].add_to(1.0, &mut mean));
+                            scale(1.0 / count as f32, &mut mean);
+                            let change = learn(&mean, word, &drawn);
+                            neighbours.for_each(|other| input[other].add(&change));
+                        } else {
+                            let (mut x, mut drawn) = ([0.0; K], &drawn[..]);
+                            for other in neighbours {
+                                input[other].load(&mut x);
+                                let change = learn(&x, word, drawn);
+                                input[other].add(&change);
+                                drawn = &drawn[settings.negative..];
+                            }
+                        }
+                    }
+                    loss.add(likelihood.negative_log());
+                    predictions.add(predicted);
+                }
+            },
+            policy,
+            label = "epoch"
+        )?;
+        let seconds = clock.elapsed().as_secs_f64();
+        run.epoch(seconds, training.bytes_sent(), LogLoss::of(&size, loss.get(), predictions.get(), seconds))?;
+        saving.epoch_done(&run, &[("input", &input), ("nodes", &nodes), ("targets", &targets)])?;
+        loops.note_sync(&[&training]);
+    }
+
+    args.words.store(&args.common, &corpus.vocabulary, input.iter()?)?;
+    let digest = Digest::new().matrix(input.iter()?).matrix(nodes.iter()?).matrix(targets.iter()?);
+    let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
+    run.finish(Outcome { data: size, workers, threads, loops, digest })?;
+    Ok(())
+}
