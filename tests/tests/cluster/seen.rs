@@ -1,5 +1,8 @@
 //! What a scenario saw: the same in one process and on any number of workers.
 
+// Not every target that shares this uses all of it.
+#![allow(dead_code)]
+
 use std::fmt::Debug;
 
 use stradsap::Element;

@@ -1,3 +1,65 @@
-//! Synchronous loops in one process.
+//! Synchronous loops: what their policies promise, in this process and on workers.
+//!
+//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test sync` runs thousands of random programs instead of hundreds;
+//! `STRADSAP_SEED=n` the one with that seed.
 
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod counters;
+mod failures;
+mod interpreter;
+#[path = "../jobs/mod.rs"]
+mod jobs;
+mod kinds;
+mod patterns;
+mod places;
 mod policies;
+mod program;
+mod random;
+mod running;
+#[path = "../cluster/seen.rs"]
+mod seen;
+mod staleness;
+
+use jobs::runner;
+use seen::Scenario;
+use stradsap::prelude::*;
+
+macro_rules! scenarios {
+    ($($module:ident :: $name:ident),* $(,)?) => {
+        &[$(Scenario { name: stringify!($name), run: $module::$name }),*]
+    };
+}
+
+const SCENARIOS: &[Scenario] = scenarios![
+    kinds::numbers,
+    kinds::rows,
+    kinds::own_merges,
+    kinds::inputs,
+    kinds::reductions,
+    kinds::values_and_readers,
+    kinds::odd_shapes,
+    patterns::foreseen,
+    patterns::not_foreseen,
+    patterns::another_pattern,
+    patterns::changing_policies,
+    patterns::loops_that_share,
+    patterns::both_loops_in_turn,
+    patterns::between_loops,
+    patterns::made_and_dropped,
+    patterns::uneven,
+    failures::failures,
+];
+
+#[stradsap::main]
+fn main(_: &Session) -> Result<(), Box<dyn std::error::Error>> {
+    let mut tests = policies::tests();
+    tests.extend(places::tests(SCENARIOS));
+    tests.extend(failures::tests());
+    tests.extend(counters::tests());
+    tests.extend(staleness::tests());
+    tests.extend(random::tests());
+    runner::run(tests)
+}

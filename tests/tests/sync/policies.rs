@@ -3,6 +3,8 @@
 use stradsap::Error;
 use stradsap::prelude::*;
 
+use super::jobs::runner::Test;
+
 const POLICIES: [SyncPolicy; 5] = [
     SyncPolicy::Bsp,
     SyncPolicy::Ssp { staleness: 0 },
@@ -61,7 +63,6 @@ fn twin() -> (Vec<[f32; 6]>, f64) {
     (rows, sum)
 }
 
-#[test]
 fn one_copy_is_the_plain_loop_to_the_bit() {
     let (rows, sum) = twin();
     for policy in POLICIES {
@@ -73,7 +74,6 @@ fn one_copy_is_the_plain_loop_to_the_bit() {
     }
 }
 
-#[test]
 fn rounds_have_the_same_bits_each_time() {
     for policy in [SyncPolicy::Bsp, SyncPolicy::ModelAverage { every: 3 }] {
         for threads in 2..5 {
@@ -87,7 +87,6 @@ fn rounds_have_the_same_bits_each_time() {
     }
 }
 
-#[test]
 fn every_policy_learns() {
     let (expected, _) = twin();
     for policy in POLICIES {
@@ -98,7 +97,6 @@ fn every_policy_learns() {
     }
 }
 
-#[test]
 fn counts_add_up_under_every_policy_that_loses_none() {
     for policy in [SyncPolicy::Bsp, SyncPolicy::Ssp { staleness: 2 }] {
         let session = session(4);
@@ -122,7 +120,6 @@ fn counts_add_up_under_every_policy_that_loses_none() {
     }
 }
 
-#[test]
 fn a_failure_leaves_everything_as_it_was() {
     for policy in POLICIES {
         for threads in [1, 3] {
@@ -176,7 +173,6 @@ fn a_failure_leaves_everything_as_it_was() {
     }
 }
 
-#[test]
 fn odd_shapes() {
     let session = session(3);
     let mut x = DVector::from_fn(&session, 5, |_| 0i32).unwrap();
@@ -192,4 +188,19 @@ fn odd_shapes() {
     assert!(sync_parallel_for!(one, nothing, [&mut x], |batch| x[batch.len()].add(1), SyncPolicy::Bsp).is_err());
     let never = SyncPolicy::ModelAverage { every: 0 };
     assert!(sync_parallel_for!(one, 1, [&mut x], |batch| x[batch.len()].add(1), never).is_err());
+}
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        Test::new("one copy is the plain loop to the bit", 60, one_copy_is_the_plain_loop_to_the_bit),
+        Test::new("rounds have the same bits each time", 60, rounds_have_the_same_bits_each_time),
+        Test::new("every policy learns", 60, every_policy_learns),
+        Test::new(
+            "counts add up under every policy that loses none",
+            60,
+            counts_add_up_under_every_policy_that_loses_none,
+        ),
+        Test::new("a failure leaves everything as it was", 60, a_failure_leaves_everything_as_it_was),
+        Test::new("odd shapes", 60, odd_shapes),
+    ]
 }

@@ -1,0 +1,450 @@
+//! Elements, inputs, reductions and captured values of all kinds.
+
+use stradsap::prelude::*;
+use stradsap::{Element, Merge, Shared};
+
+use super::common::{below, mix};
+use super::places::{note, policies};
+use super::seen::Seen;
+
+type Result = stradsap::Result<()>;
+
+/// What can be made, and changed so that who changed it in which order shows.
+pub(crate) trait Row: Element + Merge {
+    fn make(i: usize) -> Self;
+    fn alter(row: &Shared<Self>, by: u64);
+    fn look(&self) -> u64;
+}
+
+macro_rules! floats {
+    ($($t:ty)*) => {$(
+        impl Row for $t {
+            fn make(i: usize) -> Self {
+                (below(i as u64, 1000) as $t - 500.0) / 7.0
+            }
+            fn alter(row: &Shared<Self>, by: u64) {
+                row.set(row.get() * 0.75);
+                row.add((by % 1000) as $t / 3.0);
+            }
+            fn look(&self) -> u64 {
+                self.to_bits() as u64
+            }
+        }
+        impl<const K: usize> Row for [$t; K] {
+            fn make(i: usize) -> Self {
+                std::array::from_fn(|k| <$t>::make(i * K + k))
+            }
+            fn alter(row: &Shared<Self>, by: u64) {
+                let x = Self::make(by as usize % 1000);
+                let e = row.dot(&x) / (1.0 + K as $t * 1e4);
+                row.axpy(-0.1 * e, &x);
+                if by % 3 == 0 {
+                    let mut y = [0.5; K];
+                    row.add_to(0.25, &mut y);
+                    row.step(0.01, &x, &mut y);
+                    row.add(&y.map(|y| y * 0.1));
+                    row.scale(0.5);
+                }
+            }
+            fn look(&self) -> u64 {
+                self.iter().fold(K as u64, |hash, x| mix(hash ^ x.look()))
+            }
+        }
+    )*};
+}
+floats! { f32 f64 }
+
+macro_rules! whole {
+    ($($t:ty)*) => {$(
+        impl Row for $t {
+            fn make(i: usize) -> Self {
+                mix(i as u64) as $t
+            }
+            fn alter(row: &Shared<Self>, by: u64) {
+                row.add(by as $t);
+                if by % 4 == 0 {
+                    row.set(row.get().wrapping_mul(3));
+                }
+            }
+            fn look(&self) -> u64 {
+                *self as u64
+            }
+        }
+    )*};
+}
+whole! { u8 i16 u32 i64 u64 usize i128 }
+
+impl Row for [[i32; 2]; 3] {
+    fn make(i: usize) -> Self {
+        [[i as i32, 1], [2, -(i as i32)], [i32::MAX, 7]]
+    }
+    fn alter(row: &Shared<Self>, by: u64) {
+        let mut value = row.get();
+        let number = &mut value[(by % 3) as usize][(by / 3 % 2) as usize];
+        *number = number.wrapping_mul(5).wrapping_add(by as i32);
+        row.set(value);
+    }
+    fn look(&self) -> u64 {
+        self.iter().flatten().fold(7, |hash, &x| mix(hash ^ x as u64))
+    }
+}
+
+/// Whose changes depend on their order.
+#[derive(Clone, Copy, Debug, PartialEq, Element)]
+pub(crate) struct Chain(pub(crate) u64);
+
+impl Merge for Chain {
+    fn change(base: &Self, local: &Self) -> Self {
+        Chain(mix(base.0.rotate_left(5) ^ local.0))
+    }
+    fn apply(&mut self, change: &Self) {
+        self.0 = mix(self.0 ^ change.0);
+    }
+    fn share(&mut self, copies: usize) {
+        self.0 = self.0.wrapping_add(copies as u64);
+    }
+}
+
+impl Row for Chain {
+    fn make(i: usize) -> Self {
+        Chain(i as u64)
+    }
+    fn alter(row: &Shared<Self>, by: u64) {
+        row.set(Chain(mix(row.get().0 ^ by)));
+    }
+    fn look(&self) -> u64 {
+        self.0
+    }
+}
+
+/// How often, the largest, and the last that someone wrote: each united in its own way.
+#[derive(Clone, Copy, Debug, PartialEq, Element)]
+struct Summary {
+    count: u64,
+    largest: f64,
+    last: [u16; 4],
+}
+
+impl Merge for Summary {
+    fn change(base: &Self, local: &Self) -> Self {
+        Summary { count: local.count - base.count, ..*local }
+    }
+    fn apply(&mut self, change: &Self) {
+        self.count += change.count;
+        self.largest = self.largest.max(change.largest);
+        self.last = change.last;
+    }
+    fn share(&mut self, _copies: usize) {}
+}
+
+impl Row for Summary {
+    fn make(i: usize) -> Self {
+        Summary { count: 0, largest: i as f64 / 9.0, last: [i as u16; 4] }
+    }
+    fn alter(row: &Shared<Self>, by: u64) {
+        let mut value = row.get();
+        value.count += 1;
+        value.largest = value.largest.max((by % 100) as f64);
+        value.last[(by % 4) as usize] = by as u16;
+        row.set(value);
+    }
+    fn look(&self) -> u64 {
+        mix(self.count ^ self.largest.to_bits() ^ u64::from(self.last[0]))
+    }
+}
+
+/// Some rows that everybody changes, some that few do, and some that are only read.
+fn on_rows<T: Row>(session: &Session, seen: &mut Seen) -> Result {
+    let n = 240;
+    for (name, policy) in policies(session) {
+        let input = DVector::from_fn(session, n, |i| [below(i as u64, 9), 9 + below(7 * i as u64, 60), 60 + i % 30])?;
+        let mut rows = DVector::from_fn(session, 95, T::make)?;
+        let looked = session.sum(0u64);
+        for epoch in 0..3u64 {
+            let report = sync_parallel_for!(
+                input,
+                7,
+                [epoch, &mut rows, &looked],
+                |batch| {
+                    for (k, &[hot, cold, read]) in batch.into_iter().enumerate() {
+                        let by = mix(epoch ^ (batch.start() + k) as u64 ^ rows[read].get().look());
+                        T::alter(&rows[hot], by);
+                        if k % 2 == 0 {
+                            T::alter(&rows[cold], by ^ 1);
+                        }
+                        looked.add(rows[cold].get().look() % 1000);
+                    }
+                },
+                policy
+            )?;
+            note(seen, name, &report);
+            seen.note("looked", looked.get());
+            seen.digest(std::any::type_name::<T>(), &rows)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn numbers(session: &Session, seen: &mut Seen) -> Result {
+    on_rows::<f32>(session, seen)?;
+    on_rows::<f64>(session, seen)?;
+    on_rows::<i64>(session, seen)?;
+    on_rows::<u8>(session, seen)?;
+    on_rows::<i16>(session, seen)?;
+    on_rows::<i128>(session, seen)
+}
+
+pub(crate) fn rows(session: &Session, seen: &mut Seen) -> Result {
+    on_rows::<[f32; 6]>(session, seen)?;
+    on_rows::<[f32; 1]>(session, seen)?;
+    on_rows::<[f64; 100]>(session, seen)?;
+    on_rows::<[[i32; 2]; 3]>(session, seen)
+}
+
+pub(crate) fn own_merges(session: &Session, seen: &mut Seen) -> Result {
+    on_rows::<Chain>(session, seen)?;
+    on_rows::<Summary>(session, seen)
+}
+
+#[derive(Clone, Debug, Element)]
+struct Sentence {
+    words: Vec<u32>,
+    name: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Element)]
+struct Point {
+    at: [f32; 3],
+    row: u32,
+}
+
+/// A number of an element of any input.
+trait Feature: Element {
+    fn of(i: usize) -> Self;
+    fn feature(&self) -> usize;
+}
+
+impl Feature for u32 {
+    fn of(i: usize) -> Self {
+        i as u32
+    }
+    fn feature(&self) -> usize {
+        *self as usize
+    }
+}
+
+impl Feature for String {
+    fn of(i: usize) -> Self {
+        "aé".repeat(i % 7) + &i.to_string()
+    }
+    fn feature(&self) -> usize {
+        self.bytes().map(usize::from).sum()
+    }
+}
+
+impl Feature for Vec<u32> {
+    fn of(i: usize) -> Self {
+        (0..i as u32 % 6).collect()
+    }
+    fn feature(&self) -> usize {
+        self.iter().map(|&x| x as usize * 7).sum()
+    }
+}
+
+impl Feature for Sentence {
+    fn of(i: usize) -> Self {
+        Sentence { words: vec![i as u32; i % 4], name: (i % 3 == 1).then(|| i.to_string()) }
+    }
+    fn feature(&self) -> usize {
+        self.words.iter().map(|&x| x as usize).sum::<usize>() + self.name.as_ref().map_or(5, String::len)
+    }
+}
+
+impl Feature for Point {
+    fn of(i: usize) -> Self {
+        Point { at: [i as f32, 0.5, -1.0], row: i as u32 * 3 }
+    }
+    fn feature(&self) -> usize {
+        self.row as usize + self.at[0] as usize
+    }
+}
+
+fn on_input<E: Feature>(session: &Session, seen: &mut Seen) -> Result {
+    for (name, policy) in policies(session) {
+        let mut input = DVector::from_fn(session, 157, E::of)?;
+        let mut counts = DVector::from_fn(session, 31, |_| 0u32)?;
+        let mut mean = DVector::from_fn(session, 31, |_| 0.0f64)?;
+        for (epoch, minibatch) in [5usize, 5, 1, 40, 157, 1000].into_iter().enumerate() {
+            let report = sync_parallel_for!(
+                &input,
+                minibatch,
+                [&mut counts, &mut mean],
+                |batch| {
+                    assert!(batch.len() <= 157 && batch.start() + batch.len() <= 157);
+                    for (k, element) in batch.into_iter().enumerate() {
+                        let at = (element.feature() + batch.start() + k) % 31;
+                        counts[at].add(1);
+                        mean[at].set(mean[at].get() * 0.5 + batch.number() as f64 / 3.0);
+                    }
+                },
+                policy
+            )?;
+            note(seen, name, &report);
+            // What a loop has been given before may have changed.
+            input.set(epoch * 20, E::of(epoch + 1000))?;
+        }
+        seen.digest("counts", &counts)?;
+        seen.digest("mean", &mean)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn inputs(session: &Session, seen: &mut Seen) -> Result {
+    on_input::<u32>(session, seen)?;
+    on_input::<String>(session, seen)?;
+    on_input::<Vec<u32>>(session, seen)?;
+    on_input::<Sentence>(session, seen)?;
+    on_input::<Point>(session, seen)
+}
+
+/// Numbers of very different sizes: any other order of additions shows.
+fn number(i: usize) -> f64 {
+    let scale = [1e-9, 1.0, 1e9, 1e16][i % 4];
+    (mix(i as u64) % 10_000) as f64 * scale / 7.0 * if i.is_multiple_of(3) { -1.0 } else { 1.0 }
+}
+
+pub(crate) fn reductions(session: &Session, seen: &mut Seen) -> Result {
+    let input = DVector::from_fn(session, 500, number)?;
+    let mut x = DVector::from_fn(session, 10, |_| 0.0f64)?;
+    for (name, policy) in policies(session) {
+        let (sum, sum32) = (session.sum(1.0f64), session.sum(1.0f32));
+        let (ints, big) = (session.sum(i32::MAX - 5), session.sum(u64::MAX));
+        let (low, high) = (session.min(1e30f64), session.max(f32::NEG_INFINITY));
+        let (lowest, count) = (session.min(i64::MAX), session.count());
+        for minibatch in [10usize, 10, 33, 1] {
+            let report = sync_parallel_for!(
+                input,
+                minibatch,
+                [&mut x, &sum, &sum32, &ints, &big, &low, &high, &lowest, &count],
+                |batch| {
+                    for (k, &number) in batch.into_iter().enumerate() {
+                        let i = batch.start() + k;
+                        x[i % 10].add(number);
+                        sum.add(number);
+                        sum32.add(number as f32);
+                        ints.add((i as i32).wrapping_mul(1_000_003));
+                        big.add(i as u64);
+                        low.min(number);
+                        high.max(number as f32);
+                        lowest.min(i as i64 - 70);
+                        count.add(2);
+                    }
+                },
+                policy
+            )?;
+            note(seen, name, &report);
+            seen.note("floats", (sum.get().to_bits(), sum32.get().to_bits()));
+            seen.note("whole", (ints.get(), big.get(), lowest.get(), count.get()));
+            seen.note("ends", (low.get().to_bits(), high.get().to_bits()));
+            // What the program sets between loops is what the next one starts from.
+            sum.set(sum.get() / 3.0);
+        }
+        assert_eq!((count.get(), lowest.get()), (4000, -70));
+        // A loop may have nothing but reductions.
+        let report = sync_parallel_for!(
+            input,
+            9,
+            [&sum, &count],
+            |batch| {
+                sum.add(batch[0]);
+                count.add(1);
+            },
+            policy
+        )?;
+        note(seen, name, &report);
+        seen.note("alone", (sum.get().to_bits(), count.get()));
+    }
+    seen.digest("x", &x)
+}
+
+/// Values of all kinds, and DVectors that are only read, others or changed ones in each call.
+pub(crate) fn values_and_readers(session: &Session, seen: &mut Seen) -> Result {
+    let input = DVector::from_fn(session, 200, |i| i as u32)?;
+    for (name, policy) in policies(session) {
+        let mut weights = DVector::from_fn(session, 64, |i| i as f32 / 3.0)?;
+        let mut names = DVector::from_fn(session, 12, |i| format!("name {i}"))?;
+        let mut x = DVector::from_fn(session, 50, |i| i as f32)?;
+        for epoch in 0..4usize {
+            let (rate, text) = (0.5f32 / (1 + epoch) as f32, "ü".repeat(epoch));
+            let table: Vec<f64> = (0..epoch * 10).map(|k| k as f64 / 7.0).collect();
+            let pair = (epoch as u8, [epoch; 3]);
+            let report = sync_parallel_for!(
+                input,
+                8,
+                [rate, text, table, pair, &weights, &names, &mut x],
+                |batch| {
+                    for &i in batch {
+                        let at = below(u64::from(i) + pair.1[1] as u64, 50);
+                        let more = table.get(i as usize).copied().unwrap_or(0.125) as f32 + text.len() as f32;
+                        let name = names[i as usize % names.len()].len() as f32 + f32::from(pair.0);
+                        x[at].add(rate * (weights[i as usize % 64] - x[at].get()) + more * 0.1 + name);
+                    }
+                },
+                policy
+            )?;
+            note(seen, name, &report);
+            weights.set(epoch * 7, -2.0)?;
+            names.set(epoch, "x".repeat(epoch))?;
+            // Read here, written there.
+            async_parallel_for!(0..64, [&mut weights], |i| weights[i] *= 0.5)?;
+            seen.digest("x", &x)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn odd_shapes(session: &Session, seen: &mut Seen) -> Result {
+    for (name, policy) in policies(session) {
+        let mut x = DVector::from_fn(session, 6, |_| 0i32)?;
+        let mut nothing = DVector::from_vec(session, Vec::<f64>::new())?;
+        let mut one = DVector::from_fn(session, 1, |_| [0.5f32; 3])?;
+        let count = session.count();
+        for len in [0usize, 1, 2, 3, 5] {
+            let input = DVector::from_fn(session, len, |i| i as u8)?;
+            for minibatch in [1usize, 2, 4, usize::MAX] {
+                for _ in 0..2 {
+                    let report = sync_parallel_for!(
+                        input,
+                        minibatch,
+                        [&mut x, &mut nothing, &mut one, &count],
+                        |batch| {
+                            assert!(nothing.is_empty() && one.len() == 1);
+                            x[batch.len()].add(1);
+                            one[0u32].axpy(0.5, &[f32::from(batch[0]); 3]);
+                            count.add(batch.len() as u64);
+                        },
+                        policy
+                    )?;
+                    note(seen, name, &report);
+                    assert_eq!(report.minibatches(), len.div_ceil(minibatch));
+                }
+            }
+        }
+        assert_eq!(count.get(), 2 * 4 * 11);
+        seen.note("x", x.to_vec()?);
+        seen.digest("one", &one)?;
+    }
+    // So many that the first average is the last.
+    let input = DVector::from_fn(session, 40, |i| i as u32)?;
+    let mut x = DVector::from_fn(session, 5, |_| 0i64)?;
+    let report = sync_parallel_for!(
+        input,
+        1,
+        [&mut x],
+        |batch| x[batch[0] % 5].add(1),
+        SyncPolicy::ModelAverage { every: usize::MAX }
+    )?;
+    note(seen, "one model", &report);
+    seen.note("x", x.to_vec()?);
+    Ok(())
+}
