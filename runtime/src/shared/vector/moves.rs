@@ -16,8 +16,8 @@ use std::arch::x86_64::{__m128, _mm_movehl_ps, _mm_movelh_ps};
 use super::registers::{Reg, ZERO, with_class};
 use super::shape::Shape;
 
-/// So many vectors are moved by one block.
-pub(super) const PANEL: usize = 8;
+/// So many vectors can be moved by one block.
+pub(super) const MOST: usize = 8;
 /// A quad of zeros.
 // SAFETY: any bytes are a register's.
 pub(super) const NOTHING: __m128 = unsafe { std::mem::zeroed() };
@@ -35,7 +35,7 @@ macro_rules! part {
 /// Defines the moves of runs of whole registers.
 macro_rules! runs {
     (
-        $load:ident, $store:ident: [$reg:ty; $max:literal], zero $zero:expr, $class:ident, $move:expr, $width:literal,
+        $load:ident, $store:ident: [$reg:ty; $max:expr], zero $zero:expr, $class:ident, $move:expr, $width:literal,
         at <$t:ident> $at:expr; $($n:literal: $($r:ident $k:literal)+;)+
     ) => {
         /// The first `n` vectors from the offset on; the others are zero.
@@ -92,7 +92,7 @@ macro_rules! runs {
 
 macro_rules! panels {
     ($class:ident, $width:literal) => {
-        runs! { load_panel, store_panel: [Reg; 8], zero ZERO, $class, part!("movups"), $width, at <T> 0;
+        runs! { load_panel, store_panel: [Reg; MOST], zero ZERO, $class, part!("movups"), $width, at <T> 0;
             1: a 0;
             2: a 0 b 1;
             3: a 0 b 1 c 2;

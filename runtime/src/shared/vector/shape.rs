@@ -2,8 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::moves::PANEL;
-use super::registers::WIDTH;
+use super::registers::{PANEL, WIDTH};
 
 /// An element is whole panels (of [`PANEL`] vectors each), then single vectors, then a tail: quads of 16 bytes, then up to
 /// three words of 4 bytes. The rest is up to 3 bytes, which only elements aligned to less than 4 have.

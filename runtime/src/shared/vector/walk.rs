@@ -9,8 +9,8 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::moves::{NOTHING, PANEL, load_panel, load_quads, load_words, store_panel, store_quads, store_words};
-use super::registers::{Reg, WIDTH, ZERO, from_quads, load_plain, store_plain, to_quads};
+use super::moves::{MOST, NOTHING, load_panel, load_quads, load_words, store_panel, store_quads, store_words};
+use super::registers::{PANEL, Reg, WIDTH, ZERO, from_quads, load_plain, store_plain, to_quads};
 use super::shape::Shape;
 
 /// What is done with the vectors of an element of type `T`.
@@ -141,7 +141,7 @@ macro_rules! each {
 #[inline(always)]
 unsafe fn panel<T, V: Visit<T>>(from: *mut u8, at: usize, n: usize, visit: &mut V) {
     // SAFETY: the caller's.
-    let mut regs = if V::READS { unsafe { load_panel::<T>(from, n) } } else { [ZERO; PANEL] };
+    let mut regs = if V::READS { unsafe { load_panel::<T>(from, n) } } else { [ZERO; MOST] };
     each!(n, k => regs[k] = visit.visit(k, Place::new(at + k * WIDTH, true), regs[k]));
     if V::WRITES {
         // SAFETY: the caller's.
