@@ -104,7 +104,7 @@ impl<'l> Rounds<'l> {
                     break;
                 }
                 match self.peers {
-                    None => self.merge_all(lane, round),
+                    None => self.merge_all(lane),
                     Some(peers) => peers.finish(self, lane, round),
                 }
                 self.wait();
@@ -208,7 +208,6 @@ impl<'l> Rounds<'l> {
     pub(crate) fn merge(
         &self,
         lane: usize,
-        round: usize,
         capture: usize,
         rows: Range<u32>,
         lists: &[List<'_>],
@@ -219,18 +218,15 @@ impl<'l> Rounds<'l> {
         else {
             return;
         };
-        let average = match self.policy {
-            SyncPolicy::ModelAverage { .. } => Some(self.lanes.schedule.active(round)),
-            _ => None,
-        };
+        let averages = self.averages();
         each_row(lists, cut(lists, rows, self.lanes.threads, lane), ops.size, |row, values, who| {
             let into = base.wrapping_add(row as usize * ops.size);
             // SAFETY: rules 1 to 3.
             unsafe {
-                if let (None, &[value]) = (average, values) {
+                if let &[value] = values {
                     std::ptr::copy_nonoverlapping(value, into, ops.size);
                 } else {
-                    (merge.merge)(into, into, values, average);
+                    (merge.merge)(into, into, values, averages.then_some(values.len()));
                 }
             }
             changed(row, who);
@@ -238,12 +234,12 @@ impl<'l> Rounds<'l> {
     }
 
     /// One process has all copies: their changes go to the elements themselves.
-    fn merge_all(&self, lane: usize, round: usize) {
+    fn merge_all(&self, lane: usize) {
         let published = self.published();
         for (c, capture) in self.lanes.captured.iter().enumerate() {
             let Kind::Vector { len, writable: true, .. } = capture.kind else { continue };
             let lists: Vec<List<'_>> = self.lists(&published, c).into_iter().map(|(_, list)| list).collect();
-            self.merge(lane, round, c, 0..len as u32, &lists, |_, _| {});
+            self.merge(lane, c, 0..len as u32, &lists, |_, _| {});
         }
     }
 }
