@@ -43,6 +43,9 @@ const COMING: u8 = 3;
 const STRAYS_IN: u64 = 50;
 const STRAYS: u64 = 16;
 
+/// A row that was to come and hasn't after so long is asked for.
+const LATE: Duration = Duration::from_millis(300);
+
 /// So much of what is wanted comes before a round begins.
 const EARLY: usize = 10;
 
@@ -590,6 +593,18 @@ impl Syncing {
         })
     }
 
+    /// Asks for a row, if that is the state that it is in.
+    fn ask_if(&self, state: &AtomicU8, seen: u8, capture: usize, i: usize) {
+        let Some(Some(written)) = self.written.get(capture) else { return };
+        if state.compare_exchange(seen, ASKED, Relaxed, Relaxed).is_ok() {
+            self.on_demand.fetch_add(1, Relaxed);
+            self.strays.fetch_add(1, Relaxed);
+            let mut message = Writer::default();
+            message.section(capture, WANTED, &[i as u32], 0);
+            self.push(written.owner(i as u32), Tag::Fetch, self.round.load(Relaxed), self.me, message);
+        }
+    }
+
     fn worker_of(&self, copy: usize) -> Option<usize> {
         self.copies.iter().position(|copies| copies.contains(&copy))
     }
@@ -600,19 +615,18 @@ impl Source for Syncing {
         let written = self.written.get(capture)?.as_ref()?;
         let address = written.at(i as u32).cast_const();
         let Some(state) = written.missing.get(i) else { return Some(address) };
-        let seen = state.load(Acquire);
-        if seen == HERE {
+        if state.load(Acquire) == HERE {
             return Some(address);
         }
-        if seen == AWAY && state.compare_exchange(AWAY, ASKED, Relaxed, Relaxed).is_ok() {
-            self.on_demand.fetch_add(1, Relaxed);
-            self.strays.fetch_add(1, Relaxed);
-            let mut message = Writer::default();
-            message.section(capture, WANTED, &[i as u32], 0);
-            let owner = written.owner(i as u32);
-            self.push(owner, Tag::Fetch, self.round.load(Relaxed), self.me, message);
-        }
-        let here = self.wait_for(|_| (state.load(Acquire) == HERE).then(Vec::new));
+        self.ask_if(state, AWAY, capture, i);
+        let since = Instant::now();
+        let here = self.wait_for(|_| {
+            if since.elapsed() > LATE {
+                // Whoever keeps it may not know that it is wanted.
+                self.ask_if(state, COMING, capture, i);
+            }
+            (state.load(Acquire) == HERE).then(Vec::new)
+        });
         here.map(|_| address)
     }
 }

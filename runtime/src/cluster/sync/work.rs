@@ -263,6 +263,10 @@ pub(crate) fn run(
     if let Some(why) = locked(&syncing.broken).take() {
         return Err(broken(why));
     }
+    if syncing.stopped.load(Relaxed) {
+        // What was said last may not have been heard.
+        locked(&syncing.site.told).clear();
+    }
     if let Some((minibatch, failure)) = outcome.take_failure() {
         return Ok(SyncEnd::Failed { minibatch, what: what(failure) });
     }
