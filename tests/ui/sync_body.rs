@@ -11,27 +11,33 @@ fn main(session: &Session) -> stradsap::Result<()> {
     let mut x = DVector::from_vec(session, vec![1.0f32; 10])?;
     let rate = 0.5;
     'epochs: for _epoch in 0..3 {
-        sync_parallel_for!(data, 4, [rate, &mut x], |batch| {
-            if batch[0] > 3.0 {
-                break;
-            }
-            for &value in batch {
-                if value > 2.0 {
-                    continue 'epochs;
-                }
-                if value > 1.0 {
-                    return value > rate;
-                }
-                if value > 0.0 {
+        sync_parallel_for!(
+            data,
+            4,
+            [rate, &mut x],
+            |batch| {
+                if batch[0] > 3.0 {
                     break;
                 }
-            }
-            x[0].set(fetch(batch.number()).await);
-            sync_parallel_for!(data, 4, [&mut x], |batch| x[1].add(batch[0]), SyncPolicy::Bsp).ok();
-            async_parallel_for!(0..4, [&mut x], |i| x[i] += 1.0).ok();
-            rate *= 0.5;
-            return 1.0;
-        }, SyncPolicy::Bsp)?;
+                for &value in batch {
+                    if value > 2.0 {
+                        continue 'epochs;
+                    }
+                    if value > 1.0 {
+                        return value > rate;
+                    }
+                    if value > 0.0 {
+                        break;
+                    }
+                }
+                x[0].set(fetch(batch.number()).await);
+                sync_parallel_for!(data, 4, [&mut x], |batch| x[1].add(batch[0]), SyncPolicy::Bsp).ok();
+                async_parallel_for!(0..4, [&mut x], |i| x[i] += 1.0).ok();
+                rate *= 0.5;
+                return 1.0;
+            },
+            SyncPolicy::Bsp
+        )?;
     }
     Ok(())
 }

@@ -69,3 +69,14 @@ sizes!(usize u8 u16 u32 u64 i32 i64);
 pub fn minibatch(elements: impl MinibatchSize) -> usize {
     elements.elements()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::minibatch;
+
+    #[test]
+    fn sizes_of_all_types() {
+        assert_eq!([minibatch(7usize), minibatch(7u8), minibatch(7i64)], [7; 3]);
+        assert_eq!([minibatch(-1i32), minibatch(0u64), minibatch(-7i64)], [0; 3]);
+    }
+}

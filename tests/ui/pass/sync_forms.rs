@@ -38,12 +38,18 @@ fn count<T: Element + Into<u64> + Copy>(
     counts: &mut DVector<u64>,
     size: u32,
 ) -> stradsap::Result<SyncReport> {
-    sync_parallel_for!(data, size, [&mut counts], |batch| {
-        for &value in batch {
-            let value: u64 = value.into();
-            counts[value as usize].add(1);
-        }
-    }, SyncPolicy::Bsp)
+    sync_parallel_for!(
+        data,
+        size,
+        [&mut counts],
+        |batch| {
+            for &value in batch {
+                let value: u64 = value.into();
+                counts[value as usize].add(1);
+            }
+        },
+        SyncPolicy::Bsp
+    )
 }
 
 fn gather<T>(data: &DVector<u32>, to: &mut DVector<T>, table: &[T]) -> stradsap::Result<SyncReport>
@@ -51,11 +57,17 @@ where
     T: Merge + Copy + stradsap::Value,
 {
     let table = table.to_vec();
-    sync_parallel_for!(data, 2u8, [table, &mut to], |batch| {
-        for &at in batch {
-            to[at].set(table[at as usize]);
-        }
-    }, SyncPolicy::Hybrid)
+    sync_parallel_for!(
+        data,
+        2u8,
+        [table, &mut to],
+        |batch| {
+            for &at in batch {
+                to[at].set(table[at as usize]);
+            }
+        },
+        SyncPolicy::Hybrid
+    )
 }
 
 macro_rules! each {
@@ -112,26 +124,44 @@ fn main(session: &Session) -> stradsap::Result<()> {
     })?;
     assert_eq!(counts.to_vec()?[..4], [5, 4, 3, 3]);
 
-    sync_parallel_for!(data, 4, [&mut counts], |batch: stradsap::Batch<'_, u32>| {
-        counts[batch[0]].add(0);
-    }, Bsp)?;
+    sync_parallel_for!(
+        data,
+        4,
+        [&mut counts],
+        |batch: stradsap::Batch<'_, u32>| {
+            counts[batch[0]].add(0);
+        },
+        Bsp
+    )?;
 
     // Bodies with results: `?` and `return` end a minibatch.
-    sync_parallel_for!(data, 2, [&data, &mut counts], |batch| -> Result<(), Odd> {
-        for (at, &value) in batch.iter().enumerate() {
-            if check(value)? == 6 {
-                return Ok(());
+    sync_parallel_for!(
+        data,
+        2,
+        [&data, &mut counts],
+        |batch| -> Result<(), Odd> {
+            for (at, &value) in batch.iter().enumerate() {
+                if check(value)? == 6 {
+                    return Ok(());
+                }
+                counts[5].add(u64::from(data[batch.start() + at]));
             }
-            counts[5].add(u64::from(data[batch.start() + at]));
-        }
-        Ok(())
-    }, SyncPolicy::Ssp { staleness: 1 })?;
+            Ok(())
+        },
+        SyncPolicy::Ssp { staleness: 1 }
+    )?;
     assert_eq!(counts.get(5)?, 8);
     let before = counts.to_vec()?;
-    let error = sync_parallel_for!(data, 2, [&mut counts], |batch| {
-        counts[0].set(9);
-        if batch.number() == 1 { Err(Odd) } else { Ok(()) }
-    }, SyncPolicy::ModelAverage { every: 1 })
+    let error = sync_parallel_for!(
+        data,
+        2,
+        [&mut counts],
+        |batch| {
+            counts[0].set(9);
+            if batch.number() == 1 { Err(Odd) } else { Ok(()) }
+        },
+        SyncPolicy::ModelAverage { every: 1 }
+    )
     .map(|_| ())
     .unwrap_err();
     assert!(error.to_string().contains("an odd number"), "{error}");
@@ -139,11 +169,19 @@ fn main(session: &Session) -> stradsap::Result<()> {
 
     // Nothing of the input is needed, and a name in the body may be bound anew.
     let fast = true;
-    sync_parallel_for!(data, data.len(), [fast, &mut counts], move |_| {
-        let kept = counts[0u32].get();
-        let mut counts = [kept; 3];
-        counts[1] += u64::from(fast);
-        assert_eq!(counts[1], kept + 1);
-    }, if fast { SyncPolicy::Hybrid } else { SyncPolicy::Bsp }, prefetch = fast, caches = !fast,)?;
+    sync_parallel_for!(
+        data,
+        data.len(),
+        [fast, &mut counts],
+        move |_| {
+            let kept = counts[0u32].get();
+            let mut counts = [kept; 3];
+            counts[1] += u64::from(fast);
+            assert_eq!(counts[1], kept + 1);
+        },
+        if fast { SyncPolicy::Hybrid } else { SyncPolicy::Bsp },
+        prefetch = fast,
+        caches = !fast,
+    )?;
     Ok(())
 }
