@@ -72,6 +72,8 @@ fn ranks_are_those_of_a_dense_reference() {
             ("pagerank", &["--threads", "2"]),
             ("pagerank", &["--threads", "3", "--sync", "bsp"]),
             ("pagerank", &["--threads", "2", "--sync", "ssp"]),
+            ("pagerank", &["--threads", "1", "--workers", "2"]),
+            ("pagerank", &["--threads", "2", "--workers", "2", "--sync", "bsp"]),
         ] {
             let output = folder.path().join("ranks");
             let own = ["--data", text(&data), "--damping", damping, "--output", text(&output)];
