@@ -19,8 +19,8 @@ use stradsap_examples::sync::{SyncArgs, threads};
 /// random one (R-MAT), made by the program. The objective in the report is the change: how far the ranks moved in an
 /// iteration, summed over all pages. An epoch is an iteration; there are at most as many as --epochs says. The pages of
 /// highest rank are printed, and all are stored as `ranks.tsv`: id, tab, rank. A minibatch consists of strips of the
-/// graph, of about 65,536 pages and links to them each. No two strips write the same page: all policies of --sync but
-/// model-average give the same ranks.
+/// graph, of up to 65,536 pages and links to them each. No two strips write the same page: all policies of --sync give
+/// the same ranks.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -55,8 +55,11 @@ struct Strip {
     links_in: Vec<u32>,
 }
 
-/// Pages and links of a strip: enough that a strip isn't over at once, few enough that threads can share the work.
-const STRIP: usize = 1 << 16;
+/// Strips of a graph, at least: so many that threads can share the work.
+const STRIPS: usize = 64;
+/// Pages and links of a strip: no fewer than are worth a minibatch, no more than fit the cache beside the shares.
+const LEAST: usize = 64;
+const MOST: usize = 1 << 16;
 
 impl Strip {
     fn new(graph: &Graph, pages: std::ops::Range<usize>) -> Strip {
@@ -68,6 +71,23 @@ impl Strip {
         let ends = ends.collect();
         Strip { start: pages.start as u32, links_out: graph.links_out()[pages].to_vec(), ends, links_in }
     }
+}
+
+/// What a page gives along each of its links; of a page without links, its rank.
+#[derive(Debug, Clone, Copy, Element)]
+struct Share(f64);
+
+/// One copy alone writes a page's share: whatever the policy, that is what all agree on.
+impl Merge for Share {
+    fn change(_base: &Share, local: &Share) -> Share {
+        *local
+    }
+
+    fn apply(&mut self, change: &Share) {
+        *self = *change;
+    }
+
+    fn share(&mut self, _copies: usize) {}
 }
 
 type AnyError = Box<dyn std::error::Error>;
@@ -84,25 +104,23 @@ fn main(session: &Session) -> Result<(), AnyError> {
 
     let settings = args.ranking.settings(args.common.seed, &size);
     let (mut saving, resumed) = Saving::start(&args.common, settings, &mut run)?;
-    let strips = graph.strips(STRIP).into_iter().map(|pages| Strip::new(&graph, pages));
-    let strips: DVector<Strip> = DVector::from_iter(session, strips)?;
-    // What a page gives along each of its links; of a page without links, its rank.
-    let mut shares: DVector<f64> = match resumed {
+    let strips = graph.strips(((size.pages + size.links) / STRIPS).clamp(LEAST, MOST)).into_iter();
+    let strips: DVector<Strip> = DVector::from_iter(session, strips.map(|pages| Strip::new(&graph, pages)))?;
+    let first = |page: usize| Share(1.0 / pages / pagerank::ways(graph.links_out()[page]));
+    let mut shares: DVector<Share> = match resumed {
         Some(checkpoint) => checkpoint.vector(session, "shares")?,
-        None => DVector::from_fn(session, size.pages, |page| 1.0 / pages / pagerank::ways(graph.links_out()[page]))?,
+        None => DVector::from_fn(session, size.pages, first)?,
     };
-    let mut next: DVector<f64> = DVector::from_fn(session, size.pages, |_| 0.0)?;
+    let mut next: DVector<Share> = DVector::from_fn(session, size.pages, |_| Share(0.0))?;
     let last = run.history().last().map(|&(_, _, change)| change);
     let mut dangling_rank = last.map_or(size.dangling as f64 / pages, |last| last.dangling_rank);
     let converged = |change: Change| change.change < args.ranking.tolerance;
+    let mut done = last.is_some_and(converged);
 
     let minibatch = args.sync.minibatch.map_or_else(|| default_minibatch(session, strips.len()), usize::from);
     let policy = args.sync.policy(session, strips.len().div_ceil(minibatch));
     let mut loops = Loops::default();
-    for _iteration in run.done()..args.common.epochs {
-        if last.is_some_and(converged) {
-            break;
-        }
+    while !done && run.done() < args.common.epochs {
         let clock = Instant::now();
         let base = (1.0 - damping + damping * dangling_rank) / pages;
         let (changes, dangling) = (session.sum(0.0f64), session.sum(0.0f64));
@@ -116,13 +134,13 @@ fn main(session: &Session) -> Result<(), AnyError> {
                     for (&links_out, &to) in strip.links_out.iter().zip(&strip.ends) {
                         let mut sum = 0.0;
                         for &source in &strip.links_in[from..to as usize] {
-                            sum += shares[source];
+                            sum += shares[source].0;
                         }
                         let rank = base + damping * sum;
                         let ways = pagerank::ways(links_out);
                         let share = rank / ways;
-                        next[page].set(share);
-                        changes.add((share - shares[page]).abs() * ways);
+                        next[page].set(Share(share));
+                        changes.add((share - shares[page].0).abs() * ways);
                         if links_out == 0 {
                             dangling.add(rank);
                         }
@@ -139,12 +157,10 @@ fn main(session: &Session) -> Result<(), AnyError> {
         run.epoch(clock.elapsed().as_secs_f64(), iteration.bytes_sent(), change)?;
         saving.epoch_done(&run, &[("shares", &shares)])?;
         loops.note_sync(&[&iteration]);
-        if converged(change) {
-            break;
-        }
+        done = converged(change);
     }
 
-    let ranks = pagerank::ranks(&graph, shares.iter()?);
+    let ranks = pagerank::ranks(&graph, shares.iter()?.map(|share| share.0));
     pagerank::show_top(&graph, &ranks, args.ranking.top);
     if let Some(folder) = &args.common.output {
         pagerank::store(folder, &graph, &ranks)?;

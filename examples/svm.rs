@@ -151,11 +151,12 @@ fn training(
     Ok(())
 }
 
-/// Averaged gradients take ten rounds an epoch, so that a step is worth its round; elsewhere rounds don't hang on it.
+/// Averaged gradients take ten steps an epoch. Elsewhere it is no more than what copies have between them; each gets some
+/// of a small set.
 fn default_minibatch(sync: Sync, examples: usize, copies: usize) -> usize {
     match sync {
         Sync::Bsp => examples.div_ceil(10 * copies).max(1),
-        _ => 256,
+        _ => examples.div_ceil(copies).clamp(1, 256),
     }
 }
 

@@ -72,6 +72,9 @@ fn ranks_are_those_of_a_dense_reference() {
             ("pagerank", &["--threads", "2"]),
             ("pagerank", &["--threads", "3", "--sync", "bsp"]),
             ("pagerank", &["--threads", "2", "--sync", "ssp"]),
+            ("pagerank", &["--threads", "2", "--sync", "model-average"]),
+            ("pagerank", &["--threads", "1", "--workers", "2"]),
+            ("pagerank", &["--threads", "2", "--workers", "2", "--sync", "bsp"]),
         ] {
             let output = folder.path().join("ranks");
             let own = ["--data", text(&data), "--damping", damping, "--output", text(&output)];
@@ -106,9 +109,9 @@ fn rounds_have_the_same_bits_each_time() {
         let words = ["--scale", "14", "--epochs", "6", "--threads", "3", "--sync", policy, "--minibatch", "1"];
         report("pagerank", &words)["model_digest"].clone()
     };
-    assert_eq!(run("bsp"), run("bsp"));
-    // No page is written twice, so it doesn't matter that threads share them.
-    assert_eq!(run("bsp"), run("hybrid"));
+    for policy in ["bsp", "model-average"] {
+        assert_eq!(run(policy), run(policy), "{policy}");
+    }
 }
 
 #[test]

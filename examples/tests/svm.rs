@@ -32,7 +32,7 @@ fn small(folder: &Path) -> PathBuf {
     let path = folder.join("small.svm");
     let mut lines: Vec<String> = Vec::new();
     for n in 0..400u32 {
-        let (a, b, c) = (1 + n * 7 % 10, 11 + n * 3 % 9, 20 + n * 11 % 11);
+        let (a, b, c) = (1 + n * 7 % 10, 11 + n * 3 % 9, 20 + n * 5 % 11);
         let positive = (a + b + c) % 2 == 0 || a > 8;
         lines.push(format!("{} {a}:1 {b}:0.5 {c}:{}", u8::from(positive), f64::from(n % 5) - 1.5));
     }
@@ -77,7 +77,7 @@ fn every_policy_comes_near_the_best_objective() {
             let reached = objectives(&report).into_iter().fold(f64::INFINITY, f64::min);
             assert!(reached < best + 0.01 && reached > best - 1e-3, "{program} {options:?}: {reached}");
             let test = report["epochs"][9]["test_accuracy"].as_f64().unwrap();
-            assert!(test > 0.84, "{program} {options:?}: {test}");
+            assert!(test > 0.82, "{program} {options:?}: {test}");
         }
     }
 }
@@ -90,6 +90,22 @@ fn averaged_models_need_a_fifth_of_the_rounds_of_averaged_gradients() {
         let models = rounds_to(&run("model-average", "10"), best).unwrap();
         let gradients = rounds_to(&run("bsp", "40"), best).unwrap();
         assert!(models > 0 && 5 * models <= gradients, "{loss}: {models} and {gradients}");
+    }
+}
+
+#[test]
+fn workers_are_copies_as_threads_are() {
+    for policy in ["model-average", "bsp"] {
+        let run = |options: &[&str]| {
+            let own = ["--epochs", "3", "--threads", "1", "--sync", policy];
+            report("svm", &[&own[..], options].concat())
+        };
+        let threads = report("svm", &["--epochs", "3", "--threads", "2", "--sync", policy]);
+        let workers = run(&["--workers", "2"]);
+        assert_eq!(workers["model_digest"], threads["model_digest"], "{policy}");
+        assert_eq!(workers["epochs"][2]["rounds"], threads["epochs"][2]["rounds"]);
+        assert!(workers["epochs"][0]["bytes_sent"].as_u64().unwrap() > 0);
+        assert_eq!(run(&["--workers", "1"])["model_digest"], run(&[])["model_digest"], "{policy}");
     }
 }
 
@@ -209,7 +225,8 @@ fn mistakes_are_one_line() {
             assert_eq!(said.trim_end(), format!("error: {expected}"), "{program}");
             assert_eq!(output.status.code(), Some(*status));
         }
-        let output = example(program).args(["--data", text(&data), "--eta0", "1e300"]).output().unwrap();
+        let output =
+            example(program).args(["--data", text(&data), "--lambda", "0", "--eta0", "1e308"]).output().unwrap();
         let said = stderr(&output);
         let last = said.lines().last().unwrap_or_default();
         assert!(
