@@ -223,7 +223,8 @@ impl<'l> Rounds<'l> {
             SyncPolicy::ModelAverage { .. } => Some(self.lanes.schedule.active(round)),
             _ => None,
         };
-        each_row(lists, cut(lists, rows, self.lanes.threads, lane), ops.size, |row, values, who| {
+        let rows = cut(lists, rows, self.lanes.threads, lane);
+        let one_row = |row: u32, values: &[*const u8], who: &[usize]| {
             let into = base.wrapping_add(row as usize * ops.size);
             // SAFETY: rules 1 to 3.
             unsafe {
@@ -234,7 +235,9 @@ impl<'l> Rounds<'l> {
                 }
             }
             changed(row, who);
-        });
+        };
+        let first = self.lanes.schedule.of(round, 0).start;
+        let _failed = self.lanes.uniting(first, || each_row(lists, rows, ops.size, one_row));
     }
 
     /// One process has all copies: their changes go to the elements themselves.
