@@ -22,8 +22,8 @@ pub(crate) fn run(lanes: &Lanes<'_>, pool: &Pool) {
             let mut first = true;
             while let Some(minibatch) = next() {
                 let ran = lanes.run(frame, minibatch, first);
-                after();
-                if !ran {
+                let united = lanes.uniting(minibatch, after).is_some();
+                if !(ran && united) {
                     break;
                 }
                 first = false;

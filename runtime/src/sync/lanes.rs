@@ -18,6 +18,7 @@ use crate::capture::{Captured, Kind};
 use crate::cold::{Cold, Doing};
 use crate::frame::Frame;
 use crate::merge::MergeOps;
+use crate::panics;
 use crate::session::locked;
 use crate::sync::schedule::Schedule;
 use crate::task::Failure;
@@ -232,6 +233,19 @@ impl<'l> Lanes<'l> {
                 }
                 self.stopped.store(true, Relaxed);
                 false
+            }
+        }
+    }
+
+    /// Runs what unites copies, in which code of the element type's may panic: then the loop ends, as if `minibatch` had.
+    /// None then.
+    pub(crate) fn uniting<R>(&self, minibatch: usize, unite: impl FnOnce() -> R) -> Option<R> {
+        match panics::caught(unite) {
+            Ok(united) => Some(united),
+            Err(note) => {
+                self.outcome.fail(minibatch, Failure::Panic(note));
+                self.stopped.store(true, Relaxed);
+                None
             }
         }
     }

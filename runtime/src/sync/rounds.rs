@@ -104,7 +104,7 @@ impl<'l> Rounds<'l> {
                     break;
                 }
                 match self.peers {
-                    None => self.merge_all(lane),
+                    None => self.merge_all(lane, round),
                     Some(peers) => peers.finish(self, lane, round),
                 }
                 self.wait();
@@ -208,6 +208,7 @@ impl<'l> Rounds<'l> {
     pub(crate) fn merge(
         &self,
         lane: usize,
+        round: usize,
         capture: usize,
         rows: Range<u32>,
         lists: &[List<'_>],
@@ -219,7 +220,8 @@ impl<'l> Rounds<'l> {
             return;
         };
         let averages = self.averages();
-        each_row(lists, cut(lists, rows, self.lanes.threads, lane), ops.size, |row, values, who| {
+        let rows = cut(lists, rows, self.lanes.threads, lane);
+        let one_row = |row: u32, values: &[*const u8], who: &[usize]| {
             let into = base.wrapping_add(row as usize * ops.size);
             // SAFETY: rules 1 to 3.
             unsafe {
@@ -230,16 +232,18 @@ impl<'l> Rounds<'l> {
                 }
             }
             changed(row, who);
-        });
+        };
+        let first = self.lanes.schedule.of(round, 0).start;
+        let _failed = self.lanes.uniting(first, || each_row(lists, rows, ops.size, one_row));
     }
 
     /// One process has all copies: their changes go to the elements themselves.
-    fn merge_all(&self, lane: usize) {
+    fn merge_all(&self, lane: usize, round: usize) {
         let published = self.published();
         for (c, capture) in self.lanes.captured.iter().enumerate() {
             let Kind::Vector { len, writable: true, .. } = capture.kind else { continue };
             let lists: Vec<List<'_>> = self.lists(&published, c).into_iter().map(|(_, list)| list).collect();
-            self.merge(lane, c, 0..len as u32, &lists, |_, _| {});
+            self.merge(lane, round, c, 0..len as u32, &lists, |_, _| {});
         }
     }
 }

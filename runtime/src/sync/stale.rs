@@ -105,14 +105,18 @@ impl Stale<'_> {
         if !self.lanes.run(&mut frame, minibatch, false) {
             return false;
         }
-        let changes = self.changes(local, &frame.take_touched());
-        for (c, rows) in changes.rows.iter().enumerate() {
-            let Some(values) = &changes.values[c] else { continue };
-            for (k, &row) in rows.iter().enumerate() {
-                // SAFETY: `values` holds a row for each of `rows`.
-                unsafe { self.ledger.apply(c, row, values.as_ptr().add(k * values.ops().size)) };
+        let united = self.lanes.uniting(minibatch, || {
+            let changes = self.changes(local, &frame.take_touched());
+            for (c, rows) in changes.rows.iter().enumerate() {
+                let Some(values) = &changes.values[c] else { continue };
+                for (k, &row) in rows.iter().enumerate() {
+                    // SAFETY: `values` holds a row for each of `rows`.
+                    unsafe { self.ledger.apply(c, row, values.as_ptr().add(k * values.ops().size)) };
+                }
             }
-        }
+            changes
+        });
+        let Some(changes) = united else { return false };
         self.lanes.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         let more = !self.lanes.schedule.of(round + 1, copy).is_empty();
         let minibatches = if more { clock + 1 } else { THROUGH };

@@ -11,6 +11,7 @@ mod common;
 #[path = "../jobs/mod.rs"]
 mod jobs;
 mod kills;
+mod minibatches;
 mod partitions;
 mod proxy;
 
@@ -42,7 +43,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         return Ok(ended?);
     }
     let expected = Rc::default();
-    runner::run(vec![
+    let mut tests = vec![
         test("undisturbed", 60, &expected, kills::undisturbed),
         test("one is killed", 3600, &expected, kills::one),
         test("one after the other is killed", 120, &expected, kills::repeated),
@@ -57,5 +58,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         test("nothing arrives from one worker at another", 60, &expected, |expected| {
             partitions::from_worker(expected, proxy::Wire::cut);
         }),
-    ])
+    ];
+    tests.extend(minibatches::tests());
+    runner::run(tests)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use stradsap::prelude::*;
 
+use super::minibatches::{self, POLICY};
 use super::processes::{Process, children_as, this_program};
 use crate::common::{below, ratings};
 
@@ -20,7 +21,10 @@ pub(crate) const LONG: usize = 40;
 /// The job, where this process is to be it.
 pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     let epochs = std::env::var(EPOCHS).ok()?.parse().unwrap();
-    Some(run(session, epochs))
+    Some(match std::env::var(POLICY) {
+        Ok(policy) => minibatches::run(session, &policy, epochs),
+        Err(_) => run(session, epochs),
+    })
 }
 
 /// Matrix factorisation with names on the side, so that elements of all sizes travel.
@@ -93,6 +97,9 @@ pub(crate) struct Setting<'s> {
     pub(crate) servers: usize,
     pub(crate) snapshot_every: usize,
     pub(crate) epochs: usize,
+    /// That of the minibatches, for the job that has some; its copies are threads where there are no workers.
+    pub(crate) policy: Option<&'s str>,
+    pub(crate) threads: usize,
     pub(crate) checkpoints: Option<&'s Path>,
     /// Where workers join, and the secret: none is started then.
     pub(crate) listen: Option<(&'s str, &'s str)>,
@@ -100,7 +107,16 @@ pub(crate) struct Setting<'s> {
 
 impl Default for Setting<'_> {
     fn default() -> Self {
-        Setting { workers: 0, servers: 0, snapshot_every: 3, epochs: LONG, checkpoints: None, listen: None }
+        Setting {
+            workers: 0,
+            servers: 0,
+            snapshot_every: 3,
+            epochs: LONG,
+            policy: None,
+            threads: 0,
+            checkpoints: None,
+            listen: None,
+        }
     }
 }
 
@@ -112,6 +128,12 @@ impl Job {
         command.env(EPOCHS, setting.epochs.to_string()).env("STRADSAP_WORKERS", setting.workers.to_string());
         command.env("STRADSAP_DDS_SERVERS", setting.servers.to_string());
         command.env("STRADSAP_SNAPSHOT_EVERY", setting.snapshot_every.to_string());
+        if let Some(policy) = setting.policy {
+            command.env(POLICY, policy);
+        }
+        if setting.threads > 0 {
+            command.env("STRADSAP_THREADS", setting.threads.to_string());
+        }
         if let Some(folder) = setting.checkpoints {
             command.env(CHECKPOINTS, folder);
         }

@@ -3,5 +3,6 @@
 #![allow(dead_code)]
 
 pub(crate) mod job;
+pub(crate) mod minibatches;
 pub(crate) mod processes;
 pub(crate) mod runner;

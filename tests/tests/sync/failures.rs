@@ -2,6 +2,7 @@
 
 use stradsap::Error;
 use stradsap::prelude::*;
+use stradsap::{Element, Merge};
 
 use super::common::below;
 use super::jobs::runner::Test;
@@ -131,7 +132,7 @@ fn in_mid_push() {
         let input = DVector::from_fn(&session, 64, |i| i as u32).unwrap();
         let mut x = DVector::from_fn(&session, 3000, |i| [i as f32; 64]).unwrap();
         let before = x.digest().unwrap();
-        for round in 0..25u32 {
+        for round in 0..12u32 {
             let failed = sync_parallel_for!(
                 input,
                 1,
@@ -139,7 +140,7 @@ fn in_mid_push() {
                 |batch| {
                     for i in 0..3000u32 {
                         x[i].add(&[1.0; 64]);
-                        if batch[0] == round && i % 1000 == round * 39 {
+                        if batch[0] == round && i % 1000 == round * 70 {
                             return Err(NoWords(i as usize));
                         }
                     }
@@ -149,6 +150,89 @@ fn in_mid_push() {
             );
             assert!(failed.is_err());
             assert_eq!(x.digest().unwrap(), before, "round {round} on {place}");
+        }
+    }
+}
+
+/// A call that is broken off after some workers told others what they will want, before these heard of it.
+fn wants_that_nobody_heard() {
+    for place in [PLACES[1][2], PLACES[2][2], PLACES[3][2], PLACES[3][3]] {
+        let session = place.session();
+        let rows = 90;
+        let mut input = DVector::from_fn(&session, 60, |i| [i as u32 % 17, 0]).unwrap();
+        let mut x = DVector::from_fn(&session, rows, |i| i as i64).unwrap();
+        let mut call = |input: &DVector<[u32; 2]>| {
+            sync_parallel_for!(
+                input,
+                1,
+                [rows, &mut x],
+                |batch| {
+                    let [by, late] = batch[0];
+                    (0..20).for_each(|k| x[(by as usize * 5 + k * 11) % rows].add(i64::from(by)));
+                    if late == 1 {
+                        std::thread::sleep(std::time::Duration::from_millis(40));
+                        return Err(NoWords(0));
+                    }
+                    Ok(())
+                },
+                SyncPolicy::Bsp
+            )
+        };
+        call(&input).unwrap();
+        // The first of each round's, while the others are through already and ask for the next round's rows.
+        input.set(0, [0, 1]).unwrap();
+        call(&input).unwrap_err();
+        input.set(0, [0, 0]).unwrap();
+        let report = call(&input).unwrap();
+        assert!(report.rows_prefetched() > 0 && report.rows_on_demand() == 0, "{place}: {report}");
+        assert_eq!(x.iter().unwrap().sum::<i64>(), 89 * 45 + 2 * 20 * (0..60).map(|i| i % 17).sum::<i64>(), "{place}");
+    }
+}
+
+/// Copies that differ can't be united.
+#[derive(Clone, Copy, Debug, PartialEq, Element)]
+struct Stubborn(u64);
+
+impl Merge for Stubborn {
+    fn change(base: &Self, local: &Self) -> Self {
+        Stubborn(local.0 - base.0)
+    }
+    fn apply(&mut self, change: &Self) {
+        assert!(self.0 < 3, "it is enough");
+        self.0 += change.0;
+    }
+    fn share(&mut self, _copies: usize) {}
+}
+
+/// A union of copies that panics is a failure of the loop, as a body's is: it ends, and leaves nothing.
+fn unions_that_panic() {
+    for place in PLACES[1..].iter().copied().flatten() {
+        let session = place.session();
+        let input = DVector::from_fn(&session, 40, |i| i as u32).unwrap();
+        let mut x = DVector::from_fn(&session, 4, |_| Stubborn(0)).unwrap();
+        let mut policies =
+            vec![SyncPolicy::Bsp, SyncPolicy::ModelAverage { every: 2 }, SyncPolicy::Ssp { staleness: 1 }];
+        if place.workers > 1 {
+            policies.push(SyncPolicy::Hybrid);
+        }
+        for policy in policies {
+            for _ in 0..2 {
+                let ended = sync_parallel_for!(
+                    input,
+                    2,
+                    [&mut x],
+                    |batch| {
+                        for i in batch {
+                            let row = &x[i % 2];
+                            row.set(Stubborn(row.get().0 + 1));
+                        }
+                    },
+                    policy
+                );
+                let error = ended.unwrap_err().to_string();
+                assert!(error.contains("it is enough"), "{policy} on {place}: {error}");
+                assert_eq!(x.to_vec().unwrap(), [Stubborn(0); 4], "{policy} on {place}");
+            }
         }
     }
 }

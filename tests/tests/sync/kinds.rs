@@ -155,7 +155,7 @@ impl Row for Summary {
 
 /// Some rows that everybody changes, some that few do, and some that are only read.
 fn on_rows<T: Row>(session: &Session, seen: &mut Seen) -> Result {
-    let n = 240;
+    let n = 120;
     for (name, policy) in policies(session) {
         let input = DVector::from_fn(session, n, |i| [below(i as u64, 9), 9 + below(7 * i as u64, 60), 60 + i % 30])?;
         let mut rows = DVector::from_fn(session, 95, T::make)?;
@@ -274,7 +274,7 @@ fn on_input<E: Feature>(session: &Session, seen: &mut Seen) -> Result {
         let mut input = DVector::from_fn(session, 157, E::of)?;
         let mut counts = DVector::from_fn(session, 31, |_| 0u32)?;
         let mut mean = DVector::from_fn(session, 31, |_| 0.0f64)?;
-        for (epoch, minibatch) in [5usize, 5, 1, 40, 157, 1000].into_iter().enumerate() {
+        for (epoch, minibatch) in [5usize, 5, 2, 40, 157, 1000].into_iter().enumerate() {
             let report = sync_parallel_for!(
                 &input,
                 minibatch,
@@ -321,7 +321,7 @@ pub(crate) fn reductions(session: &Session, seen: &mut Seen) -> Result {
         let (ints, big) = (session.sum(i32::MAX - 5), session.sum(u64::MAX));
         let (low, high) = (session.min(1e30f64), session.max(f32::NEG_INFINITY));
         let (lowest, count) = (session.min(i64::MAX), session.count());
-        for minibatch in [10usize, 10, 33, 1] {
+        for minibatch in [10usize, 10, 33, 4] {
             let report = sync_parallel_for!(
                 input,
                 minibatch,

@@ -30,6 +30,7 @@ use super::wire::{self, CURRENT, GONE, KEEP, Section, Shape, Tag, WANTED, WANTS_
 use crate::cluster::links::{Links, Outgoing, Payload};
 use crate::cluster::protocol::{Fetching, Node};
 use crate::cluster::shard::Shard;
+use crate::panics::{self, PanicNote};
 use crate::session::locked;
 use crate::sync::{At, Changes, Ledger, List, Peers, Rounds, Source, StalePeers, rows_of};
 
@@ -149,6 +150,8 @@ pub(crate) struct Syncing {
     pub(crate) waited: AtomicU64,
     /// Why the loop was broken off, if a message made no sense.
     pub(crate) broken: Mutex<Option<String>>,
+    /// What a union of pushed changes said when it panicked: whose, and how many minibatches that copy had run.
+    pub(crate) panicked: Mutex<Option<(usize, u64, PanicNote)>>,
 }
 
 impl Syncing {
@@ -198,6 +201,7 @@ impl Syncing {
             strays: AtomicU64::new(0),
             waited: AtomicU64::new(0),
             broken: Mutex::new(None),
+            panicked: Mutex::new(None),
             written,
             nodes,
         }
@@ -227,6 +231,10 @@ impl Syncing {
     /// A message has come.
     pub(crate) fn take(&self, header: &Header, payload: Vec<u8>) {
         let (lo, hi) = (header.lo as usize, header.hi as usize);
+        // A loop that ends early is undone: what still comes of it must change nothing.
+        if self.stopped.load(Relaxed) {
+            return;
+        }
         let Some(tag) = Tag::of(header.tag) else { return self.break_off(format!("a message of kind {}", header.tag)) };
         if tag != Tag::Push && hi >= self.nodes.len() {
             return self.break_off(format!("a message of worker {hi} of {}", self.nodes.len()));
@@ -265,16 +273,24 @@ impl Syncing {
             },
             Tag::Push => match (wire::read(&payload, &self.shapes), &self.ledger) {
                 (Ok(sections), Some(ledger)) => {
-                    for section in &sections {
-                        for (k, &row) in section.rows.iter().enumerate() {
-                            let change = section.value(&payload, k);
-                            if change.len() == section.size && section.size > 0 {
-                                // SAFETY: as many bytes as a row has (rule 3).
-                                unsafe { ledger.apply(section.capture, row, change.as_ptr()) };
+                    let united = panics::caught(|| {
+                        for section in &sections {
+                            for (k, &row) in section.rows.iter().enumerate() {
+                                let change = section.value(&payload, k);
+                                if change.len() == section.size && section.size > 0 {
+                                    // SAFETY: as many bytes as a row has (rule 3).
+                                    unsafe { ledger.apply(section.capture, row, change.as_ptr()) };
+                                }
                             }
                         }
+                    });
+                    match united {
+                        Ok(()) => ledger.advance(hi, header.lo),
+                        Err(note) => {
+                            locked(&self.panicked).get_or_insert((hi, header.lo, note));
+                            self.stop();
+                        }
                     }
-                    ledger.advance(hi, header.lo);
                 }
                 (Err(why), _) => self.break_off(why),
                 (_, None) => self.break_off("a push in a loop of rounds".to_string()),
@@ -696,7 +712,7 @@ impl Peers for Syncing {
                 lists.extend(Self::lists_of_peers(&parsed, c));
                 lists.sort_by_key(|&(copy, _)| copy);
                 let (copies, lists): (Vec<usize>, Vec<List<'_>>) = lists.into_iter().unzip();
-                rounds.merge(lane, c, written.range(self.me), &lists, |row, who| {
+                rounds.merge(lane, round, c, written.range(self.me), &lists, |row, who| {
                     let alone = if let &[list] = who { self.worker_of(copies[list]) } else { None };
                     merged[c].push((row, alone));
                 });

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use crate::session::locked;
 use crate::sync::{Chosen, Table, next_stamps};
 
 /// Rows of several captures.
@@ -52,6 +53,12 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    /// A call was broken off: who was told what it wants may not have heard of it. All tell each other anew.
+    pub(crate) fn forget_wants(&self) {
+        locked(&self.told).clear();
+        locked(&self.wanted).clear();
+    }
+
     /// The stamp after which a run of so many rounds counts on; the tables forget what they have seen when stamps run out.
     pub(crate) fn stamps_for(&self, rounds: usize, kept: &[Vec<Option<Table>>]) -> u32 {
         let (from, all) = next_stamps(self.stamp.load(Relaxed), rounds, kept);

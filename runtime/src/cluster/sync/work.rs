@@ -43,7 +43,7 @@ pub(crate) struct SyncBench {
     sites: Mutex<BTreeMap<u64, Arc<Site>>>,
     inputs: Mutex<Vec<(InputKey, Arc<RawBuf>)>>,
     /// The loop that ran last, until it is certain that it ended well everywhere.
-    last: Mutex<Option<(u64, Saved)>>,
+    last: Mutex<Option<(u64, Arc<Site>, Saved)>>,
 }
 
 impl SyncBench {
@@ -60,7 +60,8 @@ impl SyncBench {
 
     /// Puts back what a run changed.
     pub(crate) fn undo(&self, call: u64, pool: &Pool) {
-        let Some((_, saved)) = locked(&self.last).take_if(|(last, _)| *last == call) else { return };
+        let Some((_, site, saved)) = locked(&self.last).take_if(|(last, ..)| *last == call) else { return };
+        site.forget_wants();
         for (shard, start, rows) in saved {
             // SAFETY: no loop runs; the rows were saved from there.
             unsafe { backup::restore(&rows, shard.base(), start, pool) };
@@ -195,7 +196,7 @@ pub(crate) fn run(
         unsafe { backup::save(&mut rows, shard.ops(), shard.base(), range.clone(), &pool) };
         saved.extend(rows.map(|rows| (Arc::clone(shard), range.start, rows)));
     }
-    *locked(&bench.sync.last) = Some((job.call, saved));
+    *locked(&bench.sync.last) = Some((job.call, Arc::clone(&syncing.site), saved));
     let copies = job.copies[syncing.me].clone();
     let own: Vec<usize> = {
         let mut own: Vec<usize> = job.schedule.minibatches_of(copies.clone()).collect();
@@ -263,9 +264,10 @@ pub(crate) fn run(
     if let Some(why) = locked(&syncing.broken).take() {
         return Err(broken(why));
     }
-    if syncing.stopped.load(Relaxed) {
-        // What was said last may not have been heard.
-        locked(&syncing.site.told).clear();
+    if let Some((copy, minibatches, note)) = locked(&syncing.panicked).take() {
+        let of_copy = || job.schedule.minibatches_of(copy..copy + 1);
+        let minibatch = of_copy().take(usize::try_from(minibatches).unwrap_or(usize::MAX)).last();
+        outcome.fail(minibatch.unwrap_or_default(), Failure::Panic(note));
     }
     if let Some((minibatch, failure)) = outcome.take_failure() {
         return Ok(SyncEnd::Failed { minibatch, what: what(failure) });

@@ -1,0 +1,86 @@
+//! A job of some seconds whose loops run minibatches, under a policy of the environment's choice.
+
+use std::time::Duration;
+
+use stradsap::prelude::*;
+
+use crate::common::{below, mix};
+
+/// Makes this executable that job: its policy.
+pub(crate) const POLICY: &str = "STRADSAP_TEST_POLICY";
+
+/// The policies by name.
+pub(crate) const POLICIES: [(&str, SyncPolicy); 4] = [
+    ("bsp", SyncPolicy::Bsp),
+    ("model-average", SyncPolicy::ModelAverage { every: 2 }),
+    ("ssp", SyncPolicy::Ssp { staleness: 2 }),
+    ("hybrid", SyncPolicy::Hybrid),
+];
+
+/// Whether a job leaves the same bits each time that it has as many copies, or counts alone.
+pub(crate) fn leaves_bits(policy: &str) -> bool {
+    policy != "ssp"
+}
+
+const ROWS: usize = 500;
+const LISTS: usize = 360;
+
+/// Lists of rows, most of them here and there.
+fn list(i: usize, seed: u64) -> Vec<u32> {
+    let at = |k: u64| if below(k, 4) == 0 { below(k + 1, 10) } else { below(k ^ mix(seed), ROWS) };
+    (0..2 + i as u64 % 5).map(|k| at(i as u64 * 10 + k) as u32).collect()
+}
+
+/// Trains rows, counts what it does, and has loops of the other kind on the same rows now and then.
+#[allow(clippy::print_stdout)]
+pub(crate) fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<()> {
+    let (_, how) = POLICIES.into_iter().find(|(name, _)| *name == policy).unwrap();
+    let mut input = DVector::from_fn(session, LISTS, |i| list(i, 0))?;
+    let mut rows = DVector::from_fn(session, ROWS, |i| [i as f32 / 100.0; 8])?;
+    let mut counts = DVector::from_fn(session, ROWS, |_| 0u64)?;
+    println!("begins at 0");
+    for epoch in 0..epochs {
+        let (rate, done) = (0.1f32 / (1.0 + epoch as f32), session.count());
+        let before: u64 = counts.iter()?.sum();
+        sync_parallel_for!(
+            input,
+            6,
+            [rate, &mut rows, &mut counts, &done],
+            |batch| {
+                // As long as something worth doing would take.
+                std::thread::sleep(Duration::from_micros(400));
+                for list in batch {
+                    let mut mean = [0.0; 8];
+                    list.iter().for_each(|&i| rows[i].add_to(1.0 / list.len() as f32, &mut mean));
+                    for &i in list {
+                        rows[i].axpy(rate, &mean);
+                        rows[i].scale(0.97);
+                        counts[ROWS - 1 - i as usize].add(1);
+                    }
+                    done.add(list.len() as u64);
+                }
+            },
+            how
+        )?;
+        // Whatever happened meanwhile: each update is there, once. (An average divides them.)
+        if policy != "model-average" {
+            assert_eq!(counts.iter()?.sum::<u64>(), before + done.get(), "epoch {epoch}");
+        }
+        if epoch % 4 == 2 {
+            async_parallel_for!(0..ROWS * 2, [&mut rows, &mut counts], |i| {
+                let at = i * 7 % ROWS;
+                rows[at][i % 8] *= 0.5;
+                counts[at] += 1;
+            })?;
+        }
+        // Most rows are foreseen.
+        if epoch % 3 == 1 {
+            input.set(epoch * 5, list(epoch * 5, epoch as u64))?;
+        }
+        println!("epoch {epoch} {}", done.get());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let rows = if leaves_bits(policy) { rows.digest()? } else { "-".to_string() };
+    println!("digest {rows} {}", counts.digest()?);
+    Ok(())
+}
