@@ -97,7 +97,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let converged = |change: Change| change.change < args.ranking.tolerance;
 
     let minibatch = args.sync.minibatch.map_or_else(|| default_minibatch(session, strips.len()), usize::from);
-    let policy = args.sync.policy(session, strips.len().div_ceil(minibatch));
+    let policy = args.sync.policy(strips.len().div_ceil(minibatch * threads(session)));
     let mut loops = Loops::default();
     for _iteration in run.done()..args.common.epochs {
         if last.is_some_and(converged) {
