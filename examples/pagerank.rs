@@ -118,7 +118,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let mut done = last.is_some_and(converged);
 
     let minibatch = args.sync.minibatch.map_or_else(|| default_minibatch(session, strips.len()), usize::from);
-    let policy = args.sync.policy(session, strips.len().div_ceil(minibatch));
+    let policy = args.sync.policy(strips.len().div_ceil(minibatch * threads(session)));
     let mut loops = Loops::default();
     while !done && run.done() < args.common.epochs {
         let clock = Instant::now();

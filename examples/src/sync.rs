@@ -33,21 +33,21 @@ pub struct SyncArgs {
     #[arg(long, value_name = "M")]
     pub minibatch: Option<NonZeroUsize>,
 
-    /// With --sync model-average: minibatches of each copy from one average to the next [default: all of an epoch]
+    /// With --sync model-average: minibatches of each copy from one average to the next [default: as the program says]
     #[arg(long, value_name = "K")]
     pub average_every: Option<NonZeroUsize>,
 }
 
 impl SyncArgs {
-    /// The policy of a loop of so many minibatches.
-    pub fn policy(&self, session: &Session, minibatches: usize) -> SyncPolicy {
+    /// The policy of a loop, whose copies are averaged every `average_every` minibatches of each where the command line
+    /// doesn't say how often.
+    pub fn policy(&self, average_every: usize) -> SyncPolicy {
         match self.sync {
             Sync::Bsp => SyncPolicy::Bsp,
             Sync::Ssp => SyncPolicy::Ssp { staleness: self.staleness },
             Sync::Hybrid => SyncPolicy::Hybrid,
             Sync::ModelAverage => {
-                let epoch = minibatches.div_ceil(threads(session)).max(1);
-                SyncPolicy::ModelAverage { every: self.average_every.map_or(epoch, NonZeroUsize::get) }
+                SyncPolicy::ModelAverage { every: self.average_every.map_or(average_every.max(1), NonZeroUsize::get) }
             }
         }
     }
@@ -56,4 +56,39 @@ impl SyncArgs {
 /// The threads of all processes: as many copies as there are, but under `Hybrid`.
 pub fn threads(session: &Session) -> usize {
     session.threads() * session.workers().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Args {
+        #[command(flatten)]
+        sync: SyncArgs,
+    }
+
+    fn policy(line: &str) -> SyncPolicy {
+        Args::try_parse_from(line.split(' ')).unwrap().sync.policy(16)
+    }
+
+    #[test]
+    fn policies_are_named_as_in_reports() {
+        assert_eq!(policy("x"), SyncPolicy::Bsp);
+        assert_eq!(policy("x --sync ssp --staleness 3"), SyncPolicy::Ssp { staleness: 3 });
+        assert_eq!(policy("x --sync model-average"), SyncPolicy::ModelAverage { every: 16 });
+        assert_eq!(policy("x --sync model-average --average-every 2"), SyncPolicy::ModelAverage { every: 2 });
+        for name in ["bsp", "ssp", "hybrid", "model-average"] {
+            assert_eq!(policy(&format!("x --sync {name}")).as_str(), name);
+        }
+    }
+
+    #[test]
+    fn sizes_of_nothing_are_refused() {
+        for option in ["--minibatch=0", "--average-every=0", "--staleness=-1", "--sync=async"] {
+            assert!(Args::try_parse_from(["x", option]).is_err(), "{option}");
+        }
+    }
 }
