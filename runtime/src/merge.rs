@@ -277,3 +277,114 @@ unsafe fn write_shared<T: Merge>(into: *mut u8, value: *const u8) {
     // SAFETY: as above.
     unsafe { (*into.cast::<Shared<T>>()).set(value.cast::<T>().read_unaligned()) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address<T>(element: &T) -> *const u8 {
+        (&raw const *element).cast()
+    }
+
+    fn merged<T: Merge + Copy>(base: T, locals: &[T], average_over: Option<usize>) -> T {
+        let mut united = base;
+        let locals: Vec<_> = locals.iter().map(address).collect();
+        // SAFETY: elements of this function's own.
+        unsafe { (merge_ops_of::<T>().merge)((&raw mut united).cast(), address(&base), &locals, average_over) };
+        united
+    }
+
+    #[test]
+    fn changes_add_up_in_order() {
+        let base = [1.0f32, -2.0, 0.1];
+        let locals = [[1.5, -2.0, 0.4], [0.5, 7.0, 1e9], [1.0, -2.5, -3.0]];
+        let mut expected = base;
+        for local in &locals {
+            for k in 0..3 {
+                expected[k] += local[k] - base[k];
+            }
+        }
+        assert_eq!(merged(base, &locals, None).map(f32::to_bits), expected.map(f32::to_bits));
+        assert_eq!(merged([[10u8, 250], [0, 1]], &[[[9, 255], [0, 2]], [[8, 251], [0, 0]]], None), [[7, 0], [0, 1]]);
+        assert_eq!(merged([1u32, 2], &[], None), [1, 2]);
+    }
+
+    /// Where `base + (local - base)` would be rounded, or no number at all.
+    #[test]
+    fn a_single_copy_is_taken_as_it_is() {
+        for (base, local) in [(1e30f32, 0.1), (0.0, -0.0), (f32::INFINITY, 1.0), (f32::INFINITY, f32::INFINITY)] {
+            assert_eq!(merged([base], &[[local]], None)[0].to_bits(), local.to_bits());
+        }
+    }
+
+    #[test]
+    fn equal_changes_average_to_one_of_them() {
+        for copies in [2, 4, 8] {
+            assert_eq!(merged([1.0f64, 8.0], &vec![[1.75, -8.0]; copies], Some(copies)), [1.75, -8.0]);
+        }
+        // A third of three is exact, while three times a rounded 1/3 would not be.
+        assert_eq!(merged([0.0f32; 4], &[[3.0, 0.75, -9.0, 1e-3]; 3], Some(3))[..3], [3.0, 0.75, -9.0]);
+        assert_eq!(merged(100i32, &[108, 96], Some(2)), 102);
+        assert_eq!(merged(7u64, &[3, 3, 3, 3], Some(4)), 3);
+    }
+
+    /// One copy of several, as when a worker sends its part of the average.
+    #[test]
+    fn integers_are_shared_towards_zero() {
+        macro_rules! shared {
+            ($($change:literal $t:ty, $copies:expr => $part:expr;)*) => {$(
+                let mut change = $change as $t;
+                change.share($copies);
+                assert_eq!(change, $part as $t, "{} of {}", $change, $copies);
+            )*};
+        }
+        shared! {
+            7 i32, 2 => 3;
+            -7i32 i32, 2 => -3i32;
+            -7i32 u32, 2 => -3i32;
+            -128i8 i8, 1000 => 0;
+            100 u8, 3 => 33;
+            -100i128 i128, 7 => -14i128;
+            5 usize, 0 => 5;
+        }
+    }
+
+    #[test]
+    fn changes_travel_by_themselves() {
+        let (base, local) = ([3u16, 4], [5u16, 1]);
+        let ops = merge_ops_of::<[u16; 2]>();
+        assert_eq!(ops.size, 4);
+        // Addresses of buffers need not be aligned; that of a shared element is.
+        let mut change = [0u8; 5];
+        let mut element = [100u16, 200];
+        // SAFETY: elements of this function's own, and room for one.
+        unsafe {
+            let out = change.as_mut_ptr().add(1);
+            (ops.change)(address(&base), address(&local), out);
+            (ops.apply)((&raw mut element).cast(), out);
+            assert_eq!(element, [102, 197]);
+            (ops.share)(out, 2);
+            (ops.apply_shared)((&raw mut element).cast(), out);
+            assert_eq!(element, [103, 196]);
+            (ops.read_shared)(address(&element), out);
+            (ops.write_shared)((&raw mut element).cast(), address(&base));
+        }
+        assert_eq!((&change[1..], element), (&[103, 196].map(u16::to_ne_bytes).concat()[..], base));
+    }
+
+    /// Copies may be united in place of one of them.
+    #[test]
+    fn the_result_may_replace_base_or_local() {
+        let ops = merge_ops_of::<[f64; 2]>();
+        let (mut base, mut local, other) = ([1.0, 2.0], [2.0, 2.0], [1.0, 5.0]);
+        // SAFETY: elements of this function's own.
+        unsafe {
+            let at = (&raw mut local).cast::<u8>();
+            (ops.merge)(at, address(&base), &[at.cast_const(), address(&other)], None);
+            assert_eq!(local, [2.0, 5.0]);
+            let at = (&raw mut base).cast::<u8>();
+            (ops.merge)(at, at, &[address(&other), address(&other)], Some(2));
+        }
+        assert_eq!(base, [1.0, 5.0]);
+    }
+}

@@ -8,7 +8,7 @@ use crate::cluster::driver::{Cluster, ClusterOptions};
 use crate::error::{Error, Result};
 use crate::plan_cache::PlanCache;
 use crate::pool::Pool;
-use crate::sync::{SyncCache, SyncPolicy};
+use crate::sync::SyncState;
 use crate::timeline::file::TimelineFile;
 
 /// Numbers that are never given twice in a process.
@@ -49,8 +49,7 @@ pub(crate) struct SessionInner {
     plans: Mutex<PlanCache>,
     cluster: OnceLock<Arc<Cluster>>,
     timeline: Mutex<Option<TimelineFile>>,
-    /// Synchronous loops: whose turn it is, what they keep, and which were explained.
-    pub(crate) sync: (Mutex<()>, Mutex<SyncCache>, Mutex<Vec<(usize, SyncPolicy)>>),
+    pub(crate) sync: SyncState,
 }
 
 /// How a session is to be: [`Session::builder`].
@@ -123,7 +122,7 @@ impl SessionBuilder {
                 plans: Mutex::new(PlanCache::default()),
                 cluster: OnceLock::new(),
                 timeline: Mutex::default(),
-                sync: Default::default(),
+                sync: SyncState::default(),
             }),
         };
         session.set_threads(threads)?;

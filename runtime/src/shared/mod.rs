@@ -11,6 +11,8 @@
 #![allow(unsafe_code)]
 
 mod lane;
+// Where there are kernels of the machine's own, some of these are for tests alone.
+#[cfg_attr(all(target_arch = "x86_64", not(miri)), allow(dead_code))]
 pub(crate) mod portable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod vector;
@@ -91,7 +93,7 @@ impl<T: Element> Shared<T> {
             assert!(
                 T::PLAIN,
                 "only plain elements can be shared: numbers, arrays and structs of numbers without padding"
-            )
+            );
         };
         // SAFETY: the element is plain, and accessed by atomics only (rules 1 to 3).
         unsafe { imp::get(self.0.get()) }
@@ -99,12 +101,13 @@ impl<T: Element> Shared<T> {
 
     /// Replaces the value.
     #[inline(always)]
+    #[allow(clippy::needless_pass_by_value, reason = "as of `Cell`")]
     pub fn set(&self, value: T) {
         const {
             assert!(
                 T::PLAIN,
                 "only plain elements can be shared: numbers, arrays and structs of numbers without padding"
-            )
+            );
         };
         // SAFETY: the element is plain, and accessed by atomics only (rules 1 to 3).
         unsafe { imp::set(self.0.get(), &raw const value) };

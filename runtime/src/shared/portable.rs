@@ -13,9 +13,11 @@ use crate::kernels::{self, Float};
 use crate::shared::Lane;
 
 /// Numbers need nothing more here.
+#[allow(unreachable_pub, reason = "a part of a public trait that nobody else can name")]
 pub trait Vector {}
 impl<N> Vector for N {}
 /// Floats need nothing more here.
+#[allow(unreachable_pub, reason = "as above")]
 pub trait FloatVector {}
 impl<N> FloatVector for N {}
 

@@ -15,7 +15,7 @@ impl Values {
     fn row<N: Real, const K: usize>(&mut self, special: bool) -> [N; K] {
         std::array::from_fn(|_| match self.bits() % 64 {
             0 if special => N::SPECIAL[self.bits() as usize % N::SPECIAL.len()],
-            1..=4 => N::from_f64(if self.bits() % 2 == 0 { 0.0 } else { -0.0 }),
+            1..=4 => N::from_f64(if self.bits().is_multiple_of(2) { 0.0 } else { -0.0 }),
             _ => N::from_f64((self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0),
         })
     }
@@ -33,7 +33,7 @@ macro_rules! reals {
         impl Real for $t {
             const SPECIAL: [$t; 8] = [
                 $t::INFINITY, $t::NEG_INFINITY, $t::MAX, $t::MIN, $t::MIN_POSITIVE, -$t::MIN_POSITIVE / 4.0,
-                $t::from_bits(1), $t::from_bits(3) * -1.0,
+                $t::from_bits(1), -$t::from_bits(3),
             ];
             fn from_f64(x: f64) -> $t {
                 x as $t

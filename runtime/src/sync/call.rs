@@ -4,13 +4,13 @@
 //! The handles keep all captured DDSs borrowed until the last body has ended; elements that are written are plain.
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::backup;
 use super::batch::Batch;
-use super::cache::{Kept, SyncKey};
+use super::cache::{Kept, SyncCache, SyncKey};
 use super::hot::Chosen;
 use super::in_place;
 use super::lanes::{Input, Lanes, Outcomes, unite};
@@ -453,16 +453,26 @@ impl Here<'_> {
     }
 }
 
+/// What a session keeps of synchronous loops.
+#[derive(Default)]
+pub(crate) struct SyncState {
+    /// Whose turn it is.
+    turn: Mutex<()>,
+    cache: Mutex<SyncCache>,
+    /// Those that were explained.
+    told: Mutex<Vec<(usize, SyncPolicy)>>,
+}
+
 /// The session's side of synchronous loops.
 impl SessionInner {
     /// A turn to run one; it lasts as long as what it gives.
-    pub(crate) fn sync_turn(&self) -> std::sync::MutexGuard<'_, ()> {
-        locked(&self.sync.0)
+    pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
+        locked(&self.sync.turn)
     }
 
     /// Whether a loop hasn't been explained yet.
     fn is_new(&self, site: (usize, SyncPolicy)) -> bool {
-        let mut told = locked(&self.sync.2);
+        let mut told = locked(&self.sync.told);
         let new = !told.contains(&site);
         if new {
             told.push(site);
@@ -470,7 +480,7 @@ impl SessionInner {
         new
     }
 
-    pub(crate) fn sync_cache(&self) -> std::sync::MutexGuard<'_, super::cache::SyncCache> {
-        locked(&self.sync.1)
+    pub(crate) fn sync_cache(&self) -> MutexGuard<'_, SyncCache> {
+        locked(&self.sync.cache)
     }
 }

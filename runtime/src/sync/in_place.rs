@@ -32,7 +32,7 @@ pub(crate) fn run(lanes: &Lanes<'_>, pool: &Pool) {
         };
         match lanes.caches.filter(|_| lanes.threads > 1 && minibatches >= WORTH_COUNTING * lanes.threads) {
             None => {
-                let mut frame = lanes.frame(Place::InPlace);
+                let mut frame = lanes.frame(Place::Direct);
                 if run_all(&mut frame, &|| {}) && lanes.serial {
                     lanes.finish_serial(&frame);
                 }

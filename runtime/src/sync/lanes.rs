@@ -106,7 +106,8 @@ pub(crate) fn unite(captured: &[Captured], before: &[u64], serial: bool, totals:
 /// Where the views of written DDSs lead.
 #[derive(Clone, Copy)]
 pub(crate) enum Place<'t> {
-    InPlace,
+    /// The elements themselves.
+    Direct,
     /// In place, every access counted, by capture.
     Counted(&'t [Uses]),
     /// In place, but for the thread's own copies of the hottest rows, by capture.
@@ -162,7 +163,7 @@ impl<'l> Lanes<'l> {
                     }
                     None => Reach::InPlace { base },
                 },
-                Place::InPlace => Reach::InPlace { base },
+                Place::Direct => Reach::InPlace { base },
             };
             Touch { capture: c, len, size, reach, touched: RefCell::default(), shared }
         };

@@ -27,9 +27,9 @@ mod task;
 mod view;
 
 pub use batch::Batch;
-pub(crate) use cache::{SyncCache, SyncKey, next_stamps};
+pub(crate) use cache::{SyncKey, next_stamps};
 pub use call::sync_for;
-pub(crate) use call::{Ran, SyncCall, tables};
+pub(crate) use call::{Ran, SyncCall, SyncState, tables};
 pub(crate) use hot::Chosen;
 pub use input::{LoopInput, MinibatchSize, input, minibatch};
 pub(crate) use lanes::{Input, Lanes, Outcomes, unite};

@@ -7,6 +7,8 @@
 //! Shared memory is accessed by `walk.rs` and by the atomics of `lane.rs`, within the element. Local elements are of the
 //! same type, so places in the shared one are places in them.
 #![allow(unsafe_code)]
+#![allow(unreachable_pub, reason = "parts of public traits that nobody else can name")]
+#![allow(clippy::modulo_one, reason = "how many registers make 64 bytes is the machine's matter")]
 
 mod lanes;
 mod moves;
@@ -30,7 +32,7 @@ use std::mem::MaybeUninit;
 
 pub use lanes::{FloatVector, Vector};
 
-use super::lane::{Lane, Sealed};
+use super::lane::Lane;
 use super::portable;
 use crate::kernels::Float;
 use lanes::SUMS;
@@ -121,7 +123,8 @@ macro_rules! visits {
             const WRITES: bool = $writes;
 
             #[inline(always)]
-            fn visit(&mut $self, $k: usize, $place: Place<$t>, $reg: Reg) -> Reg {
+            fn visit<const WHOLE: bool>(&mut $self, $k: usize, $place: Place<$t, WHOLE>, $reg: Reg) -> Reg {
+                #[allow(unused_unsafe, reason = "some have nothing at hand")]
                 // SAFETY: what the kernels have at hand are whole, local elements of the same type, or room for one.
                 unsafe { $body }
             }

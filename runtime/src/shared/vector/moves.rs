@@ -14,7 +14,7 @@ use std::arch::asm;
 use std::arch::x86_64::{__m128, _mm_movehl_ps, _mm_movelh_ps};
 
 use super::registers::{Reg, ZERO, with_class};
-use super::shape::Shape;
+use super::shape::{Run, Shape};
 
 /// So many vectors can be moved by one block.
 pub(super) const MOST: usize = 8;
@@ -35,17 +35,17 @@ macro_rules! part {
 /// Defines the moves of runs of whole registers.
 macro_rules! runs {
     (
-        $load:ident, $store:ident: [$reg:ty; $max:expr], zero $zero:expr, $class:ident, $move:expr, $width:literal,
-        at <$t:ident> $at:expr; $($n:literal: $($r:ident $k:literal)+;)+
+        $load:ident, $store:ident: [$reg:ty; $max:expr], zero $zero:expr, $class:ident, $move:expr, $width:literal;
+        $($n:literal: $($r:ident $k:literal)+;)+
     ) => {
-        /// The first `n` vectors from the offset on; the others are zero.
+        /// The vectors of a run; the others are zero.
         ///
         /// # Safety
-        /// So many bytes are there, which nobody accesses meanwhile but by relaxed atomics.
+        /// The run is there, and nobody accesses it meanwhile but by relaxed atomics.
         #[inline(always)]
-        pub(super) unsafe fn $load<$t>(from: *const u8, n: usize) -> [$reg; $max] {
+        pub(super) unsafe fn $load<R: Run>(from: *const u8) -> [$reg; $max] {
             let mut regs = [$zero; $max];
-            match n {
+            match R::LEN {
                 $($n => {
                     $(let $r: $reg;)+
                     // SAFETY: rules 1 and 2.
@@ -53,7 +53,7 @@ macro_rules! runs {
                         asm!(
                             $(concat!($move, " {", stringify!($r), "}, [{from} + {at} + ", $k, " * ", $width, "]"),)+
                             from = in(reg) from,
-                            at = const $at,
+                            at = const R::AT,
                             $($r = out($class) $r,)+
                             options(nostack, preserves_flags, readonly),
                         );
@@ -65,20 +65,20 @@ macro_rules! runs {
             regs
         }
 
-        /// Stores the first `n` vectors from the offset on.
+        /// Stores the vectors of a run.
         ///
         /// # Safety
         /// As for the loads.
         #[inline(always)]
-        pub(super) unsafe fn $store<$t>(to: *mut u8, n: usize, regs: &[$reg; $max]) {
-            match n {
+        pub(super) unsafe fn $store<R: Run>(to: *mut u8, regs: &[$reg; $max]) {
+            match R::LEN {
                 $($n => {
                     // SAFETY: rules 1 and 2.
                     unsafe {
                         asm!(
                             $(concat!($move, " [{to} + {at} + ", $k, " * ", $width, "], {", stringify!($r), "}"),)+
                             to = in(reg) to,
-                            at = const $at,
+                            at = const R::AT,
                             $($r = in($class) regs[$k],)+
                             options(nostack, preserves_flags),
                         );
@@ -92,7 +92,7 @@ macro_rules! runs {
 
 macro_rules! panels {
     ($class:ident, $width:literal) => {
-        runs! { load_panel, store_panel: [Reg; MOST], zero ZERO, $class, part!("movups"), $width, at <T> 0;
+        runs! { load_panel, store_panel: [Reg; MOST], zero ZERO, $class, part!("movups"), $width;
             1: a 0;
             2: a 0 b 1;
             3: a 0 b 1 c 2;
@@ -106,7 +106,7 @@ macro_rules! panels {
 }
 with_class!(panels);
 
-runs! { load_quads, store_quads: [__m128; 4], zero NOTHING, xmm_reg, part!("movups"), 16, at <T> Shape::<T>::TAIL_AT;
+runs! { load_quads, store_quads: [__m128; 4], zero NOTHING, xmm_reg, part!("movups"), 16;
     1: a 0;
     2: a 0 b 1;
     3: a 0 b 1 c 2;
