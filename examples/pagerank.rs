@@ -11,7 +11,7 @@ use stradsap_examples::parallel::{Loops, configure};
 use stradsap_examples::report::Digest;
 use stradsap_examples::run::{Outcome, Run};
 use stradsap_examples::saving::Saving;
-use stradsap_examples::sync::{SyncArgs, threads};
+use stradsap_examples::sync::{Sync, SyncArgs, threads};
 
 /// Ranks the pages of a graph by PageRank, with the power method, in parallel.
 ///
@@ -117,8 +117,9 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let converged = |change: Change| change.change < args.ranking.tolerance;
     let mut done = last.is_some_and(converged);
 
-    let minibatch = args.sync.minibatch.map_or_else(|| default_minibatch(session, strips.len()), usize::from);
-    let policy = args.sync.policy(strips.len().div_ceil(minibatch * threads(session)));
+    let minibatch =
+        args.sync.minibatch.map_or_else(|| default_minibatch(session, args.sync.sync, strips.len()), usize::from);
+    let policy = args.sync.policy(strips.len().div_ceil(minibatch).div_ceil(threads(session)));
     let mut loops = Loops::default();
     while !done && run.done() < args.common.epochs {
         let clock = Instant::now();
@@ -171,7 +172,8 @@ fn main(session: &Session) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// In one process threads take strips as they are free; processes get their share of them in one piece, and agree once.
-fn default_minibatch(session: &Session, strips: usize) -> usize {
-    if session.workers() == 0 { 1 } else { strips.div_ceil(threads(session)).max(1) }
+/// Threads that share one copy take strips as they are free; copies of their own agree once an iteration.
+fn default_minibatch(session: &Session, sync: Sync, strips: usize) -> usize {
+    let shared = session.workers() == 0 && sync == Sync::Hybrid;
+    if shared { 1 } else { strips.div_ceil(threads(session)).max(1) }
 }

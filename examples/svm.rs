@@ -103,7 +103,7 @@ fn training(
     let copies = threads(session);
     let minibatch =
         args.sync.minibatch.map_or_else(|| default_minibatch(args.sync.sync, train.len(), copies), usize::from);
-    let policy = args.sync.policy(train.len().div_ceil(minibatch * threads(session)));
+    let policy = args.sync.policy(train.len().div_ceil(minibatch).div_ceil(copies));
     let settings =
         format!("{size}, {:?}, eta0 {eta0}, {policy:?}, {copies} copies, minibatch {minibatch}", args.linear);
     let (mut saving, resumed) = Saving::start(&args.common, settings, &mut run)?;
