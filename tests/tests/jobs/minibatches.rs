@@ -31,11 +31,16 @@ fn list(i: usize, seed: u64) -> Vec<u32> {
     (0..2 + i as u64 % 5).map(|k| at(i as u64 * 10 + k) as u32).collect()
 }
 
+fn look_at(i: usize, row: &[f32; 8]) -> u64 {
+    row.iter().fold(i as u64, |hash, x| mix(hash ^ u64::from(x.to_bits())))
+}
+
 /// Trains rows, counts what it does, and has loops of the other kind on the same rows now and then.
 #[allow(clippy::print_stdout)]
 pub(crate) fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<()> {
     let (_, how) = POLICIES.into_iter().find(|(name, _)| *name == policy).unwrap();
     let mut input = DVector::from_fn(session, LISTS, |i| list(i, 0))?;
+    let all = DVector::from_fn(session, ROWS, |i| i as u32)?;
     let mut rows = DVector::from_fn(session, ROWS, |i| [i as f32 / 100.0; 8])?;
     let mut counts = DVector::from_fn(session, ROWS, |_| 0u64)?;
     println!("begins at 0");
@@ -77,8 +82,21 @@ pub(crate) fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::R
         if epoch % 3 == 1 {
             input.set(epoch * 5, list(epoch * 5, epoch as u64))?;
         }
+        let seen = rows.iter()?.enumerate().fold(0u64, |sum, (i, row)| sum.wrapping_add(look_at(i, &row)));
         println!("epoch {epoch} {}", done.get());
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(12));
+        // What the program has seen stays so, whoever is lost meanwhile: the workers have the same rows still.
+        let looked = session.sum(0u64);
+        sync_parallel_for!(
+            all,
+            50,
+            [&rows, &looked],
+            |batch| {
+                batch.into_iter().for_each(|&i| looked.add(look_at(i as usize, &rows[i as usize])));
+            },
+            SyncPolicy::Bsp
+        )?;
+        assert_eq!(looked.get(), seen, "epoch {epoch}");
     }
     let rows = if leaves_bits(policy) { rows.digest()? } else { "-".to_string() };
     println!("digest {rows} {}", counts.digest()?);

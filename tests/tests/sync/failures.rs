@@ -238,5 +238,9 @@ fn unions_that_panic() {
 }
 
 pub(crate) fn tests() -> Vec<Test> {
-    vec![Test::new("a failure while changes are on their way", 60, in_mid_push)]
+    vec![
+        Test::new("a failure while changes are on their way", 60, in_mid_push),
+        Test::new("wants that nobody heard", 30, wants_that_nobody_heard),
+        Test::new("unions that panic", 30, unions_that_panic),
+    ]
 }

@@ -66,8 +66,7 @@ pub(crate) fn policies(session: &Session) -> Vec<(&'static str, SyncPolicy)> {
     let mut policies = vec![
         ("rounds", SyncPolicy::Bsp),
         ("rounds of processes", if one_each { SyncPolicy::Hybrid } else { SyncPolicy::Bsp }),
-        ("averages", SyncPolicy::ModelAverage { every: 1 }),
-        ("averages of some", SyncPolicy::ModelAverage { every: 3 }),
+        ("averages", SyncPolicy::ModelAverage { every: 2 }),
     ];
     if copies(session) == 1 {
         policies.push(("alone", SyncPolicy::Hybrid));
