@@ -144,7 +144,7 @@ impl Graph {
 fn parse(path: &Path, mut lines: Lines<'_>) -> Result<Graph> {
     let mut ids = Ids::default();
     let mut links = Vec::new();
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.advance()? {
         let link = match two_ids(line) {
             Ok(None) => continue,
             Ok(Some(link)) => link,

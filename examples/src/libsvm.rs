@@ -168,7 +168,7 @@ fn parse(path: &Path, mut lines: Lines<'_>, classes: Option<Classes>) -> Result<
         labels = Labels { seen: vec![classes.negative, classes.positive], fixed: true };
     }
     let mut all = Examples::none(Classes { negative: -1.0, positive: 1.0 });
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.advance()? {
         all.push(line, &mut labels).map_err(|(column, problem)| lines.error(Some(column), problem))?;
     }
     if all.is_empty() {

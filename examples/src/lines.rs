@@ -42,7 +42,7 @@ impl<'a> Lines<'a> {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn next(&mut self) -> Result<Option<&[u8]>> {
+    pub fn advance(&mut self) -> Result<Option<&[u8]>> {
         self.text.clear();
         let read = self.input.read_until(b'\n', &mut self.text).map_err(|e| Error::file("read", self.path, e))?;
         if read == 0 {
@@ -55,7 +55,7 @@ impl<'a> Lines<'a> {
         Ok(Some(&self.text[start..end]))
     }
 
-    /// The number of the line that [`next`](Lines::next) gave last, from 1.
+    /// The number of the line that [`advance`](Lines::advance) gave last, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -95,7 +95,7 @@ mod tests {
     fn lines_come_without_their_ends() {
         let mut lines = Lines::of(Path::new("t"), &b"\xef\xbb\xbfa b\r\n\n  c \nd"[..]);
         let mut all = Vec::new();
-        while let Some(line) = lines.next().unwrap() {
+        while let Some(line) = lines.advance().unwrap() {
             all.push(String::from_utf8(line.to_vec()).unwrap());
         }
         assert_eq!(all, ["a b", "", "  c", "d"]);

@@ -76,15 +76,20 @@ fn begin(begun: &mut Vec<u8>, bytes: &[u8]) {
     begun.extend(bytes.iter().filter(|&&b| b != b'\r').take(room));
 }
 
+/// Where a word ends that may be too long: at a character's end.
+fn cut(text: &str) -> usize {
+    (0..=text.len().min(MAX_WORD)).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
 fn word(bytes: &[u8], line: u64, skipped: &mut Skipped, each: &mut impl FnMut(Token<'_>)) {
     let bytes = &bytes[..bytes.len().min(LOOKED_AT)];
     match std::str::from_utf8(bytes) {
         Ok("") => {}
-        Ok(text) => each(Token::Word(&text[..text.floor_char_boundary(MAX_WORD)])),
+        Ok(text) => each(Token::Word(&text[..cut(text)])),
         // The cut went through a character.
         Err(e) if e.error_len().is_none() && bytes.len() == LOOKED_AT => {
             if let Ok(text) = std::str::from_utf8(&bytes[..e.valid_up_to()]) {
-                each(Token::Word(&text[..text.floor_char_boundary(MAX_WORD)]));
+                each(Token::Word(&text[..cut(text)]));
             }
         }
         Err(_) => {
