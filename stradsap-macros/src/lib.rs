@@ -216,8 +216,7 @@ pub fn async_parallel_for(input: TokenStream) -> TokenStream {
 /// - `Hybrid`: within a process whatever is written, at once and without locks (Hogwild); processes agree after each
 ///   round, as under `Bsp`.
 /// - `ModelAverage { every }`: the average of all copies, made when each has run so many minibatches. Each process
-///   averages its share of the rows, each over the copies that changed it, by reduce-scatter and all-gather without a
-///   central node (MA-SGD, section 3).
+///   averages its share of the rows, by reduce-scatter and all-gather without a central node (MA-SGD, section 3).
 ///
 /// *With one copy*, and under `Hybrid` with one thread, every policy is the plain loop over all minibatches, in order
 /// and in place, bit for bit. `Bsp` and `ModelAverage` give the same bits for the same number of copies, in one

@@ -35,7 +35,7 @@ pub enum SyncPolicy {
     /// `Bsp`, when each of their threads has run one minibatch.
     Hybrid,
     /// Each copy trains a model of its own for `every` minibatches; then the models are averaged (MA-SGD), each process
-    /// averaging its share of the rows: a row over the copies that changed it. The result has the same bits for the same number of copies.
+    /// averaging its share of the rows. The result has the same bits for the same number of copies.
     ModelAverage {
         /// Minibatches of each copy from one average to the next, from 1 on.
         every: usize,

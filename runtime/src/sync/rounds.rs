@@ -219,16 +219,16 @@ impl<'l> Rounds<'l> {
         else {
             return;
         };
-        let averages = self.averages();
+        let average = self.averages().then(|| self.lanes.schedule.active(round));
         let rows = cut(lists, rows, self.lanes.threads, lane);
         let one_row = |row: u32, values: &[*const u8], who: &[usize]| {
             let into = base.wrapping_add(row as usize * ops.size);
             // SAFETY: rules 1 to 3.
             unsafe {
-                if let &[value] = values {
+                if let (None, &[value]) = (average, values) {
                     std::ptr::copy_nonoverlapping(value, into, ops.size);
                 } else {
-                    (merge.merge)(into, into, values, averages.then_some(values.len()));
+                    (merge.merge)(into, into, values, average);
                 }
             }
             changed(row, who);

@@ -45,6 +45,12 @@ impl Schedule {
         first.min(all)..first.saturating_add(self.each).min(all)
     }
 
+    /// How many copies have something to do in a round.
+    pub(crate) fn active(&self, round: usize) -> usize {
+        let left = self.minibatches().saturating_sub(round * self.copies * self.each);
+        left.div_ceil(self.each).min(self.copies)
+    }
+
     /// The elements of a minibatch.
     pub(crate) fn elements(&self, minibatch: usize) -> Range<usize> {
         let start = minibatch * self.size;
@@ -87,6 +93,11 @@ mod tests {
                 }
                 let elements: Vec<usize> = (0..schedule.minibatches()).flat_map(|b| schedule.elements(b)).collect();
                 assert_eq!(elements, (0..len).collect::<Vec<_>>());
+                for round in 0..schedule.rounds() {
+                    let active = (0..copies).filter(|&copy| !schedule.of(round, copy).is_empty()).count();
+                    assert_eq!(schedule.active(round), active, "{policy} {schedule:?} round {round}");
+                    assert!(active > 0);
+                }
             }
         }
     }

@@ -159,18 +159,19 @@ impl Unite for Chain {
 }
 
 /// One DDS: what its copies made of it.
-fn unite<'c, T: Unite + 'c>(into: &Rows<T>, copies: impl Iterator<Item = &'c Rows<T>> + Clone, average: bool) {
+fn unite<'c, T: Unite + 'c>(into: &Rows<T>, copies: impl Iterator<Item = &'c Rows<T>> + Clone, average: Option<usize>) {
     for (i, row) in into.0.iter().enumerate() {
         let base = row.get();
         let other = |local: &T| local.bytes() != base.bytes();
         let changed: Vec<T> = copies.clone().map(|copy| copy[i].get()).filter(other).collect();
-        if let &[alone] = &changed[..] {
-            row.set(alone);
-            continue;
-        }
-        for &local in &changed {
-            let change = T::change(base, local);
-            row.set(row.get().apply(if average { change.share(changed.len()) } else { change }));
+        match (&changed[..], average) {
+            (&[alone], None) => row.set(alone),
+            _ => {
+                for local in changed {
+                    let change = T::change(base, local);
+                    row.set(row.get().apply(average.map_or(change, |copies| change.share(copies))));
+                }
+            }
         }
     }
 }
@@ -301,7 +302,7 @@ pub(crate) fn call(
             after.high = after.high.max(own.high);
             after.count += own.count;
         }
-        let average = matches!(policy, SyncPolicy::ModelAverage { .. });
+        let average = matches!(policy, SyncPolicy::ModelAverage { .. }).then_some(locals.len());
         unite(&state.a, locals.iter().map(|local| &local.a), average);
         unite(&state.b, locals.iter().map(|local| &local.b), average);
         unite(&state.c, locals.iter().map(|local| &local.c), average);

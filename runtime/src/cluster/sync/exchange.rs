@@ -712,8 +712,11 @@ impl Peers for Syncing {
                 lists.extend(Self::lists_of_peers(&parsed, c));
                 lists.sort_by_key(|&(copy, _)| copy);
                 let (copies, lists): (Vec<usize>, Vec<List<'_>>) = lists.into_iter().unzip();
+                // An average is nobody's own value.
+                let averaged = rounds.averages();
                 rounds.merge(lane, round, c, written.range(self.me), &lists, |row, who| {
-                    let alone = if let &[list] = who { self.worker_of(copies[list]) } else { None };
+                    let alone =
+                        if let (&[list], false) = (who, averaged) { self.worker_of(copies[list]) } else { None };
                     merged[c].push((row, alone));
                 });
             }
