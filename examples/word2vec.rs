@@ -12,7 +12,7 @@ use stradsap_examples::parallel::{Loops, configure};
 use stradsap_examples::report::Digest;
 use stradsap_examples::run::{Outcome, Run};
 use stradsap_examples::saving::Saving;
-use stradsap_examples::sync::SyncArgs;
+use stradsap_examples::sync::{SyncArgs, threads};
 use stradsap_examples::with_rank;
 use stradsap_examples::words::{
     Corpus, CorpusSize, LIMIT, Likelihood, LogLoss, Negatives, Path, Sentence, Sigmoid, Slot, Tables, WordArgs,
@@ -25,7 +25,7 @@ use stradsap_examples::words::{
 /// neighbours (skip-gram) or from their mean (continuous bag of words). The objective in the report is the mean negative
 /// log-likelihood of a prediction, in nats, each as it was just before its own step: with hierarchical softmax that of
 /// the word's path in the tree, with negative sampling that of telling the word from those drawn, with both their sum.
-/// --output is the file for the vectors.
+/// --output is the file for the vectors. With --sync model-average the learning rate is --alpha times the number of copies.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("5")))]
 #[command(mut_arg("output", |output| output.value_name("FILE").help("Store the vectors in this file")))]
@@ -71,7 +71,7 @@ fn train<const K: usize>(
     let policy = args.sync.policy(AVERAGE_EVERY);
     run.line(&format!("{size}, size {K}, {policy}, minibatch {minibatch}, threads {}", session.threads()));
     let settings = args.words.settings(corpus.vocabulary.total(), &args.common);
-    let settings = settings.map_err(|e| stradsap::Error::usage(e.to_string()))?;
+    let settings = settings.map_err(|e| stradsap::Error::usage(e.to_string()))?.faster(rate(session, policy));
     let tables = Tables::new(&args.words, &settings, &corpus.vocabulary)?;
     let description =
         format!("{}, {policy:?}, minibatch {minibatch}", args.words.describe(&settings, &size.to_string()));
@@ -209,4 +209,13 @@ fn train<const K: usize>(
     let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
     run.finish(Outcome { data: size, workers, threads, loops, digest })?;
     Ok(())
+}
+
+/// What the learning rate is multiplied by. An average of copies keeps its share of what each of them learnt about rare
+/// words, of which most are met by one copy only; at a rate that is as many times as high the whole is kept.
+fn rate(session: &Session, policy: SyncPolicy) -> f32 {
+    match policy {
+        SyncPolicy::ModelAverage { .. } => threads(session) as f32,
+        _ => 1.0,
+    }
 }
