@@ -28,6 +28,7 @@ use stradsap_examples::words::{
 /// --output is the file for the vectors. With --sync model-average the learning rate is --alpha times the number of copies.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("5")))]
+#[command(mut_arg("sync", |sync| sync.default_value("hybrid")))]
 #[command(mut_arg("output", |output| output.value_name("FILE").help("Store the vectors in this file")))]
 struct Args {
     #[command(flatten)]

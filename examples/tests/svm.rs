@@ -1,5 +1,7 @@
 //! The linear models: parallel beside sequential, rounds, and what the programs leave.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod common;
 
 use std::fs;

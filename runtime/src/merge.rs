@@ -177,7 +177,7 @@ pub(crate) struct MergeOps {
     /// Reads an element that other threads use meanwhile: `(from, out)`.
     ///
     /// # Safety
-    /// `from` as `into` above; `out` is nobody else's.
+    /// `from` as `into` above (an address that may be written to); `out` is nobody else's.
     pub(crate) read_shared: unsafe fn(*const u8, *mut u8),
     /// Replaces an element that other threads use meanwhile: `(into, value)`.
     ///
@@ -366,7 +366,7 @@ mod tests {
             (ops.share)(out, 2);
             (ops.apply_shared)((&raw mut element).cast(), out);
             assert_eq!(element, [103, 196]);
-            (ops.read_shared)(address(&element), out);
+            (ops.read_shared)((&raw mut element).cast(), out);
             (ops.write_shared)((&raw mut element).cast(), address(&base));
         }
         assert_eq!((&change[1..], element), (&[103, 196].map(u16::to_ne_bytes).concat()[..], base));

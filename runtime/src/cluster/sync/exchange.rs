@@ -251,7 +251,7 @@ impl Syncing {
             }
             Tag::MoreRows => {
                 let mut taken = locked(&self.taken[hi]);
-                if taken.round < lo + 1 {
+                if taken.round <= lo {
                     taken.early.push((lo, payload));
                 } else {
                     drop(taken);
