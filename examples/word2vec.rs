@@ -77,7 +77,7 @@ fn train<const K: usize>(
     let description =
         format!("{}, {policy:?}, minibatch {minibatch}", args.words.describe(&settings, &size.to_string()));
     let (mut saving, resumed) = Saving::start(&args.common, description, &mut run)?;
-    let (mut input, mut nodes, mut targets): (DVector<[f32; K]>, DVector<[f32; K]>, DVector<[f32; K]>);
+    let (mut input, mut nodes, mut targets);
     match resumed {
         Some(checkpoint) => {
             input = checkpoint.vector(session, "input")?;

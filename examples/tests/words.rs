@@ -1,5 +1,7 @@
 //! Word vectors as a person gets them: the parallel program beside its twin, files, scores, and what is wrong with input.
 
+#![allow(clippy::unwrap_used, reason = "what reads a report for a test is part of it")]
+
 mod common;
 
 use std::fmt::Write;

@@ -159,7 +159,11 @@ impl Unite for Chain {
 }
 
 /// One DDS: what its copies made of it.
-fn unite<'c, T: Unite + 'c>(into: &Rows<T>, copies: impl Iterator<Item = &'c Rows<T>> + Clone, average: Option<usize>) {
+fn unite<'c, T: Unite + 'c>(
+    into: &Rows<T>,
+    copies: &(impl Iterator<Item = &'c Rows<T>> + Clone),
+    average: Option<usize>,
+) {
     for (i, row) in into.0.iter().enumerate() {
         let base = row.get();
         let other = |local: &T| local.bytes() != base.bytes();
@@ -303,10 +307,10 @@ pub(crate) fn call(
             after.count += own.count;
         }
         let average = matches!(policy, SyncPolicy::ModelAverage { .. }).then_some(locals.len());
-        unite(&state.a, locals.iter().map(|local| &local.a), average);
-        unite(&state.b, locals.iter().map(|local| &local.b), average);
-        unite(&state.c, locals.iter().map(|local| &local.c), average);
-        unite(&state.d, locals.iter().map(|local| &local.d), average);
+        unite(&state.a, &locals.iter().map(|local| &local.a), average);
+        unite(&state.b, &locals.iter().map(|local| &local.b), average);
+        unite(&state.c, &locals.iter().map(|local| &local.c), average);
+        unite(&state.d, &locals.iter().map(|local| &local.d), average);
     }
     *totals = after;
     Ok(())

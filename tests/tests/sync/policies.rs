@@ -91,7 +91,7 @@ fn every_policy_learns() {
     let (expected, _) = twin();
     for policy in POLICIES {
         let (rows, _, report) = train(&session(3), policy, 5);
-        println!("{report}");
+        assert!(report.to_string().contains(policy.as_str()), "{report}");
         let off = rows.iter().zip(&expected).flat_map(|(a, b)| a.iter().zip(b)).map(|(a, b)| (a - b).abs());
         assert!(off.fold(0.0, f32::max) < 1.5, "{policy:?}");
     }
