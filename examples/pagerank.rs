@@ -125,6 +125,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
         let clock = Instant::now();
         let base = (1.0 - damping + damping * dangling_rank) / pages;
         let (changes, dangling) = (session.sum(0.0f64), session.sum(0.0f64));
+        // No row is written twice: there is nothing for caches to hold.
         let iteration = sync_parallel_for!(
             strips,
             minibatch,
@@ -150,7 +151,8 @@ fn main(session: &Session) -> Result<(), AnyError> {
                 }
             },
             policy,
-            label = "iteration"
+            label = "iteration",
+            caches = false
         )?;
         std::mem::swap(&mut shares, &mut next);
         dangling_rank = dangling.get();

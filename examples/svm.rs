@@ -151,13 +151,14 @@ fn training(
     Ok(())
 }
 
-/// Averaged gradients take ten steps an epoch. Elsewhere it is no more than what copies have between them; each gets some
-/// of a small set.
+/// Averaged gradients take ten steps an epoch. Elsewhere minibatches are of up to 256 examples, as many for each copy: one
+/// without any would weigh in an average all the same.
 fn default_minibatch(sync: Sync, examples: usize, copies: usize) -> usize {
-    match sync {
-        Sync::Bsp => examples.div_ceil(10 * copies).max(1),
-        _ => examples.div_ceil(copies).clamp(1, 256),
-    }
+    let each = match sync {
+        Sync::Bsp => 10,
+        _ => examples.div_ceil(256 * copies).max(1),
+    };
+    examples.div_ceil(each * copies).max(1)
 }
 
 /// One pass of stochastic gradient descent: a step an example.
