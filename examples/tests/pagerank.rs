@@ -1,5 +1,7 @@
 //! The PageRank programs: beside a dense reference, beside each other, and what they leave.
 
+#![allow(clippy::unwrap_used, reason = "what reads a report for a test is part of it")]
+
 mod common;
 
 use std::collections::BTreeMap;
