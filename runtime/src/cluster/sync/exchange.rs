@@ -15,6 +15,9 @@
 //! 3. Indices and sizes in messages are checked against the DDSs' (see `wire`).
 #![allow(unsafe_code)]
 
+mod ends;
+mod rows;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{
@@ -25,14 +28,14 @@ use std::time::{Duration, Instant};
 
 use stradsap_dds_server::frame::Header;
 
-use super::site::{Rows, Site};
-use super::wire::{self, CURRENT, GONE, KEEP, Section, Shape, Tag, WANTED, WANTS_ALL, Writer};
+use super::site::Site;
+use super::wire::{self, CURRENT, Section, Shape, Tag, WANTED, Writer};
 use crate::cluster::links::{Links, Outgoing, Payload};
 use crate::cluster::protocol::{Fetching, Node};
 use crate::cluster::shard::Shard;
 use crate::panics::{self, PanicNote};
 use crate::session::locked;
-use crate::sync::{At, Changes, Ledger, List, Peers, Rounds, Source, StalePeers, rows_of};
+use crate::sync::{Ledger, Source};
 
 /// States of a row of another process.
 const HERE: u8 = 0;
@@ -390,223 +393,10 @@ impl Syncing {
         self.peers().all(|p| self.take_rows(p, 0, &mut |_, _| None))
     }
 
-    /// What this worker wants of another for a round, unless it was told before.
-    fn write_wants(&self, message: &mut Writer, p: usize, round: usize) {
-        if self.fetching != Fetching::Foreseen {
-            return;
-        }
-        let captures = || self.written.iter().enumerate().filter_map(|(c, written)| Some((c, written.as_ref()?)));
-        if self.site.wild.load(Relaxed) {
-            captures().take(1).for_each(|(c, _)| message.section(c, WANTS_ALL, &[], 0));
-            return;
-        }
-        if !locked(&self.site.told).insert((p, round)) {
-            return;
-        }
-        let foreseen = locked(&self.site.foreseen);
-        for (c, written) in captures() {
-            let of = written.range(p);
-            let rows = foreseen.rounds.get(&round).and_then(|rows| rows.get(&c));
-            let rows: Vec<u32> = rows.into_iter().flatten().copied().filter(|row| of.contains(row)).collect();
-            message.section(c, WANTED, &rows, 0);
-        }
-    }
-
-    fn note_wants(&self, p: usize, round: usize, sections: &[Section]) {
-        let mut rows = Rows::new();
-        for section in sections {
-            match section.of {
-                WANTS_ALL => self.wants_all[p].store(true, Relaxed),
-                WANTED => drop(rows.insert(section.capture, section.rows.clone())),
-                _ => {}
-            }
-        }
-        if !rows.is_empty() {
-            locked(&self.site.wanted).insert((p, round), Arc::new(rows));
-        }
-    }
-
-    /// Sends a worker what it is to have of the rows kept here for a round. `merged`: those that have just changed.
-    fn send_rows(&self, p: usize, round: usize, merged: &[&Merged]) {
-        let (mut first, mut more) = (Writer::default(), Writer::default());
-        let mut later = false;
-        let wanted = locked(&self.site.wanted).get(&(p, round)).cloned();
-        let all = self.wants_all[p].load(Relaxed);
-        let mut behind = locked(&self.behind[p]);
-        for (c, written) in self.written.iter().enumerate() {
-            let Some(written) = written else { continue };
-            let (own, lacks) = (written.range(self.me), &mut behind[c]);
-            let (mut keep, mut gone, mut current) = (Vec::new(), Vec::new(), Vec::new());
-            for &(row, alone) in merged.iter().flat_map(|merged| &merged[c]) {
-                let lacked = lacks.get_mut((row - own.start) as usize);
-                match (alone == Some(p), lacked) {
-                    (true, lacked) => {
-                        keep.push(row);
-                        if let Some(lacked) = lacked {
-                            *lacked = false;
-                        }
-                    }
-                    (false, None) => current.push(row),
-                    (false, Some(lacked)) => {
-                        if !*lacked {
-                            gone.push(row);
-                        }
-                        *lacked = true;
-                    }
-                }
-            }
-            // Where it is not known what a worker lacks, it lacks nothing but what has just changed.
-            let mut late = Vec::new();
-            if !lacks.is_empty() {
-                let every: Vec<u32> = if all {
-                    own.clone().filter(|row| lacks[(row - own.start) as usize]).collect()
-                } else {
-                    Vec::new()
-                };
-                let rows = wanted.as_ref().and_then(|wanted| wanted.get(&c)).filter(|_| !all).unwrap_or(&every);
-                let mut send: Vec<u32> = Vec::with_capacity(rows.len());
-                for &row in rows.iter().filter(|row| own.contains(row)) {
-                    if std::mem::take(&mut lacks[(row - own.start) as usize]) {
-                        send.push(row);
-                    }
-                }
-                if all {
-                    gone.clear();
-                } else {
-                    late = send.split_off(send.len().div_ceil(EARLY));
-                    // What comes late is away until then.
-                    let at_once: std::collections::BTreeSet<u32> = send.iter().copied().collect();
-                    gone.retain(|row| !at_once.contains(row));
-                }
-                current = send;
-            }
-            for (of, rows) in [(KEEP, &keep), (GONE, &gone)] {
-                if !rows.is_empty() {
-                    first.section(c, of, rows, 0);
-                }
-            }
-            for (message, rows) in [(&mut first, &current), (&mut more, &late)] {
-                if !rows.is_empty() {
-                    message.section(c, CURRENT, rows, written.size());
-                    // SAFETY: rule 2: between meetings, or before the first round.
-                    rows.iter().for_each(|&row| message.value(unsafe { written.bytes(row) }));
-                }
-            }
-            later |= !late.is_empty();
-        }
-        drop(behind);
-        self.push(p, Tag::Rows, round, self.me, first);
-        if later {
-            self.push(p, Tag::MoreRows, round, self.me, more);
-        }
-    }
-
-    /// Takes in what a worker sends for a round. `own` gives what this worker's copies made of a row. False if the loop is
-    /// to end.
-    fn take_rows(&self, p: usize, round: usize, own: &mut dyn FnMut(usize, u32) -> Option<*const u8>) -> bool {
-        let Some(payload) = self.wait_for(|inbox| inbox.rows.remove(&(round, p))) else { return false };
-        let sections = match wire::read(&payload, &self.shapes) {
-            Ok(sections) => sections,
-            Err(why) => {
-                self.break_off(why);
-                return false;
-            }
-        };
-        let mut n = 0;
-        for section in &sections {
-            let Some(written) = &self.written[section.capture] else { continue };
-            for (k, &row) in section.rows.iter().enumerate() {
-                let state = written.missing.get(row as usize);
-                match section.of {
-                    KEEP => {
-                        if let Some(value) = own(section.capture, row) {
-                            // SAFETY: rule 2: no body runs; a row of another process is this thread's to write, and
-                            // `value` the address of one of a copy's table.
-                            unsafe { written.overwrite(row, std::slice::from_raw_parts(value, written.size())) };
-                        }
-                    }
-                    GONE => {
-                        if let Some(state) = state {
-                            state.store(AWAY, Relaxed);
-                        }
-                    }
-                    CURRENT if section.size > 0 => {
-                        // SAFETY: as above.
-                        unsafe { written.overwrite(row, section.value(&payload, k)) };
-                        if let Some(state) = state {
-                            state.store(HERE, Release);
-                        }
-                        n += 1;
-                    }
-                    _ => {}
-                }
-            }
-        }
-        self.ahead.fetch_add(n, Relaxed);
-        if self.fetching == Fetching::Foreseen && !self.site.wild.load(Relaxed) {
-            let foreseen = locked(&self.site.foreseen);
-            for (&c, rows) in foreseen.rounds.get(&round).into_iter().flatten() {
-                let Some(written) = &self.written[c] else { continue };
-                let of = written.range(p);
-                for &row in rows.iter().filter(|row| of.contains(row)) {
-                    if let Some(state) = written.missing.get(row as usize)
-                        && state.load(Relaxed) == AWAY
-                    {
-                        state.store(COMING, Relaxed);
-                    }
-                }
-            }
-        }
-        let mut taken = locked(&self.taken[p]);
-        taken.round = round + 1;
-        let early = std::mem::take(&mut taken.early);
-        drop(taken);
-        early.iter().for_each(|(_, payload)| self.take_in_late(payload, true));
-        true
-    }
-
     /// Whether every row is here and current.
     pub(crate) fn holds_all(&self) -> bool {
         let here = |written: &Written| written.missing.iter().all(|state| state.load(Relaxed) == HERE);
         self.ledger.is_none() && self.written.iter().flatten().all(here)
-    }
-
-    /// Notes what a round touched of other processes' rows.
-    fn record(&self, rounds: &Rounds<'_>, round: usize) {
-        let mut foreseen = locked(&self.site.foreseen);
-        if foreseen.complete || self.fetching == Fetching::OnDemand || self.site.wild.load(Relaxed) {
-            return;
-        }
-        let mut rows = Rows::new();
-        let published = rounds.published();
-        for (c, written) in self.written.iter().enumerate() {
-            let Some(written) = written else { continue };
-            let own = written.range(self.me);
-            let mut seen = std::collections::HashSet::new();
-            let touched =
-                published.iter().flat_map(|lane| lane.iter()).flat_map(|changed| rows_of(&changed.touched[c]));
-            let foreign: Vec<u32> = touched.filter(|row| !own.contains(row) && seen.insert(*row)).collect();
-            rows.insert(c, foreign);
-        }
-        if !foreseen.note(round, rows) {
-            self.site.wild.store(true, Relaxed);
-        }
-        foreseen.complete = !self.site.wild.load(Relaxed) && round + 1 == rounds.lanes.schedule.rounds();
-    }
-
-    /// What the others made of the rows that are kept here, with the copies.
-    fn lists_of_peers<'g>(
-        parsed: &'g [std::sync::RwLockReadGuard<'_, (Vec<u8>, Vec<Section>)>],
-        capture: usize,
-    ) -> impl Iterator<Item = (usize, List<'g>)> {
-        parsed.iter().flat_map(move |parsed| {
-            let (payload, sections) = &**parsed;
-            let changes = sections.iter().filter(move |section| section.capture == capture && section.of < CURRENT);
-            changes.filter(|section| section.size > 0).map(move |section| {
-                let at = payload.as_ptr().wrapping_add(section.values);
-                (section.of as usize, List { rows: &section.rows, at: At::Packed(at) })
-            })
-        })
     }
 
     /// Asks for a row, if that is the state that it is in.
@@ -619,10 +409,6 @@ impl Syncing {
             message.section(capture, WANTED, &[i as u32], 0);
             self.push(written.owner(i as u32), Tag::Fetch, self.round.load(Relaxed), self.me, message);
         }
-    }
-
-    fn worker_of(&self, copy: usize) -> Option<usize> {
-        self.copies.iter().position(|copies| copies.contains(&copy))
     }
 }
 
@@ -644,128 +430,5 @@ impl Source for Syncing {
             (state.load(Acquire) == HERE).then(Vec::new)
         });
         here.map(|_| address)
-    }
-}
-
-impl Peers for Syncing {
-    fn finish(&self, rounds: &Rounds<'_>, lane: usize, round: usize) {
-        let threads = rounds.lanes.threads;
-        let mine = || self.peers().filter(move |p| p % threads == lane);
-        let running = || !self.stopped.load(Relaxed);
-        let last = round + 1 == rounds.lanes.schedule.rounds();
-        if lane == 0 {
-            self.record(rounds, round);
-            let strays = self.strays.swap(0, Relaxed);
-            let touched = rounds.lanes.outcome.touched.load(Relaxed) / (round as u64 + 1);
-            if self.fetching == Fetching::Foreseen && strays > STRAYS.max(touched / STRAYS_IN) {
-                self.site.wild.store(true, Relaxed);
-            }
-        }
-        rounds.wait();
-        {
-            let published = rounds.published();
-            for p in mine() {
-                let mut message = Writer::default();
-                for (c, written) in self.written.iter().enumerate() {
-                    let Some(written) = written else { continue };
-                    for (copy, list) in rounds.lists(&published, c) {
-                        let of = written.range(p);
-                        let lo = list.rows.partition_point(|&row| row < of.start);
-                        let hi = list.rows.partition_point(|&row| row < of.end);
-                        if lo < hi {
-                            message.section(c, copy as u32, &list.rows[lo..hi], written.size());
-                            for k in lo..hi {
-                                // SAFETY: a row of a copy's table, while no body runs.
-                                message.value(unsafe {
-                                    std::slice::from_raw_parts(list.value(k, written.size()), written.size())
-                                });
-                            }
-                        }
-                    }
-                }
-                if !last {
-                    self.write_wants(&mut message, p, round + 1);
-                }
-                self.push(p, Tag::Changes, round, self.me, message);
-            }
-        }
-        for p in mine() {
-            let Some(payload) = self.wait_for(|inbox| inbox.changes.remove(&(round, p))) else { break };
-            match wire::read(&payload, &self.shapes) {
-                Ok(sections) if sections.iter().all(|section| section.rows.is_sorted() || section.of >= CURRENT) => {
-                    self.note_wants(p, round + 1, &sections);
-                    *self.parsed[p].write().unwrap_or_else(PoisonError::into_inner) = (payload, sections);
-                }
-                Ok(_) => self.break_off("changed rows out of order".to_string()),
-                Err(why) => self.break_off(why),
-            }
-        }
-        rounds.wait();
-        let mut merged: Merged = self.written.iter().map(|_| Vec::new()).collect();
-        if running() {
-            let published = rounds.published();
-            let parsed: Vec<_> =
-                self.peers().map(|p| self.parsed[p].read().unwrap_or_else(PoisonError::into_inner)).collect();
-            for (c, written) in self.written.iter().enumerate() {
-                let Some(written) = written else { continue };
-                let mut lists = rounds.lists(&published, c);
-                lists.extend(Self::lists_of_peers(&parsed, c));
-                lists.sort_by_key(|&(copy, _)| copy);
-                let (copies, lists): (Vec<usize>, Vec<List<'_>>) = lists.into_iter().unzip();
-                // An average is nobody's own value.
-                let averaged = rounds.averages();
-                rounds.merge(lane, round, c, written.range(self.me), &lists, |row, who| {
-                    let alone =
-                        if let (&[list], false) = (who, averaged) { self.worker_of(copies[list]) } else { None };
-                    merged[c].push((row, alone));
-                });
-            }
-        }
-        *self.merged[lane].write().unwrap_or_else(PoisonError::into_inner) = merged;
-        rounds.wait();
-        if running() {
-            let merged: Vec<_> =
-                self.merged.iter().map(|merged| merged.read().unwrap_or_else(PoisonError::into_inner)).collect();
-            let merged: Vec<&Merged> = merged.iter().map(|merged| &**merged).collect();
-            mine().for_each(|p| self.send_rows(p, round + 1, &merged));
-            let published = rounds.published();
-            let lists: Vec<_> = (0..self.written.len()).map(|c| rounds.lists(&published, c)).collect();
-            let mut own = |c: usize, row: u32| {
-                lists[c].iter().find_map(|(_, list)| {
-                    let k = list.rows.binary_search(&row).ok()?;
-                    Some(list.value(k, self.written[c].as_ref()?.size()))
-                })
-            };
-            for p in mine() {
-                if !self.take_rows(p, round + 1, &mut own) {
-                    break;
-                }
-            }
-        }
-        rounds.wait();
-        if lane == 0 {
-            let mut inbox = locked(&self.inbox);
-            self.round.store(round + 1, Release);
-            let early = std::mem::take(&mut inbox.early);
-            drop(inbox);
-            early.iter().for_each(|(of, from, sections)| self.answer(*from, *of, sections));
-        }
-    }
-}
-
-impl StalePeers for Syncing {
-    fn push(&self, copy: usize, minibatches: u64, changes: &Changes) {
-        for p in self.peers() {
-            let mut message = Writer::default();
-            for (c, rows) in changes.rows.iter().enumerate() {
-                let (Some(values), false) = (&changes.values[c], rows.is_empty()) else { continue };
-                let size = values.ops().size;
-                message.section(c, copy as u32, rows, size);
-                // SAFETY: `values` holds a row for each of `rows`.
-                message.value(unsafe { std::slice::from_raw_parts(values.as_ptr(), rows.len() * size) });
-            }
-            let header = wire::header(self.epoch, self.call, Tag::Push, minibatches, copy as u64);
-            self.links.push(self.nodes[p], Outgoing { header, payload: Payload::Bytes(message.finish()) });
-        }
     }
 }
