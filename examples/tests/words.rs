@@ -157,7 +157,7 @@ fn both_formats_hold_the_same_vectors() {
 fn a_resumed_run_ends_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let (data, kept) = (topics(folder.path(), 200), folder.path().join("kept"));
-    let common = ["--data", text(&data), "--size", "8", "--threads", "2", "--epochs", "4"];
+    let common = ["--data", text(&data), "--size", "8", "--threads", "2", "--sync", "bsp", "--epochs", "4"];
     let whole = report("word2vec", &common);
     let saving = ["--checkpoint", text(&kept), "--checkpoint-every", "3"];
     assert_eq!(report("word2vec", &[&common[..], &saving].concat())["model_digest"], whole["model_digest"]);
