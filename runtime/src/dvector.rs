@@ -102,15 +102,20 @@ impl<T: Element> DVector<T> {
         }
         let mut buffer = RawBuf::for_random_access(ops_of::<T>(), len);
         elements.for_each(|element| buffer.push(element));
-        Ok(DVector {
+        Ok(Self::of_buffer(session.inner(), buffer))
+    }
+
+    /// The elements of a buffer of this type.
+    pub(crate) fn of_buffer(session: Arc<SessionInner>, buffer: RawBuf) -> Self {
+        DVector {
             id: next_id(),
-            session: session.inner(),
-            len,
-            ops: buffer.ops(),
+            session,
+            len: buffer.len(),
+            ops: ops_of::<T>(),
             home: Arc::new(RwLock::new(buffer)),
             version: AtomicU64::new(next_id()),
             element: PhantomData,
-        })
+        }
     }
 }
 
@@ -184,19 +189,32 @@ impl<T: 'static> DVector<T> {
         if i >= self.len {
             return Err(self.out_of_bounds(&(i..i.saturating_add(1))));
         }
-        let home = Arc::clone(&self.home);
-        let change = || {
-            let mut elements = home.write().unwrap_or_else(PoisonError::into_inner);
-            if let Some(element) = elements.as_mut_slice::<T>().get_mut(i) {
+        self.change(|elements| {
+            if let Some(element) = elements.get_mut(i) {
                 *element = value;
             }
-        };
-        match self.session.cluster() {
+        })
+    }
+
+    /// Changes elements in this process's memory, where they are all brought first.
+    pub(crate) fn change<R>(&mut self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        let home = Arc::clone(&self.home);
+        let change = || f(home.write().unwrap_or_else(PoisonError::into_inner).as_mut_slice::<T>());
+        let changed = match self.session.cluster() {
             Some(cluster) => cluster.change(self.id, change)?,
             None => change(),
-        }
+        };
         self.version.store(next_id(), Relaxed);
-        Ok(())
+        Ok(changed)
+    }
+
+    pub(crate) fn session(&self) -> &Arc<SessionInner> {
+        &self.session
+    }
+
+    /// Another one whenever the contents are.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Relaxed)
     }
 
     /// Clones of a range of elements.
@@ -297,7 +315,7 @@ impl<T: 'static> DVector<T> {
     }
 
     /// A range of elements, from wherever they are.
-    fn elements(&self, range: Range<usize>) -> Result<Elements<'_>> {
+    pub(crate) fn elements(&self, range: Range<usize>) -> Result<Elements<'_>> {
         if range.start > range.end || range.end > self.len {
             return Err(self.out_of_bounds(&range));
         }
@@ -321,13 +339,13 @@ impl<T: 'static> DVector<T> {
 }
 
 /// Elements to be read.
-enum Elements<'v> {
+pub(crate) enum Elements<'v> {
     Here(RwLockReadGuard<'v, RawBuf>, Range<usize>),
     Fetched(RawBuf),
 }
 
 impl Elements<'_> {
-    fn as_slice<T: 'static>(&self) -> &[T] {
+    pub(crate) fn as_slice<T: 'static>(&self) -> &[T] {
         match self {
             Elements::Here(buffer, range) => &buffer.as_slice::<T>()[range.clone()],
             Elements::Fetched(buffer) => buffer.as_slice(),

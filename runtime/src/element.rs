@@ -42,6 +42,10 @@ pub unsafe trait Element: Clone + Send + Sync + 'static {
     /// Whether an element is nothing but its bytes.
     const PLAIN: bool;
 
+    /// Whether what it is depends on keys that it holds, so that a loop can't be recorded on copies of other elements.
+    #[doc(hidden)]
+    const BY_KEY: bool = false;
+
     /// Appends the canonical bytes of one element: for plain types its memory.
     fn encode(&self, out: &mut Vec<u8>);
 

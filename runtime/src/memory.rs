@@ -30,6 +30,8 @@ pub(crate) struct ElementOps {
     pub(crate) size: usize,
     align: usize,
     pub(crate) plain: bool,
+    /// Loops over such elements are recorded with real values only.
+    pub(crate) by_key: bool,
     pub(crate) needs_drop: bool,
     clone_run: unsafe fn(*const u8, *mut u8, usize, &mut usize),
     drop_run: unsafe fn(*mut u8, usize),
@@ -45,6 +47,7 @@ impl<T: Element> OpsOf<T> {
         size: size_of::<T>(),
         align: align_of::<T>(),
         plain: T::PLAIN,
+        by_key: T::BY_KEY,
         needs_drop: std::mem::needs_drop::<T>(),
         clone_run: clone_run::<T>,
         drop_run: drop_run::<T>,

@@ -85,7 +85,7 @@ fn recording_frame(captured: &[Captured], slice: &Range<usize>, exact: bool, pag
             .map(|(c, capture)| match capture.kind {
                 Kind::Vector { base, len, ops, writable, .. } => {
                     let log = CaptureLog::new(slice.start, slice.len(), writable);
-                    let doing = Cold::recorder(log, base, len, ops, writable, exact, pager);
+                    let doing = Cold::recorder(log, base, len, ops, writable, exact || ops.by_key, pager);
                     Cold::new(c, base, len, Some(ops), doing, shared)
                 }
                 Kind::Reduction { .. } => Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared),

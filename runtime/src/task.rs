@@ -378,6 +378,10 @@ fn set_exact(frame: &Frame, exact: bool) {
     }
 }
 
+/// Whether no capture is on blank scratch.
 fn is_exact(frame: &Frame) -> bool {
-    frame.colds.iter().any(|cold| matches!(cold.doing(), Doing::Record(recorder) if recorder.exact.get()))
+    frame.colds.iter().all(|cold| match cold.doing() {
+        Doing::Record(recorder) => recorder.exact.get(),
+        _ => true,
+    })
 }

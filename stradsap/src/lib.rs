@@ -189,8 +189,8 @@ pub mod __private {
 pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
-        Checkpoints, ClusterOptions, DVector, Element, LoopReport, Merge, Order, ReadFiles, Session, Shared, Strategy,
-        SyncPolicy, SyncReport, async_parallel_for, sync_parallel_for,
+        Checkpoints, ClusterOptions, DMap, DMultiMap, DVector, Element, LoopReport, Merge, Order, ReadFiles, Session,
+        Shared, Strategy, SyncPolicy, SyncReport, async_parallel_for, sync_parallel_for,
     };
 }
 

@@ -99,7 +99,7 @@ impl Cluster {
     }
 
     /// Changes the home of a DDS, which is made current before.
-    pub(crate) fn change(&self, dds: u64, change: impl FnOnce()) -> Result<()> {
+    pub(crate) fn change<R>(&self, dds: u64, change: impl FnOnce() -> R) -> Result<R> {
         let mut state = locked(&self.state);
         if state.entries.contains_key(&dds) {
             self.insist(&mut state, async |cluster, state| {
@@ -109,13 +109,13 @@ impl Cluster {
                 if seen { cluster.snapshot(state).await } else { Ok(()) }
             })?;
         }
-        change();
+        let changed = change();
         if let Some(entry) = state.entries.get_mut(&dds) {
             entry.placement = Placement::home(entry.len);
             entry.base = Placement::home(entry.len);
             entry.version = next_id();
             entry.base_version = entry.version;
         }
-        Ok(())
+        Ok(changed)
     }
 }
