@@ -10,6 +10,7 @@ use crate::cluster::hub::Home;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::memory::{ElementOps, RawBuf, ops_of};
+use crate::pieces::gather;
 use crate::recording::MAX_LEN;
 use crate::session::{Session, SessionInner, next_id};
 
@@ -94,6 +95,27 @@ impl<T: Element> DVector<T> {
     /// [`Error::TooLong`].
     pub fn from_iter(session: &Session, elements: impl IntoIterator<Item = T>) -> Result<Self> {
         Self::from_vec(session, elements.into_iter().collect())
+    }
+
+    /// The elements of several `Vec`s, one after the other: what threads made side by side.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(2).build()?;
+    /// let numbers = DVector::from_pieces(&session, vec![vec![1u8, 2], vec![], vec![3]])?;
+    /// assert_eq!(numbers.to_vec()?, [1, 2, 3]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// Elements are moved, not cloned, on all threads where there are megabytes of them. Each piece is freed as soon as it
+    /// was moved: many small pieces need little more memory than the DVector itself, a single one twice that.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`]; [`Error::Threads`] if the threads are to be started here and can't be.
+    pub fn from_pieces(session: &Session, pieces: Vec<Vec<T>>) -> Result<Self> {
+        Ok(Self::of_buffer(session.inner(), gather(&session.inner(), pieces)?))
     }
 
     fn collect(session: &Session, len: usize, elements: impl Iterator<Item = T>) -> Result<Self> {
