@@ -218,6 +218,14 @@ impl<T: 'static> DVector<T> {
         })
     }
 
+    /// `len` elements that are with workers.
+    pub(crate) fn elsewhere(session: Arc<SessionInner>, id: u64, len: usize, home: Home) -> Self
+    where
+        T: Element,
+    {
+        DVector { id, session, len, ops: ops_of::<T>(), home, version: AtomicU64::new(next_id()), element: PhantomData }
+    }
+
     /// Changes elements in this process's memory, where they are all brought first.
     pub(crate) fn change<R>(&mut self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let home = Arc::clone(&self.home);

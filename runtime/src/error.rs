@@ -100,6 +100,16 @@ pub enum Error {
         /// What is the matter.
         problem: BatchProblem,
     },
+    /// A closure of an operator failed. Nothing has changed.
+    #[error("{site}: element {element} {problem}")]
+    Operator {
+        /// Which operator, and where it was called.
+        site: String,
+        /// The first element of the source, in order, for which it failed.
+        element: usize,
+        /// What is the matter.
+        problem: BatchProblem,
+    },
     /// A checked run of a synchronous loop saw values older than its bound: a bug in this library.
     #[error(
         "{site}: {violations} reads were older than the bound, the oldest by {worst} minibatches; please report this"
@@ -237,6 +247,9 @@ pub enum LoopProblem {
     /// A loop that was called while a body ran, on the body's thread.
     #[error("a parallel loop can't be called from the body of another one: its threads are busy with that")]
     Nested,
+    /// An operator's closure captures a reduction.
+    #[error("an operator can't add to a reduction: use `fold` or `reduce`")]
+    ReductionInOperator,
     /// A range that begins below 0, or ends beyond what can be counted.
     #[error("the range holds numbers that no index can be: indices begin at 0")]
     NegativeIndex,

@@ -134,6 +134,11 @@ impl ElementOps {
         }
     }
 
+    /// Whether both are of the same type.
+    pub(crate) fn is(&self, other: &ElementOps) -> bool {
+        (self.type_id)() == (other.type_id)()
+    }
+
     pub(crate) fn align(&self) -> usize {
         self.align
     }

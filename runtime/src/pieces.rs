@@ -84,6 +84,18 @@ pub(crate) fn gather<T: Element>(session: &SessionInner, pieces: Vec<Vec<T>>) ->
     Ok(buffer)
 }
 
+/// One buffer with the elements of a vector.
+pub(crate) fn single<T: Element>(piece: Vec<T>) -> RawBuf {
+    let len = piece.len();
+    let mut buffer = RawBuf::new(ops_of::<T>(), len);
+    // SAFETY: the buffer was made with this capacity, and is nobody else's.
+    unsafe {
+        Destination(buffer.base().cast::<T>()).take(0, piece);
+        buffer.set_len(len);
+    }
+    buffer
+}
+
 /// Gives the pages of an empty vector back to the system before the allocator has it, which may keep what it is given:
 /// pieces and buffer would then need twice the memory.
 #[cfg(all(target_os = "linux", not(miri)))]
@@ -127,8 +139,8 @@ mod tests {
         }
     }
 
-    fn session(threads: usize) -> Session {
-        Session::builder().threads(threads).build().unwrap()
+    fn session(threads: usize) -> Arc<SessionInner> {
+        crate::Session::builder().threads(threads).build().unwrap().inner()
     }
 
     #[test]

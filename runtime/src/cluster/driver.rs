@@ -19,6 +19,7 @@ use super::access::Nearby;
 use super::children::{Nursery, Told};
 use super::hub::{Home, Hub};
 use super::join;
+use super::operate::OperatorLogged;
 use super::placement::Placement;
 use super::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use super::remote_plan::RemotePlan;
@@ -178,6 +179,7 @@ pub(crate) struct Entry {
 pub(crate) enum Logged {
     Blocks { plan: Arc<RemotePlan>, task: super::protocol::RemoteTask, before: Vec<u64>, order: crate::options::Order },
     Rounds(Arc<SyncLogged>),
+    Operator(Arc<OperatorLogged>),
 }
 
 impl Logged {
@@ -186,6 +188,7 @@ impl Logged {
         match self {
             Logged::Blocks { plan, .. } => plan.vectors.iter().flatten().any(|vector| vector.id == dds),
             Logged::Rounds(logged) => logged.ddss().any(|id| id == dds),
+            Logged::Operator(logged) => logged.ddss().any(|id| id == dds),
         }
     }
 }

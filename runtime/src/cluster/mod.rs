@@ -15,6 +15,7 @@ pub(crate) mod layout;
 mod links;
 pub(crate) mod loops;
 pub(crate) mod naming;
+pub(crate) mod operate;
 mod pager;
 mod placement;
 pub(crate) mod pmi;

@@ -12,6 +12,7 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use crate::memory::ElementOps;
+use crate::operate::stage::MakeStage;
 use crate::reduction::ReductionOps;
 use crate::sync::MakeBatchTask;
 use crate::task::MakeTask;
@@ -90,6 +91,14 @@ pub(crate) unsafe fn batch_task_maker(name: u64) -> Option<MakeBatchTask> {
     let address = address_of(name, 1, true)?;
     // SAFETY: the caller's promise: the address is that of such a function.
     Some(unsafe { std::mem::transmute::<*const (), MakeBatchTask>(std::ptr::with_exposed_provenance(address)) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`MakeStage`], given in a process that runs the same executable.
+pub(crate) unsafe fn stage_maker(name: u64) -> Option<MakeStage> {
+    let address = address_of(name, 1, true)?;
+    // SAFETY: the caller's promise: the address is that of such a function.
+    Some(unsafe { std::mem::transmute::<*const (), MakeStage>(std::ptr::with_exposed_provenance(address)) })
 }
 
 /// # Safety

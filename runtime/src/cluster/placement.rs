@@ -23,6 +23,18 @@ impl Placement {
         Placement { pieces: vec![Held { range: 0..len, at: vec![Holder::memory(DRIVER)] }] }
     }
 
+    /// Nobody has any of it: it is still to be made.
+    pub(crate) fn nowhere() -> Placement {
+        Placement { pieces: Vec::new() }
+    }
+
+    /// These ranges, one after the other, each with one process.
+    pub(crate) fn of_ranges(ranges: impl Iterator<Item = (Range<usize>, Node)>) -> Placement {
+        let mut pieces = Vec::new();
+        ranges.for_each(|(range, node)| push(&mut pieces, range, vec![Holder::memory(node)]));
+        Placement { pieces }
+    }
+
     pub(crate) fn pieces(&self) -> &[Held] {
         &self.pieces
     }

@@ -246,6 +246,53 @@ pub(crate) struct SyncRan {
     pub(crate) seconds_preparing: f64,
 }
 
+/// An operator to be run over some chunks of its source.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OperateJob {
+    /// Counts the runs of the job, with those of loops.
+    pub(crate) call: u64,
+    /// The stage and its values.
+    pub(crate) task: RemoteTask,
+    pub(crate) sources: Vec<RemoteCapture>,
+    pub(crate) captures: Vec<RemoteCapture>,
+    pub(crate) pulls: Vec<Pull>,
+    pub(crate) len: usize,
+    pub(crate) chunks: Range<usize>,
+    /// Which worker gathers which partitions: where each one's begin, and the end. Empty if nothing is gathered.
+    pub(crate) cuts: Vec<usize>,
+}
+
+/// How a worker's share of an operator ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum OperateEnd {
+    /// How many items the result has here; where partitions are gathered, a blob and a number of items for each.
+    Done {
+        items: usize,
+        dealt: Vec<(u64, usize)>,
+    },
+    Failed {
+        element: usize,
+        what: What,
+    },
+    Stopped,
+}
+
+/// Partitions to be gathered: for each of them what every worker has dealt out, a blob and a number of items.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct GatherJob {
+    pub(crate) call: u64,
+    pub(crate) partitions: Range<usize>,
+    pub(crate) from: Vec<Vec<(Node, u64, usize)>>,
+}
+
+/// What an operator made is to be part of a DVector.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct KeepJob {
+    pub(crate) call: u64,
+    pub(crate) dds: RemoteCapture,
+    pub(crate) start: usize,
+}
+
 /// Ranges to be stored under a snapshot's number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SnapshotJob {
@@ -283,6 +330,13 @@ pub(crate) trait Control {
     async fn sync(epoch: u32, job: SyncJob) -> Result<SyncEnd, Problem>;
     /// Ends a synchronous loop that failed elsewhere.
     async fn halt(epoch: u32, call: u64) -> Result<(), Problem>;
+    async fn operate(epoch: u32, job: OperateJob) -> Result<OperateEnd, Problem>;
+    /// Makes one piece of each partition; answers as `operate`.
+    async fn gather(epoch: u32, job: GatherJob) -> Result<OperateEnd, Problem>;
+    /// Moves what an operator made to its place in a DVector.
+    async fn keep(epoch: u32, job: KeepJob) -> Result<(), Problem>;
+    /// Offers what an operator made: a blob.
+    async fn give(epoch: u32, call: u64) -> Result<u64, Problem>;
     async fn snapshot(epoch: u32, job: SnapshotJob) -> Result<u64, Problem>;
     /// Offers what a worker's iterations made of a DDS that they write in step, in the order in which it runs them: a blob.
     async fn collect(epoch: u32, plan: u64, capture: usize) -> Result<u64, Problem>;

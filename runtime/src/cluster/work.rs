@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use super::dispatch::Blocks;
 use super::links::{CHUNK, Links};
 use super::naming;
+use super::operate::OperateBench;
 use super::protocol::{Node, Problem, Ran, RemoteCapture, RemoteFailure, RemoteTask, RunJob, What, WorkerSeconds};
 use super::running::{Ending, Out, Place, Running, Timed, WorkerPorts};
 use super::shard::Shard;
@@ -53,6 +54,7 @@ pub(crate) struct Workbench {
     /// The loop that ran last.
     last: Mutex<Option<(u64, Arc<Mutex<Installed>>)>>,
     pub(crate) sync: SyncBench,
+    pub(crate) operate: OperateBench,
 }
 
 /// A worker's share of a plan, ready to run.
@@ -79,6 +81,7 @@ impl Workbench {
             me: AtomicU32::new(0),
             last: Mutex::default(),
             sync: SyncBench::default(),
+            operate: OperateBench::default(),
         }
     }
 
@@ -87,6 +90,7 @@ impl Workbench {
         self.me.store(me, Relaxed);
         *locked(&self.last) = None;
         self.sync.clear();
+        self.operate.clear();
         locked(&self.plans).clear();
         locked(&self.shards).clear();
         *locked(&self.workers) = workers;

@@ -21,10 +21,11 @@ use tokio::sync::{Notify, oneshot, watch};
 use super::dispatch::Room;
 use super::join::{self, Joined};
 use super::links::Links;
+use super::operate;
 use super::pager::{Elements, Pages};
 use super::protocol::{
-    Control, DRIVER, Install, Membership, Node, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd, RunJob,
-    SnapshotJob, SyncEnd, SyncJob,
+    Control, DRIVER, GatherJob, Install, KeepJob, Membership, Node, OperateEnd, OperateJob, Prepare, Problem,
+    RecordJob, Recorded, RemoteFailure, RunEnd, RunJob, SnapshotJob, SyncEnd, SyncJob,
 };
 use super::roles::WorkerRole;
 use super::running::Running;
@@ -326,6 +327,45 @@ impl Worker {
         }
     }
 
+    /// Runs an operator over this worker's chunks.
+    async fn operate(self: &Arc<Self>, job: OperateJob) -> std::result::Result<OperateEnd, Problem> {
+        self.blobs.clear();
+        self.apart(|worker| worker.bench.commit()).await?;
+        let operating = operate::begin(&self.bench, &job)?;
+        for pull in &job.pulls {
+            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
+        }
+        let stopped = Arc::clone(&locked(&self.stopped));
+        let work = self.apart(move |worker| operate::run(operating, &job, &worker.bench, &worker.blobs, &stopped));
+        let trouble = self.trouble.wait();
+        tokio::select! {
+            biased;
+            end = work => end?,
+            (node, why) = trouble => Err(Problem::Peer { node, why }),
+        }
+    }
+
+    /// Brings together what the workers have dealt out to this one.
+    async fn gather(self: &Arc<Self>, job: GatherJob) -> std::result::Result<OperateEnd, Problem> {
+        let me = self.node.load(Relaxed);
+        let mut arrived = Vec::new();
+        for from in job.from {
+            let mut pieces = Vec::with_capacity(from.len());
+            for (node, blob, n) in from {
+                let bytes = if node == me || n == 0 {
+                    Vec::new()
+                } else {
+                    let got = self.links.blob(node, blob).await;
+                    got.map_err(|error| Problem::Peer { node, why: error.to_string() })?
+                };
+                pieces.push((node, n, bytes));
+            }
+            arrived.push(pieces);
+        }
+        self.apart(move |worker| operate::gather(&worker.bench, job.call, job.partitions, arrived, me)).await?
+    }
+
     /// The synchronous loop of a call, when it has begun here; none if it is over.
     async fn syncing(&self, call: u64) -> Option<Arc<Syncing>> {
         let mut current = self.syncing.subscribe();
@@ -577,6 +617,27 @@ impl Control for Server {
             syncing.stop();
         }
         Ok(())
+    }
+
+    async fn operate(self, _: Context, epoch: u32, job: OperateJob) -> std::result::Result<OperateEnd, Problem> {
+        self.0.check(epoch)?;
+        self.0.operate(job).await
+    }
+
+    async fn gather(self, _: Context, epoch: u32, job: GatherJob) -> std::result::Result<OperateEnd, Problem> {
+        self.0.check(epoch)?;
+        self.0.gather(job).await
+    }
+
+    async fn keep(self, _: Context, epoch: u32, job: KeepJob) -> std::result::Result<(), Problem> {
+        self.0.check(epoch)?;
+        self.0.apart(move |worker| operate::keep(&worker.bench, &job)).await?
+    }
+
+    async fn give(self, _: Context, epoch: u32, call: u64) -> std::result::Result<u64, Problem> {
+        self.0.check(epoch)?;
+        let bytes = self.0.apart(move |worker| operate::give(&worker.bench, call)).await??;
+        Ok(self.0.blobs.offer(bytes))
     }
 
     async fn snapshot(self, _: Context, epoch: u32, job: SnapshotJob) -> std::result::Result<u64, Problem> {

@@ -85,6 +85,15 @@ impl<K, V> Bucket<K, V> {
         one.into_iter().chain(many.iter().map(|(key, value)| (key, value)))
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        let (one, many) = match &mut self.0 {
+            Entries::None => (None, &mut [][..]),
+            Entries::One(key, value) => (Some((&*key, value)), &mut [][..]),
+            Entries::Many(entries) => (None, entries.as_mut_slice()),
+        };
+        one.into_iter().chain(many.iter_mut().map(|(key, value)| (&*key, value)))
+    }
+
     /// Appends an entry whose key comes after all others.
     pub(crate) fn push(&mut self, key: K, value: V) {
         self.0 = match std::mem::replace(&mut self.0, Entries::None) {

@@ -1,0 +1,226 @@
+//! Where pipes begin: DDSs, which have the methods of the pipe that flows from them.
+
+use super::body::{Plain, With};
+use super::kernel::{Elements, Filtered, FlatMapped, IndexedKernel, MapEntries, Mapped, Numbered, Sampled, Zipped};
+use super::pipe::{IntoPipe, JoinWith, Pipe};
+use crate::capture::Handles;
+use crate::dmap::{DMap, DMultiMap, Key};
+use crate::dvector::DVector;
+use crate::element::Element;
+use crate::error::Result;
+use crate::value::Values;
+
+impl<T: Element> DVector<T> {
+    /// The elements, on their way.
+    pub fn pipe(&self) -> Pipe<'_, Elements<T>> {
+        Pipe::of(self.describe(false), self.len(), Elements::new())
+    }
+}
+
+impl<K: Element, V: Element> DMap<K, V> {
+    /// The entries, on their way: pairs of a key and a value, in the map's order.
+    pub fn pipe(&self) -> Pipe<'_, MapEntries<K, V>> {
+        Pipe::of(self.buckets.describe(false), self.buckets.len(), MapEntries::new())
+    }
+}
+
+impl<K: Element, V: Element> DMultiMap<K, V> {
+    /// The keys with their values, on their way, in the map's order.
+    pub fn pipe(&self) -> Pipe<'_, MapEntries<K, Vec<V>>> {
+        self.map.pipe()
+    }
+}
+
+macro_rules! pipe_methods {
+    ([$($generic:tt)*] $dds:ty, $kernel:ty, $item:ty) => {
+        impl<$($generic)*> $dds {
+            /// [`Pipe::map`].
+            pub fn map<'p, U: 'static, F>(&'p self, body: F) -> Pipe<'p, Mapped<$kernel, Plain<F>, U>>
+            where
+                F: Fn(&$item) -> U + Copy + Sync + 'static,
+            {
+                self.pipe().map(body)
+            }
+
+            /// [`Pipe::map`] with captures.
+            #[doc(hidden)]
+            pub fn map_with<'p, U: 'static, W, H, F>(
+                &'p self,
+                values: W,
+                handles: H,
+                body: F,
+            ) -> Pipe<'p, Mapped<$kernel, With<W, H, F>, U>>
+            where
+                W: Values + 'p,
+                H: Handles + 'p,
+                F: for<'a, 'v, 't> Fn(W::Refs<'v>, &'a mut H::Views<'v>, &'t $item) -> U + Copy + Sync + 'static,
+            {
+                self.pipe().map_with(values, handles, body)
+            }
+
+            /// [`Pipe::filter`].
+            pub fn filter<'p, F>(&'p self, body: F) -> Pipe<'p, Filtered<$kernel, Plain<F>>>
+            where
+                F: Fn(&$item) -> bool + Copy + Sync + 'static,
+            {
+                self.pipe().filter(body)
+            }
+
+            /// [`Pipe::filter`] with captures.
+            #[doc(hidden)]
+            pub fn filter_with<'p, W, H, F>(
+                &'p self,
+                values: W,
+                handles: H,
+                body: F,
+            ) -> Pipe<'p, Filtered<$kernel, With<W, H, F>>>
+            where
+                W: Values + 'p,
+                H: Handles + 'p,
+                F: for<'a, 'v, 't> Fn(W::Refs<'v>, &'a mut H::Views<'v>, &'t $item) -> bool + Copy + Sync + 'static,
+            {
+                self.pipe().filter_with(values, handles, body)
+            }
+
+            /// [`Pipe::flat_map`].
+            pub fn flat_map<'p, R, F>(&'p self, body: F) -> Pipe<'p, FlatMapped<$kernel, Plain<F>, R>>
+            where
+                R: IntoIterator<Item: 'static> + 'static,
+                F: Fn(&$item) -> R + Copy + Sync + 'static,
+            {
+                self.pipe().flat_map(body)
+            }
+
+            /// [`Pipe::flat_map`] with captures.
+            #[doc(hidden)]
+            pub fn flat_map_with<'p, R, W, H, F>(
+                &'p self,
+                values: W,
+                handles: H,
+                body: F,
+            ) -> Pipe<'p, FlatMapped<$kernel, With<W, H, F>, R>>
+            where
+                R: IntoIterator<Item: 'static> + 'static,
+                W: Values + 'p,
+                H: Handles + 'p,
+                F: for<'a, 'v, 't> Fn(W::Refs<'v>, &'a mut H::Views<'v>, &'t $item) -> R + Copy + Sync + 'static,
+            {
+                self.pipe().flat_map_with(values, handles, body)
+            }
+
+            /// [`Pipe::sample`].
+            pub fn sample(&self, probability: f64, seed: u64) -> Pipe<'_, Sampled<$kernel>> {
+                self.pipe().sample(probability, seed)
+            }
+
+            /// [`Pipe::join`].
+            pub fn join<'p, M, F>(&'p self, map: &'p M, key: F) -> Pipe<'p, M::Joined<'p, $kernel, F>>
+            where
+                M: JoinWith<$item>,
+                F: Fn(&$item) -> M::Key + Copy + Sync + 'static,
+            {
+                self.pipe().join(map, key)
+            }
+
+            /// [`Pipe::fold`].
+            ///
+            /// # Errors
+            /// As there.
+            #[track_caller]
+            pub fn fold<A, F>(&self, init: A, f: F, unite: impl FnMut(A, A) -> A) -> Result<A>
+            where
+                A: Element,
+                F: Fn(A, &$item) -> A + Copy + Sync + 'static,
+            {
+                self.pipe().fold(init, f, unite)
+            }
+
+            /// [`Pipe::fold`] with captures.
+            ///
+            /// # Errors
+            /// As there.
+            #[doc(hidden)]
+            #[track_caller]
+            pub fn fold_with<A, W, H, F>(
+                &self,
+                init: A,
+                values: W,
+                handles: H,
+                f: F,
+                unite: impl FnMut(A, A) -> A,
+            ) -> Result<A>
+            where
+                A: Element,
+                W: Values,
+                H: Handles,
+                F: for<'a, 'v, 't> Fn(W::Refs<'v>, &'a mut H::Views<'v>, A, &'t $item) -> A + Copy + Sync + 'static,
+            {
+                self.pipe().fold_with(init, values, handles, f, unite)
+            }
+
+            /// [`Pipe::reduce`].
+            ///
+            /// # Errors
+            /// As there.
+            #[track_caller]
+            pub fn reduce<F>(&self, f: F) -> Result<Option<$item>>
+            where
+                F: Fn($item, $item) -> $item + Copy + Sync + 'static,
+            {
+                self.pipe().reduce(f)
+            }
+
+            /// [`Pipe::sort_by_key`].
+            ///
+            /// # Errors
+            /// As there.
+            #[track_caller]
+            pub fn sort_by_key<S, F>(&self, key: F) -> Result<DVector<$item>>
+            where
+                S: Element + Ord,
+                F: Fn(&$item) -> S + Copy + Sync + 'static,
+            {
+                self.pipe().sort_by_key(key)
+            }
+
+            /// [`Pipe::count_by_key`].
+            ///
+            /// # Errors
+            /// As there.
+            #[track_caller]
+            pub fn count_by_key<Q: Key, F>(&self, key: F) -> Result<DMap<Q, u64>>
+            where
+                F: Fn(&$item) -> Q + Copy + Sync + 'static,
+            {
+                self.pipe().count_by_key(key)
+            }
+
+            /// [`Pipe::split`].
+            ///
+            /// # Errors
+            /// As there.
+            #[track_caller]
+            pub fn split(&self, probability: f64, seed: u64) -> Result<(DVector<$item>, DVector<$item>)> {
+                self.pipe().split(probability, seed)
+            }
+        }
+    };
+}
+pipe_methods!([T: Element] DVector<T>, Elements<T>, T);
+pipe_methods!([K: Element, V: Element] DMap<K, V>, MapEntries<K, V>, (K, V));
+pipe_methods!([K: Element, V: Element] DMultiMap<K, V>, MapEntries<K, Vec<V>>, (K, Vec<V>));
+
+impl<T: Element> DVector<T> {
+    /// [`Pipe::enumerate`].
+    pub fn enumerate(&self) -> Pipe<'_, Numbered<Elements<T>>> {
+        self.pipe().enumerate()
+    }
+
+    /// [`Pipe::zip`].
+    pub fn zip<'p, L: IndexedKernel>(
+        &'p self,
+        other: impl IntoPipe<'p, Kernel = L>,
+    ) -> Pipe<'p, Zipped<Elements<T>, L>> {
+        self.pipe().zip(other)
+    }
+}

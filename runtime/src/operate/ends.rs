@@ -1,0 +1,365 @@
+//! The operators that run a pipe.
+
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use super::body::{Body, Plain, Travels, With};
+use super::folding::FoldBody;
+use super::kernel::Kernel;
+use super::pipe::{Pipe, site};
+use super::stage::{
+    Collected, Folded, Grouped, Keys, Listing, PARTITIONS, Pairwise, Piece, Reduced, Sorted, Stage, Unite, unpack,
+};
+use crate::capture::Handles;
+use crate::dmap::{DMap, DMultiMap, Key};
+use crate::dvector::DVector;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::recording::MAX_LEN;
+use crate::value::Values;
+
+/// So many items of a source make another partition worth while.
+const ITEMS_A_PARTITION: usize = 4096;
+/// So many sampled keys decide on the border of a partition.
+const SAMPLES_A_BORDER: usize = 32;
+
+fn partitions_of(len: usize) -> usize {
+    (len / ITEMS_A_PARTITION).clamp(1, PARTITIONS)
+}
+
+impl<'p, K: Kernel> Pipe<'p, K> {
+    /// Runs a stage made from the kernel, to get its pieces here.
+    fn end<S: Stage + Travels>(
+        self,
+        name: &str,
+        at: &Location<'_>,
+        stage: impl FnOnce(K) -> S,
+    ) -> Result<Vec<Box<dyn Piece>>> {
+        let Pipe { session, sources, len, captured, kernel, .. } = self;
+        Self::run(&site(name, at), &session, &sources, &captured, len, &stage(kernel))
+    }
+
+    /// All items, as a DVector. On workers each keeps what it made.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_fn(&session, 10, |i| i as u32)?;
+    /// let squares: DVector<u32> = x.filter(|x| x % 2 == 1).map(|x| x * x).collect()?;
+    /// assert_eq!(squares.to_vec()?, [1, 9, 25, 49, 81]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Operator`] if a closure panics, [`Error::TooLong`] if there are too many items, [`Error::Cluster`].
+    #[track_caller]
+    pub fn collect(self) -> Result<DVector<K::Item>>
+    where
+        K::Item: Element,
+    {
+        let site = site("collect", Location::caller());
+        let Pipe { session, sources, len, captured, kernel, .. } = self;
+        super::keep::keep(&site, &session, &sources, &captured, len, &Collected(kernel))
+    }
+
+    /// All items, in the program's own memory.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn to_vec(self) -> Result<Vec<K::Item>>
+    where
+        K::Item: Element,
+    {
+        let pieces = self.end("to_vec", Location::caller(), Collected)?;
+        Ok(unpack::<K::Item>(pieces).into_iter().flatten().collect())
+    }
+
+    /// How many items there are.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn count(self) -> Result<usize> {
+        self.fold(0usize, |n, _| n + 1, |a, b| a + b)
+    }
+
+    /// One value of all items: `f` takes each item in order to what `init` and the items before it gave, in runs that begin
+    /// anew with `init`; `unite` brings together what two neighbouring runs gave.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec![3.0f64, 4.0])?;
+    /// assert_eq!(x.fold(0.0, |sum, x| sum + x * x, |a, b| a + b)?.sqrt(), 5.0);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Dependencies
+    /// Runs follow from the length of the source alone, so a floating-point sum has the same bits wherever it runs.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn fold<A, F>(self, init: A, f: F, unite: impl FnMut(A, A) -> A) -> Result<A>
+    where
+        A: Element,
+        F: Fn(A, &K::Item) -> A + Copy + Sync + 'static,
+    {
+        self.folded(Location::caller(), init, Plain::new(f), unite)
+    }
+
+    /// [`fold`](Pipe::fold) with captures: `with!([x], pipe.fold(init, ..., unite))`.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn fold_with<A, V, H, F>(
+        mut self,
+        init: A,
+        values: V,
+        handles: H,
+        f: F,
+        unite: impl FnMut(A, A) -> A,
+    ) -> Result<A>
+    where
+        A: Element,
+        V: Values + 'p,
+        H: Handles + 'p,
+        F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, A, &'t K::Item) -> A + Copy + Sync + 'static,
+    {
+        let body: With<V, H, F> = self.capture(values, handles, f);
+        self.folded(Location::caller(), init, body, unite)
+    }
+
+    fn folded<A: Element, B: FoldBody<A, K::Item>>(
+        self,
+        at: &Location<'_>,
+        init: A,
+        body: B,
+        unite: impl FnMut(A, A) -> A,
+    ) -> Result<A> {
+        let first = init.clone();
+        let pieces = self.end("fold", at, |kernel| Folded { kernel, init, body })?;
+        Ok(unpack::<A>(pieces).into_iter().flatten().reduce(unite).unwrap_or(first))
+    }
+
+    /// One item of all, two at a time, in order; none of none.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec![3, 9, 4])?;
+    /// assert_eq!(x.reduce(|a, b| a.max(b))?, Some(9));
+    /// assert_eq!(x.filter(|x| *x > 9).reduce(|a, b| a.max(b))?, None);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn reduce<F>(self, f: F) -> Result<Option<K::Item>>
+    where
+        K::Item: Element,
+        F: Fn(K::Item, K::Item) -> K::Item + Copy + Sync + 'static,
+    {
+        let pieces = self.end("reduce", Location::caller(), |kernel| Reduced { kernel, body: Plain::new(f) })?;
+        Ok(unpack::<K::Item>(pieces).into_iter().flatten().reduce(f))
+    }
+
+    /// All items in the order of their keys; those with equal keys in the order that they have.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let words = DVector::from_vec(&session, ["pear", "fig", "apple", "kiwi"].map(String::from).to_vec())?;
+    /// assert_eq!(words.sort_by_key(|word| word.len())?.to_vec()?, ["fig", "pear", "kiwi", "apple"]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// A pass that samples keys, one that deals items out to at most 64 partitions, and a sort of each. On workers an item
+    /// moves to the worker that sorts its partition.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn sort_by_key<S, F>(self, key: F) -> Result<DVector<K::Item>>
+    where
+        K::Item: Element,
+        S: Element + Ord,
+        F: Fn(&K::Item) -> S + Copy + Sync + 'static,
+    {
+        self.sorted(Location::caller(), Plain::new(key))
+    }
+
+    fn sorted<S: Element + Ord, B: Body<K::Item, S>>(self, at: &Location<'_>, body: B) -> Result<DVector<K::Item>>
+    where
+        K::Item: Element,
+    {
+        let site = site("sort_by_key", at);
+        let Pipe { session, sources, len, captured, kernel, .. } = self;
+        let partitions = partitions_of(len);
+        let mut borders = Vec::new();
+        let (mut kernel, mut body) = (kernel, body);
+        if partitions > 1 {
+            let every = (len / (partitions * SAMPLES_A_BORDER)).max(1);
+            let keys = Keys { kernel, body, every, key: PhantomData };
+            let pieces = Self::run(&site, &session, &sources, &captured, len, &keys)?;
+            Keys { kernel, body, .. } = keys;
+            let mut sampled: Vec<S> = unpack(pieces).into_iter().flatten().collect();
+            sampled.sort();
+            borders = (1..partitions).filter_map(|p| sampled.get(sampled.len() * p / partitions).cloned()).collect();
+            borders.dedup();
+        }
+        super::keep::keep(&site, &session, &sources, &captured, len, &Sorted { kernel, body, borders })
+    }
+
+    /// How many items have each key.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let words = DVector::from_vec(&session, vec!["fig".to_string(), "pear".to_string(), "fig".to_string()])?;
+    /// let counts = words.count_by_key(|word| word.clone())?;
+    /// assert_eq!((counts.get("fig")?, counts.get("pear")?), (Some(2), Some(1)));
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// One pass. On workers each counts what it has first; then a key and a count move for each key that a run of items has,
+    /// and the map is made in the program's own process.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn count_by_key<Q: Key, F>(self, key: F) -> Result<DMap<Q, u64>>
+    where
+        F: Fn(&K::Item) -> Q + Copy + Sync + 'static,
+    {
+        let at = Location::caller();
+        let pairs = self.map(move |item| (key(item), 1u64));
+        pairs.united("count_by_key", at, Pairwise(|a: u64, b: u64| a + b))
+    }
+
+    /// Splits the items at random: those of [`sample`](Pipe::sample) with the same seed, and all others. Both stay in order.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let ratings = DVector::from_fn(&session, 1000, |i| i as u32)?;
+    /// let (train, test) = ratings.split(0.9, 1)?;
+    /// assert_eq!(train.len() + test.len(), 1000);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// Two passes.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn split(self, probability: f64, seed: u64) -> Result<(DVector<K::Item>, DVector<K::Item>)>
+    where
+        K::Item: Element,
+    {
+        let site = site("split", Location::caller());
+        let chosen = self.chosen(probability, seed, true);
+        let Pipe { session, sources, len, captured, kernel, .. } = chosen;
+        let mut stage = Collected(kernel);
+        let first = super::keep::keep(&site, &session, &sources, &captured, len, &stage)?;
+        stage.0.keep = false;
+        let second = super::keep::keep(&site, &session, &sources, &captured, len, &stage)?;
+        Ok((first, second))
+    }
+}
+
+impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
+    /// All values of each key, in the order of the items.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let links = DVector::from_vec(&session, vec![[1u32, 2], [2, 1], [1, 3]])?;
+    /// let out = links.map(|[from, to]| (*from, *to)).group_by_key()?;
+    /// assert_eq!(out.get(&1)?, [2, 3]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// One pass. On workers each pair moves to the worker that has its key's partition, then to the program's own process.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn group_by_key(self) -> Result<DMultiMap<Q, W>> {
+        self.united("group_by_key", Location::caller(), Listing).map(|map| DMultiMap { map })
+    }
+
+    /// One value of all that a key has, two at a time, in the order of the items.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let sales = DVector::from_vec(&session, vec![("fig".to_string(), 2.0), ("pear".to_string(), 1.5), ("fig".to_string(), 0.5)])?;
+    /// let sums = sales.map(|sale| sale.clone()).reduce_by_key(|a, b| a + b)?;
+    /// assert_eq!(sums.get("fig")?, Some(2.5));
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// As [`count_by_key`](Pipe::count_by_key).
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn reduce_by_key<F>(self, f: F) -> Result<DMap<Q, W>>
+    where
+        F: Fn(W, W) -> W + Copy + Sync + 'static,
+    {
+        self.united("reduce_by_key", Location::caller(), Pairwise(f))
+    }
+
+    /// A map of the pairs. Of several with the same key the last stays.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let words = DVector::from_vec(&session, vec!["fig".to_string(), "pear".to_string()])?;
+    /// let numbers = words.enumerate().map(|(i, word)| (word.clone(), *i as u32)).collect_map()?;
+    /// assert_eq!(numbers.get("pear")?, Some(1));
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn collect_map(self) -> Result<DMap<Q, W>> {
+        self.united("collect_map", Location::caller(), Pairwise(|_, last: W| last))
+    }
+
+    fn united<U: Unite<W>>(self, name: &str, at: &Location<'_>, unite: U) -> Result<DMap<Q, U::United>> {
+        let session = std::sync::Arc::clone(&self.session);
+        let partitions = partitions_of(self.len);
+        let grouped =
+            |kernel| Grouped { kernel, partitions, unite: Plain::new(unite), types: PhantomData::<fn() -> (Q, W)> };
+        let pieces = self.end(name, at, grouped)?;
+        let entries = unpack::<(Q, U::United)>(pieces);
+        let len = entries.iter().map(Vec::len).sum::<usize>();
+        if len > MAX_LEN / 2 {
+            return Err(Error::TooLong { len, max: MAX_LEN / 2 });
+        }
+        // Partitions are ranges of hashes, in order.
+        DMap::of_sorted(&session, len, entries.into_iter().flatten())
+    }
+}

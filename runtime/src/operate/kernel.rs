@@ -1,0 +1,433 @@
+//! What a pipe does to one chunk of its source, from the first closure to the last in one pass.
+//!
+//! # Why this is sound
+//! A [`Cx`] is made by the runner for one chunk: `inputs[k]` are `len` elements of the `k`-th source's own type, which
+//! nobody writes while the operator runs, and the slots are those of the captures in their order. A kernel finds its
+//! source and its slots by places that were counted when the pipe was put together, together with the sources and
+//! captures themselves.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use super::body::{Body, Travels, decode_one};
+use crate::codec::CodecError;
+use crate::dmap::Bucket;
+use crate::element::Element;
+use crate::frame::Slot;
+
+/// One chunk, as a thread sees it.
+#[doc(hidden)]
+pub struct Cx<'v> {
+    /// Where the chunk's first elements lie, for each source.
+    pub(crate) inputs: &'v [*const u8],
+    /// The index of the first element, and how many there are.
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    pub(crate) slots: &'v [Slot],
+    /// The index that is at work.
+    pub(crate) at: &'v Cell<usize>,
+}
+
+/// The steps of a pipe.
+#[doc(hidden)]
+pub trait Kernel: Travels + Sync {
+    type Item: 'static;
+    /// Lends each item of the chunk.
+    #[doc(hidden)]
+    fn each(&self, cx: &Cx<'_>, sink: impl FnMut(&Self::Item));
+    /// Gives each item of the chunk away.
+    #[doc(hidden)]
+    fn each_owned(&self, cx: &Cx<'_>, sink: impl FnMut(Self::Item));
+    /// Its sources and captures come after so many others.
+    #[doc(hidden)]
+    fn shift(&mut self, inputs: usize, slots: usize);
+}
+
+/// A kernel with one item for each element of its source.
+#[doc(hidden)]
+pub trait IndexedKernel: Kernel {
+    /// The item of the chunk's `k`-th element.
+    #[doc(hidden)]
+    fn nth(&self, cx: &Cx<'_>, k: usize) -> Self::Item;
+}
+
+/// The elements of a DVector.
+#[doc(hidden)]
+pub struct Elements<T> {
+    input: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Elements<T> {
+    pub(super) fn new() -> Self {
+        Elements { input: 0, element: PhantomData }
+    }
+
+    fn slice<'v>(&self, cx: &Cx<'v>) -> &'v [T] {
+        // SAFETY: the module's argument.
+        unsafe { std::slice::from_raw_parts(cx.inputs[self.input].cast::<T>(), cx.len) }
+    }
+}
+
+macro_rules! travels_as_input {
+    ($kernel:ident<$($t:ident),*>, $types:ident) => {
+        impl<$($t),*> Travels for $kernel<$($t),*> {
+            fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+                self.input.encode(out);
+                Ok(())
+            }
+
+            unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+                Ok($kernel { input: decode_one(bytes)?, $types: PhantomData })
+            }
+        }
+    };
+}
+travels_as_input!(Elements<T>, element);
+travels_as_input!(MapEntries<K, V>, entry);
+
+impl<T: Element> Kernel for Elements<T> {
+    type Item = T;
+
+    #[inline(always)]
+    fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&T)) {
+        for (k, element) in self.slice(cx).iter().enumerate() {
+            cx.at.set(cx.start + k);
+            sink(element);
+        }
+    }
+
+    #[inline(always)]
+    fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut(T)) {
+        self.each(cx, |element| sink(element.clone()));
+    }
+
+    fn shift(&mut self, inputs: usize, _slots: usize) {
+        self.input += inputs;
+    }
+}
+
+impl<T: Element> IndexedKernel for Elements<T> {
+    #[inline(always)]
+    fn nth(&self, cx: &Cx<'_>, k: usize) -> T {
+        cx.at.set(cx.start + k);
+        self.slice(cx)[k].clone()
+    }
+}
+
+/// The entries of a map.
+#[doc(hidden)]
+pub struct MapEntries<K, V> {
+    input: usize,
+    entry: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> MapEntries<K, V> {
+    pub(super) fn new() -> Self {
+        MapEntries { input: 0, entry: PhantomData }
+    }
+}
+
+impl<K: Element, V: Element> Kernel for MapEntries<K, V> {
+    type Item = (K, V);
+
+    #[inline(always)]
+    fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&(K, V))) {
+        self.each_owned(cx, |entry| sink(&entry));
+    }
+
+    #[inline(always)]
+    fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut((K, V))) {
+        // SAFETY: the module's argument.
+        let buckets = unsafe { std::slice::from_raw_parts(cx.inputs[self.input].cast::<Bucket<K, V>>(), cx.len) };
+        for (k, bucket) in buckets.iter().enumerate() {
+            cx.at.set(cx.start + k);
+            bucket.iter().for_each(|(key, value)| sink((key.clone(), value.clone())));
+        }
+    }
+
+    fn shift(&mut self, inputs: usize, _slots: usize) {
+        self.input += inputs;
+    }
+}
+
+/// What a closure makes of each item.
+#[doc(hidden)]
+pub struct Mapped<K, B, U> {
+    before: K,
+    body: B,
+    item: PhantomData<fn() -> U>,
+}
+
+/// The items that a closure wants.
+#[doc(hidden)]
+pub struct Filtered<K, B> {
+    before: K,
+    body: B,
+}
+
+/// All that a closure makes of each item.
+#[doc(hidden)]
+pub struct FlatMapped<K, B, R> {
+    before: K,
+    body: B,
+    items: PhantomData<fn() -> R>,
+}
+
+macro_rules! one_step {
+    ($kernel:ident<$k:ident, $b:ident $(, $u:ident as $types:ident)?>) => {
+        impl<$k, $b $(, $u)?> $kernel<$k, $b $(, $u)?> {
+            pub(super) fn new(before: $k, body: $b) -> Self {
+                $kernel { before, body $(, $types: PhantomData)? }
+            }
+        }
+
+        impl<$k: Travels, $b: Travels $(, $u)?> Travels for $kernel<$k, $b $(, $u)?> {
+            fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+                self.before.encode(out)?;
+                self.body.encode(out)
+            }
+
+            unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+                // SAFETY: passed on: both were encoded, one after the other.
+                unsafe { Ok(Self::new($k::decode(bytes)?, $b::decode(bytes)?)) }
+            }
+        }
+    };
+}
+one_step!(Mapped<K, B, U as item>);
+one_step!(Filtered<K, B>);
+one_step!(FlatMapped<K, B, R as items>);
+
+impl<K: Kernel, U: 'static, B: Body<K::Item, U>> Kernel for Mapped<K, B, U> {
+    type Item = U;
+
+    #[inline(always)]
+    fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&U)) {
+        self.each_owned(cx, |item| sink(&item));
+    }
+
+    #[inline(always)]
+    fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut(U)) {
+        let mut body = self.body.bind(cx);
+        self.before.each(cx, |item| sink(body(item)));
+    }
+
+    fn shift(&mut self, inputs: usize, slots: usize) {
+        self.before.shift(inputs, slots);
+        self.body.shift(slots);
+    }
+}
+
+impl<K: IndexedKernel, U: 'static, B: Body<K::Item, U>> IndexedKernel for Mapped<K, B, U> {
+    #[inline(always)]
+    fn nth(&self, cx: &Cx<'_>, k: usize) -> U {
+        self.body.bind(cx)(&self.before.nth(cx, k))
+    }
+}
+
+impl<K: Kernel, B: Body<K::Item, bool>> Kernel for Filtered<K, B> {
+    type Item = K::Item;
+
+    #[inline(always)]
+    fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&K::Item)) {
+        let mut wants = self.body.bind(cx);
+        self.before.each(cx, |item| {
+            if wants(item) {
+                sink(item);
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut(K::Item)) {
+        let mut wants = self.body.bind(cx);
+        self.before.each_owned(cx, |item| {
+            if wants(&item) {
+                sink(item);
+            }
+        });
+    }
+
+    fn shift(&mut self, inputs: usize, slots: usize) {
+        self.before.shift(inputs, slots);
+        self.body.shift(slots);
+    }
+}
+
+impl<K: Kernel, R: IntoIterator<Item: 'static> + 'static, B: Body<K::Item, R>> Kernel for FlatMapped<K, B, R> {
+    type Item = R::Item;
+
+    #[inline(always)]
+    fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&R::Item)) {
+        self.each_owned(cx, |item| sink(&item));
+    }
+
+    #[inline(always)]
+    fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut(R::Item)) {
+        let mut body = self.body.bind(cx);
+        self.before.each(cx, |item| body(item).into_iter().for_each(&mut sink));
+    }
+
+    fn shift(&mut self, inputs: usize, slots: usize) {
+        self.before.shift(inputs, slots);
+        self.body.shift(slots);
+    }
+}
+
+/// Items with their indices.
+#[doc(hidden)]
+pub struct Numbered<K>(pub(super) K);
+
+impl<K: Travels> Travels for Numbered<K> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.0.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        // SAFETY: passed on.
+        unsafe { K::decode(bytes).map(Numbered) }
+    }
+}
+
+impl<K: IndexedKernel> Kernel for Numbered<K> {
+    type Item = (usize, K::Item);
+
+    #[inline(always)]
+    fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&Self::Item)) {
+        self.each_owned(cx, |item| sink(&item));
+    }
+
+    #[inline(always)]
+    fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut(Self::Item)) {
+        let mut k = cx.start;
+        self.0.each_owned(cx, |item| {
+            sink((k, item));
+            k += 1;
+        });
+    }
+
+    fn shift(&mut self, inputs: usize, slots: usize) {
+        self.0.shift(inputs, slots);
+    }
+}
+
+impl<K: IndexedKernel> IndexedKernel for Numbered<K> {
+    #[inline(always)]
+    fn nth(&self, cx: &Cx<'_>, k: usize) -> Self::Item {
+        (cx.start + k, self.0.nth(cx, k))
+    }
+}
+
+/// The items of two pipes with equal indices.
+#[doc(hidden)]
+pub struct Zipped<A, B>(pub(super) A, pub(super) B);
+
+impl<A: Travels, B: Travels> Travels for Zipped<A, B> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.0.encode(out)?;
+        self.1.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        // SAFETY: passed on: both were encoded, one after the other.
+        unsafe { Ok(Zipped(A::decode(bytes)?, B::decode(bytes)?)) }
+    }
+}
+
+impl<A: IndexedKernel, B: IndexedKernel> Kernel for Zipped<A, B> {
+    type Item = (A::Item, B::Item);
+
+    #[inline(always)]
+    fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&Self::Item)) {
+        self.each_owned(cx, |item| sink(&item));
+    }
+
+    #[inline(always)]
+    fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut(Self::Item)) {
+        let mut k = 0;
+        self.0.each_owned(cx, |item| {
+            sink((item, self.1.nth(cx, k)));
+            k += 1;
+        });
+    }
+
+    fn shift(&mut self, inputs: usize, slots: usize) {
+        self.0.shift(inputs, slots);
+        self.1.shift(inputs, slots);
+    }
+}
+
+impl<A: IndexedKernel, B: IndexedKernel> IndexedKernel for Zipped<A, B> {
+    #[inline(always)]
+    fn nth(&self, cx: &Cx<'_>, k: usize) -> Self::Item {
+        (self.0.nth(cx, k), self.1.nth(cx, k))
+    }
+}
+
+/// Items chosen by chance, from a number that follows from the seed and the item's place.
+#[doc(hidden)]
+pub struct Sampled<K> {
+    pub(super) before: K,
+    pub(super) seed: u64,
+    /// An item is chosen if its number is below.
+    pub(super) below: u64,
+    /// Whether those are kept, or the others.
+    pub(super) keep: bool,
+}
+
+impl<K: Travels> Travels for Sampled<K> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        (self.seed, self.below, self.keep).encode(out);
+        self.before.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        let (seed, below, keep) = decode_one(bytes)?;
+        // SAFETY: passed on.
+        Ok(Sampled { before: unsafe { K::decode(bytes)? }, seed, below, keep })
+    }
+}
+
+impl<K: Kernel> Sampled<K> {
+    /// A function that is called for each item in order, and tells which ones stay.
+    fn chooser(&self, at: &Cell<usize>) -> impl FnMut() -> bool {
+        let (seed, below, keep) = (self.seed, self.below, self.keep);
+        let (mut last, mut nth) = (usize::MAX, 0u64);
+        move || {
+            nth = if at.get() == last { nth + 1 } else { 0 };
+            last = at.get();
+            let number = crate::dmap::hash::hash_of(&(seed, last as u64, nth));
+            (number < below) == keep
+        }
+    }
+}
+
+impl<K: Kernel> Kernel for Sampled<K> {
+    type Item = K::Item;
+
+    #[inline(always)]
+    fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&K::Item)) {
+        let mut stays = self.chooser(cx.at);
+        self.before.each(cx, |item| {
+            if stays() {
+                sink(item);
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut(K::Item)) {
+        let mut stays = self.chooser(cx.at);
+        self.before.each_owned(cx, |item| {
+            if stays() {
+                sink(item);
+            }
+        });
+    }
+
+    fn shift(&mut self, inputs: usize, slots: usize) {
+        self.before.shift(inputs, slots);
+    }
+}

@@ -1,0 +1,409 @@
+//! A pipe: data on their way from a DDS through closures to wherever they end.
+
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::body::{Body, Plain, Travels, With};
+use super::kernel::{
+    Elements, Filtered, FlatMapped, IndexedKernel, Kernel, MapEntries, Mapped, Numbered, Sampled, Zipped,
+};
+use super::run::Operation;
+use super::stage::{Piece, Stage, maker_of};
+use crate::capture::{Captured, Handles, Read};
+use crate::dmap::{DMap, DMultiMap, Key, MapView, MultiMapView};
+use crate::dvector::DVector;
+use crate::element::Element;
+use crate::error::Result;
+use crate::session::SessionInner;
+use crate::value::Values;
+
+/// Data on their way from a DDS through closures; nothing runs before an operator asks for the result.
+///
+/// [`DVector`](crate::DVector) and [`DMap`] have all of these methods themselves: `ratings.filter(...)` begins a pipe.
+/// Steps (`map`, `filter`, `flat_map`, `enumerate`, `zip`, `sample`, `join`) only note what is to be done; all of them run in
+/// one pass over the data when `collect`, `to_vec`, `count`, `fold`, `reduce`, `sort_by_key`, `count_by_key`, `group_by_key` or
+/// `reduce_by_key` asks for it, on the session's threads or workers. A pipe can be used once.
+///
+/// Closures get references to items. They use no variables: those that do stand in `stradsap::with!`, which takes a capture
+/// list as loops do. They must have no side effects.
+///
+/// # Dependencies
+/// Results depend on the data and the closures alone, not on the number of threads or workers: items stay in order, and
+/// floating-point sums are rounded in the same places.
+pub struct Pipe<'p, K> {
+    pub(super) session: Arc<SessionInner>,
+    pub(super) sources: Vec<Captured>,
+    pub(super) len: usize,
+    pub(super) captured: Vec<Captured>,
+    pub(super) kernel: K,
+    pub(super) borrowed: PhantomData<&'p ()>,
+}
+
+/// Where an operator was called, as errors name it.
+pub(super) fn site(name: &str, location: &Location<'_>) -> String {
+    format!("{}:{} ({name})", location.file(), location.line())
+}
+
+impl<'p, K: Kernel> Pipe<'p, K> {
+    pub(super) fn of(source: Captured, len: usize, kernel: K) -> Self {
+        let session = Arc::clone(&source.session);
+        Pipe { session, sources: vec![source], len, captured: Vec::new(), kernel, borrowed: PhantomData }
+    }
+
+    pub(super) fn then<L>(self, kernel: impl FnOnce(K) -> L) -> Pipe<'p, L> {
+        let Pipe { session, sources, len, captured, kernel: before, borrowed } = self;
+        Pipe { session, sources, len, captured, kernel: kernel(before), borrowed }
+    }
+
+    /// A closure with what it captures, whose borrows last as long as the pipe.
+    pub(super) fn capture<V: Values + 'p, H: Handles + 'p, F: Copy>(
+        &mut self,
+        values: V,
+        mut handles: H,
+        body: F,
+    ) -> With<V, H, F> {
+        let slot = self.captured.len();
+        self.captured.extend(handles.describe());
+        With::new(values, slot, body)
+    }
+
+    /// Runs a stage that was made from this pipe's kernel.
+    pub(super) fn run<S: Stage + Travels>(
+        site: &str,
+        session: &SessionInner,
+        sources: &[Captured],
+        captured: &[Captured],
+        len: usize,
+        stage: &S,
+    ) -> Result<Vec<Box<dyn Piece>>> {
+        let pack = || {
+            let mut bytes = Vec::new();
+            stage.encode(&mut bytes)?;
+            Ok((maker_of(stage), bytes))
+        };
+        let operation = Operation { session, site, sources, captured, len, stage, pack: &pack };
+        operation.check()?;
+        match session.cluster() {
+            Some(cluster) => cluster.operate_here(&operation),
+            None => operation.run_here(),
+        }
+    }
+
+    /// What a closure makes of each item.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec![1.0, 2.0, 3.0])?;
+    /// assert_eq!(x.map(|x| 2.0 * x).to_vec()?, [2.0, 4.0, 6.0]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn map<U: 'static, F>(self, body: F) -> Pipe<'p, Mapped<K, Plain<F>, U>>
+    where
+        F: Fn(&K::Item) -> U + Copy + Sync + 'static,
+    {
+        self.then(|before| Mapped::new(before, Plain::new(body)))
+    }
+
+    /// [`map`](Pipe::map) with captures: `with!([x], pipe.map(...))`.
+    #[doc(hidden)]
+    pub fn map_with<U: 'static, V, H, F>(
+        mut self,
+        values: V,
+        handles: H,
+        body: F,
+    ) -> Pipe<'p, Mapped<K, With<V, H, F>, U>>
+    where
+        V: Values + 'p,
+        H: Handles + 'p,
+        F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'t K::Item) -> U + Copy + Sync + 'static,
+    {
+        let body = self.capture(values, handles, body);
+        self.then(|before| Mapped::new(before, body))
+    }
+
+    /// The items that a closure wants, in order.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_fn(&session, 10, |i| i as u32)?;
+    /// assert_eq!(x.filter(|x| x % 3 == 1).to_vec()?, [1, 4, 7]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn filter<F>(self, body: F) -> Pipe<'p, Filtered<K, Plain<F>>>
+    where
+        F: Fn(&K::Item) -> bool + Copy + Sync + 'static,
+    {
+        self.then(|before| Filtered::new(before, Plain::new(body)))
+    }
+
+    /// [`filter`](Pipe::filter) with captures: `with!([x], pipe.filter(...))`.
+    #[doc(hidden)]
+    pub fn filter_with<V, H, F>(mut self, values: V, handles: H, body: F) -> Pipe<'p, Filtered<K, With<V, H, F>>>
+    where
+        V: Values + 'p,
+        H: Handles + 'p,
+        F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'t K::Item) -> bool + Copy + Sync + 'static,
+    {
+        let body = self.capture(values, handles, body);
+        self.then(|before| Filtered::new(before, body))
+    }
+
+    /// All that a closure makes of each item, one after the other. What it gives (a `Vec`, an `Option`, an array, an
+    /// iterator) can't borrow from the item.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let lines = DVector::from_vec(&session, vec!["a b".to_string(), "".to_string(), "c".to_string()])?;
+    /// let words = lines.flat_map(|line| line.split_whitespace().map(str::to_string).collect::<Vec<_>>());
+    /// assert_eq!(words.to_vec()?, ["a", "b", "c"]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn flat_map<R, F>(self, body: F) -> Pipe<'p, FlatMapped<K, Plain<F>, R>>
+    where
+        R: IntoIterator<Item: 'static> + 'static,
+        F: Fn(&K::Item) -> R + Copy + Sync + 'static,
+    {
+        self.then(|before| FlatMapped::new(before, Plain::new(body)))
+    }
+
+    /// [`flat_map`](Pipe::flat_map) with captures: `with!([x], pipe.flat_map(...))`.
+    #[doc(hidden)]
+    pub fn flat_map_with<R, V, H, F>(
+        mut self,
+        values: V,
+        handles: H,
+        body: F,
+    ) -> Pipe<'p, FlatMapped<K, With<V, H, F>, R>>
+    where
+        R: IntoIterator<Item: 'static> + 'static,
+        V: Values + 'p,
+        H: Handles + 'p,
+        F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'t K::Item) -> R + Copy + Sync + 'static,
+    {
+        let body = self.capture(values, handles, body);
+        self.then(|before| FlatMapped::new(before, body))
+    }
+
+    /// Items chosen by chance: each with this probability, from 0 to 1. Which ones follows from the seed and the places of
+    /// the items alone.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_fn(&session, 10_000, |i| i as u32)?;
+    /// let some = x.sample(0.1, 7).to_vec()?;
+    /// assert!((900..1100).contains(&some.len()) && some.is_sorted());
+    /// assert_eq!(x.sample(0.1, 7).to_vec()?, some);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn sample(self, probability: f64, seed: u64) -> Pipe<'p, Sampled<K>> {
+        self.chosen(probability, seed, true)
+    }
+
+    pub(super) fn chosen(self, probability: f64, seed: u64, keep: bool) -> Pipe<'p, Sampled<K>> {
+        // NaN and what is below 0 choose nothing. 1 chooses all but one of 2^64 numbers, which no item has to fear.
+        let below = (probability * 2f64.powi(64)) as u64;
+        self.then(|before| Sampled { before, seed, below, keep })
+    }
+
+    /// Each item with the values that a map has for its key: those without stay out, and of a [`DMultiMap`] each value gives
+    /// a pair. The items stay in order.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DMap, DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let names = DMap::from_entries(&session, [(1u32, "Ada".to_string()), (2, "Alan".to_string())])?;
+    /// let visits = DVector::from_vec(&session, vec![2u32, 3, 1, 2])?;
+    /// let joined = visits.join(&names, |user| *user).map(|(user, name)| format!("{user} {name}"));
+    /// assert_eq!(joined.to_vec()?, ["2 Alan", "1 Ada", "2 Alan"]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// One look-up an item. Where it runs on workers each of them fetches the whole map once.
+    pub fn join<'m, M, F>(self, map: &'m M, key: F) -> Pipe<'p, M::Joined<'m, K, F>>
+    where
+        M: JoinWith<K::Item>,
+        K::Item: Clone,
+        F: Fn(&K::Item) -> M::Key + Copy + Sync + 'static,
+        'm: 'p,
+    {
+        map.join(self, key)
+    }
+}
+
+impl<'p, K: IndexedKernel> Pipe<'p, K> {
+    /// Items with their indices. After `filter`, `flat_map`, `sample` or `join`, `collect` first: where an item ends up is not
+    /// known before.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec!['a', 'b'])?;
+    /// assert_eq!(x.enumerate().to_vec()?, [(0, 'a'), (1, 'b')]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn enumerate(self) -> Pipe<'p, Numbered<K>> {
+        self.then(Numbered)
+    }
+
+    /// The items of two pipes with equal indices, as many as the shorter one has.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec![1.0, 2.0])?;
+    /// let y = DVector::from_vec(&session, vec![3.0, 4.0, 5.0])?;
+    /// assert_eq!(x.zip(&y).map(|(x, y)| x * y).fold(0.0, |sum, xy| sum + xy, |a, b| a + b)?, 11.0);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn zip<'q: 'p, L: IndexedKernel>(self, other: impl IntoPipe<'q, Kernel = L>) -> Pipe<'p, Zipped<K, L>> {
+        let Pipe { session, mut sources, len, mut captured, kernel, borrowed } = self;
+        let Pipe { sources: theirs, len: their_len, captured: their_captures, kernel: mut other, .. } =
+            other.into_pipe();
+        other.shift(sources.len(), captured.len());
+        sources.extend(theirs);
+        captured.extend(their_captures);
+        Pipe { session, sources, len: len.min(their_len), captured, kernel: Zipped(kernel, other), borrowed }
+    }
+}
+
+/// What a pipe can begin with: a DVector, a map, or the pipe itself.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no pipe",
+    label = "neither a DDS nor a pipe",
+    note = "give a reference to a DVector or a map, or a pipe such as `x.map(...)`"
+)]
+pub trait IntoPipe<'p> {
+    #[doc(hidden)]
+    type Kernel: Kernel;
+    #[doc(hidden)]
+    fn into_pipe(self) -> Pipe<'p, Self::Kernel>;
+}
+
+impl<'p, K: Kernel> IntoPipe<'p> for Pipe<'p, K> {
+    type Kernel = K;
+    fn into_pipe(self) -> Pipe<'p, K> {
+        self
+    }
+}
+
+impl<'p, T: Element> IntoPipe<'p> for &'p DVector<T> {
+    type Kernel = Elements<T>;
+    fn into_pipe(self) -> Pipe<'p, Elements<T>> {
+        self.pipe()
+    }
+}
+
+impl<'p, Q: Element, V: Element> IntoPipe<'p> for &'p DMap<Q, V> {
+    type Kernel = MapEntries<Q, V>;
+    fn into_pipe(self) -> Pipe<'p, MapEntries<Q, V>> {
+        self.pipe()
+    }
+}
+
+/// A map whose values can be joined with items: a [`DMap`] or a [`DMultiMap`].
+pub trait JoinWith<T> {
+    /// What its keys are.
+    type Key;
+    #[doc(hidden)]
+    type Joined<'m, K: Kernel<Item = T>, F: Fn(&T) -> Self::Key + Copy + Sync + 'static>: Kernel
+    where
+        Self: 'm;
+    #[doc(hidden)]
+    fn join<'p, 'm: 'p, K: Kernel<Item = T>, F: Fn(&T) -> Self::Key + Copy + Sync + 'static>(
+        &'m self,
+        pipe: Pipe<'p, K>,
+        key: F,
+    ) -> Pipe<'p, Self::Joined<'m, K, F>>;
+}
+
+/// A closure that finds an item's values in a captured map.
+#[doc(hidden)]
+pub struct Lookup<'m, M, F> {
+    slot: usize,
+    key: Plain<F>,
+    map: PhantomData<fn(&'m M)>,
+}
+
+impl<M, F: Copy> Travels for Lookup<'_, M, F> {
+    fn encode(&self, out: &mut Vec<u8>) -> std::result::Result<(), crate::codec::CodecError> {
+        self.slot.encode(out);
+        Ok(())
+    }
+
+    #[allow(unsafe_code)]
+    unsafe fn decode(bytes: &mut &[u8]) -> std::result::Result<Self, crate::codec::CodecError> {
+        let slot = super::body::decode_one(bytes)?;
+        // SAFETY: passed on.
+        Ok(Lookup { slot, key: unsafe { Travels::decode(bytes)? }, map: PhantomData })
+    }
+}
+
+macro_rules! lookups {
+    ($($map:ident, $view:ident => $pairs:ty, |$item:ident, $found:ident| $give:expr;)*) => {$(
+        impl<'m, T, Q, V, F> Body<T, $pairs> for Lookup<'m, $map<Q, V>, F>
+        where
+            T: Clone + 'static,
+            Q: Key,
+            V: Element,
+            F: Fn(&T) -> Q + Copy + Sync + 'static,
+        {
+            #[inline(always)]
+            fn bind<'v>(&'v self, cx: &super::kernel::Cx<'v>) -> impl FnMut(&T) -> $pairs + 'v
+            where
+                T: 'v,
+                $pairs: 'v,
+            {
+                // SAFETY: the slot was made from the map that the pipe captured here.
+                #[allow(unsafe_code)]
+                let ($found,) = unsafe { <(Read<'m, $map<Q, V>>,) as Handles>::views::<false>(&cx.slots[self.slot..]) };
+                let key = self.key.0;
+                move |$item| {
+                    let key = key($item);
+                    $give(&$found, &key, $item)
+                }
+            }
+
+            fn shift(&mut self, slots: usize) {
+                self.slot += slots;
+            }
+        }
+
+        impl<T: Clone + 'static, Q: Key, V: Element> JoinWith<T> for $map<Q, V> {
+            type Key = Q;
+            type Joined<'m, K: Kernel<Item = T>, F: Fn(&T) -> Q + Copy + Sync + 'static> =
+                FlatMapped<K, Lookup<'m, $map<Q, V>, F>, $pairs>;
+
+            fn join<'p, 'm: 'p, K: Kernel<Item = T>, F: Fn(&T) -> Q + Copy + Sync + 'static>(
+                &'m self,
+                mut pipe: Pipe<'p, K>,
+                key: F,
+            ) -> Pipe<'p, Self::Joined<'m, K, F>> {
+                let slot = pipe.captured.len();
+                pipe.captured.extend((Read(self),).describe());
+                pipe.then(|before| FlatMapped::new(before, Lookup { slot, key: Plain::new(key), map: PhantomData }))
+            }
+        }
+    )*};
+}
+
+lookups! {
+    DMap, MapView => Option<(T, V)>, |item, found| |found: &MapView<'_, Q, V, 0>, key: &Q, item: &T| {
+        found.get(key).map(|value| (item.clone(), value.clone()))
+    };
+    DMultiMap, MultiMapView => Vec<(T, V)>, |item, found| |found: &MultiMapView<'_, Q, V, 0>, key: &Q, item: &T| {
+        found[key].iter().map(|value| (item.clone(), value.clone())).collect()
+    };
+}

@@ -1,0 +1,462 @@
+//! The end of a pipe: what becomes of the items of each chunk.
+//!
+//! Most operators make one piece of each chunk, and the pieces in the order of their chunks are the result. Those that bring
+//! together what belongs together (`sort_by_key`, `group_by_key` and the like) deal each chunk's items out to partitions
+//! first, and then make one piece of each partition. Where chunks and partitions begin follows from the data alone.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::marker::PhantomData;
+
+use super::body::{Body, Travels, decode_elements, decode_one, encode_elements};
+use super::folding::FoldBody;
+use super::kernel::{Cx, Kernel};
+use crate::codec::CodecError;
+use crate::decode::DecodeError;
+use crate::dmap::Key;
+use crate::dmap::bucket::order_of;
+use crate::dmap::hash::{StableHasher, bucket_of, hash_of};
+use crate::element::{Element, encode_slice};
+use crate::memory::RawBuf;
+use crate::pieces;
+
+/// Items of one type that whoever holds them doesn't know.
+pub(crate) trait Piece: Send {
+    fn len(&self) -> usize;
+    fn encode(&self, out: &mut Vec<u8>);
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
+    fn into_buffer(self: Box<Self>) -> RawBuf;
+}
+
+impl<T: Element> Piece for Vec<T> {
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_slice(self, out);
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+
+    fn into_buffer(self: Box<Self>) -> RawBuf {
+        pieces::single(*self)
+    }
+}
+
+/// What an operator does, apart from where it is called.
+pub(crate) trait Stage: Sync {
+    /// A piece for each partition.
+    ///
+    /// # Safety
+    /// The inputs and slots are those that the pipe was put together with (see `kernel`).
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>>;
+    /// How many there are.
+    fn partitions(&self) -> usize;
+    /// Whether pieces are gathered at all; otherwise those of the chunks are the result as they are.
+    fn gathers(&self) -> bool {
+        true
+    }
+    /// What becomes of the pieces of one partition, in the order of their chunks.
+    fn gather(&self, pieces: Vec<Box<dyn Piece>>) -> Box<dyn Piece>;
+    /// Reads back a piece of `n` dealt-out items.
+    fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError>;
+    /// Reads back `n` items of the result.
+    fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError>;
+}
+
+/// Makes a stage from its bytes.
+///
+/// # Safety
+/// As for [`Travels::decode`].
+pub(crate) type MakeStage = Maker<'static>;
+
+type Maker<'t> = for<'b> unsafe fn(&'b [u8]) -> Result<Box<dyn Stage + 't>, CodecError>;
+
+unsafe fn make_stage<'t, S: Stage + Travels + 't>(bytes: &[u8]) -> Result<Box<dyn Stage + 't>, CodecError> {
+    let mut rest = bytes;
+    // SAFETY: passed on.
+    let stage = unsafe { S::decode(&mut rest)? };
+    match rest.len() {
+        0 => Ok(Box::new(stage)),
+        left => Err(CodecError::Trailing { values: 1, left }),
+    }
+}
+
+/// The [`MakeStage`] of a stage, as an address.
+pub(crate) fn maker_of<'t, S: Stage + Travels + 't>(_stage: &S) -> usize {
+    let make: Maker<'t> = make_stage::<S>;
+    make as usize
+}
+
+fn decode_piece<T: Element>(n: usize, mut bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
+    let mut items = Vec::new();
+    for _ in 0..n {
+        items.push(T::decode(&mut bytes)?);
+    }
+    if bytes.is_empty() { Ok(Box::new(items)) } else { Err(DecodeError::Trailing { left: bytes.len() }) }
+}
+
+/// The items of all pieces, in order.
+pub(crate) fn unpack<T: Element>(pieces: Vec<Box<dyn Piece>>) -> Vec<Vec<T>> {
+    pieces.into_iter().filter_map(|piece| piece.into_any().downcast::<Vec<T>>().ok()).map(|items| *items).collect()
+}
+
+/// Keeps the items.
+pub(super) struct Collected<K>(pub(super) K);
+
+impl<K: Travels> Travels for Collected<K> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.0.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        // SAFETY: passed on.
+        unsafe { K::decode(bytes).map(Collected) }
+    }
+}
+
+/// Stages with one piece a chunk.
+macro_rules! no_partitions {
+    ($item:ty) => {
+        fn partitions(&self) -> usize {
+            1
+        }
+
+        fn gathers(&self) -> bool {
+            false
+        }
+
+        fn gather(&self, pieces: Vec<Box<dyn Piece>>) -> Box<dyn Piece> {
+            Box::new(unpack::<$item>(pieces).into_iter().flatten().collect::<Vec<$item>>())
+        }
+
+        fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
+            decode_piece::<$item>(n, bytes)
+        }
+
+        fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
+            decode_piece::<$item>(n, bytes)
+        }
+    };
+}
+
+impl<K: Kernel<Item: Element>> Stage for Collected<K> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+        let mut items = Vec::with_capacity(cx.len);
+        self.0.each_owned(cx, |item| items.push(item));
+        // What a filter left is not to hold the room of all.
+        if items.len() < items.capacity() / 2 {
+            items.shrink_to_fit();
+        }
+        vec![Box::new(items)]
+    }
+
+    no_partitions!(K::Item);
+}
+
+/// One value of each chunk, from the items in their order.
+pub(super) struct Folded<K, A, B> {
+    pub(super) kernel: K,
+    pub(super) init: A,
+    pub(super) body: B,
+}
+
+impl<K: Travels, A: Element, B: Travels> Travels for Folded<K, A, B> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.init.encode(out);
+        self.kernel.encode(out)?;
+        self.body.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        let init = decode_one(bytes)?;
+        // SAFETY: passed on.
+        unsafe { Ok(Folded { init, kernel: K::decode(bytes)?, body: B::decode(bytes)? }) }
+    }
+}
+
+impl<K: Kernel, A: Element, B: FoldBody<A, K::Item>> Stage for Folded<K, A, B> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+        let mut fold = self.body.bind(cx);
+        let mut folded = Some(self.init.clone());
+        // Always there: a panic of the closure between leaves the loop.
+        self.kernel.each(cx, |item| folded = folded.take().map(|so_far| fold(so_far, item)));
+        vec![Box::new(folded.into_iter().collect::<Vec<A>>())]
+    }
+
+    no_partitions!(A);
+}
+
+/// The items of each chunk reduced to one, if there are any.
+pub(super) struct Reduced<K, F> {
+    pub(super) kernel: K,
+    pub(super) body: super::body::Plain<F>,
+}
+
+impl<K: Travels, F: Copy> Travels for Reduced<K, F> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.kernel.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        // SAFETY: passed on.
+        unsafe { Ok(Reduced { kernel: K::decode(bytes)?, body: Travels::decode(bytes)? }) }
+    }
+}
+
+impl<K: Kernel<Item: Element>, F: Fn(K::Item, K::Item) -> K::Item + Copy + Sync> Stage for Reduced<K, F> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+        let mut reduced: Option<K::Item> = None;
+        self.kernel.each_owned(cx, |item| {
+            reduced = Some(match reduced.take() {
+                Some(so_far) => (self.body.0)(so_far, item),
+                None => item,
+            });
+        });
+        vec![Box::new(reduced.into_iter().collect::<Vec<_>>())]
+    }
+
+    no_partitions!(K::Item);
+}
+
+/// Every so many-th key, from which the borders between partitions are chosen.
+pub(super) struct Keys<K, B, S> {
+    pub(super) kernel: K,
+    pub(super) body: B,
+    pub(super) every: usize,
+    pub(super) key: PhantomData<fn() -> S>,
+}
+
+impl<K: Travels, B: Travels, S> Travels for Keys<K, B, S> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.every.encode(out);
+        self.kernel.encode(out)?;
+        self.body.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        let every = decode_one(bytes)?;
+        // SAFETY: passed on.
+        unsafe { Ok(Keys { every, kernel: K::decode(bytes)?, body: B::decode(bytes)?, key: PhantomData }) }
+    }
+}
+
+impl<K: Kernel, S: Element, B: Body<K::Item, S>> Stage for Keys<K, B, S> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+        let mut key = self.body.bind(cx);
+        let (mut keys, mut n) = (Vec::new(), 0usize);
+        self.kernel.each(cx, |item| {
+            if n.is_multiple_of(self.every.max(1)) {
+                keys.push(key(item));
+            }
+            n += 1;
+        });
+        vec![Box::new(keys)]
+    }
+
+    no_partitions!(S);
+}
+
+/// Items in the order of their keys; of equal keys in the order in which they came.
+pub(super) struct Sorted<K, B, S> {
+    pub(super) kernel: K,
+    pub(super) body: B,
+    /// The first keys of all partitions but the first, in order.
+    pub(super) borders: Vec<S>,
+}
+
+impl<K: Travels, B: Travels, S: Element> Travels for Sorted<K, B, S> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        encode_elements(&self.borders, out);
+        self.kernel.encode(out)?;
+        self.body.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        let borders = decode_elements(bytes)?;
+        // SAFETY: passed on.
+        unsafe { Ok(Sorted { borders, kernel: K::decode(bytes)?, body: B::decode(bytes)? }) }
+    }
+}
+
+impl<K: Kernel<Item: Element>, S: Element + Ord, B: Body<K::Item, S>> Stage for Sorted<K, B, S> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+        let mut key = self.body.bind(cx);
+        let mut parts: Vec<Vec<(S, K::Item)>> = (0..self.partitions()).map(|_| Vec::new()).collect();
+        self.kernel.each_owned(cx, |item| {
+            let key = key(&item);
+            let part = self.borders.partition_point(|border| *border <= key);
+            parts[part].push((key, item));
+        });
+        parts.into_iter().map(|part| Box::new(part) as Box<dyn Piece>).collect()
+    }
+
+    fn partitions(&self) -> usize {
+        self.borders.len() + 1
+    }
+
+    fn gather(&self, pieces: Vec<Box<dyn Piece>>) -> Box<dyn Piece> {
+        let mut items: Vec<(S, K::Item)> = unpack(pieces).into_iter().flatten().collect();
+        items.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Box::new(items.into_iter().map(|(_, item)| item).collect::<Vec<_>>())
+    }
+
+    fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
+        decode_piece::<(S, K::Item)>(n, bytes)
+    }
+
+    fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
+        decode_piece::<K::Item>(n, bytes)
+    }
+}
+
+/// How the values of one key become one.
+pub(super) trait Unite<V>: Copy + Sync {
+    type United: Element;
+    fn first(self, value: V) -> Self::United;
+    fn and(self, united: &mut Self::United, value: V);
+    /// Whether each chunk's values are united before they are dealt out.
+    const EARLY: bool;
+    /// What two chunks made of a key's values.
+    fn both(self, united: &mut Self::United, later: Self::United);
+}
+
+/// Keeps them all.
+#[derive(Clone, Copy)]
+pub(super) struct Listing;
+
+impl<V: Element> Unite<V> for Listing {
+    type United = Vec<V>;
+    const EARLY: bool = false;
+    fn first(self, value: V) -> Vec<V> {
+        vec![value]
+    }
+    fn and(self, united: &mut Vec<V>, value: V) {
+        united.push(value);
+    }
+    fn both(self, united: &mut Vec<V>, later: Vec<V>) {
+        united.extend(later);
+    }
+}
+
+/// Unites two at a time by a function.
+#[derive(Clone, Copy)]
+pub(super) struct Pairwise<F>(pub(super) F);
+
+impl<V: Element, F: Fn(V, V) -> V + Copy + Sync> Unite<V> for Pairwise<F> {
+    type United = V;
+    const EARLY: bool = true;
+    fn first(self, value: V) -> V {
+        value
+    }
+    fn and(self, united: &mut V, value: V) {
+        *united = (self.0)(united.clone(), value);
+    }
+    fn both(self, united: &mut V, later: V) {
+        self.and(united, later);
+    }
+}
+
+/// Pairs brought together by their keys, in the order of a map.
+pub(super) struct Grouped<K, U, F> {
+    pub(super) kernel: K,
+    pub(super) partitions: usize,
+    /// How values are united: a type of one value.
+    pub(super) unite: super::body::Plain<F>,
+    pub(super) types: PhantomData<fn() -> U>,
+}
+
+impl<K: Travels, U, F: Copy> Travels for Grouped<K, U, F> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.partitions.encode(out);
+        self.kernel.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        let partitions: usize = decode_one(bytes)?;
+        // SAFETY: passed on.
+        unsafe {
+            Ok(Grouped {
+                partitions: partitions.clamp(1, PARTITIONS),
+                kernel: K::decode(bytes)?,
+                unite: Travels::decode(bytes)?,
+                types: PhantomData,
+            })
+        }
+    }
+}
+
+/// More partitions than this are of no use.
+pub(super) const PARTITIONS: usize = 64;
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<StableHasher>>;
+
+fn unite_into<K: Key, V>(map: &mut Map<K, V>, key: K, value: V, both: impl FnOnce(&mut V, V)) {
+    match map.get_mut(&key) {
+        Some(united) => both(united, value),
+        None => drop(map.insert(key, value)),
+    }
+}
+
+impl<K, Q, V, F> Stage for Grouped<K, (Q, V), F>
+where
+    K: Kernel<Item = (Q, V)>,
+    Q: Key,
+    V: Element,
+    F: Unite<V>,
+{
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+        let part_of = |key: &Q| bucket_of(hash_of(key), self.partitions);
+        let unite = self.unite.0;
+        if !F::EARLY {
+            let mut parts: Vec<Vec<(Q, V)>> = (0..self.partitions).map(|_| Vec::new()).collect();
+            self.kernel.each_owned(cx, |(key, value)| parts[part_of(&key)].push((key, value)));
+            return parts.into_iter().map(|part| Box::new(part) as Box<dyn Piece>).collect();
+        }
+        let mut united = Map::<Q, F::United>::default();
+        self.kernel.each_owned(cx, |(key, value)| match united.get_mut(&key) {
+            Some(there) => unite.and(there, value),
+            None => drop(united.insert(key, unite.first(value))),
+        });
+        let mut parts: Vec<Vec<(Q, F::United)>> = (0..self.partitions).map(|_| Vec::new()).collect();
+        united.into_iter().for_each(|(key, value)| parts[part_of(&key)].push((key, value)));
+        parts.into_iter().map(|part| Box::new(part) as Box<dyn Piece>).collect()
+    }
+
+    fn partitions(&self) -> usize {
+        self.partitions
+    }
+
+    fn gather(&self, pieces: Vec<Box<dyn Piece>>) -> Box<dyn Piece> {
+        let unite = self.unite.0;
+        let mut map = Map::<Q, F::United>::default();
+        if F::EARLY {
+            for (key, value) in unpack::<(Q, F::United)>(pieces).into_iter().flatten() {
+                unite_into(&mut map, key, value, |united, later| unite.both(united, later));
+            }
+        } else {
+            for (key, value) in unpack::<(Q, V)>(pieces).into_iter().flatten() {
+                match map.get_mut(&key) {
+                    Some(united) => unite.and(united, value),
+                    None => drop(map.insert(key, unite.first(value))),
+                }
+            }
+        }
+        let mut entries: Vec<(Q, F::United)> = map.into_iter().collect();
+        entries.sort_by(|(a, _), (b, _)| order_of(a, b));
+        Box::new(entries)
+    }
+
+    fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
+        if F::EARLY { decode_piece::<(Q, F::United)>(n, bytes) } else { decode_piece::<(Q, V)>(n, bytes) }
+    }
+
+    fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
+        decode_piece::<(Q, F::United)>(n, bytes)
+    }
+}

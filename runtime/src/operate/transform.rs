@@ -1,0 +1,163 @@
+//! Changing every element in place: a loop whose iterations touch one element each.
+
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::Mutex;
+
+use crate::capture::{Capture, Captured, Handles, Write};
+use crate::dmap::{Bucket, DMap};
+use crate::dvector::DVector;
+use crate::element::Element;
+use crate::engine::async_for;
+use crate::error::Result;
+use crate::frame::Slot;
+use crate::merge::MergeOps;
+use crate::options::{LoopOptions, Site, range};
+use crate::session::locked;
+use crate::value::Values;
+use crate::view::Here;
+
+const NAMES: &[&str] = &[
+    "elements",
+    "capture 1",
+    "capture 2",
+    "capture 3",
+    "capture 4",
+    "capture 5",
+    "capture 6",
+    "capture 7",
+    "capture 8",
+    "capture 9",
+    "capture 10",
+    "capture 11",
+    "capture 12",
+];
+
+/// The site of a call: one for each place in the program that has a `transform`.
+fn site_of(at: &'static Location<'static>) -> &'static Site {
+    static SITES: Mutex<Option<HashMap<(usize, u32, u32), &'static Site>>> = Mutex::new(None);
+    let key = (at.file().as_ptr().addr(), at.line(), at.column());
+    let mut sites = locked(&SITES);
+    sites
+        .get_or_insert_with(HashMap::new)
+        .entry(key)
+        .or_insert_with(|| Box::leak(Box::new(Site::new(at.file(), at.line(), at.column(), NAMES))))
+}
+
+/// The DDS that is transformed, and what the closure captures besides.
+struct Among<W, H>(W, H);
+
+impl<W: Capture, H: Handles> Handles for Among<W, H> {
+    type Views<'v> = (W::View<'v, 0>, H::Views<'v>);
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Vec<Captured> {
+        std::iter::once(self.0.describe()).chain(self.1.describe()).collect()
+    }
+
+    #[allow(unsafe_code)]
+    unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot]) -> Self::Views<'v> {
+        // SAFETY: passed on: slots come in the order of the descriptions.
+        unsafe { (W::view::<0, CONSECUTIVE>(&slots[0]), H::views::<CONSECUTIVE>(&slots[1..])) }
+    }
+
+    #[inline(always)]
+    fn step(views: &mut Self::Views<'_>, j: usize, i: usize) {
+        W::step::<0>(&mut views.0, j, i);
+        H::step(&mut views.1, j, i);
+    }
+
+    #[inline(always)]
+    fn finish(views: &Self::Views<'_>, slots: &[Slot]) {
+        W::finish::<0>(&views.0, &slots[0]);
+        H::finish(&views.1, &slots[1..]);
+    }
+
+    #[allow(private_interfaces)]
+    fn merges() -> Vec<Option<&'static MergeOps>> {
+        Vec::new()
+    }
+}
+
+impl<T: Element> DVector<T> {
+    /// Changes every element in place. If the closure panics nothing has changed.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let mut x = DVector::from_fn(&session, 4, |i| i as f32)?;
+    /// x.transform(|x| *x = x.sqrt())?;
+    /// assert_eq!(x.get(3)?, 3f32.sqrt());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// That of an `async_parallel_for!` over the elements, which this is.
+    ///
+    /// # Errors
+    /// As the loop's.
+    #[track_caller]
+    pub fn transform<F: Fn(&mut T) + Copy + Sync + 'static>(&mut self, f: F) -> Result<()> {
+        self.transform_with((), (), move |(), (), element| f(element))
+    }
+
+    /// [`transform`](DVector::transform) with captures: `with!([x], y.transform(...))`.
+    ///
+    /// # Errors
+    /// As the loop's.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn transform_with<V, H, F>(&mut self, values: V, handles: H, f: F) -> Result<()>
+    where
+        V: Values,
+        H: Handles,
+        F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'t mut T) + Copy + Sync + 'static,
+    {
+        let (site, bounds) = (site_of(Location::caller()), range(0..self.len()));
+        let handles = Among(Write(self), handles);
+        async_for(site, LoopOptions::default(), bounds, values, handles, move |values, (elements, views), _| {
+            f(values, views, &mut elements[Here]);
+        })
+        .map(drop)
+    }
+}
+
+impl<K: Element, V: Element> DMap<K, V> {
+    /// Changes every value in place. If the closure panics nothing has changed.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DMap, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let mut ages = DMap::from_entries(&session, [(1u32, 36), (2, 41)])?;
+    /// ages.transform(|id, age| *age += *id as i32)?;
+    /// assert_eq!(ages.get(&2)?, Some(43));
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As those of an `async_parallel_for!`, which this is.
+    #[track_caller]
+    pub fn transform<F: Fn(&K, &mut V) + Copy + Sync + 'static>(&mut self, f: F) -> Result<()> {
+        self.buckets
+            .transform(move |bucket: &mut Bucket<K, V>| bucket.iter_mut().for_each(|(key, value)| f(key, value)))
+    }
+
+    /// [`transform`](DMap::transform) with captures: `with!([x], map.transform(...))`.
+    ///
+    /// # Errors
+    /// As those of an `async_parallel_for!`.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn transform_with<W, H, F>(&mut self, values: W, handles: H, f: F) -> Result<()>
+    where
+        W: Values,
+        H: Handles,
+        F: for<'a, 'v, 't> Fn(W::Refs<'v>, &'a mut H::Views<'v>, &'t K, &'t mut V) + Copy + Sync + 'static,
+    {
+        self.buckets.transform_with(values, handles, move |values, views, bucket: &mut Bucket<K, V>| {
+            bucket.iter_mut().for_each(|(key, value)| f(values, views, key, value));
+        })
+    }
+}
