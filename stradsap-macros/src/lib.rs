@@ -266,6 +266,35 @@ pub fn sync_parallel_for(input: TokenStream) -> TokenStream {
     parallel_for::sync_for::expand(input.into()).into()
 }
 
+/// An operator, or several one after the other, whose closures use what they capture.
+///
+/// ```text
+/// with!([captures], data.map(|item| body))?
+/// ```
+///
+/// The capture list is that of the loops: a bare name is a value, which is copied into the closure (`Copy` types arrive as
+/// themselves, others by reference), `&x` a DDS that it reads: a `DVector` by `x[i]`, a `DMap` by `x[&key]` or `x.get(&key)`.
+/// Operators write nothing. Captures are for the closures of `map`, `filter`, `flat_map`, `fold` (the first one) and
+/// `transform`; other operators' closures use their items alone.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// # let session = Session::new()?;
+/// let words = DVector::from_vec(&session, ["a", "rose", "is", "a", "rose"].map(String::from).to_vec())?;
+/// let counts = words.count_by_key(|word| word.clone())?;
+/// let least = 2;
+/// let often = with!([least, &counts], words.filter(|word| counts[word] >= least)).to_vec()?;
+/// assert_eq!(often, ["a", "rose", "a", "rose"]);
+/// # Ok(())
+/// # }
+/// ```
+#[proc_macro]
+pub fn with(input: TokenStream) -> TokenStream {
+    parallel_for::operator::expand(input.into()).into()
+}
+
 /// Makes a function of the session the program's `main`.
 ///
 /// The function takes a `&Session`, set up from the environment (`STRADSAP_THREADS`, `STRADSAP_EXPLAIN`,

@@ -58,7 +58,7 @@ mod files;
 
 pub use checkpoint::{Checkpoint, Checkpoints, Saved};
 pub use files::ReadFiles;
-pub use stradsap_macros::{Element, async_parallel_for, main, sync_parallel_for};
+pub use stradsap_macros::{Element, async_parallel_for, main, sync_parallel_for, with};
 pub use stradsap_runtime::*;
 
 // Examples that need the loop macro, which the runtime's own documentation can't have.
@@ -190,7 +190,7 @@ pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
         Checkpoints, ClusterOptions, DMap, DMultiMap, DVector, Element, LoopReport, Merge, Order, ReadFiles, Session,
-        Shared, Strategy, SyncPolicy, SyncReport, async_parallel_for, sync_parallel_for,
+        Shared, Strategy, SyncPolicy, SyncReport, async_parallel_for, sync_parallel_for, with,
     };
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn mistakes(kind: Kind, errors: &[Error]) -> TokenStream {
     let errors = compile_errors(errors);
     let report = match kind {
         Kind::Async => quote!(::stradsap::LoopReport),
-        Kind::Sync => quote!(::stradsap::SyncReport),
+        Kind::Sync | Kind::Operator => quote!(::stradsap::SyncReport),
     };
     quote! {{
         #errors
@@ -69,13 +69,13 @@ impl Expansion<'_> {
         let (values, handles): (Vec<&Capture>, Vec<&Capture>) =
             captures.iter().partition(|capture| capture.mode == Mode::Value);
         let site = site(&handles);
-        let warnings = warnings(captures, &closure.body);
+        let warnings = warnings(captures, "the loop's body doesn't use", &closure.body.to_token_stream());
         // Names that the user's code can't see.
         let own = Span::mixed_site();
         let (names, made): (Vec<Ident>, Vec<TokenStream>) =
             arguments.into_iter().map(|(name, made)| (Ident::new(name, own), made)).unzip();
-        let value_tuple = tuple(values.iter().map(|capture| argument(capture, &runtime)));
-        let handle_tuple = tuple(handles.iter().map(|capture| argument(capture, &runtime)));
+        let value_tuple = tuple(values.iter().map(|capture| argument(capture, runtime.write)));
+        let handle_tuple = tuple(handles.iter().map(|capture| argument(capture, runtime.write)));
         let task = task(closure, &values, &handles);
         // What rustc has to say about the body's captures points at its head, about its result at all of it.
         let (head, end) = (own_span(closure.header), own_span(end_of(&closure.body)));
@@ -105,12 +105,12 @@ impl Expansion<'_> {
     }
 }
 
-fn tuple(elements: impl Iterator<Item = TokenStream>) -> TokenStream {
+pub(crate) fn tuple(elements: impl Iterator<Item = TokenStream>) -> TokenStream {
     quote!((#(#elements,)*))
 }
 
 /// Gives each captured value the codec that its type has.
-fn codecs(values: usize) -> TokenStream {
+pub(crate) fn codecs(values: usize) -> TokenStream {
     if values == 0 {
         return TokenStream::new();
     }
@@ -152,7 +152,7 @@ fn site(handles: &[&Capture]) -> TokenStream {
 }
 
 /// A capture as the runtime takes it. What rustc has to say about it points at the entry in the list.
-fn argument(capture: &Capture, runtime: &Runtime) -> TokenStream {
+pub(crate) fn argument(capture: &Capture, write: &str) -> TokenStream {
     let place = Box::new(capture.place.clone());
     // Function and argument extend over the same text in the user's own context: only then does rustc see that
     // what it could say about either is the same.
@@ -169,7 +169,7 @@ fn argument(capture: &Capture, runtime: &Runtime) -> TokenStream {
             paren_token: syn::token::Paren(last),
             args: syn::punctuated::Punctuated::new(),
         };
-        return call(runtime.write, first, last, reborrow.into_token_stream());
+        return call(write, first, last, reborrow.into_token_stream());
     }
     let (function, first) = match &capture.and {
         Some(and) => ("read", and.span),
@@ -189,9 +189,22 @@ pub(crate) fn borrowed(function: &str, first: Span, place: &Expr) -> TokenStream
 /// The closure, from whose arguments the captured names are bound first.
 fn task(closure: &Closure, values: &[&Capture], handles: &[&Capture]) -> TokenStream {
     let span = own_span(closure.header);
-    let Closure { movability, parameter, output, .. } = closure;
-    let body = statements(&closure.body);
+    let Closure { movability, parameter, output, body, .. } = closure;
     let parameter = parameter.as_ref().map_or_else(|| quote!(_), |parameter| parameter.pattern.to_token_stream());
+    rewritten(span, &quote!(#movability), &parameter, output, body, values, handles)
+}
+
+/// A closure with these parameters after those for values and views.
+pub(crate) fn rewritten(
+    span: Span,
+    movability: &TokenStream,
+    parameters: &TokenStream,
+    output: &syn::ReturnType,
+    body: &Expr,
+    values: &[&Capture],
+    handles: &[&Capture],
+) -> TokenStream {
+    let body = statements(body);
     let given_values = Ident::new("values", span);
     let given_views = Ident::new("views", span);
     let value_names: Vec<&Ident> = values.iter().map(|capture| &capture.name).collect();
@@ -202,7 +215,7 @@ fn task(closure: &Closure, values: &[&Capture], handles: &[&Capture]) -> TokenSt
         #[allow(unused_variables, clippy::shadow_reuse, clippy::shadow_same, clippy::shadow_unrelated)]
     };
     quote_spanned! {span=>
-        #movability |#given_values, #given_views, #parameter| #output {
+        #movability |#given_values, #given_views, #parameters| #output {
             let (#(#value_names,)*) = #given_values;
             #(
                 #allow
@@ -221,7 +234,7 @@ fn task(closure: &Closure, values: &[&Capture], handles: &[&Capture]) -> TokenSt
 
 /// The statements of the body, without the braces around them: within the closure's own they would be one pair
 /// too many, and rustc would propose to remove the user's.
-fn statements(body: &Expr) -> Vec<TokenStream> {
+pub(crate) fn statements(body: &Expr) -> Vec<TokenStream> {
     match body {
         Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => {
             block.block.stmts.iter().map(ToTokens::to_token_stream).collect()
@@ -232,13 +245,13 @@ fn statements(body: &Expr) -> Vec<TokenStream> {
 
 /// A warning for each capture that the body never mentions. Stable macros can't warn, but they can use something
 /// that is deprecated.
-fn warnings(captures: &[Capture], body: &Expr) -> TokenStream {
-    let unused = captures.iter().filter(|capture| !mentions(body.to_token_stream(), &capture.name));
+pub(crate) fn warnings(captures: &[Capture], problem: &str, bodies: &TokenStream) -> TokenStream {
+    let unused = captures.iter().filter(|capture| !mentions(bodies.clone(), &capture.name));
     unused
         .map(|capture| {
             let name = &capture.name;
             let span = own_span(name.span());
-            let note = format!("the loop's body doesn't use `{name}`: remove it from the capture list");
+            let note = format!("{problem} `{name}`: remove it from the capture list");
             let unused_capture = Ident::new("unused_capture", span);
             quote_spanned! {span=> {
                 #[allow(non_upper_case_globals)]
@@ -251,7 +264,7 @@ fn warnings(captures: &[Capture], body: &Expr) -> TokenStream {
 }
 
 /// Whether a name stands anywhere in some tokens, in the arguments of macros and in format strings too.
-fn mentions(tokens: TokenStream, name: &Ident) -> bool {
+pub(crate) fn mentions(tokens: TokenStream, name: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident.unraw() == name.unraw(),
         TokenTree::Group(group) => mentions(group.stream(), name),
@@ -261,6 +274,6 @@ fn mentions(tokens: TokenStream, name: &Ident) -> bool {
 }
 
 /// The macro's own context, at a place in the user's source.
-fn own_span(place: Span) -> Span {
+pub(crate) fn own_span(place: Span) -> Span {
     Span::mixed_site().located_at(place)
 }

@@ -49,7 +49,9 @@ fn parameter(kind: Kind, closure: &ExprClosure, header: Span, cx: &Ctxt) -> Opti
             header,
             match kind {
                 Kind::Async => "the loop's body takes the index of its iteration: write `|i|`, or `|_|` to ignore it",
-                Kind::Sync => "the loop's body takes a minibatch of the input: write `|batch|`, or `|_|` to ignore it",
+                Kind::Sync | Kind::Operator => {
+                    "the loop's body takes a minibatch of the input: write `|batch|`, or `|_|` to ignore it"
+                }
             },
         );
         return None;
@@ -62,7 +64,7 @@ fn parameter(kind: Kind, closure: &ExprClosure, header: Span, cx: &Ctxt) -> Opti
                     "the loop's body has one parameter, the index of its iteration: what else it uses comes through \
                      the capture list"
                 }
-                Kind::Sync => {
+                Kind::Sync | Kind::Operator => {
                     "the loop's body has one parameter, the minibatch, which knows its `number()` and the `start()` \
                      of its elements: what else it uses comes through the capture list"
                 }
@@ -84,7 +86,7 @@ fn parameter(kind: Kind, closure: &ExprClosure, header: Span, cx: &Ctxt) -> Opti
                 other.span(),
                 match kind {
                     Kind::Async => "the loop's index is a `usize`: give it a plain name, such as `i`",
-                    Kind::Sync => {
+                    Kind::Sync | Kind::Operator => {
                         "the loop's body takes a minibatch, not one element: give it a plain name, such as `batch`, \
                          and take the elements one by one, `for element in batch { ... }`"
                     }
@@ -122,7 +124,7 @@ fn check_type(kind: Kind, ty: &Type, cx: &Ctxt) {
             ty,
             "the loop's body takes a minibatch, which is a `Batch` and has the methods of a slice: remove the type",
         ),
-        Kind::Sync => {}
+        Kind::Sync | Kind::Operator => {}
     }
 }
 

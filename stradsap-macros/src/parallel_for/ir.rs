@@ -3,13 +3,15 @@
 use proc_macro2::Span;
 use syn::{Expr, Ident, Pat, ReturnType, Token};
 
-/// Which of the two loops a call is.
+/// Which of the loops a call is, or an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `async_parallel_for!`: iterations, each of an index.
     Async,
     /// `sync_parallel_for!`: minibatches of an input.
     Sync,
+    /// `with!`: a closure of an operator.
+    Operator,
 }
 
 /// The loop's body and the name that it gives its parameter.
@@ -60,6 +62,15 @@ impl Kind {
         match self {
             Kind::Async => "iteration",
             Kind::Sync => "minibatch",
+            Kind::Operator => "call",
+        }
+    }
+
+    /// Whose body it is.
+    pub(crate) fn body(self) -> &'static str {
+        match self {
+            Kind::Async | Kind::Sync => "the loop's body",
+            Kind::Operator => "the closure",
         }
     }
 
@@ -68,6 +79,7 @@ impl Kind {
         match self {
             Kind::Async => "an iteration",
             Kind::Sync => "a minibatch",
+            Kind::Operator => "a call",
         }
     }
 
@@ -76,6 +88,7 @@ impl Kind {
         match self {
             Kind::Async => "iterations",
             Kind::Sync => "minibatches",
+            Kind::Operator => "calls",
         }
     }
 
@@ -84,6 +97,7 @@ impl Kind {
         match self {
             Kind::Async => "index",
             Kind::Sync => "minibatch",
+            Kind::Operator => "item",
         }
     }
 }

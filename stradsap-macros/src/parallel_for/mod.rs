@@ -1,4 +1,4 @@
-//! The loops: parse, understand, check, emit. What both have stands here, what each has alone in a module of its own.
+//! The loops, and the closures of operators: parse, understand, check, emit. What both have stands here, what each has alone in a module of its own.
 
 pub(crate) mod async_for;
 mod body;
@@ -7,6 +7,7 @@ mod emit;
 mod head;
 mod indices;
 mod ir;
+pub(crate) mod operator;
 mod options;
 mod parse;
 pub(crate) mod sync_for;

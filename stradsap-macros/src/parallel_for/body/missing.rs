@@ -73,14 +73,22 @@ impl Missing {
     fn message(&self, kind: Kind) -> String {
         let name = &self.name;
         if name == "self" {
-            return "the loop's body uses `self`, which can't be captured: capture the fields that it uses by name, \
-                    such as `alpha = self.alpha` or `p = &mut self.p`"
-                .to_string();
+            return format!(
+                "{} uses `self`, which can't be captured: capture the fields that it uses by name, such as \
+                 `alpha = self.alpha` or `p = &{}self.p`",
+                kind.body(),
+                if kind == Kind::Operator { "" } else { "mut " }
+            );
         }
         let advice = match self.usage {
             Use::Read => format!("add `{name}`"),
             Use::Receiver => format!("add `&{name}` for a DDS or a reduction, `{name}` for a value"),
             Use::Element => format!("add `&{name}` for a DDS, `{name}` for a value"),
+            Use::Assigned | Use::Written if kind == Kind::Operator => {
+                "closures of operators change nothing outside: `fold` and `reduce` bring items together, loops change \
+                 DDSs"
+                    .to_string()
+            }
             Use::Assigned => format!(
                 "{} run in parallel and can't assign to a variable outside; use a reduction (`let {name} = \
                  session.sum(..)`, captured as `&{name}`), or `let mut {name}` in the body",
@@ -88,7 +96,7 @@ impl Missing {
             ),
             Use::Written => format!("add `&mut {name}`"),
         };
-        let start = format!("the loop's body uses `{name}`, which is not in its capture list");
+        let start = format!("{} uses `{name}`, which is not in its capture list", kind.body());
         match &self.slip {
             Some(slip) => format!("{start}: did you mean `{slip}`? If not: {advice}"),
             None => format!("{start}: {advice}"),

@@ -111,11 +111,11 @@ impl Walker<'_> {
             Expr::Async(block) => self.detached(true, |walker| walker.block(&block.block, Position::Any)),
             Expr::Await(wait) => {
                 if self.asyncs == 0 {
-                    let unit = self.kind.a_unit();
+                    let (unit, body) = (self.kind.a_unit(), self.kind.body());
                     self.cx.error_at(
                         wait.await_token.span,
                         format!(
-                            "`.await` can't stand in the loop's body: {unit} runs to its end on one thread; await the \
+                            "`.await` can't stand in {body}: {unit} runs to its end on one thread; await the \
                              value before the loop and capture it"
                         ),
                     );
@@ -299,14 +299,14 @@ impl Walker<'_> {
                  {unit}"
             )
         } else {
-            format!("`{whole}` can't leave the loop's body, which is a closure: `return` ends this {unit}")
+            format!("`{whole}` can't leave {}, which is a closure: `return` ends this {unit}", self.kind.body())
         };
         self.cx.error_at(span, message);
     }
 
     /// What `return` gives, where it can't be what a body gives.
     fn returned(&self, value: &Expr) {
-        if !self.jumps.inside_barrier() && is_no_outcome(value) {
+        if self.kind != Kind::Operator && !self.jumps.inside_barrier() && is_no_outcome(value) {
             let unit = self.kind.a_unit();
             self.cx.error_on(
                 value,

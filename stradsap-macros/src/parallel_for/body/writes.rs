@@ -157,7 +157,7 @@ fn refusal(kind: Kind, mode: Mode, name: &Ident, depth: usize, write: Write) -> 
     match (mode, depth, write) {
         (Mode::Read, 0, Write::Assign | Write::Update(_)) => {
             let elements = match kind {
-                Kind::Async => format!("assigned one by one, `{name}[i] = ..`"),
+                Kind::Async | Kind::Operator => format!("assigned one by one, `{name}[i] = ..`"),
                 Kind::Sync => format!("changed one by one, `{name}[i].set(..)` or `{name}[i].add(..)`"),
             };
             Some(format!(

@@ -1,0 +1,167 @@
+//! `with!`: operators whose closures capture something.
+//!
+//! For `[alpha, &x], data.map(|item| body)`:
+//!
+//! ```text
+//! data.map_with(values with their codecs, (read(&x),), |values, views, item| { let (alpha,) = values; ... body })
+//! ```
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::parse::{Parse, ParseStream};
+use syn::{Error, Expr, ExprClosure, ExprMethodCall, Ident, Result};
+
+use super::ir::{Capture, Kind, Mode};
+use super::parse::{captures, comma, peel};
+use super::{body, captures as list, emit, indices};
+use crate::ctxt::{Ctxt, compile_errors};
+
+/// Operators whose first closure may capture.
+const CAPTURING: [&str; 5] = ["map", "filter", "flat_map", "fold", "transform"];
+/// Operators whose closures may not.
+const PLAIN: [&str; 5] = ["reduce", "sort_by_key", "count_by_key", "reduce_by_key", "join"];
+
+const USAGE: &str = "a capture list and an operator are wanted: `with!([alpha, &x], data.map(|item| ...))`";
+
+struct Syntax {
+    captures: Vec<Expr>,
+    chain: Expr,
+}
+
+impl Parse for Syntax {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if input.is_empty() {
+            return Err(Error::new(Span::call_site(), USAGE));
+        }
+        let captures = captures(input)?;
+        comma(input, "the capture list", USAGE)?;
+        let chain = input.parse()?;
+        if !super::parse::ends_here(input) {
+            return Err(input.error(format!("nothing follows the operator: {USAGE}")));
+        }
+        Ok(Syntax { captures, chain })
+    }
+}
+
+/// The expansion of a call; after a mistake, the operator as it was written.
+pub(crate) fn expand(input: TokenStream) -> TokenStream {
+    let syntax = match syn::parse2::<Syntax>(input) {
+        Ok(syntax) => syntax,
+        Err(error) => {
+            let error = compile_errors(&[error]);
+            return quote!({ #error });
+        }
+    };
+    let chain = syntax.chain.clone();
+    understand(syntax).unwrap_or_else(|errors| {
+        let errors = compile_errors(&errors);
+        quote!({ #errors #chain })
+    })
+}
+
+fn understand(syntax: Syntax) -> std::result::Result<TokenStream, Vec<Error>> {
+    let cx = Ctxt::new();
+    let captured = list::check(syntax.captures, &cx);
+    for capture in captured.captures.iter().filter(|capture| capture.mode == Mode::Write) {
+        let name = &capture.name;
+        cx.error_on(
+            &capture.written,
+            format!("operators only read what they capture: write `&{name}`, or use a loop to change it"),
+        );
+    }
+    let mut chain = peel(syntax.chain);
+    let mut bodies = TokenStream::new();
+    let mut operators = Operators { captured: &captured, cx: &cx, bodies: &mut bodies, found: false };
+    operators.walk(&mut chain);
+    let found = operators.found;
+    if !found {
+        cx.error_on(&chain, format!("no operator with a closure stands here: {USAGE}"));
+    }
+    cx.check()?;
+    let warnings = emit::warnings(&captured.captures, "no closure here uses", &bodies);
+    Ok(quote!({ #warnings #chain }))
+}
+
+struct Operators<'o> {
+    captured: &'o list::CaptureList,
+    cx: &'o Ctxt,
+    /// All closures' bodies.
+    bodies: &'o mut TokenStream,
+    found: bool,
+}
+
+impl Operators<'_> {
+    /// Rewrites the calls of a chain of methods, the last of which comes first.
+    fn walk(&mut self, expr: &mut Expr) {
+        match expr {
+            Expr::Try(attempt) => self.walk(&mut attempt.expr),
+            Expr::Paren(paren) => self.walk(&mut paren.expr),
+            Expr::Group(group) => self.walk(&mut group.expr),
+            Expr::Reference(reference) => self.walk(&mut reference.expr),
+            Expr::MethodCall(call) => {
+                self.walk(&mut call.receiver);
+                self.call(call);
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, call: &mut ExprMethodCall) {
+        let name = call.method.to_string();
+        let Some(at) = call.args.iter().position(|argument| matches!(peel(argument.clone()), Expr::Closure(_))) else {
+            return;
+        };
+        self.found = true;
+        let Expr::Closure(mut closure) = peel(call.args[at].clone()) else { return };
+        let captures = &self.captured.captures;
+        let used: Vec<&Capture> =
+            captures.iter().filter(|capture| emit::mentions(closure.body.to_token_stream(), &capture.name)).collect();
+        let parameters: Vec<_> = closure.inputs.iter().cloned().collect();
+        let known = body::Known { kind: Kind::Operator, input: None, captured: self.captured, parameters: &parameters };
+        body::check(&closure.body, &known, self.cx);
+        closure.body.to_tokens(self.bodies);
+        if !CAPTURING.contains(&name.as_str()) {
+            if PLAIN.contains(&name.as_str()) && !used.is_empty() {
+                self.cx.error_on(
+                    &call.method,
+                    format!("the closure of `{name}` can't capture: `map` the items to what it needs first"),
+                );
+            }
+            return;
+        }
+        if used.is_empty() {
+            return;
+        }
+        indices::rewrite(&mut closure.body, None, captures);
+        let (values, handles): (Vec<&Capture>, Vec<&Capture>) =
+            used.into_iter().partition(|capture| capture.mode == Mode::Value);
+        let rewritten = rewritten(&closure, &values, &handles);
+        let values_with_codecs = with_codecs(&values);
+        let handle_tuple = emit::tuple(handles.iter().map(|capture| emit::argument(capture, "write")));
+        call.method = Ident::new(&format!("{name}_with"), call.method.span());
+        call.args[at] = Expr::Verbatim(quote!(#values_with_codecs, #handle_tuple, #rewritten));
+    }
+}
+
+/// The tuple of captured values, each with the codec that its type has.
+fn with_codecs(values: &[&Capture]) -> TokenStream {
+    let given = emit::tuple(values.iter().map(|capture| emit::argument(capture, "write")));
+    let codecs = emit::codecs(values.len());
+    let own = Span::mixed_site();
+    if values.is_empty() {
+        return quote!(());
+    }
+    let name = Ident::new("values", own);
+    quote_spanned! {own=> {
+        let #name = #given;
+        #codecs
+        #name
+    }}
+}
+
+fn rewritten(closure: &ExprClosure, values: &[&Capture], handles: &[&Capture]) -> TokenStream {
+    let span = emit::own_span(closure.or1_token.span);
+    let parameters = closure.inputs.to_token_stream();
+    let movability = closure.capture.to_token_stream();
+    emit::rewritten(span, &movability, &parameters, &closure.output, &closure.body, values, handles)
+}
