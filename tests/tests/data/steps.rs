@@ -274,7 +274,7 @@ fn with_maps(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     let (weights, weighed) = &pool.weights[rng.index(&pool.weights)];
     let found = with!(
         [&counts, &lists, &weights],
-        x.filter(|word| counts.contains_key(*word)).flat_map(|word| lists[&(counts[word] as u32)].to_vec()).map(|word| {
+        x.filter(|word| counts.contains_key(word.as_str())).flat_map(|word| lists[&(counts[word.as_str()] as u32)].to_vec()).map(|word| {
             (word.len() as u32, weights.get(&(word.len() as u32 * 3)).copied().unwrap_or(-1.0))
         })
     )
