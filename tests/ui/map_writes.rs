@@ -1,4 +1,4 @@
-//! A loop's body writes a map that it captured to be read, or reaches it as nobody can.
+//! A loop's body writes a map that it captured to be read, or that it did not capture.
 use stradsap::prelude::*;
 
 #[stradsap::main]
@@ -16,11 +16,9 @@ fn main(session: &Session) -> stradsap::Result<()> {
         lists.remove(&3);
         x[i] += 1;
     })?;
-    async_parallel_for!(0..10, [&mut m, &mut x], |i| {
-        m[&x[i]] += 1;
-    })?;
-    async_parallel_for!(0..10, [&mut m, &mut x], |i| {
-        x[i] += m[i] as u32;
+    async_parallel_for!(0..10, [&mut x], |i| {
+        lists.insert(i as u32, 1);
+        x[i] += 1;
     })?;
     println!("{:?} {:?}", m.to_vec()?, lists.insert(1, 1));
     Ok(())

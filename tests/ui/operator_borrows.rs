@@ -5,7 +5,7 @@ use stradsap::prelude::*;
 fn main(session: &Session) -> stradsap::Result<()> {
     let x = DVector::from_vec(session, vec![1u32; 10])?;
     let table = vec![1u32; 10];
-    let a = x.filter(|n| table[**n as usize] > 1).to_vec()?;
+    let a = x.filter(|n| table[*n as usize] > 1).to_vec()?;
     println!("{a:?}");
     Ok(())
 }

@@ -83,7 +83,7 @@ pub(crate) fn closures_that_panic(session: &Session, seen: &mut Seen) -> Result 
     assert_eq!(map.get(&BAD)?, Some(2 * BAD));
     // A function that unites two values.
     let pairs = map.map(|(key, _)| (key % 5, *key));
-    let error = pairs.reduce_by_key(|a, b| good(a).max(b)).err().unwrap().to_string();
+    let error = pairs.reduce_by_key(|a, b| good(a).max(good(b))).err().unwrap().to_string();
     assert!(error.contains("777 is bad"), "{error}");
     seen.note("map", map.digest()?);
     Ok(())

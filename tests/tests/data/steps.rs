@@ -84,9 +84,13 @@ fn zip(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     let pairs = x.zip(y).map(|(n, f)| (n % 200, f * 0.5)).collect()?;
     // A pipe with captures, beside another with some.
     let (by, shift) = (3u32, 0.25f64);
-    let left = with!([by, &y], x.map(|n| (n / by, y.len())));
-    let right = with!([shift, &z], y.map(|f| (f + shift, z.len())));
-    let found = left.zip(right.zip(z)).map(|(a, (b, row))| (a.0, a.1, b.0, b.1, row.key)).to_vec()?;
+    let found = with!(
+        [by, shift, &y, &z],
+        x.map(|n| (n / by, y.len()))
+            .zip(y.map(|f| (f + shift, z.len())).zip(z))
+            .map(|(a, (b, row))| (a.0, a.1, b.0, b.1, row.key))
+    )
+    .to_vec()?;
     let expected: Vec<_> = plain
         .iter()
         .zip(other.iter().zip(third))
