@@ -47,8 +47,9 @@ fn undisturbed(expected: &str) {
 /// After each of the steps, at once or some way into the next one.
 fn one(expected: &str) {
     for seed in seeds(2 * STEPS as u64, 100) {
-        let case =
-            format!("STRADSAP_SEED={seed} cargo test -p stradsap-tests --test chaos -- --exact 'one is killed: operators'");
+        let case = format!(
+            "STRADSAP_SEED={seed} cargo test -p stradsap-tests --test chaos -- --exact 'one is killed: operators'"
+        );
         let _watch = Watch::new(&case, Duration::from_secs(60));
         let pick = |k: u64, n: usize| below(seed * 10 + k, n);
         let (workers, servers) = (2 + pick(0, 2), if pick(1, 2) == 0 { 0 } else { 2 });

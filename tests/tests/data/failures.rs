@@ -51,9 +51,21 @@ pub(crate) fn closures_that_panic(session: &Session, seen: &mut Seen) -> Result 
         failed(session, seen, "collect", 1234, x.map(|n| good(*n)).collect());
         failed(session, seen, "to_vec", 1234, x.filter(|n| good(*n) < 9).to_vec());
         failed(session, seen, "collect", 1234, x.enumerate().flat_map(|(_, n)| [good(*n); 2]).collect());
-        failed(session, seen, "collect", 1234, with!([shift, &empty], x.map(|n| good(n + shift) + empty.len() as u32)).collect());
+        failed(
+            session,
+            seen,
+            "collect",
+            1234,
+            with!([shift, &empty], x.map(|n| good(n + shift) + empty.len() as u32)).collect(),
+        );
         failed(session, seen, "fold", 1234, x.fold(0u64, |sum, n| sum + u64::from(good(*n)), |a, b| a + b));
-        failed(session, seen, "fold", 1234, with!([shift], x.fold(0u32, |sum, n| sum ^ good(*n + shift), |a, b| a ^ b)));
+        failed(
+            session,
+            seen,
+            "fold",
+            1234,
+            with!([shift], x.fold(0u32, |sum, n| sum ^ good(*n + shift), |a, b| a ^ b)),
+        );
         failed(session, seen, "reduce", 1234, x.reduce(|a, b| a ^ good(b)));
         failed(session, seen, "sort_by_key", 1234, x.sort_by_key(|n| good(*n)));
         failed(session, seen, "count_by_key", 1234, x.count_by_key(|n| good(*n)));
@@ -183,7 +195,14 @@ pub(crate) fn refused(session: &Session, seen: &mut Seen) -> Result {
     };
     let x = DVector::from_fn(session, 100, |i| i as u32)?;
     let total = session.sum(0u64);
-    let ended = with!([&total], x.map(|n| { total.add(1); *n })).collect();
+    let ended = with!(
+        [&total],
+        x.map(|n| {
+            total.add(1);
+            *n
+        })
+    )
+    .collect();
     assert_eq!(problem(ended.err().unwrap()), LoopProblem::ReductionInOperator);
     assert_eq!(total.get(), 0);
     let other = Session::builder().threads(1).build()?;

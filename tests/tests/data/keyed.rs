@@ -141,8 +141,7 @@ fn of_map(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     let found = map.map(|(key, value)| (key % 150, value + 1.0)).collect()?;
     let expected = entries.iter().map(|(key, value)| (key % 150, value + 1.0)).collect();
     let heavy = map.filter(|(_, value)| *value > 1.0).flat_map(|(key, _)| [*key, key + 1]).collect()?;
-    let its: Vec<u32> =
-        entries.iter().filter(|(_, value)| *value > 1.0).flat_map(|(key, _)| [*key, key + 1]).collect();
+    let its: Vec<u32> = entries.iter().filter(|(_, value)| *value > 1.0).flat_map(|(key, _)| [*key, key + 1]).collect();
     let sorted = map.sort_by_key(|(key, _)| *key)?;
     assert_same(&sorted.to_vec()?, &plain.iter().map(|(key, value)| (*key, *value)).collect::<Vec<_>>());
     let sum = map.fold(0.0, |sum, (_, value)| sum + value, |a, b| a + b)?;

@@ -43,10 +43,8 @@ pub(crate) fn several_maps(session: &Session, seen: &mut Seen) -> Result {
     let mut marks = DVector::from_fn(session, 3000, |_| 0i64)?;
     let mut marked = vec![0i64; 3000];
     for by in [3i64, 5] {
-        let report = async_parallel_for!(
-            0..data.len(),
-            [by, &data, &known, &mut totals, &mut latest, &mut marks],
-            |i| {
+        let report =
+            async_parallel_for!(0..data.len(), [by, &data, &known, &mut totals, &mut latest, &mut marks], |i| {
                 let (from, to) = data[i];
                 let seen = totals.get(&from).copied().unwrap_or(-1);
                 if let Some(total) = totals.get_mut(&to) {
@@ -54,8 +52,7 @@ pub(crate) fn several_maps(session: &Session, seen: &mut Seen) -> Result {
                 }
                 latest.insert(known[&from].clone(), seen + i as i64);
                 marks[i] = seen;
-            }
-        )?;
+            })?;
         for i in report.serial_order() {
             let (from, to) = steps[i];
             let seen = sums.get(&from).copied().unwrap_or(-1);
@@ -198,7 +195,8 @@ pub(crate) fn whole_maps(session: &Session, seen: &mut Seen) -> Result {
     let mut sums = DVector::from_fn(session, 80, |_| (0.0f64, 0u32))?;
     async_parallel_for!(0..sums.len(), [&weights, &links, &mut sums], |i| {
         let over = weights.iter().filter(|(key, _)| **key as usize % 80 >= i).map(|(_, value)| value).sum();
-        let of = links.iter().map(|(key, values)| if *key as usize > i { values.len() as u32 } else { values[0] }).sum();
+        let of =
+            links.iter().map(|(key, values)| if *key as usize > i { values.len() as u32 } else { values[0] }).sum();
         sums[i] = (over, of);
     })?;
     let expected: Vec<(f64, u32)> = (0..80)

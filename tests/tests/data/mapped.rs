@@ -100,7 +100,8 @@ pub(crate) fn factorisation(session: &Session, seen: &mut Seen) -> Result {
 pub(crate) fn in_minibatches(session: &Session, seen: &mut Seen) -> Result {
     let texts: Vec<String> = (0..2000u64).map(|i| word(i * i % 7919)).collect();
     let data = DVector::from_vec(session, texts.clone())?;
-    let known: BTreeMap<String, u32> = texts.iter().enumerate().map(|(i, text)| (text.clone(), i as u32 % 64)).collect();
+    let known: BTreeMap<String, u32> =
+        texts.iter().enumerate().map(|(i, text)| (text.clone(), i as u32 % 64)).collect();
     let numbers = data.enumerate().map(|(i, text)| (text.clone(), *i as u32 % 64)).collect_map()?;
     let near = DMultiMap::from_pairs(session, (0..64u32).flat_map(|k| (0..k % 4).map(move |n| (k, (k + n * 5) % 64))))?;
     let mut counts = DVector::from_fn(session, 64, |_| 0u64)?;

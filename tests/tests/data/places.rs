@@ -77,8 +77,7 @@ pub(crate) fn tests(scenarios: &'static [Scenario]) -> Vec<Test> {
                     expected.insert(scenario.name, found);
                     return;
                 }
-                let expected =
-                    expected.entry(scenario.name).or_insert_with(|| look(&PLACES[0].session(), scenario));
+                let expected = expected.entry(scenario.name).or_insert_with(|| look(&PLACES[0].session(), scenario));
                 for (k, (found, expected)) in found.0.iter().zip(&expected.0).enumerate() {
                     assert_eq!(found, expected, "line {k}");
                 }

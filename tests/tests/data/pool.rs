@@ -152,7 +152,11 @@ where
 }
 
 /// As [`made_map`].
-pub(crate) fn made_lists<K, V>(map: &DMultiMap<K, V>, plain: &BTreeMap<K, Vec<V>>, seen: &mut Seen) -> stradsap::Result<()>
+pub(crate) fn made_lists<K, V>(
+    map: &DMultiMap<K, V>,
+    plain: &BTreeMap<K, Vec<V>>,
+    seen: &mut Seen,
+) -> stradsap::Result<()>
 where
     K: stradsap::Key + Ord + std::fmt::Debug,
     V: Element + PartialEq + std::fmt::Debug,
@@ -218,7 +222,8 @@ impl<'s> Pool<'s> {
         keep(&mut self.weights, (DMap::from_entries(session, plain.clone())?, plain), rng);
         let plain: BTreeMap<String, u64> = (0..rng.len()).map(|i| (word(rng.next()), i as u64)).collect();
         keep(&mut self.counts, (DMap::from_entries(session, plain.clone())?, plain), rng);
-        let values: Vec<(u32, String)> = (0..rng.len()).map(|_| ((rng.next() % 500) as u32, word(rng.next()))).collect();
+        let values: Vec<(u32, String)> =
+            (0..rng.len()).map(|_| ((rng.next() % 500) as u32, word(rng.next()))).collect();
         let mut plain = BTreeMap::<u32, Vec<String>>::new();
         values.iter().cloned().for_each(|(key, value)| plain.entry(key).or_default().push(value));
         keep(&mut self.lists, (DMultiMap::from_pairs(session, values)?, plain), rng);

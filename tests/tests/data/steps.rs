@@ -29,7 +29,8 @@ pub(crate) const STEPS: &[(&str, Step)] = &[
 
 fn map(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     let (x, plain) = &pool.numbers[rng.index(&pool.numbers)];
-    let (made_rows, rows) = (x.map(|n| row(u64::from(*n) * 77)).collect()?, plain.iter().map(|n| row(u64::from(*n) * 77)));
+    let (made_rows, rows) =
+        (x.map(|n| row(u64::from(*n) * 77)).collect()?, plain.iter().map(|n| row(u64::from(*n) * 77)));
     made(made_rows, rows.collect(), &mut pool.rows, rng, seen)?;
     let (x, plain) = &pool.words[rng.index(&pool.words)];
     let lens = |word: &String| word.len() as u32 * 100 + u32::from(word.as_bytes()[0]);
@@ -70,8 +71,7 @@ fn enumerate(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     // Where `nth` is asked for numbers as well.
     let (once, twice) = (x.enumerate(), x.map(|word| word.len()).enumerate());
     let found: Vec<((usize, String), (usize, usize))> = once.zip(twice).to_vec()?;
-    let expected: Vec<_> =
-        plain.iter().enumerate().map(|(i, word)| ((i, word.clone()), (i, word.len()))).collect();
+    let expected: Vec<_> = plain.iter().enumerate().map(|(i, word)| ((i, word.clone()), (i, word.len()))).collect();
     assert_same(&found, &expected);
     Ok(())
 }
@@ -278,9 +278,9 @@ fn with_maps(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     let (weights, weighed) = &pool.weights[rng.index(&pool.weights)];
     let found = with!(
         [&counts, &lists, &weights],
-        x.filter(|word| counts.contains_key(word.as_str())).flat_map(|word| lists[&(counts[word.as_str()] as u32)].to_vec()).map(|word| {
-            (word.len() as u32, weights.get(&(word.len() as u32 * 3)).copied().unwrap_or(-1.0))
-        })
+        x.filter(|word| counts.contains_key(word.as_str()))
+            .flat_map(|word| lists[&(counts[word.as_str()] as u32)].to_vec())
+            .map(|word| { (word.len() as u32, weights.get(&(word.len() as u32 * 3)).copied().unwrap_or(-1.0)) })
     )
     .collect()?;
     let expected = plain

@@ -53,7 +53,8 @@ pub(crate) fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
             busy(*key);
             value.to_bits() % 5 != 0
         });
-        let texts = with!([&names], texts.map(|(key, value)| (names[*key as usize].clone(), *key, *value))).collect()?;
+        let texts =
+            with!([&names], texts.map(|(key, value)| (names[*key as usize].clone(), *key, *value))).collect()?;
         step(2);
         let sorted = texts.sort_by_key(|(name, key, _)| {
             busy(*key);
