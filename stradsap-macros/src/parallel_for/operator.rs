@@ -35,9 +35,10 @@ impl Parse for Syntax {
             return Err(Error::new(Span::call_site(), USAGE));
         }
         if !captures_ahead(input) {
-            return Err(input.error(format!(
-                "the capture list is missing: name in brackets what the closures use, as `[alpha, &x]`: {USAGE}"
-            )));
+            return Err(input.error(
+                "the capture list is missing: name in brackets what the closures use, as in \
+                 `with!([alpha, &x], data.map(|item| ...))`",
+            ));
         }
         let captures = captures(input)?;
         comma(input, "the capture list", USAGE)?;
