@@ -7,6 +7,7 @@ fn main(session: &Session) -> stradsap::Result<()> {
     let mut x = DVector::from_vec(session, vec![1u32; 10])?;
     async_parallel_for!(0..10, [&mut m, &mut x], |i| {
         m[&x[i]] += 1;
+        m[&3] = 5;
     })?;
     println!("{:?}", m.to_vec()?);
     Ok(())

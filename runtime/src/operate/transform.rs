@@ -33,9 +33,12 @@ const NAMES: &[&str] = &[
     "capture 12",
 ];
 
+/// By file, line and column.
+type Sites = HashMap<(usize, u32, u32), &'static Site>;
+
 /// The site of a call: one for each place in the program that has a `transform`.
 fn site_of(at: &'static Location<'static>) -> &'static Site {
-    static SITES: Mutex<Option<HashMap<(usize, u32, u32), &'static Site>>> = Mutex::new(None);
+    static SITES: Mutex<Option<Sites>> = Mutex::new(None);
     let key = (at.file().as_ptr().addr(), at.line(), at.column());
     let mut sites = locked(&SITES);
     sites

@@ -69,6 +69,10 @@ impl Walker<'_> {
             Some(Binding::Capture(at)) => {
                 let capture = &self.captures[at];
                 let refused = match (self.kind, capture.mode) {
+                    (Kind::Async, Mode::Write) if of_entry(place) => Some(format!(
+                        "entries of a map are written by `{name}.get_mut(key)`, `{name}.entry(key)` or \
+                         `{name}.insert(key, value)`: `*{name}.entry(key).or_insert(..) = ..`"
+                    )),
                     (Kind::Sync, Mode::Write) => shared::refusal(name, place, depth, write),
                     (kind, mode) => refusal(kind, mode, name, depth, write),
                 };
@@ -137,6 +141,19 @@ fn root(place: &Expr) -> (&Expr, usize) {
         Expr::Paren(paren) => root(&paren.expr),
         Expr::Group(group) => root(&group.expr),
         other => (other, 0),
+    }
+}
+
+/// Whether a place is, or is within, an entry of a map: only they are found by reference, `m[&key]`.
+fn of_entry(place: &Expr) -> bool {
+    match place {
+        Expr::Index(index) if root(&index.expr).1 == 0 => matches!(&*index.index, Expr::Reference(_)),
+        Expr::Index(index) => of_entry(&index.expr),
+        Expr::Field(field) => of_entry(&field.base),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => of_entry(&unary.expr),
+        Expr::Paren(paren) => of_entry(&paren.expr),
+        Expr::Group(group) => of_entry(&group.expr),
+        _ => false,
     }
 }
 
