@@ -266,7 +266,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// # Errors
     /// As [`collect`](Pipe::collect).
     #[track_caller]
-    #[allow(clippy::type_complexity, reason = "a pair of the same")]
+    #[allow(clippy::type_complexity)]
     pub fn split(self, probability: f64, seed: u64) -> Result<(DVector<K::Item>, DVector<K::Item>)>
     where
         K::Item: Element,

@@ -56,7 +56,7 @@ fn one(expected: &str) {
         let mut job = Job::start(&Setting { snapshot_every: 1 + pick(2, 5), ..setting(workers, servers) });
         let (epoch, step) = (pick(3, EPOCHS - 1), seed as usize % STEPS);
         job.driver.line(&format!("step {epoch}.{step}"), Duration::from_secs(30));
-        if seed as usize / STEPS % 2 == 0 {
+        if (seed as usize / STEPS).is_multiple_of(2) {
             std::thread::sleep(Duration::from_micros(6_000 + pick(4, 12_000) as u64));
         }
         let all = job.workers();
