@@ -9,7 +9,7 @@ use crate::capture::{Captured, Kind};
 use crate::cluster::hub::Home;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::memory::{ElementOps, RawBuf, ops_of};
+use crate::memory::{ElementOps, RawBuf, bytes_for, ops_of};
 use crate::recording::MAX_LEN;
 use crate::session::{Session, SessionInner, next_id};
 
@@ -318,6 +318,30 @@ impl<T: 'static> DVector<T> {
             home: Some(Arc::clone(&self.home)),
         }
     }
+}
+
+/// So many bytes' worth of elements that are with workers are fetched at once to be encoded.
+const FETCHED: usize = 64 << 20;
+
+/// A number that changes with the contents; no two contents of this process have the same.
+#[doc(hidden)]
+pub fn version_of<T>(vector: &DVector<T>) -> u64 {
+    vector.version.load(Relaxed)
+}
+
+/// All elements as [`Element::encode`] writes them, one after the other; plain ones are copied once.
+#[doc(hidden)]
+pub fn encode_elements<T: Element>(vector: &DVector<T>) -> Result<Vec<u8>> {
+    let mut bytes = if T::PLAIN { bytes_for(vector.len.saturating_mul(size_of::<T>())) } else { Vec::new() };
+    let run = (FETCHED / size_of::<T>().max(1)).max(1);
+    for start in (0..vector.len).step_by(run) {
+        let range = start..vector.len.min(start + run);
+        match vector.elements(range.clone())? {
+            Elements::Here(buffer, range) => buffer.encode_range(range.start, range.end, &mut bytes),
+            Elements::Fetched(buffer) => buffer.encode_range(0, range.len(), &mut bytes),
+        }
+    }
+    Ok(bytes)
 }
 
 /// Elements to be read.

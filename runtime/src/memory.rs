@@ -326,6 +326,16 @@ fn advise_huge(ptr: *mut u8, bytes: usize) {
     unsafe { libc::madvise(ptr.cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
+/// An empty vector for many bytes, on huge pages where that is worth while: the pages come as they are written.
+pub(crate) fn bytes_for(capacity: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = Vec::with_capacity(capacity);
+    let before = bytes.as_ptr().addr().wrapping_neg() % HUGE_PAGE;
+    if let Some(whole) = capacity.checked_sub(before).map(|rest| rest / HUGE_PAGE * HUGE_PAGE).filter(|&n| n > 0) {
+        advise_huge(bytes.as_mut_ptr().wrapping_add(before), whole);
+    }
+    bytes
+}
+
 /// Asks for the pages of a fresh range at once, instead of one fault each. Whoever is about to write it all may ask.
 #[cfg(target_os = "linux")]
 pub(crate) fn populate(ptr: *mut u8, bytes: usize) {

@@ -1,0 +1,7 @@
+//! The command `stradsap`: looks at the files that programs leave. `stradsap --help` says how.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    stradsap::__private::command_line(std::env::args_os().skip(1).collect())
+}
