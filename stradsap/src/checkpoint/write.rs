@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::folder::{Folder, at};
@@ -82,26 +82,41 @@ impl Job {
 
     fn write(&mut self) -> Result<()> {
         self.manifest.build = Build::here();
-        let mut renamed = false;
+        let mut put = Vec::new();
+        let text = self.write_data(&mut put).and_then(|()| self.write_manifest()).inspect_err(|_| {
+            // Where the disk is full this makes room. Another checkpoint may name the same contents.
+            let known = || self.known.values().flat_map(|known| known.manifest.files());
+            for name in put.iter().filter(|name| known().all(|data| data.file != **name)) {
+                let _ = self.folder.layer.remove(&self.folder.file(name)); // the first error is the one to tell
+            }
+        })?;
+        give_name(&self.folder, &text)?;
+        self.sync_names()
+    }
+
+    /// Writes the files that are new, whose names are noted.
+    fn write_data(&mut self, put: &mut Vec<String>) -> Result<()> {
         for placed in &mut self.placed {
             // What is written is freed before the next.
             let Some(bytes) = placed.bytes.take() else { continue };
             let data = DataFile::of(&bytes);
             if self.durable.insert(data.clone()) {
-                put(&self.folder, &data.file, &bytes)?;
-                renamed = true;
+                fill(&self.folder, &data.file, &bytes)?;
+                give_name(&self.folder, &data.file)?;
+                put.push(data.file.clone());
             }
             let (entry, section) = placed.place;
             self.manifest.vectors[entry].sections[section].data = data;
         }
-        if renamed {
-            self.sync_names()?;
-        }
+        if put.is_empty() { Ok(()) } else { self.sync_names() }
+    }
+
+    /// Writes the manifest, which has no name yet. Gives the one that it will have.
+    fn write_manifest(&self) -> Result<String> {
         let name = manifest_name(self.manifest.step);
         let path = self.folder.file(&name);
         let text = self.manifest.render().map_err(|error| at(&path)(error.into()))?;
-        put(&self.folder, &name, &text)?;
-        self.sync_names()
+        fill(&self.folder, &name, &text).map(|()| name)
     }
 
     fn sync_names(&self) -> Result<()> {
@@ -123,20 +138,28 @@ fn section<'m>(manifest: &'m Manifest, placed: &Placed) -> &'m DataFile {
     &manifest.vectors[entry].sections[section].data
 }
 
-/// Writes a file that has its name once it is whole and on the disk.
-fn put(folder: &Folder, name: &str, bytes: &[u8]) -> Result<()> {
-    let (path, unfinished) = (folder.file(name), folder.file(&format!("{name}{UNFINISHED}")));
-    let written = fill(folder, &unfinished, bytes).map_err(at(&unfinished));
-    let named = written.and_then(|()| folder.layer.rename(&unfinished, &path).map_err(at(&path)));
-    named.inspect_err(|_| {
-        let _ = folder.layer.remove(&unfinished); // the first error is the one to tell, and the next save tries again
+/// Writes a file, under a name that says that it is unfinished.
+fn fill(folder: &Folder, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = unfinished(folder, name);
+    let written = folder.layer.create(&path).and_then(|mut file| {
+        bytes.chunks(CHUNK).try_for_each(|chunk| file.write(chunk))?;
+        file.sync()
+    });
+    written.map_err(at(&path)).inspect_err(|_| {
+        let _ = folder.layer.remove(&path); // the first error is the one to tell, and the next save tries again
     })
 }
 
-fn fill(folder: &Folder, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = folder.layer.create(path)?;
-    bytes.chunks(CHUNK).try_for_each(|chunk| file.write(chunk))?;
-    file.sync()
+/// Gives a file that is whole and on the disk its name.
+fn give_name(folder: &Folder, name: &str) -> Result<()> {
+    let (from, to) = (unfinished(folder, name), folder.file(name));
+    folder.layer.rename(&from, &to).map_err(at(&to)).inspect_err(|_| {
+        let _ = folder.layer.remove(&from); // as above
+    })
+}
+
+fn unfinished(folder: &Folder, name: &str) -> PathBuf {
+    folder.file(&format!("{name}{UNFINISHED}"))
 }
 
 /// Deletes what none of these manifests needs. A file that can't be deleted doesn't keep the others.
