@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    stradsap::__private::command_line(std::env::args_os().skip(1).collect())
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    stradsap::__private::command_line(&words)
 }

@@ -49,9 +49,9 @@ impl From<std::io::Error> for Failure {
 }
 
 /// Runs the command with its arguments.
-pub fn command_line(words: Vec<OsString>) -> ExitCode {
+pub fn command_line(words: &[OsString]) -> ExitCode {
     let mut out = stdout().lock();
-    let outcome = run(&words, &mut out).and_then(|()| out.flush().map_err(Failure::from));
+    let outcome = run(words, &mut out).and_then(|()| out.flush().map_err(Failure::from));
     let error = match outcome {
         // A reader that has closed the pipe has what it wanted.
         Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
@@ -79,10 +79,10 @@ fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
     };
     let path = match &words[2..] {
         [path] => Path::new(path),
-        [] => return Err(usage(format!("stradsap checkpoints {action}: {what} was expected after it")).into()),
+        [] => return Err(usage(&format!("stradsap checkpoints {action}: {what} was expected after it")).into()),
         [_, extra, ..] => {
             let extra = extra.display();
-            return Err(usage(format!("stradsap checkpoints {action}: `{extra}` is a word too many")).into());
+            return Err(usage(&format!("stradsap checkpoints {action}: `{extra}` is a word too many")).into());
         }
     };
     match action {
@@ -92,15 +92,18 @@ fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-fn usage(problem: String) -> Error {
+fn usage(problem: &str) -> Error {
     Error::usage(format!("{problem}; see stradsap --help"))
 }
 
 /// The one of some words that stands here.
 fn chosen(word: Option<&OsString>, offered: &[&'static str], after: &str) -> Result<&'static str, Error> {
-    let all = offered.iter().map(|offered| format!("`{offered}`")).collect::<Vec<_>>().join(", ");
+    let all: Vec<_> = offered.iter().map(|offered| format!("`{offered}`")).collect();
     let Some(word) = word else {
-        return Err(usage(format!("{after}: {all} was expected after it")));
+        let (last, before) = all.split_last().map_or((String::new(), String::new()), |(last, before)| {
+            (last.clone(), before.join(", ") + if before.is_empty() { "" } else { " or " })
+        });
+        return Err(usage(&format!("{after}: {before}{last} was expected after it")));
     };
     let text = word.to_string_lossy();
     if let Some(&word) = offered.iter().find(|&&offered| offered == text) {
@@ -108,8 +111,8 @@ fn chosen(word: Option<&OsString>, offered: &[&'static str], after: &str) -> Res
     }
     let closeness = |offered: &str| strsim::normalized_damerau_levenshtein(offered, &text);
     let nearest = offered.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
-    Err(usage(match nearest.filter(|nearest| closeness(nearest) >= 0.4) {
+    Err(usage(&match nearest.filter(|nearest| closeness(nearest) >= 0.4) {
         Some(nearest) => format!("{after}: there is no `{text}`; did you mean `{nearest}`?"),
-        None => format!("{after}: there is no `{text}`; there is {all}"),
+        None => format!("{after}: there is no `{text}`; there is {}", all.join(", ")),
     }))
 }

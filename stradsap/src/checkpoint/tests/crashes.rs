@@ -91,8 +91,8 @@ fn disks_that_lie_are_seen_through() {
     let session = session();
     let operations = operations(&session);
     for lies in [Lies { about_contents: true, about_names: false }, Lies { about_contents: false, about_names: true }] {
-        let lost = (1..=operations + 1).filter(|&crash| crash_at(&session, crash, lies).is_err()).count();
-        assert!(lost > 0, "{lies:?}: nothing was lost");
+        let lost = (1..=operations + 1).any(|crash| crash_at(&session, crash, lies).is_err());
+        assert!(lost, "{lies:?}: nothing was lost");
     }
 }
 
