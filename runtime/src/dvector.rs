@@ -329,19 +329,25 @@ pub fn version_of<T>(vector: &DVector<T>) -> u64 {
     vector.version.load(Relaxed)
 }
 
-/// All elements as [`Element::encode`] writes them, one after the other; plain ones are copied once.
+/// All elements as [`Element::encode`] writes them, one after the other, in place of what `bytes` held; plain ones are copied
+/// once.
 #[doc(hidden)]
-pub fn encode_elements<T: Element>(vector: &DVector<T>) -> Result<Vec<u8>> {
-    let mut bytes = if T::PLAIN { bytes_for(vector.len.saturating_mul(size_of::<T>())) } else { Vec::new() };
+pub fn encode_elements<T: Element>(vector: &DVector<T>, bytes: &mut Vec<u8>) -> Result<()> {
+    bytes.clear();
+    let size = vector.len.saturating_mul(size_of::<T>());
+    if T::PLAIN && bytes.capacity() < size {
+        *bytes = Vec::new(); // freed before there is another
+        *bytes = bytes_for(size);
+    }
     let run = (FETCHED / size_of::<T>().max(1)).max(1);
     for start in (0..vector.len).step_by(run) {
         let range = start..vector.len.min(start + run);
         match vector.elements(range.clone())? {
-            Elements::Here(buffer, range) => buffer.encode_range(range.start, range.end, &mut bytes),
-            Elements::Fetched(buffer) => buffer.encode_range(0, range.len(), &mut bytes),
+            Elements::Here(buffer, range) => buffer.encode_range(range.start, range.end, bytes),
+            Elements::Fetched(buffer) => buffer.encode_range(0, range.len(), bytes),
         }
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// Elements to be read.

@@ -170,8 +170,8 @@ impl Checkpoints {
     /// written. After these nothing is under way.
     ///
     /// # Cost
-    /// One copy of each vector that a loop or the program may have changed since it was last saved, and that memory until
-    /// it is written. If the checkpoint before is still being written, the time until it is.
+    /// One copy of each vector that a loop or the program may have changed since it was last saved; the memory for it stays
+    /// for the next one, until [`finish`](Checkpoints::finish). If the checkpoint before is still being written, the time until it is.
     ///
     /// # Panics
     /// If the state's own `Serialize` reports an error.
@@ -203,7 +203,7 @@ impl Checkpoints {
                 bytes.len()
             )));
         }
-        let job = self.job(step, &bytes, vectors, &background, &listing)?;
+        let job = self.job(step, &bytes, vectors, &mut background, &listing)?;
         background.start(job)?;
         background.late.take().map_or(Ok(()), Err)
     }
@@ -223,7 +223,9 @@ impl Checkpoints {
     /// # Errors
     /// [`Error::File`] if the last checkpoint could not be written, or not all that is old be deleted.
     pub fn finish(&mut self) -> Result<()> {
-        self.settled().late.take().map_or(Ok(()), Err)
+        let mut background = self.settled();
+        background.spare.clear();
+        background.late.take().map_or(Ok(()), Err)
     }
 
     /// Waits for the write that is under way.
@@ -239,7 +241,7 @@ impl Checkpoints {
         step: u64,
         state: &[u8],
         vectors: &[(&str, &dyn Saved)],
-        background: &Background,
+        background: &mut Background,
         listing: &Listing,
     ) -> Result<Job> {
         let mut versions = locked(&background.versions);
@@ -256,14 +258,20 @@ impl Checkpoints {
             state: hexadecimal(state),
             vectors: Vec::new(),
         };
+        let mut spare = std::mem::take(&mut background.spare);
         let mut placed = Vec::new();
         for (i, (name, saved)) in vectors.iter().enumerate() {
             let mut sections = Vec::new();
             for (k, section) in saved.sections().into_iter().enumerate() {
                 let key = section.version.map(|version| (version, section.name));
                 let there = key.and_then(|key| versions.get(&key)).cloned();
-                let bytes = if there.is_none() { Some((section.encode)()?) } else { None };
-                placed.push(Placed { place: (i, k), key, bytes });
+                let mut bytes = None;
+                if there.is_none() {
+                    // Memory that was written to before costs no page faults.
+                    let bytes = bytes.insert(spare.remove(&((*name).to_owned(), section.name)).unwrap_or_default());
+                    (section.encode)(bytes)?;
+                }
+                placed.push(Placed { place: (i, k), name: section.name, version: section.version, bytes });
                 sections.push(Section {
                     name: section.name.to_owned(),
                     type_name: section.type_name.to_owned(),

@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 
 use super::folder::{Folder, Listing, Trouble, at, steps};
 use super::manifest::DataFile;
-use super::write::{Job, Key, Known, Outcome, Written};
+use super::write::{Job, Key, Known, Outcome, Spare, Written};
 use crate::{Error, Result};
 
 /// Contents whose files are whole and on the disk.
@@ -23,6 +23,7 @@ pub(super) struct Background {
     /// Damaged ones: they are deleted once there is a good one.
     pub(super) bad: BTreeSet<u64>,
     pub(super) versions: Versions,
+    pub(super) spare: Spare,
 }
 
 impl Background {
@@ -31,8 +32,9 @@ impl Background {
         let Some(running) = self.running.take() else { return };
         let outcome = running.join().unwrap_or_else(|_| {
             let source = std::io::Error::other("the thread that writes checkpoints panicked");
-            Outcome { written: None, failed: Some(at(folder)(source)) }
+            Outcome { written: None, failed: Some(at(folder)(source)), spare: Spare::new() }
         });
+        self.spare = outcome.spare;
         if let Some(Written { manifests, versions }) = outcome.written {
             self.known = manifests;
             if outcome.failed.is_none() {

@@ -33,12 +33,14 @@ pub(super) mod sealed {
         pub(crate) elements: usize,
         /// A number that no other contents of this process have; without one it is always written.
         pub(crate) version: Option<u64>,
-        /// Gives the bytes of all elements.
-        pub(crate) encode: Box<dyn FnOnce() -> Result<Vec<u8>> + 's>,
+        /// Writes the bytes of all elements in place of what the vector holds.
+        pub(crate) encode: Box<dyn FnOnce(&mut Vec<u8>) -> Result<()> + 's>,
     }
 }
 
 pub(super) const VECTOR: &str = "vector";
+/// How many elements there may be.
+const MOST: usize = i32::MAX as usize;
 /// A vector's only section.
 const ELEMENTS: &str = "elements";
 
@@ -58,7 +60,7 @@ impl<T: Element> sealed::Saved for DVector<T> {
             element_bytes: element_bytes::<T>(),
             elements: self.len(),
             version: Some(version_of(self)),
-            encode: Box::new(|| encode_elements(self)),
+            encode: Box::new(|bytes| encode_elements(self, bytes)),
         }]
     }
 }
@@ -101,7 +103,9 @@ pub(super) fn elements<T: Element>(checkpoint: &Checkpoint, name: &str, kind: &s
     let held = format!("`{name}` of {}", manifest_name(manifest.step));
     let bytes = checkpoint.folder().read_data(&entry.data, &held)?;
     let mut rest = &bytes[..];
-    let count = usize::try_from(entry.elements).map_err(|_| other(format!("{} are too many", entry.elements)))?;
+    // Elements that take no bytes could be any number of them.
+    let count = usize::try_from(entry.elements).ok().filter(|&count| count <= MOST);
+    let count = count.ok_or_else(|| other(format!("{} are too many: at most {MOST}", entry.elements)))?;
     // Not more room than there are bytes for: a length is a claim.
     let mut elements = Vec::with_capacity(if size_of::<T>() == 0 { 0 } else { count.min(bytes.len()) });
     for i in 0..count {

@@ -20,6 +20,9 @@ const UNFINISHED: &str = ".unfinished";
 /// What is written at once.
 const CHUNK: usize = 8 << 20;
 
+/// Memory that a checkpoint was copied to, by the names of what it holds: the next one is copied to it as well.
+pub(super) type Spare = BTreeMap<(String, &'static str), Vec<u8>>;
+
 /// Tells contents apart within this process: a version, and the section that has it.
 pub(super) type Key = (u64, &'static str);
 
@@ -34,7 +37,9 @@ pub(super) struct Known {
 /// A section of the manifest that is written, by the place of its entry and its own.
 pub(super) struct Placed {
     pub(super) place: (usize, usize),
-    pub(super) key: Option<Key>,
+    pub(super) name: &'static str,
+    /// Its version, if it has one.
+    pub(super) version: Option<u64>,
     /// What is to be written; none where the file is there.
     pub(super) bytes: Option<Vec<u8>>,
 }
@@ -57,6 +62,7 @@ pub(super) struct Outcome {
     pub(super) written: Option<Written>,
     /// What went wrong, before or after that.
     pub(super) failed: Option<Error>,
+    pub(super) spare: Spare,
 }
 
 #[derive(Debug)]
@@ -68,16 +74,27 @@ pub(super) struct Written {
 impl Job {
     pub(super) fn run(mut self) -> Outcome {
         let written = self.write();
+        let spare = self.spare();
         if let Err(error) = written {
-            return Outcome { written: None, failed: Some(error) };
+            return Outcome { written: None, failed: Some(error), spare };
         }
-        let key_of = |placed: &Placed| placed.key.map(|key| (key, section(&self.manifest, placed).clone()));
-        let versions = self.placed.iter().filter_map(key_of).collect();
+        let file_of = |placed: &Placed| {
+            let (entry, section) = placed.place;
+            let data = &self.manifest.vectors[entry].sections[section].data;
+            placed.version.map(|version| ((version, placed.name), data.clone()))
+        };
+        let versions = self.placed.iter().filter_map(file_of).collect();
         let step = self.manifest.step;
         let mut manifests = self.earlier();
         manifests.insert(step, Known { manifest: Arc::new(self.manifest), checked: true });
         let failed = clean(&self.folder, &manifests).err();
-        Outcome { written: Some(Written { manifests, versions }), failed }
+        Outcome { written: Some(Written { manifests, versions }), failed, spare }
+    }
+
+    fn spare(&mut self) -> Spare {
+        let names: Vec<&str> = self.manifest.vectors.iter().map(|entry| &*entry.name).collect();
+        let name = |placed: &Placed| (names[placed.place.0].to_owned(), placed.name);
+        self.placed.iter_mut().filter_map(|placed| Some((name(placed), placed.bytes.take()?))).collect()
     }
 
     fn write(&mut self) -> Result<()> {
@@ -96,12 +113,11 @@ impl Job {
 
     /// Writes the files that are new, whose names are noted.
     fn write_data(&mut self, put: &mut Vec<String>) -> Result<()> {
-        for placed in &mut self.placed {
-            // What is written is freed before the next.
-            let Some(bytes) = placed.bytes.take() else { continue };
-            let data = DataFile::of(&bytes);
+        for placed in &self.placed {
+            let Some(bytes) = &placed.bytes else { continue };
+            let data = DataFile::of(bytes);
             if self.durable.insert(data.clone()) {
-                fill(&self.folder, &data.file, &bytes)?;
+                fill(&self.folder, &data.file, bytes)?;
                 give_name(&self.folder, &data.file)?;
                 put.push(data.file.clone());
             }
@@ -131,11 +147,6 @@ impl Job {
         let checked = |known: &Known| Known { checked: true, ..known.clone() };
         earlier.map(|(&step, known)| (step, checked(known))).take(KEPT - 1).collect()
     }
-}
-
-fn section<'m>(manifest: &'m Manifest, placed: &Placed) -> &'m DataFile {
-    let (entry, section) = placed.place;
-    &manifest.vectors[entry].sections[section].data
 }
 
 /// Writes a file, under a name that says that it is unfinished.

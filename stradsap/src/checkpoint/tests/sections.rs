@@ -25,7 +25,10 @@ impl sealed::Saved for Buckets {
             element_bytes: Some(8),
             elements: 1,
             version: None,
-            encode: Box::new(|| Ok(self.seed.to_ne_bytes().to_vec())),
+            encode: Box::new(|bytes| {
+                *bytes = self.seed.to_ne_bytes().to_vec();
+                Ok(())
+            }),
         };
         let of_vector = sealed::Saved::sections(&self.buckets);
         of_vector.into_iter().map(|section| sealed::Section { name: "buckets", ..section }).chain([numbers]).collect()
