@@ -32,8 +32,8 @@ fn check(session: &Session, disk: &Faulty, saved: u64) -> Result<(), String> {
     if !(saved..=saved + 1).contains(&step) {
         return Err(format!("step {saved} was saved, and step {step} is found"));
     }
-    train(&mut checkpoints, &mut model, step + 1..=STEPS + 2).map_err(|error| error.to_string())?;
-    assert_holds_only(&folder(disk), &[STEPS + 1, STEPS + 2]);
+    train(&mut checkpoints, &mut model, step + 1..=step + 2).map_err(|error| error.to_string())?;
+    assert_holds_only(&folder(disk), &[step + 1, step + 2]);
     Ok(())
 }
 
