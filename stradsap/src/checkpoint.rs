@@ -142,6 +142,7 @@ impl Checkpoints {
             let whole = |manifest| self.folder.check(&manifest).map(|()| Arc::new(manifest)).map_err(Trouble::from);
             match self.folder.manifest(step).and_then(whole) {
                 Ok(manifest) => {
+                    background.bad.remove(&step);
                     background.known.insert(step, Known { manifest: Arc::clone(&manifest), checked: true });
                     let path = self.folder.file(&manifest::manifest_name(step));
                     let versions = Arc::clone(&background.versions);
@@ -151,6 +152,9 @@ impl Checkpoints {
                 Err(Trouble { error, .. }) => {
                     eprintln!("skipped a checkpoint: {error}");
                     background.bad.insert(step);
+                    background.known.remove(&step);
+                    // What this process wrote may be what is damaged: it is written again.
+                    locked(&background.versions).clear();
                     newest.get_or_insert(error);
                 }
             }
@@ -171,7 +175,8 @@ impl Checkpoints {
     ///
     /// # Cost
     /// One copy of each vector that a loop or the program may have changed since it was last saved; the memory for it stays
-    /// for the next one, until [`finish`](Checkpoints::finish). If the checkpoint before is still being written, the time until it is.
+    /// for the next one, until [`finish`](Checkpoints::finish). If the checkpoint before is still being written, the time
+    /// until it is.
     ///
     /// # Panics
     /// If the state's own `Serialize` reports an error.

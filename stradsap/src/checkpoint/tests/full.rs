@@ -112,6 +112,17 @@ fn what_has_not_changed_is_not_written_again() {
     train(&mut checkpoints, &mut model, 5..=5).unwrap();
     assert_eq!(writes(&disk), 14, "two vectors and a manifest");
     assert_holds_only(&folder(&disk), &[4, 5]);
+
+    // So is what was found to be damaged, though this process knows it well.
+    let mut bytes = disk.bytes(&unchanged);
+    bytes[0] ^= 1;
+    disk.replace(&unchanged, &bytes);
+    let error = checkpoints.resume().unwrap_err().to_string();
+    assert!(error.starts_with(&format!("/nowhere/{unchanged}: damaged")), "{error}");
+    train(&mut checkpoints, &mut model, 6..=6).unwrap();
+    assert_eq!(writes(&disk), 18, "three vectors and a manifest");
+    assert_holds_only(&folder(&disk), &[6]);
+    model.assert_is(6);
 }
 
 /// Set in the process that has the small disk.
