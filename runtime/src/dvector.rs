@@ -9,7 +9,7 @@ use crate::capture::{Captured, Kind};
 use crate::cluster::hub::Home;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::memory::{ElementOps, RawBuf, bytes_for, ops_of};
+use crate::memory::{ElementOps, RawBuf, ops_of};
 use crate::recording::MAX_LEN;
 use crate::session::{Session, SessionInner, next_id};
 
@@ -337,7 +337,7 @@ pub fn encode_elements<T: Element>(vector: &DVector<T>, bytes: &mut Vec<u8>) -> 
     let size = vector.len.saturating_mul(size_of::<T>());
     if T::PLAIN && bytes.capacity() < size {
         *bytes = Vec::new(); // freed before there is another
-        *bytes = bytes_for(size);
+        bytes.reserve_exact(size);
     }
     let run = (FETCHED / size_of::<T>().max(1)).max(1);
     for start in (0..vector.len).step_by(run) {

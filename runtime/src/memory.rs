@@ -30,6 +30,8 @@ pub(crate) struct ElementOps {
     pub(crate) size: usize,
     align: usize,
     pub(crate) plain: bool,
+    /// Loops over such elements are recorded with real values only.
+    pub(crate) by_key: bool,
     pub(crate) needs_drop: bool,
     clone_run: unsafe fn(*const u8, *mut u8, usize, &mut usize),
     drop_run: unsafe fn(*mut u8, usize),
@@ -45,6 +47,7 @@ impl<T: Element> OpsOf<T> {
         size: size_of::<T>(),
         align: align_of::<T>(),
         plain: T::PLAIN,
+        by_key: T::BY_KEY,
         needs_drop: std::mem::needs_drop::<T>(),
         clone_run: clone_run::<T>,
         drop_run: drop_run::<T>,
@@ -129,6 +132,11 @@ impl ElementOps {
             fresh.push_clones(src, 1);
             std::ptr::swap_nonoverlapping(fresh.as_mut_ptr(), dst, self.size);
         }
+    }
+
+    /// Whether both are of the same type.
+    pub(crate) fn is(&self, other: &ElementOps) -> bool {
+        (self.type_id)() == (other.type_id)()
     }
 
     pub(crate) fn align(&self) -> usize {
@@ -324,16 +332,6 @@ impl Drop for RawBuf {
 fn advise_huge(ptr: *mut u8, bytes: usize) {
     // SAFETY: the range was just allocated; advice changes no contents, and a refusal is harmless.
     unsafe { libc::madvise(ptr.cast(), bytes, libc::MADV_HUGEPAGE) };
-}
-
-/// An empty vector for many bytes, on huge pages where that is worth while: the pages come as they are written.
-pub(crate) fn bytes_for(capacity: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = Vec::with_capacity(capacity);
-    let before = bytes.as_ptr().addr().wrapping_neg() % HUGE_PAGE;
-    if let Some(whole) = capacity.checked_sub(before).map(|rest| rest / HUGE_PAGE * HUGE_PAGE).filter(|&n| n > 0) {
-        advise_huge(bytes.as_mut_ptr().wrapping_add(before), whole);
-    }
-    bytes
 }
 
 /// Asks for the pages of a fresh range at once, instead of one fault each. Whoever is about to write it all may ask.
