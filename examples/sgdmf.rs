@@ -120,6 +120,7 @@ fn train<const K: usize>(
         store(folder, ratings, p.iter()?, q.iter()?)?;
     }
     let digest = Digest::new().matrix(p.iter()?).matrix(q.iter()?);
+    saving.finish(&run)?;
     let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
     run.finish(Outcome { data: size, workers, threads, loops, digest })?;
     Ok(())

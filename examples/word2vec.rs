@@ -207,6 +207,7 @@ fn train<const K: usize>(
 
     args.words.store(&args.common, &corpus.vocabulary, input.iter()?)?;
     let digest = Digest::new().matrix(input.iter()?).matrix(nodes.iter()?).matrix(targets.iter()?);
+    saving.finish(&run)?;
     let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
     run.finish(Outcome { data: size, workers, threads, loops, digest })?;
     Ok(())

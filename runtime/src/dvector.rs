@@ -368,6 +368,36 @@ impl<T: 'static> DVector<T> {
     }
 }
 
+/// So many bytes' worth of elements that are with workers are fetched at once to be encoded.
+const FETCHED: usize = 64 << 20;
+
+/// A number that changes with the contents; no two contents of this process have the same.
+#[doc(hidden)]
+pub fn version_of<T>(vector: &DVector<T>) -> u64 {
+    vector.version.load(Relaxed)
+}
+
+/// All elements as [`Element::encode`] writes them, one after the other, in place of what `bytes` held; plain ones are copied
+/// once.
+#[doc(hidden)]
+pub fn encode_elements<T: Element>(vector: &DVector<T>, bytes: &mut Vec<u8>) -> Result<()> {
+    bytes.clear();
+    let size = vector.len.saturating_mul(size_of::<T>());
+    if T::PLAIN && bytes.capacity() < size {
+        *bytes = Vec::new(); // freed before there is another
+        bytes.reserve_exact(size);
+    }
+    let run = (FETCHED / size_of::<T>().max(1)).max(1);
+    for start in (0..vector.len).step_by(run) {
+        let range = start..vector.len.min(start + run);
+        match vector.elements(range.clone())? {
+            Elements::Here(buffer, range) => buffer.encode_range(range.start, range.end, bytes),
+            Elements::Fetched(buffer) => buffer.encode_range(0, range.len(), bytes),
+        }
+    }
+    Ok(())
+}
+
 /// Elements to be read.
 pub(crate) enum Elements<'v> {
     Here(RwLockReadGuard<'v, RawBuf>, Range<usize>),

@@ -77,6 +77,7 @@ pub mod private {
     };
     pub use crate::codec::{SerdeElement, decode_serde, encode_serde};
     pub use crate::decode::{decode_plain, no_variant};
+    pub use crate::dvector::{encode_elements, version_of};
     pub use crate::element::{encode_slice, is_plain};
     pub use crate::engine::async_for;
     pub use crate::launch::{MainOutcome, launch};
@@ -87,4 +88,5 @@ pub mod private {
     pub use crate::task::{Outcome, body_uses_only_its_capture_list, typed_body};
     pub use crate::value::{AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value};
     pub use crate::view::Here;
+    pub use stradsap_dds_server::hello::build_hash;
 }

@@ -182,6 +182,7 @@ pub use stradsap_runtime::Count;
 
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::checkpoint::command::command_line;
     pub use stradsap_runtime::private::*;
 }
 
