@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::__private::{decode_serde, encode_serde};
-use crate::{DVector, Element, Error, Result, Session};
+use crate::{DMap, DMultiMap, DVector, Element, Error, Key, Result, Session};
 use background::{Background, Versions, locked};
 use folder::{Folder, Listing, Trouble, at, bad, steps};
 use manifest::{Entry, FORMAT, LARGEST_STATE, Manifest, Section, VERSION, byte_order, hexadecimal};
@@ -371,6 +371,41 @@ impl Checkpoint {
     /// [`Error::File`] if a file changed meanwhile, or if the checkpoint holds no such vector of such elements.
     pub fn vector<T: Element>(&self, session: &Session, name: &str) -> Result<DVector<T>> {
         saved::load(self, session, name)
+    }
+
+    /// A map, by the name with which it was saved.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> stradsap::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let folder = folder.path();
+    /// let session = Session::new()?;
+    /// let ages = DMap::from_entries(&session, [("Ada".to_string(), 36u32), ("Alan".to_string(), 41)])?;
+    /// let mut checkpoints = Checkpoints::new(folder, 1)?;
+    /// checkpoints.save(1, &(), &[("ages", &ages)])?;
+    /// checkpoints.finish()?;
+    ///
+    /// let checkpoint = checkpoints.resume()?.expect("the one above");
+    /// assert_eq!(checkpoint.map::<String, u32>(&session, "ages")?.get("Ada")?, Some(36));
+    /// assert!(checkpoint.vector::<u32>(&session, "ages").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] if a file changed meanwhile, or if the checkpoint holds no such map of such entries.
+    pub fn map<K: Key, V: Element>(&self, session: &Session, name: &str) -> Result<DMap<K, V>> {
+        saved::load_map(self, session, name)
+    }
+
+    /// A map of several values a key, by the name with which it was saved.
+    ///
+    /// # Errors
+    /// As [`map`](Checkpoint::map).
+    pub fn multi_map<K: Key, V: Element>(&self, session: &Session, name: &str) -> Result<DMultiMap<K, V>> {
+        saved::load_map(self, session, name).map(DMultiMap::from)
     }
 
     fn manifest(&self) -> &Manifest {

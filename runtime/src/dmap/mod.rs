@@ -270,6 +270,24 @@ impl<K: Key, V: Element> DMap<K, V> {
     }
 }
 
+/// A number that changes with the contents; no two contents of this process have the same.
+#[doc(hidden)]
+pub fn version_of_map<K, V>(map: &DMap<K, V>) -> u64 {
+    map.buckets.version()
+}
+
+/// All entries, key and value in turn, as [`Element::encode`] writes them, in place of what `bytes` held; and how many.
+#[doc(hidden)]
+pub fn encode_entries<K: Key, V: Element>(map: &DMap<K, V>, bytes: &mut Vec<u8>) -> Result<usize> {
+    bytes.clear();
+    let entries = map.to_vec()?;
+    for (key, value) in &entries {
+        key.encode(bytes);
+        value.encode(bytes);
+    }
+    Ok(entries.len())
+}
+
 impl<K: 'static, V: 'static> DMap<K, V> {
     /// A clone of a key's value.
     ///

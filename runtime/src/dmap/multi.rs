@@ -158,6 +158,20 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
     }
 }
 
+impl<K, V> DMultiMap<K, V> {
+    /// As a map from a key to all its values.
+    #[doc(hidden)]
+    pub fn as_map(&self) -> &DMap<K, Vec<V>> {
+        &self.map
+    }
+}
+
+impl<K, V> From<DMap<K, Vec<V>>> for DMultiMap<K, V> {
+    fn from(map: DMap<K, Vec<V>>) -> Self {
+        DMultiMap { map }
+    }
+}
+
 impl<K: std::fmt::Debug + 'static, V: std::fmt::Debug + 'static> std::fmt::Debug for DMultiMap<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.map.fmt(f)

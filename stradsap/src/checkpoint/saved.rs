@@ -5,13 +5,15 @@ use std::any::type_name;
 use super::Checkpoint;
 use super::folder::bad;
 use super::manifest::{Entry, manifest_name};
-use crate::__private::{encode_elements, version_of};
-use crate::{DVector, Element, Error, Result, Session};
+use crate::__private::{encode_elements, encode_entries, version_of, version_of_map};
+use crate::{DMap, DMultiMap, DVector, Element, Error, Key, Result, Session};
 
-/// What a checkpoint can hold: a [`DVector`].
+/// What a checkpoint can hold: a [`DVector`], a [`DMap`] or a [`DMultiMap`].
 pub trait Saved: sealed::Saved {}
 
 impl<T: Element> Saved for DVector<T> {}
+impl<K: Key, V: Element> Saved for DMap<K, V> {}
+impl<K: Key, V: Element> Saved for DMultiMap<K, V> {}
 
 pub(super) mod sealed {
     use crate::Result;
@@ -43,6 +45,9 @@ pub(super) const VECTOR: &str = "vector";
 const MOST: usize = i32::MAX as usize;
 /// A vector's only section.
 const ELEMENTS: &str = "elements";
+pub(super) const MAP: &str = "map";
+/// A map's only section: keys and values in turn, in the map's order.
+const ENTRIES: &str = "entries";
 
 fn element_bytes<T: Element>() -> Option<usize> {
     T::PLAIN.then_some(size_of::<T>())
@@ -63,6 +68,51 @@ impl<T: Element> sealed::Saved for DVector<T> {
             encode: Box::new(|bytes| encode_elements(self, bytes)),
         }]
     }
+}
+
+impl<K: Key, V: Element> sealed::Saved for DMap<K, V> {
+    fn kind(&self) -> &'static str {
+        MAP
+    }
+
+    fn sections(&self) -> Vec<sealed::Section<'_>> {
+        // Entries that can't be counted now can't be encoded either, and that is the error to tell.
+        let elements = self.len().unwrap_or(0);
+        vec![sealed::Section {
+            name: ENTRIES,
+            type_name: type_name::<(K, V)>(),
+            element_bytes: None,
+            elements,
+            version: Some(version_of_map(self)),
+            encode: Box::new(move |bytes| match encode_entries(self, bytes)? {
+                written if written == elements => Ok(()),
+                written => {
+                    Err(Error::usage(format!("a map of {elements} entries had {written} when it was to be saved")))
+                }
+            }),
+        }]
+    }
+}
+
+impl<K: Key, V: Element> sealed::Saved for DMultiMap<K, V> {
+    fn kind(&self) -> &'static str {
+        MAP
+    }
+
+    fn sections(&self) -> Vec<sealed::Section<'_>> {
+        sealed::Saved::sections(self.as_map())
+    }
+}
+
+/// Reads a map back.
+pub(super) fn load_map<K: Key, V: Element>(
+    checkpoint: &Checkpoint,
+    session: &Session,
+    name: &str,
+) -> Result<DMap<K, V>> {
+    let map = DMap::from_entries(session, elements::<(K, V)>(checkpoint, name, MAP, ENTRIES)?)?;
+    checkpoint.note_loaded(version_of_map(&map), name, ENTRIES);
+    Ok(map)
 }
 
 /// Reads a vector back.
