@@ -57,7 +57,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
     configure(session, &args.common)?;
     let run = Run::start_with("word2vec", &args.common, Output::File)?;
-    let corpus = args.words.read(&args.common, &run)?;
+    let corpus = args.words.read_with(session, &args.common, &run)?;
     with_rank!(args.words.size, train(session, &args, run, corpus))
 }
 

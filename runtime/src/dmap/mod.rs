@@ -272,7 +272,7 @@ impl<K: Key, V: Element> DMap<K, V> {
 
 /// A number that changes with the contents; no two contents of this process have the same.
 #[doc(hidden)]
-pub fn version_of_map<K, V>(map: &DMap<K, V>) -> u64 {
+pub fn version_of_map<K: 'static, V: 'static>(map: &DMap<K, V>) -> u64 {
     map.buckets.version()
 }
 
