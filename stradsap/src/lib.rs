@@ -207,3 +207,7 @@ pub struct Tutorial;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/synchronous.md")]
 pub struct Synchronous;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/data.md")]
+pub struct Data;
