@@ -36,8 +36,10 @@ pub(super) mod sealed {
         /// A number that no other contents of this process have; without one it is always written.
         pub(crate) version: Option<u64>,
         /// Writes the bytes of all elements in place of what the vector holds.
-        pub(crate) encode: Box<dyn FnOnce(&mut Vec<u8>) -> Result<()> + 's>,
+        pub(crate) encode: Encode<'s>,
     }
+
+    pub(crate) type Encode<'s> = Box<dyn FnOnce(&mut Vec<u8>) -> Result<()> + 's>;
 }
 
 pub(super) const VECTOR: &str = "vector";
