@@ -5,7 +5,7 @@
 //! versions of their DVectors; the older one is brought up to date when somebody needs it, and not before.
 //!
 //! # Why this is sound
-//! `settle` changes buckets through a shared borrow, and only while the values are newer. They become newer through a
+//! `catch_up` changes buckets through a shared borrow, and only while the values are newer. They become newer through a
 //! `&mut` borrow alone (a loop that writes them), so nobody holds a description of the buckets from before, or a reference
 //! to them; and whoever asks for the buckets since then settles first. Two that ask at once take turns (`agreed`), and the
 //! second finds nothing left to do.
@@ -80,6 +80,19 @@ impl<K: 'static, V: 'static> Forms<K, V> {
     fn settle(&self) -> Result<()> {
         let mut agreed = locked(&self.agreed);
         self.owe(None);
+        self.catch_up(&mut agreed)
+    }
+
+    /// The same for whoever can't be told an error: it is left to be found.
+    fn settle_or_owe(&self) {
+        let mut agreed = locked(&self.agreed);
+        self.owe(None);
+        if let Err(error) = self.catch_up(&mut agreed) {
+            self.owe(Some(format!("the values of a map could not be brought together with its keys: {error}")));
+        }
+    }
+
+    fn catch_up(&self, agreed: &mut Agreed) -> Result<()> {
         let Some(dense) = self.dense.as_ref().filter(|dense| dense.values.version() != agreed.values) else {
             return Ok(());
         };
@@ -102,12 +115,6 @@ impl<K: 'static, V: 'static> Forms<K, V> {
         }
         if let Some(cluster) = self.buckets.session().cluster() {
             cluster.owe(self.buckets.id(), problem);
-        }
-    }
-
-    fn settle_or_owe(&self) {
-        if let Err(error) = self.settle() {
-            self.owe(Some(format!("the values of a map could not be brought together with its keys: {error}")));
         }
     }
 

@@ -121,7 +121,7 @@ proptest! {
                 }
                 Use::Count => prop_assert_eq!(map.len().unwrap(), plain.len()),
                 Use::Pipe => {
-                    let sum = map.map(|(_, v)| *v).reduce(|a, b| a.wrapping_add(b)).unwrap().unwrap_or(0);
+                    let sum = map.map(|(_, v)| *v).reduce(i64::wrapping_add).unwrap().unwrap_or(0);
                     prop_assert_eq!(sum, plain.values().fold(0i64, |a, &b| a.wrapping_add(b)));
                 }
                 Use::Grow => (0..50u16).for_each(|k| {

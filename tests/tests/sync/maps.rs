@@ -248,10 +248,10 @@ pub(crate) fn maps_of_all_loops(session: &Session, seen: &mut Seen) -> Result {
                 _ => {}
             }
             // Keys come, go, and change, in another order each time.
-            let report = async_parallel_for!(0..60u32, [epoch, &mut map], |i| {
+            let report = async_parallel_for!(0..60, [epoch, &mut map], |i| {
                 let key = (i * 7 % 60).to_string();
-                match (i + epoch as u32) % 5 {
-                    0 => drop(map.insert(key, i64::from(i))),
+                match (i + epoch as usize) % 5 {
+                    0 => drop(map.insert(key, i as i64)),
                     1 if i > 40 => drop(map.remove(&key)),
                     2 => drop(map.get_mut(&key).map(|value| *value *= 2)),
                     _ => {}
@@ -284,7 +284,7 @@ pub(crate) fn maps_of_all_loops(session: &Session, seen: &mut Seen) -> Result {
         let counted = session.sum(0i64);
         sync_parallel_for!(input, 9, [&mut map], |_batch| map["0"].add(1), policy)?;
         *plain.get_mut("0").unwrap() += 23;
-        async_parallel_for!(0..70u32, [&map, &counted], |i| {
+        async_parallel_for!(0..70, [&map, &counted], |i| {
             counted.add(map.get(&i.to_string()).copied().unwrap_or(0));
         })?;
         assert_eq!(counted.get(), plain.values().sum::<i64>(), "{name}");
@@ -346,9 +346,8 @@ pub(crate) fn maps_after_failures(session: &Session, seen: &mut Seen) -> Result 
                         seen.note(name, after);
                     }
                     if epoch == 4 {
-                        async_parallel_for!(0..10u32, [&mut map], |i| {
-                            map[&0];
-                            map.get_mut(&i).unwrap()[0] += 1.0;
+                        async_parallel_for!(0..10, [&mut map], |i| {
+                            map.get_mut(&(i as u32)).unwrap()[0] += 1.0;
                         })?;
                     }
                     continue;
@@ -414,7 +413,9 @@ fn maps_stay_with_workers() {
             match epoch {
                 1 => assert_eq!(map.get(&1000).unwrap(), None),
                 // The same keys with other values: all that was known of the loop still holds.
-                2 => async_parallel_for!(0..90u32, [&mut map], |i| *map.get_mut(&i).unwrap() ^= 0).map(drop).unwrap(),
+                2 => {
+                    async_parallel_for!(0..90, [&mut map], |i| *map.get_mut(&(i as u32)).unwrap() ^= 0).unwrap();
+                }
                 3 => {
                     let value = map.remove(&17).unwrap().unwrap();
                     map.insert(1_000_017, 0).unwrap();
