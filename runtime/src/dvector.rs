@@ -227,7 +227,18 @@ impl<T: 'static> DVector<T> {
     }
 
     /// Changes elements in this process's memory, where they are all brought first.
+    #[allow(unsafe_code)]
     pub(crate) fn change<R>(&mut self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        // SAFETY: the DVector is borrowed alone.
+        unsafe { self.change_settled(f) }
+    }
+
+    /// The same through a shared borrow.
+    ///
+    /// # Safety
+    /// Nobody has a description of the elements that is still in use, and nobody makes one before this returns.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn change_settled<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let home = Arc::clone(&self.home);
         let change = || f(home.write().unwrap_or_else(PoisonError::into_inner).as_mut_slice::<T>());
         let changed = match self.session.cluster() {
@@ -236,6 +247,10 @@ impl<T: 'static> DVector<T> {
         };
         self.version.store(next_id(), Relaxed);
         Ok(changed)
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) fn session(&self) -> &Arc<SessionInner> {

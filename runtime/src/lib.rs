@@ -53,7 +53,7 @@ mod view;
 pub use cluster::driver::ClusterOptions;
 pub use codec::CodecError;
 pub use decode::DecodeError;
-pub use dmap::{DMap, DMultiMap, Key, MapEntry, MapView, MapWriteView, MultiMapView, MultiMapWriteView};
+pub use dmap::{DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapView, MultiMapWriteView};
 pub use dvector::DVector;
 pub use element::Element;
 pub use error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result};

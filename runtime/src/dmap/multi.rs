@@ -267,7 +267,10 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMultiMap<K, V>> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> MultiMapView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> MultiMapView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from this description.
         MultiMapView(unsafe { <Read<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
     }
@@ -287,7 +290,10 @@ impl<K: Key, V: Element> Capture for Write<'_, DMultiMap<K, V>> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> MultiMapWriteView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> MultiMapWriteView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from this description.
         MultiMapWriteView(unsafe { <Write<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
     }

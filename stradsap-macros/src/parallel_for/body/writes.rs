@@ -33,6 +33,9 @@ const SLICE_METHODS: [&str; 8] = [
 /// Methods of a DVector's view that give elements to write.
 const VIEW_METHODS: [&str; 2] = ["many_mut", "pair_mut"];
 
+/// Methods of a map's view that make or take away keys, or lend a value as `&mut`.
+const MAP_METHODS: [&str; 4] = ["entry", "get_mut", "insert", "remove"];
+
 impl Walker<'_> {
     /// Looks at the left side of an assignment, or at what `&mut` stands before.
     pub(super) fn written(&mut self, place: &Expr, write: Write) {
@@ -101,12 +104,16 @@ impl Walker<'_> {
         let (root, depth) = root(&call.receiver);
         let of_view = depth == 0 && VIEW_METHODS.contains(&method.as_str());
         let of_element = depth > 0 && SLICE_METHODS.contains(&method.as_str());
-        if !(of_view || of_element) {
+        // Where such a capture is no map, it has none of these methods either.
+        let of_map = depth == 0 && self.kind == Kind::Sync && MAP_METHODS.contains(&method.as_str());
+        if !(of_view || of_element || of_map) {
             return;
         }
         let Some(name) = variable_of(root) else { return };
         let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name)) else { return };
         let message = match (self.kind, self.captures[at].mode) {
+            (Kind::Sync, Mode::Write) if of_map => shared::no_keys(name, &method),
+            _ if of_map => return,
             (_, Mode::Read) => read_only(name),
             (Kind::Sync, Mode::Write) => shared::no_exclusive(name),
             _ => return,
