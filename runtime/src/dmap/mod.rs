@@ -322,8 +322,10 @@ impl<K: 'static, V: 'static> DMap<K, V> {
     {
         Ok(self.buckets.look(key, |_| ())?.is_some())
     }
+}
 
-    /// How many entries there are. The first question after a loop that wrote the map counts them.
+impl<K: Key, V: Element> DMap<K, V> {
+    /// How many entries there are. The first question after a loop that wrote the map counts them, where they are.
     ///
     /// # Errors
     /// As [`get`](DMap::get).
@@ -338,8 +340,7 @@ impl<K: 'static, V: 'static> DMap<K, V> {
         {
             return Ok(len);
         }
-        let buckets = buckets.elements(0..buckets.len())?;
-        let len = buckets.as_slice::<Bucket<K, V>>().iter().map(Bucket::len).sum();
+        let len = buckets.fold(0usize, |n, bucket| n + bucket.len(), |a, b| a + b)?;
         *locked(&self.counted) = Some((version, len));
         Ok(len)
     }

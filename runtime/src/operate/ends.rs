@@ -266,6 +266,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// # Errors
     /// As [`collect`](Pipe::collect).
     #[track_caller]
+    #[allow(clippy::type_complexity)]
     pub fn split(self, probability: f64, seed: u64) -> Result<(DVector<K::Item>, DVector<K::Item>)>
     where
         K::Item: Element,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::Location;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use crate::capture::{Capture, Captured, Handles, Write};
 use crate::dmap::{Bucket, DMap};
@@ -33,13 +33,14 @@ const NAMES: &[&str] = &[
     "capture 12",
 ];
 
+/// Where the name of a source file lies, a line and a column.
+type Place = (usize, u32, u32);
+
 /// The site of a call: one for each place in the program that has a `transform`.
 fn site_of(at: &'static Location<'static>) -> &'static Site {
-    static SITES: Mutex<Option<HashMap<(usize, u32, u32), &'static Site>>> = Mutex::new(None);
+    static SITES: LazyLock<Mutex<HashMap<Place, &'static Site>>> = LazyLock::new(Mutex::default);
     let key = (at.file().as_ptr().addr(), at.line(), at.column());
-    let mut sites = locked(&SITES);
-    sites
-        .get_or_insert_with(HashMap::new)
+    locked(&SITES)
         .entry(key)
         .or_insert_with(|| Box::leak(Box::new(Site::new(at.file(), at.line(), at.column(), NAMES))))
 }
