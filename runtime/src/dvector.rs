@@ -10,6 +10,7 @@ use crate::cluster::hub::Home;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::memory::{ElementOps, RawBuf, ops_of};
+use crate::pieces::gather;
 use crate::recording::MAX_LEN;
 use crate::session::{Session, SessionInner, next_id};
 
@@ -96,21 +97,46 @@ impl<T: Element> DVector<T> {
         Self::from_vec(session, elements.into_iter().collect())
     }
 
+    /// The elements of several `Vec`s, one after the other: what threads made side by side.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(2).build()?;
+    /// let numbers = DVector::from_pieces(&session, vec![vec![1u8, 2], vec![], vec![3]])?;
+    /// assert_eq!(numbers.to_vec()?, [1, 2, 3]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// Elements are moved, not cloned, on all threads where there are megabytes of them. Each piece is freed as soon as it
+    /// was moved: many small pieces need little more memory than the DVector itself, a single one twice that.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`]; [`Error::Threads`] if the threads are to be started here and can't be.
+    pub fn from_pieces(session: &Session, pieces: Vec<Vec<T>>) -> Result<Self> {
+        Ok(Self::of(session, gather(session, pieces)?))
+    }
+
     fn collect(session: &Session, len: usize, elements: impl Iterator<Item = T>) -> Result<Self> {
         if len > MAX_LEN {
             return Err(Error::TooLong { len, max: MAX_LEN });
         }
         let mut buffer = RawBuf::for_random_access(ops_of::<T>(), len);
         elements.for_each(|element| buffer.push(element));
-        Ok(DVector {
+        Ok(Self::of(session, buffer))
+    }
+
+    fn of(session: &Session, buffer: RawBuf) -> Self {
+        DVector {
             id: next_id(),
             session: session.inner(),
-            len,
+            len: buffer.len(),
             ops: buffer.ops(),
             home: Arc::new(RwLock::new(buffer)),
             version: AtomicU64::new(next_id()),
             element: PhantomData,
-        })
+        }
     }
 }
 

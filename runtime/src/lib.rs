@@ -30,6 +30,7 @@ mod memory;
 mod merge;
 mod options;
 mod panics;
+mod pieces;
 mod plan;
 mod plan_cache;
 mod pool;
