@@ -72,7 +72,7 @@ pub mod private {
         write, write_shared,
     };
     pub use crate::codec::{SerdeElement, decode_serde, encode_serde};
-    pub use crate::decode::{decode_plain, no_variant};
+    pub use crate::decode::{decode_plain, decode_vec, no_variant};
     pub use crate::element::{encode_slice, is_plain};
     pub use crate::engine::async_for;
     pub use crate::launch::{MainOutcome, launch};
