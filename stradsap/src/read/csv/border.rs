@@ -3,7 +3,7 @@
 //! A quote opens a field only where the field begins; elsewhere it stands for itself. So says the parser, and the borders
 //! must be where it sees them.
 
-use memchr::{memchr, memrchr};
+use memchr::{memchr, memchr2, memrchr};
 
 /// What separates fields and records.
 #[derive(Clone, Copy, Debug)]
@@ -24,20 +24,21 @@ pub(crate) struct Borders {
 
 /// Looks at bytes that begin with a record.
 pub(crate) fn borders(bytes: &[u8], marks: Marks) -> Borders {
-    // The end of the quoted field before, the border before that, and where the line begins that the two are on.
-    let (mut at, mut last, mut line) = (0, 0, 0);
+    // Up to where it is known what is what, the border before that, and the beginning of the record that goes on there.
+    let (mut at, mut last, mut record) = (0, 0, 0);
     loop {
         let quote = memchr(QUOTE, &bytes[at..]).map(|found| at + found);
         if let Some(newline) = memrchr(b'\n', &bytes[at..quote.unwrap_or(bytes.len())]) {
             last = at + newline + 1;
-            line = last;
         }
         let Some(quote) = quote else { return Borders { last, open: None } };
-        if marks.comment.is_some_and(|comment| bytes[line..].trim_ascii_start_newlines().first() == Some(&comment)) {
-            match memchr(b'\n', &bytes[quote..]) {
-                Some(newline) => at = quote + newline,
-                None => return Borders { last, open: None },
+        if let Some(comment) = marks.comment
+            && let Some(end) = commented(bytes, comment, &mut record, at, quote)
+        {
+            if end == bytes.len() {
+                return Borders { last, open: None };
             }
+            at = end;
             continue;
         }
         let opens = quote == 0 || matches!(bytes[quote - 1], b'\n' | b'\r') || bytes[quote - 1] == marks.delimiter;
@@ -59,14 +60,22 @@ pub(crate) fn borders(bytes: &[u8], marks: Marks) -> Borders {
     }
 }
 
-trait TrimNewlines {
-    fn trim_ascii_start_newlines(&self) -> &[u8];
-}
-
-impl TrimNewlines for [u8] {
-    /// Without the empty lines before: they may end in lone carriage returns.
-    fn trim_ascii_start_newlines(&self) -> &[u8] {
-        let start = self.iter().position(|byte| !matches!(byte, b'\n' | b'\r')).unwrap_or(self.len());
-        &self[start..]
+/// If the quote stands in a comment, where that ends: at its newline. Otherwise brings `record` to the beginning of the
+/// record that has the quote; no quoted field begins between `at` and there.
+fn commented(bytes: &[u8], comment: u8, record: &mut usize, at: usize, quote: usize) -> Option<usize> {
+    loop {
+        while *record < quote && matches!(bytes[*record], b'\n' | b'\r') {
+            *record += 1;
+        }
+        if bytes[*record] == comment {
+            let end = memchr(b'\n', &bytes[*record..]).map_or(bytes.len(), |newline| *record + newline);
+            if end > quote {
+                return Some(end);
+            }
+            *record = end;
+            continue;
+        }
+        let from = at.max(*record);
+        *record = from + memchr2(b'\n', b'\r', &bytes[from..quote])? + 1;
     }
 }
