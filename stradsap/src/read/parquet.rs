@@ -201,3 +201,102 @@ impl<'de> Deserializer<'de> for Value<'_> {
         tuple_struct map struct identifier ignored_any
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parquet::data_type::{ByteArray, ByteArrayType, FloatType, Int32Type, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq, Element, serde::Deserialize)]
+    struct Rating {
+        name: String,
+        user: u32,
+        stars: Option<f32>,
+    }
+
+    /// A file of two row groups; every third rating has no stars.
+    fn write(path: &Path, users: &[i64]) {
+        let schema =
+            "message m { required int64 user; optional float stars; required binary name (utf8); required int32 x; }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let file = File::create(path).unwrap();
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::new(WriterProperties::default())).unwrap();
+        for users in users.chunks(users.len().div_ceil(2).max(1)) {
+            let mut group = writer.next_row_group().unwrap();
+            let mut column = group.next_column().unwrap().unwrap();
+            column.typed::<Int64Type>().write_batch(users, None, None).unwrap();
+            column.close().unwrap();
+            let stars: Vec<f32> = users.iter().filter(|user| *user % 3 > 0).map(|user| *user as f32 / 2.0).collect();
+            let levels: Vec<i16> = users.iter().map(|user| i16::from(user % 3 > 0)).collect();
+            let mut column = group.next_column().unwrap().unwrap();
+            column.typed::<FloatType>().write_batch(&stars, Some(&levels), None).unwrap();
+            column.close().unwrap();
+            let names: Vec<ByteArray> =
+                users.iter().map(|user| ByteArray::from(format!("n{user}").into_bytes())).collect();
+            let mut column = group.next_column().unwrap().unwrap();
+            column.typed::<ByteArrayType>().write_batch(&names, None, None).unwrap();
+            column.close().unwrap();
+            let mut column = group.next_column().unwrap().unwrap();
+            column.typed::<Int32Type>().write_batch(&vec![7; users.len()], None, None).unwrap();
+            column.close().unwrap();
+            group.close().unwrap();
+        }
+        writer.close().unwrap();
+    }
+
+    #[test]
+    fn columns_are_matched_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let users: Vec<i64> = (0..1000).collect();
+        write(&folder.path().join("a.parquet"), &users);
+        write(&folder.path().join("b.parquet"), &[5]);
+        let want: Vec<Rating> = users
+            .iter()
+            .chain(&[5])
+            .map(|user| Rating {
+                name: format!("n{user}"),
+                user: *user as u32,
+                stars: (user % 3 > 0).then_some(*user as f32 / 2.0),
+            })
+            .collect();
+        for threads in [1, 3] {
+            let session = Session::builder().threads(threads).build().unwrap();
+            let read = super::read::<Rating>(&session, &folder.path().join("*.parquet")).unwrap();
+            assert_eq!(read.to_vec().unwrap(), want);
+            let tuples = super::read::<(u32, Option<f32>, String, i8)>(&session, &folder.path().join("b.parquet"));
+            assert_eq!(tuples.unwrap().to_vec().unwrap(), [(5, Some(2.5), "n5".to_string(), 7)]);
+        }
+    }
+
+    #[derive(Clone, Debug, Element, serde::Deserialize)]
+    struct Other {
+        #[allow(dead_code, reason = "only asked for")]
+        item: u32,
+    }
+
+    #[test]
+    fn errors_name_the_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.parquet");
+        let mut users: Vec<i64> = (0..100).collect();
+        (users[70], users[90]) = (-3, -4);
+        write(&path, &users);
+        for threads in [1, 3] {
+            let session = Session::builder().threads(threads).build().unwrap();
+            let text = |error: Error| error.to_string().replace(&format!("{}/", folder.path().display()), "");
+            let bad = text(super::read::<Rating>(&session, &path).unwrap_err());
+            assert!(bad.starts_with("a.parquet:71: `user`: invalid value: integer `-3`, expected u32"), "{bad}");
+            let missing = text(super::read::<Other>(&session, &path).unwrap_err());
+            assert!(missing.starts_with("a.parquet:1: there is no column `item`"), "{missing}");
+            std::fs::write(folder.path().join("b.parquet"), "PAR1 and no more").unwrap();
+            let broken = text(super::read::<Rating>(&session, &folder.path().join("b.parquet")).unwrap_err());
+            assert!(broken.starts_with("b.parquet: "), "{broken}");
+        }
+    }
+}
