@@ -110,7 +110,9 @@ pub(super) fn resolve(path: &Path) -> Result<Option<Input>> {
     let url = Url::parse(text).map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
+        .filter(|(name, _)| PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+        // Who writes `http://` means it.
+        .chain((scheme == "http").then(|| ("allow_http".to_string(), "true".to_string())));
     let (store, key) = object_store::parse_url_opts(&url, variables).map_err(|error| failed(into_io(error)))?;
     Ok(Some(Input::remote(path.to_path_buf(), Object { store: Arc::from(store), key })))
 }
@@ -148,6 +150,24 @@ mod tests {
         // Within an asynchronous runtime, and on its own thread.
         let one = Session::builder().threads(1).build().unwrap();
         assert_eq!(runtime.block_on(async { Reading::new(&one, &inputs).vector(&Lines).unwrap().len() }), 5000);
+    }
+
+    #[test]
+    fn addresses_without_encryption_are_meant() {
+        use std::io::Write;
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/folder/t.txt", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap();
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"1\"\r\nConnection: close\r\n";
+            write!(stream, "{head}Last-Modified: Sat, 21 Nov 2026 12:00:00 GMT\r\n\r\na\nb").unwrap();
+            String::from_utf8(request[..length].to_vec()).unwrap()
+        });
+        assert_eq!(session().read_lines(&address).unwrap().to_vec().unwrap(), ["a", "b"]);
+        assert!(server.join().unwrap().starts_with("GET /folder/t.txt HTTP/1.1"));
     }
 
     #[test]
