@@ -88,11 +88,13 @@ fn measure(path: &Path, rounds: u32) -> Result<()> {
     let bytes = fs::metadata(path).with_context(|| path.display().to_string())?.len();
     let mut contestants = Vec::new();
     for threads in [1, 2] {
-        contestants.push((Session::builder().threads(threads).build()?, 0f64, 0));
+        contestants.push((Session::builder().threads(threads).build()?, 0f64, 0, 0.0));
     }
-    let samples = alternate(&mut contestants, rounds as usize, |(session, memory, len)| {
+    let samples = alternate(&mut contestants, rounds as usize, |(session, memory, len, busy)| {
         let before = reset_peak();
+        let started = processor_seconds();
         let ratings = session.read_csv::<Rating>(path)?;
+        *busy += processor_seconds() - started;
         let peak = status("VmHWM");
         let size = (ratings.len() * size_of::<Rating>()) as f64;
         ensure!(*len == 0 || *len == ratings.len(), "another number of records on another reading");
@@ -104,12 +106,23 @@ fn measure(path: &Path, rounds: u32) -> Result<()> {
     })?;
     let speed = |k: usize| bytes as f64 / 1e6 / samples[k].median();
     println!("{:.0} MB, {} records, {rounds} rounds in alternation, medians", bytes as f64 / 1e6, contestants[0].2);
-    for (k, (session, memory, _)) in contestants.iter().enumerate() {
+    for (k, (session, memory, _, busy)) in contestants.iter().enumerate() {
         let threads = session.threads();
-        println!("{threads} threads: {:7.1} MB/s, peak memory {memory:.2} times the DVector", speed(k));
+        let efficient = bytes as f64 / 1e6 * f64::from(rounds) / busy;
+        print!("{threads} threads: {:7.1} MB/s, {efficient:7.1} MB in a second of a processor, ", speed(k));
+        println!("peak memory {memory:.2} times the DVector");
     }
     println!("2 threads are {:.2} times as fast as 1", speed(1) / speed(0));
     Ok(())
+}
+
+/// How long this process has kept processors busy, where the system tells.
+fn processor_seconds() -> f64 {
+    const TICKS: f64 = 100.0;
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which may hold anything: user and system time are fields 14 and 15.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS
 }
 
 /// Forgets the most memory that this process has had, and says how much it has now, in bytes.
