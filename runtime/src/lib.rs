@@ -76,7 +76,7 @@ pub mod private {
         write, write_shared,
     };
     pub use crate::codec::{SerdeElement, decode_serde, encode_serde};
-    pub use crate::decode::{decode_plain, no_variant};
+    pub use crate::decode::{decode_plain, decode_vec, no_variant};
     pub use crate::dmap::{encode_entries, version_of_map};
     pub use crate::dvector::{encode_elements, version_of};
     pub use crate::element::{encode_slice, is_plain};
