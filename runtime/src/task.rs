@@ -206,7 +206,7 @@ where
 
     fn record(&self, frame: &Frame, range: Range<usize>) {
         let at = &frame.shared.at;
-        let mut done = range.start;
+        let (mut done, mut runaways) = (range.start, 0);
         while done < range.end {
             let rest = Iterations::Range { start: done, end: range.end };
             let ran = unwound(|| {
@@ -221,7 +221,7 @@ where
             if ran.is_ok() {
                 return;
             }
-            frame.shared.take_trouble();
+            runaways += u32::from(matches!(frame.shared.take_trouble(), Some((Trouble::Runaway, _))));
             if is_exact(frame) {
                 // The real run will show whether the iteration fails.
                 end_after_failure(frame);
@@ -240,7 +240,8 @@ where
                 });
                 frame.shared.take_trouble();
                 end_after_failure(frame);
-                set_exact(frame, false);
+                // Each one takes milliseconds to be found out, and one is seldom alone.
+                set_exact(frame, runaways >= MOST_RUNAWAYS);
             }
             done = at.get() + 1;
         }
@@ -367,6 +368,9 @@ fn end_recorded_iteration(frame: &Frame) {
 fn end_after_failure(frame: &Frame) {
     let _ended = panics::caught(|| end_recorded_iteration(frame));
 }
+
+/// After so many iterations that never end on blank scratch, the rest of a slice is recorded with real values.
+const MOST_RUNAWAYS: u32 = 3;
 
 /// Recorders that were exact from the start stay so.
 fn set_exact(frame: &Frame, exact: bool) {

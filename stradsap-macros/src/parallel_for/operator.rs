@@ -9,10 +9,11 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprClosure, ExprMethodCall, Ident, Result};
 
 use super::ir::{Capture, Kind, Mode};
-use super::parse::{captures, comma, peel};
+use super::parse::{captures, captures_ahead, comma, peel};
 use super::{body, captures as list, emit, indices};
 use crate::ctxt::{Ctxt, compile_errors};
 
@@ -33,6 +34,12 @@ impl Parse for Syntax {
         if input.is_empty() {
             return Err(Error::new(Span::call_site(), USAGE));
         }
+        if !captures_ahead(input) {
+            return Err(input.error(
+                "the capture list is missing: name in brackets what the closures use, as in \
+                 `with!([alpha, &x], data.map(|item| ...))`",
+            ));
+        }
         let captures = captures(input)?;
         comma(input, "the capture list", USAGE)?;
         let chain = input.parse()?;
@@ -43,7 +50,7 @@ impl Parse for Syntax {
     }
 }
 
-/// The expansion of a call; after a mistake, the operator as it was written.
+/// The expansion of a call. After a mistake the operator stands there too, so that what follows has its type.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
     let syntax = match syn::parse2::<Syntax>(input) {
         Ok(syntax) => syntax,
@@ -52,14 +59,14 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
             return quote!({ #error });
         }
     };
-    let chain = syntax.chain.clone();
-    understand(syntax).unwrap_or_else(|errors| {
-        let errors = compile_errors(&errors);
-        quote!({ #errors #chain })
-    })
+    let (chain, warnings, mistakes) = understand(syntax);
+    let errors = mistakes.map(|errors| compile_errors(&errors));
+    let warnings = errors.is_none().then_some(warnings);
+    quote!({ #errors #warnings #chain })
 }
 
-fn understand(syntax: Syntax) -> std::result::Result<TokenStream, Vec<Error>> {
+/// The chain with its closures rewritten, warnings, and what is wrong with it.
+fn understand(syntax: Syntax) -> (Expr, TokenStream, Option<Vec<Error>>) {
     let cx = Ctxt::new();
     let captured = list::check(syntax.captures, &cx);
     for capture in captured.captures.iter().filter(|capture| capture.mode == Mode::Write) {
@@ -77,9 +84,8 @@ fn understand(syntax: Syntax) -> std::result::Result<TokenStream, Vec<Error>> {
     if !found {
         cx.error_on(&chain, format!("no operator with a closure stands here: {USAGE}"));
     }
-    cx.check()?;
     let warnings = emit::warnings(&captured.captures, "no closure here uses", &bodies);
-    Ok(quote!({ #warnings #chain }))
+    (chain, warnings, cx.check().err())
 }
 
 struct Operators<'o> {
@@ -100,6 +106,10 @@ impl Operators<'_> {
             Expr::Reference(reference) => self.walk(&mut reference.expr),
             Expr::MethodCall(call) => {
                 self.walk(&mut call.receiver);
+                // The other pipe of a `zip` has closures of its own; other arguments are the program's own business.
+                if call.method == "zip" {
+                    call.args.iter_mut().for_each(|other| self.walk(other));
+                }
                 self.call(call);
             }
             _ => {}
@@ -122,10 +132,7 @@ impl Operators<'_> {
         closure.body.to_tokens(self.bodies);
         if !CAPTURING.contains(&name.as_str()) {
             if PLAIN.contains(&name.as_str()) && !used.is_empty() {
-                self.cx.error_on(
-                    &call.method,
-                    format!("the closure of `{name}` can't capture: `map` the items to what it needs first"),
-                );
+                self.cx.error_on(&call.method, no_captures(&name, &used[0].name));
             }
             return;
         }
@@ -137,10 +144,26 @@ impl Operators<'_> {
             used.into_iter().partition(|capture| capture.mode == Mode::Value);
         let rewritten = rewritten(&closure, &values, &handles);
         let values_with_codecs = with_codecs(&values);
-        let handle_tuple = emit::tuple(handles.iter().map(|capture| emit::argument(capture, "write")));
+        let handle_tuple = emit::tuple(handles.iter().map(|capture| reading(capture)));
         call.method = Ident::new(&format!("{name}_with"), call.method.span());
         call.args[at] = Expr::Verbatim(quote!(#values_with_codecs, #handle_tuple, #rewritten));
     }
+}
+
+/// What to do where an operator's closure can't capture.
+fn no_captures(operator: &str, name: &Ident) -> String {
+    let advice = match operator {
+        "reduce" => "use `fold`, whose first closure can".to_string(),
+        "reduce_by_key" => format!("`map` the values to what it needs of `{name}` first"),
+        _ => format!("`map` the items to what it needs of `{name}` first"),
+    };
+    format!("the closure of `{operator}` can't capture `{name}`: {advice}")
+}
+
+/// A captured DDS as the runtime takes it: to be read, even where somebody wrote `&mut`.
+fn reading(capture: &Capture) -> TokenStream {
+    let first = capture.and.as_ref().map_or_else(|| capture.place.span(), |and| and.span);
+    emit::borrowed("read", first, &capture.place)
 }
 
 /// The tuple of captured values, each with the codec that its type has.

@@ -12,6 +12,7 @@ mod common;
 mod jobs;
 mod kills;
 mod minibatches;
+mod operators;
 mod partitions;
 mod proxy;
 
@@ -60,5 +61,6 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         }),
     ];
     tests.extend(minibatches::tests());
+    tests.extend(operators::tests());
     runner::run(tests)
 }

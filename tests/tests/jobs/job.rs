@@ -7,6 +7,7 @@ use std::time::Duration;
 use stradsap::prelude::*;
 
 use super::minibatches::{self, POLICY};
+use super::operators::{self, OPERATORS};
 use super::processes::{Process, children_as, this_program};
 use crate::common::{below, ratings};
 
@@ -21,6 +22,9 @@ pub(crate) const LONG: usize = 40;
 /// The job, where this process is to be it.
 pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     let epochs = std::env::var(EPOCHS).ok()?.parse().unwrap();
+    if std::env::var_os(OPERATORS).is_some() {
+        return Some(operators::run(session, epochs));
+    }
     Some(match std::env::var(POLICY) {
         Ok(policy) => minibatches::run(session, &policy, epochs),
         Err(_) => run(session, epochs),
@@ -99,6 +103,8 @@ pub(crate) struct Setting<'s> {
     pub(crate) epochs: usize,
     /// That of the minibatches, for the job that has some; its copies are threads where there are no workers.
     pub(crate) policy: Option<&'s str>,
+    /// Whether it is the job of operators.
+    pub(crate) operators: bool,
     pub(crate) threads: usize,
     pub(crate) checkpoints: Option<&'s Path>,
     /// Where workers join, and the secret: none is started then.
@@ -113,6 +119,7 @@ impl Default for Setting<'_> {
             snapshot_every: 3,
             epochs: LONG,
             policy: None,
+            operators: false,
             threads: 0,
             checkpoints: None,
             listen: None,
@@ -130,6 +137,9 @@ impl Job {
         command.env("STRADSAP_SNAPSHOT_EVERY", setting.snapshot_every.to_string());
         if let Some(policy) = setting.policy {
             command.env(POLICY, policy);
+        }
+        if setting.operators {
+            command.env(OPERATORS, "1");
         }
         if setting.threads > 0 {
             command.env("STRADSAP_THREADS", setting.threads.to_string());

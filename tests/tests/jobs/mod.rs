@@ -4,5 +4,6 @@
 
 pub(crate) mod job;
 pub(crate) mod minibatches;
+pub(crate) mod operators;
 pub(crate) mod processes;
 pub(crate) mod runner;

@@ -82,6 +82,7 @@ impl Missing {
         }
         let advice = match self.usage {
             Use::Read => format!("add `{name}`"),
+            Use::Receiver if kind == Kind::Operator => format!("add `&{name}` for a DDS, `{name}` for a value"),
             Use::Receiver => format!("add `&{name}` for a DDS or a reduction, `{name}` for a value"),
             Use::Element => format!("add `&{name}` for a DDS, `{name}` for a value"),
             Use::Assigned | Use::Written if kind == Kind::Operator => {

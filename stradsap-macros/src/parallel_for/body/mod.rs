@@ -293,7 +293,7 @@ impl Walker<'_> {
             None => keyword.to_string(),
         };
         let (unit, units) = (self.kind.unit(), self.kind.units());
-        let message = if keyword == "break" {
+        let message = if keyword == "break" && self.kind != Kind::Operator {
             format!(
                 "`{whole}` can't end the loop: its {units} run in parallel, in no fixed order; `return` ends this \
                  {unit}"

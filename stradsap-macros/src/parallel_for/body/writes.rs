@@ -33,7 +33,7 @@ const SLICE_METHODS: [&str; 8] = [
 /// Methods of a DVector's view that give elements to write.
 const VIEW_METHODS: [&str; 2] = ["many_mut", "pair_mut"];
 
-/// Methods of a map's view that make or take away keys, or lend a value as `&mut`.
+/// Methods of a map's view that need `&mut m`. No view of anything that is only read has one of these.
 const MAP_METHODS: [&str; 4] = ["entry", "get_mut", "insert", "remove"];
 
 impl Walker<'_> {
@@ -103,18 +103,16 @@ impl Walker<'_> {
         let method = call.method.to_string();
         let (root, depth) = root(&call.receiver);
         let of_view = depth == 0 && VIEW_METHODS.contains(&method.as_str());
+        let of_map = depth == 0 && MAP_METHODS.contains(&method.as_str());
         let of_element = depth > 0 && SLICE_METHODS.contains(&method.as_str());
-        // Where such a capture is no map, it has none of these methods either.
-        let of_map = depth == 0 && self.kind == Kind::Sync && MAP_METHODS.contains(&method.as_str());
-        if !(of_view || of_element || of_map) {
+        if !(of_view || of_map || of_element) {
             return;
         }
         let Some(name) = variable_of(root) else { return };
         let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name)) else { return };
         let message = match (self.kind, self.captures[at].mode) {
+            (kind, Mode::Read) => read_only(kind, name),
             (Kind::Sync, Mode::Write) if of_map => shared::no_keys(name, &method),
-            _ if of_map => return,
-            (_, Mode::Read) => read_only(name),
             (Kind::Sync, Mode::Write) => shared::no_exclusive(name),
             _ => return,
         };
@@ -125,7 +123,9 @@ impl Walker<'_> {
 
     /// What a missing name that is called with one of these methods should be captured as.
     pub(super) fn use_of_receiver(&self, method: &Ident) -> Use {
-        if VIEW_METHODS.contains(&method.to_string().as_str()) { Use::Written } else { Use::Receiver }
+        let method = method.to_string();
+        let writes = VIEW_METHODS.contains(&method.as_str()) || MAP_METHODS.contains(&method.as_str());
+        if writes { Use::Written } else { Use::Receiver }
     }
 }
 
@@ -162,6 +162,7 @@ pub(super) fn variable_of_path(path: &ExprPath) -> Option<&Ident> {
 
 fn refusal(kind: Kind, mode: Mode, name: &Ident, depth: usize, write: Write) -> Option<String> {
     match (mode, depth, write) {
+        (Mode::Read, _, _) if kind == Kind::Operator => Some(read_only(kind, name)),
         (Mode::Read, 0, Write::Assign | Write::Update(_)) => {
             let elements = match kind {
                 Kind::Async | Kind::Operator => format!("assigned one by one, `{name}[i] = ..`"),
@@ -172,12 +173,16 @@ fn refusal(kind: Kind, mode: Mode, name: &Ident, depth: usize, write: Write) -> 
                  `{name}.min(..)` or `{name}.max(..)`; the elements of a DDS captured as `&mut {name}` are {elements}"
             ))
         }
-        (Mode::Read, _, _) => Some(read_only(name)),
+        (Mode::Read, _, _) => Some(read_only(kind, name)),
         (Mode::Value, _, _) => {
             let unit = kind.unit();
+            let instead = match kind {
+                Kind::Operator => "or `fold` to bring items together",
+                Kind::Async | Kind::Sync => "a reduction for a sum, or a DDS",
+            };
             Some(format!(
                 "`{name}` is captured by value, and every {unit} gets the same one: it can't be changed here; use \
-                 `let mut {name} = {name};` for a copy that lasts one {unit}, a reduction for a sum, or a DDS"
+                 `let mut {name} = {name};` for a copy that lasts one {unit}, {instead}"
             ))
         }
         (Mode::Write, 0, Write::Assign | Write::Update(_)) => Some(format!(
@@ -187,6 +192,11 @@ fn refusal(kind: Kind, mode: Mode, name: &Ident, depth: usize, write: Write) -> 
     }
 }
 
-fn read_only(name: &Ident) -> String {
+fn read_only(kind: Kind, name: &Ident) -> String {
+    if kind == Kind::Operator {
+        return format!(
+            "operators only read what they capture: a loop that captures `&mut {name}` changes it, or `transform`"
+        );
+    }
     format!("`{name}` is captured as `&{name}`, which may only be read: capture `&mut {name}` to write it")
 }
