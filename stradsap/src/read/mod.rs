@@ -52,7 +52,7 @@ pub trait ReadFiles {
     /// ```
     /// use stradsap::prelude::*;
     ///
-    /// #[derive(Clone, Copy, Element, serde::Deserialize)]
+    /// #[derive(Clone, Copy, Debug, Element, serde::Deserialize)]
     /// struct Rating {
     ///     user: u32,
     ///     stars: f32,
