@@ -169,6 +169,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
         pagerank::store(folder, &graph, &ranks)?;
     }
     let digest = Digest::new().vector(ranks.into_iter());
+    saving.finish(&run)?;
     let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
     run.finish(Outcome { data: size, workers, threads, loops, digest })?;
     Ok(())

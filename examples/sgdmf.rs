@@ -9,6 +9,7 @@ use stradsap::kernels::dot;
 use stradsap::prelude::*;
 use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
 use stradsap_examples::hyper::FactorArgs;
+use stradsap_examples::ids;
 use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, store};
 use stradsap_examples::parallel::{Loops, configure};
 use stradsap_examples::ratings::{self, Ratings, Split};
@@ -58,7 +59,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
     configure(session, &args.common)?;
     let run = Run::start("sgdmf", &args.common)?;
     let path = args.common.data_or_default()?;
-    let (ratings, split) = args.factors.read(&path, args.common.seed)?;
+    let (ratings, split) = args.factors.prepare(ids::read(session, &path)?, &path, args.common.seed)?;
     with_rank!(args.factors.rank, train(session, &args, run, &ratings, split))
 }
 
@@ -119,6 +120,7 @@ fn train<const K: usize>(
         store(folder, ratings, p.iter()?, q.iter()?)?;
     }
     let digest = Digest::new().matrix(p.iter()?).matrix(q.iter()?);
+    saving.finish(&run)?;
     let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
     run.finish(Outcome { data: size, workers, threads, loops, digest })?;
     Ok(())

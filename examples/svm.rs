@@ -146,6 +146,7 @@ fn training(
         linear::store(folder, loss, classes, model.v.iter()?.map(|v| scale * v))?;
     }
     let digest = Digest::new().vector(model.v.iter()?.map(|v| scale * v));
+    saving.finish(&run)?;
     let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
     run.finish(Outcome { data: size, workers, threads, loops, digest })?;
     Ok(())

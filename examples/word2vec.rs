@@ -57,7 +57,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
     configure(session, &args.common)?;
     let run = Run::start_with("word2vec", &args.common, Output::File)?;
-    let corpus = args.words.read(&args.common, &run)?;
+    let corpus = args.words.read_with(session, &args.common, &run)?;
     with_rank!(args.words.size, train(session, &args, run, corpus))
 }
 
@@ -207,6 +207,7 @@ fn train<const K: usize>(
 
     args.words.store(&args.common, &corpus.vocabulary, input.iter()?)?;
     let digest = Digest::new().matrix(input.iter()?).matrix(nodes.iter()?).matrix(targets.iter()?);
+    saving.finish(&run)?;
     let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
     run.finish(Outcome { data: size, workers, threads, loops, digest })?;
     Ok(())

@@ -91,7 +91,8 @@ fn peak(pid: u32) -> u64 {
 }
 
 #[cfg(target_os = "linux")]
-#[tokio::test]
+// Heartbeats must go on while connections are made: with threads of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_take_no_memory() {
     let driver = Driver::new().await;
     let secret = driver.secret.to_hex();

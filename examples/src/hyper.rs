@@ -50,7 +50,14 @@ impl FactorArgs {
     /// # Errors
     /// As [`Ratings::read`] and [`Ratings::split`].
     pub fn read(&self, path: &Path, seed: u64) -> Result<(Ratings, Split)> {
-        let mut ratings = Ratings::read(path)?;
+        self.prepare(Ratings::read(path)?, path, seed)
+    }
+
+    /// The order and the split that the options ask for.
+    ///
+    /// # Errors
+    /// As [`Ratings::split`].
+    pub fn prepare(&self, mut ratings: Ratings, path: &Path, seed: u64) -> Result<(Ratings, Split)> {
         if !self.file_order {
             ratings.renumber(seed);
         }

@@ -8,6 +8,7 @@ pub mod data;
 pub mod files;
 pub mod graph;
 pub mod hyper;
+pub mod ids;
 pub mod libsvm;
 pub mod linear;
 pub mod lines;

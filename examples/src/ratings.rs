@@ -120,47 +120,15 @@ impl Ratings {
     ///
     /// # Errors
     /// As [`Ratings::read`].
-    pub fn parse(path: &Path, mut input: impl BufRead) -> Result<Ratings> {
+    pub fn parse(path: &Path, input: impl BufRead) -> Result<Ratings> {
         let mut ratings = Ratings::default();
-        let mut fields = None;
-        let mut text = Vec::new();
-        let mut line = 0;
-        let bad = |line: u64, problem| Error::Row { path: path.to_path_buf(), line: line.max(1), problem };
-        loop {
-            text.clear();
-            if input.read_until(b'\n', &mut text).map_err(|e| Error::file("read", path, e))? == 0 {
-                break;
-            }
-            line += 1;
-            let text = match line {
-                1 => text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text),
-                _ => &text,
-            };
-            let text = text.trim_ascii_end();
-            if text.is_empty() {
-                continue;
-            }
-            let first = fields.is_none();
-            let fields = fields.get_or_insert_with(|| Fields::new(Separator::detect(text)));
-            let row = fields.split(text);
-            if first && row.as_ref().is_ok_and(is_header) {
-                continue;
-            }
-            row.and_then(|row| ratings.push(row)).map_err(|problem| bad(line, problem))?;
-        }
-        if ratings.rows.is_empty() {
-            return Err(bad(line, RowProblem::Empty));
-        }
+        read_rows(path, input, |[user, item, _], stars| {
+            let user = number_of(&mut ratings.users, user, 1)?;
+            let item = number_of(&mut ratings.items, item, 2)?;
+            ratings.rows.push(Rating { user, item, stars });
+            Ok(())
+        })?;
         Ok(ratings)
-    }
-
-    fn push(&mut self, [user, item, stars]: Row<'_>) -> std::result::Result<(), RowProblem> {
-        let value = stars_of(stars).filter(|x| x.is_finite());
-        let stars = value.ok_or_else(|| RowProblem::NotANumber { found: excerpt(stars) })?;
-        let user = number_of(&mut self.users, user, 1)?;
-        let item = number_of(&mut self.items, item, 2)?;
-        self.rows.push(Rating { user, item, stars });
-        Ok(())
     }
 
     /// Numbers users and items anew, in a random order. Numbers that follow each other then have nothing in common; in
@@ -203,8 +171,49 @@ impl Split {
     }
 }
 
+/// Reads a file's rows: passes the fields and the rating of each to `each`.
+pub(crate) fn read_rows(
+    path: &Path,
+    mut input: impl BufRead,
+    mut each: impl FnMut(Row<'_>, f32) -> std::result::Result<(), RowProblem>,
+) -> Result<()> {
+    let mut fields = None;
+    let mut text = Vec::new();
+    let (mut line, mut any) = (0, false);
+    let bad = |line: u64, problem| Error::Row { path: path.to_path_buf(), line: line.max(1), problem };
+    loop {
+        text.clear();
+        if input.read_until(b'\n', &mut text).map_err(|e| Error::file("read", path, e))? == 0 {
+            break;
+        }
+        line += 1;
+        let text = match line {
+            1 => text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text),
+            _ => &text,
+        };
+        let text = text.trim_ascii_end();
+        if text.is_empty() {
+            continue;
+        }
+        let first = fields.is_none();
+        let fields = fields.get_or_insert_with(|| Fields::new(Separator::detect(text)));
+        let row = fields.split(text);
+        if first && row.as_ref().is_ok_and(is_header) {
+            continue;
+        }
+        row.and_then(|row| each(row, stars_at(row)?)).map_err(|problem| bad(line, problem))?;
+        any = true;
+    }
+    if any { Ok(()) } else { Err(bad(line, RowProblem::Empty)) }
+}
+
 /// The fields that count: user, item, rating.
-type Row<'a> = [&'a [u8]; 3];
+pub(crate) type Row<'a> = [&'a [u8]; 3];
+
+fn stars_at([_, _, stars]: Row<'_>) -> std::result::Result<f32, RowProblem> {
+    let value = stars_of(stars).filter(|x| x.is_finite());
+    value.ok_or_else(|| RowProblem::NotANumber { found: excerpt(stars) })
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Separator {
@@ -305,11 +314,16 @@ fn stars_of(field: &[u8]) -> Option<f32> {
     std::str::from_utf8(field).ok()?.parse().ok()
 }
 
-fn number_of(ids: &mut IndexSet<Box<str>>, id: &[u8], field: usize) -> std::result::Result<u32, RowProblem> {
+/// The text of an id, in field 1 or 2.
+pub(crate) fn id_of(id: &[u8], field: usize) -> std::result::Result<&str, RowProblem> {
     if id.is_empty() {
         return Err(RowProblem::NoId { field });
     }
-    let id = std::str::from_utf8(id).map_err(|_| RowProblem::NotText { field })?;
+    std::str::from_utf8(id).map_err(|_| RowProblem::NotText { field })
+}
+
+fn number_of(ids: &mut IndexSet<Box<str>>, id: &[u8], field: usize) -> std::result::Result<u32, RowProblem> {
+    let id = id_of(id, field)?;
     let number = match ids.get_index_of(id) {
         Some(number) => number,
         None => ids.insert_full(id.into()).0,

@@ -1,6 +1,6 @@
 //! Checkpoints of a training run, as the command line asks for them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stradsap::{Checkpoint, Checkpoints, Error, Saved};
 
@@ -45,8 +45,8 @@ impl Saving {
         Ok((Saving { checkpoints: Some((checkpoints, folder.clone())), settings }, found))
     }
 
-    /// Writes a checkpoint, if one is due after the run's last epoch. A disk that is full doesn't end the training: the
-    /// line that says so is all.
+    /// Saves a checkpoint, if one is due after the run's last epoch. A disk that is full doesn't end the training: the line
+    /// that says so, after a later epoch or at the end, is all.
     ///
     /// # Errors
     /// What reading a vector gives.
@@ -60,12 +60,30 @@ impl Saving {
         if !checkpoints.due(step) {
             return Ok(());
         }
-        match checkpoints.save(step, &(self.settings.clone(), run.history()), vectors) {
-            Err(Error::File { path, source }) => {
-                run.line(&format!("warning: no checkpoint in {}: {}: {source}", folder.display(), path.display()));
-                Ok(())
-            }
-            other => other,
+        let saved = checkpoints.save(step, &(self.settings.clone(), run.history()), vectors);
+        unless_of_a_file(run, folder, saved)
+    }
+
+    /// Waits until the last checkpoint is on the disk. As above, one that can't be written is told of and no more.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn finish<M: Measures>(&mut self, run: &Run<'_, M>) -> stradsap::Result<()> {
+        let Some((checkpoints, folder)) = &mut self.checkpoints else { return Ok(()) };
+        unless_of_a_file(run, folder, checkpoints.finish())
+    }
+}
+
+fn unless_of_a_file<M: Measures>(
+    run: &Run<'_, M>,
+    folder: &Path,
+    outcome: stradsap::Result<()>,
+) -> stradsap::Result<()> {
+    match outcome {
+        Err(Error::File { path, source }) => {
+            run.line(&format!("warning: no checkpoint in {}: {}: {source}", folder.display(), path.display()));
+            Ok(())
         }
+        other => other,
     }
 }

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{example, report, small_ratings, stderr, succeed};
+use stradsap::Checkpoint;
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")
@@ -45,7 +46,8 @@ fn a_resumed_run_ends_with_the_same_bits_and_the_whole_report() {
     let said = stderr(&succeed("sgdmf", &words));
     assert!(said.contains(&format!("skipped a checkpoint: {}: damaged or cut short", newest.display())), "{said}");
     assert!(said.contains("going on after epoch 4 with"), "{said}");
-    assert_eq!(fs::read(&newest).unwrap().len(), bytes.len());
+    // The time may be another, and the times in the history are.
+    Checkpoint::open(&newest).unwrap();
     assert_eq!(report("sgdmf", &words)["model_digest"], whole["model_digest"]);
 
     // Nothing is left to train.
@@ -72,7 +74,8 @@ fn a_killed_run_goes_on() {
     let resumed = report("sgdmf", &[&words[..], &["--epochs", &epochs]].concat());
     let whole = report("sgdmf", &["--data", text(&data), "--rank", "8", "--epochs", &epochs]);
     assert_eq!(resumed["model_digest"], whole["model_digest"]);
-    assert!(!kept.join("checkpoint.unfinished").exists());
+    let mut names = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!names.any(|name| name.ends_with(".unfinished")));
 }
 
 #[test]

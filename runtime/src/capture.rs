@@ -70,10 +70,33 @@ pub trait Capture {
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured;
+    /// How many DDSs the engine is given for it besides its own: a map's index.
+    #[doc(hidden)]
+    const COMPANIONS: usize = 0;
+    /// Those, which come after all captures, so that the captures' numbers are what the program's are.
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn companions(&mut self) -> Vec<Captured> {
+        Vec::new()
+    }
+    /// # Safety
+    /// The slots were filled from the descriptions of this capture and of its companions, and meet the view's rules.
+    #[doc(hidden)]
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        companions: &'v [Slot],
+    ) -> Self::View<'v, C>;
+    /// The view of a capture without companions.
+    ///
     /// # Safety
     /// The slot was filled from this capture's description, and meets the view's rules.
     #[doc(hidden)]
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v, C>;
+    #[inline(always)]
+    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v, C> {
+        const { assert!(Self::COMPANIONS == 0, "this capture has companions") };
+        // SAFETY: passed on.
+        unsafe { Self::view_beside::<C, CONSECUTIVE>(slot, &[]) }
+    }
     #[doc(hidden)]
     fn step<const C: usize>(view: &mut Self::View<'_, C>, j: usize, i: usize);
     #[doc(hidden)]
@@ -94,7 +117,10 @@ impl<T: 'static> Capture for Read<'_, DVector<T>> {
         self.0.describe(false)
     }
 
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> ReadView<'v, T, C> {
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> ReadView<'v, T, C> {
         // SAFETY: passed on.
         unsafe { ReadView::new::<CONSECUTIVE>(slot) }
     }
@@ -113,7 +139,10 @@ impl<T: 'static> Capture for Write<'_, DVector<T>> {
         self.0.describe(true)
     }
 
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> WriteView<'v, T, C> {
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> WriteView<'v, T, C> {
         // SAFETY: passed on.
         unsafe { WriteView::new::<CONSECUTIVE>(slot) }
     }
@@ -133,7 +162,10 @@ impl<T: Merge> Capture for WriteShared<'_, DVector<T>> {
         self.0.describe(true)
     }
 
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> SharedView<'v, T, C> {
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> SharedView<'v, T, C> {
         const { assert!(T::PLAIN, "elements that a synchronous loop writes must be plain: numbers, and arrays of them") };
         // SAFETY: passed on.
         unsafe { SharedView::new(slot) }
@@ -164,7 +196,7 @@ macro_rules! reductions {
                 }
             }
 
-            unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v, C> {
+            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot, _: &'v [Slot]) -> Self::View<'v, C> {
                 <$view!('v)>::new(slot)
             }
 
@@ -199,7 +231,7 @@ pub trait Handles {
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Vec<Captured>;
     /// # Safety
-    /// As for every single capture; there is a slot for each.
+    /// As for every single capture; there is a slot for each, and then for each companion.
     #[doc(hidden)]
     unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot]) -> Self::Views<'v>;
     #[doc(hidden)]
@@ -218,14 +250,22 @@ macro_rules! handles {
 
             #[allow(private_interfaces)]
             fn describe(&mut self) -> Vec<Captured> {
-                vec![$(self.$n.describe()),*]
+                #[allow(unused_mut)]
+                let mut captured = vec![$(self.$n.describe()),*];
+                $(captured.extend(self.$n.companions());)*
+                captured
             }
 
             #[allow(unused_variables, clippy::unused_unit)]
             #[inline(always)]
             unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot]) -> Self::Views<'v> {
-                // SAFETY: passed on.
-                ($(unsafe { $name::view::<$n, CONSECUTIVE>(&slots[$n]) },)*)
+                #[allow(unused_mut)]
+                let mut companions = &slots[<[usize]>::len(&[$($n),*])..];
+                ($({
+                    let own = companions.split_off(..$name::COMPANIONS).unwrap_or(&[]);
+                    // SAFETY: passed on; companions come in the order of the captures that they belong to.
+                    unsafe { $name::view_beside::<$n, CONSECUTIVE>(&slots[$n], own) }
+                },)*)
             }
 
             #[inline(always)]
@@ -243,7 +283,8 @@ macro_rules! handles {
 
             #[allow(private_interfaces)]
             fn merges() -> Vec<Option<&'static MergeOps>> {
-                vec![$($name::merge()),*]
+                let companions = 0 $(+ $name::COMPANIONS)*;
+                [$($name::merge()),*].into_iter().chain(std::iter::repeat_n(None, companions)).collect()
             }
         }
     )*};
@@ -299,7 +340,7 @@ pub trait WriteCapture {
 /// report mistakes that follow from it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be written by a synchronous loop",
-    label = "not a DVector whose elements can be merged",
+    label = "neither a DVector whose elements can be merged nor a DMap whose values can",
     note = "its elements must be numbers or arrays of them, or implement `Merge`; capture what is only read as `&x`"
 )]
 pub trait SharedCapture<By> {

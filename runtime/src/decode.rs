@@ -154,7 +154,7 @@ pub fn decode_plain<T: Element>(bytes: &mut &[u8]) -> Result<T, DecodeError> {
 }
 
 /// Reads `n` elements, a number that came with the bytes.
-pub(crate) fn decode_vec<T: Element>(n: usize, bytes: &mut &[u8]) -> Result<Vec<T>, DecodeError> {
+pub fn decode_vec<T: Element>(n: usize, bytes: &mut &[u8]) -> Result<Vec<T>, DecodeError> {
     check_claim(n, bytes, type_name::<T>())?;
     if T::PLAIN {
         let taken = take_plain::<T>(bytes, n)?;

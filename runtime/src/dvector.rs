@@ -227,7 +227,18 @@ impl<T: 'static> DVector<T> {
     }
 
     /// Changes elements in this process's memory, where they are all brought first.
+    #[allow(unsafe_code)]
     pub(crate) fn change<R>(&mut self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        // SAFETY: the DVector is borrowed alone.
+        unsafe { self.change_settled(f) }
+    }
+
+    /// The same through a shared borrow.
+    ///
+    /// # Safety
+    /// Nobody has a description of the elements that is still in use, and nobody makes one before this returns.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn change_settled<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let home = Arc::clone(&self.home);
         let change = || f(home.write().unwrap_or_else(PoisonError::into_inner).as_mut_slice::<T>());
         let changed = match self.session.cluster() {
@@ -236,6 +247,10 @@ impl<T: 'static> DVector<T> {
         };
         self.version.store(next_id(), Relaxed);
         Ok(changed)
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) fn session(&self) -> &Arc<SessionInner> {
@@ -366,6 +381,36 @@ impl<T: 'static> DVector<T> {
             home: Some(Arc::clone(&self.home)),
         }
     }
+}
+
+/// So many bytes' worth of elements that are with workers are fetched at once to be encoded.
+const FETCHED: usize = 64 << 20;
+
+/// A number that changes with the contents; no two contents of this process have the same.
+#[doc(hidden)]
+pub fn version_of<T>(vector: &DVector<T>) -> u64 {
+    vector.version.load(Relaxed)
+}
+
+/// All elements as [`Element::encode`] writes them, one after the other, in place of what `bytes` held; plain ones are copied
+/// once.
+#[doc(hidden)]
+pub fn encode_elements<T: Element>(vector: &DVector<T>, bytes: &mut Vec<u8>) -> Result<()> {
+    bytes.clear();
+    let size = vector.len.saturating_mul(size_of::<T>());
+    if T::PLAIN && bytes.capacity() < size {
+        *bytes = Vec::new(); // freed before there is another
+        bytes.reserve_exact(size);
+    }
+    let run = (FETCHED / size_of::<T>().max(1)).max(1);
+    for start in (0..vector.len).step_by(run) {
+        let range = start..vector.len.min(start + run);
+        match vector.elements(range.clone())? {
+            Elements::Here(buffer, range) => buffer.encode_range(range.start, range.end, bytes),
+            Elements::Fetched(buffer) => buffer.encode_range(0, range.len(), bytes),
+        }
+    }
+    Ok(())
 }
 
 /// Elements to be read.

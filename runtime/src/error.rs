@@ -152,12 +152,14 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A line of an input file is not what it should be.
-    #[error("{path}:{line}: {problem}")]
+    #[error("{path}:{line}{}: {problem}", AtColumn(*.column))]
     Input {
         /// Which file.
         path: PathBuf,
         /// Which line, from 1.
         line: u64,
+        /// Which byte of the line, from 1, where one is to blame.
+        column: Option<u64>,
         /// What was found and what was expected.
         problem: String,
     },
@@ -188,6 +190,15 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+}
+
+/// `:7`, where a column is known.
+struct AtColumn(Option<u64>);
+
+impl std::fmt::Display for AtColumn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |column| write!(f, ":{column}"))
+    }
 }
 
 /// What was the matter with a minibatch.

@@ -53,7 +53,7 @@ mod view;
 pub use cluster::driver::ClusterOptions;
 pub use codec::CodecError;
 pub use decode::DecodeError;
-pub use dmap::{DMap, DMultiMap, Key, MapEntry, MapView, MapWriteView, MultiMapView, MultiMapWriteView};
+pub use dmap::{DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapView, MultiMapWriteView};
 pub use dvector::DVector;
 pub use element::Element;
 pub use error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result};
@@ -76,7 +76,9 @@ pub mod private {
         write, write_shared,
     };
     pub use crate::codec::{SerdeElement, decode_serde, encode_serde};
-    pub use crate::decode::{decode_plain, no_variant};
+    pub use crate::decode::{decode_plain, decode_vec, no_variant};
+    pub use crate::dmap::{encode_entries, version_of_map};
+    pub use crate::dvector::{encode_elements, version_of};
     pub use crate::element::{encode_slice, is_plain};
     pub use crate::engine::async_for;
     pub use crate::launch::{MainOutcome, launch};
@@ -87,4 +89,5 @@ pub mod private {
     pub use crate::task::{Outcome, body_uses_only_its_capture_list, typed_body};
     pub use crate::value::{AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value};
     pub use crate::view::Here;
+    pub use stradsap_dds_server::hello::build_hash;
 }

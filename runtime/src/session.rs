@@ -289,6 +289,21 @@ impl Session {
         self.inner.cluster().map_or(0, |cluster| cluster.control_messages())
     }
 
+    /// Runs `f` once on each of up to `most` of the session's threads at the same time: for the readers of files. One runs
+    /// on the caller's own thread, and starts none.
+    ///
+    /// # Errors
+    /// [`Error::Threads`].
+    #[doc(hidden)]
+    pub fn everywhere(&self, most: usize, f: impl Fn() + Sync + Send) -> Result<()> {
+        if most <= 1 {
+            f();
+        } else {
+            self.inner.pool()?.everywhere(most, f);
+        }
+        Ok(())
+    }
+
     pub(crate) fn inner(&self) -> Arc<SessionInner> {
         Arc::clone(&self.inner)
     }

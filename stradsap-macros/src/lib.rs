@@ -165,7 +165,9 @@ pub fn async_parallel_for(input: TokenStream) -> TokenStream {
 ///   which is neither assigned to nor computed with, and lends no `&mut`. It has `get` and `set`; numbers have `add`,
 ///   and rows of floats `dot`, `axpy`, `scale`, `add_to` and more. Its elements have to be plain, and `Merge`, which
 ///   says how changes of copies are united: those of numbers and arrays of them are added up, other types implement
-///   it. The input may be captured as `&data` as well, to read elements outside the minibatch.
+///   it. Of a `DMap` captured as `&mut m` the values of keys that are there are shared, `m[&key]` and `m.get(&key)`; keys
+///   are neither inserted nor removed. The input may be captured as `&data` as well, to read elements outside the
+///   minibatch.
 /// - **Body**: a closure of the minibatch, a `Batch`: the elements' slice, `for element in batch`, which is minibatch
 ///   `batch.number()` of the loop and begins at the input's element `batch.start()`. It returns `()` or a `Result<(),
 ///   E>`; `return` ends a minibatch.

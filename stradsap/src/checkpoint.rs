@@ -1,28 +1,36 @@
 //! Checkpoints: the state of a program after so many steps, kept in files, from which a later run goes on.
 
-mod format;
-mod vectors;
+mod background;
+pub(crate) mod command;
+mod folder;
+mod layer;
+mod manifest;
+mod origin;
+mod saved;
+#[cfg(test)]
+mod tests;
+mod write;
 
-use std::collections::BTreeMap;
-use std::fs::{File, create_dir_all, read_dir, remove_file, rename};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::__private::{decode_serde, encode_serde};
-use crate::{DVector, Element, Error, Result, Session};
-use format::{Reader, Writer, bad};
-pub use vectors::Saved;
+use crate::{DMap, DMultiMap, DVector, Element, Error, Key, Result, Session};
+use background::{Background, Versions, locked};
+use folder::{Folder, Listing, Trouble, at, bad, steps};
+use manifest::{Entry, FORMAT, LARGEST_STATE, Manifest, Section, VERSION, byte_order, hexadecimal};
+use origin::{Build, now};
+pub use saved::Saved;
+use write::{Job, Known, Placed};
 
-/// The section that holds the program's own state; vectors have names.
-const STATE: &str = "";
-/// How many checkpoints stay: the newest, and one to fall back to.
-const KEPT: usize = 2;
-const UNFINISHED: &str = "checkpoint.unfinished";
-
-/// A folder of checkpoints, one file each. The last two are kept.
+/// A folder of checkpoints. The last two are kept.
+///
+/// [`save`](Checkpoints::save) copies what has changed since the checkpoint before, and a thread writes it while the program
+/// goes on; what has not changed is neither copied nor written again. The command `stradsap checkpoints` lists and checks
+/// the files.
 ///
 /// A program that goes on from a checkpoint ends with the same bits as one that was never interrupted, if it continues
 /// from nothing but what it saved, and if the elements that its loops touch don't depend on the values of others.
@@ -48,6 +56,7 @@ const UNFINISHED: &str = "checkpoint.unfinished";
 ///             checkpoints.save(step + 1, &(), &[("x", &x)])?;
 ///         }
 ///     }
+///     checkpoints.finish()?;
 ///     Ok(first)
 /// }
 ///
@@ -59,10 +68,9 @@ const UNFINISHED: &str = "checkpoint.unfinished";
 /// ```
 #[derive(Debug)]
 pub struct Checkpoints {
-    folder: PathBuf,
+    folder: Folder,
     every: u64,
-    /// Bad files that were found: they are deleted once there is a good one.
-    bad: Vec<PathBuf>,
+    background: Mutex<Background>,
 }
 
 impl Checkpoints {
@@ -71,13 +79,16 @@ impl Checkpoints {
     /// # Errors
     /// [`Error::Usage`] for every 0 steps; [`Error::File`] if the folder can't be created or read.
     pub fn new(folder: impl Into<PathBuf>, every: u64) -> Result<Checkpoints> {
+        Checkpoints::over(Folder::on_disk(folder.into()), every)
+    }
+
+    fn over(folder: Folder, every: u64) -> Result<Checkpoints> {
         if every == 0 {
             return Err(Error::usage("a checkpoint every 0 steps: a number from 1 was expected"));
         }
-        let folder = folder.into();
-        create_dir_all(&folder).map_err(at(&folder))?;
-        let checkpoints = Checkpoints { folder, every, bad: Vec::new() };
-        checkpoints.files().map(|_| checkpoints)
+        folder.layer.create_folder(&folder.path).map_err(at(&folder.path))?;
+        folder.list()?;
+        Ok(Checkpoints { folder, every, background: Mutex::default() })
     }
 
     /// Whether a checkpoint is due after so many steps.
@@ -106,40 +117,66 @@ impl Checkpoints {
     /// # Errors
     /// [`Error::Usage`] with the folder.
     pub fn begin(&self) -> Result<()> {
-        match self.files()?.last_key_value() {
+        drop(self.settled());
+        match steps(&self.folder.list()?).next_back() {
             None => Ok(()),
-            Some((step, _)) => Err(Error::usage(format!(
+            Some(step) => Err(Error::usage(format!(
                 "{} holds checkpoints up to step {step}: resume from them, or give a folder without any",
-                self.folder.display()
+                self.folder.path.display()
             ))),
         }
     }
 
-    /// The newest checkpoint that is whole, if there are any at all. Those that are not are named on standard error.
+    /// The newest checkpoint that is whole, if there are any at all. Those that are damaged are named on standard error.
     ///
     /// # Errors
-    /// [`Error::File`] with the newest, if none is whole.
+    /// [`Error::File`] with the newest, if none is whole; with one of another version of the format, or of a machine with
+    /// another byte order, if it is newer than those that are whole.
+    ///
+    /// # Cost
+    /// Each byte of it is read and compared with its checksum.
     pub fn resume(&mut self) -> Result<Option<Checkpoint>> {
+        let mut background = self.settled();
         let mut newest = None;
-        for path in self.files()?.into_values().rev() {
-            match Checkpoint::open(&path) {
-                Ok(checkpoint) => return Ok(Some(checkpoint)),
-                Err(error) => {
+        for step in steps(&self.folder.list()?).rev() {
+            let whole = |manifest| self.folder.check(&manifest).map(|()| Arc::new(manifest)).map_err(Trouble::from);
+            match self.folder.manifest(step).and_then(whole) {
+                Ok(manifest) => {
+                    background.bad.remove(&step);
+                    background.known.insert(step, Known { manifest: Arc::clone(&manifest), checked: true });
+                    let path = self.folder.file(&manifest::manifest_name(step));
+                    let versions = Arc::clone(&background.versions);
+                    return Ok(Some(Checkpoint { folder: self.folder.clone(), path, manifest, versions }));
+                }
+                Err(Trouble { error, foreign: true }) => return Err(error),
+                Err(Trouble { error, .. }) => {
                     eprintln!("skipped a checkpoint: {error}");
+                    background.bad.insert(step);
+                    background.known.remove(&step);
+                    // What this process wrote may be what is damaged: it is written again.
+                    locked(&background.versions).clear();
                     newest.get_or_insert(error);
-                    self.bad.push(path);
                 }
             }
         }
         newest.map_or(Ok(None), Err)
     }
 
-    /// Writes what the program needs to go on after so many steps: a state of its own and its vectors. The file appears
-    /// whole or not at all, and stays through a power cut; then all but the last two are deleted.
+    /// Keeps what the program needs to go on after so many steps: a state of its own and its vectors. Once it is written,
+    /// which a thread does, it stays through a power cut; then all but the last two checkpoints are deleted. Until it is
+    /// written whole, those before it stay as they are.
     ///
     /// # Errors
-    /// [`Error::File`] if it can't be written; the checkpoints before it stay then. [`Error::Usage`] if two vectors have
-    /// the same name, or none, or if the folder holds later checkpoints, which another run must have written.
+    /// [`Error::File`] if the checkpoint *before* could not be written, or not all that is old be deleted; the new one is
+    /// under way nonetheless. [`finish`](Checkpoints::finish) tells of the last. [`Error::File`] as well if the folder can't
+    /// be read, or holds a checkpoint of another version of the format; [`Error::Usage`] if two vectors have the same name,
+    /// or none, if the state takes more than 64 MiB, or if the folder holds later checkpoints, which another run must have
+    /// written. After these nothing is under way.
+    ///
+    /// # Cost
+    /// One copy of each vector that a loop or the program may have changed since it was last saved; the memory for it stays
+    /// for the next one, until [`finish`](Checkpoints::finish). If the checkpoint before is still being written, the time
+    /// until it is.
     ///
     /// # Panics
     /// If the state's own `Serialize` reports an error.
@@ -154,65 +191,112 @@ impl Checkpoints {
                 )));
             }
         }
-        let mut files = self.files()?;
-        files.retain(|_, path| !self.bad.contains(path));
-        if let Some((later, path)) = files.last_key_value().filter(|&(&later, _)| later > step) {
+        let mut background = self.settled();
+        let listing = self.folder.list()?;
+        background.look_over(&self.folder, &listing)?;
+        if let Some(later) = background.known.keys().next_back().filter(|&&later| later > step) {
             return Err(Error::usage(format!(
                 "{}: a checkpoint of step {later} is there before step {step}: resume from it, or give another folder",
-                path.display()
+                self.folder.file(&manifest::manifest_name(*later)).display()
             )));
         }
-
-        let path = self.folder.join(format!("step-{step:012}.checkpoint"));
-        let unfinished = self.folder.join(UNFINISHED);
-        self.write(&unfinished, step, state, vectors).inspect_err(|_| {
-            let _ = remove_file(&unfinished); // the first error is the one to tell
-        })?;
-        rename(&unfinished, &path).map_err(at(&path))?;
-        // The name is in the folder: without this it may be gone after a power cut.
-        File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(at(&self.folder))?;
-
-        self.bad.retain(|bad| *bad != path);
-        files.insert(step, path);
-        let old = files.len().saturating_sub(KEPT);
-        for path in files.into_values().take(old).chain(self.bad.drain(..)) {
-            match remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(at(&path)(error)),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn write<S>(&self, path: &Path, step: u64, state: &S, vectors: &[(&str, &dyn Saved)]) -> Result<()>
-    where
-        S: Serialize + DeserializeOwned,
-    {
-        let mut writer = Writer::create(path)?;
         let mut bytes = Vec::new();
         encode_serde(state, &mut bytes);
-        writer.write(&bytes)?;
-        writer.end_section(STATE, None, 1)?;
-        for (name, vector) in vectors {
-            vector.save(name, &mut writer)?;
+        if bytes.len() > LARGEST_STATE {
+            return Err(Error::usage(format!(
+                "the state of a checkpoint takes {} bytes, and at most {LARGEST_STATE} may: put it into a DVector",
+                bytes.len()
+            )));
         }
-        writer.finish(step)
+        let job = self.job(step, &bytes, vectors, &mut background, &listing)?;
+        background.start(job)?;
+        background.late.take().map_or(Ok(()), Err)
     }
 
-    /// The files with checkpoints' names, by their steps.
-    fn files(&self) -> Result<BTreeMap<u64, PathBuf>> {
-        let mut files = BTreeMap::new();
-        for entry in read_dir(&self.folder).map_err(at(&self.folder))? {
-            let path = entry.map_err(at(&self.folder))?.path();
-            let step = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .and_then(|name| name.strip_prefix("step-")?.strip_suffix(".checkpoint")?.parse().ok());
-            if let Some(step) = step {
-                files.insert(step, path);
+    /// Waits until what was saved is on the disk. At the end of a program; dropping does the same, but can only log what
+    /// goes wrong.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let mut checkpoints = stradsap::Checkpoints::new(folder.path(), 5)?;
+    /// checkpoints.save(5, &0.25, &[])?;
+    /// checkpoints.finish()?;
+    /// assert!(folder.path().join("step-000000000005.checkpoint").exists());
+    /// # Ok::<(), stradsap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] if the last checkpoint could not be written, or not all that is old be deleted.
+    pub fn finish(&mut self) -> Result<()> {
+        let mut background = self.settled();
+        background.spare.clear();
+        background.late.take().map_or(Ok(()), Err)
+    }
+
+    /// Waits for the write that is under way.
+    fn settled(&self) -> MutexGuard<'_, Background> {
+        let mut background = locked(&self.background);
+        background.settle(&self.folder.path);
+        background
+    }
+
+    /// Copies what has changed.
+    fn job(
+        &self,
+        step: u64,
+        state: &[u8],
+        vectors: &[(&str, &dyn Saved)],
+        background: &mut Background,
+        listing: &Listing,
+    ) -> Result<Job> {
+        let mut versions = locked(&background.versions);
+        // What somebody has deleted or cut meanwhile is written again.
+        versions.retain(|_, data| listing.get(&data.file) == Some(&data.bytes));
+        let mut manifest = Manifest {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            step,
+            written: now(),
+            build: Build::default(),
+            byte_order: byte_order().to_owned(),
+            word_bits: usize::BITS,
+            state: hexadecimal(state),
+            vectors: Vec::new(),
+        };
+        let mut spare = std::mem::take(&mut background.spare);
+        let mut placed = Vec::new();
+        for (i, (name, saved)) in vectors.iter().enumerate() {
+            let mut sections = Vec::new();
+            for (k, section) in saved.sections().into_iter().enumerate() {
+                let key = section.version.map(|version| (version, section.name));
+                let there = key.and_then(|key| versions.get(&key)).cloned();
+                let mut bytes = None;
+                if there.is_none() {
+                    // Memory that was written to before costs no page faults.
+                    let bytes = bytes.insert(spare.remove(&((*name).to_owned(), section.name)).unwrap_or_default());
+                    (section.encode)(bytes)?;
+                }
+                placed.push(Placed { place: (i, k), name: section.name, version: section.version, bytes });
+                sections.push(Section {
+                    name: section.name.to_owned(),
+                    type_name: section.type_name.to_owned(),
+                    element_bytes: section.element_bytes.map(|size| size as u64),
+                    elements: section.elements as u64,
+                    data: there.unwrap_or_default(),
+                });
             }
+            manifest.vectors.push(Entry { name: (*name).to_owned(), kind: saved.kind().to_owned(), sections });
         }
-        Ok(files)
+        let durable = versions.values().cloned().collect();
+        Ok(Job { folder: self.folder.clone(), manifest, placed, known: background.known.clone(), durable })
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        if let Err(error) = self.finish() {
+            background::warn(&format!("a checkpoint was not written: {error}"));
+        }
     }
 }
 
@@ -238,36 +322,41 @@ impl Checkpoints {
 /// ```
 #[derive(Debug)]
 pub struct Checkpoint {
-    reader: Reader,
+    folder: Folder,
+    path: PathBuf,
+    manifest: Arc<Manifest>,
+    versions: Versions,
 }
 
 impl Checkpoint {
-    /// A file, every byte of which is checked.
+    /// A checkpoint by the file that names the others, `step-….checkpoint`. Each byte of all of them is checked.
     ///
     /// # Errors
-    /// [`Error::File`] if it can't be read, is no checkpoint of this version, or is damaged.
+    /// [`Error::File`] with the file that can't be read, is of another version, or is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint> {
-        let reader = Reader::open(path.as_ref())?;
-        reader.check_sections()?;
-        Ok(Checkpoint { reader })
+        let path = path.as_ref().to_path_buf();
+        let folder = Folder::on_disk(path.parent().unwrap_or(Path::new("")).to_path_buf());
+        let manifest = folder.read_manifest(&path).map_err(|trouble| trouble.error)?;
+        folder.check(&manifest)?;
+        Ok(Checkpoint { folder, path, manifest: Arc::new(manifest), versions: Versions::default() })
     }
 
     /// Where it lies.
     pub fn path(&self) -> &Path {
-        self.reader.path()
+        &self.path
     }
 
     /// How many steps the program had done.
     pub fn step(&self) -> u64 {
-        self.reader.step()
+        self.manifest.step
     }
 
     /// The program's own state.
     ///
     /// # Errors
-    /// [`Error::File`] if the file changed meanwhile, or holds no such state.
+    /// [`Error::File`] if the checkpoint holds no such state.
     pub fn state<S: Serialize + DeserializeOwned>(&self) -> Result<S> {
-        let bytes = self.reader.section(STATE)?;
+        let bytes = self.manifest.state().ok_or_else(|| bad(&self.path, "its state is not hexadecimal"))?;
         let mut rest = &bytes[..];
         match decode_serde(&mut rest) {
             Ok(state) if rest.is_empty() => Ok(state),
@@ -279,13 +368,60 @@ impl Checkpoint {
     /// A vector, by the name with which it was saved.
     ///
     /// # Errors
-    /// [`Error::File`] if the file changed meanwhile, or holds no such vector of such elements.
+    /// [`Error::File`] if a file changed meanwhile, or if the checkpoint holds no such vector of such elements.
     pub fn vector<T: Element>(&self, session: &Session, name: &str) -> Result<DVector<T>> {
-        vectors::load(&self.reader, session, name)
+        saved::load(self, session, name)
     }
-}
 
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |source| Error::File { path, source }
+    /// A map, by the name with which it was saved.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> stradsap::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let folder = folder.path();
+    /// let session = Session::new()?;
+    /// let ages = DMap::from_entries(&session, [("Ada".to_string(), 36u32), ("Alan".to_string(), 41)])?;
+    /// let mut checkpoints = Checkpoints::new(folder, 1)?;
+    /// checkpoints.save(1, &(), &[("ages", &ages)])?;
+    /// checkpoints.finish()?;
+    ///
+    /// let checkpoint = checkpoints.resume()?.expect("the one above");
+    /// assert_eq!(checkpoint.map::<String, u32>(&session, "ages")?.get("Ada")?, Some(36));
+    /// assert!(checkpoint.vector::<u32>(&session, "ages").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] if a file changed meanwhile, or if the checkpoint holds no such map of such entries.
+    pub fn map<K: Key, V: Element>(&self, session: &Session, name: &str) -> Result<DMap<K, V>> {
+        saved::load_map(self, session, name)
+    }
+
+    /// A map of several values a key, by the name with which it was saved.
+    ///
+    /// # Errors
+    /// As [`map`](Checkpoint::map).
+    pub fn multi_map<K: Key, V: Element>(&self, session: &Session, name: &str) -> Result<DMultiMap<K, V>> {
+        saved::load_map(self, session, name).map(DMultiMap::from)
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Contents that were read: the next checkpoint of the same folder needn't write them again.
+    fn note_loaded(&self, version: u64, name: &str, section: &'static str) {
+        let entry = self.manifest.vectors.iter().find(|entry| entry.name == name);
+        let found = entry.and_then(|entry| entry.sections.iter().find(|found| found.name == section));
+        if let Some(found) = found {
+            locked(&self.versions).insert((version, section), found.data.clone());
+        }
+    }
 }

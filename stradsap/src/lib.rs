@@ -23,7 +23,7 @@
 //! - [`Session`]: the threads that loops run on. [`#[stradsap::main]`](macro@main) gives a program one;
 //!   [`Session::builder`] makes one elsewhere.
 //! - [`DVector`]: the data that loops share. Its elements derive [`Element`](derive@Element);
-//!   [`read_csv`](ReadFiles::read_csv) reads them from files.
+//!   [`ReadFiles`] reads them from files, and [`WriteFiles`] writes them.
 //! - [`async_parallel_for!`]: the loop. It gives a [`LoopReport`] of what was parallel, what conflicted and how long it
 //!   took, or an [`Error`] that names the iteration, with everything as it was before the loop.
 //! - Reductions ([`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count)): numbers
@@ -49,17 +49,20 @@
 //! # Limits
 //! Bodies run *virtually* while a loop is recorded, and again when it is undone or a process was lost, so they must have
 //! no side effects. Iterations end by unwinding: a program with `panic = "abort"` doesn't compile.
-// What the macros expand to names this crate, in its own tests as well.
-#[cfg(test)]
+// What the macros expand to names this crate, in itself as well.
 extern crate self as stradsap;
 
 mod checkpoint;
-mod files;
+mod numeric;
+mod read;
+mod write;
 
 pub use checkpoint::{Checkpoint, Checkpoints, Saved};
-pub use files::ReadFiles;
+pub use numeric::Numeric;
+pub use read::{BagOfWords, Csv, Edge, Entry, Labelled, ReadFiles};
 pub use stradsap_macros::{Element, async_parallel_for, main, sync_parallel_for, with};
 pub use stradsap_runtime::*;
+pub use write::{Tensor, WriteFiles, WriteWordVectors, write_safetensors};
 
 // Examples that need the loop macro, which the runtime's own documentation can't have.
 
@@ -182,6 +185,7 @@ pub use stradsap_runtime::Count;
 
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::checkpoint::command::command_line;
     pub use stradsap_runtime::private::*;
 }
 
@@ -190,7 +194,8 @@ pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
         Checkpoints, ClusterOptions, DMap, DMultiMap, DVector, Element, LoopReport, Merge, Order, ReadFiles, Session,
-        Shared, Strategy, SyncPolicy, SyncReport, async_parallel_for, sync_parallel_for, with,
+        Shared, Strategy, SyncPolicy, SyncReport, WriteFiles, WriteWordVectors, async_parallel_for, sync_parallel_for,
+        with,
     };
 }
 
@@ -206,3 +211,7 @@ pub struct Tutorial;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/synchronous.md")]
 pub struct Synchronous;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/data.md")]
+pub struct Data;

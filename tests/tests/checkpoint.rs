@@ -27,11 +27,22 @@ fn words() -> Vec<Word> {
     (0..5).map(|i| Word { text: "x".repeat(i), counts: vec![i as u16; 5 - i] }).collect()
 }
 
+/// The manifests in a folder; beside them there are data files and nothing else.
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let (mut names, others): (Vec<_>, Vec<_>) = all.partition(|name| name.ends_with(".checkpoint"));
+    assert!(others.iter().all(|name| name.ends_with(".data") && name.len() == 64 + 5), "{others:?}");
     names.sort();
     names
+}
+
+/// The data files in a folder, by their sizes.
+fn data(folder: &Path) -> Vec<(u64, PathBuf)> {
+    let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let data = all.filter(|path| path.extension().is_some_and(|extension| extension == "data"));
+    let mut data: Vec<_> = data.map(|path| (fs::metadata(&path).unwrap().len(), path)).collect();
+    data.sort();
+    data
 }
 
 fn file(folder: &Path, step: u64) -> PathBuf {
@@ -69,6 +80,7 @@ fn train(folder: &Path, threads: usize, resume: bool, epochs: u64) -> Result<[St
             checkpoints.save(epoch + 1, &(), &[("p", &p), ("q", &q)])?;
         }
     }
+    checkpoints.finish()?;
     Ok([p.digest()?, q.digest()?])
 }
 
@@ -98,12 +110,12 @@ fn the_newest_whole_checkpoint_is_taken() {
         assert_eq!(checkpoints.resume().unwrap().unwrap().step(), 4, "cut to {length} bytes");
     }
     assert_eq!(train(folder.path(), 2, true, 6).unwrap(), expected);
-    assert_eq!(fs::read(&newest).unwrap(), bytes);
+    assert_eq!(Checkpoint::open(&newest).unwrap().step(), 6);
 
     fs::write(&newest, "").unwrap();
     fs::write(file(folder.path(), 4), "").unwrap();
     let error = Checkpoints::new(folder.path(), 2).unwrap().resume().unwrap_err().to_string();
-    let said = "not a checkpoint of stradsap: its first bytes are others";
+    let said = "damaged or cut short: it is too short for a manifest";
     assert_eq!(error, format!("{}: {said}", newest.display()));
 }
 
@@ -115,29 +127,35 @@ fn every_flipped_byte_is_found() {
     let w = DVector::from_vec(&session, words()).unwrap();
     let mut checkpoints = Checkpoints::new(folder.path(), 1).unwrap();
     checkpoints.save(1, &State { rate: 0.5, seed: 7 }, &[("x", &x), ("words", &w)]).unwrap();
-    let path = file(folder.path(), 1);
-    let bytes = fs::read(&path).unwrap();
-    assert!(bytes.len() < 1000, "{}", bytes.len());
+    checkpoints.finish().unwrap();
+    let manifest = file(folder.path(), 1);
+    let data = data(folder.path());
+    assert_eq!((data.len(), data[0].0), (2, 12));
     let mut said = std::collections::BTreeSet::new();
-    for i in 0..bytes.len() {
-        for flip in [1, 0x80, 0xff] {
-            let mut flipped = bytes.clone();
-            flipped[i] ^= flip;
-            fs::write(&path, &flipped).unwrap();
-            let message = Checkpoint::open(&path).unwrap_err().to_string();
+    for path in [&manifest, &data[0].1, &data[1].1] {
+        let bytes = fs::read(path).unwrap();
+        assert!(bytes.len() < 3000, "{}", bytes.len());
+        let damaged = |bytes: &[u8]| {
+            fs::write(path, bytes).unwrap();
+            let message = Checkpoint::open(&manifest).unwrap_err().to_string();
             let (name, problem) = message.split_once(": ").unwrap();
             assert_eq!(name, path.to_str().unwrap());
             assert!(!problem.contains('\n'));
-            said.insert(problem.to_owned());
+            problem.to_owned()
+        };
+        for i in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[i] ^= 0xff;
+            said.insert(damaged(&flipped));
         }
+        damaged(&[&bytes[..], &[0]].concat());
+        fs::write(path, &bytes).unwrap();
     }
-    for part in ["the state", "the vector `x`", "the vector `words`"] {
-        assert!(said.contains(&format!("damaged: {part} does not match its checksum")), "{said:?}");
+    for part in ["x", "words"] {
+        let problem = format!("damaged: it doesn't match its checksum (`{part}` of step-000000000001.checkpoint)");
+        assert!(said.contains(&problem), "{said:?}");
     }
-    fs::write(&path, [&bytes[..], &[0]].concat()).unwrap();
-    assert!(Checkpoint::open(&path).is_err(), "a byte too many");
-    fs::write(&path, &bytes).unwrap();
-    Checkpoint::open(&path).unwrap();
+    Checkpoint::open(&manifest).unwrap();
 }
 
 #[test]
@@ -191,6 +209,7 @@ fn mistakes_are_told_and_nothing_is_lost() {
         assert_eq!(error.exit_code(), 2);
     }
     checkpoints.save(10, &(), &[("x", &x)]).unwrap();
+    checkpoints.finish().unwrap();
 
     let mut another_run = Checkpoints::new(folder.path(), 5).unwrap();
     let message = another_run.begin().unwrap_err().to_string();
@@ -199,8 +218,87 @@ fn mistakes_are_told_and_nothing_is_lost() {
     assert!(message.contains("a checkpoint of step 10 is there before step 5"), "{message}");
     assert_eq!(names(folder.path()), ["step-000000000010.checkpoint"]);
 
-    // A write that fails leaves what was there.
-    fs::create_dir(folder.path().join("checkpoint.unfinished")).unwrap();
-    assert!(checkpoints.save(15, &(), &[("x", &x)]).is_err());
+    // A write that fails leaves what was there, and is told of when it has failed.
+    let in_the_way = folder.path().join("step-000000000015.checkpoint.unfinished");
+    fs::create_dir(&in_the_way).unwrap();
+    checkpoints.save(15, &(), &[("x", &x)]).unwrap();
+    let message = checkpoints.finish().unwrap_err().to_string();
+    assert!(message.starts_with(in_the_way.to_str().unwrap()), "{message}");
     assert_eq!(checkpoints.resume().unwrap().unwrap().step(), 10);
+    checkpoints.finish().unwrap();
+
+    let many = vec![0u8; (64 << 20) + 1];
+    let message = checkpoints.save(20, &many, &[]).unwrap_err().to_string();
+    assert!(message.ends_with("and at most 67108864 may: put it into a DVector"), "{message}");
+}
+
+/// A step that changes a vector.
+type Change = (&'static str, fn(&mut DVector<f32>) -> Result<()>);
+
+/// Whatever changes a vector is noticed: a checkpoint never holds what was there before.
+#[test]
+fn every_change_is_written() {
+    let changes: [Change; 4] = [
+        ("set", |x| x.set(3, 0.25)),
+        ("a loop in step", |x| async_parallel_for!(0..x.len(), [&mut x], |i| x[i] += 1.0).map(drop)),
+        ("a loop that scatters", |x| {
+            async_parallel_for!(0..x.len(), [&mut x], |i| {
+                let j = i * 7 % 100;
+                x[j] = 0.5 * x[j] + x[i];
+            })
+            .map(drop)
+        }),
+        ("one that fails half-way and leaves all as it was", |x| {
+            let outcome = async_parallel_for!(0..x.len(), [&mut x], |i| {
+                x[i] = 7.0;
+                assert!(i != 50);
+            });
+            assert!(outcome.is_err());
+            Ok(())
+        }),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let session = session(2);
+    let mut x = DVector::from_fn(&session, 100, |i| i as f32).unwrap();
+    let mut shared = DVector::from_fn(&session, 10, |i| [i as f32; 4]).unwrap();
+    let input = DVector::from_fn(&session, 40, |i| i as u32).unwrap();
+    let mut checkpoints = Checkpoints::new(folder.path(), 1).unwrap();
+    let mut step = 0;
+    let mut digests = std::collections::BTreeSet::new();
+    let mut check = |x: &DVector<f32>, shared: &DVector<[f32; 4]>, what: &str| {
+        step += 1;
+        checkpoints.save(step, &(), &[("x", x), ("shared", shared)]).unwrap();
+        let checkpoint = checkpoints.resume().unwrap().unwrap();
+        assert_eq!(checkpoint.step(), step);
+        let digest = x.digest().unwrap() + &shared.digest().unwrap();
+        let saved: [String; 2] = [
+            checkpoint.vector::<f32>(&session, "x").unwrap().digest().unwrap(),
+            checkpoint.vector::<[f32; 4]>(&session, "shared").unwrap().digest().unwrap(),
+        ];
+        assert_eq!(saved.concat(), digest, "{what}");
+        digests.insert(digest);
+    };
+    check(&x, &shared, "at first");
+    for _ in 0..3 {
+        for (what, change) in changes {
+            change(&mut x).unwrap();
+            check(&x, &shared, what);
+        }
+        for policy in [SyncPolicy::Bsp, SyncPolicy::Hybrid] {
+            sync_parallel_for!(
+                input,
+                4,
+                [&mut shared],
+                |batch| {
+                    for &i in batch {
+                        shared[i % 10].add(&[1.0; 4]);
+                    }
+                },
+                policy
+            )
+            .unwrap();
+            check(&x, &shared, "minibatches");
+        }
+    }
+    assert!(digests.len() > 12, "{}", digests.len());
 }

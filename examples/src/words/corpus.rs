@@ -54,14 +54,7 @@ impl Corpus {
         let (different, most) = counts.seen();
         let vocabulary = counts.into_vocabulary(min_count);
         if vocabulary.is_empty() {
-            let problem = match different {
-                0 => "no words; expected text with spaces or line ends between words".to_owned(),
-                _ => format!(
-                    "no word occurs {min_count} times or more (--min-count); the most frequent of {different} occurs \
-                     {most} times"
-                ),
-            };
-            return Err(Error::Data { path: path.to_path_buf(), problem });
+            return Err(nothing_left(path, different, most, min_count));
         }
         let mut sentences = Sentences::default();
         read_words(files::open(path)?, |token| match token {
@@ -88,9 +81,20 @@ impl Corpus {
     }
 }
 
+/// No word is frequent enough.
+pub(super) fn nothing_left(path: &Path, different: usize, most: u64, min_count: u64) -> Error {
+    let problem = match different {
+        0 => "no words; expected text with spaces or line ends between words".to_owned(),
+        _ => format!(
+            "no word occurs {min_count} times or more (--min-count); the most frequent of {different} occurs {most} times"
+        ),
+    };
+    Error::Data { path: path.to_path_buf(), problem }
+}
+
 /// Cuts words into sentences.
 #[derive(Default)]
-struct Sentences {
+pub(super) struct Sentences {
     done: Vec<Sentence>,
     words: Vec<u32>,
     /// Words before the one that is begun.
@@ -98,7 +102,7 @@ struct Sentences {
 }
 
 impl Sentences {
-    fn word(&mut self, number: u32) {
+    pub(super) fn word(&mut self, number: u32) {
         if number == 0 {
             self.end(1);
             return;
@@ -119,7 +123,7 @@ impl Sentences {
         }
     }
 
-    fn finish(mut self) -> Vec<Sentence> {
+    pub(super) fn finish(mut self) -> Vec<Sentence> {
         self.end(0);
         self.done
     }

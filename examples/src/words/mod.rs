@@ -10,6 +10,7 @@ mod huffman;
 mod measures;
 mod negatives;
 mod options;
+mod pieces;
 mod reader;
 mod sampling;
 mod sigmoid;

@@ -1,10 +1,12 @@
 //! The options of word vectors, with the original's names.
 
 use serde::{Deserialize, Serialize};
+use stradsap::Session;
 
 use super::corpus::Corpus;
 use super::sampling::Choices;
 use super::vocabulary::Vocabulary;
+
 use crate::cli::CommonArgs;
 use crate::hyper::{not_negative, positive};
 use crate::rank::Rank;
@@ -81,9 +83,23 @@ impl WordArgs {
     pub fn read<M: Measures>(&self, common: &CommonArgs, run: &Run<'_, M>) -> Result<Corpus> {
         let path = common.data.clone().map_or_else(data::default_text, Ok)?;
         let corpus = Corpus::read(&path, self.min_count)?;
-        if let Some(warning) = corpus.warning(&path) {
-            run.line(&warning);
-        }
+        corpus.warning(&path).iter().for_each(|warning| run.line(warning));
+        Ok(corpus)
+    }
+
+    /// The same on a session's threads or workers.
+    ///
+    /// # Errors
+    /// As [`Corpus::read_with`], and [`data::default_text`].
+    pub fn read_with<M: Measures>(
+        &self,
+        session: &Session,
+        common: &CommonArgs,
+        run: &Run<'_, M>,
+    ) -> std::result::Result<Corpus, Box<dyn std::error::Error>> {
+        let path = common.data.clone().map_or_else(data::default_text, Ok)?;
+        let corpus = Corpus::read_with(session, &path, self.min_count)?;
+        corpus.warning(&path).iter().for_each(|warning| run.line(warning));
         Ok(corpus)
     }
 

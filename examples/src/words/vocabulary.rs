@@ -75,6 +75,13 @@ impl Counts {
 }
 
 impl Vocabulary {
+    /// Of words in the order of their numbers.
+    pub(super) fn of(words: impl Iterator<Item = (String, u64)>) -> Vocabulary {
+        let counts: IndexMap<Box<str>, u64, WordHash> = words.map(|(word, count)| (word.into(), count)).collect();
+        let total = counts.values().sum();
+        Vocabulary { counts, total }
+    }
+
     /// How many words there are, the end of a sentence among them.
     pub fn len(&self) -> usize {
         self.counts.len()

@@ -7,7 +7,7 @@ use stradsap_dds_server::hello::Role;
 
 use super::driver::{Cluster, Fault, State};
 use super::placement::Placement;
-use crate::error::Result;
+use crate::error::{ClusterError, Result};
 use crate::memory::RawBuf;
 use crate::session::{locked, next_id};
 
@@ -35,6 +35,9 @@ impl Cluster {
         state: &mut State,
         mut f: impl AsyncFnMut(&Cluster, &mut State) -> std::result::Result<R, Fault>,
     ) -> Result<R> {
+        if let Some(problem) = state.owed.values().next() {
+            return Err(ClusterError::Process { who: "the driver".to_string(), problem: problem.clone() }.into());
+        }
         self.wait(async {
             loop {
                 // After an error nobody knows what the workers hold.
@@ -55,6 +58,15 @@ impl Cluster {
                 }
             }
         })
+    }
+
+    /// Nothing is done any more because of a DDS, for some reason; or it is again.
+    pub(crate) fn owe(&self, dds: u64, problem: Option<String>) {
+        let owed = &mut locked(&self.state).owed;
+        match problem {
+            Some(problem) => drop(owed.insert(dds, problem)),
+            None => drop(owed.remove(&dds)),
+        }
     }
 
     /// Whether somebody has come in place of a worker that was lost.

@@ -214,6 +214,8 @@ pub(crate) struct State {
     pub(crate) in_vain: usize,
     pub(crate) nearby: Option<Nearby>,
     pub(crate) sites: Sites,
+    /// DDSs whose homes are not what they should be, and why: nothing may be done with them.
+    pub(crate) owed: BTreeMap<u64, String>,
 }
 
 /// Worker processes and DDS servers, as the driver has them.
@@ -508,6 +510,7 @@ impl Cluster {
     /// A DVector is gone.
     pub(crate) fn dropped(&self, dds: u64) {
         let mut state = locked(&self.state);
+        state.owed.remove(&dds);
         if state.entries.contains_key(&dds) {
             let needed = state.log.iter().any(|logged| logged.uses(dds));
             if needed {

@@ -5,8 +5,10 @@
 //! one bucket count as one element; there are as many buckets as entries, or more.
 
 pub(crate) mod bucket;
+mod forms;
 pub(crate) mod hash;
 mod multi;
+mod shared;
 mod view;
 
 use std::borrow::Borrow;
@@ -15,8 +17,10 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) use self::bucket::Bucket;
 pub use self::bucket::MapEntry;
+use self::forms::Forms;
 use self::hash::{bucket_of, hash_of};
 pub use self::multi::{DMultiMap, MultiMapView, MultiMapWriteView};
+pub use self::shared::MapSharedView;
 pub use self::view::{MapView, MapWriteView};
 use crate::dvector::DVector;
 use crate::element::Element;
@@ -43,7 +47,7 @@ impl<K: Element + Hash + Eq> Key for K {}
 ///
 /// Capture it in a loop as `&m` (the body has [`MapView`]: `m[&key]`, `get`) or `&mut m` ([`MapWriteView`]: also `insert`,
 /// `remove`, `get_mut`, `entry`). New keys may be inserted by an `async_parallel_for!`: that is a write of the key like
-/// any other. Keys are placed by a hash that is the same in every process, and entries are in the order of these hashes:
+/// any other. A `sync_parallel_for!` changes the values of keys that are there ([`MapSharedView`]). Keys are placed by a hash that is the same in every process, and entries are in the order of these hashes:
 /// equal contents have one order, whatever made them. Keys, values and maps may be of any [`Element`].
 ///
 /// ```
@@ -60,8 +64,11 @@ impl<K: Element + Hash + Eq> Key for K {}
 /// About as many buckets as entries, of the size of an entry or 24 bytes if that is more, and 8 bytes each. An access hashes
 /// the key (2 ns for a number) and compares it with those of one bucket. In a loop two keys of one bucket conflict, and a
 /// loop that writes the map is recorded with real values, which takes copies of what it writes.
+///
+/// A map that a synchronous loop writes takes as much memory again: its values apart from their keys. Whatever comes next and
+/// is no such loop (nor `get`, `len`, `to_vec`, `digest`) brings the values back to their keys, in one pass over the map.
 pub struct DMap<K, V> {
-    pub(crate) buckets: DVector<Bucket<K, V>>,
+    pub(crate) buckets: Forms<K, V>,
     /// How many entries there were, and the version that was counted.
     counted: Mutex<Option<(u64, usize)>>,
 }
@@ -141,7 +148,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         }
         let buckets = DVector::of_buffer(Arc::clone(session), buffer);
         let counted = Mutex::new(Some((buckets.version(), count)));
-        Ok(DMap { buckets, counted })
+        Ok(DMap { buckets: Forms::new(buckets), counted })
     }
 
     /// Puts an entry in, and gives the value that the key had.
@@ -189,15 +196,17 @@ impl<K: Key, V: Element> DMap<K, V> {
     /// Changes the bucket of a hash, then makes room if there has to be.
     fn at<R>(&mut self, hash: u64, f: impl FnOnce(&mut Bucket<K, V>) -> R) -> Result<R> {
         let before = self.len()?;
-        let (result, len) = self.buckets.change(|buckets| {
+        let buckets = self.buckets.settled()?;
+        let (result, len) = buckets.change(|buckets| {
             let at = bucket_of(hash, buckets.len());
             let bucket = &mut buckets[at];
             let there = bucket.len();
             let result = f(bucket);
             (result, before + bucket.len() - there)
         })?;
-        *locked(&self.counted) = Some((self.buckets.version(), len));
-        if len > self.buckets.len() {
+        let (version, room) = (buckets.version(), buckets.len());
+        *locked(&self.counted) = Some((version, len));
+        if len > room {
             self.grow(len)?;
         }
         Ok(result)
@@ -205,8 +214,9 @@ impl<K: Key, V: Element> DMap<K, V> {
 
     /// As many buckets as there will be entries soon.
     fn grow(&mut self, len: usize) -> Result<()> {
-        let session = Arc::clone(self.buckets.session());
-        let old = self.buckets.change(|buckets| {
+        let buckets = self.buckets.settled()?;
+        let session = Arc::clone(buckets.session());
+        let old = buckets.change(|buckets| {
             buckets.iter_mut().map(|bucket| std::mem::replace(bucket, Bucket::EMPTY)).collect::<Vec<_>>()
         })?;
         let entries = old.into_iter().flat_map(Bucket::into_entries);
@@ -240,9 +250,9 @@ impl<K: Key, V: Element> DMap<K, V> {
     /// # Errors
     /// None in one process; where entries are elsewhere, that they can't be fetched.
     pub fn to_vec(&self) -> Result<Vec<(K, V)>> {
-        let buckets = self.buckets.elements(0..self.buckets.len())?;
-        let entries = buckets.as_slice::<Bucket<K, V>>().iter().flat_map(Bucket::iter);
-        Ok(entries.map(|(key, value)| (key.clone(), value.clone())).collect())
+        let mut entries = Vec::new();
+        self.buckets.each(|key, value| entries.push((key.clone(), value.clone())))?;
+        Ok(entries)
     }
 
     /// Clones of all entries in their order, one after the other.
@@ -259,15 +269,32 @@ impl<K: Key, V: Element> DMap<K, V> {
     /// As [`to_vec`](DMap::to_vec).
     pub fn digest(&self) -> Result<String> {
         let (mut hasher, mut bytes) = (blake3::Hasher::new(), Vec::new());
-        let buckets = self.buckets.elements(0..self.buckets.len())?;
-        for (key, value) in buckets.as_slice::<Bucket<K, V>>().iter().flat_map(Bucket::iter) {
+        self.buckets.each(|key, value| {
             bytes.clear();
             key.encode(&mut bytes);
             value.encode(&mut bytes);
             hasher.update(&bytes);
-        }
+        })?;
         Ok(format!("blake3:{}", hasher.finalize().to_hex()))
     }
+}
+
+/// A number that changes with the contents; no two contents of this process have the same.
+#[doc(hidden)]
+pub fn version_of_map<K: 'static, V: 'static>(map: &DMap<K, V>) -> u64 {
+    map.buckets.version()
+}
+
+/// All entries, key and value in turn, as [`Element::encode`] writes them, in place of what `bytes` held; and how many.
+#[doc(hidden)]
+pub fn encode_entries<K: Key, V: Element>(map: &DMap<K, V>, bytes: &mut Vec<u8>) -> Result<usize> {
+    bytes.clear();
+    let entries = map.to_vec()?;
+    for (key, value) in &entries {
+        key.encode(bytes);
+        value.encode(bytes);
+    }
+    Ok(entries.len())
 }
 
 impl<K: 'static, V: 'static> DMap<K, V> {
@@ -281,9 +308,7 @@ impl<K: 'static, V: 'static> DMap<K, V> {
         V: Clone,
         Q: Hash + Eq + ?Sized,
     {
-        let at = bucket_of(hash_of(key), self.buckets.len());
-        let bucket = self.buckets.elements(at..at + 1)?;
-        Ok(bucket.as_slice::<Bucket<K, V>>().first().and_then(|bucket| bucket.get(key)).cloned())
+        self.buckets.look(key, V::clone)
     }
 
     /// Whether a key has a value.
@@ -295,24 +320,27 @@ impl<K: 'static, V: 'static> DMap<K, V> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let at = bucket_of(hash_of(key), self.buckets.len());
-        let bucket = self.buckets.elements(at..at + 1)?;
-        Ok(bucket.as_slice::<Bucket<K, V>>().first().is_some_and(|bucket| bucket.get(key).is_some()))
+        Ok(self.buckets.look(key, |_| ())?.is_some())
     }
+}
 
-    /// How many entries there are. The first question after a loop that wrote the map counts them.
+impl<K: Key, V: Element> DMap<K, V> {
+    /// How many entries there are. The first question after a loop that wrote the map counts them, where they are.
     ///
     /// # Errors
     /// As [`get`](DMap::get).
     pub fn len(&self) -> Result<usize> {
-        let version = self.buckets.version();
+        if let Some(len) = self.buckets.counted() {
+            return Ok(len);
+        }
+        let buckets: &DVector<_> = &self.buckets;
+        let version = buckets.version();
         if let Some((of, len)) = *locked(&self.counted)
             && of == version
         {
             return Ok(len);
         }
-        let buckets = self.buckets.elements(0..self.buckets.len())?;
-        let len = buckets.as_slice::<Bucket<K, V>>().iter().map(Bucket::len).sum();
+        let len = buckets.fold(0usize, |n, bucket| n + bucket.len(), |a, b| a + b)?;
         *locked(&self.counted) = Some((version, len));
         Ok(len)
     }
@@ -328,11 +356,13 @@ impl<K: 'static, V: 'static> DMap<K, V> {
 
 impl<K: std::fmt::Debug + 'static, V: std::fmt::Debug + 'static> std::fmt::Debug for DMap<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.buckets.elements(0..self.buckets.len()) {
-            Ok(buckets) => {
-                f.debug_map().entries(buckets.as_slice::<Bucket<K, V>>().iter().flat_map(Bucket::iter)).finish()
-            }
-            Err(error) => write!(f, "{{entries elsewhere: {error}}}"),
+        let mut entries = f.debug_map();
+        let looked = self.buckets.each(|key, value| {
+            entries.entry(key, value);
+        });
+        match looked {
+            Ok(()) => entries.finish(),
+            Err(error) => write!(f, "entries elsewhere: {error}}}"),
         }
     }
 }

@@ -158,6 +158,20 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
     }
 }
 
+impl<K, V> DMultiMap<K, V> {
+    /// As a map from a key to all its values.
+    #[doc(hidden)]
+    pub fn as_map(&self) -> &DMap<K, Vec<V>> {
+        &self.map
+    }
+}
+
+impl<K, V> From<DMap<K, Vec<V>>> for DMultiMap<K, V> {
+    fn from(map: DMap<K, Vec<V>>) -> Self {
+        DMultiMap { map }
+    }
+}
+
 impl<K: std::fmt::Debug + 'static, V: std::fmt::Debug + 'static> std::fmt::Debug for DMultiMap<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.map.fmt(f)
@@ -253,7 +267,10 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMultiMap<K, V>> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> MultiMapView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> MultiMapView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from this description.
         MultiMapView(unsafe { <Read<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
     }
@@ -273,7 +290,10 @@ impl<K: Key, V: Element> Capture for Write<'_, DMultiMap<K, V>> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> MultiMapWriteView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> MultiMapWriteView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from this description.
         MultiMapWriteView(unsafe { <Write<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
     }

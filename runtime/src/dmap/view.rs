@@ -139,7 +139,10 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMap<K, V>> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> MapView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> MapView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from the description of a DVector of buckets.
         MapView { buckets: unsafe { ReadView::new::<CONSECUTIVE>(slot) } }
     }
@@ -160,7 +163,10 @@ impl<K: Key, V: Element> Capture for Write<'_, DMap<K, V>> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> MapWriteView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> MapWriteView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from the description of a DVector of buckets.
         MapWriteView { buckets: unsafe { WriteView::new::<CONSECUTIVE>(slot) } }
     }

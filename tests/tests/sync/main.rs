@@ -13,6 +13,7 @@ mod interpreter;
 #[path = "../jobs/mod.rs"]
 mod jobs;
 mod kinds;
+mod maps;
 mod patterns;
 mod places;
 mod policies;
@@ -51,6 +52,11 @@ const SCENARIOS: &[Scenario] = scenarios![
     patterns::made_and_dropped,
     patterns::uneven,
     failures::failures,
+    maps::maps_beside_their_twins,
+    maps::maps_without_entries,
+    maps::maps_among_others,
+    maps::maps_of_all_loops,
+    maps::maps_after_failures,
 ];
 
 #[stradsap::main]
@@ -58,6 +64,7 @@ fn main(_: &Session) -> Result<(), Box<dyn std::error::Error>> {
     let mut tests = policies::tests();
     tests.extend(places::tests(SCENARIOS));
     tests.extend(failures::tests());
+    tests.extend(maps::tests());
     tests.extend(counters::tests());
     tests.extend(staleness::tests());
     tests.extend(random::tests());

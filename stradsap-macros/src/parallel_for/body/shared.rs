@@ -59,6 +59,21 @@ pub(super) fn no_exclusive(name: &Ident) -> String {
     )
 }
 
+/// About methods of a map that a synchronous loop's view doesn't have.
+pub(super) fn no_keys(name: &Ident, method: &str) -> String {
+    if method == "get_mut" {
+        return format!(
+            "the values of `{name}` are shared with minibatches that run at the same time, so nobody has one as `&mut`: \
+             change it by its methods, such as `{name}[&key].add(..)`; `{name}.get(&key)` gives it where there may be none"
+        );
+    }
+    format!(
+        "a synchronous loop changes values of keys that `{name}` has, and neither inserts nor removes keys: copies of a map \
+         with different keys could not be united; insert keys before the loop, with a value to start from, or in an \
+         `async_parallel_for!`"
+    )
+}
+
 /// Whether a place is a whole element, `x[i]` or `*x[i]`.
 fn is_element(place: &Expr) -> bool {
     match place {

@@ -116,7 +116,8 @@ impl Walker<'_> {
         let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name)) else { return };
         let message = match (self.kind, self.captures[at].mode) {
             (kind, Mode::Read) => read_only(kind, name),
-            (Kind::Sync, Mode::Write) if !of_map => shared::no_exclusive(name),
+            (Kind::Sync, Mode::Write) if of_map => shared::no_keys(name, &method),
+            (Kind::Sync, Mode::Write) => shared::no_exclusive(name),
             _ => return,
         };
         let mut tokens = call.receiver.to_token_stream();

@@ -1,0 +1,120 @@
+//! Dense numbers for the ids of a file of ratings, by operators: in parallel, and the same as those of
+//! [`Ratings::read`], which numbers one rating after the other.
+
+use std::fmt;
+use std::path::Path;
+
+use stradsap::prelude::*;
+
+use crate::files;
+use crate::ratings::{Rating, Ratings, id_of, read_rows};
+
+/// An id as it stands in a file: a number of any size, or a text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Element)]
+pub enum Id {
+    /// Digits without zeros before them.
+    Number(u64),
+    /// Anything else.
+    Text(String),
+}
+
+impl From<&str> for Id {
+    fn from(text: &str) -> Id {
+        match text.parse() {
+            Ok(number) if text.len() == 1 || !text.starts_with(['0', '+']) => Id::Number(number),
+            _ => Id::Text(text.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Id::Number(number) => number.fmt(f),
+            Id::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// A rating as it stands in a file.
+#[derive(Debug, Clone, Element)]
+struct Row {
+    user: Id,
+    item: Id,
+    stars: f32,
+}
+
+/// Ids and their numbers: both ways.
+#[derive(Debug)]
+pub struct Numbering {
+    /// The ids, by number.
+    pub ids: DVector<Id>,
+    /// The numbers, by id.
+    pub numbers: DMap<Id, u32>,
+}
+
+impl Numbering {
+    /// Numbers the ids that `id` finds in rows, in the order in which they first appear.
+    ///
+    /// # Errors
+    /// Those of the operators.
+    pub fn of<T: Element>(
+        rows: &DVector<T>,
+        id: impl Fn(&T) -> Id + Copy + Sync + 'static,
+    ) -> stradsap::Result<Numbering> {
+        let first = rows.enumerate().map(move |(row, it)| (id(it), *row as u64)).reduce_by_key(u64::min)?;
+        let ids = first.sort_by_key(|(_, row)| *row)?.map(|(id, _)| id.clone()).collect()?;
+        let numbers = ids.enumerate().map(|(number, id)| (id.clone(), *number as u32)).collect_map()?;
+        Ok(Numbering { ids, numbers })
+    }
+}
+
+/// Reads a file of ratings, and numbers users and items on the session's threads or workers.
+///
+/// # Errors
+/// As [`Ratings::read`], and those of the operators.
+pub fn read(session: &Session, path: &Path) -> Result<Ratings, Box<dyn std::error::Error>> {
+    let mut rows = Vec::new();
+    read_rows(path, files::open(path)?, |[user, item, _], stars| {
+        rows.push(Row { user: id_of(user, 1)?.into(), item: id_of(item, 2)?.into(), stars });
+        Ok(())
+    })?;
+    let rows = DVector::from_vec(session, rows)?;
+    let (users, items) = (Numbering::of(&rows, |row| row.user.clone())?, Numbering::of(&rows, |row| row.item.clone())?);
+    let (user, item) = (&users.numbers, &items.numbers);
+    let numbered = with!([&user, &item], rows.map(|row| (user[&row.user], item[&row.item], row.stars)).to_vec())?;
+    Ok(Ratings {
+        rows: numbered.into_iter().map(|(user, item, stars)| Rating { user, item, stars }).collect(),
+        users: users.ids.iter()?.map(|id| id.to_string().into()).collect(),
+        items: items.ids.iter()?.map(|id| id.to_string().into()).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_keep_their_text() {
+        for text in ["0", "7", "18446744073709551615", "18446744073709551616", "007", "+7", "-7", "x y", "٣"] {
+            assert_eq!(Id::from(text).to_string(), text);
+        }
+        assert_eq!(Id::from("42"), Id::Number(42));
+    }
+
+    #[test]
+    fn numbers_are_those_of_reading_one_by_one() -> Result<(), Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("r.csv");
+        let text: String = (0..7000u64).map(|n| format!("u{},{},{}\n", n * n % 997, n * 7919 % 613, n % 5)).collect();
+        std::fs::write(&path, text)?;
+        let plain = Ratings::read(&path)?;
+        for threads in [1, 3] {
+            let session = Session::builder().threads(threads).build()?;
+            let ratings = read(&session, &path)?;
+            assert_eq!((&ratings.rows, &ratings.users), (&plain.rows, &plain.users));
+            assert_eq!(ratings.items, plain.items);
+        }
+        Ok(())
+    }
+}

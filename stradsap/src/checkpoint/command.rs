@@ -1,0 +1,118 @@
+//! The command `stradsap checkpoints`: which there are, whether they are whole, and what they hold.
+
+mod report;
+
+use std::ffi::OsString;
+use std::io::{Write, stderr, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::Error;
+
+const HELP: &str = "\
+Looks at the checkpoints that programs with stradsap keep.
+
+Usage: stradsap checkpoints list DIR      a table: step, when, size, vectors, build
+       stradsap checkpoints verify DIR    compare every file with its checksum
+       stradsap checkpoints verify FILE   the same for one checkpoint, or one data file
+       stradsap checkpoints show FILE     what a checkpoint holds
+       stradsap --help | --version
+
+FILE is a step-*.checkpoint in a folder of checkpoints.
+
+Exit code: 0 all is good, 1 a file is bad or can't be read, 2 wrong usage.
+";
+
+const WORDS: [&str; 1] = ["checkpoints"];
+const ACTIONS: [&str; 3] = ["list", "verify", "show"];
+
+/// Why a command ended early.
+enum Failure {
+    /// Of a checkpoint or its folder.
+    Bad(Error),
+    /// Bad files, which were told of.
+    Told,
+    /// Nobody reads any more.
+    Closed,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Bad(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(_: std::io::Error) -> Failure {
+        Failure::Closed
+    }
+}
+
+/// Runs the command with its arguments.
+pub fn command_line(words: &[OsString]) -> ExitCode {
+    let mut out = stdout().lock();
+    let outcome = run(words, &mut out).and_then(|()| out.flush().map_err(Failure::from));
+    let error = match outcome {
+        // A reader that has closed the pipe has what it wanted.
+        Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
+        Err(Failure::Told) => return ExitCode::from(1),
+        Err(Failure::Bad(error)) => error,
+    };
+    let _ = writeln!(stderr(), "error: {error}"); // there is nowhere else to say it
+    ExitCode::from(error.exit_code())
+}
+
+fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
+    let asks = |word: &OsString, short: &str, long: &str| word == short || word == long;
+    if words.iter().any(|word| asks(word, "-h", "--help")) {
+        return Ok(out.write_all(HELP.as_bytes())?);
+    }
+    if words.first().is_some_and(|word| asks(word, "-V", "--version")) {
+        return Ok(writeln!(out, "stradsap {}", env!("CARGO_PKG_VERSION"))?);
+    }
+    chosen(words.first(), &WORDS, "stradsap")?;
+    let action = chosen(words.get(1), &ACTIONS, "stradsap checkpoints")?;
+    let what = match action {
+        "list" => "the folder of checkpoints",
+        "verify" => "a folder of checkpoints, or one of its files",
+        _ => "a checkpoint's file",
+    };
+    let path = match &words[2..] {
+        [path] => Path::new(path),
+        [] => return Err(usage(&format!("stradsap checkpoints {action}: {what} was expected after it")).into()),
+        [_, extra, ..] => {
+            let extra = extra.display();
+            return Err(usage(&format!("stradsap checkpoints {action}: `{extra}` is a word too many")).into());
+        }
+    };
+    match action {
+        "list" => report::list(path, out),
+        "verify" => report::verify(path, out),
+        _ => report::show(path, out),
+    }
+}
+
+fn usage(problem: &str) -> Error {
+    Error::usage(format!("{problem}; see stradsap --help"))
+}
+
+/// The one of some words that stands here.
+fn chosen(word: Option<&OsString>, offered: &[&'static str], after: &str) -> Result<&'static str, Error> {
+    let all: Vec<_> = offered.iter().map(|offered| format!("`{offered}`")).collect();
+    let Some(word) = word else {
+        let (last, before) = all.split_last().map_or((String::new(), String::new()), |(last, before)| {
+            (last.clone(), before.join(", ") + if before.is_empty() { "" } else { " or " })
+        });
+        return Err(usage(&format!("{after}: {before}{last} was expected after it")));
+    };
+    let text = word.to_string_lossy();
+    if let Some(&word) = offered.iter().find(|&&offered| offered == text) {
+        return Ok(word);
+    }
+    let closeness = |offered: &str| strsim::normalized_damerau_levenshtein(offered, &text);
+    let nearest = offered.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
+    Err(usage(&match nearest.filter(|nearest| closeness(nearest) >= 0.4) {
+        Some(nearest) => format!("{after}: there is no `{text}`; did you mean `{nearest}`?"),
+        None => format!("{after}: there is no `{text}`; there is {}", all.join(", ")),
+    }))
+}

@@ -1,0 +1,94 @@
+//! What checkpoints ask of a file system, so that tests can put one in its place that fails.
+
+use std::fmt::Debug;
+use std::fs::{File, create_dir_all, read_dir, remove_file, rename};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Operations on files. Nothing is promised of what was not synced: it may be there after a crash, or in part, or not.
+pub(super) trait FileLayer: Debug + Send + Sync {
+    /// Creates a folder, and those above it.
+    fn create_folder(&self, folder: &Path) -> io::Result<()>;
+    /// A new, empty file, in place of one of that name.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn FileWriter>>;
+    /// Gives a file another name, in place of one that has it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Names and sizes of the files in a folder. Names that are not text are none of a checkpoint's.
+    fn list(&self, folder: &Path) -> io::Result<Vec<(String, u64)>>;
+    /// A file from its beginning, and its size.
+    fn read(&self, path: &Path) -> io::Result<(Box<dyn Read>, u64)>;
+    /// Has the names in a folder reach the disk: without this a rename may be undone by a power cut.
+    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+}
+
+/// A file that is being written.
+pub(super) trait FileWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Has what was written reach the disk.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The operating system's files.
+#[derive(Debug)]
+pub(super) struct Disk;
+
+impl FileLayer for Disk {
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        create_dir_all(folder)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn FileWriter>> {
+        Ok(Box::new(File::create(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        remove_file(path)
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<(String, u64)>> {
+        let mut files = Vec::new();
+        for entry in read_dir(folder)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            // One that another process has deleted meanwhile is none.
+            match entry.metadata() {
+                Ok(metadata) => files.push((name, metadata.len())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(files)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<(Box<dyn Read>, u64)> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        Ok((Box::new(file), size))
+    }
+
+    #[cfg(unix)]
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        File::open(folder)?.sync_all()
+    }
+
+    /// Elsewhere a folder can't be opened as a file, and a rename is as durable as the system makes it.
+    #[cfg(not(unix))]
+    fn sync_folder(&self, _folder: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl FileWriter for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}

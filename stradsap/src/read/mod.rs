@@ -1,0 +1,248 @@
+//! Reading DVectors from files.
+
+mod bag;
+mod blocks;
+mod csv;
+mod edges;
+mod libsvm;
+mod lines;
+mod npy;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(feature = "remote")]
+mod remote;
+mod source;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+pub use self::bag::{BagOfWords, Entry};
+use self::blocks::{Format, Reading};
+pub use self::csv::Csv;
+pub use self::edges::Edge;
+pub use self::libsvm::Labelled;
+pub(crate) use self::source::extension;
+use crate::{DVector, Element, Numeric, Result, Session};
+
+/// Readers of files, as methods of a [`Session`].
+///
+/// Files are read in blocks, which the session's threads parse side by side; the elements come in the order of the file,
+/// however many threads there are. A name that ends in `.gz` or `.zst` is unpacked on the way. A pattern such as
+/// `data/*.csv.gz` stands for all files that match it, in sorted order; a name without `*`, `?` and `[`, and one that
+/// exists, stands for itself. With the feature `remote`, addresses such as `s3://bucket/key` are read as well.
+///
+/// A text may begin with a byte order mark, have either kind of line ends, and go without the last.
+///
+/// # Errors
+/// Of all readers: [`Error::File`](crate::Error::File) for a file that can't be read or unpacked and for a pattern that
+/// matches none, [`Error::Input`](crate::Error::Input) for the first record that isn't as it should be, with its line and
+/// column (in bytes, from 1), and [`Error::TooLong`](crate::Error::TooLong) for more than a DVector holds.
+///
+/// # Cost
+/// At the peak little more memory than the DVector takes, and a few megabytes for each thread.
+pub trait ReadFiles {
+    /// Reads a table with a header line, one element a record: `.tsv` files with tabs between fields, all others with
+    /// commas. Columns are matched to the fields of `T` by their names; a tuple, an array or a number takes them as they
+    /// come. Blanks around fields don't count, and quoted fields may hold anything.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// #[derive(Clone, Copy, Debug, Element, serde::Deserialize)]
+    /// struct Rating {
+    ///     user: u32,
+    ///     stars: f32,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("ratings.csv");
+    /// std::fs::write(&path, "user,stars\n7,4.5\n8,3\n")?;
+    ///
+    /// let session = Session::new()?;
+    /// let ratings = session.read_csv::<Rating>(&path)?;
+    /// assert_eq!((ratings.len(), ratings.get(1)?.user), (2, 8));
+    ///
+    /// std::fs::write(&path, "user,stars\n7,4.5\n8,many\n")?;
+    /// let error = session.read_csv::<Rating>(&path).unwrap_err().to_string();
+    /// assert!(error.ends_with("ratings.csv:3:3: `stars` is \"many\"; a number was expected"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As said above.
+    fn read_csv<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>) -> Result<DVector<T>>;
+
+    /// Reads a table that is written down in another way: see [`Csv`].
+    ///
+    /// # Errors
+    /// As said above, and [`Error::Usage`](crate::Error::Usage) for a delimiter or prefix that can't be one.
+    fn read_csv_with<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>, csv: &Csv) -> Result<DVector<T>>;
+
+    /// Reads labelled sparse vectors: `label index:value index:value ...` a line, `#` before comments. Indices begin at 1 in
+    /// the file, and at 0 in the result.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("examples.txt");
+    /// std::fs::write(&path, "+1 1:0.5 7:2\n-1 3:1 # rare\n")?;
+    ///
+    /// let examples = Session::new()?.read_libsvm(&path)?;
+    /// assert_eq!((examples.len(), examples.get(0)?.indices), (2, vec![0, 6]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As said above: indices must rise.
+    fn read_libsvm(&self, path: impl AsRef<Path>) -> Result<DVector<Labelled>>;
+
+    /// Reads a collection of documents as the UCI repository has them: how many documents, words and entries there are, a
+    /// line each, then `document word count` a line. Both are counted from 1 in the file, and from 0 in the result.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("docword.txt");
+    /// std::fs::write(&path, "2\n5\n3\n1 1 4\n1 5 1\n2 2 1\n")?;
+    ///
+    /// let bag = Session::new()?.read_bag_of_words(&path)?;
+    /// assert_eq!((bag.documents, bag.words, bag.entries.get(1)?.word), (2, 5, 4));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As said above: the file must keep to its own three numbers.
+    fn read_bag_of_words(&self, path: impl AsRef<Path>) -> Result<BagOfWords>;
+
+    /// Reads a graph as SNAP has them: two nodes a line, blanks between; lines that begin with `#` are left out.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("graph.txt");
+    /// std::fs::write(&path, "# FromNodeId\tToNodeId\n30\t1412\n30\t3352\n")?;
+    ///
+    /// let edges = Session::new()?.read_edges(&path)?;
+    /// assert_eq!((edges.len(), edges.get(1)?.to), (2, 3352));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As said above.
+    fn read_edges(&self, path: impl AsRef<Path>) -> Result<DVector<Edge>>;
+
+    /// Reads text, one string a line, empty ones as well.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("text.txt");
+    /// std::fs::write(&path, "to be\r\n\r\nor not")?;
+    ///
+    /// let session = Session::new()?;
+    /// assert_eq!(session.read_lines(&path)?.to_vec()?, ["to be", "", "or not"]);
+    /// assert_eq!(session.read_tokens(&path)?.get(2)?, ["or", "not"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As said above: text is UTF-8.
+    fn read_lines(&self, path: impl AsRef<Path>) -> Result<DVector<String>>;
+
+    /// Reads text, the words of a line one element: none for an empty line.
+    ///
+    /// # Errors
+    /// As said above: text is UTF-8.
+    fn read_tokens(&self, path: impl AsRef<Path>) -> Result<DVector<Vec<String>>>;
+
+    /// Reads an array that numpy saved: numbers from one with a single axis, rows `[f32; N]` from one with two.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("rows.npy");
+    /// let session = Session::new()?;
+    /// DVector::from_fn(&session, 4, |i| [i as f32; 3])?.write_npy(&path)?;
+    ///
+    /// assert_eq!(session.read_npy::<[f32; 3]>(&path)?.get(2)?, [2.0; 3]);
+    /// let error = session.read_npy::<[f64; 3]>(&path).unwrap_err().to_string();
+    /// assert!(error.ends_with(r#"rows.npy:1: the array's numbers are "<f4"; "<f8" was expected"#));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As said above: numbers, shape and order must be those that `T` says.
+    fn read_npy<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DVector<T>>;
+
+    /// Reads a Parquet file: columns are matched to the fields of `T` by their names, and others aren't read.
+    ///
+    /// # Errors
+    /// As said above, with the record's number as the line.
+    #[cfg(feature = "parquet")]
+    fn read_parquet<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>) -> Result<DVector<T>>;
+}
+
+impl ReadFiles for Session {
+    fn read_csv<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>) -> Result<DVector<T>> {
+        csv::read(self, path.as_ref(), &Csv::new())
+    }
+
+    fn read_csv_with<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>, csv: &Csv) -> Result<DVector<T>> {
+        csv::read(self, path.as_ref(), csv)
+    }
+
+    fn read_libsvm(&self, path: impl AsRef<Path>) -> Result<DVector<Labelled>> {
+        read(self, path.as_ref(), &libsvm::Libsvm)
+    }
+
+    fn read_bag_of_words(&self, path: impl AsRef<Path>) -> Result<BagOfWords> {
+        bag::read(self, path.as_ref())
+    }
+
+    fn read_edges(&self, path: impl AsRef<Path>) -> Result<DVector<Edge>> {
+        read(self, path.as_ref(), &edges::Edges)
+    }
+
+    fn read_lines(&self, path: impl AsRef<Path>) -> Result<DVector<String>> {
+        read(self, path.as_ref(), &lines::Lines)
+    }
+
+    fn read_tokens(&self, path: impl AsRef<Path>) -> Result<DVector<Vec<String>>> {
+        read(self, path.as_ref(), &lines::Tokens)
+    }
+
+    fn read_npy<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DVector<T>> {
+        npy::read(self, path.as_ref())
+    }
+
+    #[cfg(feature = "parquet")]
+    fn read_parquet<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>) -> Result<DVector<T>> {
+        parquet::read(self, path.as_ref())
+    }
+}
+
+fn read<F: Format>(session: &Session, path: &Path, format: &F) -> Result<DVector<F::Item>> {
+    let inputs = source::resolve(path)?;
+    Reading::new(session, &inputs).vector(format)
+}

@@ -1,0 +1,163 @@
+//! Arrays in numpy's `.npy` format.
+//!
+//! The header is read here, since a reader of it must bear with any file: libraries multiply the lengths that it claims.
+
+use std::marker::PhantomData;
+use std::path::Path;
+
+use super::blocks::{Format, Misplaced, Parsed, Reading, misplaced};
+use super::source::resolve;
+use crate::numeric::shape_text;
+use crate::{DVector, Error, Numeric, Result, Session};
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+/// Longer headers are refused: numpy's own are shorter than this by far.
+const LONGEST: usize = 1 << 20;
+
+pub(super) fn read<T: Numeric>(session: &Session, path: &Path) -> Result<DVector<T>> {
+    let inputs = resolve(path)?;
+    collect(&Reading::new(session, &inputs))
+}
+
+pub(super) fn collect<T: Numeric>(reading: &Reading<'_>) -> Result<DVector<T>> {
+    let records = reading.records(&Npy::<T>(PhantomData))?;
+    for (file, input) in records.files.iter().zip(reading.inputs) {
+        if file.head.rows != file.records as u64 {
+            let problem = format!("the header promises {} rows, but {} follow", file.head.rows, file.records);
+            return Err(Error::Input { path: input.path.clone(), line: 1, column: None, problem });
+        }
+    }
+    DVector::from_pieces(reading.session, records.pieces)
+}
+
+struct Npy<T>(PhantomData<fn() -> T>);
+
+/// What a file's header says beyond what the type of its elements says.
+struct Array {
+    rows: u64,
+    /// Whether the most significant byte comes first.
+    big: bool,
+}
+
+impl<T: Numeric> Format for Npy<T> {
+    type Head = Array;
+    type Scratch = Vec<u8>;
+    type Item = T;
+
+    const TEXT: bool = false;
+
+    fn head(&self, bytes: &[u8], last: bool) -> Parsed<Option<(Array, usize)>> {
+        if bytes.len() < 12 && !last {
+            return Ok(None);
+        }
+        let wrong = |problem: String| Misplaced { offset: 0, problem };
+        let Some(rest) = bytes.strip_prefix(MAGIC) else {
+            return misplaced(0, "this is no array; a file that begins with \"\\x93NUMPY\" was expected");
+        };
+        let (start, length) = match *rest {
+            [1, _, a, b, ..] => (10, usize::from(u16::from_le_bytes([a, b]))),
+            [2 | 3, _, a, b, c, d, ..] => (12, u32::from_le_bytes([a, b, c, d]) as usize),
+            [version, ..] if version > 3 => {
+                return Err(wrong(format!("the format's version is {version}; 1, 2 or 3 was expected")));
+            }
+            _ => return Err(wrong("the file ends within its header".to_string())),
+        };
+        if length > LONGEST {
+            return Err(wrong(format!("the header claims {length} bytes; at most {LONGEST} were expected")));
+        }
+        let Some(header) = bytes.get(start..start + length) else {
+            return if last { Err(wrong("the file ends within its header".to_string())) } else { Ok(None) };
+        };
+        let text = std::str::from_utf8(header).map_err(|_| wrong("the header is no text".to_string()))?;
+        let array = array::<T>(text).map_err(wrong)?;
+        Ok(Some((array, start + length)))
+    }
+
+    fn scratch(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn border(&self, _: &Array, bytes: &[u8]) -> usize {
+        bytes.len() - bytes.len() % size_of::<T>()
+    }
+
+    fn parse(&self, array: &Array, bytes: &[u8], swapped: &mut Vec<u8>, items: &mut Vec<T>) -> Parsed<()> {
+        let size = size_of::<T>();
+        let odd = bytes.len() % size;
+        if odd > 0 {
+            return misplaced(0, format!("the file ends {odd} bytes into a row of {size} bytes"));
+        }
+        let mut native = bytes;
+        if array.big != cfg!(target_endian = "big") {
+            swapped.clear();
+            swapped.extend_from_slice(bytes);
+            T::scalar().swap(swapped, array.big);
+            native = swapped;
+        }
+        *items = crate::__private::decode_vec(bytes.len() / size, &mut native)
+            .map_err(|error| Misplaced { offset: 0, problem: error.to_string() })?;
+        Ok(())
+    }
+}
+
+/// What a header says, if it is about rows of `T`.
+fn array<T: Numeric>(header: &str) -> Result<Array, String> {
+    let descr = value(header, "descr")?;
+    let scalar = T::scalar();
+    let quoted = |text: &str| matches!(text.as_bytes(), [b'\'', .., b'\''] | [b'"', .., b'"']);
+    let found = if quoted(descr) { &descr[1..descr.len() - 1] } else { descr };
+    let big = found.starts_with('>') && scalar.bytes > 1;
+    if found.trim_start_matches(['<', '>', '|', '=']) != scalar.npy || !quoted(descr) {
+        return Err(format!("the array's numbers are {found:?}; {:?} was expected", scalar.descr()));
+    }
+    match value(header, "fortran_order")? {
+        "False" => {}
+        "True" => {
+            return Err("the array is in Fortran order; C order was expected (numpy.ascontiguousarray makes it)".into());
+        }
+        other => return Err(format!("`fortran_order` is {other}; True or False was expected")),
+    }
+    let text = value(header, "shape")?;
+    let row = T::shape();
+    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let lengths = inner.map(|inner| inner.split(',').map(str::trim).filter(|length| !length.is_empty()));
+    let shape: Option<Vec<u64>> = lengths.and_then(|lengths| lengths.map(|length| length.parse().ok()).collect());
+    match shape.as_deref() {
+        Some([rows, columns @ ..]) if columns.iter().copied().eq(row.iter().map(|n| *n as u64)) => {
+            if size_of::<T>() == 0 {
+                return Err(format!("the array's shape is {text}; rows that have numbers were expected"));
+            }
+            Ok(Array { rows: *rows, big })
+        }
+        _ => {
+            let mut expected = vec!["rows".to_string()];
+            expected.extend(row.iter().map(ToString::to_string));
+            Err(format!("the array's shape is {text}; {} was expected", shape_text(&expected)))
+        }
+    }
+}
+
+/// The value of a key of the header's dictionary.
+fn value<'h>(header: &'h str, key: &str) -> Result<&'h str, String> {
+    let missing = || format!("the header is {header:?}; a dictionary with `{key}` was expected");
+    let after = [format!("'{key}'"), format!("\"{key}\"")]
+        .iter()
+        .find_map(|quoted| header.split_once(quoted.as_str()))
+        .and_then(|(_, after)| after.trim_start().strip_prefix(':'))
+        .ok_or_else(missing)?
+        .trim_start();
+    // Up to the next comma that stands in no brackets and no quotes.
+    let (mut depth, mut quote) = (0u32, None);
+    for (k, letter) in after.char_indices() {
+        match (quote, letter) {
+            (Some(open), _) if open == letter => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ',' | '}') if depth == 0 => return Ok(after[..k].trim_end()),
+            (None, ')' | ']' | '}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Err(missing())
+}

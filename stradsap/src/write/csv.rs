@@ -1,0 +1,58 @@
+//! Tables of delimited text.
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::atomic::{self, Failure};
+use super::chunks;
+use crate::read::extension;
+use crate::{DVector, Element, Numeric, Result};
+
+fn delimiter(path: &Path) -> u8 {
+    if extension(path).is_some_and(|extension| extension == "tsv") { b'\t' } else { b',' }
+}
+
+pub(super) fn write<T: Element + Serialize>(vector: &DVector<T>, path: &Path) -> Result<()> {
+    atomic::write(path, |out| {
+        let mut table = csv::WriterBuilder::new().delimiter(delimiter(path)).from_writer(out);
+        for chunk in chunks(vector) {
+            let (start, elements) = chunk?;
+            for (k, element) in elements.iter().enumerate() {
+                table.serialize(element).map_err(|error| failure(start + k, error))?;
+            }
+        }
+        Ok(table.flush()?)
+    })
+}
+
+fn failure(k: usize, error: csv::Error) -> Failure {
+    let text = error.to_string();
+    match error.into_kind() {
+        csv::ErrorKind::Io(source) => source.into(),
+        _ => io::Error::new(io::ErrorKind::InvalidData, format!("element {k} is no record of a table: {text}")).into(),
+    }
+}
+
+/// Numbers without a header, a row a line.
+pub(super) fn write_numbers<T: Numeric>(vector: &DVector<T>, path: &Path) -> Result<()> {
+    let delimiter = char::from(delimiter(path));
+    atomic::write(path, |out| {
+        let mut line = String::new();
+        for chunk in chunks(vector) {
+            for element in chunk?.1 {
+                line.clear();
+                element.each_text(&mut |number| {
+                    if !line.is_empty() {
+                        line.push(delimiter);
+                    }
+                    line.push_str(number);
+                });
+                line.push('\n');
+                out.write_all(line.as_bytes())?;
+            }
+        }
+        Ok(())
+    })
+}

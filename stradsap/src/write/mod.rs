@@ -1,0 +1,191 @@
+//! Writing DVectors to files.
+
+mod atomic;
+mod csv;
+mod npy;
+mod safetensors;
+#[cfg(test)]
+mod tests;
+mod word2vec;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use self::safetensors::{Tensor, write_safetensors};
+use crate::read::extension;
+use crate::{DVector, Element, Error, Numeric, Result};
+
+/// So many bytes of elements are looked at together.
+const CHUNK: usize = 1 << 20;
+
+/// Writers of files, as methods of a [`DVector`].
+///
+/// A file is written beside its name, brought to the disk, and given the name: it has what it had, or all of the new, and
+/// after an error nothing is left behind. A name that ends in `.gz` is packed.
+///
+/// # Errors
+/// Of all writers: [`Error::File`] if the file can't be written, [`Error::Usage`] for a name or an argument that isn't
+/// offered, and [`Error::Cluster`] if elements are with workers and can't be fetched.
+///
+/// # Cost
+/// A megabyte or two of memory.
+pub trait WriteFiles<T> {
+    /// Writes a table, an element a record, below a header of the fields' names; `.tsv` files have tabs between fields, all
+    /// others commas. Elements without names, such as tuples, have no header. A float reads back as the same bits.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// #[derive(Clone, Copy, Element, serde::Serialize)]
+    /// struct Rating {
+    ///     user: u32,
+    ///     stars: f32,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("ratings.csv");
+    /// DVector::from_fn(&Session::new()?, 2, |i| Rating { user: i as u32, stars: 4.5 })?.write_csv(&path)?;
+    /// assert_eq!(std::fs::read_to_string(&path)?, "user,stars\n0,4.5\n1,4.5\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As said above; an element that is no record, since it holds a map or a list of structs, is an [`Error::File`].
+    fn write_csv(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        T: Element + Serialize;
+
+    /// Writes an array that `numpy.load` reads: numbers as one axis, rows as two.
+    ///
+    /// # Errors
+    /// As said above.
+    fn write_npy(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        T: Numeric;
+
+    /// Writes a file of one named array; [`write_safetensors`] writes several.
+    ///
+    /// # Errors
+    /// As said above.
+    fn write_safetensors(&self, path: impl AsRef<Path>, name: &str) -> Result<()>
+    where
+        T: Numeric;
+
+    /// Writes the format that the name ends in: `.npy`, `.safetensors` (the array is called `data`), or `.csv` and `.tsv`
+    /// without a header.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let session = Session::new()?;
+    /// let rows = DVector::from_fn(&session, 4, |i| [i as f32; 100])?;
+    /// rows.store(folder.path().join("rows.npy"))?;
+    /// rows.store(folder.path().join("rows.csv.gz"))?;
+    /// let error = rows.store(folder.path().join("rows.bin")).unwrap_err().to_string();
+    /// assert!(error.ends_with("call `write_word2vec_binary` with the words"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As said above; the message for any other name says what is offered.
+    fn store(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        T: Numeric;
+}
+
+/// Writers of vectors of words, as methods of a DVector of rows.
+pub trait WriteWordVectors {
+    /// Writes a line `word number number ...` for each row, below a line of how many there are and how long they are.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("vectors.txt");
+    /// let rows = DVector::from_fn(&Session::new()?, 2, |i| [i as f32, 0.5])?;
+    /// rows.write_word2vec_text(&path, &["to", "be"])?;
+    /// assert_eq!(std::fs::read_to_string(&path)?, "2 2\nto 0 0.5\nbe 1 0.5\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As of [`WriteFiles`]; there must be a word for each row, and no blank in one.
+    fn write_word2vec_text(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()>;
+
+    /// The same with four bytes a number.
+    ///
+    /// # Errors
+    /// As above.
+    fn write_word2vec_binary(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()>;
+}
+
+impl<T: 'static> WriteFiles<T> for DVector<T> {
+    fn write_csv(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        T: Element + Serialize,
+    {
+        csv::write(self, path.as_ref())
+    }
+
+    fn write_npy(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        T: Numeric,
+    {
+        npy::write(self, path.as_ref())
+    }
+
+    fn write_safetensors(&self, path: impl AsRef<Path>, name: &str) -> Result<()>
+    where
+        T: Numeric,
+    {
+        write_safetensors(path, &[(name, self)])
+    }
+
+    fn store(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        T: Numeric,
+    {
+        let path = path.as_ref();
+        let refuse = |hint: &str| Err(Error::usage(format!("{}: {hint}", path.display())));
+        match extension(path).as_deref() {
+            Some("npy") => npy::write(self, path),
+            Some("safetensors") => write_safetensors(path, &[("data", self)]),
+            Some("csv" | "tsv") => csv::write_numbers(self, path),
+            Some("txt") => refuse("vectors of words need their words: call `write_word2vec_text` with the words"),
+            Some("bin") => refuse("vectors of words need their words: call `write_word2vec_binary` with the words"),
+            _ => refuse("a name that ends in .npy, .safetensors, .csv or .tsv was expected"),
+        }
+    }
+}
+
+impl<const N: usize> WriteWordVectors for DVector<[f32; N]> {
+    fn write_word2vec_text(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
+        word2vec::write(self, path.as_ref(), words, word2vec::Form::Text)
+    }
+
+    fn write_word2vec_binary(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
+        word2vec::write(self, path.as_ref(), words, word2vec::Form::Binary)
+    }
+}
+
+/// The elements, a megabyte or so at once, each time with the number of the first.
+fn chunks<T: Element>(vector: &DVector<T>) -> impl Iterator<Item = Result<(usize, Vec<T>)>> + '_ {
+    let step = (CHUNK / size_of::<T>().max(1)).max(1);
+    let starts = (0..vector.len()).step_by(step);
+    starts.map(move |start| Ok((start, vector.read(start..vector.len().min(start.saturating_add(step)))?)))
+}
+
+/// The bytes of numbers, the least first.
+fn little_endian<T: Numeric>(elements: &[T], bytes: &mut Vec<u8>) {
+    bytes.clear();
+    crate::__private::encode_slice(elements, bytes);
+    T::scalar().swap(bytes, false);
+}

@@ -1,0 +1,36 @@
+//! Arrays in numpy's `.npy` format.
+
+use std::path::Path;
+
+use super::{atomic, chunks, little_endian};
+use crate::numeric::shape_text;
+use crate::{DVector, Numeric, Result};
+
+pub(super) fn write<T: Numeric>(vector: &DVector<T>, path: &Path) -> Result<()> {
+    atomic::write(path, |out| {
+        out.write_all(&header::<T>(vector.len()))?;
+        let mut bytes = Vec::new();
+        for chunk in chunks(vector) {
+            little_endian(&chunk?.1, &mut bytes);
+            out.write_all(&bytes)?;
+        }
+        Ok(())
+    })
+}
+
+/// Magic string, version 1.0, and a dictionary padded so that the numbers begin at a multiple of 64 bytes.
+fn header<T: Numeric>(rows: usize) -> Vec<u8> {
+    const PREAMBLE: usize = 10;
+    let mut shape = vec![rows];
+    shape.extend(T::shape());
+    let (descr, shape) = (T::scalar().descr(), shape_text(&shape));
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+    let unpadded = PREAMBLE + text.len() + 1;
+    text.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(64) - unpadded));
+    text.push('\n');
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    // A length for each level of a nested array type: far fewer than 65,536 bytes.
+    header.extend((text.len() as u16).to_le_bytes());
+    header.extend(text.bytes());
+    header
+}

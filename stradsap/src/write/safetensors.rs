@@ -1,0 +1,123 @@
+//! Named arrays in the safetensors format.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::path::Path;
+
+use safetensors::Dtype;
+use safetensors::tensor::View;
+
+use super::atomic::{self, Failure};
+use super::{chunks, little_endian};
+use crate::{DVector, Numeric, Result};
+
+/// A DVector of any numbers.
+pub trait Tensor: sealed::Sealed {
+    #[doc(hidden)]
+    fn dtype(&self) -> Dtype;
+    #[doc(hidden)]
+    fn shape(&self) -> Vec<usize>;
+    #[doc(hidden)]
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<Result<()>>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T> Sealed for crate::DVector<T> {}
+}
+
+impl<T: Numeric> Tensor for DVector<T> {
+    fn dtype(&self) -> Dtype {
+        T::scalar().safetensors
+    }
+
+    fn shape(&self) -> Vec<usize> {
+        let mut shape = vec![self.len()];
+        shape.extend(T::shape());
+        shape
+    }
+
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<Result<()>> {
+        let mut bytes = Vec::new();
+        for chunk in chunks(self) {
+            match chunk {
+                Ok((_, elements)) => little_endian(&elements, &mut bytes),
+                Err(error) => return Ok(Err(error)),
+            }
+            out.write_all(&bytes)?;
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// What the library's header is made from: it asks for each tensor's bytes in the order of the file, and gets none, so that
+/// no copy of them all is needed.
+struct Asked<'a> {
+    k: usize,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    order: &'a RefCell<Vec<usize>>,
+}
+
+impl View for Asked<'_> {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.order.borrow_mut().push(self.k);
+        Cow::Borrowed(&[])
+    }
+
+    fn data_len(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.bitsize() / 8
+    }
+}
+
+/// Writes several DVectors of numbers into one file, each under a name of its own.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.safetensors");
+/// let session = Session::new()?;
+/// let p = DVector::from_fn(&session, 3, |i| [i as f32; 4])?;
+/// let bias = DVector::from_fn(&session, 3, |i| i as f64)?;
+/// stradsap::write_safetensors(&path, &[("p", &p), ("bias", &bias)])?;
+/// assert!(std::fs::metadata(&path)?.len() > 3 * (4 * 4 + 8));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::File`](crate::Error::File) if the file can't be written or two names are the same; what was there stays.
+pub fn write_safetensors(path: impl AsRef<Path>, tensors: &[(&str, &dyn Tensor)]) -> Result<()> {
+    let invalid = |problem: String| Failure::Io(io::Error::new(io::ErrorKind::InvalidInput, problem));
+    atomic::write(path.as_ref(), |out| {
+        for (k, (name, _)) in tensors.iter().enumerate() {
+            if *name == "__metadata__" || tensors[..k].iter().any(|(other, _)| other == name) {
+                return Err(invalid(format!("the name {name:?} is taken; one of its own was expected")));
+            }
+        }
+        let order = RefCell::new(Vec::new());
+        let views = tensors.iter().enumerate().map(|(k, (name, tensor))| {
+            (*name, Asked { k, dtype: tensor.dtype(), shape: tensor.shape(), order: &order })
+        });
+        let header = safetensors::serialize(views, None).map_err(|error| invalid(error.to_string()))?;
+        out.write_all(&header)?;
+        drop(header);
+        for k in order.into_inner() {
+            if let Some((_, tensor)) = tensors.get(k) {
+                tensor.write_to(out)??;
+            }
+        }
+        Ok(())
+    })
+}
