@@ -182,7 +182,7 @@ fn of_lists(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     made_lists(&inverted, &expected, seen)?;
     assert_eq!(lists.pipe().count()?, plain.len());
     let all = lists.fold(0usize, |n, (_, values)| n + values.len(), |a, b| a + b)?;
-    assert_eq!(all, plain.values().map(Vec::len).sum());
+    assert_eq!(all, plain.values().map(Vec::len).sum::<usize>());
     Ok(())
 }
 

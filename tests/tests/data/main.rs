@@ -5,6 +5,11 @@
 //! of dozens; `STRADSAP_SEED=n` the one with that seed.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(
+    clippy::redundant_closure_for_method_calls,
+    clippy::manual_is_multiple_of,
+    reason = "closures and loops as programs write them"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -165,7 +165,10 @@ where
     if let Some((key, values)) = found.iter().find(|&(key, values)| plain.get(key) != Some(values)) {
         panic!("{key:?} has {values:?} instead of {:?}", plain.get(key));
     }
-    assert_eq!((found.len(), map.keys()?, map.len()?), (plain.len(), plain.len(), plain.values().map(Vec::len).sum()));
+    assert_eq!(
+        (found.len(), map.keys()?, map.len()?),
+        (plain.len(), plain.len(), plain.values().map(Vec::len).sum::<usize>())
+    );
     seen.note("lists", (map.digest()?, map.len()?));
     Ok(())
 }
