@@ -7,6 +7,7 @@ use stradsap::prelude::*;
 use stradsap::{Error, Key};
 
 use super::common::{below, mix};
+use super::jobs::processes::{children_as, signal_to};
 use super::jobs::runner::Test;
 use super::kinds::{Chain, Row};
 use super::places::{PLACES, note, policies};
@@ -444,9 +445,61 @@ fn maps_stay_where_they_are() {
     }
 }
 
+/// Loops of both kinds with a map, and a look at it after each.
+fn run_with_losses(session: &Session, mut lose: impl FnMut(u64)) -> Vec<String> {
+    let input = DVector::from_fn(session, 300, |i| format!("k{}", below(i as u64, 40))).unwrap();
+    let mut map = DMap::from_entries(session, (0..40u32).map(|i| (format!("k{i}"), [f64::from(i); 4]))).unwrap();
+    let mut digests = Vec::new();
+    for epoch in 0..8u64 {
+        sync_parallel_for!(
+            input,
+            10,
+            [epoch, &mut map],
+            |batch| {
+                for key in batch {
+                    map[key].scale(0.9);
+                    map[key].add(&[epoch as f64, 0.1, 0.2, 0.3]);
+                }
+            },
+            SyncPolicy::Bsp
+        )
+        .unwrap();
+        lose(epoch);
+        if epoch % 3 == 2 {
+            async_parallel_for!(0..60, [epoch, &mut map], |i| {
+                map.entry(format!("k{}", i as u64 + epoch)).or_insert([0.0; 4])[0] += 1.0;
+            })
+            .unwrap();
+        }
+        if epoch % 2 == 1 {
+            digests.push(map.digest().unwrap());
+        }
+    }
+    digests
+}
+
+/// Workers are lost while they have the values of a map, before and after others need its buckets.
+fn maps_after_losses() {
+    let (here, there) = (PLACES[1][0], PLACES[1][2]);
+    let expected = run_with_losses(&here.session(), |_| {});
+    let earlier = children_as(std::process::id(), "worker");
+    let session = there.session();
+    let mut lost = 0;
+    let found = run_with_losses(&session, |epoch| {
+        if [0, 2, 3, 6].contains(&epoch) {
+            let mut own = children_as(std::process::id(), "worker");
+            own.retain(|pid| !earlier.contains(pid));
+            signal_to(own[epoch as usize % own.len()], "KILL");
+            lost += 1;
+        }
+    });
+    assert_eq!((found, lost), (expected, 4));
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("maps without locks", 60, maps_without_locks),
+        Test::new("maps after losses", 60, maps_after_losses),
         Test::new("maps stay where they are", 60, maps_stay_where_they_are),
     ]
 }
