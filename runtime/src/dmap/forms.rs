@@ -36,7 +36,7 @@ pub(crate) struct Forms<K, V> {
     owing: AtomicBool,
 }
 
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, Default)]
 struct Agreed {
     buckets: u64,
     values: u64,

@@ -88,7 +88,10 @@ fn uses() -> impl Strategy<Value = Vec<Use>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn both_forms_hold_the_same_entries(first in prop::collection::btree_map(0..400u16, any::<i64>(), 0..300), uses in uses()) {
+    fn both_forms_hold_the_same_entries(
+        first in prop::collection::btree_map(0..400u16, any::<i64>(), 0..300),
+        uses in uses(),
+    ) {
         let session = session();
         let (mut map, mut plain) = (DMap::from_entries(&session, first.clone()).unwrap(), first);
         for (step, each) in uses.into_iter().enumerate() {
@@ -111,7 +114,8 @@ proptest! {
                 Use::Fail => drop(map.buckets.dense().values.describe(true)),
                 Use::Transform(by) => {
                     let id = map.buckets.id();
-                    map.buckets.change(|b| b.iter_mut().flat_map(Bucket::iter_mut).for_each(|(_, v)| *v ^= by)).unwrap();
+                    let all = |b: &mut [Bucket<_, _>]| b.iter_mut().flat_map(Bucket::iter_mut).for_each(|(_, v)| *v ^= by);
+                    map.buckets.change(all).unwrap();
                     prop_assert_eq!(map.buckets.id(), id);
                     plain.values_mut().for_each(|v| *v ^= by);
                 }

@@ -7,6 +7,7 @@ use stradsap::prelude::*;
 use stradsap::{Error, Key};
 
 use super::common::{below, mix};
+use super::jobs::processes::{children_as, signal_to};
 use super::jobs::runner::Test;
 use super::kinds::{Chain, Row};
 use super::places::{PLACES, note, policies};
@@ -267,8 +268,7 @@ pub(crate) fn maps_of_all_loops(session: &Session, seen: &mut Seen) -> Result {
                     _ => {}
                 }
             }
-            // The buckets are the same ones, and so is what was planned for them: unless a key's bucket strayed.
-            seen.note("reused", report.reused());
+            seen.note("reused", (report.reused(), report.strays()));
             if epoch % 2 == 0 {
                 assert_eq!(map.iter()?.collect::<BTreeMap<_, _>>(), plain, "{name}, epoch {epoch}");
             } else if epoch == 3 {
@@ -391,31 +391,47 @@ fn maps_without_locks() {
     }
 }
 
-/// The values stay where they are between synchronous loops, whatever looks at them: nothing is recorded anew.
-fn maps_stay_with_workers() {
-    for place in [PLACES[1][2], PLACES[2][2], PLACES[3][2]] {
+/// The values stay where they are between synchronous loops, whatever looks at them, and the buckets between others:
+/// nothing is recorded or planned anew as long as the keys are the same.
+fn maps_stay_where_they_are() {
+    for place in [PLACES[1][2], PLACES[2][2], PLACES[3][3]] {
         let session = place.session();
+        let workers = session.workers() as u32;
         let input = DVector::from_fn(&session, 60, |i| i as u32).unwrap();
         let mut map = DMap::from_entries(&session, (0..90u32).map(|i| (i, i64::from(i)))).unwrap();
+        let touch = |map: &mut DMap<u32, i64>| {
+            async_parallel_for!(0..90, [map = &mut *map], |i| *map.get_mut(&(i as u32)).unwrap() ^= 1).unwrap().reused()
+        };
+        let mut at_first = 0;
         for epoch in 0..6 {
+            // Each worker has its own keys: once that is known, nobody sends rows that others don't want.
             let report = sync_parallel_for!(
                 input,
                 1,
-                [&mut map],
-                |batch| (0..20).for_each(|k| map[&((batch[0] * 5 + k * 11) % 90)].add(1)),
+                [workers, &mut map],
+                |batch| (0..20).for_each(|k| {
+                    let [i] = *batch else { panic!("minibatches of one") };
+                    map[&(i % workers + workers * ((i * 5 + k) % (90 / workers)))].add(2);
+                }),
                 SyncPolicy::Bsp
             )
             .unwrap();
-            let foreseen = report.rows_prefetched() > 0 && report.rows_on_demand() == 0;
-            // Another key in place of one that was there: the rows are others.
-            assert_eq!(foreseen, epoch != 0 && epoch != 4, "epoch {epoch} on {place}: {report}");
-            assert_eq!(map.iter().unwrap().map(|(_, value)| value).sum::<i64>(), 89 * 45 + (epoch + 1) * 20 * 60);
+            let rows = report.rows_prefetched();
+            if epoch == 0 {
+                at_first = rows;
+            }
+            // In the fifth call there is another key: its rows are others.
+            let is_known = epoch != 0 && epoch != 4;
+            assert_eq!(2 * rows < at_first, is_known, "epoch {epoch} on {place}: {at_first}, {report}");
+            assert_eq!(
+                map.iter().unwrap().map(|(_, value)| value / 2).sum::<i64>(),
+                (0..90).map(|i| i / 2).sum::<i64>() + (epoch + 1) * 1200
+            );
             match epoch {
-                1 => assert_eq!(map.get(&1000).unwrap(), None),
-                // The same keys with other values: all that was known of the loop still holds.
-                2 => {
-                    async_parallel_for!(0..90, [&mut map], |i| *map.get_mut(&(i as u32)).unwrap() ^= 0).unwrap();
-                }
+                0 => assert_eq!((map.get(&1000).unwrap(), map.len().unwrap()), (None, 90)),
+                // The same keys, perhaps with other values.
+                1 => assert!(!touch(&mut map)),
+                2 => assert!(touch(&mut map)),
                 3 => {
                     let value = map.remove(&17).unwrap().unwrap();
                     map.insert(1_000_017, 0).unwrap();
@@ -429,9 +445,61 @@ fn maps_stay_with_workers() {
     }
 }
 
+/// Loops of both kinds with a map, and a look at it after each.
+fn run_with_losses(session: &Session, mut lose: impl FnMut(u64)) -> Vec<String> {
+    let input = DVector::from_fn(session, 300, |i| format!("k{}", below(i as u64, 40))).unwrap();
+    let mut map = DMap::from_entries(session, (0..40u32).map(|i| (format!("k{i}"), [f64::from(i); 4]))).unwrap();
+    let mut digests = Vec::new();
+    for epoch in 0..8u64 {
+        sync_parallel_for!(
+            input,
+            10,
+            [epoch, &mut map],
+            |batch| {
+                for key in batch {
+                    map[key].scale(0.9);
+                    map[key].add(&[epoch as f64, 0.1, 0.2, 0.3]);
+                }
+            },
+            SyncPolicy::Bsp
+        )
+        .unwrap();
+        lose(epoch);
+        if epoch % 3 == 2 {
+            async_parallel_for!(0..60, [epoch, &mut map], |i| {
+                map.entry(format!("k{}", i as u64 + epoch)).or_insert([0.0; 4])[0] += 1.0;
+            })
+            .unwrap();
+        }
+        if epoch % 2 == 1 {
+            digests.push(map.digest().unwrap());
+        }
+    }
+    digests
+}
+
+/// Workers are lost while they have the values of a map, before and after others need its buckets.
+fn maps_after_losses() {
+    let (here, there) = (PLACES[1][0], PLACES[1][2]);
+    let expected = run_with_losses(&here.session(), |_| {});
+    let earlier = children_as(std::process::id(), "worker");
+    let session = there.session();
+    let mut lost = 0;
+    let found = run_with_losses(&session, |epoch| {
+        if [0, 2, 3, 6].contains(&epoch) {
+            let mut own = children_as(std::process::id(), "worker");
+            own.retain(|pid| !earlier.contains(pid));
+            signal_to(own[epoch as usize % own.len()], "KILL");
+            lost += 1;
+        }
+    });
+    assert_eq!((found, lost), (expected, 4));
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("maps without locks", 60, maps_without_locks),
-        Test::new("maps stay with workers", 60, maps_stay_with_workers),
+        Test::new("maps after losses", 60, maps_after_losses),
+        Test::new("maps stay where they are", 60, maps_stay_where_they_are),
     ]
 }
