@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::operate::run::Cut;
 use crate::options::Order;
 use crate::sync::{Counts, Schedule, SyncPolicy};
 
@@ -256,7 +257,7 @@ pub(crate) struct OperateJob {
     pub(crate) sources: Vec<RemoteCapture>,
     pub(crate) captures: Vec<RemoteCapture>,
     pub(crate) pulls: Vec<Pull>,
-    pub(crate) len: usize,
+    pub(crate) cut: Cut,
     pub(crate) chunks: Range<usize>,
     /// Which worker gathers which partitions: where each one's begin, and the end. Empty if nothing is gathered.
     pub(crate) cuts: Vec<usize>,

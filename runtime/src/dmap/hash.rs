@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// XXH3 over what a key feeds it, piece by piece. Numbers count as little-endian bytes.
 #[derive(Default)]
-pub(crate) struct StableHasher(u64);
+struct StableHasher(u64);
 
 macro_rules! numbers {
     ($($method:ident $t:ty;)*) => {$(

@@ -30,7 +30,7 @@ use crate::recording::MAX_LEN;
 use crate::session::{Session, SessionInner, locked};
 
 /// An empty map has so many buckets: a first loop that fills it is cut into parts of them.
-const FEWEST: usize = 256;
+pub(crate) const FEWEST: usize = 256;
 
 /// What can be a key of a map: an [`Element`] with `Hash` and `Eq`.
 #[diagnostic::on_unimplemented(

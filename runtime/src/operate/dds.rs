@@ -17,14 +17,14 @@ impl<T: Element> DVector<T> {
     }
 }
 
-impl<K: Element, V: Element> DMap<K, V> {
+impl<K: Key, V: Element> DMap<K, V> {
     /// The entries, on their way: pairs of a key and a value, in the map's order.
     pub fn pipe(&self) -> Pipe<'_, MapEntries<K, V>> {
         Pipe::of(self.buckets.describe(false), self.buckets.len(), MapEntries::new())
     }
 }
 
-impl<K: Element, V: Element> DMultiMap<K, V> {
+impl<K: Key, V: Element> DMultiMap<K, V> {
     /// The keys with their values, on their way, in the map's order.
     pub fn pipe(&self) -> Pipe<'_, MapEntries<K, Vec<V>>> {
         self.map.pipe()
@@ -207,8 +207,8 @@ macro_rules! pipe_methods {
     };
 }
 pipe_methods!([T: Element] DVector<T>, Elements<T>, T);
-pipe_methods!([K: Element, V: Element] DMap<K, V>, MapEntries<K, V>, (K, V));
-pipe_methods!([K: Element, V: Element] DMultiMap<K, V>, MapEntries<K, Vec<V>>, (K, Vec<V>));
+pipe_methods!([K: Key, V: Element] DMap<K, V>, MapEntries<K, V>, (K, V));
+pipe_methods!([K: Key, V: Element] DMultiMap<K, V>, MapEntries<K, Vec<V>>, (K, Vec<V>));
 
 impl<T: Element> DVector<T> {
     /// [`Pipe::enumerate`].

@@ -12,7 +12,8 @@ use std::marker::PhantomData;
 
 use super::body::{Body, Travels, decode_one};
 use crate::codec::CodecError;
-use crate::dmap::Bucket;
+use crate::dmap::hash::hash_of;
+use crate::dmap::{Bucket, Key};
 use crate::element::Element;
 use crate::frame::Slot;
 
@@ -27,6 +28,15 @@ pub struct Cx<'v> {
     pub(crate) slots: &'v [Slot],
     /// The index that is at work.
     pub(crate) at: &'v Cell<usize>,
+    /// What chance goes by: the index, or the hash of a map's key.
+    pub(crate) place: &'v Cell<u64>,
+}
+
+impl Cx<'_> {
+    fn set(&self, at: usize) {
+        self.at.set(at);
+        self.place.set(at as u64);
+    }
 }
 
 /// The steps of a pipe.
@@ -93,7 +103,7 @@ impl<T: Element> Kernel for Elements<T> {
     #[inline(always)]
     fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&T)) {
         for (k, element) in self.slice(cx).iter().enumerate() {
-            cx.at.set(cx.start + k);
+            cx.set(cx.start + k);
             sink(element);
         }
     }
@@ -111,7 +121,7 @@ impl<T: Element> Kernel for Elements<T> {
 impl<T: Element> IndexedKernel for Elements<T> {
     #[inline(always)]
     fn nth(&self, cx: &Cx<'_>, k: usize) -> T {
-        cx.at.set(cx.start + k);
+        cx.set(cx.start + k);
         self.slice(cx)[k].clone()
     }
 }
@@ -129,7 +139,7 @@ impl<K, V> MapEntries<K, V> {
     }
 }
 
-impl<K: Element, V: Element> Kernel for MapEntries<K, V> {
+impl<K: Key, V: Element> Kernel for MapEntries<K, V> {
     type Item = (K, V);
 
     #[inline(always)]
@@ -143,7 +153,10 @@ impl<K: Element, V: Element> Kernel for MapEntries<K, V> {
         let buckets = unsafe { std::slice::from_raw_parts(cx.inputs[self.input].cast::<Bucket<K, V>>(), cx.len) };
         for (k, bucket) in buckets.iter().enumerate() {
             cx.at.set(cx.start + k);
-            bucket.iter().for_each(|(key, value)| sink((key.clone(), value.clone())));
+            for (key, value) in bucket.iter() {
+                cx.place.set(hash_of(key));
+                sink((key.clone(), value.clone()));
+            }
         }
     }
 
@@ -392,14 +405,14 @@ impl<K: Travels> Travels for Sampled<K> {
 
 impl<K: Kernel> Sampled<K> {
     /// A function that is called for each item in order, and tells which ones stay.
-    fn chooser(&self, at: &Cell<usize>) -> impl FnMut() -> bool {
+    fn chooser(&self, place: &Cell<u64>) -> impl FnMut() -> bool {
         let (seed, below, keep) = (self.seed, self.below, self.keep);
-        let (mut last, mut nth) = (usize::MAX, 0u64);
+        let (mut last, mut nth) = (None, 0u64);
         move || {
-            nth = if at.get() == last { nth + 1 } else { 0 };
-            last = at.get();
-            let number = crate::dmap::hash::hash_of(&(seed, last as u64, nth));
-            (number < below) == keep
+            let place = place.get();
+            nth = if last == Some(place) { nth + 1 } else { 0 };
+            last = Some(place);
+            (hash_of(&(seed, place, nth)) < below) == keep
         }
     }
 }
@@ -409,7 +422,7 @@ impl<K: Kernel> Kernel for Sampled<K> {
 
     #[inline(always)]
     fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&K::Item)) {
-        let mut stays = self.chooser(cx.at);
+        let mut stays = self.chooser(cx.place);
         self.before.each(cx, |item| {
             if stays() {
                 sink(item);
@@ -419,7 +432,7 @@ impl<K: Kernel> Kernel for Sampled<K> {
 
     #[inline(always)]
     fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut(K::Item)) {
-        let mut stays = self.chooser(cx.at);
+        let mut stays = self.chooser(cx.place);
         self.before.each_owned(cx, |item| {
             if stays() {
                 sink(item);

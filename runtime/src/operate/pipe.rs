@@ -192,7 +192,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     }
 
     /// Items chosen by chance: each with this probability, from 0 to 1. Which ones follows from the seed and the places of
-    /// the items alone.
+    /// the items alone (in a map: from their keys). Who samples twice takes two seeds: with one, both choose the same.
     ///
     /// ```
     /// use stradsap_runtime::{DVector, Session};
@@ -306,7 +306,7 @@ impl<'p, T: Element> IntoPipe<'p> for &'p DVector<T> {
     }
 }
 
-impl<'p, Q: Element, V: Element> IntoPipe<'p> for &'p DMap<Q, V> {
+impl<'p, Q: Key, V: Element> IntoPipe<'p> for &'p DMap<Q, V> {
     type Kernel = MapEntries<Q, V>;
     fn into_pipe(self) -> Pipe<'p, MapEntries<Q, V>> {
         self.pipe()

@@ -6,7 +6,11 @@
 //! be read.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use serde::{Deserialize, Serialize};
 
 use super::kernel::Cx;
 use super::stage::{Piece, Stage};
@@ -23,12 +27,13 @@ use crate::task::{Failure, outcome, unwound};
 const CHUNKS: usize = 2048;
 const SMALLEST: usize = 32;
 const LARGEST: usize = 1 << 16;
+/// The same for stages that deal items out: each chunk leaves a piece for each partition, and has keys of its own.
+const DEALT_CHUNKS: usize = 128;
+const DEALT_LARGEST: usize = 1 << 22;
 
-/// How many elements of a source of this length a chunk has. It depends on the length alone: where chunks begin decides
-/// how floating-point sums are rounded.
-pub(crate) fn chunk_of(len: usize) -> usize {
-    len.div_ceil(CHUNKS).clamp(SMALLEST, LARGEST)
-}
+/// Chunks of a map: as few as it has buckets at the least. Buckets are ranges of hashes, and their number a power of two, so
+/// that equal maps have equal chunks, however many buckets each has.
+const MAP_CHUNKS: usize = crate::dmap::FEWEST;
 
 /// An operator's call, without its types.
 pub(crate) struct Operation<'c> {
@@ -87,8 +92,7 @@ pub(crate) struct Chunks<'c> {
     pub(crate) stage: &'c dyn Stage,
     pub(crate) sources: &'c [Source],
     pub(crate) captured: &'c [Captured],
-    /// Of the whole source.
-    pub(crate) len: usize,
+    pub(crate) cut: Cut,
     /// Set by whoever doesn't want the result any more.
     pub(crate) stopped: &'c AtomicBool,
 }
@@ -96,29 +100,41 @@ pub(crate) struct Chunks<'c> {
 /// An element of the source for which an operator failed.
 pub(crate) type Failed = (usize, Failure);
 
-impl Chunks<'_> {
-    pub(crate) fn count(len: usize) -> usize {
-        len.div_ceil(chunk_of(len))
+/// How a source is cut.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Cut {
+    /// How many elements it has.
+    pub(crate) len: usize,
+    /// How many of them a chunk has.
+    chunk: usize,
+}
+
+impl Cut {
+    pub(crate) fn chunks(self) -> usize {
+        self.len.div_ceil(self.chunk.max(1))
     }
 
     /// The elements of consecutive chunks.
-    pub(crate) fn elements(len: usize, chunks: &std::ops::Range<usize>) -> std::ops::Range<usize> {
-        let size = chunk_of(len);
-        len.min(chunks.start.saturating_mul(size))..len.min(chunks.end.saturating_mul(size))
+    pub(crate) fn elements(self, chunks: &Range<usize>) -> Range<usize> {
+        let bound = |chunk: usize| self.len.min(chunk.saturating_mul(self.chunk));
+        bound(chunks.start)..bound(chunks.end)
     }
+}
 
+impl Chunks<'_> {
     /// One chunk: a piece for each partition.
     ///
     /// # Safety
     /// Sources, captures and stage belong together, and the chunk's elements and the captures' are here.
     unsafe fn run_one(&self, chunk: usize) -> std::result::Result<Vec<Box<dyn Piece>>, Failed> {
-        let size = chunk_of(self.len);
-        let (start, end) = (chunk * size, self.len.min((chunk + 1) * size));
+        let Range { start, end } = self.cut.elements(&(chunk..chunk + 1));
         let frame = reading(self.captured);
         frame.shared.at.set(start);
         let inputs: Vec<*const u8> =
             self.sources.iter().map(|source| source.base.wrapping_add(start * source.size)).collect();
-        let cx = Cx { inputs: &inputs, start, len: end - start, slots: &frame.slots, at: &frame.shared.at };
+        let place = Cell::new(start as u64);
+        let cx =
+            Cx { inputs: &inputs, start, len: end - start, slots: &frame.slots, at: &frame.shared.at, place: &place };
         let mut made = None;
         let ran = unwound(|| {
             // SAFETY: the caller's promise.
@@ -136,7 +152,7 @@ impl Chunks<'_> {
     /// As for one, for all of them.
     pub(crate) unsafe fn run(
         &self,
-        chunks: std::ops::Range<usize>,
+        chunks: Range<usize>,
         pool: &Pool,
     ) -> std::result::Result<Vec<Vec<Box<dyn Piece>>>, Failed> {
         let failed = AtomicUsize::new(usize::MAX);
@@ -206,14 +222,27 @@ impl Operation<'_> {
         Ok(())
     }
 
+    /// Depends on the length and the kind of source, and on the kind of stage: where chunks begin decides how floating-point
+    /// sums are rounded.
+    pub(crate) fn cut(&self) -> Cut {
+        let is_map = |capture: &Captured| matches!(capture.kind, Kind::Vector { ops, .. } if ops.by_key);
+        let len = self.len;
+        let chunk = match self.sources.first() {
+            Some(source) if is_map(source) => len.div_ceil(MAP_CHUNKS),
+            _ if self.stage.gathers() => len.div_ceil(DEALT_CHUNKS).clamp(SMALLEST, DEALT_LARGEST),
+            _ => len.div_ceil(CHUNKS).clamp(SMALLEST, LARGEST),
+        };
+        Cut { len, chunk }
+    }
+
     /// All pieces of the result in order, made in this process.
     pub(crate) fn run_here(&self) -> Result<Vec<Box<dyn Piece>>> {
         let pool = self.session.pool()?;
         let (sources, never) = (sources_of(self.sources), AtomicBool::new(false));
         let chunks =
-            Chunks { stage: self.stage, sources: &sources, captured: self.captured, len: self.len, stopped: &never };
+            Chunks { stage: self.stage, sources: &sources, captured: self.captured, cut: self.cut(), stopped: &never };
         // SAFETY: the pipe holds the borrows of its sources and captures, and put all of this together.
-        let made = unsafe { chunks.run(0..Chunks::count(self.len), &pool) };
+        let made = unsafe { chunks.run(0..self.cut().chunks(), &pool) };
         made.and_then(|made| gather_here(self.stage, made, &pool)).map_err(|failed| self.error(failed))
     }
 

@@ -7,7 +7,8 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::marker::PhantomData;
 
 use super::body::{Body, Travels, decode_elements, decode_one, encode_elements};
@@ -17,7 +18,7 @@ use crate::codec::CodecError;
 use crate::decode::DecodeError;
 use crate::dmap::Key;
 use crate::dmap::bucket::order_of;
-use crate::dmap::hash::{StableHasher, bucket_of, hash_of};
+use crate::dmap::hash::{bucket_of, hash_of};
 use crate::element::{Element, encode_slice};
 use crate::memory::RawBuf;
 use crate::pieces;
@@ -394,13 +395,45 @@ impl<K: Travels, U, F: Copy> Travels for Grouped<K, U, F> {
 /// More partitions than this are of no use.
 pub(super) const PARTITIONS: usize = 64;
 
-type Map<K, V> = HashMap<K, V, BuildHasherDefault<StableHasher>>;
+/// A key with its hash, which is not to be computed again.
+struct Hashed<Q>(u64, Q);
 
-fn unite_into<K: Key, V>(map: &mut Map<K, V>, key: K, value: V, both: impl FnOnce(&mut V, V)) {
-    match map.get_mut(&key) {
-        Some(united) => both(united, value),
-        None => drop(map.insert(key, value)),
+impl<Q: Eq> PartialEq for Hashed<Q> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 && self.1 == other.1
     }
+}
+
+impl<Q: Eq> Eq for Hashed<Q> {}
+
+impl<Q> Hash for Hashed<Q> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+    }
+}
+
+/// Takes the hash that there is.
+#[derive(Default)]
+struct Ready(u64);
+
+impl Hasher for Ready {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Map<Q, V> = HashMap<Hashed<Q>, V, BuildHasherDefault<Ready>>;
+
+fn hashed<Q: Key>(key: Q) -> Hashed<Q> {
+    Hashed(hash_of(&key), key)
 }
 
 impl<K, Q, V, F> Stage for Grouped<K, (Q, V), F>
@@ -419,12 +452,14 @@ where
             return parts.into_iter().map(|part| Box::new(part) as Box<dyn Piece>).collect();
         }
         let mut united = Map::<Q, F::United>::default();
-        self.kernel.each_owned(cx, |(key, value)| match united.get_mut(&key) {
-            Some(there) => unite.and(there, value),
-            None => drop(united.insert(key, unite.first(value))),
+        self.kernel.each_owned(cx, |(key, value)| match united.entry(hashed(key)) {
+            Entry::Occupied(mut there) => unite.and(there.get_mut(), value),
+            Entry::Vacant(place) => drop(place.insert(unite.first(value))),
         });
         let mut parts: Vec<Vec<(Q, F::United)>> = (0..self.partitions).map(|_| Vec::new()).collect();
-        united.into_iter().for_each(|(key, value)| parts[part_of(&key)].push((key, value)));
+        for (Hashed(hash, key), value) in united {
+            parts[bucket_of(hash, self.partitions)].push((key, value));
+        }
         parts.into_iter().map(|part| Box::new(part) as Box<dyn Piece>).collect()
     }
 
@@ -437,18 +472,22 @@ where
         let mut map = Map::<Q, F::United>::default();
         if F::EARLY {
             for (key, value) in unpack::<(Q, F::United)>(pieces).into_iter().flatten() {
-                unite_into(&mut map, key, value, |united, later| unite.both(united, later));
+                match map.entry(hashed(key)) {
+                    Entry::Occupied(mut there) => unite.both(there.get_mut(), value),
+                    Entry::Vacant(place) => drop(place.insert(value)),
+                }
             }
         } else {
             for (key, value) in unpack::<(Q, V)>(pieces).into_iter().flatten() {
-                match map.get_mut(&key) {
-                    Some(united) => unite.and(united, value),
-                    None => drop(map.insert(key, unite.first(value))),
+                match map.entry(hashed(key)) {
+                    Entry::Occupied(mut there) => unite.and(there.get_mut(), value),
+                    Entry::Vacant(place) => drop(place.insert(unite.first(value))),
                 }
             }
         }
-        let mut entries: Vec<(Q, F::United)> = map.into_iter().collect();
-        entries.sort_by(|(a, _), (b, _)| order_of(a, b));
+        let mut entries: Vec<(Hashed<Q>, F::United)> = map.into_iter().collect();
+        entries.sort_unstable_by(|(a, _), (b, _)| a.0.cmp(&b.0).then_with(|| order_of(&a.1, &b.1)));
+        let entries: Vec<(Q, F::United)> = entries.into_iter().map(|(Hashed(_, key), value)| (key, value)).collect();
         Box::new(entries)
     }
 

@@ -15,7 +15,7 @@ use crate::cluster::protocol::{
 use crate::cluster::remote_plan::Vector;
 use crate::error::{BodyError, ClusterError, Error, Result};
 use crate::memory::ElementOps;
-use crate::operate::run::{Chunks, Failed, Operation};
+use crate::operate::run::{Cut, Failed, Operation};
 use crate::operate::stage::{Piece, Stage};
 use crate::panics::PanicNote;
 use crate::recording::MAX_LEN;
@@ -29,7 +29,7 @@ pub(crate) struct OperatorLogged {
     sources: Vec<RemoteCapture>,
     captures: Vec<RemoteCapture>,
     vectors: Vec<Vector>,
-    len: usize,
+    cut: Cut,
     partitions: Option<usize>,
     /// What it makes, if that stays with the workers.
     kept: Option<Kept>,
@@ -148,7 +148,7 @@ impl Cluster {
             sources: remote_captures(operation.sources)?,
             captures: remote_captures(operation.captured)?,
             vectors: vectors.collect(),
-            len: operation.len,
+            cut: operation.cut(),
             partitions: operation.stage.gathers().then(|| operation.stage.partitions()),
             kept,
         })
@@ -169,7 +169,7 @@ impl Cluster {
         state.next_call += 1;
         let (call, epoch, workers) = (state.next_call, state.epoch, state.workers.len());
         let _waiting = span(Category::Wait, call);
-        let chunks = Chunks::count(logged.len);
+        let chunks = logged.cut.chunks();
         let share = |w: usize| chunks * w / workers..chunks * (w + 1) / workers;
         let cuts: Vec<usize> = match logged.partitions {
             Some(partitions) => (0..=workers).map(|w| partitions * w / workers).collect(),
@@ -181,8 +181,8 @@ impl Cluster {
                 task: logged.task.clone(),
                 sources: logged.sources.clone(),
                 captures: logged.captures.clone(),
-                pulls: self.pulls_of(state, logged, w, &Chunks::elements(logged.len, &share(w))),
-                len: logged.len,
+                pulls: self.pulls_of(state, logged, w, &logged.cut.elements(&share(w))),
+                cut: logged.cut,
                 chunks: share(w),
                 cuts: cuts.clone(),
             })

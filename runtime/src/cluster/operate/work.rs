@@ -69,7 +69,7 @@ pub(crate) fn begin(bench: &Workbench, job: &OperateJob) -> Result<Operating, Pr
     let stage = unsafe { maker(&job.task.values) }.map_err(broken)?;
     let (sources, captured) = (bench.captured(&job.sources)?, bench.captured(&job.captures)?);
     let shards = bench.shards_of(&job.sources).into_iter().chain(bench.shards_of(&job.captures)).collect();
-    let ends = Chunks::elements(job.len, &job.chunks).end;
+    let ends = job.cut.elements(&job.chunks).end;
     let reaches = |capture: &RemoteCapture| matches!(capture, RemoteCapture::Vector { len, .. } if *len >= ends);
     if !job.sources.iter().all(reaches) {
         return Err(broken("chunks beyond the end of a source"));
@@ -88,7 +88,7 @@ pub(crate) fn run(
     let pool = bench.pool().map_err(broken)?;
     let sources = sources_of(&operating.sources);
     let chunks =
-        Chunks { stage: &*operating.stage, sources: &sources, captured: &operating.captured, len: job.len, stopped };
+        Chunks { stage: &*operating.stage, sources: &sources, captured: &operating.captured, cut: job.cut, stopped };
     // SAFETY: see the module's argument.
     let made = match unsafe { chunks.run(job.chunks.clone(), &pool) } {
         Ok(_) if stopped.load(Relaxed) => return Ok(OperateEnd::Stopped),
