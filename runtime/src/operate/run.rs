@@ -28,7 +28,7 @@ const CHUNKS: usize = 2048;
 const SMALLEST: usize = 32;
 const LARGEST: usize = 1 << 16;
 /// The same for stages that deal items out: each chunk leaves a piece for each partition, and has keys of its own.
-const DEALT_CHUNKS: usize = 128;
+const DEALT_CHUNKS: usize = 64;
 const DEALT_LARGEST: usize = 1 << 22;
 
 /// Chunks of a map: as few as it has buckets at the least. Buckets are ranges of hashes, and their number a power of two, so
