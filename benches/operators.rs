@@ -88,6 +88,12 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// A turn that gave this.
+fn done<T>(result: T) -> Result<()> {
+    black_box(result);
+    Ok(())
+}
+
 fn value(i: usize) -> f32 {
     Stream::new(1, 1).unit(i as u64)
 }
@@ -106,34 +112,10 @@ fn sum(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon:
     bench.task(
         "fold: sum of squares, f32 as f64",
         vec![
-            (
-                "plain loop",
-                Box::new(|| {
-                    black_box(black_box(&x).iter().fold(0.0f64, |sum, x| sum + f64::from(x * x)));
-                    Ok(())
-                }),
-            ),
-            (
-                "rayon",
-                Box::new(|| {
-                    black_box(by_rayon());
-                    Ok(())
-                }),
-            ),
-            (
-                "stradsap, 1 thread",
-                Box::new(|| {
-                    black_box(fold(&a)?);
-                    Ok(())
-                }),
-            ),
-            (
-                "stradsap, 2 threads",
-                Box::new(|| {
-                    black_box(fold(&b)?);
-                    Ok(())
-                }),
-            ),
+            ("plain loop", Box::new(|| done(black_box(&x).iter().fold(0.0f64, |sum, x| sum + f64::from(x * x))))),
+            ("rayon", Box::new(|| done(by_rayon()))),
+            ("stradsap, 1 thread", Box::new(|| done(fold(&a)?))),
+            ("stradsap, 2 threads", Box::new(|| done(fold(&b)?))),
         ],
     )
 }
@@ -148,10 +130,10 @@ fn keep(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon
     bench.task(
         "map, filter, collect: f32",
         vec![
-            ("plain loop", Box::new(|| Ok(drop(black_box(plain(black_box(&x))))))),
-            ("rayon", Box::new(|| Ok(drop(black_box(by_rayon()))))),
-            ("stradsap, 1 thread", Box::new(|| Ok(drop(black_box(ours(&a)?))))),
-            ("stradsap, 2 threads", Box::new(|| Ok(drop(black_box(ours(&b)?))))),
+            ("plain loop", Box::new(|| done(plain(black_box(&x))))),
+            ("rayon", Box::new(|| done(by_rayon()))),
+            ("stradsap, 1 thread", Box::new(|| done(ours(&a)?))),
+            ("stradsap, 2 threads", Box::new(|| done(ours(&b)?))),
         ],
     )
 }
@@ -173,10 +155,10 @@ fn sort(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon
     bench.task(
         "sort_by_key: [u32; 2] by u32, stable",
         vec![
-            ("copy and sort_by_key", Box::new(|| Ok(drop(black_box(plain()))))),
-            ("copy and rayon's", Box::new(|| Ok(drop(black_box(by_rayon()))))),
-            ("stradsap, 1 thread", Box::new(|| Ok(drop(black_box(a.sort_by_key(|x| x[0])?))))),
-            ("stradsap, 2 threads", Box::new(|| Ok(drop(black_box(b.sort_by_key(|x| x[0])?))))),
+            ("copy and sort_by_key", Box::new(|| done(plain()))),
+            ("copy and rayon's", Box::new(|| done(by_rayon()))),
+            ("stradsap, 1 thread", Box::new(|| done(a.sort_by_key(|x| x[0])?))),
+            ("stradsap, 2 threads", Box::new(|| done(b.sort_by_key(|x| x[0])?))),
         ],
     )
 }
@@ -184,7 +166,7 @@ fn sort(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon
 fn count(bench: &mut Bench, n: usize, one: &Session, two: &Session) -> Result<()> {
     let words: Vec<String> = (0..n).map(|i| format!("word{}", number(i))).collect();
     let (a, b) = (DVector::from_vec(one, words.clone())?, DVector::from_vec(two, words.clone())?);
-    let ours = |words: &DVector<String>| words.count_by_key(|word| word.clone());
+    let ours = |words: &DVector<String>| words.count_by_key(String::clone);
     let plain = || {
         let mut counts = HashMap::<&str, u64>::new();
         words.iter().for_each(|word| *counts.entry(word).or_default() += 1);
@@ -198,9 +180,9 @@ fn count(bench: &mut Bench, n: usize, one: &Session, two: &Session) -> Result<()
     bench.task(
         "count_by_key: words",
         vec![
-            ("HashMap of &str", Box::new(|| Ok(drop(black_box(plain()))))),
-            ("stradsap, 1 thread", Box::new(|| Ok(drop(black_box(ours(&a)?))))),
-            ("stradsap, 2 threads", Box::new(|| Ok(drop(black_box(ours(&b)?))))),
+            ("HashMap of &str", Box::new(|| done(plain()))),
+            ("stradsap, 1 thread", Box::new(|| done(ours(&a)?))),
+            ("stradsap, 2 threads", Box::new(|| done(ours(&b)?))),
         ],
     )
 }

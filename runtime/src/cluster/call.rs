@@ -29,9 +29,9 @@ use crate::verify::Verifier;
 /// What a body returned on a worker.
 #[derive(Debug, thiserror::Error)]
 #[error("{message} ({worker})")]
-pub(crate) struct OnWorker {
-    pub(crate) message: String,
-    pub(crate) worker: String,
+struct OnWorker {
+    message: String,
+    worker: String,
 }
 
 pub(crate) fn vector_of(capture: &Captured) -> Option<Vector> {
@@ -333,8 +333,13 @@ impl Cluster {
     }
 
     fn first_failure_of(&self, failure: RemoteFailure, node: u32) -> FirstFailure {
+        FirstFailure::new(failure.block as usize, failure.iteration, self.failure_of(failure.what, node))
+    }
+
+    /// What went wrong on a worker, as it is told in the program's process.
+    pub(crate) fn failure_of(&self, what: What, node: u32) -> Failure {
         let worker = self.hub.name(node);
-        let what = match failure.what {
+        match what {
             What::Stray { capture } => Failure::Stray { capture },
             What::OutOfRange { capture, index } => Failure::OutOfRange { capture, index },
             What::Body { message } => {
@@ -344,8 +349,7 @@ impl Cluster {
             What::Panic { message, location } => {
                 Failure::Panic(PanicNote { message, location: format!("{location}; {worker}") })
             }
-        };
-        FirstFailure::new(failure.block as usize, failure.iteration, what)
+        }
     }
 }
 

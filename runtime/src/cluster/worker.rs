@@ -73,7 +73,7 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
 }
 
 pub(crate) struct Worker {
-    node: AtomicU32,
+    pub(crate) node: AtomicU32,
     pub(crate) links: Arc<Links>,
     pub(crate) blobs: Blobs,
     store: Mutex<Store>,
@@ -81,8 +81,8 @@ pub(crate) struct Worker {
     running: watch::Sender<Option<Arc<Running>>>,
     syncing: watch::Sender<Option<Arc<Syncing>>>,
     /// Set while an epoch ends: whatever takes long is to stop.
-    stopped: Mutex<Arc<AtomicBool>>,
-    trouble: Arc<Trouble>,
+    pub(crate) stopped: Mutex<Arc<AtomicBool>>,
+    pub(crate) trouble: Arc<Trouble>,
     jobs: mpsc::Sender<Box<dyn FnOnce() + Send>>,
     /// The driver has said that the job is over.
     dismissed: AtomicBool,
@@ -90,7 +90,7 @@ pub(crate) struct Worker {
 
 /// The first process that could not be reached in this epoch.
 #[derive(Default)]
-struct Trouble {
+pub(crate) struct Trouble {
     first: Mutex<Option<(Node, String)>>,
     news: Notify,
 }
@@ -132,7 +132,7 @@ impl Worker {
     }
 
     /// Runs something on the second thread.
-    async fn apart<R: Send + 'static>(
+    pub(crate) async fn apart<R: Send + 'static>(
         self: &Arc<Self>,
         f: impl FnOnce(&Arc<Worker>) -> R + Send + 'static,
     ) -> std::result::Result<R, Problem> {
@@ -327,45 +327,6 @@ impl Worker {
         }
     }
 
-    /// Runs an operator over this worker's chunks.
-    async fn operate(self: &Arc<Self>, job: OperateJob) -> std::result::Result<OperateEnd, Problem> {
-        self.blobs.clear();
-        self.apart(|worker| worker.bench.commit()).await?;
-        let operating = operate::begin(&self.bench, &job)?;
-        for pull in &job.pulls {
-            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
-            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
-        }
-        let stopped = Arc::clone(&locked(&self.stopped));
-        let work = self.apart(move |worker| operate::run(operating, &job, &worker.bench, &worker.blobs, &stopped));
-        let trouble = self.trouble.wait();
-        tokio::select! {
-            biased;
-            end = work => end?,
-            (node, why) = trouble => Err(Problem::Peer { node, why }),
-        }
-    }
-
-    /// Brings together what the workers have dealt out to this one.
-    async fn gather(self: &Arc<Self>, job: GatherJob) -> std::result::Result<OperateEnd, Problem> {
-        let me = self.node.load(Relaxed);
-        let mut arrived = Vec::new();
-        for from in job.from {
-            let mut pieces = Vec::with_capacity(from.len());
-            for (node, blob, n) in from {
-                let bytes = if node == me || n == 0 {
-                    Vec::new()
-                } else {
-                    let got = self.links.blob(node, blob).await;
-                    got.map_err(|error| Problem::Peer { node, why: error.to_string() })?
-                };
-                pieces.push((node, n, bytes));
-            }
-            arrived.push(pieces);
-        }
-        self.apart(move |worker| operate::gather(&worker.bench, job.call, job.partitions, arrived, me)).await?
-    }
-
     /// The synchronous loop of a call, when it has begun here; none if it is over.
     async fn syncing(&self, call: u64) -> Option<Arc<Syncing>> {
         let mut current = self.syncing.subscribe();
@@ -453,7 +414,7 @@ impl Trouble {
         self.news.notify_waiters();
     }
 
-    async fn wait(&self) -> (Node, String) {
+    pub(crate) async fn wait(&self) -> (Node, String) {
         loop {
             let news = self.news.notified();
             if let Some(first) = locked(&self.first).clone() {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::capture::{Captured, Kind};
-use crate::cluster::call::{OnWorker, remote_captures, unnamed, vector_of};
+use crate::cluster::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::{Cluster, Entry, Fault, Logged, State};
 use crate::cluster::hub::Home;
 use crate::cluster::naming;
@@ -13,14 +13,12 @@ use crate::cluster::protocol::{
     GatherJob, Holder, KeepJob, Node, OperateEnd, OperateJob, RemoteCapture, RemoteTask, What,
 };
 use crate::cluster::remote_plan::Vector;
-use crate::error::{BodyError, ClusterError, Error, Result};
+use crate::error::{ClusterError, Error, Result};
 use crate::memory::ElementOps;
 use crate::operate::run::{Cut, Failed, Operation};
 use crate::operate::stage::{Piece, Stage};
-use crate::panics::PanicNote;
 use crate::recording::MAX_LEN;
 use crate::session::{locked, next_id};
-use crate::task::Failure;
 use crate::timeline::{Category, span};
 
 /// An operator, apart from where it is called.
@@ -319,19 +317,7 @@ impl Cluster {
     }
 
     fn operator_error(&self, operation: &Operation<'_>, (element, what, node): FailedThere) -> Error {
-        let worker = self.hub.name(node);
-        let failure = match what {
-            What::OutOfRange { capture, index } => Failure::OutOfRange { capture, index },
-            What::Body { message } => {
-                let error: BodyError = Box::new(OnWorker { message, worker });
-                Failure::Body(error)
-            }
-            What::Panic { message, location } => {
-                Failure::Panic(PanicNote { message, location: format!("{location}; {worker}") })
-            }
-            What::Stray { .. } => Failure::Stopped,
-        };
-        let failed: Failed = (element, failure);
+        let failed: Failed = (element, self.failure_of(what, node));
         operation.error(failed)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::capture::Kind;
-use crate::cluster::call::{OnWorker, remote_captures, unnamed, vector_of};
+use crate::cluster::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::{Cluster, Fault, Logged, State};
 use crate::cluster::naming;
 use crate::cluster::placement::Placement;
@@ -17,10 +17,9 @@ use crate::cluster::protocol::{
     SyncEnd, SyncJob, SyncRan, What,
 };
 use crate::cluster::remote_plan::Vector;
-use crate::error::{BodyError, ClusterError, Error, Result};
+use crate::error::{ClusterError, Error, Result};
 use crate::execute::words;
 use crate::memory::RawBuf;
-use crate::panics::PanicNote;
 use crate::report::WorkerTime;
 use crate::session::{locked, next_id};
 use crate::sync::{Counts, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite};
@@ -132,17 +131,9 @@ impl Cluster {
         let Finished { ran, workers, preparing } = match finished {
             Ok(finished) => finished,
             Err(Failed { minibatch, what, node }) => {
-                let worker = self.hub.name(node);
-                let failure = match what {
-                    What::OutOfRange { capture, index } => Failure::OutOfRange { capture, index },
-                    What::Body { message } => {
-                        let error: BodyError = Box::new(OnWorker { message, worker });
-                        Failure::Body(error)
-                    }
-                    What::Panic { message, location } => {
-                        Failure::Panic(PanicNote { message, location: format!("{location}; {worker}") })
-                    }
-                    What::Stray { .. } => Failure::Stopped,
+                let failure = match self.failure_of(what, node) {
+                    Failure::Stray { .. } => Failure::Stopped,
+                    failure => failure,
                 };
                 return Err(call.failed(schedule, minibatch, failure));
             }
