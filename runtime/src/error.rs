@@ -101,12 +101,13 @@ pub enum Error {
         problem: BatchProblem,
     },
     /// A closure of an operator failed. Nothing has changed.
-    #[error("{site}: element {element} {problem}")]
+    #[error("{site}: {} {problem}", at_work(element))]
     Operator {
         /// Which operator, and where it was called.
         site: String,
-        /// The first element of the source, in order, for which it failed.
-        element: usize,
+        /// The first element of the source, in order, for which it failed; none if it failed when items were brought
+        /// together, as where keys are compared.
+        element: Option<usize>,
         /// What is the matter.
         problem: BatchProblem,
     },
@@ -199,6 +200,10 @@ impl std::fmt::Display for AtColumn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.map_or(Ok(()), |column| write!(f, ":{column}"))
     }
+}
+
+fn at_work(element: &Option<usize>) -> String {
+    element.map_or_else(|| "bringing items together".to_string(), |element| format!("element {element}"))
 }
 
 /// What was the matter with a minibatch.

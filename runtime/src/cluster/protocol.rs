@@ -272,7 +272,7 @@ pub(crate) enum OperateEnd {
         dealt: Vec<(u64, usize)>,
     },
     Failed {
-        element: usize,
+        element: Option<usize>,
         what: What,
     },
     Stopped,

@@ -124,6 +124,14 @@ impl<K: 'static, V: 'static> Forms<K, V> {
         Ok(&mut self.buckets)
     }
 
+    /// A number that changes with the contents; no two contents of this process have the same.
+    pub(crate) fn version(&self) -> u64 {
+        match self.newer() {
+            Newer::Values(dense) => dense.values.version(),
+            Newer::Buckets | Newer::Neither(_) => self.buckets.version(),
+        }
+    }
+
     /// How many entries there are, if that is known without a look at the buckets.
     pub(crate) fn counted(&self) -> Option<usize> {
         match self.newer() {

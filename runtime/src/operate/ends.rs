@@ -14,7 +14,8 @@ use crate::capture::Handles;
 use crate::dmap::{DMap, DMultiMap, Key};
 use crate::dvector::DVector;
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::{BatchProblem, Error, Result};
+use crate::panics;
 use crate::recording::MAX_LEN;
 use crate::value::Values;
 
@@ -25,6 +26,14 @@ const SAMPLES_A_BORDER: usize = 32;
 
 fn partitions_of(len: usize) -> usize {
     (len / ITEMS_A_PARTITION).clamp(1, PARTITIONS)
+}
+
+/// Runs the program's own code in its own process, on what chunks gave.
+fn caught<R>(site: &str, f: impl FnOnce() -> R) -> Result<R> {
+    panics::caught(f).map_err(|note| {
+        let problem = BatchProblem::Panic { message: note.message, location: note.location };
+        Error::Operator { site: site.to_string(), element: None, problem }
+    })
 }
 
 impl<'p, K: Kernel> Pipe<'p, K> {
@@ -144,7 +153,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     ) -> Result<A> {
         let first = init.clone();
         let pieces = self.end("fold", at, |kernel| Folded { kernel, init, body })?;
-        Ok(unpack::<A>(pieces).into_iter().flatten().reduce(unite).unwrap_or(first))
+        let folded = caught(&site("fold", at), || unpack::<A>(pieces).into_iter().flatten().reduce(unite))?;
+        Ok(folded.unwrap_or(first))
     }
 
     /// One item of all, two at a time, in order; none of none.
@@ -167,8 +177,9 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         K::Item: Element,
         F: Fn(K::Item, K::Item) -> K::Item + Copy + Sync + 'static,
     {
-        let pieces = self.end("reduce", Location::caller(), |kernel| Reduced { kernel, body: Plain::new(f) })?;
-        Ok(unpack::<K::Item>(pieces).into_iter().flatten().reduce(f))
+        let at = Location::caller();
+        let pieces = self.end("reduce", at, |kernel| Reduced { kernel, body: Plain::new(f) })?;
+        caught(&site("reduce", at), || unpack::<K::Item>(pieces).into_iter().flatten().reduce(f))
     }
 
     /// All items in the order of their keys; those with equal keys in the order that they have.
@@ -213,9 +224,13 @@ impl<'p, K: Kernel> Pipe<'p, K> {
             let pieces = Self::run(&site, &session, &sources, &captured, len, &keys)?;
             Keys { kernel, body, .. } = keys;
             let mut sampled: Vec<S> = unpack(pieces).into_iter().flatten().collect();
-            sampled.sort();
-            borders = (1..partitions).filter_map(|p| sampled.get(sampled.len() * p / partitions).cloned()).collect();
-            borders.dedup();
+            borders = caught(&site, || {
+                sampled.sort();
+                let border = |p| sampled.get(sampled.len() * p / partitions).cloned();
+                let mut borders: Vec<S> = (1..partitions).filter_map(border).collect();
+                borders.dedup();
+                borders
+            })?;
         }
         super::keep::keep(&site, &session, &sources, &captured, len, &Sorted { kernel, body, borders })
     }

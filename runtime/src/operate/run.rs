@@ -97,8 +97,8 @@ pub(crate) struct Chunks<'c> {
     pub(crate) stopped: &'c AtomicBool,
 }
 
-/// An element of the source for which an operator failed.
-pub(crate) type Failed = (usize, Failure);
+/// An element of the source for which an operator failed, or none where items were brought together.
+pub(crate) type Failed = (Option<usize>, Failure);
 
 /// How a source is cut.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -142,7 +142,7 @@ impl Chunks<'_> {
             None
         });
         let at = frame.shared.at.get();
-        outcome(&frame, Some(at), ran).map_err(|(_, failure)| (at, failure))?;
+        outcome(&frame, Some(at), ran).map_err(|(_, failure)| (Some(at), failure))?;
         Ok(made.unwrap_or_default())
     }
 
@@ -161,7 +161,7 @@ impl Chunks<'_> {
                 return Ok(Vec::new());
             }
             if self.stopped.load(Relaxed) {
-                return Err((0, Failure::Stopped));
+                return Err((None, Failure::Stopped));
             }
             // SAFETY: the caller's promise.
             unsafe { self.run_one(chunks.start + k) }.inspect_err(|_| {
@@ -199,7 +199,7 @@ pub(crate) fn gather_partitions(
     let gathered = pool.map(dealt.len(), |p| {
         let pieces = crate::session::locked(&dealt[p]).take().unwrap_or_default();
         // Comparisons and clones are the program's own code.
-        panics::caught(|| stage.gather(pieces)).map_err(|note| (0, Failure::Panic(note)))
+        panics::caught(|| stage.gather(pieces)).map_err(|note| (None, Failure::Panic(note)))
     });
     gathered.into_iter().collect()
 }

@@ -14,7 +14,7 @@ fn failed<T>(session: &Session, seen: &mut Seen, operator: &str, element: usize,
     let Err(error) = ended else { panic!("{operator} did not fail") };
     let Error::Operator { site, element: found, .. } = &error else { panic!("{operator}: {error}") };
     assert!(site.contains("failures.rs:") && site.ends_with(&format!(" ({operator})")), "{operator}: {site}");
-    assert_eq!(*found, element, "{error}");
+    assert_eq!(*found, Some(element), "{error}");
     let text = error.to_string();
     assert!(text.contains(&format!("element {element} panicked: {BAD} is bad (")), "{text}");
     assert!(!text.contains('\n'), "{text}");
@@ -80,8 +80,9 @@ pub(crate) fn closures_that_panic(session: &Session, seen: &mut Seen) -> Result 
         failed(session, seen, "collect_map", 1234, x.map(|n| (good(*n), 1u8)).collect_map());
         failed(session, seen, "split", 1234, x.map(|n| good(*n)).split(0.5, 1));
         let sorted = x.sort_by_key(|n| Fussy(*n));
-        assert!(matches!(&sorted, Err(Error::Operator { .. })));
-        assert!(sorted.unwrap_err().to_string().contains("777 is bad"));
+        assert!(matches!(&sorted, Err(Error::Operator { element: None, .. })));
+        let text = sorted.unwrap_err().to_string();
+        assert!(text.contains("(sort_by_key): bringing items together panicked: 777 is bad"), "{text}");
         let ended = x.transform(|n| *n = good(*n) + 1);
         let Err(Error::Panic { iteration, message, .. }) = &ended else { panic!("{ended:?}") };
         assert_eq!((*iteration % 1500, message.as_str()), (1234, "777 is bad"));
@@ -104,6 +105,12 @@ pub(crate) fn closures_that_panic(session: &Session, seen: &mut Seen) -> Result 
     let error = pairs.reduce_by_key(|a, b| good(a).max(good(b))).err().unwrap().to_string();
     assert!(error.contains("777 is bad"), "{error}");
     seen.note("map", map.digest()?);
+    // Where the program's own process brings together what chunks gave, and samples keys.
+    let many = DVector::from_fn(session, 20_000, |i| i as u32)?;
+    let error = many.fold(0u32, |_, n| *n, |_, _| panic!("no sum")).unwrap_err().to_string();
+    assert!(error.contains("(fold): bringing items together panicked: no sum"), "{error}");
+    let error = many.sort_by_key(|n| Fussy(BAD + n % 2)).unwrap_err().to_string();
+    assert!(error.contains("(sort_by_key): bringing items together panicked: 777 is bad"), "{error}");
     Ok(())
 }
 
@@ -114,7 +121,7 @@ pub(crate) fn out_of_range(session: &Session, seen: &mut Seen) -> Result {
     let error = ended.err().unwrap();
     let text = error.to_string();
     let Error::Operator { element, .. } = error else { panic!("{text}") };
-    assert_eq!(element, 100);
+    assert_eq!(element, Some(100));
     assert!(text.contains("[100]") && text.contains("has 100 elements"), "{text}");
     seen.note("map", &text);
     let ended = with!([&table], x.fold(0.0, |sum, n| sum + table[*n as usize], |a, b| a + b));
@@ -158,7 +165,7 @@ pub(crate) fn missing_keys(session: &Session, seen: &mut Seen) -> Result {
     seen.note("read", without_worker(session, &error.to_string()));
     assert!(sums.iter()?.all(|sum| sum == 0));
     let error = with!([&map], keys.map(|key| map[key])).collect().err().unwrap();
-    assert!(matches!(&error, Error::Operator { element: 321, .. }), "{error}");
+    assert!(matches!(&error, Error::Operator { element: Some(321), .. }), "{error}");
     seen.note("operator", without_worker(session, &error.to_string()));
     // The same loops, with the key.
     map.insert(1000, 1)?;

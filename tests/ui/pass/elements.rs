@@ -92,7 +92,7 @@ fn main(session: &Session) -> stradsap::Result<()> {
     assert_eq!(bytes(&Packed { small: 1, large: 2 }), [1, 0, 2, 0, 0, 0]);
     assert_eq!(bytes(&Padded { small: 1, large: 2 }), [1, 0, 2, 0, 0, 0]);
     assert_eq!(bytes(&Row([1u8, 2])), [1, 2]);
-    assert_eq!(bytes(&Unit), []);
+    assert_eq!(bytes(&Unit), [0u8; 0]);
     assert_eq!(bytes(&Dropped(5)), [5, 0, 0, 0]);
     assert_eq!(bytes(&Shape::<u8>::Nothing), [0, 0, 0, 0]);
     assert_eq!(bytes(&Shape::<u8>::Circle(0.0)), [1, 0, 0, 0, 0, 0, 0, 0]);

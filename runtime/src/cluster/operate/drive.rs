@@ -51,7 +51,7 @@ fn broken(what: impl std::fmt::Display) -> Fault {
 }
 
 /// A failure, and the worker on which it happened.
-type FailedThere = (usize, What, Node);
+type FailedThere = (Option<usize>, What, Node);
 
 impl Cluster {
     /// Runs an operator whose result the program wants to have.
@@ -126,7 +126,7 @@ impl Cluster {
             Err((element, what, node)) => {
                 let who = self.hub.name(node);
                 Err(broken(format!(
-                    "an operator that ended well before fails for element {element} on {who}: {what:?}"
+                    "an operator that ended well before fails for element {element:?} on {who}: {what:?}"
                 )))
             }
         }

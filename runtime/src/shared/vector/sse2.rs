@@ -43,8 +43,7 @@ pub(super) unsafe fn store_plain(to: *mut u8, reg: Reg) {
 /// Of the first quad.
 #[inline(always)]
 pub(super) fn from_quads(quads: [__m128; 4], _n: usize) -> Reg {
-    // SAFETY: rule 1.
-    unsafe { quads[0] }
+    quads[0]
 }
 
 #[inline(always)]
@@ -111,6 +110,5 @@ pub(super) fn from_numbers(numbers: [u128; WIDTH / 16]) -> Reg {
 /// Pairwise from the halves, down to 16 bytes.
 #[inline(always)]
 pub(super) fn fold(regs: [Reg; 4], plus: impl Fn(Reg, Reg) -> Reg) -> __m128 {
-    // SAFETY: rule 1.
-    unsafe { plus(plus(regs[0], regs[2]), plus(regs[1], regs[3])) }
+    plus(plus(regs[0], regs[2]), plus(regs[1], regs[3]))
 }
