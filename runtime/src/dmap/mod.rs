@@ -71,6 +71,8 @@ pub struct DMap<K, V> {
     pub(crate) buckets: Forms<K, V>,
     /// How many entries there were, and the version that was counted.
     counted: Mutex<Option<(u64, usize)>>,
+    /// Counts them, where they are. Known since the map was made: who asks needs to know nothing of its types.
+    count: fn(&DVector<Bucket<K, V>>) -> Result<usize>,
 }
 
 impl<K: Key, V: Element> DMap<K, V> {
@@ -148,7 +150,8 @@ impl<K: Key, V: Element> DMap<K, V> {
         }
         let buckets = DVector::of_buffer(Arc::clone(session), buffer);
         let counted = Mutex::new(Some((buckets.version(), count)));
-        Ok(DMap { buckets: Forms::new(buckets), counted })
+        let count = |buckets: &DVector<Bucket<K, V>>| buckets.fold(0usize, |n, bucket| n + bucket.len(), |a, b| a + b);
+        Ok(DMap { buckets: Forms::new(buckets), counted, count })
     }
 
     /// Puts an entry in, and gives the value that the key had.
@@ -322,9 +325,7 @@ impl<K: 'static, V: 'static> DMap<K, V> {
     {
         Ok(self.buckets.look(key, |_| ())?.is_some())
     }
-}
 
-impl<K: Key, V: Element> DMap<K, V> {
     /// How many entries there are. The first question after a loop that wrote the map counts them, where they are.
     ///
     /// # Errors
@@ -340,7 +341,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         {
             return Ok(len);
         }
-        let len = buckets.fold(0usize, |n, bucket| n + bucket.len(), |a, b| a + b)?;
+        let len = (self.count)(buckets)?;
         *locked(&self.counted) = Some((version, len));
         Ok(len)
     }
