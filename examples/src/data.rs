@@ -20,6 +20,14 @@ pub fn default_text() -> Result<PathBuf> {
     of_the_repository(concat!(env!("CARGO_MANIFEST_DIR"), "/data/text8x-part.gz"))
 }
 
+/// The small corpus: the input of a topic model that is given no `--data`. Its vocabulary lies beside it.
+///
+/// # Errors
+/// As [`default_ratings`].
+pub fn default_corpus() -> Result<PathBuf> {
+    of_the_repository(concat!(env!("CARGO_MANIFEST_DIR"), "/data/docword.enwiki-part.txt.gz"))
+}
+
 /// WordSim-353: pairs of words with how alike people found them.
 ///
 /// # Errors

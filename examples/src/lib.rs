@@ -1,7 +1,7 @@
 //! What the example programs share: command line, input, progress, report, plot and stored models.
 //!
-//! Only `parallel`, `saving` and `sync` use `stradsap`; here and there a type derives `Element`. The sequential twins are
-//! plain programs.
+//! Only `parallel`, `saving` and `sync` use `stradsap`, and what reads input for parallel programs; here and there a type
+//! derives `Element`. The sequential twins are plain programs.
 
 pub mod cli;
 pub mod data;
@@ -26,6 +26,7 @@ pub mod rng;
 pub mod run;
 pub mod saving;
 pub mod sync;
+pub mod topics;
 pub mod vectors;
 pub mod words;
 

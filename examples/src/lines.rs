@@ -60,6 +60,11 @@ impl<'a> Lines<'a> {
         self.number
     }
 
+    /// What errors name.
+    pub fn path(&self) -> &'a Path {
+        self.path
+    }
+
     /// An error in the line that was read last, or in the first of a file without lines; `column` counts bytes from 1.
     pub fn error(&self, column: Option<usize>, problem: String) -> Error {
         Error::Line { path: PathBuf::from(self.path), line: self.number.max(1), column, problem }
