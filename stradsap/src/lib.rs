@@ -128,6 +128,54 @@ pub use stradsap_runtime::Order;
 /// ```
 pub use stradsap_runtime::Strategy;
 
+/// Numbers that a loop adds to and reads, as stale as its option `staleness` allows; `scratch` is what each block of
+/// iterations has for itself.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let colours = DVector::from_fn(&session, 1000, |i| i % 3)?;
+/// let totals = session.relaxed_vector(vec![0u64; 3]);
+/// let report = async_parallel_for!(
+///     0..colours.len(),
+///     [&colours, &totals],
+///     |i, seen| {
+///         *seen += 1;
+///         totals.add(colours[i], 1);
+///         assert!(totals[colours[i]] > 0 && *seen > 0);
+///     },
+///     scratch = 0usize,
+///     staleness = 1
+/// )?;
+/// assert_eq!(totals.to_vec(), [334, 333, 333]);
+/// assert_eq!(report.staleness()[0].name, "totals");
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::RelaxedVector;
+
+/// One number that a loop adds to and reads.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let x = DVector::from_fn(&session, 100, |i| i as f64)?;
+/// let largest_sum = session.relaxed(0.0f64);
+/// async_parallel_for!(0..x.len(), [&x, &largest_sum], |i| {
+///     if largest_sum.get() < 1000.0 {
+///         largest_sum.add(x[i]);
+///     }
+/// })?;
+/// assert!(largest_sum.get() >= 1000.0);
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::Relaxed;
+
 /// A sum that a loop adds to.
 ///
 /// ```
