@@ -16,12 +16,12 @@
 use serde::{Deserialize, Serialize};
 use stradsap::RelaxedView;
 
+use super::lanes::{LANES, Sums};
+use super::rows::SparseRow;
 use super::{DocumentRow, WordRow};
 
 /// Topics that share a sum.
-const GROUP: usize = 32;
-/// What is computed side by side.
-const LANES: usize = 16;
+const GROUP: usize = 2 * LANES;
 /// Every topic that a `u16` can name has a place, so that none has to be checked.
 const PLACES: usize = 1 << 16;
 /// A topic that the word doesn't have.
@@ -85,15 +85,13 @@ pub struct Buckets {
     /// 1 / (n_k + beta V), by topic.
     inverse: Vec<f32>,
     /// n_wk by topic.
-    count: Vec<f32>,
+    count: Box<[f32; PLACES]>,
     /// Where the word's row has a topic.
     place: Box<[u32; PLACES]>,
     /// Topics whose `phi` isn't that of a word without tokens.
     touched: Vec<u16>,
-    /// Sums of `phi` over groups of topics, up to a whole number of lanes.
+    /// Sums of `phi` over groups of topics, in a whole number of lanes.
     groups: Vec<f32>,
-    /// n_dk phi_k for the entries of the document's row.
-    products: Vec<f32>,
 }
 
 fn places<T: Copy + std::fmt::Debug>(value: T) -> Box<[T; PLACES]> {
@@ -115,12 +113,12 @@ impl Buckets {
             word: None,
             phi: places(0.0),
             inverse: (0..prior.topics).map(|k| 1.0 / (totals.of(k) as f32 + beta_sum)).collect(),
-            count: vec![0.0; prior.topics],
-            place: places(NOWHERE),
+            count: places(0.0),
+            place: places(0),
             touched: Vec::new(),
             groups: vec![0.0; groups],
-            products: Vec::new(),
         };
+        buckets.place[..prior.topics].fill(NOWHERE);
         for k in 0..prior.topics {
             buckets.phi[k] = prior.beta * buckets.inverse[k];
         }
@@ -129,28 +127,33 @@ impl Buckets {
     }
 
     fn sum_groups(&mut self) {
-        for (group, phi) in self.groups.iter_mut().zip(self.phi[..].chunks_exact(GROUP)) {
-            *group = sum(phi);
+        for (group, phi) in self.groups.iter_mut().zip(self.phi.chunks_exact(GROUP)) {
+            *group = Sums::of(phi).total();
         }
     }
 
+    fn sum_group_of(&mut self, topic: u16) {
+        let group = usize::from(topic) / GROUP;
+        self.groups[group] = Sums::of(&self.phi[group * GROUP..(group + 1) * GROUP]).total();
+    }
+
     /// Turns to another word.
+    #[inline(never)]
     fn turn_to(&mut self, word: u32, row: &WordRow) {
         let beta = self.prior.beta;
-        for &topic in &self.touched {
+        // Sums are made anew where that is as little work as correcting them.
+        let anew = (self.touched.len() + row.len()) * 8 > self.prior.topics;
+        let touched = std::mem::take(&mut self.touched);
+        for &topic in &touched {
             let k = usize::from(topic);
             self.count[k] = 0.0;
             self.place[k] = NOWHERE;
             self.phi[k] = beta * self.inverse[k];
         }
-        // Sums are made anew where that is as little work as correcting them.
-        let anew = (self.touched.len() + row.len()) * 4 > self.prior.topics;
         if !anew {
-            for &topic in &self.touched {
-                let group = usize::from(topic) / GROUP;
-                self.groups[group] = sum(&self.phi[group * GROUP..(group + 1) * GROUP]);
-            }
+            touched.iter().for_each(|&topic| self.sum_group_of(topic));
         }
+        self.touched = touched;
         self.touched.clear();
         for (place, (topic, count)) in row.iter().enumerate() {
             let k = usize::from(topic);
@@ -165,25 +168,16 @@ impl Buckets {
         if anew {
             self.sum_groups();
         } else {
-            for &topic in &self.touched {
-                let group = usize::from(topic) / GROUP;
-                self.groups[group] = sum(&self.phi[group * GROUP..(group + 1) * GROUP]);
+            for at in 0..self.touched.len() {
+                self.sum_group_of(self.touched[at]);
             }
         }
         self.word = Some(word);
     }
 
-    /// Sets `phi` of a topic, and keeps its group's sum.
-    #[inline(always)]
-    fn set(&mut self, k: usize, phi: f32) {
-        let by = phi - self.phi[k];
-        self.phi[k] = phi;
-        self.groups[k / GROUP] += by;
-    }
-
     /// Draws a token's topic anew, given its old one and a number in [0, 1), and moves the token in both rows and in the
-    /// totals.
-    #[inline]
+    /// totals. Rows that don't have the token stay as they are. (In a virtual iteration they may be others'.)
+    #[inline(always)]
     pub fn draw(
         &mut self,
         word: u32,
@@ -196,44 +190,122 @@ impl Buckets {
             self.turn_to(word, row);
         }
         let k = usize::from(old);
-        // Rows that don't have the token (as in a virtual iteration, which may see another document's) stay as they are.
         if k >= self.prior.topics {
             return old;
         }
-        let Some(from) = document.take(old) else { return old };
-        let Prior { beta, alpha, .. } = self.prior;
-        let (old_phi, old_group) = (self.phi[k], self.groups[k / GROUP]);
-        let old_inverse = 1.0 / ((totals.of(k) - 1) as f32 + self.beta_sum);
-        self.set(k, (self.count[k] - 1.0 + beta) * old_inverse);
-
-        let of_document = self.weigh(document.entries());
-        let of_all = alpha * sum(&self.groups);
-        let drawn = random * (of_document + of_all);
-        let (new, place) = if drawn < of_document {
-            let place = self.pick(drawn, document.entries().len());
-            (document.entries()[place] as u16, Some(place))
-        } else {
-            (self.pick_of_all((drawn - of_document) / alpha), None)
+        // Without the token.
+        let inverse = 1.0 / ((totals.of(k) - 1) as f32 + self.beta_sum);
+        let phi = (self.count[k] - 1.0 + self.prior.beta) * inverse;
+        let new = match document {
+            DocumentRow::Dense(counts) => {
+                let new = self.draw_dense(counts, old, phi, random);
+                if new == old {
+                    return old;
+                }
+                match counts.get_mut(k) {
+                    Some(count @ 1..) => *count -= 1,
+                    _ => return old,
+                }
+                counts[usize::from(new)] = counts[usize::from(new)].wrapping_add(1);
+                new
+            }
+            DocumentRow::Sparse(row) => {
+                let new = self.draw_sparse(row, old, phi, random);
+                if new == old || !row.move_one(old, new) {
+                    return old;
+                }
+                new
+            }
         };
-
-        if new == old {
-            document.give_back(from);
-            (self.phi[k], self.groups[k / GROUP]) = (old_phi, old_group);
-            return old;
-        }
-        match place {
-            Some(place) => document.move_to(place, from),
-            None => document.move_to_topic(new, from),
-        }
         totals.add(k, -1);
-        self.inverse[k] = old_inverse;
+        self.inverse[k] = inverse;
+        self.set(k, phi);
         self.take_from_word(row, old);
         let k = usize::from(new);
         totals.add(k, 1);
         self.inverse[k] = 1.0 / (totals.of(k) as f32 + self.beta_sum);
         self.give_to_word(row, new);
-        self.set(k, (self.count[k] + beta) * self.inverse[k]);
+        self.set(k, (self.count[k] + self.prior.beta) * self.inverse[k]);
         new
+    }
+
+    /// Both buckets in one, over all topics. `old_phi` is that of the old topic without the token.
+    #[inline(always)]
+    fn draw_dense(&self, counts: &[u16], old: u16, old_phi: f32, random: f32) -> u16 {
+        let (alpha, old) = (self.prior.alpha, usize::from(old));
+        let (counts, _) = counts.as_chunks::<LANES>();
+        let (phi, _) = self.phi.as_chunks::<LANES>();
+        let count = f32::from(counts.get(old / LANES).map_or(0, |counts| counts[old % LANES]));
+        let of_old = (count - 1.0 + alpha) * old_phi;
+        let sums = Sums::of_dense(counts, alpha, phi).plus(old % LANES, of_old - (count + alpha) * self.phi[old]);
+        let (lane, mut left) = sums.find(|total| random * total);
+        let mut last = old;
+        for (c, (counts, phi)) in counts.iter().zip(phi).enumerate() {
+            let k = c * LANES + lane;
+            let weight = if k == old { of_old } else { (f32::from(counts[lane]) + alpha) * phi[lane] };
+            if weight > 0.0 {
+                last = k;
+                if left < weight {
+                    break;
+                }
+                left -= weight;
+            }
+        }
+        last as u16
+    }
+
+    /// The document's bucket, and that of all topics.
+    #[inline(always)]
+    fn draw_sparse(&mut self, row: &SparseRow, old: u16, old_phi: f32, random: f32) -> u16 {
+        let k = usize::from(old);
+        let phi_with = std::mem::replace(&mut self.phi[k], old_phi);
+        let alpha = self.prior.alpha;
+        // The token itself isn't counted.
+        let weight = |entry: u32| {
+            let others = (entry >> 16) - u32::from(entry as u16 == old);
+            others as f32 * self.phi[usize::from(entry as u16)]
+        };
+        let sums = Sums::of_sparse(row.chunks(), old, &self.phi);
+        let of_document = sums.total();
+        let of_all = alpha * (Sums::of(&self.groups).total() - phi_with + old_phi);
+        let drawn = random * (of_document + of_all);
+        let mut new = old;
+        if drawn < of_document {
+            let (lane, mut left) = sums.find(|_| drawn);
+            for chunk in row.chunks() {
+                let weight = weight(chunk[lane]);
+                if weight > 0.0 {
+                    new = chunk[lane] as u16;
+                    if left < weight {
+                        break;
+                    }
+                    left -= weight;
+                }
+            }
+        } else {
+            self.groups[k / GROUP] += old_phi - phi_with;
+            new = self.pick_of_all((drawn - of_document) / alpha);
+            self.groups[k / GROUP] -= old_phi - phi_with;
+        }
+        self.phi[k] = phi_with;
+        new
+    }
+
+    /// Which topic a number below the sum of `phi` falls on.
+    #[inline(always)]
+    fn pick_of_all(&self, drawn: f32) -> u16 {
+        let (group, left) = walk(&self.groups, drawn);
+        let first = group * GROUP;
+        let (k, _) = walk(&self.phi[first..first + GROUP], left);
+        (first + k).min(self.prior.topics - 1) as u16
+    }
+
+    /// Sets `phi` of a topic, and keeps its group's sum.
+    #[inline(always)]
+    fn set(&mut self, k: usize, phi: f32) {
+        let by = phi - self.phi[k];
+        self.phi[k] = phi;
+        self.groups[k / GROUP] += by;
     }
 
     #[inline(always)]
@@ -257,96 +329,22 @@ impl Buckets {
         }
         row.add_at(self.place[k] as usize, topic);
     }
-
-    /// n_dk phi_k for each entry of a document's row, and their sum.
-    #[inline(always)]
-    fn weigh(&mut self, entries: &[u32]) -> f32 {
-        let padded = entries.len().next_multiple_of(LANES);
-        if self.products.len() < padded {
-            self.products.resize(padded, 0.0);
-        }
-        let mut sums = [0.0f32; LANES];
-        let chunks = entries.chunks_exact(LANES);
-        let rest = chunks.remainder();
-        let (whole, last) = self.products[..padded].split_at_mut(entries.len() - rest.len());
-        for (chunk, products) in chunks.zip(whole.chunks_exact_mut(LANES)) {
-            for lane in 0..LANES {
-                let product = (chunk[lane] >> 16) as f32 * self.phi[usize::from(chunk[lane] as u16)];
-                products[lane] = product;
-                sums[lane] += product;
-            }
-        }
-        for (lane, product) in last.iter_mut().enumerate() {
-            *product = match rest.get(lane) {
-                Some(&entry) => (entry >> 16) as f32 * self.phi[usize::from(entry as u16)],
-                None => 0.0,
-            };
-            sums[lane] += *product;
-        }
-        fold(sums)
-    }
-
-    /// Which of the document's `n` entries a number below their sum falls on.
-    #[inline(always)]
-    fn pick(&self, mut left: f32, n: usize) -> usize {
-        let mut chosen = 0;
-        for (c, chunk) in self.products[..n.next_multiple_of(LANES)].chunks_exact(LANES).enumerate() {
-            let of_chunk = sum(chunk);
-            if left >= of_chunk {
-                left -= of_chunk;
-                continue;
-            }
-            for (lane, &product) in chunk.iter().enumerate() {
-                if product > 0.0 {
-                    chosen = 16 * c + lane;
-                    if left < product {
-                        return chosen;
-                    }
-                    left -= product;
-                }
-            }
-            return chosen;
-        }
-        // Rounding can leave a little more than all there is: the last that has any.
-        (0..n).rev().find(|&k| self.products[k] > 0.0).unwrap_or(0)
-    }
-
-    /// Which topic a number below the sum of `phi` falls on.
-    #[inline(always)]
-    fn pick_of_all(&self, mut left: f32) -> u16 {
-        let last = self.prior.topics - 1;
-        for (g, &group) in self.groups[..=last / GROUP].iter().enumerate() {
-            if left >= group && g < last / GROUP {
-                left -= group;
-                continue;
-            }
-            for k in g * GROUP..((g + 1) * GROUP).min(last) {
-                if left < self.phi[k] {
-                    return k as u16;
-                }
-                left -= self.phi[k];
-            }
-            return ((g + 1) * GROUP - 1).min(last) as u16;
-        }
-        last as u16
-    }
 }
 
-/// The sum of a whole number of lanes.
+/// Where a number below the sum of some values falls, and what is left of it there.
 #[inline(always)]
-fn sum(values: &[f32]) -> f32 {
-    let mut sums = [0.0f32; LANES];
-    for chunk in values.chunks_exact(LANES) {
-        for lane in 0..LANES {
-            sums[lane] += chunk[lane];
+fn walk(values: &[f32], drawn: f32) -> (usize, f32) {
+    let (lane, mut left) = Sums::of(values).find(|_| drawn);
+    let mut last = lane;
+    for (c, chunk) in values.as_chunks::<LANES>().0.iter().enumerate() {
+        let value = chunk[lane];
+        if value > 0.0 {
+            last = c * LANES + lane;
+            if left < value {
+                return (last, left);
+            }
+            left -= value;
         }
     }
-    fold(sums)
-}
-
-#[inline(always)]
-fn fold(lanes: [f32; LANES]) -> f32 {
-    let eight: [f32; 8] = std::array::from_fn(|k| lanes[k] + lanes[k + 8]);
-    let four: [f32; 4] = std::array::from_fn(|k| eight[k] + eight[k + 4]);
-    (four[0] + four[2]) + (four[1] + four[3])
+    (last, 0.0)
 }

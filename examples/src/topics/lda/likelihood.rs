@@ -63,8 +63,12 @@ impl Likelihood {
 
     /// Of a document.
     pub fn document(&self, row: &DocumentRow) -> f64 {
-        let topics: f64 = row.iter().map(|(_, count)| self.alpha.rise(u64::from(count))).sum();
-        topics - self.all_alpha.rise(row.total())
+        let (mut topics, mut tokens) = (0.0, 0);
+        row.each_count(|count| {
+            topics += self.alpha.rise(u64::from(count));
+            tokens += u64::from(count);
+        });
+        topics - self.all_alpha.rise(tokens)
     }
 
     /// Of a word.

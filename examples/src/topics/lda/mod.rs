@@ -1,6 +1,7 @@
 //! Latent Dirichlet allocation by collapsed Gibbs sampling, as far as the parallel program and its twin share it.
 
 mod buckets;
+mod lanes;
 mod likelihood;
 mod model;
 mod rows;

@@ -114,13 +114,12 @@ pub fn top_words(topics: usize, most: usize, words: &[WordRow]) -> TopWords {
 
 /// Hashes both tables, the topics of each row in their order.
 pub fn digest(documents: &[DocumentRow], words: &[WordRow]) -> Digest {
-    let sorted = |mut row: Vec<(u16, u32)>| {
-        row.sort_unstable();
+    let values = |row: Vec<(u16, u32)>| {
         let ends = std::iter::once(f64::NAN);
         row.into_iter().flat_map(|(topic, count)| [f64::from(topic), f64::from(count)]).chain(ends)
     };
-    let documents = documents.iter().flat_map(|row| sorted(row.counts()));
-    let words = words.iter().flat_map(|row| sorted(row.iter().collect()));
+    let documents = documents.iter().flat_map(|row| values(row.counts()));
+    let words = words.iter().flat_map(|row| values(row.counts()));
     Digest::new().vector(documents).vector(words)
 }
 
@@ -139,7 +138,7 @@ pub fn store(
 ) -> Result<()> {
     create_folder(folder)?;
     let documents = documents.iter().map(DocumentRow::counts);
-    let words = words.iter().map(|row| row.iter().collect());
+    let words = words.iter().map(WordRow::counts);
     let staged = [
         stage_table(&folder.join("document-topics.tsv"), "document", documents)?,
         stage_table(&folder.join("word-topics.tsv"), "word", words)?,
@@ -151,8 +150,7 @@ pub fn store(
 fn stage_table(path: &Path, of: &str, rows: impl Iterator<Item = Vec<(u16, u32)>>) -> Result<Staged> {
     Staged::write(path, |out| {
         writeln!(out, "{of}\ttopic\tcount")?;
-        for (number, mut row) in (1..).zip(rows) {
-            row.sort_unstable();
+        for (number, row) in (1..).zip(rows) {
             row.into_iter().try_for_each(|(topic, count)| writeln!(out, "{number}\t{topic}\t{count}"))?;
         }
         Ok(())

@@ -61,7 +61,10 @@ impl Tokens {
 
     /// The document-topic table of an assignment.
     pub fn document_rows(&self, assignment: impl Iterator<Item = u16>) -> Vec<DocumentRow> {
-        let mut rows = vec![DocumentRow::default(); self.documents];
+        let mut lengths = vec![0u64; self.documents];
+        self.all.iter().for_each(|token| lengths[token.document as usize] += 1);
+        let longest = lengths.into_iter().max().unwrap_or(0);
+        let mut rows = vec![DocumentRow::empty(self.topics, longest); self.documents];
         self.all.iter().zip(assignment).for_each(|(token, topic)| rows[token.document as usize].add(topic));
         rows
     }
