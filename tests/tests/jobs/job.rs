@@ -53,16 +53,22 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
             DVector::from_fn(session, users, |i| format!("user {i}"))?,
         ),
     };
+    let moods = session.relaxed_vector(vec![0.0f32; 8]);
+    if let Some(checkpoint) = &resumed {
+        let (_, saved): (f64, Vec<f32>) = checkpoint.state()?;
+        moods.set(&saved)?;
+    }
     println!("begins at {first}");
     for epoch in first..epochs {
         let alpha = 0.02 / (1.0 + epoch as f32);
         let loss = session.sum(0.0f64);
-        async_parallel_for!(0..data.len(), [alpha, &data, &mut p, &mut q, &loss], |n| {
+        async_parallel_for!(0..data.len(), [alpha, &data, &mut p, &mut q, &loss, &moods], |n| {
             let r = data[n];
             let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
             // Ten times, to take its time.
             for _ in 0..10 {
-                let e = r.stars - kernels::dot(pu, qi);
+                let e = r.stars - kernels::dot(pu, qi) - 0.01 * moods[r.user % 8];
+                moods.add(r.item % 8, 1e-5 * e);
                 for k in 0..8 {
                     let (a, b) = (pu[k], qi[k]);
                     pu[k] += alpha * 0.1 * (e * b - 0.02 * a);
@@ -79,13 +85,18 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
             names[at].push(char::from(b'a' + ((p[at][0].to_bits() as usize + epoch + n) % 26) as u8));
         })?;
         if let Some(checkpoints) = &mut checkpoints {
-            checkpoints.save(epoch as u64 + 1, &loss.get(), &[("p", &p), ("q", &q), ("names", &names)])?;
+            checkpoints.save(
+                epoch as u64 + 1,
+                &(loss.get(), moods.to_vec()),
+                &[("p", &p), ("q", &q), ("names", &names)],
+            )?;
         }
         println!("epoch {epoch} {:016x}", loss.get().to_bits());
         // What is faster than this is not faster than what is done to it.
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("digest {} {} {}", p.digest()?, q.digest()?, names.digest()?);
+    let moods: Vec<u32> = moods.to_vec().into_iter().map(f32::to_bits).collect();
+    println!("digest {} {} {} {moods:x?}", p.digest()?, q.digest()?, names.digest()?);
     Ok(())
 }
 

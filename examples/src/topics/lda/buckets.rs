@@ -210,8 +210,8 @@ impl Buckets {
                 new
             }
             DocumentRow::Sparse(row) => {
-                let new = self.draw_sparse(row, old, phi, random);
-                if new == old || !row.move_one(old, new) {
+                let (new, place) = self.draw_sparse(row, old, phi, random);
+                if new == old || !row.move_one(old, new, place) {
                     return old;
                 }
                 new
@@ -238,25 +238,22 @@ impl Buckets {
         let count = f32::from(counts.get(old / LANES).map_or(0, |counts| counts[old % LANES]));
         let of_old = (count - 1.0 + alpha) * old_phi;
         let sums = Sums::of_dense(counts, alpha, phi).plus(old % LANES, of_old - (count + alpha) * self.phi[old]);
-        let (lane, mut left) = sums.find(|total| random * total);
-        let mut last = old;
+        let (lane, left) = sums.find(|total| random * total);
+        // Without a way out in the middle, which would be guessed wrong as often as not.
+        let (mut passed, mut sum) = (0, 0.0);
         for (c, (counts, phi)) in counts.iter().zip(phi).enumerate() {
             let k = c * LANES + lane;
-            let weight = if k == old { of_old } else { (f32::from(counts[lane]) + alpha) * phi[lane] };
-            if weight > 0.0 {
-                last = k;
-                if left < weight {
-                    break;
-                }
-                left -= weight;
-            }
+            sum += if k == old { of_old } else { (f32::from(counts[lane]) + alpha) * phi[lane] };
+            passed += usize::from(sum <= left);
         }
-        last as u16
+        // Rounding can leave a little more than all there is.
+        let k = passed * LANES + lane;
+        (if k < self.prior.topics { k } else { (self.prior.topics - 1 - lane) / LANES * LANES + lane }) as u16
     }
 
-    /// The document's bucket, and that of all topics.
+    /// The document's bucket, and that of all topics. A topic that the document has comes with its place there.
     #[inline(always)]
-    fn draw_sparse(&mut self, row: &SparseRow, old: u16, old_phi: f32, random: f32) -> u16 {
+    fn draw_sparse(&mut self, row: &SparseRow, old: u16, old_phi: f32, random: f32) -> (u16, Option<usize>) {
         let k = usize::from(old);
         let phi_with = std::mem::replace(&mut self.phi[k], old_phi);
         let alpha = self.prior.alpha;
@@ -269,13 +266,13 @@ impl Buckets {
         let of_document = sums.total();
         let of_all = alpha * (Sums::of(&self.groups).total() - phi_with + old_phi);
         let drawn = random * (of_document + of_all);
-        let mut new = old;
+        let (mut new, mut place) = (old, None);
         if drawn < of_document {
             let (lane, mut left) = sums.find(|_| drawn);
-            for chunk in row.chunks() {
+            for (c, chunk) in row.chunks().iter().enumerate() {
                 let weight = weight(chunk[lane]);
                 if weight > 0.0 {
-                    new = chunk[lane] as u16;
+                    (new, place) = (chunk[lane] as u16, Some(c * LANES + lane));
                     if left < weight {
                         break;
                     }
@@ -288,7 +285,7 @@ impl Buckets {
             self.groups[k / GROUP] -= old_phi - phi_with;
         }
         self.phi[k] = phi_with;
-        new
+        (new, place)
     }
 
     /// Which topic a number below the sum of `phi` falls on.

@@ -1,6 +1,6 @@
 //! Sums in lanes, and finding where in them a number falls. What is added to what doesn't depend on the processor.
 
-use wide::{CmpEq, f32x16, i32x16, u16x16, u32x16};
+use wide::{f32x16, i32x16, u16x16, u32x16};
 
 /// What is computed side by side.
 pub(super) const LANES: usize = 16;
@@ -16,6 +16,12 @@ const NUMBERS: [f32; LANES] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0,
 #[inline(always)]
 fn floats(counts: u32x16) -> f32x16 {
     f32x16::from_i32x16(bytemuck::cast::<u32x16, i32x16>(counts))
+}
+
+/// The lanes in which an entry, a topic in its low half, has this topic: a bit each.
+#[inline(always)]
+pub(super) fn lanes_with(chunk: &[u32; LANES], topic: u16) -> u32 {
+    (u32x16::new(*chunk) & u32x16::splat(0xffff)).simd_eq(u32x16::splat(topic.into())).to_bitmask()
 }
 
 impl Sums {

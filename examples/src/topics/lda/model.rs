@@ -51,7 +51,7 @@ impl LdaArgs {
 }
 
 /// Tokens that a part of either table should have in each block, at least.
-const WORTH_A_BLOCK: u64 = 1 << 12;
+const WORTH_A_BLOCK: u64 = 1 << 14;
 /// Parts of each table, at most: a word's `phi` is set up anew in each block that has the word.
 const MOST_PARTS: u64 = 16;
 

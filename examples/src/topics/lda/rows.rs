@@ -2,7 +2,7 @@
 
 use stradsap::Element;
 
-use super::lanes::LANES;
+use super::lanes::{LANES, lanes_with};
 
 /// Up to so many topics a document's counts are stored for all of them: then nothing has to be searched.
 const DENSE: usize = 256;
@@ -97,19 +97,23 @@ impl SparseRow {
     /// Where a topic stands.
     fn position(&self, topic: u16) -> Option<usize> {
         for (c, chunk) in self.chunks().iter().enumerate() {
-            // Without a way out in the middle this is a vector comparison.
-            let hit = chunk.iter().any(|&entry| entry as u16 == topic);
-            if hit && let Some(k) = chunk.iter().position(|&entry| entry as u16 == topic) {
-                return Some(c * LANES + k);
+            let lanes = lanes_with(chunk, topic);
+            if lanes != 0 {
+                return Some(c * LANES + lanes.trailing_zeros() as usize);
             }
         }
         None
     }
 
-    /// Moves one from a topic to another. False if the document doesn't have it.
-    pub(super) fn move_one(&mut self, from: u16, to: u16) -> bool {
+    /// Moves one from a topic to another, which stands at a place if that is known. False if the document doesn't have
+    /// the first.
+    #[inline(always)]
+    pub(super) fn move_one(&mut self, from: u16, to: u16, place: Option<usize>) -> bool {
         let Some(from) = self.position(from) else { return false };
-        self.add(to);
+        match place {
+            Some(place) if self.entries[place] < FULL => self.entries[place] += ONE,
+            _ => self.add(to),
+        }
         self.entries[from] -= ONE;
         if self.entries[from] < ONE {
             self.used -= 1;
@@ -227,7 +231,7 @@ mod tests {
                     && topics != 3
                 {
                     let there = map.get(&from).is_some_and(|&count| count > 0);
-                    assert_eq!(row.move_one(from, topic), there);
+                    assert_eq!(row.move_one(from, topic, None), there);
                     if there {
                         *map.get_mut(&from).unwrap() -= 1;
                         *map.entry(topic).or_default() += 1;
