@@ -36,7 +36,7 @@ impl Function {
 }
 
 /// What ended a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Failed {
     pub(crate) round: usize,
     pub(crate) function: Function,
@@ -45,7 +45,7 @@ pub(crate) struct Failed {
     pub(crate) what: What,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum What {
     Panic(PanicNote),
     NoSuchShard,
@@ -111,7 +111,7 @@ fn failed(round: usize, function: Function, job: Option<usize>, note: PanicNote)
     Failed { round, function, job, shard: None, what: What::Panic(note) }
 }
 
-/// Runs rounds to the end. After an error model and schedule are in any state.
+/// Runs rounds to the end, within [`panics::quietly`]. After an error model and schedule are in any state.
 pub(crate) fn drive<P, S, F, U>(
     program: &P,
     schedule: &mut S,
@@ -133,7 +133,7 @@ where
     let (mut begun, mut settled, mut over) = (0, 0, false);
     let mut done = Done::default();
     let at = At::default();
-    panics::caught(|| schedule.begin(depth)).map_err(|note| failed(0, Function::Schedule, None, note))?;
+    panics::caught_within(|| schedule.begin(depth)).map_err(|note| failed(0, Function::Schedule, None, note))?;
     loop {
         let mut told = None;
         let more = !over && begun < end.rounds;
@@ -142,7 +142,7 @@ where
             let round = &mut ring[slot];
             field.collect(round)?;
             let function = Cell::new(Function::Aggregate);
-            let ran = panics::caught(|| {
+            let ran = panics::caught_within(|| {
                 settle(program, schedule, model, round, shards, &at)?;
                 function.set(Function::Until);
                 over = over || (end.until)(settled + 1, model);
@@ -168,7 +168,7 @@ where
             round.jobs.clear();
             round.slots.clear();
             round.ends.clear();
-            let ran = panics::caught(|| {
+            let ran = panics::caught_within(|| {
                 schedule.schedule(begun, model, &mut round.jobs);
                 let mut end = 0;
                 for (j, job) in round.jobs.iter().enumerate() {

@@ -234,7 +234,7 @@ impl<D: Fn(usize, usize) -> f64> DynRegr<D> {
         let Some((rho, correlation)) = &self.check else { return false };
         let others = self.planned.iter().map(|&(other, _)| other).chain(self.in_flight.iter().copied());
         // What is no number is no reason to believe that two parameters have nothing to do with each other.
-        others.into_iter().any(|other| !(correlation(parameter, other).abs() <= *rho))
+        others.into_iter().map(|other| correlation(parameter, other)).any(|c| c.is_nan() || c.abs() > *rho)
     }
 }
 
