@@ -258,3 +258,7 @@ pub(crate) fn unite<P: Program>(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;
