@@ -56,7 +56,7 @@ impl Program for Mixing {
         }
     }
     fn applied_to(&self, job: &Step) -> Shards {
-        if job.word % 3 == 0 { Shards::One(below(job.word, SHARDS)) } else { Shards::All }
+        if job.word.is_multiple_of(3) { Shards::One(below(job.word, SHARDS)) } else { Shards::All }
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
         schedule.ballast = if epoch == MANY_BYTES { 1 << 18 } else { 3 };
         let call = scheduled(session, &program).pipeline(1 + epoch % 4);
         let report = call.run_until(&mut schedule, &mut model, &shards, &mut locals, |settled, _| {
-            if settled % SAYS == 0 {
+            if settled.is_multiple_of(SAYS) {
                 println!("round {epoch}.{settled}");
             }
             settled == ROUNDS
