@@ -41,6 +41,7 @@ mod recording;
 mod reduction;
 mod relaxed;
 mod report;
+mod scheduled;
 mod session;
 mod shared;
 mod sync;
@@ -57,13 +58,17 @@ pub use decode::DecodeError;
 pub use dmap::{DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapView, MultiMapWriteView};
 pub use dvector::DVector;
 pub use element::Element;
-pub use error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result};
+pub use error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result, RoundProblem};
 pub use merge::Merge;
 pub use operate::{IntoPipe, JoinWith, Pipe};
 pub use options::{LoopOptions, LoopRange, Order, Strategy};
 pub use reduction::{Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which};
 pub use relaxed::{Relaxed, RelaxedNumberView, RelaxedVector, RelaxedView};
 pub use report::{Conflict, LoopReport, Staleness, WorkerShare, WorkerTime};
+pub use scheduled::{
+    Block, DynRegr, Magnitude, Partials, Pick, Program, RoundRobin, Schedule, Scheduled, ScheduledReport, Shards,
+    StaticRota, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
+};
 pub use session::{MAX_THREADS, Session, SessionBuilder};
 pub use shared::{Lane, Shared};
 pub use sync::{Batch, SharedView, SyncOptions, SyncPolicy, SyncReport};
