@@ -27,6 +27,7 @@ pub mod run;
 pub mod saving;
 pub mod sync;
 pub mod topics;
+pub mod variational;
 pub mod vectors;
 pub mod words;
 
