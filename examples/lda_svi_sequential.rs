@@ -26,7 +26,7 @@ struct Args {
     #[command(flatten)]
     variational: VariationalArgs,
 
-    /// Documents of a minibatch, after which the steps become smaller [default: 64]
+    /// Documents of a minibatch, after which the steps become smaller [default: 16]
     #[arg(long, value_name = "M")]
     minibatch: Option<NonZeroUsize>,
 

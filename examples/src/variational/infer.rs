@@ -1,5 +1,7 @@
 //! What a document's topics are, given those of words: coordinate ascent on the bound of the document's likelihood.
 
+use wide::f32x16;
+
 use super::{Document, LANES, Lane, Probe, Settings, exp_digamma};
 
 /// The document's topics are good enough when they change by this much on average, in words.
@@ -12,22 +14,22 @@ const MOST_ROUNDS: usize = 100;
 pub struct Inference {
     settings: Settings,
     /// For each topic `words / exp(digamma(the sum of lambda))`: 0 beyond the last topic.
-    norm: Vec<Lane>,
+    norm: Vec<f32x16>,
     /// For each of the document's words in turn `exp(E[log beta])` of each topic, all times a constant.
-    beta: Vec<Lane>,
+    beta: Vec<f32x16>,
     counts: Vec<f32>,
     /// For each of the document's words its count over the sum over topics of `theta * beta`.
     shares: Vec<f32>,
     /// `exp(E[log theta])` times a constant.
-    theta: Vec<Lane>,
+    theta: Vec<f32x16>,
     /// The parameters of the document's Dirichlet distribution, without their prior.
-    gamma: Vec<Lane>,
-    found: Vec<Lane>,
+    gamma: Vec<f32x16>,
+    found: Vec<f32x16>,
 }
 
 impl Inference {
     pub(super) fn new(settings: Settings) -> Inference {
-        let row = || vec![[0.0; LANES]; settings.lanes()];
+        let row = || vec![f32x16::ZERO; settings.lanes()];
         Inference {
             settings,
             norm: row(),
@@ -44,12 +46,11 @@ impl Inference {
     #[inline]
     pub fn begin(&mut self, scale: f64, totals: &[[f64; LANES]]) {
         let Settings { words, eta, topics, .. } = self.settings;
-        let words = words as f64;
+        let prior = f64::from(eta) * words as f64;
         for (b, (norm, totals)) in self.norm.iter_mut().zip(totals).enumerate() {
-            for (k, (norm, total)) in norm.iter_mut().zip(totals).enumerate() {
-                let sum = (f64::from(eta) * words + scale * total) as f32;
-                *norm = if b * LANES + k < topics { words as f32 / exp_digamma(sum) } else { 0.0 };
-            }
+            let sums = f32x16::new(totals.map(|total| (prior + scale * total) as f32));
+            let used: Lane = std::array::from_fn(|k| if b * LANES + k < topics { words as f32 } else { 0.0 });
+            *norm = f32x16::new(used) / exp_digamma(sums);
         }
         self.beta.clear();
         self.counts.clear();
@@ -59,11 +60,9 @@ impl Inference {
     #[inline(always)]
     pub fn add(&mut self, count: f32, scale: f64, row: impl Iterator<Item = Lane>) {
         self.counts.push(count);
-        let settings = self.settings;
-        self.beta.extend(self.norm.iter().zip(row).map(|(norm, v)| {
-            let lambda = settings.lambda(scale, &v);
-            std::array::from_fn::<f32, LANES, _>(|k| exp_digamma(lambda[k]) * norm[k])
-        }));
+        let (eta, scale) = (self.settings.eta, scale as f32);
+        let beta = |(norm, v): (&f32x16, Lane)| exp_digamma(f32x16::new(v) * scale + eta) * *norm;
+        self.beta.extend(self.norm.iter().zip(row).map(beta));
     }
 
     /// Infers the topics of the document whose words were added.
@@ -72,28 +71,27 @@ impl Inference {
         let Settings { topics, alpha, .. } = self.settings;
         let lanes = self.norm.len();
         let even = self.counts.iter().sum::<f32>() / topics as f32;
-        self.gamma.fill([even; LANES]);
+        self.gamma.fill(f32x16::splat(even));
         self.shares.clear();
         self.shares.resize(self.counts.len(), 0.0);
         for _ in 0..MOST_ROUNDS {
             for (theta, gamma) in self.theta.iter_mut().zip(&self.gamma) {
-                *theta = std::array::from_fn(|k| exp_digamma(alpha + gamma[k]));
+                *theta = exp_digamma(*gamma + alpha);
             }
-            self.found.fill([0.0; LANES]);
+            self.found.fill(f32x16::ZERO);
             let rows = self.beta.chunks_exact(lanes);
             for ((beta, &count), share) in rows.zip(&self.counts).zip(&mut self.shares) {
                 *share = count / dot(&self.theta, beta);
-                for (found, beta) in self.found.iter_mut().zip(beta) {
-                    (0..LANES).for_each(|k| found[k] += *share * beta[k]);
-                }
+                let share = f32x16::splat(*share);
+                self.found.iter_mut().zip(beta).for_each(|(found, beta)| *found += share * *beta);
             }
-            let mut change = [0.0; LANES];
+            let mut change = f32x16::ZERO;
             for ((gamma, found), theta) in self.gamma.iter_mut().zip(&self.found).zip(&self.theta) {
-                let better: Lane = std::array::from_fn(|k| theta[k] * found[k]);
-                (0..LANES).for_each(|k| change[k] += (better[k] - gamma[k]).abs());
+                let better = *theta * *found;
+                change += (better - *gamma).abs();
                 *gamma = better;
             }
-            if sum(&change) < TOLERANCE * topics as f32 {
+            if sum(change) < TOLERANCE * topics as f32 {
                 break;
             }
         }
@@ -102,16 +100,15 @@ impl Inference {
     /// What lane `b` of the row of the document's word `at` has to change by, where the document is worth `weight`.
     #[inline(always)]
     pub fn change(&self, at: usize, b: usize, weight: f64) -> Lane {
-        let factor = weight as f32 * self.shares[at];
-        let (theta, beta) = (&self.theta[b], &self.beta[at * self.theta.len() + b]);
-        std::array::from_fn(|k| factor * (theta[k] * beta[k]))
+        let (theta, beta) = (self.theta[b], self.beta[at * self.theta.len() + b]);
+        (theta * beta * (weight as f32 * self.shares[at])).to_array()
     }
 
     /// Adds to the sums over all words what the document changes.
     #[inline]
     pub fn add_totals(&self, weight: f64, totals: &mut [[f64; LANES]]) {
         for (totals, gamma) in totals.iter_mut().zip(&self.gamma) {
-            totals.iter_mut().zip(gamma).for_each(|(total, &gamma)| *total += weight * f64::from(gamma));
+            totals.iter_mut().zip(gamma.to_array()).for_each(|(total, gamma)| *total += weight * f64::from(gamma));
         }
     }
 
@@ -128,13 +125,12 @@ impl Inference {
         terms.iter().for_each(|term| self.add(term.count, 1.0, row(term.word)));
         self.run();
         let Settings { words, eta, topics, alpha, .. } = self.settings;
-        let topic = |x: usize| (x / LANES, x % LANES);
-        let gamma = |x| f64::from(self.gamma[topic(x).0][topic(x).1]) + f64::from(alpha);
-        let all: f64 = (0..topics).map(gamma).sum();
+        let gamma = self.gamma.iter().flat_map(|gamma| gamma.to_array());
+        let gamma: Vec<f64> = gamma.take(topics).map(|gamma| f64::from(gamma) + f64::from(alpha)).collect();
+        let (all, prior) = (gamma.iter().sum::<f64>(), f64::from(eta) * words as f64);
         // Of each topic: its part of the document, over the sum of its lambda.
-        let of_topics: Vec<f64> = (0..topics)
-            .map(|x| gamma(x) / all / (f64::from(eta) * words as f64 + totals[topic(x).0][topic(x).1]))
-            .collect();
+        let sums = totals.as_flattened().iter().map(|total| prior + total);
+        let of_topics: Vec<f64> = gamma.iter().zip(sums).map(|(gamma, sum)| gamma / all / sum).collect();
         probe
             .hidden
             .iter()
@@ -148,19 +144,16 @@ impl Inference {
     }
 }
 
-/// The sum of a lane, halved until one is left.
+/// The sum of a lane, halved until one is left: the order of the additions is part of the result.
 #[inline(always)]
-fn sum(lane: &Lane) -> f32 {
+fn sum(lane: f32x16) -> f32 {
+    let lane = lane.to_array();
     let eight: [f32; 8] = std::array::from_fn(|k| lane[k] + lane[k + 8]);
     let four: [f32; 4] = std::array::from_fn(|k| eight[k] + eight[k + 4]);
     (four[0] + four[2]) + (four[1] + four[3])
 }
 
 #[inline(always)]
-fn dot(a: &[Lane], b: &[Lane]) -> f32 {
-    let mut products = [0.0; LANES];
-    for (a, b) in a.iter().zip(b) {
-        (0..LANES).for_each(|k| products[k] += a[k] * b[k]);
-    }
-    sum(&products)
+fn dot(a: &[f32x16], b: &[f32x16]) -> f32 {
+    sum(a.iter().zip(b).fold(f32x16::ZERO, |products, (a, b)| products + *a * *b))
 }

@@ -15,13 +15,13 @@ pub struct VariationalArgs {
     #[arg(long, value_name = "K", default_value = "50")]
     pub topics: NonZeroUsize,
 
-    /// How many topics a document is expected to have: the parameter of its Dirichlet distribution [default: 1 / K]
-    #[arg(long, value_name = "A", value_parser = positive)]
-    pub alpha: Option<f32>,
+    /// How many topics a document has, fewer the smaller it is: the parameter of its Dirichlet distribution
+    #[arg(long, value_name = "A", default_value_t = 0.1, value_parser = positive)]
+    pub alpha: f32,
 
-    /// How many words a topic is expected to have: the parameter of its Dirichlet distribution [default: 1 / K]
-    #[arg(long, value_name = "B", value_parser = positive)]
-    pub eta: Option<f32>,
+    /// How many words a topic has, fewer the smaller it is: the parameter of its Dirichlet distribution
+    #[arg(long, value_name = "B", default_value_t = 0.1, value_parser = positive)]
+    pub eta: f32,
 
     /// The N-th minibatch moves the model by the part (T + N) ^ -KAPPA of the way
     #[arg(long, value_name = "T", default_value_t = 4.0, value_parser = at_least_one)]

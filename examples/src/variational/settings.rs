@@ -14,7 +14,7 @@ use crate::{Error, Result, npy};
 const START: u64 = 0x1da3;
 
 /// Documents of a minibatch, where the command line doesn't say how many.
-pub const MINIBATCH: usize = 64;
+pub const MINIBATCH: usize = 16;
 
 /// What was learnt before an epoch may shrink to this part, as a power of e: numbers stay within those of `f32`.
 const MOST_DECAY: f64 = 40.0;
@@ -50,8 +50,8 @@ impl Settings {
             words: size.words,
             documents: size.train,
             minibatch,
-            alpha: args.alpha.unwrap_or(1.0 / topics as f32),
-            eta: args.eta.unwrap_or(1.0 / topics as f32),
+            alpha: args.alpha,
+            eta: args.eta,
             tau0: args.tau0,
             kappa: args.kappa,
         };
