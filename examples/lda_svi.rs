@@ -43,7 +43,7 @@ impl ExampleArgs for Args {
 }
 
 /// How often copies are averaged in an epoch, if they have minibatches enough.
-const AVERAGES: usize = 10;
+const AVERAGES: usize = 4;
 
 /// The model: `lambda = eta + scale * v`.
 struct Model {

@@ -157,3 +157,108 @@ fn sum(lane: f32x16) -> f32 {
 fn dot(a: &[f32x16], b: &[f32x16]) -> f32 {
     sum(a.iter().zip(b).fold(f32x16::ZERO, |products, (a, b)| products + *a * *b))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+    use crate::variational::{Model, Term};
+
+    fn settings(topics: usize) -> Settings {
+        Settings::of_numbers(topics, 40, 30, 4, 0.1, 0.05)
+    }
+
+    fn digamma(x: f64) -> f64 {
+        if x < 30.0 { digamma(x + 1.0) - 1.0 / x } else { x.ln() - 0.5 / x - 1.0 / (12.0 * x * x) }
+    }
+
+    /// The textbook's coordinate ascent: the document's gamma.
+    fn textbook(settings: &Settings, lambda: &[Vec<f64>], terms: &[Term]) -> Vec<f64> {
+        let topics = settings.topics;
+        let sums: Vec<f64> = (0..topics).map(|k| lambda.iter().map(|row| row[k]).sum()).collect();
+        let tokens: f64 = terms.iter().map(|t| f64::from(t.count)).sum();
+        let mut gamma = vec![f64::from(settings.alpha) + tokens / topics as f64; topics];
+        for _ in 0..MOST_ROUNDS {
+            let mut next = vec![f64::from(settings.alpha); topics];
+            for term in terms {
+                let row = &lambda[term.word as usize];
+                let phi: Vec<f64> =
+                    (0..topics).map(|k| (digamma(gamma[k]) + digamma(row[k]) - digamma(sums[k])).exp()).collect();
+                let all: f64 = phi.iter().sum();
+                (0..topics).for_each(|k| next[k] += f64::from(term.count) * phi[k] / all);
+            }
+            let change: f64 = gamma.iter().zip(&next).map(|(a, b)| (a - b).abs()).sum();
+            gamma = next;
+            if change < f64::from(TOLERANCE) * topics as f64 {
+                break;
+            }
+        }
+        gamma
+    }
+
+    #[test]
+    fn topics_of_a_document_are_the_textbook_s() {
+        for topics in [3, 16, 21] {
+            let settings = settings(topics);
+            let lanes = settings.lanes();
+            let random = Stream::new(9, 1);
+            // Words prefer some topics.
+            let weight = |w: usize, k: usize| 40.0 * random.unit((w * 64 + k) as u64).powi(6);
+            let v: Vec<Lane> = (0..settings.words * lanes)
+                .map(|at| {
+                    let first = at % lanes * LANES;
+                    std::array::from_fn(|k| if first + k < topics { weight(at / lanes, first + k) } else { 0.0 })
+                })
+                .collect();
+            let totals = crate::variational::start(&settings, v.iter().copied());
+            let terms: Vec<Term> =
+                [(3, 2.0), (8, 1.0), (21, 5.0), (39, 1.0)].map(|(word, count)| Term { word, count }).to_vec();
+            let mut inference = settings.inference();
+            // Any scale stands for the same lambda.
+            let scale = 0.25;
+            inference.begin(scale, &totals.iter().map(|lane| lane.map(|x| x / scale)).collect::<Vec<_>>());
+            for term in &terms {
+                let row = v[term.word as usize * lanes..].iter().take(lanes);
+                inference.add(term.count, scale, row.map(|lane| lane.map(|x| x / scale as f32)));
+            }
+            inference.run();
+
+            let lambda: Vec<Vec<f64>> = (0..settings.words)
+                .map(|w| (0..topics).map(|k| f64::from(weight(w, k)) + f64::from(settings.eta)).collect())
+                .collect();
+            let want = textbook(&settings, &lambda, &terms);
+            let gamma: Vec<f32> = inference.gamma.iter().flat_map(|lane| lane.to_array()).collect();
+            for k in 0..topics {
+                let found = f64::from(gamma[k] + settings.alpha);
+                assert!((found - want[k]).abs() < 1e-3, "topic {k} of {topics}: {found}, not {}", want[k]);
+            }
+            assert!(gamma[topics..].iter().all(|&x| x == 0.0));
+            // What the document gives to its words' rows is what it has.
+            let given: f32 = (0..terms.len())
+                .flat_map(|at| (0..lanes).map(move |b| (at, b)))
+                .map(|(at, b)| inference.change(at, b, 1.0).iter().sum::<f32>())
+                .sum();
+            assert!((given - 9.0).abs() < 1e-4, "{given}");
+        }
+    }
+
+    #[test]
+    fn sums_stay_those_of_the_rows() {
+        let settings = settings(21);
+        let random = Stream::new(2, 2);
+        let term = |n: u64| Term { word: (random.bits(n) % 40) as u32, count: 1.0 + (n % 3) as f32 };
+        let documents: Vec<Document> =
+            (0..30).map(|d| Document { terms: (d * 8..d * 8 + 8).map(term).collect() }).collect();
+        let mut model = Model::new(settings, 7);
+        for _ in 0..5 {
+            model.epoch(&documents);
+            let want = crate::variational::start(&settings, model.v.iter().copied());
+            let found = model.totals();
+            for (found, want) in found.as_flattened().iter().zip(want.as_flattened()) {
+                assert!((found - want).abs() <= 1e-4 * want, "{found}, not {want}");
+            }
+        }
+        // Nothing has come to topics that don't exist.
+        assert!(model.v.chunks_exact(2).all(|row| row[1][5..] == [0.0; 11]));
+    }
+}

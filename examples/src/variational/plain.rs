@@ -21,6 +21,11 @@ impl Model {
         Model { settings, totals: start(&settings, v.iter().copied()), v, steps: 0.0, log_scale: 0.0 }
     }
 
+    /// The sums of the rows, by lane.
+    pub fn totals(&self) -> &[[f64; LANES]] {
+        &self.totals
+    }
+
     /// One pass over the documents.
     pub fn epoch(&mut self, documents: &[Document]) {
         let settings = self.settings;

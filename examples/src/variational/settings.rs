@@ -67,6 +67,19 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Of numbers, for tests: topics, words, documents and documents of a minibatch, priors.
+    #[cfg(test)]
+    pub(super) fn of_numbers(
+        topics: usize,
+        words: usize,
+        documents: usize,
+        minibatch: usize,
+        alpha: f32,
+        eta: f32,
+    ) -> Settings {
+        Settings { topics, words, documents, minibatch, alpha, eta, tau0: 4.0, kappa: 0.7 }
+    }
+
     /// The part of the way that a minibatch moves the model, after so many steps.
     pub fn share(&self, steps: f64) -> f64 {
         (self.tau0 + steps).powf(-self.kappa)
@@ -150,4 +163,56 @@ pub fn store(folder: &Path, settings: &Settings, vocabulary: &Vocabulary, v: &[L
     let topics = top.stage(&folder.join("topics.txt"), vocabulary)?;
     matrix.commit()?;
     topics.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Args {
+        #[command(flatten)]
+        variational: VariationalArgs,
+    }
+
+    fn settings(line: &str, minibatch: usize) -> Result<Settings> {
+        let args = Args::try_parse_from(line.split(' ')).unwrap().variational;
+        let size = TopicSize { train: 100_000, test: 1, words: 10, tokens: 1, hidden: 1 };
+        Settings::new(&args, &size, minibatch)
+    }
+
+    #[test]
+    fn steps_become_smaller() {
+        let settings = settings("x --tau0 2 --kappa 0.6", 100).unwrap();
+        assert!((settings.share(0.0) - 2.0f64.powf(-0.6)).abs() < 1e-15);
+        assert!((settings.share(30.0) - 32.0f64.powf(-0.6)).abs() < 1e-15);
+        // A document that replaces the whole is worth all documents, one of a hundred about their hundredth part.
+        assert!((settings.weight(50.0, 0.0) - 1e5).abs() < 1e-5);
+        assert!((settings.weight(0.01, -1.0) / (1e5 * (1.0 - (-0.01f64).exp()) * 1.0f64.exp()) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn steps_that_forget_everything_are_refused() {
+        assert!(settings("x", 1000).is_ok());
+        let error = settings("x --kappa 0.6", 1).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert_eq!(
+            error.to_string(),
+            "--minibatch: 100000 minibatches an epoch leave e^-246 of what was there before, which is less than e^-40; \
+             expected larger minibatches (now of 1 documents), or a larger --tau0 or --kappa"
+        );
+    }
+
+    #[test]
+    fn rows_start_at_random_and_end_with_the_topics() {
+        let settings = settings("x --topics 21", 1000).unwrap();
+        assert_eq!(settings.lanes(), 2);
+        assert!(settings.start(1, 4).iter().all(|x| (0.5..1.5).contains(x)));
+        assert_ne!(settings.start(1, 4), settings.start(1, 6));
+        assert_ne!(settings.start(1, 4), settings.start(2, 4));
+        let last = settings.start(1, 5);
+        assert!(last[..5].iter().all(|&x| x > 0.0) && last[5..] == [0.0; 11]);
+    }
 }
