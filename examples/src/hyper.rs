@@ -81,7 +81,7 @@ pub(crate) fn not_negative(text: &str) -> std::result::Result<f32, String> {
     number(text, |x: &f32| x.is_finite() && *x >= 0.0, "a number of at least 0")
 }
 
-fn fraction(text: &str) -> std::result::Result<f64, String> {
+pub(crate) fn fraction(text: &str) -> std::result::Result<f64, String> {
     number(text, |x: &f64| (0.0..1.0).contains(x), "a number of at least 0 and below 1")
 }
 

@@ -3,6 +3,7 @@
 //! Only `parallel`, `saving` and `sync` use `stradsap`, and what reads input for parallel programs; here and there a type
 //! derives `Element`. The sequential twins are plain programs.
 
+pub mod ccd;
 pub mod cli;
 pub mod data;
 pub mod files;
@@ -27,6 +28,7 @@ pub mod run;
 pub mod saving;
 pub mod sync;
 pub mod topics;
+pub mod variational;
 pub mod vectors;
 pub mod words;
 

@@ -167,10 +167,24 @@ pub fn store<const K: usize>(
     p: impl ExactSizeIterator<Item = [f32; K]>,
     q: impl ExactSizeIterator<Item = [f32; K]>,
 ) -> Result<()> {
+    store_rows(folder, ratings, K, p, q)
+}
+
+/// The same of rows whose length isn't a constant.
+///
+/// # Errors
+/// [`Error::File`](crate::Error::File).
+pub fn store_rows<R: AsRef<[f32]>>(
+    folder: &Path,
+    ratings: &Ratings,
+    rank: usize,
+    p: impl ExactSizeIterator<Item = R>,
+    q: impl ExactSizeIterator<Item = R>,
+) -> Result<()> {
     create_folder(folder)?;
     let staged = [
-        Staged::write(&folder.join("p.npy"), |out| npy::write_matrix(out, K, p))?,
-        Staged::write(&folder.join("q.npy"), |out| npy::write_matrix(out, K, q))?,
+        Staged::write(&folder.join("p.npy"), |out| npy::write_matrix(out, rank, p))?,
+        Staged::write(&folder.join("q.npy"), |out| npy::write_matrix(out, rank, q))?,
         stage_ids(&folder.join("users.txt"), &ratings.users)?,
         stage_ids(&folder.join("items.txt"), &ratings.items)?,
     ];

@@ -52,13 +52,21 @@ pub struct CorpusArgs {
 }
 
 impl CorpusArgs {
+    /// `--data`, or the corpus of the repository.
+    ///
+    /// # Errors
+    /// As [`data::default_corpus`].
+    pub fn path(&self, common: &CommonArgs) -> Result<PathBuf> {
+        common.data.clone().map_or_else(data::default_corpus, Ok)
+    }
+
     /// Reads the corpus that the command line names, without the library.
     ///
     /// # Errors
     /// [`Error::File`] for a file that can't be read, [`Error::Line`] for the first line that isn't as it should be, and
     /// [`Error::Data`] for a corpus without words.
     pub fn read(&self, common: &CommonArgs) -> Result<Corpus> {
-        let path = path(common)?;
+        let path = self.path(common)?;
         Corpus::new(&path, plain::read(&path)?, self.vocabulary.as_deref())
     }
 
@@ -71,16 +79,11 @@ impl CorpusArgs {
         session: &Session,
         common: &CommonArgs,
     ) -> std::result::Result<Corpus, Box<dyn std::error::Error>> {
-        let path = path(common)?;
+        let path = self.path(common)?;
         let BagOfWords { documents, words, entries } = session.read_bag_of_words(&path)?;
         let entries = entries.iter()?.map(|e| Entry { document: e.document, word: e.word, count: e.count }).collect();
         Ok(Corpus::new(&path, plain::Bag { documents, words, entries }, self.vocabulary.as_deref())?)
     }
-}
-
-/// `--data`, or the corpus of the repository.
-fn path(common: &CommonArgs) -> Result<PathBuf> {
-    common.data.clone().map_or_else(data::default_corpus, Ok)
 }
 
 impl Corpus {
