@@ -1,6 +1,6 @@
 //! What the example programs share: command line, input, progress, report, plot and stored models.
 //!
-//! Only `parallel`, `saving` and `sync` use `stradsap`; here and there a type derives `Element`. The sequential twins are
+//! Only `parallel`, `saving`, `sync` and `regression::scheduled` use `stradsap`; here and there a type derives `Element`. The sequential twins are
 //! plain programs.
 
 pub mod cli;
@@ -20,6 +20,7 @@ pub mod plot;
 pub mod progress;
 pub mod rank;
 pub mod ratings;
+pub mod regression;
 pub mod report;
 pub mod rmat;
 pub mod rng;
