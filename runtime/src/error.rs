@@ -111,6 +111,22 @@ pub enum Error {
         /// What is the matter.
         problem: BatchProblem,
     },
+    /// A function of a scheduled program failed. Schedule, model and locals are what they were before the call.
+    #[error("{site}: round {round}: `{function}`{} {problem}", of_round(*.job, *.shard))]
+    Round {
+        /// Where the program was called.
+        site: String,
+        /// Which round, from 0.
+        round: usize,
+        /// Which function.
+        function: &'static str,
+        /// Which of the round's jobs, from 0, if it was one.
+        job: Option<usize>,
+        /// On which shard, if it was one.
+        shard: Option<usize>,
+        /// What is the matter.
+        problem: RoundProblem,
+    },
     /// A checked run of a synchronous loop saw values older than its bound: a bug in this library.
     #[error(
         "{site}: {violations} reads were older than the bound, the oldest by {worst} minibatches; please report this"
@@ -206,6 +222,41 @@ fn at_work(element: &Option<usize>) -> String {
     element.map_or_else(|| "bringing items together".to_string(), |element| format!("element {element}"))
 }
 
+fn of_round(job: Option<usize>, shard: Option<usize>) -> String {
+    match (job, shard) {
+        (Some(job), Some(shard)) => format!(" of job {job} on shard {shard}"),
+        (Some(job), None) => format!(" of job {job}"),
+        (None, _) => String::new(),
+    }
+}
+
+/// What was the matter with a round of a scheduled program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RoundProblem {
+    /// The function panicked.
+    Panic {
+        /// What the panic said.
+        message: String,
+        /// The file, line and column of the panic.
+        location: String,
+    },
+    /// The job is for a shard that isn't there.
+    NoSuchShard {
+        /// How many there are.
+        shards: usize,
+    },
+}
+
+impl std::fmt::Display for RoundProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RoundProblem::Panic { message, location } => write!(f, "panicked: {message} ({location})"),
+            RoundProblem::NoSuchShard { shards } => write!(f, "can't run: there are {shards} shards, counted from 0"),
+        }
+    }
+}
+
 /// What was the matter with a minibatch.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -284,6 +335,14 @@ pub enum LoopProblem {
         given: usize,
         /// The largest possible.
         max: usize,
+    },
+    /// Every shard of a scheduled program needs one element of the locals.
+    #[error("{shards} shards can't have {locals} locals: give as many elements of the one as of the other")]
+    Locals {
+        /// How many shards there are.
+        shards: usize,
+        /// How many elements the locals have.
+        locals: usize,
     },
     /// A minibatch of no elements.
     #[error("a minibatch of 0 elements: give a number from 1 on")]

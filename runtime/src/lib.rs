@@ -40,6 +40,7 @@ mod record;
 mod recording;
 mod reduction;
 mod report;
+mod scheduled;
 mod session;
 mod shared;
 mod sync;
@@ -56,12 +57,16 @@ pub use decode::DecodeError;
 pub use dmap::{DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapView, MultiMapWriteView};
 pub use dvector::DVector;
 pub use element::Element;
-pub use error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result};
+pub use error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result, RoundProblem};
 pub use merge::Merge;
 pub use operate::{IntoPipe, JoinWith, Pipe};
 pub use options::{LoopOptions, LoopRange, Order, Strategy};
 pub use reduction::{Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which};
 pub use report::{Conflict, LoopReport, WorkerShare, WorkerTime};
+pub use scheduled::{
+    Block, DynRegr, Magnitude, Partials, Pick, Program, RoundRobin, Schedule, Scheduled, ScheduledReport, Shards,
+    StaticRota, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
+};
 pub use session::{MAX_THREADS, Session, SessionBuilder};
 pub use shared::{Lane, Shared};
 pub use sync::{Batch, SharedView, SyncOptions, SyncPolicy, SyncReport};

@@ -193,9 +193,10 @@ pub mod __private {
 pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
-        Checkpoints, ClusterOptions, DMap, DMultiMap, DVector, Element, LoopReport, Merge, Order, ReadFiles, Session,
-        Shared, Strategy, SyncPolicy, SyncReport, WriteFiles, WriteWordVectors, async_parallel_for, sync_parallel_for,
-        with,
+        Checkpoints, ClusterOptions, DMap, DMultiMap, DVector, Element, LoopReport, Merge, Order, Partials, Program,
+        ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport, WriteFiles,
+        WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
+        sync_parallel_for, with,
     };
 }
 

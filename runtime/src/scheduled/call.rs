@@ -1,0 +1,196 @@
+//! One call of a scheduled program.
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::drive::{DEEPEST, Done, End, Failed, What, drive};
+use super::here::Here;
+use super::program::{Program, Schedule};
+use super::report::ScheduledReport;
+use crate::dvector::DVector;
+use crate::error::{Error, LoopProblem, Result, RoundProblem};
+use crate::panics;
+use crate::session::{Session, SessionInner};
+
+/// A call of a [`Program`], to be told more of and to be run: [`scheduled`].
+#[must_use = "nothing happens before `run` or `run_until`"]
+pub struct Scheduled<'s, P> {
+    pub(crate) session: Arc<SessionInner>,
+    pub(crate) program: &'s P,
+    pipeline: usize,
+    label: Option<String>,
+    site: &'static Location<'static>,
+}
+
+/// Begins a call of a program over the session's threads or workers. The guide has a [whole
+/// program](https://github.com/stradsap/stradsap/blob/main/docs/scheduled.md); see [`Program`], too.
+#[track_caller]
+pub fn scheduled<'s, P: Program>(session: &Session, program: &'s P) -> Scheduled<'s, P> {
+    Scheduled { session: session.inner(), program, pipeline: 1, label: None, site: Location::caller() }
+}
+
+impl<P: Program> Scheduled<'_, P> {
+    /// How many rounds are in flight: the updates of round `t` see exactly the changes of rounds up to `t - depth`. With 1,
+    /// which it is unless told, nothing is stale; more hide how long messages take.
+    pub fn pipeline(mut self, depth: usize) -> Self {
+        self.pipeline = depth;
+        self
+    }
+
+    /// A name for the report.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Runs so many rounds.
+    ///
+    /// # Errors
+    /// As for [`run_until`](Scheduled::run_until).
+    pub fn run<S>(
+        self,
+        schedule: &mut S,
+        model: &mut P::Model,
+        shards: &DVector<P::Shard>,
+        locals: &mut DVector<P::Local>,
+        rounds: usize,
+    ) -> Result<ScheduledReport>
+    where
+        S: Schedule<P::Model, P::Job, P::Change>,
+    {
+        self.call(schedule, model, shards, locals, End { rounds, until: |_: usize, _: &P::Model| false })
+    }
+
+    /// Runs rounds until a condition holds, which is asked after each round that has been aggregated: how many have been,
+    /// and the model. What is in flight then is aggregated and applied, too.
+    ///
+    /// After a worker was lost the call begins again, and with it the condition's questions.
+    ///
+    /// # Cost
+    /// A clone of the schedule, the model and the locals a call. A round of one light job costs about 100 ns beyond the
+    /// program's functions in one process, and a message each way a worker on several.
+    ///
+    /// # Errors
+    /// [`Error::Round`] if one of the program's functions panics or names a shard that isn't there, [`Error::Loop`] for what
+    /// can't be run, [`Error::Usage`] for a pipeline that isn't offered. Schedule, model and locals are then as they were.
+    pub fn run_until<S>(
+        self,
+        schedule: &mut S,
+        model: &mut P::Model,
+        shards: &DVector<P::Shard>,
+        locals: &mut DVector<P::Local>,
+        until: impl FnMut(usize, &P::Model) -> bool,
+    ) -> Result<ScheduledReport>
+    where
+        S: Schedule<P::Model, P::Job, P::Change>,
+    {
+        self.call(schedule, model, shards, locals, End { rounds: usize::MAX, until })
+    }
+
+    fn call<S, U>(
+        self,
+        schedule: &mut S,
+        model: &mut P::Model,
+        shards: &DVector<P::Shard>,
+        locals: &mut DVector<P::Local>,
+        mut end: End<U>,
+    ) -> Result<ScheduledReport>
+    where
+        S: Schedule<P::Model, P::Job, P::Change>,
+        U: FnMut(usize, &P::Model) -> bool,
+    {
+        self.check(shards, locals)?;
+        let begun = Instant::now();
+        let kept = (schedule.clone(), model.clone());
+        let ran = self.run_here(schedule, model, shards, locals, &mut end, begun);
+        if ran.is_err() {
+            (*schedule, *model) = kept;
+        }
+        let report = ran?;
+        if self.session.explains() {
+            eprintln!("{report}");
+        }
+        Ok(report)
+    }
+
+    fn check(&self, shards: &DVector<P::Shard>, locals: &DVector<P::Local>) -> Result<()> {
+        let problem = |problem| Err(Error::Loop { site: self.site(), problem });
+        if panics::inside_body() {
+            return problem(LoopProblem::Nested);
+        }
+        for (dds, name) in [(shards.session(), "shards"), (locals.session(), "locals")] {
+            if !dds.is(&self.session) {
+                return problem(LoopProblem::TwoSessions { first: "the call", second: name });
+            }
+        }
+        if shards.len() != locals.len() {
+            return problem(LoopProblem::Locals { shards: shards.len(), locals: locals.len() });
+        }
+        if !(1..=DEEPEST).contains(&self.pipeline) {
+            return Err(Error::usage(format!(
+                "a pipeline of depth {} is not offered: give a number from 1 to {DEEPEST}",
+                self.pipeline
+            )));
+        }
+        Ok(())
+    }
+
+    fn run_here<S, U>(
+        &self,
+        schedule: &mut S,
+        model: &mut P::Model,
+        shards: &DVector<P::Shard>,
+        locals: &mut DVector<P::Local>,
+        end: &mut End<U>,
+        begun: Instant,
+    ) -> Result<ScheduledReport>
+    where
+        S: Schedule<P::Model, P::Job, P::Change>,
+        U: FnMut(usize, &P::Model) -> bool,
+    {
+        let pool = self.session.pool()?;
+        let data = shards.elements(0..shards.len())?;
+        let n = shards.len();
+        let (ran, prepared) = locals.change(|locals| {
+            let kept = locals.to_vec();
+            let prepared = Instant::now();
+            let mut here = Here::new(self.program, data.as_slice(), locals, 0, n, &pool);
+            let ran = drive(self.program, schedule, model, &mut here, n, self.pipeline, end);
+            if ran.is_err() {
+                locals.iter_mut().zip(kept).for_each(|(local, kept)| *local = kept);
+            }
+            (ran, prepared)
+        })?;
+        let done = ran.map_err(|failed| self.error(failed, n))?;
+        Ok(self.report(n, pool.threads(), done, begun, prepared))
+    }
+
+    fn report(&self, shards: usize, threads: usize, done: Done, begun: Instant, prepared: Instant) -> ScheduledReport {
+        ScheduledReport {
+            site: self.site(),
+            label: self.label.clone(),
+            pipeline: self.pipeline,
+            shards,
+            threads,
+            done,
+            bytes_sent: 0,
+            seconds_preparing: (prepared - begun).as_secs_f64(),
+            seconds_running: prepared.elapsed().as_secs_f64(),
+            workers: Vec::new(),
+        }
+    }
+
+    fn site(&self) -> String {
+        format!("{}:{}", self.site.file(), self.site.line())
+    }
+
+    fn error(&self, failed: Failed, shards: usize) -> Error {
+        let Failed { round, function, job, shard, what } = failed;
+        let problem = match what {
+            What::Panic(note) => RoundProblem::Panic { message: note.message, location: note.location },
+            What::NoSuchShard => RoundProblem::NoSuchShard { shards },
+        };
+        Error::Round { site: self.site(), round, function: function.name(), job, shard, problem }
+    }
+}

@@ -1,0 +1,128 @@
+//! What a call of a scheduled program says of itself.
+
+use std::fmt;
+
+use super::drive::Done;
+use crate::report::WorkerTime;
+
+/// What a call of a scheduled program did, and how long it took. `Display` prints it for a person.
+///
+/// ```
+/// # use stradsap_runtime::ScheduledReport;
+/// fn line(report: &ScheduledReport) -> String {
+///     let rate = report.rounds() as f64 / report.seconds_running();
+///     format!("{rate:.0} rounds/s, reads {:.1} rounds behind on average", report.staleness_mean())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ScheduledReport {
+    pub(crate) site: String,
+    pub(crate) label: Option<String>,
+    pub(crate) pipeline: usize,
+    pub(crate) shards: usize,
+    pub(crate) threads: usize,
+    pub(crate) done: Done,
+    pub(crate) bytes_sent: u64,
+    pub(crate) seconds_preparing: f64,
+    pub(crate) seconds_running: f64,
+    pub(crate) workers: Vec<WorkerTime>,
+}
+
+impl ScheduledReport {
+    /// File and line of the call.
+    pub fn site(&self) -> &str {
+        &self.site
+    }
+
+    /// The call's `label`.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// How many rounds were in flight at most.
+    pub fn pipeline(&self) -> usize {
+        self.pipeline
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.shards
+    }
+
+    /// How many threads the shards had, in all processes.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// How many rounds ran.
+    pub fn rounds(&self) -> usize {
+        self.done.rounds
+    }
+
+    /// How many jobs they had.
+    pub fn jobs(&self) -> u64 {
+        self.done.jobs
+    }
+
+    /// How many updates the shards made of them.
+    pub fn updates(&self) -> u64 {
+        self.done.updates
+    }
+
+    /// How many earlier rounds an update didn't see the changes of, at most: with a pipeline of depth `d`, up to `d - 1`.
+    pub fn staleness_max(&self) -> usize {
+        self.done.behind_most
+    }
+
+    /// The same on average over all updates.
+    pub fn staleness_mean(&self) -> f64 {
+        if self.done.updates == 0 { 0.0 } else { self.done.behind as f64 / self.done.updates as f64 }
+    }
+
+    /// Bytes that processes sent each other for this call. 0 in one process.
+    pub fn bytes_sent(&self) -> u64 {
+        self.bytes_sent
+    }
+
+    /// Seconds before the first round: keeping what the call may have to go back to, and shards that have to be elsewhere.
+    pub fn seconds_preparing(&self) -> f64 {
+        self.seconds_preparing
+    }
+
+    /// Seconds that the rounds took.
+    pub fn seconds_running(&self) -> f64 {
+        self.seconds_running
+    }
+
+    /// Where the workers' time went; empty where the call ran in one process.
+    pub fn workers(&self) -> &[WorkerTime] {
+        &self.workers
+    }
+}
+
+impl fmt::Display for ScheduledReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "scheduled {}", self.site)?;
+        if let Some(label) = &self.label {
+            write!(f, " ({label})")?;
+        }
+        write!(
+            f,
+            ": {} rounds of {} jobs in all on {} shards, {} threads; pipeline {}: reads {} rounds behind at most, {:.2} on \
+             average\n  prepared in {:.3} s, ran in {:.3} s",
+            self.rounds(),
+            self.jobs(),
+            self.shards,
+            self.threads,
+            self.pipeline,
+            self.staleness_max(),
+            self.staleness_mean(),
+            self.seconds_preparing,
+            self.seconds_running
+        )?;
+        if self.bytes_sent > 0 {
+            write!(f, "; processes sent each other {} bytes", self.bytes_sent)?;
+        }
+        Ok(())
+    }
+}
