@@ -1,6 +1,6 @@
 //! What parallel programs do with the common options, besides what all programs do.
 
-use stradsap::{ClusterOptions, Error, LoopReport, Session, SyncReport, WorkerTime};
+use stradsap::{ClusterOptions, Error, LoopReport, ScheduledReport, Session, SyncReport, WorkerTime};
 
 use crate::cli::CommonArgs;
 use crate::report::{Loop, WorkerSeconds};
@@ -103,6 +103,19 @@ impl Loops {
         Ok(())
     }
 
+    /// Notes what calls of scheduled programs did.
+    pub fn note_scheduled<'r>(&mut self, calls: impl IntoIterator<Item = &'r ScheduledReport>) {
+        for call in calls {
+            let entry = scheduled_entry(call);
+            let at = self.seen.iter().position(|seen| (&seen.site, &seen.strategy) == (&entry.site, &entry.strategy));
+            let at = at.unwrap_or_else(|| {
+                self.seen.push(entry);
+                self.seen.len() - 1
+            });
+            call.workers().iter().for_each(|time| add(&mut self.seen[at].worker_seconds, time));
+        }
+    }
+
     fn add_times<'r>(&mut self, times: impl Iterator<Item = &'r [WorkerTime]>) {
         for (seen, times) in self.seen.iter_mut().zip(times) {
             times.iter().for_each(|time| add(&mut seen.worker_seconds, time));
@@ -134,6 +147,19 @@ fn sync_entry(report: &SyncReport) -> Loop {
         strategy: report.policy().to_string(),
         blocks: report.minibatches(),
         parallelism: report.threads() as f64,
+        seconds_recording: 0.0,
+        seconds_planning: report.seconds_preparing(),
+        worker_seconds: Vec::new(),
+    }
+}
+
+/// Its blocks are the parts of its data.
+fn scheduled_entry(report: &ScheduledReport) -> Loop {
+    Loop {
+        site: report.site().to_owned(),
+        strategy: format!("scheduled, pipeline {}", report.pipeline()),
+        blocks: report.shards(),
+        parallelism: report.shards() as f64,
         seconds_recording: 0.0,
         seconds_planning: report.seconds_preparing(),
         worker_seconds: Vec::new(),

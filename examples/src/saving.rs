@@ -45,6 +45,11 @@ impl Saving {
         Ok((Saving { checkpoints: Some((checkpoints, folder.clone())), settings }, found))
     }
 
+    /// Whether a checkpoint is due after the run's last epoch.
+    pub fn due<M: Measures>(&self, run: &Run<'_, M>) -> bool {
+        self.checkpoints.as_ref().is_some_and(|(checkpoints, _)| checkpoints.due(u64::from(run.done())))
+    }
+
     /// Saves a checkpoint, if one is due after the run's last epoch. A disk that is full doesn't end the training: the line
     /// that says so, after a later epoch or at the end, is all.
     ///

@@ -97,6 +97,11 @@ impl Table {
         self.lines[i]
     }
 
+    /// How many values the rows up to and with `i` have.
+    pub fn end(&self, i: usize) -> usize {
+        self.ends[i]
+    }
+
     /// The values of row `i`.
     pub fn row(&self, i: usize) -> &[Entry] {
         let start = if i == 0 { 0 } else { self.ends[i - 1] };
@@ -107,8 +112,8 @@ impl Table {
         let line = line.split(|&b| b == b'#').next().unwrap_or_default();
         let mut words = words(line);
         let Some((column, word)) = words.next() else { return Ok(()) };
-        let label =
-            finite(word).ok_or_else(|| (column, format!("the label is {}; expected a finite number", excerpt(word))))?;
+        let label = finite(word)
+            .ok_or_else(|| (column, format!("the label is {}; expected a finite number", excerpt(word))))?;
         let entries = &mut self.entries;
         pairs(words, |index, value| entries.push(Entry { index, value }))?;
         let last = self.ends.last().copied().unwrap_or(0);

@@ -30,8 +30,6 @@ pub enum Job {
     Search {
         /// Which part of it.
         part: f64,
-        /// The columns of the coefficients that have changed.
-        columns: Vec<u32>,
     },
     /// The dual objective where the residual is scaled by so much.
     Dual {

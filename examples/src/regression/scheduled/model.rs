@@ -16,6 +16,8 @@ pub struct Model {
     pub whole: Gap,
     /// See there.
     pub some: Gap,
+    /// The largest dual objective so far of all columns that count, for this lambda.
+    pub best_dual: f64,
     /// Coefficients that were updated so far.
     pub updates: u64,
     /// The columns of gradients so far.
@@ -33,14 +35,15 @@ pub struct Model {
 }
 
 impl Model {
-    /// Of coefficients that are 0.
-    pub fn new(columns: usize) -> Model {
+    /// Of these coefficients.
+    pub fn of(coefficients: Vec<f64>) -> Model {
         Model {
             lambda: 0.0,
-            coefficients: vec![0.0; columns],
-            gradient: vec![0.0; columns],
+            gradient: vec![0.0; coefficients.len()],
+            coefficients,
             whole: Gap::default(),
             some: Gap::default(),
+            best_dual: f64::NEG_INFINITY,
             updates: 0,
             columns_read: 0,
             fell: 0.0,
@@ -49,6 +52,17 @@ impl Model {
             known: Known::default(),
             base: Vec::new(),
         }
+    }
+
+    /// Another lambda. What is known of the gap is so no more.
+    pub fn set_lambda(&mut self, lambda: f64) {
+        self.lambda = lambda;
+        (self.whole, self.some, self.best_dual) = (Gap::default(), Gap::default(), f64::NEG_INFINITY);
+    }
+
+    /// The gap of the last whole gradient, with the best dual objective so far.
+    pub fn gap(&self) -> Gap {
+        Gap { dual: self.best_dual, ..self.whole }
     }
 
     /// How many columns of a block have their inner products known.

@@ -5,21 +5,13 @@ use stradsap::{Element, Partials, Program};
 
 use super::job::{Block, Change, Job, Partial};
 use super::model::Model;
+use crate::regression::Loss;
 use crate::regression::columns::{Column, Part};
 use crate::regression::gap::{Gap, entropy, logistic};
 use crate::regression::gram::products;
 use crate::regression::kernels;
 use crate::regression::scaling::Scaling;
 use crate::regression::solve::{self, Gram, soft_threshold};
-
-/// What an error costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Loss {
-    /// Half its square.
-    Square,
-    /// ln(1 + exp(-z)).
-    Logistic,
-}
 
 /// The constants of a regression.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -40,7 +32,7 @@ pub struct Rest {
     /// What the coefficients leave of the labels, less `offset`; or the loss's slope, on the quadratic model if there is one.
     residual: Vec<f64>,
     offset: f64,
-    /// With a logistic loss: label times linear predictor.
+    /// With a logistic loss: what the coefficients make of each row.
     margins: Vec<f64>,
     /// The loss's second derivative, and where blocks are on the quadratic model.
     weights: Vec<f64>,
@@ -48,25 +40,19 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Of coefficients that are 0.
-    pub fn of(part: &Part, loss: Loss) -> Rest {
-        match loss {
-            Loss::Square => Rest { residual: part.labels.clone(), ..Rest::default() },
-            Loss::Logistic => Rest {
-                residual: part.labels.iter().map(|y| y / 2.0).collect(),
-                margins: vec![0.0; part.height()],
-                ..Rest::default()
-            },
+    /// Of coefficients that are 0, but for an intercept.
+    pub fn of(part: &Part, loss: Loss, intercept: f64) -> Rest {
+        let mut rest = Rest { residual: part.labels.clone(), ..Rest::default() };
+        if loss == Loss::Logistic {
+            rest.margins = vec![intercept; part.height()];
+            rest.make_slopes(&part.labels);
         }
+        rest
     }
 
-    fn make_slopes(&mut self, labels: &[f64]) -> f64 {
+    fn make_slopes(&mut self, labels: &[f64]) {
         let rows = self.residual.iter_mut().zip(&self.margins).zip(labels);
-        rows.fold(0.0, |losses, ((slope, z), y)| {
-            let (loss, p) = logistic(y * z);
-            *slope = y * p;
-            losses + loss
-        })
+        rows.for_each(|((slope, z), y)| *slope = y * logistic(y * z).1);
     }
 }
 
@@ -124,6 +110,10 @@ impl Regression {
             Some(shift) => sum - shift * self.total,
             None => sum,
         }
+    }
+
+    fn losses(&self, part: &Part, rest: &Rest) -> f64 {
+        rest.margins.iter().zip(&part.labels).fold(0.0, |sum, (z, y)| sum + logistic(y * z).0)
     }
 
     fn penalty(&self, column: usize, lambda: f64) -> f64 {
@@ -193,7 +183,10 @@ impl Regression {
             },
         };
         *if whole { &mut model.whole } else { &mut model.some } = gap;
-        model.measured = whole && self.loss == Loss::Square;
+        if whole {
+            model.best_dual = model.best_dual.max(gap.dual);
+            model.measured = self.loss == Loss::Square;
+        }
     }
 
     fn aggregate_block(&self, block: &Block, sum: f64, sums: &[f64], gram: &[f64], model: &mut Model) -> Change {
@@ -328,10 +321,7 @@ impl Program for Regression {
             Job::Gradient { columns, .. } => {
                 let sum = match self.loss {
                     Loss::Square => square(rest),
-                    Loss::Logistic => {
-                        let rows = rest.margins.iter().zip(&part.labels);
-                        rows.fold(0.0, |sum, (z, y)| sum + logistic(y * z).0)
-                    }
+                    Loss::Logistic => self.losses(part, rest),
                 };
                 let gradient = columns.iter().map(|&column| self.dot(part, rest, column as usize)).collect();
                 Partial::Products { sum, gradient, gram: Vec::new() }
@@ -341,7 +331,7 @@ impl Program for Regression {
                 let common = kernels::dot(&moved, &rest.residual) + rest.offset * kernels::sum(&moved);
                 Partial::Sums([kernels::dot(&moved, &moved), common])
             }
-            Job::Model => Partial::None,
+            Job::Model => Partial::One(self.losses(part, rest)),
             Job::Search { part: by, .. } => {
                 let rows = rest.margins.iter().zip(&rest.direction).zip(&part.labels);
                 Partial::One(rows.fold(0.0, |sum, ((z, v), y)| sum + logistic(y * (z + by * v)).0))
@@ -382,6 +372,8 @@ impl Program for Regression {
                 self.aggregate_move(columns, steps, all, model)
             }
             Job::Model => {
+                let primal = one(partials) + model.lambda * self.norm(&model.coefficients);
+                model.some = Gap { primal, ..model.some };
                 model.base = model.coefficients.clone();
                 model.forget();
                 model.fell = 0.0;
@@ -390,6 +382,7 @@ impl Program for Regression {
             Job::Search { part, .. } => self.aggregate_search(*part, one(partials), model),
             Job::Dual { .. } => {
                 model.whole.dual = one(partials);
+                model.best_dual = model.best_dual.max(model.whole.dual);
                 model.measured = true;
                 Change::None
             }
