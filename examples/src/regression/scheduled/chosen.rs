@@ -164,7 +164,8 @@ impl<D: Fn(u32, u32) -> f64 + Clone> Epochs for Choosing<D> {
         let end = updates + self.updates;
         let mut columns = self.columns.clone();
         if self.pick == Pick::Cyclic {
-            columns.rotate_left((updates % columns.len() as u64) as usize);
+            let first = (updates % columns.len() as u64) as usize;
+            columns.rotate_left(first);
         }
         let columns: Arc<[u32]> = columns.into();
         let dynamic = schedule_dyn_regr(columns.len(), self.width).pick(self.pick).seed(self.seed ^ (updates << 20));

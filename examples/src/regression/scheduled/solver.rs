@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use stradsap::{DVector, Pick, Result, Schedule, ScheduledReport, Session, schedule_dyn_regr, scheduled};
+use stradsap::{DVector, Pick, Result, Schedule, ScheduledReport, Session, scheduled};
 
 use super::chosen::{Choosing, Correlation, Once};
 use super::job::{Change, Job};
@@ -109,7 +109,7 @@ impl<'s> Solver<'s> {
         seed: u64,
         tolerance: f64,
     ) -> Result<Solver<'s>> {
-        let ranges = cut(problem, args.parts.map(usize::from));
+        let ranges = cut(problem, args.parts.map(|parts| parts.get().into()));
         let part = |range: &Range<usize>| Part::of(&problem.table, &problem.labels, &problem.scaling, range.clone());
         let parts: Vec<Part> = ranges.iter().map(part).collect();
         let columns: Arc<[u32]> = problem.columns().into();
