@@ -9,6 +9,7 @@ pub mod fit;
 pub mod gap;
 pub mod gram;
 pub mod kernels;
+pub mod newton;
 pub mod plain;
 pub mod problem;
 pub mod scaling;

@@ -2,7 +2,7 @@
 //! other and with the residual have been computed. Coordinate descent then needs no column any more.
 
 use crate::regression::gap::Gap;
-use crate::regression::kernels;
+use crate::regression::{kernels, newton};
 
 /// The inner products of some columns with each other: a square that can grow.
 #[derive(Debug, Clone, Default)]
@@ -103,11 +103,20 @@ pub fn to_gap(
 ) -> (Gap, u64) {
     let (first, at_first) = (coefficients.to_vec(), gradient.to_vec());
     let mut anderson = Anderson::default();
-    let mut passes = 0;
+    let (mut passes, mut work) = (0, 0);
     let free = coefficients.len();
     loop {
         let fell = sweep(gram, gradient, coefficients, lambda, free);
         passes += 1;
+        let nonzeros = coefficients.iter().filter(|&&b| b != 0.0).count();
+        work += nonzeros * coefficients.len();
+        // A system of equations is worth as much time as the passes since the last have taken.
+        if work >= nonzeros.pow(3) / 6 && passes % EVERY == 0 {
+            work = 0;
+            if newton::step(gram, gradient, coefficients, lambda) {
+                anderson.clear();
+            }
+        }
         if let Some(guess) = anderson.push(coefficients) {
             extrapolate(gram, gradient, coefficients, lambda, &guess);
         }

@@ -125,7 +125,6 @@ impl<D: Fn(usize, usize) -> f64 + Clone> Schedule<Model, Job, Change> for Chosen
 /// the updates so far: so a run can go on from there.
 pub(super) struct Choosing<D> {
     columns: Vec<u32>,
-    program: Arc<Regression>,
     pick: Pick,
     width: usize,
     pipeline: usize,
@@ -148,7 +147,6 @@ impl<D: Fn(u32, u32) -> f64 + Clone> Choosing<D> {
         Choosing {
             updates: args.updates_per_epoch.map_or(columns.len() as u64, |updates| updates.get().into()),
             columns,
-            program: Arc::clone(program),
             pick,
             width: args.concurrent.into(),
             pipeline: args.pipeline(),

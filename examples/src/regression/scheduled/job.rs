@@ -41,8 +41,8 @@ pub enum Job {
 /// Some columns that are dealt with together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Block {
-    /// Its number.
-    pub number: u32,
+    /// Its number, if its inner products are to be kept.
+    pub number: Option<u32>,
     /// Its columns.
     pub columns: Vec<u32>,
     /// How many of them have their inner products known.

@@ -82,6 +82,16 @@ pub(crate) struct Known {
     pub(crate) blocks: Vec<Gram>,
 }
 
+impl Known {
+    /// What is known of a block, to be put back.
+    pub(crate) fn take(&mut self, block: usize) -> Gram {
+        if self.blocks.len() <= block {
+            self.blocks.resize_with(block + 1, Gram::default);
+        }
+        std::mem::take(&mut self.blocks[block])
+    }
+}
+
 impl Clone for Known {
     fn clone(&self) -> Known {
         Known::default()

@@ -79,6 +79,11 @@ impl Regression {
         self.intercept.then_some(self.columns())
     }
 
+    /// How many rows there are.
+    pub fn rows(&self) -> f64 {
+        self.rows
+    }
+
     /// The loss.
     pub fn loss(&self) -> Loss {
         self.loss
@@ -190,11 +195,7 @@ impl Regression {
     }
 
     fn aggregate_block(&self, block: &Block, sum: f64, sums: &[f64], gram: &[f64], model: &mut Model) -> Change {
-        let number = block.number as usize;
-        if model.known.blocks.len() <= number {
-            model.known.blocks.resize_with(number + 1, Gram::default);
-        }
-        let mut known = std::mem::take(&mut model.known.blocks[number]);
+        let mut known = block.number.map_or_else(Gram::default, |number| model.known.take(number as usize));
         if block.known == 0 {
             known = Gram::with_room((block.room as usize).max(block.columns.len()));
         }
@@ -228,7 +229,9 @@ impl Regression {
         for (&column, &b) in block.columns.iter().zip(&new) {
             model.coefficients[column as usize] = b;
         }
-        model.known.blocks[number] = known;
+        if let Some(number) = block.number {
+            model.known.blocks[number as usize] = known;
+        }
         new.iter_mut().zip(&old).for_each(|(b, old)| *b -= old);
         Change::Steps(new)
     }

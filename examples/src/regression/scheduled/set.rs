@@ -5,7 +5,10 @@ use std::sync::Arc;
 use super::job::{Block, Job};
 use super::model::Model;
 use super::program::Regression;
+use crate::regression::newton;
 
+/// What a column costs in a pass besides its values, in values.
+const ROUND: f64 = 60.0;
 /// Columns in the first working set.
 const FIRST: usize = 100;
 /// Columns of a block, at least and at most.
@@ -87,9 +90,28 @@ impl Set {
     /// The job of a block: so many passes, or as many as lead to a gap of `goal`.
     pub(super) fn block(&self, number: usize, model: &Model, passes: Option<u32>, goal: f64) -> Job {
         let columns = self.blocks[number].clone();
-        let (number, known) = (number as u32, model.known(number) as u32);
+        let (number, known) = (Some(number as u32), model.known(number) as u32);
         let room = if self.is_intercept(columns[0]) { 1 } else { self.room as u32 };
         Job::Block(Block { number, columns, known, room, passes, goal })
+    }
+
+    /// The job of all columns that have a coefficient, as one block: until their gap is not above `goal`. None if they are too
+    /// many, or if that would take longer than so many passes over all blocks.
+    pub(super) fn support(&self, model: &Model, passes: u32, goal: f64) -> Option<Job> {
+        let stored =
+            |columns: &[u32]| columns.iter().map(|&column| f64::from(self.stored[column as usize])).sum::<f64>();
+        let members = self.members();
+        let pass = stored(&members) + ROUND * members.len() as f64;
+        let columns: Vec<u32> =
+            members.into_iter().filter(|&column| model.coefficients[column as usize] != 0.0).collect();
+        let values = stored(&columns);
+        let equations = (columns.len() as f64).powi(3) / 24.0;
+        let products = values * values / self.program.rows();
+        if columns.is_empty() || columns.len() > newton::MOST || equations + products > f64::from(passes) * pass {
+            return None;
+        }
+        let (number, room) = (None, columns.len() as u32);
+        Some(Job::Block(Block { number, columns, known: 0, room, passes: None, goal }))
     }
 
     /// The block of the intercept, if there is one.

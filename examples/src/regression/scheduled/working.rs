@@ -16,6 +16,8 @@ use crate::regression::solve::Anderson;
 const PART: f64 = 0.1;
 /// Passes from one look at the set's gap to the next.
 const EVERY: u32 = 10;
+/// Passes before the coefficients that aren't 0 are solved for by themselves.
+const SOME: u32 = 5;
 /// Passes at the most over one set.
 const MOST: u32 = 2_000;
 
@@ -27,6 +29,8 @@ pub struct WorkingSet {
     tolerance: f64,
     next: Next,
     passes: u32,
+    /// Passes since the coefficients that aren't 0 were solved for by themselves.
+    since: u32,
     goal: f64,
     anderson: Anderson,
 }
@@ -43,7 +47,7 @@ enum Next {
 
 impl WorkingSet {
     pub(super) fn new(set: Set, tolerance: f64) -> WorkingSet {
-        WorkingSet { set, tolerance, next: Next::Start, passes: 0, goal: 0.0, anderson: Anderson::default() }
+        WorkingSet { set, tolerance, next: Next::Start, passes: 0, since: 0, goal: 0.0, anderson: Anderson::default() }
     }
 
     pub(super) fn set(&mut self) -> &mut Set {
@@ -59,7 +63,7 @@ impl WorkingSet {
         self.set.grow(model);
         let primal = model.whole.primal;
         self.goal = (PART * model.whole.absolute()).max(0.3 * self.tolerance * primal).max(1e-15 * primal);
-        self.passes = 0;
+        (self.passes, self.since) = (0, 0);
         self.anderson.clear();
         self.next = if self.set.blocks() == 0 { Next::Whole } else { Next::Block(0) };
     }
@@ -67,7 +71,15 @@ impl WorkingSet {
     /// After a pass over all blocks of the set.
     fn passed(&mut self, model: &Model) -> Option<Job> {
         self.passes += 1;
+        self.since += 1;
         self.next = if self.passes % EVERY == 0 { Next::Look } else { Next::Block(0) };
+        if self.passes % SOME == 0
+            && let Some(job) = self.set.support(model, self.since, 0.3 * self.goal)
+        {
+            self.since = 0;
+            self.anderson.clear();
+            return Some(job);
+        }
         let columns = self.set.members();
         let here: Vec<f64> = columns.iter().map(|&column| model.coefficients[column as usize]).collect();
         let guess = self.anderson.push(&here)?;
