@@ -125,7 +125,7 @@ pub enum Error {
         /// On which shard, if it was one.
         shard: Option<usize>,
         /// What is the matter.
-        problem: RoundProblem,
+        problem: Box<RoundProblem>,
     },
     /// A checked run of a synchronous loop saw values older than its bound: a bug in this library.
     #[error(

@@ -9,6 +9,7 @@ use super::driver::{Cluster, Fault, State};
 use super::placement::Placement;
 use crate::error::{ClusterError, Result};
 use crate::memory::RawBuf;
+use crate::panics;
 use crate::session::{locked, next_id};
 
 /// Bytes that are fetched around an element that is read by itself.
@@ -26,6 +27,15 @@ impl Nearby {
     fn end(&self) -> usize {
         self.start + self.elements.len()
     }
+}
+
+/// Workers are busy with a scheduled program while its own functions run.
+fn outside() -> Result<()> {
+    if !panics::inside_body() {
+        return Ok(());
+    }
+    let problem = "a DDS that workers have can't be used within the functions of a scheduled program".to_string();
+    Err(ClusterError::Process { who: "the driver".to_string(), problem }.into())
 }
 
 impl Cluster {
@@ -77,6 +87,7 @@ impl Cluster {
     /// Copies of elements; none if the home of the DDS has them.
     #[allow(unsafe_code)]
     pub(crate) fn read(&self, dds: u64, range: Range<usize>) -> Result<Option<RawBuf>> {
+        outside()?;
         let mut state = locked(&self.state);
         let state = &mut *state;
         let Some(entry) = state.entries.get(&dds) else { return Ok(None) };
@@ -112,6 +123,7 @@ impl Cluster {
 
     /// Changes the home of a DDS, which is made current before.
     pub(crate) fn change<R>(&self, dds: u64, change: impl FnOnce() -> R) -> Result<R> {
+        outside()?;
         let mut state = locked(&self.state);
         if state.entries.contains_key(&dds) {
             self.insist(&mut state, async |cluster, state| {

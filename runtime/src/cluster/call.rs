@@ -16,7 +16,7 @@ use crate::error::{BodyError, ClusterError, Error, Result};
 use crate::execute::{FirstFailure, Run, words};
 use crate::inference;
 use crate::memory::RawBuf;
-use crate::panics::PanicNote;
+use crate::panics::{self, PanicNote};
 use crate::plan::Plan;
 use crate::plan_cache::CachedPlan;
 use crate::record::{Depth, shapes, slices};
@@ -71,7 +71,8 @@ fn remote_task(call: &Call<'_>) -> Result<RemoteTask> {
 
 impl Cluster {
     pub(crate) fn workers(&self) -> usize {
-        locked(&self.state).workers.len()
+        // A scheduled program's functions run while it has the state.
+        if panics::inside_body() { self.options.workers() } else { locked(&self.state).workers.len() }
     }
 
     fn register_all(&self, state: &mut State, captured: &[Captured]) {

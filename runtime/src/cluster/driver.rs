@@ -25,8 +25,10 @@ use super::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use super::remote_plan::RemotePlan;
 use super::rendezvous::{self, Meeting, Published};
 use super::roles::{DriverRole, Workers};
+use super::scheduled::ScheduledLogged;
 use super::sync::{Sites, SyncLogged};
 use crate::error::{ClusterError, Error, Result};
+use crate::panics;
 use crate::pool::Pool;
 use crate::session::locked;
 use crate::timeline::file::TimelineFile;
@@ -37,7 +39,7 @@ const JOINING: Duration = Duration::from_secs(300);
 /// How long the end of an epoch may take a worker: what runs there has to stop first.
 const STOPPING: Duration = Duration::from_secs(60);
 /// A loop may take long; who is lost is found otherwise.
-const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 30);
 const LEAVING: Duration = Duration::from_secs(1);
 /// Loops from one snapshot to the next, unless told.
 const SNAPSHOT_EVERY: usize = 10;
@@ -180,6 +182,7 @@ pub(crate) enum Logged {
     Blocks { plan: Arc<RemotePlan>, task: super::protocol::RemoteTask, before: Vec<u64>, order: crate::options::Order },
     Rounds(Arc<SyncLogged>),
     Operator(Arc<OperatorLogged>),
+    Scheduled(Arc<ScheduledLogged>),
 }
 
 impl Logged {
@@ -189,6 +192,7 @@ impl Logged {
             Logged::Blocks { plan, .. } => plan.vectors.iter().flatten().any(|vector| vector.id == dds),
             Logged::Rounds(logged) => logged.ddss().any(|id| id == dds),
             Logged::Operator(logged) => logged.ddss().any(|id| id == dds),
+            Logged::Scheduled(logged) => logged.ddss().any(|id| id == dds),
         }
     }
 }
@@ -230,6 +234,8 @@ pub(crate) struct Cluster {
     /// For recording's and planning's sake; the driver runs no blocks.
     pub(crate) pool: Arc<Pool>,
     pub(crate) gone_plans: Arc<Mutex<Vec<u64>>>,
+    /// DVectors that a scheduled program's functions have dropped, while it has the state.
+    pub(crate) late: Mutex<Vec<u64>>,
     network: Option<(oneshot::Sender<()>, std::thread::JoinHandle<()>)>,
     published: Option<Published>,
     timeline: Option<TimelineFile>,
@@ -295,6 +301,7 @@ impl Cluster {
             address,
             pool: Arc::new(Pool::new(cores)?),
             gone_plans: Arc::default(),
+            late: Mutex::default(),
             network: Some((stop, thread)),
             published,
             timeline,
@@ -455,7 +462,7 @@ impl Cluster {
         }
     }
 
-    fn understand<R>(
+    pub(crate) fn understand<R>(
         &self,
         node: Node,
         answer: std::result::Result<std::result::Result<R, Problem>, RpcError>,
@@ -509,7 +516,14 @@ impl Cluster {
 
     /// A DVector is gone.
     pub(crate) fn dropped(&self, dds: u64) {
-        let mut state = locked(&self.state);
+        if panics::inside_body() {
+            locked(&self.late).push(dds);
+            return;
+        }
+        self.dropped_now(&mut locked(&self.state), dds);
+    }
+
+    pub(crate) fn dropped_now(&self, state: &mut State, dds: u64) {
         state.owed.remove(&dds);
         if state.entries.contains_key(&dds) {
             let needed = state.log.iter().any(|logged| logged.uses(dds));
@@ -518,7 +532,7 @@ impl Cluster {
                     entry.dropped = true;
                 }
             } else {
-                self.forget(&mut state, dds);
+                self.forget(state, dds);
             }
         }
     }

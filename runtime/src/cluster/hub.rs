@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::time::Duration;
 
 use stradsap_dds_server::frame::{self, FrameError, Header};
@@ -21,6 +21,7 @@ use super::children::Child;
 use super::join;
 use super::links::Links;
 use super::protocol::{ControlClient, Node};
+use super::scheduled::Inboxes;
 use super::serve::{self, Blobs, Local, Memory};
 use crate::memory::RawBuf;
 use crate::session::locked;
@@ -74,26 +75,35 @@ pub(crate) struct Hub {
     /// How many were lost so far.
     pub(crate) lost: watch::Sender<usize>,
     pub(crate) control_messages: AtomicU64,
+    /// Where messages of the running scheduled program go.
+    pub(crate) scheduled: Inboxes,
 }
 
 impl Hub {
     /// Within the runtime.
     pub(crate) fn new(secret: Secret, me: &Hello) -> Arc<Hub> {
-        let links = Links::new(secret.clone(), me, tokio::runtime::Handle::current(), |node, why| {
-            tracing::warn!(node, why, "nothing is pushed by the driver");
-        });
-        Arc::new(Hub {
-            secret,
-            links,
-            blobs: Blobs::default(),
-            store: Mutex::new(Store::new(STORE_LIMIT)),
-            homes: Mutex::default(),
-            members: Mutex::default(),
-            children: Mutex::default(),
-            next_node: AtomicU32::new(1),
-            losses: Mutex::default(),
-            lost: watch::Sender::new(0),
-            control_messages: AtomicU64::new(0),
+        Arc::new_cyclic(|hub: &Weak<Hub>| {
+            let hub = Weak::clone(hub);
+            // Whoever doesn't hear of rounds would be waited for in vain.
+            let links = Links::new(secret.clone(), me, tokio::runtime::Handle::current(), move |node, why| {
+                if let Some(hub) = hub.upgrade() {
+                    hub.lose(node, &format!("the driver can't reach it: {why}"));
+                }
+            });
+            Hub {
+                secret,
+                links,
+                blobs: Blobs::default(),
+                store: Mutex::new(Store::new(STORE_LIMIT)),
+                homes: Mutex::default(),
+                members: Mutex::default(),
+                children: Mutex::default(),
+                next_node: AtomicU32::new(1),
+                losses: Mutex::default(),
+                lost: watch::Sender::new(0),
+                control_messages: AtomicU64::new(0),
+                scheduled: Inboxes::default(),
+            }
         })
     }
 
@@ -266,6 +276,11 @@ impl Local for Hub {
     }
 
     async fn message(&self, header: Header, stream: &mut TcpStream) -> Result<(), FrameError> {
-        frame::skip_payload(stream, &header).await
+        if !self.scheduled.wants(&header) {
+            return frame::skip_payload(stream, &header).await;
+        }
+        let payload = frame::read_payload(stream, &header).await?;
+        self.scheduled.take(&header, payload);
+        Ok(())
     }
 }

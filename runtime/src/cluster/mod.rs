@@ -26,6 +26,7 @@ pub(crate) mod remote_plan;
 pub(crate) mod rendezvous;
 pub(crate) mod roles;
 mod running;
+pub(crate) mod scheduled;
 mod serve;
 pub(crate) mod server;
 pub(crate) mod shard;

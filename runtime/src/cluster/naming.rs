@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use crate::memory::ElementOps;
 use crate::operate::stage::MakeStage;
 use crate::reduction::ReductionOps;
+use crate::scheduled::remote::MakeProgram;
 use crate::sync::MakeBatchTask;
 use crate::task::MakeTask;
 
@@ -99,6 +100,14 @@ pub(crate) unsafe fn stage_maker(name: u64) -> Option<MakeStage> {
     let address = address_of(name, 1, true)?;
     // SAFETY: the caller's promise: the address is that of such a function.
     Some(unsafe { std::mem::transmute::<*const (), MakeStage>(std::ptr::with_exposed_provenance(address)) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`MakeProgram`], given in a process that runs the same executable.
+pub(crate) unsafe fn program_maker(name: u64) -> Option<MakeProgram> {
+    let address = address_of(name, 1, true)?;
+    // SAFETY: the caller's promise: the address is that of such a function.
+    Some(unsafe { std::mem::transmute::<*const (), MakeProgram>(std::ptr::with_exposed_provenance(address)) })
 }
 
 /// # Safety

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::operate::run::Cut;
 use crate::options::Order;
+use crate::scheduled::drive::Failed;
 use crate::sync::{Counts, Schedule, SyncPolicy};
 
 /// The number of a process in its job: 0 is the driver. Never given twice.
@@ -294,6 +295,32 @@ pub(crate) struct KeepJob {
     pub(crate) start: usize,
 }
 
+/// A worker's part of a scheduled program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ScheduleJob {
+    /// Counts the runs of the job, with those of loops.
+    pub(crate) call: u64,
+    /// By which number the worker is to introduce itself.
+    pub(crate) worker: usize,
+    pub(crate) task: RemoteTask,
+    pub(crate) shards: RemoteCapture,
+    pub(crate) locals: RemoteCapture,
+    /// The shards that it has.
+    pub(crate) own: Range<usize>,
+    pub(crate) pulls: Vec<Pull>,
+    /// Whether the call has ended well before, so that changes are only to be applied.
+    pub(crate) replay: bool,
+}
+
+/// How a worker's part of a scheduled program ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ScheduleEnd {
+    /// What failed after the last round.
+    pub(crate) failed: Option<Failed>,
+    pub(crate) time: WorkerSeconds,
+    pub(crate) bytes_sent: u64,
+}
+
 /// Ranges to be stored under a snapshot's number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SnapshotJob {
@@ -338,6 +365,8 @@ pub(crate) trait Control {
     async fn keep(epoch: u32, job: KeepJob) -> Result<(), Problem>;
     /// Offers what an operator made: a blob.
     async fn give(epoch: u32, call: u64) -> Result<u64, Problem>;
+    /// Runs a worker's part of a scheduled program, whose rounds come over the data connections.
+    async fn scheduled(epoch: u32, job: ScheduleJob) -> Result<ScheduleEnd, Problem>;
     async fn snapshot(epoch: u32, job: SnapshotJob) -> Result<u64, Problem>;
     /// Offers what a worker's iterations made of a DDS that they write in step, in the order in which it runs them: a blob.
     async fn collect(epoch: u32, plan: u64, capture: usize) -> Result<u64, Problem>;

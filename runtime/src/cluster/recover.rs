@@ -297,6 +297,7 @@ impl Cluster {
             replayed = match logged {
                 Logged::Rounds(logged) => self.replay_sync(state, logged).await,
                 Logged::Operator(logged) => self.replay_operator(state, logged).await,
+                Logged::Scheduled(logged) => self.replay_scheduled(state, logged).await,
                 Logged::Blocks { plan, task, before, order } => {
                     match self.run_once(state, &Job { plan, task, before, order: *order, trace: false }).await {
                         Ok(_) => Ok(()),

@@ -73,7 +73,7 @@ pub(crate) trait Local: Send + Sync + 'static {
     fn trouble(&self, peer: Node, why: &str);
     /// Takes a pushed part off the stream.
     fn part(&self, header: Header, stream: &mut TcpStream) -> impl Future<Output = Result<(), FrameError>> + Send;
-    /// Takes a message of a synchronous loop off the stream.
+    /// Takes a message of a synchronous loop or a scheduled program off the stream.
     fn message(&self, header: Header, stream: &mut TcpStream) -> impl Future<Output = Result<(), FrameError>> + Send;
 }
 

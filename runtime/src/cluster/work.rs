@@ -19,6 +19,7 @@ use super::naming;
 use super::operate::OperateBench;
 use super::protocol::{Node, Problem, Ran, RemoteCapture, RemoteFailure, RemoteTask, RunJob, What, WorkerSeconds};
 use super::running::{Ending, Out, Place, Running, Timed, WorkerPorts};
+use super::scheduled::ScheduleBench;
 use super::shard::Shard;
 use super::sync::SyncBench;
 use crate::capture::{Captured, Kind};
@@ -55,6 +56,7 @@ pub(crate) struct Workbench {
     last: Mutex<Option<(u64, Arc<Mutex<Installed>>)>>,
     pub(crate) sync: SyncBench,
     pub(crate) operate: OperateBench,
+    pub(crate) schedule: ScheduleBench,
 }
 
 /// A worker's share of a plan, ready to run.
@@ -82,6 +84,7 @@ impl Workbench {
             last: Mutex::default(),
             sync: SyncBench::default(),
             operate: OperateBench::default(),
+            schedule: ScheduleBench::default(),
         }
     }
 
@@ -91,6 +94,7 @@ impl Workbench {
         *locked(&self.last) = None;
         self.sync.clear();
         self.operate.clear();
+        self.schedule.clear();
         locked(&self.plans).clear();
         locked(&self.shards).clear();
         *locked(&self.workers) = workers;
@@ -184,6 +188,7 @@ impl Workbench {
     /// The last loop ended well everywhere.
     pub(crate) fn commit(&self) {
         self.sync.commit();
+        self.schedule.clear();
         if let Some((_, installed)) = locked(&self.last).take() {
             let mut installed = locked(&installed);
             installed.undo.commit();
@@ -193,6 +198,7 @@ impl Workbench {
 
     /// Puts back what a run changed, and says which blocks it had started.
     pub(crate) fn undo(&self, call: u64) -> Vec<u32> {
+        self.schedule.undo(call);
         if let Ok(pool) = self.pool() {
             self.sync.undo(call, &pool);
         }

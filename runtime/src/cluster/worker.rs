@@ -25,10 +25,11 @@ use super::operate;
 use super::pager::{Elements, Pages};
 use super::protocol::{
     Control, DRIVER, GatherJob, Install, KeepJob, Membership, Node, OperateEnd, OperateJob, Prepare, Problem,
-    RecordJob, Recorded, RemoteFailure, RunEnd, RunJob, SnapshotJob, SyncEnd, SyncJob,
+    RecordJob, Recorded, RemoteFailure, RunEnd, RunJob, ScheduleEnd, ScheduleJob, SnapshotJob, SyncEnd, SyncJob,
 };
 use super::roles::WorkerRole;
 use super::running::Running;
+use super::scheduled::{self, Scheduling};
 use super::serve::{self, Blobs, Local, Memory};
 use super::shard::Shard;
 use super::sync::{self, Syncing};
@@ -80,6 +81,7 @@ pub(crate) struct Worker {
     pub(crate) bench: Workbench,
     running: watch::Sender<Option<Arc<Running>>>,
     syncing: watch::Sender<Option<Arc<Syncing>>>,
+    scheduling: watch::Sender<Option<Arc<Scheduling>>>,
     /// Set while an epoch ends: whatever takes long is to stop.
     pub(crate) stopped: Mutex<Arc<AtomicBool>>,
     pub(crate) trouble: Arc<Trouble>,
@@ -113,6 +115,7 @@ impl Worker {
             bench: Workbench::new(session),
             running: watch::Sender::new(None),
             syncing: watch::Sender::new(None),
+            scheduling: watch::Sender::new(None),
             stopped: Mutex::default(),
             trouble,
             jobs,
@@ -127,6 +130,9 @@ impl Worker {
         }
         if let Some(syncing) = self.syncing.borrow().as_ref() {
             syncing.stop();
+        }
+        if let Some(scheduling) = self.scheduling.borrow().as_ref() {
+            scheduling.stop();
         }
         self.trouble.news.notify_waiters();
     }
@@ -165,6 +171,7 @@ impl Worker {
         *locked(&self.trouble.first) = None;
         self.running.send_replace(None);
         self.syncing.send_replace(None);
+        self.scheduling.send_replace(None);
         self.blobs.clear();
         self.bench.clear(membership.you, workers);
         Ok(())
@@ -341,6 +348,49 @@ impl Worker {
         }
     }
 
+    async fn scheduled(self: &Arc<Self>, epoch: u32, job: ScheduleJob) -> std::result::Result<ScheduleEnd, Problem> {
+        self.blobs.clear();
+        self.apart(|worker| worker.bench.commit()).await?;
+        let sent_before = self.links.sent();
+        let begun = scheduled::begin(&self.bench, &job)?;
+        for pull in &job.pulls {
+            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
+        }
+        let scheduling = Arc::clone(&begun.scheduling);
+        self.scheduling.send_replace(Some(Arc::clone(&scheduling)));
+        if locked(&self.stopped).load(Relaxed) {
+            scheduling.stop();
+        }
+        let work = self.apart(move |worker| scheduled::run(&begun, &job, &worker.bench, &worker.links, epoch));
+        let trouble = self.trouble.wait();
+        tokio::select! {
+            biased;
+            end = work => {
+                let end = end??;
+                Ok(ScheduleEnd { bytes_sent: self.links.sent() - sent_before, ..end })
+            }
+            (node, why) = trouble => {
+                scheduling.stop();
+                Err(Problem::Peer { node, why })
+            }
+        }
+    }
+
+    /// The scheduled program of a call, when it has begun here; none if it is over.
+    async fn scheduling(&self, call: u64) -> Option<Arc<Scheduling>> {
+        let mut current = self.scheduling.subscribe();
+        loop {
+            let now = current.borrow_and_update().clone();
+            match now {
+                Some(scheduling) if scheduling.call == call => return Some(scheduling),
+                Some(scheduling) if scheduling.call > call => return None,
+                // The question to run it is on its way.
+                _ => current.changed().await.ok()?,
+            }
+        }
+    }
+
     async fn settle(self: &Arc<Self>, call: u64, cut: u32) -> std::result::Result<Option<RemoteFailure>, Problem> {
         let mut current = self.running.subscribe();
         let beginning = async {
@@ -460,6 +510,14 @@ impl Local for Worker {
     }
 
     async fn message(&self, header: Header, stream: &mut TcpStream) -> std::result::Result<(), FrameError> {
+        if Scheduling::is_one(&header) {
+            let Some(scheduling) = self.scheduling(header.call).await else {
+                return frame::skip_payload(stream, &header).await;
+            };
+            let payload = frame::read_payload(stream, &header).await?;
+            scheduling.take(&header, payload);
+            return Ok(());
+        }
         let Some(syncing) = self.syncing(header.call).await else {
             return frame::skip_payload(stream, &header).await;
         };
@@ -599,6 +657,11 @@ impl Control for Server {
         self.0.check(epoch)?;
         let bytes = self.0.apart(move |worker| operate::give(&worker.bench, call)).await??;
         Ok(self.0.blobs.offer(bytes))
+    }
+
+    async fn scheduled(self, _: Context, epoch: u32, job: ScheduleJob) -> std::result::Result<ScheduleEnd, Problem> {
+        self.0.check(epoch)?;
+        self.0.scheduled(epoch, job).await
     }
 
     async fn snapshot(self, _: Context, epoch: u32, job: SnapshotJob) -> std::result::Result<u64, Problem> {

@@ -8,6 +8,8 @@ use super::drive::{DEEPEST, Done, End, Failed, What, drive};
 use super::here::Here;
 use super::program::{Program, Schedule};
 use super::report::ScheduledReport;
+use crate::capture::Captured;
+use crate::cluster::driver::Cluster;
 use crate::dvector::DVector;
 use crate::error::{Error, LoopProblem, Result, RoundProblem};
 use crate::panics;
@@ -21,6 +23,18 @@ pub struct Scheduled<'s, P> {
     pipeline: usize,
     label: Option<String>,
     site: &'static Location<'static>,
+}
+
+/// What a call asks of workers.
+pub(crate) struct Asked<'a, P: Program, S, U> {
+    pub(crate) program: &'a P,
+    pub(crate) schedule: &'a mut S,
+    pub(crate) model: &'a mut P::Model,
+    pub(crate) shards: Captured,
+    pub(crate) locals: Captured,
+    pub(crate) depth: usize,
+    pub(crate) end: &'a mut End<U>,
+    pub(crate) site: String,
 }
 
 /// Begins a call of a program over the session's threads or workers. The guide has a [whole
@@ -103,7 +117,10 @@ impl<P: Program> Scheduled<'_, P> {
         self.check(shards, locals)?;
         let begun = Instant::now();
         let kept = (schedule.clone(), model.clone());
-        let ran = self.run_here(schedule, model, shards, locals, &mut end, begun);
+        let ran = match self.session.cluster() {
+            Some(cluster) => self.run_away(&cluster, schedule, model, shards, locals, &mut end, begun),
+            None => self.run_here(schedule, model, shards, locals, &mut end, begun),
+        };
         if ran.is_err() {
             (*schedule, *model) = kept;
         }
@@ -156,7 +173,7 @@ impl<P: Program> Scheduled<'_, P> {
             let kept = locals.to_vec();
             let prepared = Instant::now();
             let mut here = Here::new(self.program, data.as_slice(), locals, 0, n, &pool);
-            let ran = drive(self.program, schedule, model, &mut here, n, self.pipeline, end);
+            let ran = panics::quietly(|| drive(self.program, schedule, model, &mut here, n, self.pipeline, end));
             if ran.is_err() {
                 locals.iter_mut().zip(kept).for_each(|(local, kept)| *local = kept);
             }
@@ -164,6 +181,37 @@ impl<P: Program> Scheduled<'_, P> {
         })?;
         let done = ran.map_err(|failed| self.error(failed, n))?;
         Ok(self.report(n, pool.threads(), done, begun, prepared))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn run_away<S, U>(
+        &self,
+        cluster: &Cluster,
+        schedule: &mut S,
+        model: &mut P::Model,
+        shards: &DVector<P::Shard>,
+        locals: &mut DVector<P::Local>,
+        end: &mut End<U>,
+        begun: Instant,
+    ) -> Result<ScheduledReport>
+    where
+        S: Schedule<P::Model, P::Job, P::Change>,
+        U: FnMut(usize, &P::Model) -> bool,
+    {
+        let n = shards.len();
+        let mut asked = Asked {
+            program: self.program,
+            schedule,
+            model,
+            shards: shards.describe(false),
+            locals: locals.describe(true),
+            depth: self.pipeline,
+            end,
+            site: self.site(),
+        };
+        let ended = cluster.run_scheduled(&mut asked)?.map_err(|failed| self.error(failed, n))?;
+        let report = self.report(n, ended.threads, ended.done, begun, ended.prepared);
+        Ok(ScheduledReport { bytes_sent: ended.bytes_sent, workers: ended.workers, ..report })
     }
 
     fn report(&self, shards: usize, threads: usize, done: Done, begun: Instant, prepared: Instant) -> ScheduledReport {
@@ -191,6 +239,6 @@ impl<P: Program> Scheduled<'_, P> {
             What::Panic(note) => RoundProblem::Panic { message: note.message, location: note.location },
             What::NoSuchShard => RoundProblem::NoSuchShard { shards },
         };
-        Error::Round { site: self.site(), round, function: function.name(), job, shard, problem }
+        Error::Round { site: self.site(), round, function: function.name(), job, shard, problem: Box::new(problem) }
     }
 }

@@ -36,7 +36,7 @@ impl Function {
 }
 
 /// What ended a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Failed {
     pub(crate) round: usize,
     pub(crate) function: Function,
@@ -45,7 +45,7 @@ pub(crate) struct Failed {
     pub(crate) what: What,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum What {
     Panic(PanicNote),
     NoSuchShard,
@@ -111,7 +111,7 @@ fn failed(round: usize, function: Function, job: Option<usize>, note: PanicNote)
     Failed { round, function, job, shard: None, what: What::Panic(note) }
 }
 
-/// Runs rounds to the end. After an error model and schedule are in any state.
+/// Runs rounds to the end, within [`panics::quietly`]. After an error model and schedule are in any state.
 pub(crate) fn drive<P, S, F, U>(
     program: &P,
     schedule: &mut S,
@@ -133,7 +133,7 @@ where
     let (mut begun, mut settled, mut over) = (0, 0, false);
     let mut done = Done::default();
     let at = At::default();
-    panics::caught(|| schedule.begin(depth)).map_err(|note| failed(0, Function::Schedule, None, note))?;
+    panics::caught_within(|| schedule.begin(depth)).map_err(|note| failed(0, Function::Schedule, None, note))?;
     loop {
         let mut told = None;
         let more = !over && begun < end.rounds;
@@ -142,14 +142,13 @@ where
             let round = &mut ring[slot];
             field.collect(round)?;
             let function = Cell::new(Function::Aggregate);
-            let ran = panics::caught(|| {
-                settle(program, schedule, model, round, shards, &at)?;
+            let ran = panics::caught_within(|| {
+                settle(program, schedule, model, round, &at);
                 function.set(Function::Until);
                 over = over || (end.until)(settled + 1, model);
-                Ok(())
             });
             let job = (function.get() == Function::Aggregate).then(|| at.job.get());
-            ran.map_err(|note| failed(settled, function.get(), job, note))??;
+            ran.map_err(|note| failed(settled, function.get(), job, note))?;
             done.jobs += round.jobs.len() as u64;
             done.updates += round.slots.len() as u64;
             let behind = settled.min(depth - 1);
@@ -168,12 +167,14 @@ where
             round.jobs.clear();
             round.slots.clear();
             round.ends.clear();
-            let ran = panics::caught(|| {
+            let ran = panics::caught_within(|| {
                 schedule.schedule(begun, model, &mut round.jobs);
                 let mut end = 0;
                 for (j, job) in round.jobs.iter().enumerate() {
                     let range = program.updated_on(job).range(shards);
                     end += range.map_err(|shard| no_such(begun, Function::Update, j, shard))?.len();
+                    let told = program.applied_to(job).range(shards);
+                    told.map_err(|shard| no_such(begun, Function::Apply, j, shard))?;
                     round.ends.push(end);
                 }
                 Ok(())
@@ -199,14 +200,7 @@ where
 
 /// Aggregates a round's jobs in their order.
 #[inline(always)]
-fn settle<P, S>(
-    program: &P,
-    schedule: &mut S,
-    model: &mut P::Model,
-    round: &mut Round<P>,
-    shards: usize,
-    at: &At,
-) -> Result<(), Failed>
+fn settle<P, S>(program: &P, schedule: &mut S, model: &mut P::Model, round: &mut Round<P>, at: &At)
 where
     P: Program,
     S: Schedule<P::Model, P::Job, P::Change>,
@@ -217,12 +211,9 @@ where
         at.job.set(j);
         let change = program.aggregate(job, Partials::new(&mut round.slots[start..end]), model);
         schedule.observe(job, &change);
-        let told = program.applied_to(job).range(shards);
-        told.map_err(|shard| no_such(round.number, Function::Apply, j, shard))?;
         round.changes.push(change);
         start = end;
     }
-    Ok(())
 }
 
 #[cold]

@@ -68,7 +68,7 @@ impl Gauge {
     }
 }
 
-/// The shards of this process: those of a call that runs in one, or a worker's.
+/// The shards of this process: those of a call that runs in one, or a worker's. Used within [`panics::quietly`].
 pub(crate) struct Here<'h, P: Program> {
     program: &'h P,
     shards: &'h [P::Shard],
@@ -81,6 +81,8 @@ pub(crate) struct Here<'h, P: Program> {
     applying: Gauge,
     /// Since when nothing is done any more, and with which round it is told.
     failed: Option<(usize, Failed)>,
+    /// Its job has got its number.
+    named: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -104,12 +106,31 @@ impl<'h, P: Program> Here<'h, P> {
         all: usize,
         pool: &'h Pool,
     ) -> Self {
-        Here { program, shards, locals, first, all, pool, updating: Gauge::new(), applying: Gauge::new(), failed: None }
+        Here {
+            program,
+            shards,
+            locals,
+            first,
+            all,
+            pool,
+            updating: Gauge::new(),
+            applying: Gauge::new(),
+            failed: None,
+            named: false,
+        }
     }
 
     /// What has failed, if it is to be told with this round.
     pub(crate) fn failure(&self, told_with: usize) -> Option<&Failed> {
         self.failed.as_ref().filter(|(round, _)| *round <= told_with).map(|(_, failed)| failed)
+    }
+
+    /// Gives a job that has just failed its number in the whole round.
+    pub(crate) fn name_job(&mut self, names: &[u32]) {
+        if let Some((_, Failed { job: Some(job), .. })) = self.failed.as_mut().filter(|_| !self.named) {
+            *job = names.get(*job).map_or(*job, |&name| name as usize);
+            self.named = true;
+        }
     }
 
     /// Those of some shards that are here, counted from the first here. That they are shards at all was checked before.
@@ -139,7 +160,7 @@ impl<'h, P: Program> Here<'h, P> {
     fn apply_inline(&mut self, jobs: &[P::Job], changes: &[P::Change]) -> Result<(), Panicked> {
         let since = self.applying.begin(self.pool);
         let (at, mut pieces) = (At::default(), 0);
-        let ran = panics::caught(|| {
+        let ran = panics::caught_within(|| {
             for (j, (job, change)) in jobs.iter().zip(changes).enumerate() {
                 at.job.set(j);
                 let own = self.own(self.program.applied_to(job));
@@ -158,7 +179,7 @@ impl<'h, P: Program> Here<'h, P> {
         let (program, shards) = (self.program, self.shards);
         let mut ranges = Vec::with_capacity(jobs.len());
         for (j, job) in jobs.iter().enumerate() {
-            let range = panics::caught(|| self.own(program.applied_to(job)));
+            let range = panics::caught_within(|| self.own(program.applied_to(job)));
             ranges.push(range.map_err(|note| (j, 0, note))?);
         }
         let pieces: usize = ranges.iter().map(ExactSizeIterator::len).sum();
@@ -210,7 +231,7 @@ impl<'h, P: Program> Here<'h, P> {
     fn update_inline(&mut self, jobs: &[P::Job], slots: &mut Vec<Option<P::Partial>>) -> Result<(), Panicked> {
         let since = self.updating.begin(self.pool);
         let at = At::default();
-        let ran = panics::caught(|| {
+        let ran = panics::caught_within(|| {
             for (j, job) in jobs.iter().enumerate() {
                 at.job.set(j);
                 for p in self.own(self.program.updated_on(job)) {
@@ -227,7 +248,7 @@ impl<'h, P: Program> Here<'h, P> {
         let (program, shards, locals) = (self.program, self.shards, &*self.locals);
         let mut tasks = Vec::new();
         for (j, job) in jobs.iter().enumerate() {
-            let listed = panics::caught(|| {
+            let listed = panics::caught_within(|| {
                 for shard in self.own(program.updated_on(job)) {
                     let slot = tasks.len();
                     tasks.push(Task { weight: program.weight(job, &shards[shard]), job: j, shard, slot });

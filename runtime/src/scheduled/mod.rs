@@ -6,16 +6,22 @@
 //! - `ready`: schedules to be used as they are.
 
 mod call;
+#[cfg(test)]
+mod cost;
 pub(crate) mod drive;
 pub(crate) mod here;
 mod program;
 mod ready;
+pub(crate) mod remote;
 mod report;
+pub(crate) mod wire;
 
+pub(crate) use call::Asked;
 pub use call::{Scheduled, scheduled};
 pub use program::{Partials, Program, Schedule, Shards};
 pub use ready::{
     Block, DynRegr, Magnitude, Pick, RoundRobin, StaticRota, schedule_dyn_regr, schedule_round_robin,
     schedule_static_rota,
 };
+pub(crate) use remote::pack;
 pub use report::ScheduledReport;
