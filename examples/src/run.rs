@@ -160,7 +160,11 @@ impl<'a, M: Measures> Run<'a, M> {
 
 fn shown<M: Measures>(measures: &M) -> String {
     let shown = |(name, value): &(&str, f64)| {
-        if *value != 0.0 && value.abs() < 1e-3 { format!("{name} {value:.3e}") } else { format!("{name} {value:.4}") }
+        if *value != 0.0 && !(1e-3..1e12).contains(&value.abs()) {
+            format!("{name} {value:.3e}")
+        } else {
+            format!("{name} {value:.4}")
+        }
     };
     measures.series().iter().map(shown).collect::<Vec<_>>().join("  ") + &measures.note()
 }

@@ -67,6 +67,9 @@ fn take(
     true
 }
 
+/// Rows that are computed together, while those before them are in the cache.
+const TOGETHER: usize = 8;
+
 /// A triangle L with L L' = the inner products of some columns, row by row.
 struct Cholesky {
     size: usize,
@@ -78,19 +81,28 @@ impl Cholesky {
     fn of(gram: &Gram, used: &[usize]) -> Option<Cholesky> {
         let size = used.len();
         let mut rows = vec![0.0; size * size];
-        for (k, &i) in used.iter().enumerate() {
-            let (done, row) = rows.split_at_mut(k * size);
-            let products = gram.row(i);
-            for (m, &j) in used[..k].iter().enumerate() {
-                let other = &done[m * size..m * size + m + 1];
-                row[m] = (products[j] - kernels::dot(&other[..m], &row[..m])) / other[m];
+        for first in (0..size).step_by(TOGETHER) {
+            let (done, group) = rows.split_at_mut(first * size);
+            let mut group: Vec<&mut [f64]> = group.chunks_mut(size).take(TOGETHER).collect();
+            for (m, other) in done.chunks(size).enumerate() {
+                for (row, &i) in group.iter_mut().zip(&used[first..]) {
+                    row[m] = (gram.row(i)[used[m]] - kernels::dot(&other[..m], &row[..m])) / other[m];
+                }
             }
-            let square = products[i];
-            let rest = square - kernels::dot(&row[..k], &row[..k]);
-            if rest <= 1e-12 * square {
-                return None;
+            for k in first..first + group.len() {
+                let (done, rest) = group.split_at_mut(k - first);
+                let row = &mut *rest[0];
+                let products = gram.row(used[k]);
+                for (other, m) in done.iter().zip(first..) {
+                    row[m] = (products[used[m]] - kernels::dot(&other[..m], &row[..m])) / other[m];
+                }
+                let square = products[used[k]];
+                let rest = square - kernels::dot(&row[..k], &row[..k]);
+                if rest <= 1e-12 * square {
+                    return None;
+                }
+                row[k] = rest.sqrt();
             }
-            row[k] = rest.sqrt();
         }
         Some(Cholesky { size, rows })
     }
@@ -107,5 +119,33 @@ impl Cholesky {
             let x = right[k];
             kernels::axpy(-x, &own[..k], &mut right[..k]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_leads_to_the_optimum_of_its_signs() {
+        // Columns that share a part, more than are computed together.
+        let count = 2 * TOGETHER + 3;
+        let product = |a: usize, b: usize| if a == b { 2.0 + a as f64 / 10.0 } else { 0.3 };
+        let mut gram = Gram::with_room(count);
+        (0..count).for_each(|k| gram.push((0..=k).map(|other| product(k, other))));
+        let with_labels: Vec<f64> = (0..count).map(|k| 20.0 - k as f64 / 7.0).collect();
+        let mut coefficients = vec![1.0; count];
+        coefficients[4] = 0.0;
+        let mut gradient: Vec<f64> = (0..count)
+            .map(|k| with_labels[k] - (0..count).map(|other| product(k, other) * coefficients[other]).sum::<f64>())
+            .collect();
+        assert!(step(&gram, &mut gradient, &mut coefficients, 0.5));
+        for k in 0..count {
+            let share = with_labels[k] - (0..count).map(|other| product(k, other) * coefficients[other]).sum::<f64>();
+            assert!((share - gradient[k]).abs() < 1e-10);
+            assert!(k == 4 || (share - 0.5).abs() < 1e-10, "{k}: {share}");
+        }
+        assert_eq!(coefficients[4], 0.0);
+        assert!(!step(&gram, &mut gradient, &mut coefficients, 0.5), "there is nothing left to do");
     }
 }

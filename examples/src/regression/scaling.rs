@@ -62,7 +62,7 @@ impl Seen {
 }
 
 impl Scaling {
-    /// As `columns` says; `centre` shifts them even if it doesn't, as an intercept that is free does.
+    /// As `columns` says; columns are shifted if `centre` says so.
     ///
     /// # Errors
     /// [`Error::Line`] with the first line that has a value of a constant column, if those are refused and have to be scaled;
@@ -92,7 +92,6 @@ impl Scaling {
             about[entry.index as usize] += (entry.value - means[entry.index as usize]).powi(2);
         }
 
-        let centre_all = centre || columns == Columns::Standardised;
         let none = || Vec::with_capacity(seen.len());
         let mut scaling = Scaling {
             factors: none(),
@@ -105,7 +104,7 @@ impl Scaling {
         for (j, column) in seen.iter().enumerate() {
             // Where columns are only scaled, a constant one is of use, unless an intercept is there already.
             let none = column.values == 0 || (column.least == 0.0 && column.most == 0.0);
-            let of_no_use = none || (column.constant(table.len()) && centre_all);
+            let of_no_use = none || (column.constant(table.len()) && (centre || columns == Columns::Standardised));
             if of_no_use && column.values > 0 && columns != Columns::Given && constant == Constant::Refuse {
                 return Err(refused(table, j, column));
             }
@@ -117,12 +116,12 @@ impl Scaling {
             let factor = if of_no_use { 0.0 } else { (rows / size).sqrt() };
             scaling.left_out += usize::from(of_no_use);
             scaling.factors.push(factor);
-            let shift = if centre_all { factor * means[j] } else { 0.0 };
+            let shift = if centre { factor * means[j] } else { 0.0 };
             let dense = factor != 0.0 && column.values * DENSE >= table.len();
             scaling.dense.push(dense);
             scaling.taken_off.push(if dense { shift } else { 0.0 });
             scaling.shifts.push(if dense { 0.0 } else { shift });
-            let squares = if centre_all { about[j] } else { column.squares };
+            let squares = if centre { about[j] } else { column.squares };
             scaling.squares.push(squares * factor * factor);
         }
         if scaling.left_out == table.features() {

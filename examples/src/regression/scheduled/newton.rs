@@ -68,7 +68,7 @@ impl NewtonSet {
         self.set.screen(model);
         self.set.grow(model);
         let primal = model.whole.primal;
-        self.goal = (0.1 * model.whole.absolute()).max(0.3 * self.tolerance * primal).max(1e-15 * primal);
+        self.goal = (0.3 * model.whole.absolute()).max(0.3 * self.tolerance * primal).max(1e-15 * primal);
         (self.models, self.centring) = (0, false);
         self.next = if self.set.blocks() == 0 { Next::Whole } else { Next::Model };
     }

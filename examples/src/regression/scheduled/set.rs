@@ -11,6 +11,8 @@ use crate::regression::newton;
 const ROUND: f64 = 60.0;
 /// Columns in the first working set.
 const FIRST: usize = 100;
+/// So many columns join for each that has more in common with the residual than it may in the end.
+const NEAR: usize = 3;
 /// Columns of a block, at least and at most.
 const ROOM: (usize, usize) = (32, 512);
 
@@ -165,7 +167,8 @@ impl Set {
             }
         }
         let size: usize = self.blocks.iter().map(Vec::len).sum();
-        let wanted = if size == 0 { FIRST.max(2 * nonzeros) } else { violators.min((size / 2).max(2 * nonzeros)) };
+        let wanted =
+            if size == 0 { FIRST.max(2 * nonzeros) } else { (NEAR * violators).min((size / 2).max(2 * nonzeros)) };
         let wanted = wanted.min(outside.len());
         let order = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         if wanted > 0 && wanted < outside.len() {

@@ -13,7 +13,7 @@ use super::set::Set;
 use crate::regression::solve::Anderson;
 
 /// A set's gap is to be this part of the whole one before the whole one is looked at again.
-const PART: f64 = 0.1;
+const PART: f64 = 0.3;
 /// Passes from one look at the set's gap to the next.
 const EVERY: u32 = 10;
 /// Passes before the coefficients that aren't 0 are solved for by themselves.
@@ -31,6 +31,8 @@ pub struct WorkingSet {
     passes: u32,
     /// Passes since the coefficients that aren't 0 were solved for by themselves.
     since: u32,
+    /// What the objective had fallen by when the set's gap was last looked at.
+    fell: f64,
     goal: f64,
     anderson: Anderson,
 }
@@ -47,7 +49,16 @@ enum Next {
 
 impl WorkingSet {
     pub(super) fn new(set: Set, tolerance: f64) -> WorkingSet {
-        WorkingSet { set, tolerance, next: Next::Start, passes: 0, since: 0, goal: 0.0, anderson: Anderson::default() }
+        WorkingSet {
+            set,
+            tolerance,
+            next: Next::Start,
+            passes: 0,
+            since: 0,
+            fell: 0.0,
+            goal: 0.0,
+            anderson: Anderson::default(),
+        }
     }
 
     pub(super) fn set(&mut self) -> &mut Set {
@@ -63,7 +74,7 @@ impl WorkingSet {
         self.set.grow(model);
         let primal = model.whole.primal;
         self.goal = (PART * model.whole.absolute()).max(0.3 * self.tolerance * primal).max(1e-15 * primal);
-        (self.passes, self.since) = (0, 0);
+        (self.passes, self.since, self.fell) = (0, 0, model.fell);
         self.anderson.clear();
         self.next = if self.set.blocks() == 0 { Next::Whole } else { Next::Block(0) };
     }
@@ -108,7 +119,9 @@ impl Schedule<Model, Job, Change> for WorkingSet {
                     self.next = Next::Judge;
                 }
                 Next::Judge => {
-                    let done = model.some.absolute() <= self.goal || self.passes >= MOST;
+                    let fell = model.fell - std::mem::replace(&mut self.fell, model.fell);
+                    let nothing = fell <= 1e-16 * model.some.primal;
+                    let done = model.some.absolute() <= self.goal || nothing || self.passes >= MOST;
                     self.next = if done { Next::Whole } else { Next::Block(0) };
                 }
                 Next::Whole => {
