@@ -124,7 +124,7 @@ fn every_schedule_reaches_what_the_twin_does() {
 fn the_gap_holds_and_closes() {
     let folder = tempfile::tempdir().unwrap();
     let data = Data::new(60, 90, 2, 0.3).write(folder.path(), "data");
-    let own = ["--data", text(&data), "--lambda-ratio", "0.02", "--tolerance", "1e-10"];
+    let own = ["--data", text(&data), "--lambda-ratio", "0.05", "--tolerance", "1e-10", "--epochs", "10000"];
     let least = number(last(&report("lasso_sequential", &own)), "objective");
     for schedule in ["working-set", "priority+dependency"] {
         let report = report("lasso", &[&own[..], &["--schedule", schedule]].concat());

@@ -120,7 +120,17 @@ impl Plain {
     }
 
     /// Objective and gap.
-    pub fn gap(&self, lambda: f64) -> Gap {
+    pub fn gap(&mut self, lambda: f64) -> Gap {
+        let gap = self.measure(lambda);
+        // Carried out now and then, it stays small.
+        let offset = std::mem::take(&mut self.offset);
+        if offset != 0.0 {
+            self.fitted.iter_mut().for_each(|r| *r += offset);
+        }
+        gap
+    }
+
+    fn measure(&self, lambda: f64) -> Gap {
         let (mut largest, mut shared, mut norm, mut balance) = (0.0f64, 0.0, 0.0, 0.0);
         for &column in &self.columns {
             let (column, gradient) = (column as usize, self.gradient(column as usize));

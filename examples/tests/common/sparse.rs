@@ -1,4 +1,6 @@
-//! Small regressions, and their least objectives found without the programs.
+//! Small regressions.
+
+#![allow(dead_code, reason = "each test program uses its part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use crate::regression::newton;
 /// What a column costs in a pass besides its values, in values.
 const ROUND: f64 = 60.0;
 /// Columns in the first working set.
-const FIRST: usize = 100;
+const FIRST: usize = 50;
 /// So many columns join for each that has more in common with the residual than it may in the end.
 const NEAR: usize = 3;
 /// Columns of a block, at least and at most.

@@ -110,15 +110,15 @@ pub fn train(
     args: &RegressionArgs,
     schedule: &ScheduleArgs,
 ) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    schedule.check()?;
+    schedule.check().map_err(told)?;
     configure(session, common)?;
     let mut run: Run<'_, Fit> = Run::start(name, common)?;
-    let problem = Problem::read(common.data.as_deref(), loss, args)?;
+    let problem = Problem::read(common.data.as_deref(), loss, args).map_err(told)?;
     let mut solver = Solver::new(session, &problem, loss, schedule, common.seed, args.tolerance)?;
     let clock = Instant::now();
     let (largest, first) = solver.largest_lambda()?;
     let mut seconds = clock.elapsed().as_secs_f64();
-    let lambdas = args.lambdas(largest)?;
+    let lambdas = args.lambdas(largest).map_err(told)?;
     let size = DataSize::of(&problem, largest, solver.parts());
     run.line(&format!("{size}, {} parts, threads {}", solver.parts(), session.threads()));
 
@@ -132,12 +132,18 @@ pub fn train(
     let mut bytes = first.bytes;
     loops.note_scheduled(&first.calls);
     while at.lambda < lambdas.len() {
+        let close = solver.model().gap().relative() <= args.tolerance;
+        if at.epochs >= common.epochs || (at.epochs > 0 && close) {
+            at.path.push(solver.model().coefficients.clone());
+            (at.lambda, at.epochs) = (at.lambda + 1, 0);
+            continue;
+        }
         let clock = Instant::now();
         let mut parts: Vec<Epoch> = Vec::new();
         if at.epochs == 0 {
             parts.push(solver.set_lambda(lambdas[at.lambda])?);
         }
-        if solver.model().gap().relative() > args.tolerance || at.epochs == 0 {
+        if solver.model().gap().relative() > args.tolerance {
             parts.push(solver.epoch()?);
         }
         seconds += clock.elapsed().as_secs_f64();
@@ -153,10 +159,6 @@ pub fn train(
         let fit = fit.on_schedule(at.rounds, at.staleness);
         run.epoch(std::mem::take(&mut seconds), std::mem::take(&mut bytes), fit)?;
         at.epochs += 1;
-        if fit.relative_gap <= args.tolerance || at.epochs >= common.epochs {
-            at.path.push(model.coefficients.clone());
-            (at.lambda, at.epochs) = (at.lambda + 1, 0);
-        }
         save(session, &mut saving, &run, &solver, &at)?;
     }
 
@@ -170,6 +172,14 @@ pub fn train(
     let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
     run.finish(Outcome { data: size, workers, threads, loops, digest })?;
     Ok(())
+}
+
+/// What is wrong with the command line is the library's kind of error, too, for the exit status.
+fn told(error: crate::Error) -> Box<dyn std::error::Error> {
+    match error {
+        crate::Error::Usage { .. } => stradsap::Error::usage(error.to_string()).into(),
+        other => other.into(),
+    }
 }
 
 fn save(session: &Session, saving: &mut Saving, run: &Run<'_, Fit>, solver: &Solver<'_>, at: &Progress) -> Result<()> {
