@@ -101,6 +101,13 @@ fn main(session: &Session) -> Result<(), AnyError> {
         )?;
         let seconds = clock.elapsed().as_secs_f64();
 
+        if args.common.verify {
+            let (documents, words) = (documents.to_vec()?, words.to_vec()?);
+            let problem = lda::disagreement(tokens.iter()?, topics.iter()?, &documents, &words, &totals.to_vec());
+            if let Some(problem) = problem {
+                return Err(format!("after epoch {}: {problem}; please report this", epoch + 1).into());
+            }
+        }
         let (of_documents, of_words) = (session.sum(0.0f64), session.sum(0.0f64));
         let reading = async_parallel_for!(0..documents.len(), [likelihood, &documents, &of_documents], |d| {
             of_documents.add(likelihood.document(&documents[d]));

@@ -345,3 +345,123 @@ fn walk(values: &[f32], drawn: f32) -> (usize, f32) {
     }
     (last, 0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    /// A document, a word and totals with some counts, and a token of topic `old` in all of them.
+    fn tables(topics: usize, longest: u64, seed: u64) -> (WordRow, DocumentRow, Vec<i64>, u16) {
+        let random = Stream::new(seed, 1);
+        let mut dice = random.sequence(0);
+        let mut pick = |below: usize| (dice.unit() * below as f32) as usize;
+        let old = pick(topics) as u16;
+        let (mut word, mut document) = (WordRow::default(), DocumentRow::empty(topics, longest));
+        let mut totals: Vec<i64> = (0..topics).map(|_| 50 + pick(200) as i64).collect();
+        for _ in 0..40 {
+            let topic = pick(topics) as u16;
+            document.add(topic);
+            totals[usize::from(topic)] += 1;
+            let topic = pick(topics.min(30)) as u16;
+            word.add(topic);
+            totals[usize::from(topic)] += 1;
+        }
+        word.add(old);
+        document.add(old);
+        totals[usize::from(old)] += 1;
+        (word, document, totals, old)
+    }
+
+    fn count(counts: &[(u16, u32)], topic: usize) -> f64 {
+        counts.iter().find(|(k, _)| usize::from(*k) == topic).map_or(0.0, |&(_, count)| f64::from(count))
+    }
+
+    /// Evenly spread numbers must fall on each topic as often as its probability says.
+    #[test]
+    fn topics_are_drawn_by_their_probability() {
+        const DRAWS: usize = 40_000;
+        for (topics, longest) in
+            [(1, 100), (5, 100), (16, 100), (100, 100), (256, 100), (100, 1 << 20), (257, 100), (1000, 100)]
+        {
+            for seed in 0..3 {
+                let (word, document, totals, old) = tables(topics, longest, seed);
+                let prior = Prior { topics, alpha: 0.3, beta: 0.05, words: 70 };
+                let (of_word, of_document) = (word.counts(), document.counts());
+                let weight = |k: usize| {
+                    let own = f64::from(u8::from(k == usize::from(old)));
+                    (count(&of_document, k) - own + 0.3) * (count(&of_word, k) - own + 0.05)
+                        / (totals[k] as f64 - own + 0.05 * 70.0)
+                };
+                let all: f64 = (0..topics).map(weight).sum();
+                let mut drawn = vec![0u32; topics];
+                let mut buckets = Buckets::new(prior, &totals);
+                for n in 0..DRAWS {
+                    let (mut word, mut document, mut totals) = (word.clone(), document.clone(), totals.clone());
+                    // Another word each time, so that everything is set up anew.
+                    let random = (n as f32 + 0.5) / DRAWS as f32;
+                    let new = buckets.draw(n as u32, (&mut word, &mut document), &mut totals, old, random);
+                    drawn[usize::from(new)] += 1;
+                    // The buckets take totals for their own: they get them back.
+                    if new != old {
+                        let back = buckets.draw_back(&mut word, &mut document, &mut totals, new, old);
+                        assert!(back && word.counts() == of_word && document.counts() == of_document);
+                    }
+                }
+                for (k, &drawn) in drawn.iter().enumerate() {
+                    let (found, wanted) = (f64::from(drawn) / DRAWS as f64, weight(k) / all);
+                    assert!(
+                        (found - wanted).abs() < 2e-4 + 1e-3 * wanted,
+                        "{topics}, {seed}: {k} {found}, not {wanted}"
+                    );
+                }
+            }
+        }
+    }
+
+    impl Buckets {
+        /// Moves the token back.
+        fn draw_back(
+            &mut self,
+            row: &mut WordRow,
+            document: &mut DocumentRow,
+            totals: &mut Vec<i64>,
+            from: u16,
+            to: u16,
+        ) -> bool {
+            let found = match document {
+                DocumentRow::Dense(counts) => {
+                    counts[usize::from(from)] -= 1;
+                    counts[usize::from(to)] += 1;
+                    true
+                }
+                DocumentRow::Sparse(row) => row.move_one(from, to, None),
+            };
+            totals[usize::from(from)] -= 1;
+            totals[usize::from(to)] += 1;
+            self.take_from_word(row, from);
+            self.give_to_word(row, to);
+            for topic in [from, to] {
+                let k = usize::from(topic);
+                self.inverse[k] = 1.0 / (totals[k] as f32 + self.beta_sum);
+                self.set(k, (self.count[k] + self.prior.beta) * self.inverse[k]);
+            }
+            found
+        }
+    }
+
+    #[test]
+    fn rows_without_the_token_stay_as_they_are() {
+        for topics in [20, 400] {
+            let (mut word, _, mut totals, _) = tables(topics, 100, 1);
+            let mut document = DocumentRow::empty(topics, 100);
+            let (old_word, old_document, old_totals) = (word.clone(), document.clone(), totals.clone());
+            let prior = Prior { topics, alpha: 0.1, beta: 0.01, words: 70 };
+            let mut buckets = Buckets::new(prior, &totals);
+            for old in [0, topics as u16 - 1, topics as u16, u16::MAX] {
+                let new = buckets.draw(3, (&mut word, &mut document), &mut totals, old, 0.7);
+                assert_eq!((new, &word, &document, &totals), (old, &old_word, &old_document, &old_totals));
+            }
+        }
+    }
+}

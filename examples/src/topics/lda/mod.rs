@@ -11,4 +11,4 @@ pub use buckets::{Buckets, Prior, Totals};
 pub use likelihood::{Likelihood, LogGamma};
 pub use model::{Fit, LdaArgs, digest, parts, store, top_words};
 pub use rows::{DocumentRow, WordRow};
-pub use tokens::{Draws, Token, Tokens};
+pub use tokens::{Draws, Token, Tokens, disagreement};

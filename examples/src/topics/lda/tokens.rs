@@ -1,5 +1,7 @@
 //! The tokens of a corpus, word by word, and the topics that they start with.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use stradsap::Element;
 
@@ -87,6 +89,33 @@ impl Tokens {
     pub fn draws(&self) -> Draws {
         Draws { seed: self.seed, epoch: 0 }
     }
+}
+
+/// Where tables, totals and assignments disagree, if they do.
+pub fn disagreement(
+    tokens: impl Iterator<Item = Token>,
+    assignment: impl Iterator<Item = u16>,
+    documents: &[DocumentRow],
+    words: &[WordRow],
+    totals: &[i64],
+) -> Option<String> {
+    let mut of_documents = vec![BTreeMap::<u16, u32>::new(); documents.len()];
+    let mut of_words = vec![BTreeMap::<u16, u32>::new(); words.len()];
+    let mut of_topics = vec![0i64; totals.len()];
+    for (token, topic) in tokens.zip(assignment) {
+        *of_documents[token.document as usize].entry(topic).or_default() += 1;
+        *of_words[token.word as usize].entry(topic).or_default() += 1;
+        of_topics[usize::from(topic)] += 1;
+    }
+    let differs = |(counted, row): (&BTreeMap<u16, u32>, Vec<(u16, u32)>)| {
+        !row.into_iter().eq(counted.iter().map(|(&topic, &count)| (topic, count)))
+    };
+    let document = of_documents.iter().zip(documents.iter().map(DocumentRow::counts)).position(differs);
+    let word = of_words.iter().zip(words.iter().map(WordRow::counts)).position(differs);
+    let topic = of_topics.iter().zip(totals).position(|(counted, total)| counted != total);
+    let [document, word] = [("document", document), ("word", word)]
+        .map(|(what, at)| at.map(|at| format!("the counts of {what} {} aren't those of its tokens", at + 1)));
+    document.or(word).or(topic.map(|at| format!("the total of topic {at} isn't that of its tokens")))
 }
 
 /// The random numbers of an epoch.
