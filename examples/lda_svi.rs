@@ -76,9 +76,9 @@ fn training(
     Documents { train, test }: Documents,
 ) -> Result<(), AnyError> {
     let size = TopicSize::of(corpus, &train, &test);
-    let settings = Settings::new(&args.variational, &size, args.sync.minibatch)
-        .map_err(|e| stradsap::Error::usage(e.to_string()))?;
     let copies = threads(session);
+    let settings = Settings::new(&args.variational, &size, args.sync.minibatch, copies)
+        .map_err(|e| stradsap::Error::usage(e.to_string()))?;
     let policy = args.sync.policy(size.train.div_ceil(settings.minibatch * copies).div_ceil(AVERAGES));
     run.line(&format!("{size}, {} topics, {policy}, threads {}", settings.topics, session.threads()));
 

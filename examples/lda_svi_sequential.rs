@@ -56,7 +56,7 @@ fn run(args: &Args) -> Result<()> {
     let path = args.corpus.path(&args.common)?;
     let Documents { train, test } = args.variational.split(&corpus, &path, args.common.seed)?;
     let size = TopicSize::of(&corpus, &train, &test);
-    let settings = Settings::new(&args.variational, &size, args.minibatch)?;
+    let settings = Settings::new(&args.variational, &size, args.minibatch, 1)?;
     run.line(&format!("{size}, {} topics, sequential", settings.topics));
 
     let mut model = Model::new(settings, args.common.seed);

@@ -14,8 +14,8 @@ use crate::{Error, Result, npy};
 /// The purpose of the random numbers that the model starts from.
 const START: u64 = 0x1da3;
 
-/// Documents of a minibatch at the least and at the most, and minibatches of an epoch in between, where the command line
-/// doesn't say how many.
+/// Documents of a minibatch at the least and at the most, and each copy's minibatches of an epoch in between, where the
+/// command line doesn't say how many.
 const MINIBATCH: std::ops::RangeInclusive<usize> = 16..=256;
 const MINIBATCHES: usize = 16;
 
@@ -42,14 +42,19 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// As the command line says.
+    /// As the command line says, for so many copies of the model.
     ///
     /// # Errors
     /// [`Error::Usage`] if the steps of an epoch would be so many and so large that nothing of what they start from is left.
-    pub fn new(args: &VariationalArgs, size: &TopicSize, minibatch: Option<NonZeroUsize>) -> Result<Settings> {
+    pub fn new(
+        args: &VariationalArgs,
+        size: &TopicSize,
+        minibatch: Option<NonZeroUsize>,
+        copies: usize,
+    ) -> Result<Settings> {
         let topics = args.topics.get();
         let minibatch = minibatch.map_or_else(
-            || size.train.div_ceil(MINIBATCHES).clamp(*MINIBATCH.start(), *MINIBATCH.end()),
+            || size.train.div_ceil(MINIBATCHES * copies).clamp(*MINIBATCH.start(), *MINIBATCH.end()),
             NonZeroUsize::get,
         );
         let settings = Settings {
@@ -188,7 +193,7 @@ mod tests {
     fn settings(line: &str, minibatch: usize) -> Result<Settings> {
         let args = Args::try_parse_from(line.split(' ')).unwrap().variational;
         let size = TopicSize { train: 100_000, test: 1, words: 10, tokens: 1, hidden: 1 };
-        Settings::new(&args, &size, NonZeroUsize::new(minibatch))
+        Settings::new(&args, &size, NonZeroUsize::new(minibatch), 1)
     }
 
     #[test]
