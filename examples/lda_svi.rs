@@ -1,7 +1,6 @@
 //! Topics by stochastic variational inference, in parallel: on copies of the model that are averaged (MA-LDA). The loop is
 //! the one that a sequential program has (`lda-svi_sequential` is that program); with one copy the result is the same.
 
-use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use clap::Parser;
@@ -14,7 +13,7 @@ use stradsap_examples::saving::Saving;
 use stradsap_examples::sync::{SyncArgs, threads};
 use stradsap_examples::topics::{Corpus, CorpusArgs};
 use stradsap_examples::variational::{
-    self, Document, Documents, LANES, Lane, MINIBATCH, Perplexity, Probe, Settings, TopicSize, VariationalArgs,
+    self, Document, Documents, LANES, Lane, Perplexity, Probe, Settings, TopicSize, VariationalArgs,
 };
 
 /// Finds topics in documents by stochastic variational inference, in parallel.
@@ -77,9 +76,9 @@ fn training(
     Documents { train, test }: Documents,
 ) -> Result<(), AnyError> {
     let size = TopicSize::of(corpus, &train, &test);
-    let settings = Settings::new(&args.variational, &size, args.sync.minibatch.map_or(MINIBATCH, NonZeroUsize::get))
-        .map_err(|e| stradsap::Error::usage(e.to_string()))?;
     let copies = threads(session);
+    let settings = Settings::new(&args.variational, &size, args.sync.minibatch, copies)
+        .map_err(|e| stradsap::Error::usage(e.to_string()))?;
     let policy = args.sync.policy(size.train.div_ceil(settings.minibatch * copies).div_ceil(AVERAGES));
     run.line(&format!("{size}, {} topics, {policy}, threads {}", settings.topics, session.threads()));
 
@@ -144,35 +143,31 @@ fn infer(
         [settings, minibatches, together, &mut v, &mut totals, &mut clock],
         |batch| {
             let lanes = settings.lanes();
+            let v = &v;
+            let sums: Vec<_> = (0..lanes).map(|b| totals[b].get()).collect();
+            let [steps, log_scale] = clock[0].get();
             let mut inference = settings.inference();
-            let before: Vec<_> = (0..lanes).map(|b| totals[b].get()).collect();
-            let mut sums = before.clone();
-            let [steps, log_before] = clock[0].get();
+            inference.begin(log_scale.exp(), &sums);
+            for document in batch {
+                inference.document(&document.terms, |word| {
+                    let first = word as usize * lanes;
+                    (first..first + lanes).map(|lane| v[lane].get())
+                });
+            }
             // The minibatches that are one step together: as many as there are copies, but in the last round.
             let part = 1.0 / together.min(minibatches - batch.number() / together * together) as f64;
-            let step = settings.share(steps) * part / settings.minibatch as f64;
-            let mut log_scale = log_before;
-            for document in batch {
-                let scale = log_scale.exp();
-                inference.begin(scale, &sums);
-                for term in &document.terms {
-                    let first = term.word as usize * lanes;
-                    inference.add(term.count, scale, (first..first + lanes).map(|lane| v[lane].get()));
+            let step = settings.step(steps, batch.len()) * part;
+            let weight = settings.weight(step, log_scale - step, batch.len());
+            for n in 0..inference.finish() {
+                for b in 0..lanes {
+                    let lane = &v[inference.word(n) * lanes + b];
+                    lane.add(&inference.change(n, b, weight, lane.get()));
                 }
-                inference.run();
-                log_scale -= step;
-                let weight = settings.weight(step, log_scale);
-                for (at, term) in document.terms.iter().enumerate() {
-                    for b in 0..lanes {
-                        v[term.word as usize * lanes + b].add(&inference.change(at, b, weight));
-                    }
-                }
-                inference.add_totals(weight, &mut sums);
             }
-            for (b, (before, after)) in before.iter().zip(&sums).enumerate() {
-                totals[b].add(&std::array::from_fn(|k| after[k] - before[k]));
+            for b in 0..lanes {
+                totals[b].add(&inference.change_of_totals(b, weight));
             }
-            clock[0].add(&[part, log_scale - log_before]);
+            clock[0].add(&[part, -step]);
         },
         policy,
         label = "infer"

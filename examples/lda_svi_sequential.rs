@@ -10,9 +10,7 @@ use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
 use stradsap_examples::report::Digest;
 use stradsap_examples::run::{Outcome, Run};
 use stradsap_examples::topics::CorpusArgs;
-use stradsap_examples::variational::{
-    self, Documents, MINIBATCH, Model, Perplexity, Settings, TopicSize, VariationalArgs,
-};
+use stradsap_examples::variational::{self, Documents, Model, Perplexity, Settings, TopicSize, VariationalArgs};
 
 /// Finds topics in documents by stochastic variational inference, sequentially.
 ///
@@ -26,7 +24,7 @@ struct Args {
     #[command(flatten)]
     variational: VariationalArgs,
 
-    /// Documents of a minibatch, after which the steps become smaller [default: 16]
+    /// Documents of a minibatch, after which the steps become smaller [default: 16 to 256, about 16 minibatches an epoch]
     #[arg(long, value_name = "M")]
     minibatch: Option<NonZeroUsize>,
 
@@ -58,7 +56,7 @@ fn run(args: &Args) -> Result<()> {
     let path = args.corpus.path(&args.common)?;
     let Documents { train, test } = args.variational.split(&corpus, &path, args.common.seed)?;
     let size = TopicSize::of(&corpus, &train, &test);
-    let settings = Settings::new(&args.variational, &size, args.minibatch.map_or(MINIBATCH, NonZeroUsize::get))?;
+    let settings = Settings::new(&args.variational, &size, args.minibatch, 1)?;
     run.line(&format!("{size}, {} topics, sequential", settings.topics));
 
     let mut model = Model::new(settings, args.common.seed);

@@ -2,17 +2,19 @@
 
 use wide::f32x16;
 
-use super::{Document, LANES, Lane, Probe, Settings, exp_digamma};
+use super::{LANES, Lane, Probe, Settings, Term, exp_digamma};
 
 /// The document's topics are good enough when they change by this much on average, in words.
 const TOLERANCE: f32 = 1e-3;
 /// How often they are improved at the most.
 const MOST_ROUNDS: usize = 100;
 
-/// Infers one document's topics after the other's. It keeps its memory for the next.
+/// Infers the topics of a minibatch's documents, one after the other, and then what its words' rows have to change by: each
+/// row once, however many of the documents have the word.
 #[derive(Debug)]
 pub struct Inference {
     settings: Settings,
+    scale: f32,
     /// For each topic `words / exp(digamma(the sum of lambda))`: 0 beyond the last topic.
     norm: Vec<f32x16>,
     /// For each of the document's words in turn `exp(E[log beta])` of each topic, all times a constant.
@@ -25,6 +27,21 @@ pub struct Inference {
     /// The parameters of the document's Dirichlet distribution, without their prior.
     gamma: Vec<f32x16>,
     found: Vec<f32x16>,
+    /// Of each document of the minibatch that is done: its `theta`, one after the other.
+    thetas: Vec<f32x16>,
+    /// Of each of their words: where its `theta` begins, and its share.
+    parts: Vec<Part>,
+    /// Where the parts of each different word end, once they are sorted.
+    ends: Vec<usize>,
+    /// The sum of their `gamma`.
+    gammas: Vec<[f64; LANES]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    word: u32,
+    theta: u32,
+    share: f32,
 }
 
 impl Inference {
@@ -32,6 +49,7 @@ impl Inference {
         let row = || vec![f32x16::ZERO; settings.lanes()];
         Inference {
             settings,
+            scale: 1.0,
             norm: row(),
             beta: Vec::new(),
             counts: Vec::new(),
@@ -39,35 +57,56 @@ impl Inference {
             theta: row(),
             gamma: row(),
             found: row(),
+            thetas: Vec::new(),
+            parts: Vec::new(),
+            ends: Vec::new(),
+            gammas: vec![[0.0; LANES]; settings.lanes()],
         }
     }
 
-    /// Begins a document. `totals` are the sums of `v` over all words.
+    /// Begins a minibatch. `totals` are the sums of `v` over all words.
     #[inline]
     pub fn begin(&mut self, scale: f64, totals: &[[f64; LANES]]) {
         let Settings { words, eta, topics, .. } = self.settings;
         let prior = f64::from(eta) * words as f64;
+        self.scale = scale as f32;
         for (b, (norm, totals)) in self.norm.iter_mut().zip(totals).enumerate() {
             let sums = f32x16::new(totals.map(|total| (prior + scale * total) as f32));
             let used: Lane = std::array::from_fn(|k| if b * LANES + k < topics { words as f32 } else { 0.0 });
             *norm = f32x16::new(used) / exp_digamma(sums);
         }
-        self.beta.clear();
-        self.counts.clear();
+        self.thetas.clear();
+        self.parts.clear();
+        self.gammas.fill([0.0; LANES]);
     }
 
-    /// Adds a word and its row of `v`.
-    #[inline(always)]
-    pub fn add(&mut self, count: f32, scale: f64, row: impl Iterator<Item = Lane>) {
-        self.counts.push(count);
-        let (eta, scale) = (self.settings.eta, scale as f32);
-        let beta = |(norm, v): (&f32x16, Lane)| exp_digamma(f32x16::new(v) * scale + eta) * *norm;
-        self.beta.extend(self.norm.iter().zip(row).map(beta));
-    }
-
-    /// Infers the topics of the document whose words were added.
+    /// Infers a document's topics. `row` gives the lanes of a word's row of `v`.
     #[inline]
-    pub fn run(&mut self) {
+    pub fn document<R: Iterator<Item = Lane>>(&mut self, terms: &[Term], row: impl Fn(u32) -> R) {
+        self.infer(terms, row);
+        let theta = self.thetas.len() as u32;
+        self.thetas.extend_from_slice(&self.theta);
+        self.parts.extend(terms.iter().zip(&self.shares).map(|(term, &share)| Part { word: term.word, theta, share }));
+        for (sums, gamma) in self.gammas.iter_mut().zip(&self.gamma) {
+            sums.iter_mut().zip(gamma.to_array()).for_each(|(sum, gamma)| *sum += f64::from(gamma));
+        }
+    }
+
+    #[inline(always)]
+    fn infer<R: Iterator<Item = Lane>>(&mut self, terms: &[Term], row: impl Fn(u32) -> R) {
+        let (eta, scale) = (self.settings.eta, self.scale);
+        self.counts.clear();
+        self.beta.clear();
+        for term in terms {
+            self.counts.push(term.count);
+            let beta = |(norm, v): (&f32x16, Lane)| exp_digamma(f32x16::new(v) * scale + eta) * *norm;
+            self.beta.extend(self.norm.iter().zip(row(term.word)).map(beta));
+        }
+        self.ascend();
+    }
+
+    /// Improves the document's topics until they hardly change.
+    fn ascend(&mut self) {
         let Settings { topics, alpha, .. } = self.settings;
         let lanes = self.norm.len();
         let even = self.counts.iter().sum::<f32>() / topics as f32;
@@ -97,19 +136,38 @@ impl Inference {
         }
     }
 
-    /// What lane `b` of the row of the document's word `at` has to change by, where the document is worth `weight`.
-    #[inline(always)]
-    pub fn change(&self, at: usize, b: usize, weight: f64) -> Lane {
-        let (theta, beta) = (self.theta[b], self.beta[at * self.theta.len() + b]);
-        (theta * beta * (weight as f32 * self.shares[at])).to_array()
+    /// Ends a minibatch: brings together what its documents say of each word. Gives how many different words they have.
+    pub fn finish(&mut self) -> usize {
+        self.parts.sort_unstable_by_key(|part| (part.word, part.theta));
+        let parts = &self.parts;
+        self.ends.clear();
+        self.ends
+            .extend((1..=parts.len()).filter(|&at| parts.get(at).is_none_or(|part| part.word != parts[at - 1].word)));
+        self.ends.len()
     }
 
-    /// Adds to the sums over all words what the document changes.
+    /// The `n`-th of the minibatch's words.
+    #[inline(always)]
+    pub fn word(&self, n: usize) -> usize {
+        self.parts[self.ends[n] - 1].word as usize
+    }
+
+    /// What lane `b` of the row of the minibatch's `n`-th word has to change by, where each document is worth `weight`. `v` is
+    /// that lane.
+    #[inline(always)]
+    pub fn change(&self, n: usize, b: usize, weight: f64, v: Lane) -> Lane {
+        let start = if n == 0 { 0 } else { self.ends[n - 1] };
+        let found = self.parts[start..self.ends[n]]
+            .iter()
+            .fold(f32x16::ZERO, |found, part| found + self.thetas[part.theta as usize + b] * f32x16::splat(part.share));
+        let beta = exp_digamma(f32x16::new(v) * self.scale + self.settings.eta) * self.norm[b];
+        (found * beta * (weight as f32)).to_array()
+    }
+
+    /// What lane `b` of the sums of all rows has to change by.
     #[inline]
-    pub fn add_totals(&self, weight: f64, totals: &mut [[f64; LANES]]) {
-        for (totals, gamma) in totals.iter_mut().zip(&self.gamma) {
-            totals.iter_mut().zip(gamma.to_array()).for_each(|(total, gamma)| *total += weight * f64::from(gamma));
-        }
+    pub fn change_of_totals(&self, b: usize, weight: f64) -> [f64; LANES] {
+        self.gammas[b].map(|gamma| weight * gamma)
     }
 
     /// The logarithm of the likelihood of a document's hidden words, given those that are shown, when `scale` is 1. `row` gives
@@ -121,9 +179,7 @@ impl Inference {
         row: impl Fn(u32) -> R,
     ) -> f64 {
         self.begin(1.0, totals);
-        let Document { terms } = &probe.shown;
-        terms.iter().for_each(|term| self.add(term.count, 1.0, row(term.word)));
-        self.run();
+        self.infer(&probe.shown.terms, &row);
         let Settings { words, eta, topics, alpha, .. } = self.settings;
         let gamma = self.gamma.iter().flat_map(|gamma| gamma.to_array());
         let gamma: Vec<f64> = gamma.take(topics).map(|gamma| f64::from(gamma) + f64::from(alpha)).collect();
@@ -162,7 +218,7 @@ fn dot(a: &[f32x16], b: &[f32x16]) -> f32 {
 mod tests {
     use super::*;
     use crate::rng::Stream;
-    use crate::variational::{Model, Term};
+    use crate::variational::{Document, Model};
 
     fn settings(topics: usize) -> Settings {
         Settings::of_numbers(topics, 40, 30, 4, 0.1, 0.05)
@@ -217,11 +273,11 @@ mod tests {
             // Any scale stands for the same lambda.
             let scale = 0.25;
             inference.begin(scale, &totals.iter().map(|lane| lane.map(|x| x / scale)).collect::<Vec<_>>());
-            for term in &terms {
-                let row = v[term.word as usize * lanes..].iter().take(lanes);
-                inference.add(term.count, scale, row.map(|lane| lane.map(|x| x / scale as f32)));
-            }
-            inference.run();
+            let scaled = |word: u32| {
+                let row = v[word as usize * lanes..].iter().take(lanes);
+                row.map(|lane| lane.map(|x| x / scale as f32))
+            };
+            inference.document(&terms, scaled);
 
             let lambda: Vec<Vec<f64>> = (0..settings.words)
                 .map(|w| (0..topics).map(|k| f64::from(weight(w, k)) + f64::from(settings.eta)).collect())
@@ -233,12 +289,16 @@ mod tests {
                 assert!((found - want[k]).abs() < 1e-3, "topic {k} of {topics}: {found}, not {}", want[k]);
             }
             assert!(gamma[topics..].iter().all(|&x| x == 0.0));
-            // What the document gives to its words' rows is what it has.
-            let given: f32 = (0..terms.len())
-                .flat_map(|at| (0..lanes).map(move |b| (at, b)))
-                .map(|(at, b)| inference.change(at, b, 1.0).iter().sum::<f32>())
-                .sum();
-            assert!((given - 9.0).abs() < 1e-4, "{given}");
+            // What documents give to their words' rows is what they have, and each row gets it once.
+            inference.document(&terms[1..], scaled);
+            assert_eq!(inference.finish(), 4);
+            for (n, want) in [(0, 2.0), (1, 2.0), (2, 10.0), (3, 2.0)] {
+                let lanes = scaled(inference.word(n) as u32).enumerate();
+                let given: f32 = lanes.flat_map(|(b, lane)| inference.change(n, b, 1.0, lane)).sum();
+                assert!((given - want).abs() < 1e-4, "{given} for the word of number {n}");
+            }
+            let all: f64 = (0..lanes).flat_map(|b| inference.change_of_totals(b, 1.0)).sum();
+            assert!((all - 16.0).abs() < 1e-4, "{all}");
         }
     }
 

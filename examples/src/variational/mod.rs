@@ -3,10 +3,10 @@
 //! what one document's topics are inferred to be, and held-out perplexity.
 //!
 //! The model is `lambda`, a number for each word and topic: topic k is a Dirichlet distribution with the parameters
-//! `lambda[..][k]`. Each document takes a small step towards the `lambda` that a corpus of nothing but copies of it would
-//! have. Such a step changes every number: `lambda = keep * lambda + (1 - keep) * (eta + documents * found)`. It is written as
-//! `lambda = eta + scale * v`, of which a step multiplies `scale`, a single number, and changes `v` for the document's own
-//! words alone.
+//! `lambda[..][k]`. Each minibatch takes a step towards the `lambda` that a corpus of nothing but copies of its documents
+//! would have. Such a step changes every number: `lambda = keep * lambda + (1 - keep) * (eta + weight * found)`. It is written as
+//! `lambda = eta + scale * v`, of which a step multiplies `scale`, a single number, and changes `v` for the minibatch's
+//! own words alone.
 //!
 //! A word's row is cut into [`Lane`]s, the last filled up with zeros: any number of topics is offered.
 
@@ -24,7 +24,7 @@ pub use infer::Inference;
 pub use measures::{Perplexity, TopicSize};
 pub use options::VariationalArgs;
 pub use plain::Model;
-pub use settings::{MINIBATCH, Settings, start, store};
+pub use settings::{Settings, start, store};
 
 /// Topics that lie beside each other in a word's row.
 pub const LANES: usize = 16;

@@ -32,33 +32,24 @@ impl Model {
         let lanes = settings.lanes();
         let mut inference = settings.inference();
         for batch in documents.chunks(settings.minibatch) {
-            let step = settings.share(self.steps) / settings.minibatch as f64;
-            let (log_before, mut log_scale) = (self.log_scale, self.log_scale);
-            let mut sums = self.totals.clone();
+            let v = &mut self.v;
+            inference.begin(self.log_scale.exp(), &self.totals);
             for document in batch {
-                let scale = log_scale.exp();
-                inference.begin(scale, &sums);
-                for term in &document.terms {
-                    let first = term.word as usize * lanes;
-                    inference.add(term.count, scale, self.v[first..first + lanes].iter().copied());
-                }
-                inference.run();
-                log_scale -= step;
-                let weight = settings.weight(step, log_scale);
-                for (at, term) in document.terms.iter().enumerate() {
-                    for b in 0..lanes {
-                        let change = inference.change(at, b, weight);
-                        let row = &mut self.v[term.word as usize * lanes + b];
-                        row.iter_mut().zip(change).for_each(|(v, x)| *v += x);
-                    }
-                }
-                inference.add_totals(weight, &mut sums);
+                inference.document(&document.terms, |word| v[word as usize * lanes..].iter().take(lanes).copied());
             }
-            // As differences, since that is how copies of a model are united.
-            for (total, sum) in self.totals.as_flattened_mut().iter_mut().zip(sums.as_flattened()) {
-                *total += sum - *total;
+            let step = settings.step(self.steps, batch.len());
+            self.log_scale -= step;
+            let weight = settings.weight(step, self.log_scale, batch.len());
+            for n in 0..inference.finish() {
+                for b in 0..lanes {
+                    let lane = &mut v[inference.word(n) * lanes + b];
+                    let change = inference.change(n, b, weight, *lane);
+                    lane.iter_mut().zip(change).for_each(|(v, x)| *v += x);
+                }
             }
-            self.log_scale += log_scale - log_before;
+            for (b, totals) in self.totals.iter_mut().enumerate() {
+                totals.iter_mut().zip(inference.change_of_totals(b, weight)).for_each(|(total, x)| *total += x);
+            }
             self.steps += 1.0;
         }
         let scale = self.log_scale.exp();

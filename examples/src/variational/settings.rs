@@ -1,5 +1,6 @@
 //! What a step of training needs to know, where the model starts, and how it is stored.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,10 @@ use crate::{Error, Result, npy};
 /// The purpose of the random numbers that the model starts from.
 const START: u64 = 0x1da3;
 
-/// Documents of a minibatch, where the command line doesn't say how many.
-pub const MINIBATCH: usize = 16;
+/// Documents of a minibatch at the least and at the most, and each copy's minibatches of an epoch in between, where the
+/// command line doesn't say how many.
+const MINIBATCH: std::ops::RangeInclusive<usize> = 16..=256;
+const MINIBATCHES: usize = 16;
 
 /// What was learnt before an epoch may shrink to this part, as a power of e: numbers stay within those of `f32`.
 const MOST_DECAY: f64 = 40.0;
@@ -39,12 +42,21 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// As the command line says.
+    /// As the command line says, for so many copies of the model.
     ///
     /// # Errors
     /// [`Error::Usage`] if the steps of an epoch would be so many and so large that nothing of what they start from is left.
-    pub fn new(args: &VariationalArgs, size: &TopicSize, minibatch: usize) -> Result<Settings> {
+    pub fn new(
+        args: &VariationalArgs,
+        size: &TopicSize,
+        minibatch: Option<NonZeroUsize>,
+        copies: usize,
+    ) -> Result<Settings> {
         let topics = args.topics.get();
+        let minibatch = minibatch.map_or_else(
+            || size.train.div_ceil(MINIBATCHES * copies).clamp(*MINIBATCH.start(), *MINIBATCH.end()),
+            NonZeroUsize::get,
+        );
         let settings = Settings {
             topics,
             words: size.words,
@@ -56,7 +68,7 @@ impl Settings {
             kappa: args.kappa,
         };
         let steps = size.train.div_ceil(minibatch);
-        let decay: f64 = (0..steps).map(|step| settings.share(step as f64)).sum();
+        let decay: f64 = (0..steps).map(|step| settings.step(step as f64, minibatch)).sum();
         if decay > MOST_DECAY {
             let problem = format!(
                 "{steps} minibatches an epoch leave e^-{decay:.0} of what was there before, which is less than e^-{MOST_DECAY}; \
@@ -80,14 +92,15 @@ impl Settings {
         Settings { topics, words, documents, minibatch, alpha, eta, tau0: 4.0, kappa: 0.7 }
     }
 
-    /// The part of the way that a minibatch moves the model, after so many steps.
-    pub fn share(&self, steps: f64) -> f64 {
-        (self.tau0 + steps).powf(-self.kappa)
+    /// How far a minibatch of so many documents moves the model, after so many steps: what was there before is multiplied by
+    /// `e^-step`. A minibatch that is smaller than the others moves it less.
+    pub fn step(&self, steps: f64, documents: usize) -> f64 {
+        (self.tau0 + steps).powf(-self.kappa) * documents as f64 / self.minibatch as f64
     }
 
-    /// What a document is worth that moves the model by `step` of the way, in numbers of `v` after that step.
-    pub fn weight(&self, step: f64, log_scale: f64) -> f64 {
-        self.documents as f64 * (1.0 - (-step).exp()) / log_scale.exp()
+    /// What each document of a minibatch is worth that moves the model by `step`, in numbers of `v` after that step.
+    pub fn weight(&self, step: f64, log_scale: f64, documents: usize) -> f64 {
+        self.documents as f64 / documents as f64 * (1.0 - (-step).exp()) / log_scale.exp()
     }
 
     /// Lanes of a word's row.
@@ -180,22 +193,25 @@ mod tests {
     fn settings(line: &str, minibatch: usize) -> Result<Settings> {
         let args = Args::try_parse_from(line.split(' ')).unwrap().variational;
         let size = TopicSize { train: 100_000, test: 1, words: 10, tokens: 1, hidden: 1 };
-        Settings::new(&args, &size, minibatch)
+        Settings::new(&args, &size, NonZeroUsize::new(minibatch), 1)
     }
 
     #[test]
     fn steps_become_smaller() {
         let settings = settings("x --tau0 2 --kappa 0.6", 100).unwrap();
-        assert!((settings.share(0.0) - 2.0f64.powf(-0.6)).abs() < 1e-15);
-        assert!((settings.share(30.0) - 32.0f64.powf(-0.6)).abs() < 1e-15);
-        // A document that replaces the whole is worth all documents, one of a hundred about their hundredth part.
-        assert!((settings.weight(50.0, 0.0) - 1e5).abs() < 1e-5);
-        assert!((settings.weight(0.01, -1.0) / (1e5 * (1.0 - (-0.01f64).exp()) * 1.0f64.exp()) - 1.0).abs() < 1e-12);
+        assert!((settings.step(0.0, 100) - 2.0f64.powf(-0.6)).abs() < 1e-15);
+        assert!((settings.step(30.0, 100) - 32.0f64.powf(-0.6)).abs() < 1e-15);
+        assert!((settings.step(30.0, 25) - settings.step(30.0, 100) / 4.0).abs() < 1e-15);
+        // The documents of a minibatch that replaces the whole stand for all documents; by how little it moves it otherwise.
+        assert!((settings.weight(50.0, 0.0, 20) - 1e5 / 20.0).abs() < 1e-5);
+        let little = 1e5 * (1.0 - (-0.01f64).exp()) * 1.0f64.exp() / 7.0;
+        assert!((settings.weight(0.01, -1.0, 7) / little - 1.0).abs() < 1e-12);
     }
 
     #[test]
     fn steps_that_forget_everything_are_refused() {
-        assert!(settings("x", 1000).is_ok());
+        assert_eq!(settings("x", 1000).unwrap().minibatch, 1000);
+        assert_eq!(settings("x", 0).unwrap().minibatch, 256);
         let error = settings("x --kappa 0.6", 1).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert_eq!(
