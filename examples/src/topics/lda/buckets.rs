@@ -246,9 +246,12 @@ impl Buckets {
             sum += if k == old { of_old } else { (f32::from(counts[lane]) + alpha) * phi[lane] };
             passed += usize::from(sum <= left);
         }
-        // Rounding can leave a little more than all there is.
-        let k = passed * LANES + lane;
-        (if k < self.prior.topics { k } else { (self.prior.topics - 1 - lane) / LANES * LANES + lane }) as u16
+        let (k, topics) = (passed * LANES + lane, self.prior.topics);
+        if k < topics {
+            return k as u16;
+        }
+        // Rounding can leave a little more than all there is: the lane's last topic, or the last of all.
+        (if lane < topics { (topics - 1 - lane) / LANES * LANES + lane } else { topics - 1 }) as u16
     }
 
     /// The document's bucket, and that of all topics. A topic that the document has comes with its place there.

@@ -25,7 +25,7 @@ pub(super) fn lanes_with(chunk: &[u32; LANES], topic: u16) -> u32 {
 }
 
 impl Sums {
-    /// Of (count + alpha) phi over rows of equal length.
+    /// Of (count + alpha) phi, for as many as there are counts.
     #[inline(always)]
     pub(super) fn of_dense(counts: &[[u16; LANES]], alpha: f32, phi: &[[f32; LANES]]) -> Sums {
         let weights = |counts: &[u16; LANES], phi: &[f32; LANES]| {
@@ -34,7 +34,7 @@ impl Sums {
         // Two at a time: neither waits for the other.
         let (mut even, mut odd) = (f32x16::ZERO, f32x16::ZERO);
         let (pairs, rest) = counts.as_chunks::<2>();
-        let (phi_pairs, phi_rest) = phi.as_chunks::<2>();
+        let (phi_pairs, phi_rest) = phi[..counts.len()].as_chunks::<2>();
         for (counts, phi) in pairs.iter().zip(phi_pairs) {
             even += weights(&counts[0], &phi[0]);
             odd += weights(&counts[1], &phi[1]);
