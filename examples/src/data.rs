@@ -57,6 +57,15 @@ pub fn default_examples() -> Result<[PathBuf; 2]> {
     ])
 }
 
+/// The small set of real texts of two classes, with many more features than most have: the input of a regression that is given
+/// no `--data`.
+///
+/// # Errors
+/// As [`default_ratings`].
+pub fn default_regression() -> Result<PathBuf> {
+    of_the_repository(concat!(env!("CARGO_MANIFEST_DIR"), "/data/reuters.trn.gz"))
+}
+
 fn of_the_repository(path: &str) -> Result<PathBuf> {
     let path = PathBuf::from(path);
     if path.is_file() {

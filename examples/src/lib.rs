@@ -1,7 +1,7 @@
 //! What the example programs share: command line, input, progress, report, plot and stored models.
 //!
-//! Only `parallel`, `saving` and `sync` use `stradsap`, and what reads input for parallel programs; here and there a type
-//! derives `Element`. The sequential twins are plain programs.
+//! Only `parallel`, `saving`, `sync`, `regression::scheduled` and what reads input for parallel programs use `stradsap`;
+//! here and there a type derives `Element`. The sequential twins are plain programs.
 
 pub mod ccd;
 pub mod cli;
@@ -21,6 +21,7 @@ pub mod plot;
 pub mod progress;
 pub mod rank;
 pub mod ratings;
+pub mod regression;
 pub mod report;
 pub mod rmat;
 pub mod rng;

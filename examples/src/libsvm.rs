@@ -127,7 +127,8 @@ impl Examples {
         let Some((column, word)) = words.next() else { return Ok(()) };
         let label = finite(word).ok_or_else(|| format!("the label is {}; expected a finite number", excerpt(word)));
         let label = label.and_then(|label| labels.check(label)).map_err(|problem| (column, problem))?;
-        values(words, &mut self.values)?;
+        let values = &mut self.values;
+        pairs(words, |index, value| values.push(Feature { index, value }))?;
         self.labels.push(label);
         self.ends.push(self.values.len());
         Ok(())
@@ -188,12 +189,30 @@ fn parse(path: &Path, mut lines: Lines<'_>, classes: Option<Classes>) -> Result<
 }
 
 /// A column, from 1, and what is wrong there.
-type Misplaced = (usize, String);
+pub(crate) type Misplaced = (usize, String);
 
-/// Appends the values of a line.
-fn values<'a>(
+/// A number that a file may hold.
+pub(crate) trait Number: Sized {
+    /// The number that the text says, if it is finite.
+    fn finite(text: &str) -> Option<Self>;
+}
+
+impl Number for f32 {
+    fn finite(text: &str) -> Option<f32> {
+        text.parse().ok().filter(|x: &f32| x.is_finite())
+    }
+}
+
+impl Number for f64 {
+    fn finite(text: &str) -> Option<f64> {
+        text.parse().ok().filter(|x: &f64| x.is_finite())
+    }
+}
+
+/// Gives the index (from 0) and the value of each word `index:value` of a line, after checking them.
+pub(crate) fn pairs<'a, N: Number>(
     words: impl Iterator<Item = (usize, &'a [u8])>,
-    values: &mut Vec<Feature>,
+    mut take: impl FnMut(u32, N),
 ) -> std::result::Result<(), Misplaced> {
     let mut last = 0;
     for (column, word) in words {
@@ -217,14 +236,15 @@ fn values<'a>(
             let problem = format!("the value is {}; expected a finite number", excerpt(value));
             return Err((column + colon + 1, problem));
         };
-        values.push(Feature { index: index - 1, value });
+        take(index - 1, value);
         last = index;
     }
     Ok(())
 }
 
-fn finite(word: &[u8]) -> Option<f32> {
-    text(word)?.parse().ok().filter(|x: &f32| x.is_finite())
+/// The number of a word, if it is one and finite.
+pub(crate) fn finite<N: Number>(word: &[u8]) -> Option<N> {
+    N::finite(text(word)?)
 }
 
 fn text(word: &[u8]) -> Option<&str> {

@@ -23,11 +23,13 @@ impl Stream {
     }
 
     /// 64 random bits for an index.
+    #[inline]
     pub fn bits(self, index: u64) -> u64 {
         mix(mix(self.key.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ mix(index.wrapping_add(0xd1b5_4a32_d192_ed03)))
     }
 
     /// A number in [0, 1) with 24 random bits.
+    #[inline]
     pub fn unit(self, index: u64) -> f32 {
         (self.bits(index) >> 40) as f32 * (1.0 / (1u64 << 24) as f32)
     }

@@ -24,6 +24,11 @@ pub trait Measures: Serialize + DeserializeOwned + Clone {
 
     /// The values with their names; the same names after each epoch.
     fn series(&self) -> Vec<(&'static str, f64)>;
+
+    /// What else is worth a person's look, behind the values; not drawn.
+    fn note(&self) -> String {
+        String::new()
+    }
 }
 
 /// Epochs that are done: the seconds, the bytes sent and the measures of each.
@@ -155,9 +160,13 @@ impl<'a, M: Measures> Run<'a, M> {
 
 fn shown<M: Measures>(measures: &M) -> String {
     let shown = |(name, value): &(&str, f64)| {
-        if *value != 0.0 && value.abs() < 1e-3 { format!("{name} {value:.3e}") } else { format!("{name} {value:.4}") }
+        if *value != 0.0 && !(1e-3..1e12).contains(&value.abs()) {
+            format!("{name} {value:.3e}")
+        } else {
+            format!("{name} {value:.4}")
+        }
     };
-    measures.series().iter().map(shown).collect::<Vec<_>>().join("  ")
+    measures.series().iter().map(shown).collect::<Vec<_>>().join("  ") + &measures.note()
 }
 
 fn series_of<M: Measures>(epochs: &[Epoch<M>]) -> Vec<Series> {

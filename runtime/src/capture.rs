@@ -7,14 +7,16 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cluster::hub::Home;
 use crate::dvector::DVector;
+use crate::element::Element;
 use crate::frame::Slot;
-use crate::memory::ElementOps;
+use crate::memory::{ElementOps, RawBuf};
 use crate::merge::{Merge, MergeOps, merge_ops_of};
 use crate::reduction::{Count, CountView, Extreme, ExtremeView, Number, Reduction, ReductionOps, Sum, SumView, Which};
+use crate::relaxed::{Cell, Relaxed, RelaxedNumberView, RelaxedOps, RelaxedVector, RelaxedView};
 use crate::session::SessionInner;
 use crate::sync::SharedView;
 use crate::view::{ReadView, WriteView};
@@ -39,8 +41,23 @@ pub(crate) struct Captured {
 
 #[derive(Clone)]
 pub(crate) enum Kind {
-    Vector { base: *mut u8, len: usize, ops: &'static ElementOps, writable: bool, version: *const AtomicU64 },
-    Reduction { ops: &'static ReductionOps, cell: *const Reduction },
+    Vector {
+        base: *mut u8,
+        len: usize,
+        ops: &'static ElementOps,
+        writable: bool,
+        version: *const AtomicU64,
+    },
+    Reduction {
+        ops: &'static ReductionOps,
+        cell: *const Reduction,
+    },
+    /// On a worker the cell is null: what the state was before is told with each run.
+    Relaxed {
+        ops: &'static RelaxedOps,
+        cell: *const Cell,
+        len: usize,
+    },
 }
 
 // SAFETY: the addresses are of DVectors and reductions, which are Send and Sync, and the threads of a loop
@@ -56,9 +73,22 @@ impl Captured {
             // SAFETY: the loop holds both borrowed.
             Kind::Reduction { cell, .. } => unsafe { (*cell).set_word(word) },
             // SAFETY: as above.
-            Kind::Vector { writable: true, version: at, .. } => unsafe { (*at).store(version, Relaxed) },
-            Kind::Vector { .. } => {}
+            Kind::Vector { writable: true, version: at, .. } => unsafe { (*at).store(version, Ordering::Relaxed) },
+            Kind::Vector { .. } | Kind::Relaxed { .. } => {}
         }
+    }
+
+    /// The loop ended well: relaxed state takes its new values.
+    pub(crate) fn commit_relaxed(&self, values: RawBuf) {
+        if let Kind::Relaxed { cell, .. } = self.kind {
+            // SAFETY: the loop holds it borrowed.
+            unsafe { (*cell).replace(values) };
+        }
+    }
+
+    /// Whether it is state that blocks only add to, and which has no place in a plan.
+    pub(crate) fn is_added_to(&self) -> bool {
+        matches!(self.kind, Kind::Reduction { .. } | Kind::Relaxed { .. })
     }
 }
 
@@ -220,6 +250,37 @@ reductions! {
     [N: Number] Sum<N>, sum_view;
     [N: Number, W: Which] Extreme<N, W>, extreme_view;
     [] Count, count_view;
+}
+
+macro_rules! relaxed {
+    ($($t:ident, $view:ident;)*) => {$(
+        impl<N: Number + Element> Capture for Read<'_, $t<N>> {
+            type View<'v, const C: usize> = $view<'v, N, C>;
+
+            #[allow(private_interfaces)]
+            fn describe(&mut self) -> Captured {
+                let (session, cell, ops) = self.0.parts();
+                Captured {
+                    id: cell.id,
+                    session: Arc::clone(session),
+                    kind: Kind::Relaxed { ops, cell: &raw const **cell, len: cell.len },
+                    home: None,
+                }
+            }
+
+            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot, _: &'v [Slot]) -> Self::View<'v, C> {
+                // SAFETY: passed on.
+                unsafe { $view::new(slot) }
+            }
+
+            #[inline(always)]
+            fn step<const C: usize>(_view: &mut Self::View<'_, C>, _j: usize, _i: usize) {}
+        }
+    )*};
+}
+relaxed! {
+    RelaxedVector, RelaxedView;
+    Relaxed, RelaxedNumberView;
 }
 
 /// A tuple of captures.
@@ -407,6 +468,8 @@ read_captures! {
     [N: Number] Sum<N>;
     [N: Number, W: Which] Extreme<N, W>;
     [] Count;
+    [N: Number + Element] RelaxedVector<N>;
+    [N: Number + Element] Relaxed<N>;
 }
 
 impl<T: 'static> WriteCapture for DVector<T> {

@@ -18,6 +18,7 @@ use crate::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::plan_cache::{CachedPlan, PlanKey};
 use crate::pool::Pool;
 use crate::record::{Depth, record, shapes};
+use crate::relaxed::board::{self, Board};
 use crate::report::{Elsewhere, LoopReport};
 use crate::session::{SessionInner, next_id};
 use crate::task::{Failure, LoopTask, Outcome, Task};
@@ -33,21 +34,24 @@ const STRAYS: usize = 3;
 ///
 /// # Errors
 /// As the macro says.
-pub fn async_for<V, H, F, R>(
+#[allow(clippy::too_many_arguments, reason = "a macro calls it")]
+pub fn async_for<V, H, S, I, F, R>(
     site: &'static Site,
     options: LoopOptions,
     range: Bounds,
     values: V,
     mut handles: H,
+    scratch: I,
     body: F,
 ) -> Result<LoopReport>
 where
     V: Values,
     H: Handles,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    let task = LoopTask::<V, H, F, R>::new(values, &handles, body);
+    let task = LoopTask::<V, H, S, I, F, R>::new(values, &handles, scratch, body);
     let captured = handles.describe();
     let result = Call::new(site, options, range, &captured, &task, &|| task.pack()).and_then(Call::run);
     // The borrows that the descriptions stand for end here, not before.
@@ -106,7 +110,7 @@ impl<'c> Call<'c> {
             if !capture.session.is(&first.session) {
                 return Err(problem(LoopProblem::TwoSessions { first: site.name(0), second: site.name(c) }));
             }
-            let same = |other: &Captured| other.id == capture.id && matches!(other.kind, Kind::Reduction { .. });
+            let same = |other: &Captured| other.id == capture.id && other.is_added_to();
             if let Some(other) = captured[..c].iter().position(same) {
                 return Err(problem(LoopProblem::CapturedTwice { first: site.name(other), second: site.name(c) }));
             }
@@ -119,10 +123,14 @@ impl<'c> Call<'c> {
         if let Some(given) = options.parts.filter(|parts| !(1..=MAX_PARTS).contains(parts)) {
             return Err(problem(LoopProblem::Parts { given, max: MAX_PARTS }));
         }
+        if options.staleness == Some(0) {
+            return Err(problem(LoopProblem::NoStaleness));
+        }
         // A reduction may be a new one in each epoch: no plan depends on which it is.
         let identity = |capture: &Captured| match capture.kind {
             Kind::Vector { len, .. } => (capture.id, len),
             Kind::Reduction { .. } => (0, 0),
+            Kind::Relaxed { len, .. } => (0, len),
         };
         let range = if range.is_empty() { range.start..range.start } else { range };
         let key = PlanKey {
@@ -195,6 +203,7 @@ impl<'c> Call<'c> {
             order: self.key.options.order,
             trace,
             before: words(self.captured),
+            board: Arc::new(Board::new(self.captured, board::before(self.captured), &cached.plan.strata)),
             apart: None,
         };
         let first = self.key.range.start;
@@ -207,15 +216,20 @@ impl<'c> Call<'c> {
         };
         let after = run.run(&cached.undo, &self.pool)?;
         let checked = verifier.map_or(Ok(()), |verifier| verifier.check(&run, &after));
-        self.commit(&after);
+        self.commit(&after, &run.board);
         checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
-        Ok(Elsewhere::default())
+        Ok(Elsewhere { staleness: run.board.errors(), ..Elsewhere::default() })
     }
 
     /// The loop ended well: the reductions get their values, and what was written is known to have changed.
-    pub(crate) fn commit(&self, words: &[u64]) {
+    pub(crate) fn commit(&self, words: &[u64], board: &Board) {
         for (capture, &word) in self.captured.iter().zip(words) {
             capture.commit(word, next_id());
+        }
+        for (capture, values) in self.captured.iter().zip(board.total()) {
+            if let Some(values) = values {
+                capture.commit_relaxed(values);
+            }
         }
     }
 
@@ -263,7 +277,10 @@ impl<'c> Call<'c> {
         Ok(cached)
     }
 
-    fn cached(&self, plan: Plan, depth: Depth) -> Result<CachedPlan> {
+    fn cached(&self, mut plan: Plan, depth: Depth) -> Result<CachedPlan> {
+        if self.captured.iter().any(|capture| matches!(capture.kind, Kind::Relaxed { .. })) {
+            plan.stratify(self.key.options.staleness);
+        }
         let undo = if self.cluster.is_some() { Undo::none() } else { Undo::new(&plan, self.captured, &[]) };
         let plan = Arc::new(plan);
         let remote = self.cluster.as_ref().map(|cluster| cluster.remote(self, &plan)).transpose()?;

@@ -63,6 +63,14 @@ pub enum Error {
         /// How many elements there are.
         len: usize,
     },
+    /// Relaxed state was given more or fewer numbers than it has.
+    #[error("a relaxed vector of {len} numbers can't be set to {given}")]
+    RelaxedLength {
+        /// How many it was given.
+        given: usize,
+        /// How many it has.
+        len: usize,
+    },
     /// The body of a loop returned an error.
     #[error("{site}: iteration {iteration} failed: {source}")]
     Body {
@@ -336,6 +344,22 @@ pub enum LoopProblem {
         /// The largest possible.
         max: usize,
     },
+    /// `staleness = 0`.
+    #[error(
+        "`staleness = 0` is not offered: blocks that run at the same time can't see what each other adds; give 1 or more"
+    )]
+    NoStaleness,
+    /// A synchronous loop captures relaxed state.
+    #[error(
+        "`{name}` is relaxed state, which `async_parallel_for!` merges: capture a DVector as `&mut` here, or a reduction"
+    )]
+    RelaxedInSync {
+        /// The capture.
+        name: &'static str,
+    },
+    /// An operator's closure captures relaxed state.
+    #[error("an operator can't use relaxed state: pass on its values, `to_vec()` or `get()`")]
+    RelaxedInOperator,
     /// Every shard of a scheduled program needs one element of the locals.
     #[error("{shards} shards can't have {locals} locals: give as many elements of the one as of the other")]
     Locals {

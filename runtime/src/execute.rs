@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::capture::{Captured, Kind};
 use crate::cold::{Cold, Doing, Listing, Span};
@@ -25,6 +25,7 @@ use crate::panics;
 use crate::plan::Plan;
 use crate::pool::Pool;
 use crate::recording::Usage;
+use crate::relaxed::board::{Board, Missing};
 use crate::session::locked;
 use crate::task::{Failure, Iterations, Task};
 use crate::timeline::{self, Category};
@@ -47,6 +48,7 @@ pub(crate) struct Run<'r> {
     pub(crate) trace: bool,
     /// What each capture that is a reduction held before.
     pub(crate) before: Vec<u64>,
+    pub(crate) board: Arc<Board>,
     /// On a worker, which holds no more than the plan says that its blocks touch: for each capture, whether elements in
     /// step are reached by other means than `x[i]`.
     pub(crate) apart: Option<&'r [bool]>,
@@ -59,6 +61,12 @@ pub(crate) struct BlockResult {
     pub(crate) additions: Vec<Vec<(usize, u64)>>,
     /// What single elements held before the block changed them: capture, index, value.
     old: Vec<(usize, usize, RawBuf)>,
+}
+
+/// What a replay came to, by capture: reductions and relaxed state.
+pub(crate) struct Replayed {
+    pub(crate) words: Vec<u64>,
+    pub(crate) relaxed: Vec<Option<RawBuf>>,
 }
 
 /// The failure that comes first in the serial order.
@@ -82,7 +90,7 @@ pub(crate) fn words(captured: &[Captured]) -> Vec<u64> {
         .map(|capture| match capture.kind {
             // SAFETY: the loop holds the reduction borrowed.
             Kind::Reduction { cell, .. } => unsafe { (*cell).word() },
-            Kind::Vector { .. } => 0,
+            Kind::Vector { .. } | Kind::Relaxed { .. } => 0,
         })
         .collect()
 }
@@ -163,12 +171,38 @@ impl Run<'_> {
 
     fn run_block(&self, b: usize) -> (BlockResult, Result<(), (Option<usize>, Failure)>) {
         let mut frame = self.frame(b);
+        if self.lend_relaxed(&mut frame, b, &self.board).is_err() {
+            return (BlockResult::default(), Err((None, Failure::Stopped)));
+        }
         let ran = if self.trace {
             self.task.trace(&frame, self.iterations(b))
         } else {
             self.task.run(&frame, self.iterations(b))
         };
+        if ran.is_ok() {
+            self.keep_relaxed(&mut frame, b, &self.board);
+        }
         (BlockResult::of(&mut frame), ran)
+    }
+
+    /// Gives a block its copies of relaxed state.
+    fn lend_relaxed(&self, frame: &mut Frame, b: usize, board: &Board) -> Result<(), Missing> {
+        if board.is_empty() {
+            return Ok(());
+        }
+        for c in 0..self.captured.len() {
+            if let Some(copies) = board.copies(c, self.plan.number(b))? {
+                frame.lend(c, copies);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what a block that ended well has added to them.
+    fn keep_relaxed(&self, frame: &mut Frame, b: usize, board: &Board) {
+        for (c, added) in frame.take_relaxed() {
+            board.put(c, self.plan.number(b), added);
+        }
     }
 
     fn iterations(&self, b: usize) -> Iterations<'_> {
@@ -188,6 +222,9 @@ impl Run<'_> {
                 .map(|(c, capture)| match capture.kind {
                     Kind::Vector { base, len, ops, .. } => Cold::new(c, base, len, Some(ops), Doing::ReadOnly, shared),
                     Kind::Reduction { .. } => Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared),
+                    Kind::Relaxed { len, .. } => {
+                        Cold::new(c, std::ptr::null_mut(), len, None, Doing::Reduction, shared)
+                    }
                 })
                 .collect()
         });
@@ -207,6 +244,7 @@ impl Run<'_> {
                             (ops.ordered && self.order == Order::Preserve).then(|| RefCell::new(Vec::new()));
                     }
                 }
+                Kind::Relaxed { .. } => {}
             }
         }
         frame
@@ -370,8 +408,9 @@ impl Run<'_> {
     /// Runs the blocks one after the other in the claimed serial order on other memory: the oracle of `verify`.
     ///
     /// `shadows` stands in for the captures that may be written; views own all of them.
-    pub(crate) fn replay(&self, shadows: &[Option<RawBuf>]) -> Result<Vec<u64>, (Option<usize>, Failure)> {
+    pub(crate) fn replay(&self, shadows: &[Option<RawBuf>]) -> Result<Replayed, (Option<usize>, Failure)> {
         let mut results = Vec::new();
+        let board = self.board.fresh();
         for b in 0..self.plan.blocks.len() {
             let mut frame = self.frame(b);
             for (c, shadow) in shadows.iter().enumerate() {
@@ -383,10 +422,12 @@ impl Run<'_> {
                 slot.wlen = if writable { len } else { 0 };
                 frame.colds[c] = Cold::new(c, base, len, Some(ops), Doing::ReadOnly, &raw const *frame.shared);
             }
+            self.lend_relaxed(&mut frame, b, &board).map_err(|Missing| (None, Failure::Stopped))?;
             self.task.run(&frame, self.iterations(b))?;
+            self.keep_relaxed(&mut frame, b, &board);
             results.push(BlockResult::of(&mut frame));
         }
-        Ok(self.unite(results.into_iter()))
+        Ok(Replayed { words: self.unite(results.into_iter()), relaxed: board.total() })
     }
 }
 

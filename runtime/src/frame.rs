@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 
 use crate::cold::Cold;
+use crate::memory::RawBuf;
+use crate::relaxed::board::Copies;
 use crate::sync::SharedSlot;
 
 /// From what a view is made.
@@ -94,6 +96,8 @@ pub(crate) struct Frame {
     /// Boxed, since slots and views point at them.
     pub(crate) colds: Box<[Cold]>,
     pub(crate) shared: Box<FrameShared>,
+    /// The block's copies of relaxed state, by capture.
+    relaxed: Vec<(usize, Copies)>,
 }
 
 /// What the cold sides of one frame share.
@@ -123,7 +127,19 @@ impl Frame {
         let shared = Box::new(FrameShared { at: Cell::new(0), trouble: Cell::new(None) });
         let colds = colds(&raw const *shared).into_boxed_slice();
         let slots = colds.iter().map(|cold| Slot::empty(cold)).collect();
-        Frame { slots, colds, shared }
+        Frame { slots, colds, shared, relaxed: Vec::new() }
+    }
+
+    /// Gives a capture copies of relaxed state, which live as long as the frame.
+    pub(crate) fn lend(&mut self, capture: usize, mut copies: Copies) {
+        let slot = &mut self.slots[capture];
+        (slot.ptr, slot.base, slot.len) = (copies.now.as_mut_ptr(), copies.added.as_mut_ptr(), copies.now.len());
+        self.relaxed.push((capture, copies));
+    }
+
+    /// What the block has added, by capture. The views are gone.
+    pub(crate) fn take_relaxed(&mut self) -> impl Iterator<Item = (usize, RawBuf)> {
+        std::mem::take(&mut self.relaxed).into_iter().map(|(capture, copies)| (capture, copies.added))
     }
 }
 

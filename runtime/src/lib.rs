@@ -39,6 +39,7 @@ mod pool;
 mod record;
 mod recording;
 mod reduction;
+mod relaxed;
 mod report;
 mod scheduled;
 mod session;
@@ -62,7 +63,8 @@ pub use merge::Merge;
 pub use operate::{IntoPipe, JoinWith, Pipe};
 pub use options::{LoopOptions, LoopRange, Order, Strategy};
 pub use reduction::{Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which};
-pub use report::{Conflict, LoopReport, WorkerShare, WorkerTime};
+pub use relaxed::{Relaxed, RelaxedNumberView, RelaxedVector, RelaxedView};
+pub use report::{Conflict, LoopReport, Staleness, WorkerShare, WorkerTime};
 pub use scheduled::{
     Block, DynRegr, Magnitude, Partials, Pick, Program, RoundRobin, Schedule, Scheduled, ScheduledReport, Shards,
     StaticRota, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
@@ -91,7 +93,10 @@ pub mod private {
     pub use crate::sync::{
         LoopInput, MinibatchSize, SyncOptions, input, minibatch, policy, sync_for, typed_batch_body,
     };
-    pub use crate::task::{Outcome, body_uses_only_its_capture_list, typed_body};
+    pub use crate::task::{
+        Outcome, body_uses_only_its_capture_list, loop_uses_only_its_capture_list, scratch_uses_only_the_capture_list,
+        typed_body, typed_scratch,
+    };
     pub use crate::value::{AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value};
     pub use crate::view::Here;
     pub use stradsap_dds_server::hello::build_hash;

@@ -282,6 +282,13 @@ impl RawBuf {
         unsafe { self.ops.encode_run(self.ptr.as_ptr().add(lo * self.ops.size), hi - lo, out) };
     }
 
+    /// The memory of plain elements.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        assert!(self.ops.plain, "elements that are not plain");
+        // SAFETY: `len` plain elements are there (rule 1), which have no padding.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len * self.ops.size) }
+    }
+
     /// The elements by type.
     pub(crate) fn as_slice<T: 'static>(&self) -> &[T] {
         assert!(self.holds::<T>(), "another element type");

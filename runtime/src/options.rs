@@ -73,6 +73,8 @@ pub struct LoopOptions {
     pub(crate) parts: Option<usize>,
     pub(crate) strategy: Option<Strategy>,
     pub(crate) label: Option<String>,
+    pub(crate) scratch: bool,
+    pub(crate) staleness: Option<usize>,
 }
 
 impl LoopOptions {
@@ -96,6 +98,19 @@ impl LoopOptions {
     /// `strategy = ...`: only this one is considered.
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = Some(strategy);
+        self
+    }
+
+    /// The loop has `scratch = ...`: the iterations of a block keep the loop's order, since one builds on what others left.
+    pub fn scratch(mut self) -> Self {
+        self.scratch = true;
+        self
+    }
+
+    /// `staleness = N`: by how many strata of blocks reads of relaxed state may lag behind, from 1 on; 2 if it isn't
+    /// given.
+    pub fn staleness(mut self, strata: usize) -> Self {
+        self.staleness = Some(strata);
         self
     }
 

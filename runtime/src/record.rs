@@ -6,8 +6,11 @@ use crate::capture::{Captured, Kind};
 use crate::cold::{Cold, Doing, Pager};
 use crate::frame::Frame;
 use crate::inference;
+use crate::memory::RawBuf;
 use crate::pool::Pool;
 use crate::recording::{CaptureLog, CaptureShape, Recording, SLICE};
+use crate::relaxed::board::{self, Copies};
+use crate::relaxed::copy_of;
 use crate::task::Task;
 
 /// What the planner has to know of the captures.
@@ -16,7 +19,7 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
         .iter()
         .map(|capture| match capture.kind {
             Kind::Vector { len, .. } => CaptureShape { len, reduction: false },
-            Kind::Reduction { .. } => CaptureShape { len: 0, reduction: true },
+            Kind::Reduction { .. } | Kind::Relaxed { .. } => CaptureShape { len: 0, reduction: true },
         })
         .collect()
 }
@@ -41,8 +44,10 @@ pub(crate) fn record(
     pool: &Pool,
 ) -> (Recording, Depth) {
     let exact = depth == Depth::Exact;
+    let relaxed = board::before(captured);
     let run = |slices: Vec<Range<usize>>| {
-        Recording::new(range.clone(), record_slices(task, captured, &slices, exact, pool, None), &shapes(captured))
+        let logs = record_slices(task, captured, &relaxed, &slices, exact, pool, None);
+        Recording::new(range.clone(), logs, &shapes(captured))
     };
     if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
@@ -58,27 +63,35 @@ pub(crate) fn slices(range: &Range<usize>) -> Vec<Range<usize>> {
     range.clone().step_by(SLICE).map(|start| start..range.end.min(start + SLICE)).collect()
 }
 
-/// The logs of slices of a loop, a log for each capture. Where elements are elsewhere, the pager brings them.
+/// The logs of slices of a loop, a log for each capture, given the values of relaxed ones. Where elements are elsewhere,
+/// the pager brings them.
 pub(crate) fn record_slices(
     task: &dyn Task,
     captured: &[Captured],
+    relaxed: &[Option<RawBuf>],
     slices: &[Range<usize>],
     exact: bool,
     pool: &Pool,
     pager: Option<&dyn Pager>,
 ) -> Vec<Vec<CaptureLog>> {
     pool.map(slices.len(), |s| {
-        let frame = recording_frame(captured, &slices[s], exact, pager);
+        let frame = recording_frame(captured, relaxed, &slices[s], exact, pager);
         task.record(&frame, slices[s].clone());
         frame.colds.into_vec().into_iter().map(log_of).collect()
     })
 }
 
 /// A frame whose views own nothing, so that every access is noted.
-fn recording_frame(captured: &[Captured], slice: &Range<usize>, exact: bool, pager: Option<&dyn Pager>) -> Frame {
+fn recording_frame(
+    captured: &[Captured],
+    relaxed: &[Option<RawBuf>],
+    slice: &Range<usize>,
+    exact: bool,
+    pager: Option<&dyn Pager>,
+) -> Frame {
     // The frame ends with the recording, which borrows the pager.
     let pager = pager.map(unbounded);
-    Frame::new(|shared| {
+    let mut frame = Frame::new(|shared| {
         captured
             .iter()
             .enumerate()
@@ -89,9 +102,17 @@ fn recording_frame(captured: &[Captured], slice: &Range<usize>, exact: bool, pag
                     Cold::new(c, base, len, Some(ops), doing, shared)
                 }
                 Kind::Reduction { .. } => Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared),
+                Kind::Relaxed { len, .. } => Cold::new(c, std::ptr::null_mut(), len, None, Doing::Reduction, shared),
             })
             .collect()
-    })
+    });
+    // What an iteration adds means nothing here.
+    for (c, capture) in captured.iter().enumerate() {
+        let Kind::Relaxed { ops, len, .. } = capture.kind else { continue };
+        let now = relaxed.get(c).and_then(Option::as_ref).map_or_else(|| (ops.zeros)(len), copy_of);
+        frame.lend(c, Copies { now, added: (ops.zeros)(len) });
+    }
+    frame
 }
 
 fn unbounded<'p>(pager: &'p (dyn Pager + 'p)) -> *const (dyn Pager + 'static) {

@@ -35,6 +35,8 @@ pub trait Number: Copy + Send + Sync + PartialOrd + std::fmt::Debug + sealed::Se
     fn to_word(self) -> u64;
     #[doc(hidden)]
     fn from_word(word: u64) -> Self;
+    #[doc(hidden)]
+    fn to_f64(self) -> f64;
 }
 
 mod sealed {
@@ -57,6 +59,8 @@ macro_rules! integers {
             fn to_word(self) -> u64 { self as u64 }
             #[inline(always)]
             fn from_word(word: u64) -> Self { word as $t }
+            #[inline(always)]
+            fn to_f64(self) -> f64 { self as f64 }
         }
     )*};
 }
@@ -83,6 +87,8 @@ macro_rules! floats {
             fn to_word(self) -> u64 { u64::from(self.to_bits()) }
             #[inline(always)]
             fn from_word(word: u64) -> Self { <$t>::from_bits(word as _) }
+            #[inline(always)]
+            fn to_f64(self) -> f64 { f64::from(self) }
         }
     )*};
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::options::{Site, Strategy};
 use crate::plan::Plan;
+use crate::relaxed::board;
 
 /// The numbers of threads for which a speed-up is predicted.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 64];
@@ -34,6 +35,8 @@ pub(crate) struct Elsewhere {
     pub(crate) bytes_sent: u64,
     pub(crate) workers: Vec<WorkerTime>,
     pub(crate) shares: Option<Arc<WorkerShares>>,
+    /// By capture, of relaxed state.
+    pub(crate) staleness: Vec<Option<board::Error>>,
 }
 
 /// How a plan is laid out over the workers.
@@ -84,6 +87,20 @@ pub struct Conflict {
     pub elements: Vec<(usize, u32)>,
     /// Whether those numbers are estimated from a sample, as in long loops.
     pub estimated: bool,
+}
+
+/// How stale reads of relaxed state were in one call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Staleness {
+    /// The state's name in the capture list.
+    pub name: &'static str,
+    /// By how many strata of blocks reads may lag behind: the loop's option `staleness`.
+    pub strata: usize,
+    /// The mean over all blocks of the s-error (STRADS, supplement section 1): the distance (L1) between a block's copy of
+    /// the state and what the loop's serial order had made of it, over the size (L1) of the state at the end.
+    pub mean_error: f64,
+    /// The largest of them.
+    pub max_error: f64,
 }
 
 impl LoopReport {
@@ -191,6 +208,28 @@ impl LoopReport {
         self.elsewhere.shares.as_ref().map_or(&[], |shares| &shares.workers)
     }
 
+    /// How many strata the plan's blocks form, of which each sees earlier ones' additions to relaxed state; 0 where a loop
+    /// has none.
+    pub fn strata(&self) -> usize {
+        if self.plan.strata.blocks() == 0 { 0 } else { self.plan.strata.count() }
+    }
+
+    /// How stale reads of relaxed state were; empty where a loop has none.
+    pub fn staleness(&self) -> Vec<Staleness> {
+        let strata = self.plan.strata.staleness();
+        let errors = self.elsewhere.staleness.iter().enumerate();
+        errors
+            .filter_map(|(c, error)| {
+                error.map(|error| Staleness {
+                    name: self.site.name(c),
+                    strata,
+                    mean_error: error.mean,
+                    max_error: error.max,
+                })
+            })
+            .collect()
+    }
+
     /// Whether the plan was there from an earlier call.
     pub fn reused(&self) -> bool {
         self.reused
@@ -271,7 +310,12 @@ impl fmt::Display for LoopReport {
         if !parts.is_empty() {
             let parts: Vec<String> =
                 parts.iter().map(|&(c, n)| format!("{n} parts of `{}`", self.site.name(c))).collect();
-            writeln!(f, "  {}", parts.join(", "))?;
+            let order = if self.plan.facts.rotation { ", passed on in a rotation" } else { "" };
+            writeln!(f, "  {}{order}", parts.join(", "))?;
+        }
+        if self.strata() > 0 {
+            let (strata, stale) = (self.strata(), self.plan.strata.staleness());
+            writeln!(f, "  {strata} strata; reads of relaxed state lag behind by up to {stale}")?;
         }
         let speedups: Vec<String> =
             self.predicted_speedups().iter().map(|(threads, speedup)| format!("{threads}: {speedup:.1}")).collect();

@@ -40,19 +40,36 @@ impl<E: Into<BodyError>> Outcome for Result<(), E> {
     }
 }
 
-/// A loop body, whose parameters rustc infers from the captures beside it.
-pub fn typed_body<V, H, F, R>(_values: &V, _handles: &H, body: F) -> F
+/// A loop body, whose parameters rustc infers from the captures beside it and from what sets up its scratch.
+pub fn typed_body<V, H, S, I, F, R>(_values: &V, _handles: &H, _scratch: &I, body: F) -> F
 where
     V: Values,
     H: Handles,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R,
 {
     body
+}
+
+/// What sets up a block's scratch, whose parameters rustc infers from the captures beside it.
+pub fn typed_scratch<V, H, S, I>(_values: &V, _handles: &H, scratch: I) -> I
+where
+    V: Values,
+    H: Handles,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S,
+{
+    scratch
 }
 
 /// Takes a body that captures nothing, since only such a closure becomes a `fn`. The macro calls it in code that
 /// never runs: for any other body rustc then names the variable that is missing from the capture list.
 pub fn body_uses_only_its_capture_list<A, B, C, R>(_body: fn(A, B, C) -> R) {}
+
+/// The same for a body that is given scratch.
+pub fn loop_uses_only_its_capture_list<A, B, S, C, R>(_body: fn(A, B, S, C) -> R) {}
+
+/// The same for what sets up the scratch.
+pub fn scratch_uses_only_the_capture_list<A, B, S>(_scratch: fn(A, B) -> S) {}
 
 /// Which iterations a block runs.
 #[derive(Clone, Copy)]
@@ -97,10 +114,12 @@ pub(crate) trait Task: Sync {
     fn type_id(&self) -> TypeId;
 }
 
-pub(crate) struct LoopTask<V: Values, H, F, R> {
+pub(crate) struct LoopTask<V: Values, H, S, I, F, R> {
     values: Given<V>,
+    /// Sets up what a block has for itself, from which on the body goes.
+    scratch: I,
     body: F,
-    types: PhantomData<fn(H) -> R>,
+    types: PhantomData<fn(H, S) -> R>,
 }
 
 /// Captured values: where the loop is called they are borrowed, elsewhere they arrived as bytes.
@@ -124,49 +143,61 @@ pub(crate) type MakeTask = Maker<'static>;
 type Maker<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + 't>, CodecError>;
 
 /// The [`MakeTask`] of a loop, for all types of it, as an address.
-fn maker_of<'t, V, H, F, R>(_task: &LoopTask<V, H, F, R>) -> usize
+fn maker_of<'t, V, H, S, I, F, R>(_task: &LoopTask<V, H, S, I, F, R>) -> usize
 where
     V: Values + 't,
     H: Handles + 't,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
+    S: 't,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
     R: Outcome + 't,
 {
-    let make: Maker<'t> = make_task::<V, H, F, R>;
+    let make: Maker<'t> = make_task::<V, H, S, I, F, R>;
     make as usize
 }
 
-fn make_task<'t, V, H, F, R>(values: &[u8]) -> Result<Box<dyn Task + 't>, CodecError>
+fn make_task<'t, V, H, S, I, F, R>(values: &[u8]) -> Result<Box<dyn Task + 't>, CodecError>
 where
     V: Values + 't,
     H: Handles + 't,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
+    S: 't,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
     R: Outcome + 't,
 {
-    const { assert!(size_of::<F>() == 0) };
+    const { assert!(size_of::<F>() == 0 && size_of::<I>() == 0) };
     // SAFETY: a closure without captures is a type of one value, which has no bytes. Nobody can name this function
     // without having had that value: it is reached through a task that was made from one, in a program with the same
     // code.
     #[allow(unsafe_code)]
-    let body = unsafe { std::ptr::NonNull::<F>::dangling().read() };
-    Ok(Box::new(LoopTask::<V, H, F, R> { values: Given::Arrived(V::decode(values)?), body, types: PhantomData }))
+    let (scratch, body) =
+        unsafe { (std::ptr::NonNull::<I>::dangling().read(), std::ptr::NonNull::<F>::dangling().read()) };
+    let values = Given::Arrived(V::decode(values)?);
+    Ok(Box::new(LoopTask::<V, H, S, I, F, R> { values, scratch, body, types: PhantomData }))
 }
 
-impl<V, H, F, R> LoopTask<V, H, F, R>
+impl<V, H, S, I, F, R> LoopTask<V, H, S, I, F, R>
 where
     V: Values,
     H: Handles,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    pub(crate) fn new(values: V, _handles: &H, body: F) -> Self {
+    pub(crate) fn new(values: V, _handles: &H, scratch: I, body: F) -> Self {
         const {
+            assert!(
+                size_of::<I>() == 0,
+                "the `scratch` of this parallel loop uses a variable that is not in its capture list: add it there, \
+                 as `x` (a value), `&x` (a DDS that is read) or `&mut x` (a DDS that is written)"
+            );
             assert!(
                 size_of::<F>() == 0,
                 "the body of this parallel loop uses a variable that is not in its capture list: add it there, \
                  as `x` (a value), `&x` (a DDS that is read) or `&mut x` (a DDS that is written)"
             );
         }
-        LoopTask { values: Given::Borrowed(values), body, types: PhantomData }
+        LoopTask { values: Given::Borrowed(values), scratch, body, types: PhantomData }
     }
 
     /// What the loop needs to run in another process: its [`MakeTask`]'s address, and its values as bytes.
@@ -179,11 +210,12 @@ where
     }
 }
 
-impl<V, H, F, R> Task for LoopTask<V, H, F, R>
+impl<V, H, S, I, F, R> Task for LoopTask<V, H, S, I, F, R>
 where
     V: Values,
     H: Handles,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
     fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
@@ -197,7 +229,8 @@ where
     fn trace(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
         let ran = unwound(|| {
             let mut views = views_of::<H, false>(frame);
-            let error = self.one_by_one(frame, &mut views, iterations, 0, |_| {});
+            let mut scratch = (self.scratch)(self.values.refs(), &mut views);
+            let error = self.one_by_one(frame, &mut views, &mut scratch, iterations, 0, |_| {});
             H::finish(&views, &frame.slots);
             error
         });
@@ -211,9 +244,10 @@ where
             let rest = Iterations::Range { start: done, end: range.end };
             let ran = unwound(|| {
                 let mut views = views_of::<H, false>(frame);
+                let mut scratch = self.scratch_to_record(frame, &mut views, done);
                 // What an iteration returns means nothing: the values that it saw were not the real ones.
                 let mut from = 0;
-                while self.one_by_one(frame, &mut views, rest, from, end_recorded_iteration).is_some() {
+                while self.one_by_one(frame, &mut views, &mut scratch, rest, from, end_recorded_iteration).is_some() {
                     end_recorded_iteration(frame);
                     from = at.get() + 1 - done;
                 }
@@ -233,10 +267,12 @@ where
                     }
                 }
                 set_exact(frame, true);
-                let once = Iterations::Range { start: at.get(), end: at.get() + 1 };
+                let once_at = at.get();
+                let once = Iterations::Range { start: once_at, end: once_at + 1 };
                 let _ran = unwound(|| {
                     let mut views = views_of::<H, false>(frame);
-                    self.one_by_one(frame, &mut views, once, 0, |_| {})
+                    let mut scratch = self.scratch_to_record(frame, &mut views, once_at);
+                    self.one_by_one(frame, &mut views, &mut scratch, once, 0, |_| {})
                 });
                 frame.shared.take_trouble();
                 end_after_failure(frame);
@@ -252,11 +288,12 @@ where
     }
 }
 
-impl<V, H, F, R> LoopTask<V, H, F, R>
+impl<V, H, S, I, F, R> LoopTask<V, H, S, I, F, R>
 where
     V: Values,
     H: Handles,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, usize) -> R + Copy + Sync + 'static,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
     /// The hot loop over consecutive iterations.
@@ -264,9 +301,10 @@ where
     fn run_range(&self, frame: &Frame, start: usize, end: usize) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         let mut views = views_of::<H, true>(frame);
+        let mut scratch = (self.scratch)(values, &mut views);
         for i in start..end {
             H::step(&mut views, i - start, i);
-            if let Some(error) = (self.body)(values, &mut views, i).into_error() {
+            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
                 return Some((i, error));
             }
         }
@@ -279,15 +317,22 @@ where
     fn run_list(&self, frame: &Frame, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         let mut views = views_of::<H, false>(frame);
+        let mut scratch = (self.scratch)(values, &mut views);
         for (j, &offset) in offsets.iter().enumerate() {
             let i = first + offset as usize;
             H::step(&mut views, j, i);
-            if let Some(error) = (self.body)(values, &mut views, i).into_error() {
+            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
                 return Some((i, error));
             }
         }
         H::finish(&views, &frame.slots);
         None
+    }
+
+    /// Scratch for the virtual iteration. What setting it up touches counts as touched by the first iteration.
+    fn scratch_to_record<'v>(&'v self, frame: &'v Frame, views: &mut H::Views<'v>, first: usize) -> S {
+        frame.shared.at.set(first);
+        (self.scratch)(self.values.refs(), views)
     }
 
     /// The body on each iteration from the `from`-th on, its number noted before, `after` called behind. Stops at
@@ -297,6 +342,7 @@ where
         &'v self,
         frame: &'v Frame,
         views: &mut H::Views<'v>,
+        scratch: &mut S,
         iterations: Iterations<'_>,
         from: usize,
         after: fn(&Frame),
@@ -313,7 +359,7 @@ where
             };
             frame.shared.at.set(i);
             H::step(views, j, i);
-            if let Some(error) = (self.body)(values, views, i).into_error() {
+            if let Some(error) = (self.body)(values, views, scratch, i).into_error() {
                 return Some((i, error));
             }
             after(frame);

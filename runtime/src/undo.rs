@@ -192,7 +192,7 @@ impl Extent {
 fn vector(capture: &Captured) -> Option<(*mut u8, &'static ElementOps)> {
     match capture.kind {
         Kind::Vector { base, ops, .. } => Some((base, ops)),
-        Kind::Reduction { .. } => None,
+        Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
     }
 }
 

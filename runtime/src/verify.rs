@@ -38,6 +38,7 @@ impl Verifier {
     pub(crate) fn check(&self, run: &Run<'_>, words: &[u64]) -> Result<(), (usize, usize)> {
         // An iteration that failed in the replay did not fail in the run: that is a difference, too.
         let replayed = run.replay(&self.shadows).map_err(|_| (0, 0))?;
+        let left = run.board.total();
         let (mut a, mut b) = (Vec::new(), Vec::new());
         for (c, capture) in run.captured.iter().enumerate() {
             match (&capture.kind, &self.shadows[c]) {
@@ -55,7 +56,17 @@ impl Verifier {
                         }
                     }
                 }
-                (Kind::Reduction { .. }, _) if words[c] != replayed[c] => return Err((c, 0)),
+                (Kind::Reduction { .. }, _) if words[c] != replayed.words[c] => return Err((c, 0)),
+                (Kind::Relaxed { .. }, _) => {
+                    let (Some(left), Some(again)) = (left[c].as_ref(), replayed.relaxed[c].as_ref()) else {
+                        return Err((c, 0));
+                    };
+                    if left.bytes() != again.bytes() {
+                        let size = left.ops().size.max(1);
+                        let differs = left.bytes().iter().zip(again.bytes()).position(|(a, b)| a != b);
+                        return Err((c, differs.unwrap_or(0) / size));
+                    }
+                }
                 _ => {}
             }
         }

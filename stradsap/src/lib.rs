@@ -26,6 +26,7 @@
 //!   [`ReadFiles`] reads them from files, and [`WriteFiles`] writes them.
 //! - [`async_parallel_for!`]: the loop. It gives a [`LoopReport`] of what was parallel, what conflicted and how long it
 //!   took, or an [`Error`] that names the iteration, with everything as it was before the loop.
+//! - [`scheduled`]: programs that say themselves what is updated when, where that depends on values.
 //! - Reductions ([`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count)): numbers
 //!   that all iterations contribute to.
 //! - [`Checkpoints`]: files from which a later run goes on.
@@ -128,6 +129,54 @@ pub use stradsap_runtime::Order;
 /// ```
 pub use stradsap_runtime::Strategy;
 
+/// Numbers that a loop adds to and reads, as stale as its option `staleness` allows; `scratch` is what each block of
+/// iterations has for itself.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let colours = DVector::from_fn(&session, 1000, |i| i % 3)?;
+/// let totals = session.relaxed_vector(vec![0u64; 3]);
+/// let report = async_parallel_for!(
+///     0..colours.len(),
+///     [&colours, &totals],
+///     |i, seen| {
+///         *seen += 1;
+///         totals.add(colours[i], 1);
+///         assert!(totals[colours[i]] > 0 && *seen > 0);
+///     },
+///     scratch = 0usize,
+///     staleness = 1
+/// )?;
+/// assert_eq!(totals.to_vec(), [334, 333, 333]);
+/// assert_eq!(report.staleness()[0].name, "totals");
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::RelaxedVector;
+
+/// One number that a loop adds to and reads.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let x = DVector::from_fn(&session, 100, |i| i as f64)?;
+/// let largest_sum = session.relaxed(0.0f64);
+/// async_parallel_for!(0..x.len(), [&x, &largest_sum], |i| {
+///     if largest_sum.get() < 1000.0 {
+///         largest_sum.add(x[i]);
+///     }
+/// })?;
+/// assert!(largest_sum.get() >= 1000.0);
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::Relaxed;
+
 /// A sum that a loop adds to.
 ///
 /// ```
@@ -212,6 +261,10 @@ pub struct Tutorial;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/synchronous.md")]
 pub struct Synchronous;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/scheduled.md")]
+pub struct ScheduledPrograms;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/data.md")]

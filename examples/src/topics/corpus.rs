@@ -34,6 +34,8 @@ pub struct Corpus {
     pub entries: Vec<Entry>,
     /// The names of the words.
     pub vocabulary: Vocabulary,
+    /// Where it was read.
+    pub path: PathBuf,
 }
 
 /// The options of programs that read a bag of words.
@@ -97,7 +99,7 @@ impl Corpus {
             None => Vocabulary::unknown(),
         };
         let tokens = entries.iter().map(|e| u64::from(e.count)).sum();
-        Ok(Corpus { documents, words, tokens, entries, vocabulary })
+        Ok(Corpus { documents, words, tokens, entries, vocabulary, path: path.to_path_buf() })
     }
 
     /// How many documents have words.

@@ -1,6 +1,7 @@
 //! Topic models, as far as the programs share them: bags of words with their vocabulary, and the words of a topic.
 
 mod corpus;
+pub mod lda;
 mod plain;
 mod top;
 mod vocabulary;

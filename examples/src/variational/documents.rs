@@ -119,7 +119,7 @@ mod tests {
         let entry = |n: u32| Entry { document: n * 7 % 50, word: n % 83, count: 1 + n % 5 * (n % 3) * 40 };
         let entries: Vec<_> = (0..2000).filter(|n| n * 7 % 50 != 9).map(entry).collect();
         let tokens = entries.iter().map(|e| u64::from(e.count)).sum();
-        Corpus { documents: 50, words: 83, tokens, entries, vocabulary: Vocabulary::unknown() }
+        Corpus { documents: 50, words: 83, tokens, entries, vocabulary: Vocabulary::unknown(), path: "c".into() }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use stradsap_dds_server::codec;
 use super::driver::{Cluster, Fault, Logged, State};
 use super::loops::{Finished, Job, Stop};
 use super::naming;
-use super::protocol::{RecordJob, RemoteCapture, RemoteFailure, RemoteTask, What};
+use super::protocol::{Before, RecordJob, RemoteCapture, RemoteFailure, RemoteTask, What};
 use super::remote_plan::{RemotePlan, Vector};
 use crate::capture::{Captured, Kind};
 use crate::engine::{Call, Ended};
@@ -21,6 +21,7 @@ use crate::plan::Plan;
 use crate::plan_cache::CachedPlan;
 use crate::record::{Depth, shapes, slices};
 use crate::recording::{CaptureLog, Recording, Usage};
+use crate::relaxed::board::{self, Board};
 use crate::report::{Elsewhere, WorkerTime};
 use crate::session::locked;
 use crate::task::Failure;
@@ -37,7 +38,7 @@ struct OnWorker {
 pub(crate) fn vector_of(capture: &Captured) -> Option<Vector> {
     match capture.kind {
         Kind::Vector { len, ops, writable, .. } => Some(Vector { id: capture.id, len, ops, writable }),
-        Kind::Reduction { .. } => None,
+        Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
     }
 }
 
@@ -59,6 +60,10 @@ pub(crate) fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture
             Kind::Reduction { ops, .. } => {
                 let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
                 Ok(RemoteCapture::Reduction { ops: name.ok_or_else(|| unnamed("a reduction"))? })
+            }
+            Kind::Relaxed { ops, len, .. } => {
+                let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
+                Ok(RemoteCapture::Relaxed { ops: name.ok_or_else(|| unnamed("relaxed state"))?, len })
             }
         })
         .collect()
@@ -131,6 +136,7 @@ impl Cluster {
         exact: bool,
     ) -> Result<Recording> {
         let (task, captures) = (remote_task(call)?, remote_captures(call.captured)?);
+        let relaxed = board::to_bytes(&board::before(call.captured));
         let logs = self.insist(state, async |cluster, state| {
             for vector in call.captured.iter().filter_map(vector_of) {
                 if state.entries.get(&vector.id).is_some_and(|entry| entry.scattered.is_some()) {
@@ -152,6 +158,7 @@ impl Cluster {
                         task: task.clone(),
                         captures: captures.clone(),
                         held: held.clone(),
+                        relaxed: relaxed.clone(),
                         slices: share(w),
                         exact,
                     };
@@ -222,7 +229,9 @@ impl Cluster {
         let task = remote_task(call)?;
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
-        let before = words(call.captured);
+        let relaxed = board::before(call.captured);
+        let before = Before { words: words(call.captured), relaxed: board::to_bytes(&relaxed) };
+        let board = Arc::new(Board::new(call.captured, relaxed, &plan.plan.strata));
         let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
         let order = call.key.options.order;
         let finished = loop {
@@ -241,7 +250,14 @@ impl Cluster {
                 Err((failure, node)) => return Err(Ended::Failed(self.first_failure_of(failure, node))),
             }
         };
-        let Finished { results, workers, bytes_sent } = finished;
+        let Finished { results, relaxed, workers, bytes_sent } = finished;
+        for (blocks, bytes) in relaxed {
+            let mut rest = bytes.as_slice();
+            if !blocks.into_iter().all(|block| board.decode(block, &mut rest)) || !rest.is_empty() {
+                let problem = "a worker's relaxed state is not that of its blocks".to_string();
+                return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
+            }
+        }
         let run = Run {
             plan: &plan.plan,
             task: call.task,
@@ -249,12 +265,13 @@ impl Cluster {
             gathered: &[],
             order,
             trace: false,
-            before: before.clone(),
+            before: before.words.clone(),
+            board,
             apart: None,
         };
         let after = run.unite(results.into_iter());
         let checked = match shadows {
-            Some(shadows) => self.check(&mut state, call, &plan, shadows, &after)?,
+            Some(shadows) => self.check(&mut state, call, &plan, shadows, &after, &run.board)?,
             None => Ok(()),
         };
         // A loop that only reads leaves nothing to be done again.
@@ -268,7 +285,7 @@ impl Cluster {
             })?;
         }
         drop(state);
-        call.commit(&after);
+        call.commit(&after, &run.board);
         checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
         let workers = workers
             .into_iter()
@@ -279,7 +296,7 @@ impl Cluster {
                 transferring: time.transferring,
             })
             .collect();
-        Ok(Elsewhere { bytes_sent, workers, shares: None })
+        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: run.board.errors() })
     }
 
     /// What all captured DDSs hold, in this process's memory.
@@ -305,6 +322,7 @@ impl Cluster {
         plan: &RemotePlan,
         before: Vec<Option<RawBuf>>,
         words: &[u64],
+        board: &Arc<Board>,
     ) -> Result<std::result::Result<(), (usize, usize)>> {
         let left = self.copies(state, call.captured)?;
         let captured: Vec<Captured> = call
@@ -327,6 +345,7 @@ impl Cluster {
             order: call.key.options.order,
             trace: false,
             before: crate::execute::words(call.captured),
+            board: Arc::clone(board),
             apart: None,
         };
         let verifier = Verifier::of(call.captured, before);

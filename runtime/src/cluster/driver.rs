@@ -179,7 +179,12 @@ pub(crate) struct Entry {
 
 /// A loop since the last snapshot, to be run again if need be.
 pub(crate) enum Logged {
-    Blocks { plan: Arc<RemotePlan>, task: super::protocol::RemoteTask, before: Vec<u64>, order: crate::options::Order },
+    Blocks {
+        plan: Arc<RemotePlan>,
+        task: super::protocol::RemoteTask,
+        before: super::protocol::Before,
+        order: crate::options::Order,
+    },
     Rounds(Arc<SyncLogged>),
     Operator(Arc<OperatorLogged>),
     Scheduled(Arc<ScheduledLogged>),

@@ -138,6 +138,16 @@ impl Layout {
                 BlockGraph::from_edges(cost, edges)
             }
         };
+        // Blocks elsewhere are waited for by what they send.
+        if plan.strata.blocks() > 0 {
+            let mut edges = Vec::new();
+            for (k, &after) in blocks.iter().enumerate() {
+                let seen = plan.strata.seen_by(after as usize);
+                let before = blocks[..k].iter().take_while(|&&before| plan.strata.of(before as usize) < seen);
+                edges.extend((0..before.count() as u32).map(|before| (before, k as u32)));
+            }
+            graph.add_edges(edges);
+        }
         graph.tail = blocks.iter().map(|&b| plan.graph.tail[b as usize]).collect();
         (blocks, graph)
     }

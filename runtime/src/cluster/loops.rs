@@ -9,7 +9,9 @@ use stradsap_dds_server::codec;
 
 use super::driver::{Cluster, Fault, State};
 use super::layout::Layout;
-use super::protocol::{DRIVER, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds};
+use super::protocol::{
+    Before, DRIVER, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
+};
 use super::remote_plan::{RemotePlan, place};
 use crate::error::ClusterError;
 use crate::execute::BlockResult;
@@ -24,7 +26,7 @@ use crate::timeline::{Category, span};
 pub(crate) struct Job<'j> {
     pub(crate) plan: &'j Arc<RemotePlan>,
     pub(crate) task: &'j RemoteTask,
-    pub(crate) before: &'j [u64],
+    pub(crate) before: &'j Before,
     pub(crate) order: Order,
     pub(crate) trace: bool,
 }
@@ -33,6 +35,8 @@ pub(crate) struct Job<'j> {
 pub(crate) struct Finished {
     /// In the plan's serial order.
     pub(crate) results: Vec<BlockResult>,
+    /// What blocks have added to relaxed state, as bytes, one after the other.
+    pub(crate) relaxed: Vec<(Vec<usize>, Vec<u8>)>,
     pub(crate) workers: Vec<(Node, WorkerSeconds)>,
     pub(crate) bytes_sent: u64,
 }
@@ -66,7 +70,7 @@ impl Cluster {
             call,
             plan: job.plan.id,
             task: job.task.clone(),
-            before: job.before.to_vec(),
+            before: job.before.clone(),
             order: job.order,
             trace: job.trace,
         };
@@ -127,9 +131,18 @@ impl Cluster {
         let mut bytes_sent = moved + self.hub.links.sent() - sent_before;
         let mut results: Vec<BlockResult> = job.plan.plan.blocks.iter().map(|_| BlockResult::default()).collect();
         let mut seconds = Vec::new();
+        let mut relaxed = Vec::new();
         for (w, ran) in ended.into_iter().enumerate() {
             let Some(ran) = ran else { continue };
             let own = (0..results.len()).filter(|&b| layout.worker_of[b] == w as u32);
+            if let Some(blob) = ran.relaxed {
+                let node = state.workers[w];
+                let bytes = self.hub.links.blob(node, blob).await.map_err(|error| {
+                    self.hub.lose(node, &error.to_string());
+                    Fault::Lost
+                })?;
+                relaxed.push((own.clone().collect(), bytes));
+            }
             for ((b, totals), additions) in own.zip(ran.totals).zip(ran.additions) {
                 results[b].totals = totals;
                 results[b].additions = additions;
@@ -141,7 +154,7 @@ impl Cluster {
             return Err(broken("a worker's answer has another number of blocks or captures").into());
         }
         self.note_written(state, job.plan, &layout);
-        Ok(Finished { results, workers: seconds, bytes_sent })
+        Ok(Finished { results, relaxed, workers: seconds, bytes_sent })
     }
 
     /// Installs a plan, and moves elements to where its loop expects them.

@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use crate::memory::ElementOps;
 use crate::operate::stage::MakeStage;
 use crate::reduction::ReductionOps;
+use crate::relaxed::RelaxedOps;
 use crate::scheduled::remote::MakeProgram;
 use crate::sync::MakeBatchTask;
 use crate::task::MakeTask;
@@ -126,6 +127,15 @@ pub(crate) unsafe fn reduction_ops(name: u64) -> Option<&'static ReductionOps> {
     // SAFETY: the caller's promise: a constant of this type lies there.
     (address % align_of::<ReductionOps>() == 0)
         .then(|| unsafe { &*std::ptr::with_exposed_provenance::<ReductionOps>(address) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`RelaxedOps`], given in a process that runs the same executable.
+pub(crate) unsafe fn relaxed_ops(name: u64) -> Option<&'static RelaxedOps> {
+    let address = address_of(name, size_of::<RelaxedOps>(), false)?;
+    // SAFETY: the caller's promise: a constant of this type lies there.
+    (address % align_of::<RelaxedOps>() == 0)
+        .then(|| unsafe { &*std::ptr::with_exposed_provenance::<RelaxedOps>(address) })
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ pub(crate) struct RemoteTask {
 pub(crate) enum RemoteCapture {
     Vector { id: u64, len: usize, ops: u64, writable: bool },
     Reduction { ops: u64 },
+    Relaxed { ops: u64, len: usize },
 }
 
 /// Where a range of a DDS can be had.
@@ -72,6 +73,8 @@ pub(crate) struct RecordJob {
     pub(crate) captures: Vec<RemoteCapture>,
     /// Where the elements are that the body may read.
     pub(crate) held: Vec<Vec<Held>>,
+    /// The values of relaxed state, by capture.
+    pub(crate) relaxed: Vec<Vec<u8>>,
     pub(crate) slices: Vec<Range<usize>>,
     pub(crate) exact: bool,
 }
@@ -116,10 +119,16 @@ pub(crate) struct RunJob {
     pub(crate) call: u64,
     pub(crate) plan: u64,
     pub(crate) task: RemoteTask,
-    /// What reductions hold before the loop.
-    pub(crate) before: Vec<u64>,
+    pub(crate) before: Before,
     pub(crate) order: Order,
     pub(crate) trace: bool,
+}
+
+/// What is added to in a loop, before it, by capture: reductions and relaxed state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Before {
+    pub(crate) words: Vec<u64>,
+    pub(crate) relaxed: Vec<Vec<u8>>,
 }
 
 /// How a worker's share of a loop ended.
@@ -140,6 +149,8 @@ pub(crate) struct Ran {
     /// For each of its blocks: a total for each capture, and single additions.
     pub(crate) totals: Vec<Vec<u64>>,
     pub(crate) additions: Vec<Vec<Vec<(usize, u64)>>>,
+    /// The blob of what its blocks have added to relaxed state, block by block.
+    pub(crate) relaxed: Option<u64>,
     pub(crate) time: WorkerSeconds,
     pub(crate) bytes_sent: u64,
 }

@@ -14,13 +14,25 @@ use super::links::{EMPTY, Links, Outgoing, Payload};
 use super::protocol::{Node, RemoteFailure};
 use super::shard::Shard;
 use crate::handoff::Dispatch;
+use crate::relaxed::board::Board;
 
-/// Where a part lies.
+/// What travels, and where it lies.
 #[derive(Clone)]
-pub(crate) struct Place {
-    pub(crate) dds: u64,
-    pub(crate) shard: Arc<Shard>,
-    pub(crate) range: Range<usize>,
+pub(crate) enum Place {
+    /// A part of a DDS.
+    Part { dds: u64, shard: Arc<Shard>, range: Range<usize> },
+    /// What a block has added to relaxed state.
+    Added { board: Arc<Board>, block: usize },
+}
+
+impl Place {
+    /// What a header says of it: DDS and range; relaxed state is no DDS.
+    pub(crate) fn label(&self) -> (u64, u64, u64) {
+        match self {
+            Place::Part { dds, range, .. } => (*dds, range.start as u64, range.end as u64),
+            Place::Added { block, .. } => (0, *block as u64, *block as u64 + 1),
+        }
+    }
 }
 
 /// A part that goes out.
@@ -39,6 +51,7 @@ pub(crate) struct WorkerPorts {
     pub(crate) out: Vec<Out>,
     /// In the order of the share's arrivals.
     pub(crate) places: Vec<Place>,
+    pub(crate) board: Arc<Board>,
     pub(crate) first_failed: AtomicU32,
     pub(crate) news: Notify,
 }
@@ -46,24 +59,27 @@ pub(crate) struct WorkerPorts {
 impl Ports for WorkerPorts {
     fn send(&self, k: usize) {
         let Out { transfer, to, place, copy } = &self.out[k];
-        let payload = if *copy || !place.shard.is_plain() {
-            let mut bytes = Vec::new();
-            // SAFETY: the block that completed the part has ended, and those that use it next have not begun.
-            #[allow(unsafe_code)]
-            unsafe {
-                place.shard.encode(place.range.clone(), &mut bytes);
+        let payload = match place {
+            Place::Added { board, block } => Payload::Bytes(board.encode(*block)),
+            Place::Part { shard, range, .. } if *copy || !shard.is_plain() => {
+                let mut bytes = Vec::new();
+                // SAFETY: the block that completed the part has ended, and those that use it next have not begun.
+                #[allow(unsafe_code)]
+                unsafe {
+                    shard.encode(range.clone(), &mut bytes);
+                }
+                Payload::Bytes(bytes)
             }
-            Payload::Bytes(bytes)
-        } else {
-            Payload::Memory(Arc::clone(&place.shard), place.range.clone())
+            Place::Part { shard, range, .. } => Payload::Memory(Arc::clone(shard), range.clone()),
         };
+        let (dds, lo, hi) = place.label();
         let header = Header {
             kind: Kind::Part,
             epoch: self.epoch,
             call: self.call,
-            dds: place.dds,
-            lo: place.range.start as u64,
-            hi: place.range.end as u64,
+            dds,
+            lo,
+            hi,
             tag: u64::from(*transfer),
             ..EMPTY
         };
@@ -71,11 +87,18 @@ impl Ports for WorkerPorts {
     }
 
     fn place(&self, k: usize, bytes: &[u8]) -> bool {
-        let place = &self.places[k];
-        // SAFETY: the blocks that used what lies there have ended, and those that wait for this have not begun.
-        #[allow(unsafe_code)]
-        let placed = unsafe { place.shard.decode(place.range.clone(), bytes) };
-        placed.is_ok()
+        match &self.places[k] {
+            Place::Added { board, block } => {
+                let mut rest = bytes;
+                board.decode(*block, &mut rest) && rest.is_empty()
+            }
+            Place::Part { shard, range, .. } => {
+                // SAFETY: the blocks that used what lies there have ended, and those that wait for this have not begun.
+                #[allow(unsafe_code)]
+                let placed = unsafe { shard.decode(range.clone(), bytes) };
+                placed.is_ok()
+            }
+        }
     }
 
     fn failed(&self, block: usize) {
@@ -105,6 +128,12 @@ pub(crate) struct Ending {
 }
 
 impl Running {
+    /// What the worker's blocks have added to relaxed state, block by block.
+    pub(crate) fn added(&self) -> Option<Vec<u8>> {
+        let board = &self.blocks.ports().board;
+        (!board.is_empty()).then(|| self.global.iter().flat_map(|&block| board.encode(block as usize)).collect())
+    }
+
     /// The first of the worker's blocks that stands at or behind a place in the whole plan.
     pub(crate) fn local_cut(&self, global: u32) -> usize {
         self.global.partition_point(|&b| b < global)

@@ -26,9 +26,11 @@ use crate::capture::{Captured, Kind};
 use crate::execute::{BlockResult, FirstFailure, Run, restore};
 use crate::gather::Gathered;
 use crate::memory::RawBuf;
+use crate::plan::ADDED;
 use crate::plan::{Plan, Share};
 use crate::pool::Pool;
 use crate::recording::Usage;
+use crate::relaxed::board::{self, Board};
 use crate::session::{Session, locked};
 use crate::task::{Failure, Task};
 use crate::undo::Undo;
@@ -40,7 +42,7 @@ fn broken(what: impl std::fmt::Display) -> Problem {
 pub(crate) fn dds_of(capture: &RemoteCapture) -> Option<u64> {
     match capture {
         RemoteCapture::Vector { id, .. } => Some(*id),
-        RemoteCapture::Reduction { .. } => None,
+        RemoteCapture::Reduction { .. } | RemoteCapture::Relaxed { .. } => None,
     }
 }
 
@@ -157,6 +159,11 @@ impl Workbench {
                     let ops = unsafe { naming::reduction_ops(ops) }.ok_or_else(unknown)?;
                     // Its value is the driver's: runs are told what it was before them.
                     (0, Kind::Reduction { ops, cell: std::ptr::null() })
+                }
+                RemoteCapture::Relaxed { ops, len } => {
+                    // SAFETY: see the module's argument.
+                    let ops = unsafe { naming::relaxed_ops(ops) }.ok_or_else(unknown)?;
+                    (0, Kind::Relaxed { ops, cell: std::ptr::null(), len })
                 }
             };
             captured.push(Captured { id, session: Arc::clone(&session), kind, home: None });
@@ -293,13 +300,24 @@ impl Installed {
         bench: &Workbench,
     ) -> Result<Arc<Running>, Problem> {
         let workers = locked(&bench.workers).clone();
+        let relaxed = board::of_bytes(&self.captured, &job.before.relaxed)
+            .ok_or_else(|| broken("relaxed state of another length"))?;
+        let board = Arc::new(Board::new(&self.captured, relaxed, &self.plan.strata));
+        let blocks = self.plan.strata.blocks();
         let place = |resource: u32| -> Result<Place, Problem> {
+            if let Some(block) = resource.checked_sub(ADDED) {
+                let block = block as usize;
+                return (block < blocks)
+                    .then(|| Place::Added { board: Arc::clone(&board), block })
+                    .ok_or_else(|| broken("additions of a block that isn't there"));
+            }
             let parts = self.plan.parts.as_ref().ok_or_else(|| broken("a part of a plan without parts"))?;
             let (slot, part) = parts.part_of(resource);
             let capture = parts.captures[slot];
             let bounds = &parts.cuts[slot].bounds;
             let shard = self.shards[capture].clone().ok_or_else(|| broken("a part of a reduction"))?;
-            Ok(Place { dds: self.captured[capture].id, shard, range: bounds[part]..bounds[part + 1] })
+            let range = bounds[part]..bounds[part + 1];
+            Ok(Place::Part { dds: self.captured[capture].id, shard, range })
         };
         let mut out = Vec::with_capacity(self.share.sends.len());
         for send in &self.share.sends {
@@ -313,6 +331,7 @@ impl Installed {
             call: job.call,
             out,
             places,
+            board: Arc::clone(&board),
             first_failed: AtomicU32::new(u32::MAX),
             news: Notify::new(),
         };
@@ -356,7 +375,8 @@ impl Installed {
             gathered: &self.gathered,
             order: job.order,
             trace: job.trace,
-            before: job.before.clone(),
+            before: job.before.words.clone(),
+            board: Arc::clone(&running.blocks.ports().board),
             apart: Some(&self.share.by_index),
         };
         let (results, failed) = match run.save_upfront(&self.undo) {
@@ -379,6 +399,7 @@ impl Installed {
                     waiting,
                     transferring: running.received.load(Relaxed) as f64 / 1e9,
                 },
+                relaxed: None,
                 bytes_sent: 0,
             }
         });

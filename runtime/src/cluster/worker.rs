@@ -28,7 +28,7 @@ use super::protocol::{
     RecordJob, Recorded, RemoteFailure, RunEnd, RunJob, ScheduleEnd, ScheduleJob, SnapshotJob, SyncEnd, SyncJob,
 };
 use super::roles::WorkerRole;
-use super::running::Running;
+use super::running::{Place, Running};
 use super::scheduled::{self, Scheduling};
 use super::serve::{self, Blobs, Local, Memory};
 use super::shard::Shard;
@@ -39,6 +39,7 @@ use crate::error::{ClusterError, Result};
 use crate::logging;
 use crate::plan::Share;
 use crate::record::record_slices;
+use crate::relaxed::board;
 use crate::session::{Session, locked};
 use crate::timeline::{self, Category, span, task_span};
 
@@ -188,6 +189,8 @@ impl Worker {
                 bench.commit();
                 let task = bench.task(&job.task)?;
                 let captured = bench.captured(&job.captures)?;
+                let relaxed = board::of_bytes(&captured, &job.relaxed)
+                    .ok_or_else(|| Problem::Broken("relaxed state of another length".to_string()))?;
                 let shards = bench.shards_of(&job.captures);
                 let ids = job.captures.iter().map(super::work::dds_of);
                 let paged = ids
@@ -203,7 +206,7 @@ impl Worker {
                 }
                 let pool = bench.pool().map_err(|error| Problem::Broken(error.to_string()))?;
                 let logs = match pages.failed() {
-                    None => record_slices(&*task, &captured, &job.slices, job.exact, &pool, Some(&pages)),
+                    None => record_slices(&*task, &captured, &relaxed, &job.slices, job.exact, &pool, Some(&pages)),
                     Some(_) => Vec::new(),
                 };
                 drop(captured);
@@ -276,6 +279,7 @@ impl Worker {
             end = work => match end?? {
                 Some(mut ran) => {
                     ran.bytes_sent = self.links.sent() - sent_before;
+                    ran.relaxed = running.added().map(|added| self.blobs.offer(added));
                     Ok(RunEnd::Done(ran))
                 }
                 None => match ports.first_failed.load(Relaxed) {
@@ -548,16 +552,15 @@ impl Local for Worker {
         let since = std::time::Instant::now();
         let _span = task_span(Category::Receive, header.len);
         let place = &running.blocks.ports().places[k];
-        let fits =
-            header.dds == place.dds && (header.lo, header.hi) == (place.range.start as u64, place.range.end as u64);
+        let fits = (header.dds, header.lo, header.hi) == place.label();
         let room = if fits { running.blocks.room_for(k) } else { Room::Nowhere };
-        match room {
-            Room::Nowhere => frame::skip_payload(stream, &header).await?,
-            Room::InPlace if place.shard.is_plain() => {
+        match (room, place) {
+            (Room::Nowhere, _) => frame::skip_payload(stream, &header).await?,
+            (Room::InPlace, Place::Part { shard, range, .. }) if shard.is_plain() => {
                 // SAFETY: the blocks that used what lies there have ended, and those that wait for this part start
                 // only when it has arrived.
                 #[allow(unsafe_code)]
-                let into = unsafe { place.shard.bytes_mut(place.range.clone()) };
+                let into = unsafe { shard.bytes_mut(range.clone()) };
                 match frame::read_payload_into(stream, &header, into).await {
                     Ok(()) => running.blocks.arrived(k),
                     Err(error) => {
@@ -566,7 +569,7 @@ impl Local for Worker {
                     }
                 }
             }
-            Room::InPlace | Room::Aside => match frame::read_payload(stream, &header).await {
+            (Room::InPlace | Room::Aside, _) => match frame::read_payload(stream, &header).await {
                 Ok(bytes) => running.blocks.arrived_aside(k, bytes),
                 Err(error) => {
                     running.blocks.broke_off(k);

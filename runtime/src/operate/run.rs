@@ -65,7 +65,7 @@ pub(crate) fn sources_of(captured: &[Captured]) -> Vec<Source> {
         .iter()
         .filter_map(|capture| match capture.kind {
             Kind::Vector { base, ops, .. } => Some(Source { base, size: ops.size }),
-            Kind::Reduction { .. } => None,
+            Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
         })
         .collect()
 }
@@ -75,7 +75,9 @@ fn reading(captured: &[Captured]) -> Frame {
     let mut frame = Frame::new(|shared| {
         let cold = |(c, capture): (usize, &Captured)| match capture.kind {
             Kind::Vector { base, len, ops, .. } => Cold::new(c, base, len, Some(ops), Doing::ReadOnly, shared),
-            Kind::Reduction { .. } => Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared),
+            Kind::Reduction { .. } | Kind::Relaxed { .. } => {
+                Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared)
+            }
         };
         captured.iter().enumerate().map(cold).collect()
     });
@@ -215,6 +217,9 @@ impl Operation<'_> {
             if matches!(capture.kind, Kind::Reduction { .. }) {
                 return problem(LoopProblem::ReductionInOperator);
             }
+            if matches!(capture.kind, Kind::Relaxed { .. }) {
+                return problem(LoopProblem::RelaxedInOperator);
+            }
             if !capture.session.is(self.session) {
                 return problem(LoopProblem::TwoSessions { first: "the data", second: "a capture" });
             }
@@ -253,7 +258,7 @@ impl Operation<'_> {
             Failure::OutOfRange { capture, index } => {
                 let len = self.captured.get(capture).map_or(0, |capture| match capture.kind {
                     Kind::Vector { len, .. } => len,
-                    Kind::Reduction { .. } => 0,
+                    Kind::Reduction { .. } | Kind::Relaxed { .. } => 0,
                 });
                 BatchProblem::IndexOutOfRange { dds: "a captured DVector", index, len }
             }

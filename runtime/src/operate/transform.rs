@@ -117,9 +117,17 @@ impl<T: Element> DVector<T> {
     {
         let (site, bounds) = (site_of(Location::caller()), range(0..self.len()));
         let handles = Among(Write(self), handles);
-        async_for(site, LoopOptions::default(), bounds, values, handles, move |values, (elements, views), _| {
-            f(values, views, &mut elements[Here]);
-        })
+        async_for(
+            site,
+            LoopOptions::default(),
+            bounds,
+            values,
+            handles,
+            |_, _| (),
+            move |values, (elements, views), (), _| {
+                f(values, views, &mut elements[Here]);
+            },
+        )
         .map(drop)
     }
 }

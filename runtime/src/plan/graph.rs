@@ -78,6 +78,20 @@ impl BlockGraph {
         graph
     }
 
+    /// Has blocks wait for others besides: pairs (before, after).
+    pub(crate) fn add_edges(&mut self, more: Vec<(u32, u32)>) {
+        if more.is_empty() {
+            return;
+        }
+        let mut edges = more;
+        for block in 0..self.len() {
+            edges.extend(self.followers(block).iter().map(|&after| (block as u32, after)));
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        *self = BlockGraph::from_edges(std::mem::take(&mut self.cost), edges);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.cost.len()
     }

@@ -12,14 +12,17 @@ mod layout;
 mod order;
 mod preserve;
 mod share;
+mod strata;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 pub(crate) use colour::Listed;
 pub(crate) use cut::MAX_PARTS;
 pub(crate) use graph::{BlockGraph, Touch};
 pub(crate) use group::Parts;
-pub(crate) use share::{Arrival, Send, Share};
+pub(crate) use share::{ADDED, Arrival, Send, Share};
+pub(crate) use strata::Strata;
 
 use crate::inference::FieldPlace;
 use crate::options::{LoopOptions, Order, Strategy};
@@ -80,6 +83,10 @@ pub(crate) struct Plan {
     pub(crate) fields: Vec<Option<FieldPlace>>,
     /// For each shared capture: whether so few of its elements are touched that saving whole parts would be waste.
     sparse: Vec<bool>,
+    /// Empty unless the loop has relaxed state.
+    pub(crate) strata: Arc<Strata>,
+    /// Of a share of a plan: the blocks' places in the whole plan's serial order.
+    pub(crate) global: Vec<u32>,
     pub(crate) facts: Facts,
 }
 
@@ -93,6 +100,8 @@ pub(crate) struct Facts {
     pub(crate) peak_bytes: usize,
     pub(crate) accesses: usize,
     pub(crate) inferred: bool,
+    /// Whether the blocks' order is a rotation (see `cyclic`).
+    pub(crate) rotation: bool,
 }
 
 /// A DDS that makes iterations conflict, and its elements that do so most.
@@ -120,6 +129,18 @@ impl Plan {
         self.shared.iter().zip(&self.sparse).any(|(&c, &sparse)| c == capture && sparse)
     }
 
+    /// A block's place in the whole plan's serial order.
+    pub(crate) fn number(&self, block: usize) -> usize {
+        self.global.get(block).map_or(block, |&global| global as usize)
+    }
+
+    /// Cuts the serial order into strata, for a loop with relaxed state, and has the blocks wait for what they see of it.
+    pub(crate) fn stratify(&mut self, staleness: Option<usize>) {
+        let strata = Strata::new(&self.graph, staleness);
+        self.graph.add_edges(strata.edges());
+        self.strata = Arc::new(strata);
+    }
+
     /// The offset from the first iteration of the one at a place in the serial order.
     pub(crate) fn offset(&self, place: usize) -> usize {
         self.offsets.get(place).map_or(place, |&offset| offset as usize)
@@ -141,6 +162,8 @@ impl Plan {
             shared: Vec::new(),
             fields: vec![None; captures],
             sparse: Vec::new(),
+            strata: Arc::default(),
+            global: Vec::new(),
             facts,
             range,
         }
@@ -217,6 +240,7 @@ struct GridCandidate {
     makespan: u64,
     /// Group of each block, in serial order; `None` where blocks are not groups.
     order: Vec<u32>,
+    rotation: bool,
     groups: Option<(Groups, Vec<u16>)>,
 }
 
@@ -340,10 +364,10 @@ impl<'r> Planner<'r> {
             let coarse = (shift > 0).then(|| group::coarsen(&groups, &parts, &coarse_parts, shift));
             let here = coarse.as_ref().map_or(&groups, |(coarse, _)| coarse);
             let costs = self.group_costs(here, &coarse_parts);
-            let (order, makespan) = best_order(here, &costs, &coarse_parts);
+            let (order, makespan, rotation) = best_order(here, &costs, &coarse_parts);
             // A finer cut serves more threads than are compared here: a coarser one must be clearly better.
             if best.as_ref().is_none_or(|best| makespan as f64 * CLEARLY < best.makespan as f64) {
-                best = Some(GridCandidate { shift, makespan, order, groups: coarse });
+                best = Some(GridCandidate { shift, makespan, order, rotation, groups: coarse });
             }
         }
         let Some(best) = best else { unreachable!("at least one cut was tried") };
@@ -418,6 +442,7 @@ impl<'r> Planner<'r> {
             }
             Grid::Groups { candidate, groups, parts } => {
                 let renumbered = candidate.groups.as_ref().map(|(_, to)| to.as_slice());
+                self.facts.rotation = candidate.rotation;
                 let chosen = candidate.groups.as_ref().map_or(&groups, |(coarse, _)| coarse);
                 let order = &candidate.order;
                 let mut place = vec![0u32; order.len()];
@@ -427,7 +452,8 @@ impl<'r> Planner<'r> {
                     starts.push(starts[block] + chosen.iterations[g as usize]);
                 }
                 let mut offsets = layout::sort_by_block(&groups, renumbered, &place, self.pool);
-                if layout::neighbours_collide(self.recording, &self.shared, &offsets, &starts) {
+                if !self.options.scratch && layout::neighbours_collide(self.recording, &self.shared, &offsets, &starts)
+                {
                     layout::interleave(&mut offsets, &starts, self.pool);
                 }
                 let costs = self.group_costs(chosen, &parts);
@@ -484,8 +510,8 @@ impl Grid {
     }
 }
 
-/// The serial order of groups, and its makespan: a rotation where there is one that is about as fast as can be.
-fn best_order(groups: &Groups, costs: &[u64], parts: &Parts) -> (Vec<u32>, u64) {
+/// The serial order of groups, its makespan, and whether it is a rotation: it is, where there is one that is about as fast as can be.
+fn best_order(groups: &Groups, costs: &[u64], parts: &Parts) -> (Vec<u32>, u64, bool) {
     let graph = |order: &[u32]| {
         let ordered = order.iter().map(|&g| costs[g as usize]).collect();
         BlockGraph::from_touches(ordered, parts.resources(), order.iter().map(|&g| &*groups.touches[g as usize]))
@@ -500,10 +526,10 @@ fn best_order(groups: &Groups, costs: &[u64], parts: &Parts) -> (Vec<u32>, u64) 
         if near(rotating, makespan)
             && FEWER.iter().all(|&workers| near(rotation_graph.makespan(workers), free_graph.makespan(workers)))
         {
-            return (rotation, rotating);
+            return (rotation, rotating, true);
         }
     }
-    (free, makespan)
+    (free, makespan, false)
 }
 
 fn blocks_between(starts: &[usize]) -> Vec<Block> {

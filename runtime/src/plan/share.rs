@@ -2,11 +2,12 @@
 //! when the plan is made (IterStore section 4.1: messages are known beforehand).
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::cut::Cut;
-use super::{Block, BlockGraph, Facts, Listed, Parts, Plan, Touch};
+use super::{Block, BlockGraph, Facts, Listed, Parts, Plan, Strata, Touch};
 use crate::cluster::layout::Layout;
 use crate::inference::FieldPlace;
 use crate::options::Strategy;
@@ -38,7 +39,11 @@ pub(crate) struct Share {
     pub(crate) sends: Vec<Send>,
     /// For each capture: whether elements in step are reached by other means than `x[i]`.
     pub(crate) by_index: Vec<bool>,
+    strata: (Vec<u32>, usize),
 }
+
+/// Numbers of resources from here on are blocks, whose additions to relaxed state travel like parts.
+pub(crate) const ADDED: u32 = 1 << 31;
 
 /// A part that comes from another worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -95,6 +100,7 @@ impl Plan {
         let here = |blocks: &[u32]| blocks.iter().map(|&b| local[b as usize]).collect::<Vec<_>>();
         let numbered = || layout.transfers.iter().enumerate();
         let listed = |listed: &Listed| (Bulk(listed.entries.clone()), Bulk(listed.ends.clone()));
+        let (added_in, added_out) = self.additions(layout, worker, &own);
         Share {
             strategy: self.strategy,
             range: self.range.clone(),
@@ -129,6 +135,7 @@ impl Plan {
                     before: here(&transfer.before),
                     behind: here(&transfer.behind),
                 })
+                .chain(added_in)
                 .collect(),
             sends: numbered()
                 .filter(|(_, transfer)| transfer.from == worker)
@@ -139,10 +146,38 @@ impl Plan {
                     after: transfer.after.map(|b| local[b as usize]),
                     copy: transfer.copy,
                 })
+                .chain(added_out)
                 .collect(),
             by_index: by_index.to_vec(),
+            strata: self.strata.to_parts(),
             global: own.iter().map(|&b| b as u32).collect(),
         }
+    }
+}
+
+impl Plan {
+    /// What a worker's blocks see of relaxed state that blocks elsewhere have added to, and the other way round. Each
+    /// block's additions go to every other worker that has blocks of later strata.
+    fn additions(&self, layout: &Layout, worker: u32, own: &[usize]) -> (Vec<Arrival>, Vec<Send>) {
+        let (mut arrivals, mut sends) = (Vec::new(), Vec::new());
+        let transfer =
+            |block: usize, to: u32| layout.transfers.len() as u32 + block as u32 * layout.workers as u32 + to;
+        for block in 0..self.strata.blocks() {
+            let (stratum, resource) = (self.strata.of(block), ADDED + block as u32);
+            let sees = |b: usize| stratum < self.strata.seen_by(b);
+            if layout.worker_of[block] == worker {
+                let after = own.iter().position(|&b| b == block).map(|k| k as u32);
+                let last_of = |to: u32| layout.worker_of.iter().rposition(|&at| at == to);
+                let others = (0..layout.workers as u32).filter(|&to| to != worker && last_of(to).is_some_and(sees));
+                sends.extend(others.map(|to| Send { transfer: transfer(block, to), resource, to, after, copy: true }));
+                continue;
+            }
+            let before: Vec<u32> = (0..own.len() as u32).filter(|&k| sees(own[k as usize])).collect();
+            if !before.is_empty() {
+                arrivals.push(Arrival { transfer: transfer(block, worker), resource, before, behind: Vec::new() });
+            }
+        }
+        (arrivals, sends)
     }
 }
 
@@ -161,6 +196,8 @@ impl Share {
             .parts
             .take()
             .map(|(captures, bounds)| Parts::new(captures, bounds.into_iter().map(|bounds| Cut { bounds }).collect()));
+        let (starts, staleness) = std::mem::take(&mut self.strata);
+        let strata = Strata::of_parts(starts, staleness).unwrap_or_default();
         let serial = Plan::serial(self.range.clone(), self.usage.len(), Facts::default());
         Plan {
             strategy: self.strategy,
@@ -179,6 +216,8 @@ impl Share {
                 .map(|field| field.map(|(capture, byte)| FieldPlace { capture, byte }))
                 .collect(),
             sparse: std::mem::take(&mut self.sparse),
+            strata: Arc::new(strata),
+            global: self.global.clone(),
             ..serial
         }
     }

@@ -143,13 +143,12 @@ where
             field.collect(round)?;
             let function = Cell::new(Function::Aggregate);
             let ran = panics::caught_within(|| {
-                settle(program, schedule, model, round, shards, &at)?;
+                settle(program, schedule, model, round, &at);
                 function.set(Function::Until);
                 over = over || (end.until)(settled + 1, model);
-                Ok(())
             });
             let job = (function.get() == Function::Aggregate).then(|| at.job.get());
-            ran.map_err(|note| failed(settled, function.get(), job, note))??;
+            ran.map_err(|note| failed(settled, function.get(), job, note))?;
             done.jobs += round.jobs.len() as u64;
             done.updates += round.slots.len() as u64;
             let behind = settled.min(depth - 1);
@@ -174,6 +173,8 @@ where
                 for (j, job) in round.jobs.iter().enumerate() {
                     let range = program.updated_on(job).range(shards);
                     end += range.map_err(|shard| no_such(begun, Function::Update, j, shard))?.len();
+                    let told = program.applied_to(job).range(shards);
+                    told.map_err(|shard| no_such(begun, Function::Apply, j, shard))?;
                     round.ends.push(end);
                 }
                 Ok(())
@@ -199,14 +200,7 @@ where
 
 /// Aggregates a round's jobs in their order.
 #[inline(always)]
-fn settle<P, S>(
-    program: &P,
-    schedule: &mut S,
-    model: &mut P::Model,
-    round: &mut Round<P>,
-    shards: usize,
-    at: &At,
-) -> Result<(), Failed>
+fn settle<P, S>(program: &P, schedule: &mut S, model: &mut P::Model, round: &mut Round<P>, at: &At)
 where
     P: Program,
     S: Schedule<P::Model, P::Job, P::Change>,
@@ -217,12 +211,9 @@ where
         at.job.set(j);
         let change = program.aggregate(job, Partials::new(&mut round.slots[start..end]), model);
         schedule.observe(job, &change);
-        let told = program.applied_to(job).range(shards);
-        told.map_err(|shard| no_such(round.number, Function::Apply, j, shard))?;
         round.changes.push(change);
         start = end;
     }
-    Ok(())
 }
 
 #[cold]

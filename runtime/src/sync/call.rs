@@ -113,6 +113,9 @@ impl SyncCall<'_> {
             if !capture.session.is(self.session) {
                 return Err(self.problem(LoopProblem::TwoSessions { first: "the input", second: self.site.name(c) }));
             }
+            if matches!(capture.kind, Kind::Relaxed { .. }) {
+                return Err(self.problem(LoopProblem::RelaxedInSync { name: self.site.name(c) }));
+            }
             let same = |other: &Captured| other.id == capture.id && matches!(other.kind, Kind::Reduction { .. });
             if let Some(other) = self.captured[..c].iter().position(same) {
                 let (first, second) = (self.site.name(other), self.site.name(c));
@@ -132,7 +135,7 @@ impl SyncCall<'_> {
     pub(crate) fn input(&self) -> (*mut u8, usize, usize) {
         match self.input.kind {
             Kind::Vector { base, len, ops, .. } => (base, len, ops.size),
-            Kind::Reduction { .. } => (std::ptr::null_mut(), 0, 0),
+            Kind::Reduction { .. } | Kind::Relaxed { .. } => (std::ptr::null_mut(), 0, 0),
         }
     }
 
@@ -412,7 +415,9 @@ impl Here<'_> {
         };
         let base = |(c, capture): (usize, &Captured)| match capture.kind {
             Kind::Vector { base, len, ops, .. } => Base { at: base, size: ops.size, len, merge: self.merges[c] },
-            Kind::Reduction { .. } => Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None },
+            Kind::Reduction { .. } | Kind::Relaxed { .. } => {
+                Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None }
+            }
         };
         let bases: Vec<Base> = self.captured.iter().enumerate().map(base).collect();
         let source = AllThere { bases: bases.iter().map(|base| (base.at, base.size)).collect() };

@@ -140,7 +140,9 @@ impl<'l> Lanes<'l> {
         let mut frame = Frame::new(|shared| {
             let cold = |(c, capture): (usize, &Captured)| match capture.kind {
                 Kind::Vector { base, len, ops, .. } => Cold::new(c, base, len, Some(ops), Doing::ReadOnly, shared),
-                Kind::Reduction { .. } => Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared),
+                Kind::Reduction { .. } | Kind::Relaxed { .. } => {
+                    Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared)
+                }
             };
             self.captured.iter().enumerate().map(cold).collect()
         });
@@ -148,7 +150,7 @@ impl<'l> Lanes<'l> {
         let touch = |(c, capture): (usize, &Captured)| {
             let (base, len, size) = match capture.kind {
                 Kind::Vector { base, len, ops, .. } => (base, len, ops.size),
-                Kind::Reduction { .. } => (std::ptr::null_mut(), 0, 0),
+                Kind::Reduction { .. } | Kind::Relaxed { .. } => (std::ptr::null_mut(), 0, 0),
             };
             let reach = match place {
                 Place::Hot(hot) => match &hot[c] {

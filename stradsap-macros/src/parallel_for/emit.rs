@@ -8,14 +8,15 @@
 //! match (options and other arguments, (value(&alpha),), (read(&x), write(p.reborrow()),)) {
 //!     (options, and, others, values, handles) => {
 //!         let values = each value with its codec;
-//!         let body = typed_body(&values, &handles, |values, views, i| {
+//!         let scratch = typed_scratch(&values, &handles, |values, views| what sets it up, or ());
+//!         let body = typed_body(&values, &handles, &scratch, |values, views, scratch, i| {
 //!             let (alpha,) = values;
 //!             let alpha = by value if Copy, else by reference;
 //!             let (x, p,) = views;
 //!             body
 //!         });
-//!         if false { body_uses_only_its_capture_list(body); }
-//!         async_for(&SITE, options, and, others, values, handles, body)
+//!         if false { loop_uses_only_its_capture_list(body); }
+//!         async_for(&SITE, options, and, others, values, handles, scratch, body)
 //!     }
 //! }
 //! ```
@@ -48,8 +49,18 @@ pub(crate) struct Expansion<'l> {
     pub(crate) closure: &'l Closure,
     /// The arguments besides the captures: the name that the expansion gives each, and the call that makes it.
     pub(crate) arguments: Vec<(&'static str, TokenStream)>,
+    /// What sets up the scratch of a loop whose blocks have some; nothing for the other loop.
+    pub(crate) scratch: Option<Scratch<'l>>,
     /// The runtime's functions.
     pub(crate) runtime: Runtime,
+}
+
+/// What a block of an asynchronous loop has for itself.
+pub(crate) enum Scratch<'l> {
+    /// Nothing.
+    None,
+    /// What this expression gives.
+    Given(&'l Expr),
 }
 
 /// The functions that a loop calls.
@@ -65,27 +76,40 @@ pub(crate) struct Runtime {
 impl Expansion<'_> {
     /// The call of the runtime.
     pub(crate) fn emit(self) -> TokenStream {
-        let Expansion { captures, closure, arguments, runtime } = self;
+        let Expansion { captures, closure, arguments, scratch, runtime } = self;
         let (values, handles): (Vec<&Capture>, Vec<&Capture>) =
             captures.iter().partition(|capture| capture.mode == Mode::Value);
         let site = site(&handles);
-        let warnings = warnings(captures, "the loop's body doesn't use", &closure.body.to_token_stream());
+        let mut bodies = closure.body.to_token_stream();
+        if let Some(Scratch::Given(set_up)) = &scratch {
+            set_up.to_tokens(&mut bodies);
+        }
+        let warnings = warnings(captures, "the loop's body doesn't use", &bodies);
         // Names that the user's code can't see.
         let own = Span::mixed_site();
         let (names, made): (Vec<Ident>, Vec<TokenStream>) =
             arguments.into_iter().map(|(name, made)| (Ident::new(name, own), made)).unzip();
         let value_tuple = tuple(values.iter().map(|capture| argument(capture, runtime.write)));
         let handle_tuple = tuple(handles.iter().map(|capture| argument(capture, runtime.write)));
-        let task = task(closure, &values, &handles);
+        let task = task(closure, scratch.is_some(), &values, &handles);
         // What rustc has to say about the body's captures points at its head, about its result at all of it.
         let (head, end) = (own_span(closure.header), own_span(end_of(&closure.body)));
         let body = Ident::new("body", head);
         let codecs = codecs(values.len());
         let (typed_body, typed_by) = runtime.typed_body;
         let typed_by = typed_by.map(|name| Ident::new(name, own)).into_iter();
-        let typed_body = call(typed_body, head, end, quote_spanned!(own=> #(&#typed_by,)* &values, &handles, #task));
-        let only_its_list = call("body_uses_only_its_capture_list", head, head, quote!(#body));
-        let run = call(runtime.run, head, end, quote_spanned!(own=> #site, #(#names,)* values, handles, #body));
+        let set_up = Ident::new("scratch", own);
+        let (set_up, set_up_first, uses_only) = match &scratch {
+            None => (TokenStream::new(), TokenStream::new(), "body_uses_only_its_capture_list"),
+            Some(scratch) => {
+                (quote!(#set_up,), scratch.emit(&set_up, &values, &handles), "loop_uses_only_its_capture_list")
+            }
+        };
+        let set_up_by = scratch.is_some().then(|| quote_spanned!(own=> &scratch,));
+        let typed_body =
+            call(typed_body, head, end, quote_spanned!(own=> #(&#typed_by,)* &values, &handles, #set_up_by #task));
+        let only_its_list = call(uses_only, head, head, quote!(#body));
+        let run = call(runtime.run, head, end, quote_spanned!(own=> #site, #(#names,)* values, handles, #set_up #body));
         // A match keeps the temporaries of what it looks at.
         quote_spanned! {own=> {
             #warnings
@@ -94,6 +118,7 @@ impl Expansion<'_> {
             match (#(#made,)* #value_tuple, #handle_tuple) {
                 (#(#names,)* values, handles) => {
                     #codecs
+                    #set_up_first
                     let #body = #typed_body;
                     if false {
                         #only_its_list;
@@ -102,6 +127,32 @@ impl Expansion<'_> {
                 }
             }
         }}
+    }
+}
+
+impl Scratch<'_> {
+    /// The closure that sets the scratch up, bound to a name.
+    fn emit(&self, name: &Ident, values: &[&Capture], handles: &[&Capture]) -> TokenStream {
+        let own = Span::mixed_site();
+        let set_up = match self {
+            Scratch::None => {
+                return quote_spanned! {own=>
+                    let #name = ::stradsap::__private::typed_scratch(&values, &handles, |_, _| ());
+                };
+            }
+            Scratch::Given(set_up) => set_up,
+        };
+        let (head, end) = (own_span(set_up.span()), own_span(end_of(set_up)));
+        let nothing = TokenStream::new();
+        let closure = rewritten(head, &nothing, &nothing, &syn::ReturnType::Default, set_up, values, handles);
+        let typed = call("typed_scratch", head, end, quote_spanned!(own=> &values, &handles, #closure));
+        let only_the_list = call("scratch_uses_only_the_capture_list", head, head, quote!(#name));
+        quote_spanned! {own=>
+            let #name = #typed;
+            if false {
+                #only_the_list;
+            }
+        }
     }
 }
 
@@ -187,11 +238,12 @@ pub(crate) fn borrowed(function: &str, first: Span, place: &Expr) -> TokenStream
 }
 
 /// The closure, from whose arguments the captured names are bound first.
-fn task(closure: &Closure, values: &[&Capture], handles: &[&Capture]) -> TokenStream {
+fn task(closure: &Closure, has_scratch: bool, values: &[&Capture], handles: &[&Capture]) -> TokenStream {
     let span = own_span(closure.header);
-    let Closure { movability, parameter, output, body, .. } = closure;
+    let Closure { movability, parameter, scratch, output, body, .. } = closure;
     let parameter = parameter.as_ref().map_or_else(|| quote!(_), |parameter| parameter.pattern.to_token_stream());
-    rewritten(span, &quote!(#movability), &parameter, output, body, values, handles)
+    let scratch = has_scratch.then(|| scratch.as_ref().map_or_else(|| quote!(_,), |scratch| quote!(#scratch,)));
+    rewritten(span, &quote!(#movability), &quote!(#scratch #parameter), output, body, values, handles)
 }
 
 /// A closure with these parameters after those for values and views.

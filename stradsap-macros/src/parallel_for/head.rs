@@ -20,7 +20,8 @@ pub(crate) fn check(kind: Kind, closure: ExprClosure, captures: &[Capture], cx: 
         let what = kind.parameter();
         cx.error_at(name.span(), format!("`{name}` is the loop's {what} and a capture as well: rename one of them"));
     }
-    Closure { movability: closure.capture, parameter, output: closure.output, body: *closure.body, header }
+    let scratch = closure.inputs.iter().nth(1).cloned();
+    Closure { movability: closure.capture, parameter, scratch, output: closure.output, body: *closure.body, header }
 }
 
 fn refuse_modifiers(kind: Kind, closure: &ExprClosure, cx: &Ctxt) {
@@ -56,13 +57,17 @@ fn parameter(kind: Kind, closure: &ExprClosure, header: Span, cx: &Ctxt) -> Opti
         );
         return None;
     };
-    if let Some(second) = inputs.next() {
+    // The second parameter of an asynchronous loop is its scratch.
+    if kind == Kind::Async {
+        inputs.next();
+    }
+    if let Some(one_more) = inputs.next() {
         cx.error_on(
-            second,
+            one_more,
             match kind {
                 Kind::Async => {
-                    "the loop's body has one parameter, the index of its iteration: what else it uses comes through \
-                     the capture list"
+                    "the loop's body has one parameter, the index of its iteration, and with `scratch = ...` a second \
+                     one: what else it uses comes through the capture list"
                 }
                 Kind::Sync | Kind::Operator => {
                     "the loop's body has one parameter, the minibatch, which knows its `number()` and the `start()` \

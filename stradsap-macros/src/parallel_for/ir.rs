@@ -19,6 +19,8 @@ pub(crate) struct Closure {
     pub(crate) movability: Option<Token![move]>,
     /// `None` after a mistake.
     pub(crate) parameter: Option<Parameter>,
+    /// The second parameter, with its type where one was written.
+    pub(crate) scratch: Option<Pat>,
     pub(crate) output: ReturnType,
     pub(crate) body: Expr,
     /// Where errors about the body as a whole point: its first bar.

@@ -14,6 +14,7 @@ mod measures;
 #[path = "../random_loops/program.rs"]
 mod program;
 mod random;
+mod relaxed;
 #[path = "../random_loops/running.rs"]
 mod running;
 mod seen;
@@ -63,6 +64,11 @@ const SCENARIOS: &[Scenario] = scenarios![
     troubles::made_and_dropped,
     troubles::verified,
     troubles::reuse,
+    relaxed::relaxed_counts,
+    relaxed::relaxed_floats,
+    relaxed::relaxed_everywhere,
+    relaxed::relaxed_failures,
+    relaxed::scratch,
 ];
 
 #[stradsap::main]

@@ -9,6 +9,7 @@ use stradsap::prelude::*;
 use super::minibatches::{self, POLICY};
 use super::operators::{self, OPERATORS};
 use super::processes::{Process, children_as, this_program};
+use super::scheduled::{self, SCHEDULED};
 use crate::common::{below, ratings};
 
 /// Makes this executable the job instead of the tests: how many epochs.
@@ -24,6 +25,9 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     let epochs = std::env::var(EPOCHS).ok()?.parse().unwrap();
     if std::env::var_os(OPERATORS).is_some() {
         return Some(operators::run(session, epochs));
+    }
+    if std::env::var_os(SCHEDULED).is_some() {
+        return Some(scheduled::run(session, epochs));
     }
     Some(match std::env::var(POLICY) {
         Ok(policy) => minibatches::run(session, &policy, epochs),
@@ -53,16 +57,22 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
             DVector::from_fn(session, users, |i| format!("user {i}"))?,
         ),
     };
+    let moods = session.relaxed_vector(vec![0.0f32; 8]);
+    if let Some(checkpoint) = &resumed {
+        let (_, saved): (f64, Vec<f32>) = checkpoint.state()?;
+        moods.set(&saved)?;
+    }
     println!("begins at {first}");
     for epoch in first..epochs {
         let alpha = 0.02 / (1.0 + epoch as f32);
         let loss = session.sum(0.0f64);
-        async_parallel_for!(0..data.len(), [alpha, &data, &mut p, &mut q, &loss], |n| {
+        async_parallel_for!(0..data.len(), [alpha, &data, &mut p, &mut q, &loss, &moods], |n| {
             let r = data[n];
             let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
             // Ten times, to take its time.
             for _ in 0..10 {
-                let e = r.stars - kernels::dot(pu, qi);
+                let e = r.stars - kernels::dot(pu, qi) - 0.01 * moods[r.user % 8];
+                moods.add(r.item % 8, 1e-5 * e);
                 for k in 0..8 {
                     let (a, b) = (pu[k], qi[k]);
                     pu[k] += alpha * 0.1 * (e * b - 0.02 * a);
@@ -79,13 +89,18 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
             names[at].push(char::from(b'a' + ((p[at][0].to_bits() as usize + epoch + n) % 26) as u8));
         })?;
         if let Some(checkpoints) = &mut checkpoints {
-            checkpoints.save(epoch as u64 + 1, &loss.get(), &[("p", &p), ("q", &q), ("names", &names)])?;
+            checkpoints.save(
+                epoch as u64 + 1,
+                &(loss.get(), moods.to_vec()),
+                &[("p", &p), ("q", &q), ("names", &names)],
+            )?;
         }
         println!("epoch {epoch} {:016x}", loss.get().to_bits());
         // What is faster than this is not faster than what is done to it.
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("digest {} {} {}", p.digest()?, q.digest()?, names.digest()?);
+    let moods: Vec<u32> = moods.to_vec().into_iter().map(f32::to_bits).collect();
+    println!("digest {} {} {} {moods:x?}", p.digest()?, q.digest()?, names.digest()?);
     Ok(())
 }
 
@@ -105,6 +120,8 @@ pub(crate) struct Setting<'s> {
     pub(crate) policy: Option<&'s str>,
     /// Whether it is the job of operators.
     pub(crate) operators: bool,
+    /// Whether it is the job of scheduled programs.
+    pub(crate) scheduled: bool,
     pub(crate) threads: usize,
     pub(crate) checkpoints: Option<&'s Path>,
     /// Where workers join, and the secret: none is started then.
@@ -120,6 +137,7 @@ impl Default for Setting<'_> {
             epochs: LONG,
             policy: None,
             operators: false,
+            scheduled: false,
             threads: 0,
             checkpoints: None,
             listen: None,
@@ -140,6 +158,9 @@ impl Job {
         }
         if setting.operators {
             command.env(OPERATORS, "1");
+        }
+        if setting.scheduled {
+            command.env(SCHEDULED, "1");
         }
         if setting.threads > 0 {
             command.env("STRADSAP_THREADS", setting.threads.to_string());

@@ -23,7 +23,7 @@ fn columns() -> Vec<Vec<f64>> {
         (0..COLUMNS as u64).map(|j| (0..ROWS as u64).map(|i| unit(j * 1000 + i) - 0.5).collect()).collect();
     for j in (1..COLUMNS).step_by(2) {
         let twin = columns[j - 1].clone();
-        columns[j].iter_mut().zip(twin).for_each(|(x, other)| *x = 0.3 * *x + other);
+        columns[j].iter_mut().zip(twin).for_each(|(x, other)| *x = 0.8 * *x + other);
     }
     for column in &mut columns {
         let norm = column.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -101,8 +101,8 @@ pub(crate) fn lasso(session: &Session, seen: &mut Seen) -> stradsap::Result<()> 
         let mut schedule = schedule_dyn_regr(COLUMNS, width).seed(5).pick(pick).uncorrelated(rho, correlation);
         let mut beta = vec![0.0; COLUMNS];
         let mut jobs = 0;
-        for epoch in 0..4 {
-            if epoch == 1 && pick == Pick::Priority {
+        for epoch in 0..8 {
+            if epoch > 0 && pick == Pick::Priority {
                 // As a program does that has just computed a full gradient.
                 let residual: Vec<f64> = left.to_vec()?.concat();
                 let gradient = |j: usize| columns[j].iter().zip(&residual).map(|(x, r)| x * r).sum::<f64>();
@@ -110,7 +110,7 @@ pub(crate) fn lasso(session: &Session, seen: &mut Seen) -> stradsap::Result<()> 
                 schedule.set_priorities(|j| steps[j]);
             }
             let call = scheduled(session, &Lasso).pipeline(depth);
-            jobs += call.run(&mut schedule, &mut beta, &shards, &mut left, 700)?.jobs();
+            jobs += call.run(&mut schedule, &mut beta, &shards, &mut left, 350)?.jobs();
         }
         let gap = objective(&columns, &y, &beta) - best;
         assert!((-1e-12..1e-7).contains(&gap), "{name}, depth {depth}: {gap:e} above the optimum after {jobs} updates");
@@ -223,7 +223,7 @@ impl Program for Ccd {
 
     fn update(&self, &job: &usize, _: &u8, local: &Factors) -> Vec<[f64; 2]> {
         let k = job / 2;
-        if job % 2 == 0 {
+        if job.is_multiple_of(2) {
             return Vec::new();
         }
         let mut sums = vec![[0.0; 2]; ITEMS];
@@ -236,7 +236,7 @@ impl Program for Ccd {
         sums
     }
     fn aggregate(&self, &job: &usize, partials: Partials<'_, Vec<[f64; 2]>>, h: &mut Vec<Vec<f64>>) -> Vec<f64> {
-        if job % 2 == 0 {
+        if job.is_multiple_of(2) {
             return Vec::new();
         }
         let mut sums = vec![[0.0; 2]; ITEMS];
@@ -250,11 +250,11 @@ impl Program for Ccd {
         let h = &mut local.h[k];
         for (row, w) in local.left.iter_mut().zip(&mut local.w) {
             let old = (w[k], h.clone());
-            if job % 2 == 0 {
+            if job.is_multiple_of(2) {
                 let dot: f64 = row.iter().zip(&*h).map(|(r, h)| (r + w[k] * h) * h).sum();
                 w[k] = dot / (REGULARISED + h.iter().map(|h| h * h).sum::<f64>());
             }
-            let new = if job % 2 == 0 { h.as_slice() } else { fresh.as_slice() };
+            let new = if job.is_multiple_of(2) { h.as_slice() } else { fresh.as_slice() };
             row.iter_mut().enumerate().for_each(|(j, r)| *r += old.0 * old.1[j] - w[k] * new[j]);
         }
         if job % 2 == 1 {

@@ -172,7 +172,9 @@ pub(crate) fn begin(
 fn bases(captured: &[Captured], merges: &[Option<&'static MergeOps>]) -> Vec<Base> {
     let base = |(capture, &merge): (&Captured, &Option<&'static MergeOps>)| match capture.kind {
         Kind::Vector { base, len, ops, .. } => Base { at: base, size: ops.size, len, merge },
-        Kind::Reduction { .. } => Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None },
+        Kind::Reduction { .. } | Kind::Relaxed { .. } => {
+            Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None }
+        }
     };
     captured.iter().zip(merges).map(base).collect()
 }

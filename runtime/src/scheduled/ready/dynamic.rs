@@ -10,7 +10,7 @@ use crate::scheduled::Schedule;
 const HEAVIEST: f64 = 1e290;
 /// With a dependency check, so many candidates are drawn for each parameter that a round may have.
 const SPARE: usize = 2;
-const ETA: f64 = 1e-10;
+const ETA: f64 = 1e-8;
 
 /// How far a parameter moved.
 ///
@@ -83,7 +83,8 @@ pub struct DynRegr<D = fn(usize, usize) -> f64> {
     next: usize,
     planned: VecDeque<(usize, f64)>,
     in_flight: VecDeque<usize>,
-    drawn: Vec<(usize, f64)>,
+    /// Parameter, weight, and the place in the order of the draws.
+    drawn: Vec<(usize, f64, usize)>,
     dropped: u64,
 }
 
@@ -153,7 +154,9 @@ impl<D> DynRegr<D> {
         self
     }
 
-    /// The small constant, 1e-10 unless told: with it, parameters that no longer move are looked at now and then.
+    /// The small constant, 1e-8 unless told. What moved little when it was last updated would be left alone for long even
+    /// where others have moved since: the larger the constant, the sooner it is looked at again. So does
+    /// [`set_priorities`](DynRegr::set_priorities) now and then.
     pub fn eta(mut self, eta: f64) -> Self {
         self.eta = if eta.is_finite() { eta.max(f64::MIN_POSITIVE) } else { ETA };
         self
@@ -212,14 +215,14 @@ impl<D: Fn(usize, usize) -> f64> DynRegr<D> {
         let wanted = self.width.saturating_mul(self.window);
         let candidates = each.max(self.width).saturating_mul(self.window).min(self.weights.len());
         self.drawn.clear();
-        for _ in 0..candidates {
+        for place in 0..candidates {
             let Some(parameter) = self.weights.draw(self.numbers.unit()) else { break };
-            self.drawn.push((parameter, self.weights.get(parameter)));
+            self.drawn.push((parameter, self.weights.get(parameter), place));
             self.weights.set(parameter, 0.0);
         }
-        self.drawn.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        self.drawn.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.2.cmp(&b.2)));
         for k in 0..self.drawn.len() {
-            let (parameter, weight) = self.drawn[k];
+            let (parameter, weight, _) = self.drawn[k];
             if self.planned.len() < wanted && !self.depends(parameter) {
                 self.planned.push_back((parameter, weight));
             } else {

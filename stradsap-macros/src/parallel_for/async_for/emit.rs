@@ -5,8 +5,9 @@
 //! ```text
 //! match (LoopOptions::new(), range(0..n), (value(&alpha),), (read(&x), write(p.reborrow()),)) {
 //!     (options, range, values, handles) => {
-//!         let body = typed_body(&values, &handles, |values, views, i| ...);
-//!         async_for(&SITE, options, range, values, handles, body)
+//!         let scratch = typed_scratch(&values, &handles, |values, views| ...);
+//!         let body = typed_body(&values, &handles, &scratch, |values, views, scratch, i| ...);
+//!         async_for(&SITE, options, range, values, handles, scratch, body)
 //!     }
 //! }
 //! ```
@@ -18,7 +19,7 @@ use syn::{Expr, ExprLit, Lit, LitInt};
 
 use super::Loop;
 use super::options::{Choice, Options};
-use crate::parallel_for::emit::{Expansion, Runtime, call, end_of};
+use crate::parallel_for::emit::{Expansion, Runtime, Scratch, call, end_of};
 use crate::parallel_for::parse::peel;
 
 /// The whole expansion.
@@ -31,6 +32,7 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
             ("options", loop_options(options)),
             ("range", call("range", range.span(), end_of(range), with_index_type(range).into_token_stream())),
         ],
+        scratch: Some(options.scratch.as_ref().map_or(Scratch::None, Scratch::Given)),
         runtime: Runtime { write: "write", typed_body: ("typed_body", None), run: "async_for" },
     }
     .emit()
@@ -62,6 +64,12 @@ fn loop_options(options: &Options) -> TokenStream {
     }
     if let Some(parts) = &options.parts {
         calls.extend(quote!(.parts(#parts)));
+    }
+    if options.scratch.is_some() {
+        calls.extend(quote!(.scratch()));
+    }
+    if let Some(staleness) = &options.staleness {
+        calls.extend(quote!(.staleness(#staleness)));
     }
     if let Some(label) = &options.label {
         calls.extend(quote!(.label(#label)));

@@ -31,6 +31,26 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     }
 }
 
+/// The option and the body's second parameter belong together.
+fn check_scratch(options: &Options, closure: &Closure, captured: &captures::CaptureList, cx: &Ctxt) {
+    match (&options.scratch, &closure.scratch) {
+        (Some(set_up), None) => cx.error_on(
+            set_up,
+            "the loop's body doesn't take its scratch: give it a second parameter, such as `|i, scratch|`",
+        ),
+        (None, Some(parameter)) => cx.error_on(
+            parameter,
+            "the loop's body has one parameter, the index of its iteration: what else it uses comes through the \
+             capture list; a second one is what `scratch = ...` behind the body sets up for each block",
+        ),
+        _ => {}
+    }
+    if let Some(set_up) = &options.scratch {
+        let known = body::Known { kind: Kind::Async, input: None, captured, parameters: &[] };
+        body::check(set_up, &known, cx);
+    }
+}
+
 fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let cx = Ctxt::new();
     let captured = captures::check(syntax.captures, &cx);
@@ -38,8 +58,12 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let mut closure = head::check(Kind::Async, syntax.closure, &captured.captures, &cx);
     let known = body::Known { kind: Kind::Async, input: None, captured: &captured, parameters: &parameters };
     body::check(&closure.body, &known, &cx);
-    let options = options::check(syntax.options, &cx);
+    let mut options = options::check(syntax.options, &cx);
+    check_scratch(&options, &closure, &captured, &cx);
     cx.check()?;
+    if let Some(scratch) = &mut options.scratch {
+        super::indices::rewrite(scratch, None, &captured.captures);
+    }
     super::indices::rewrite(&mut closure.body, closure.parameter.as_ref(), &captured.captures);
     Ok(Loop { range: syntax.range, captures: captured.captures, closure, options })
 }

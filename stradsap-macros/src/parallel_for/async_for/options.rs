@@ -10,10 +10,11 @@ use crate::parallel_for::sync_for;
 
 /// How each option is written.
 pub(crate) const USAGE: &str = "`order = Preserve` or `Any`, `parts = 8`, `label = \"epoch\"`, \
-                                `strategy = Grid`, `Coloured` or `Serial`";
+                                `strategy = Grid`, `Coloured` or `Serial`, `scratch = Buckets::new(k)` with a \
+                                body `|i, scratch|`, `staleness = 2`";
 
 /// Their names.
-pub(crate) const NAMES: [&str; 4] = ["order", "parts", "label", "strategy"];
+pub(crate) const NAMES: [&str; 6] = ["order", "parts", "label", "strategy", "scratch", "staleness"];
 const ORDERS: [&str; 2] = ["Preserve", "Any"];
 const STRATEGIES: [&str; 3] = ["Grid", "Coloured", "Serial"];
 
@@ -24,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) parts: Option<Expr>,
     pub(crate) label: Option<Expr>,
     pub(crate) strategy: Option<Choice>,
+    pub(crate) scratch: Option<Expr>,
+    pub(crate) staleness: Option<Expr>,
 }
 
 /// The value of an option that offers a few words.
@@ -41,8 +44,13 @@ pub(crate) fn check(written: Vec<OptionSyntax>, cx: &Ctxt) -> Options {
         "order" => options.order = choice(name, value, &ORDERS, cx),
         "strategy" => options.strategy = choice(name, value, &STRATEGIES, cx),
         "parts" => {
-            check_parts(&value, cx);
+            refuse_zero("parts", &value, cx);
             options.parts = Some(value);
+        }
+        "scratch" => options.scratch = Some(value),
+        "staleness" => {
+            refuse_zero("staleness", &value, cx);
+            options.staleness = Some(value);
         }
         _ => options.label = Some(value),
     });
@@ -82,11 +90,11 @@ fn choice(option: &str, value: Expr, words: &[&str], cx: &Ctxt) -> Option<Choice
     None
 }
 
-fn check_parts(value: &Expr, cx: &Ctxt) {
+fn refuse_zero(option: &str, value: &Expr, cx: &Ctxt) {
     if let Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) = value
         && int.base10_digits().chars().all(|digit| digit == '0')
     {
-        cx.error_at(int.span(), "`parts = 0` is not offered: give a number from 1 on");
+        cx.error_at(int.span(), format!("`{option} = 0` is not offered: give a number from 1 on"));
     }
 }
 
@@ -122,7 +130,9 @@ mod tests {
     fn an_unknown_option_names_the_nearest() {
         assert_eq!(
             messages(&[("oder", "Preserve")]),
-            ["unknown option `oder`: did you mean `order`? The options are `order`, `parts`, `label` and `strategy`"]
+            [
+                "unknown option `oder`: did you mean `order`? The options are `order`, `parts`, `label`, `strategy`, `scratch` and `staleness`"
+            ]
         );
     }
 

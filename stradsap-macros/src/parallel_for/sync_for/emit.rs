@@ -35,6 +35,7 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
             ("minibatch", argument("minibatch", minibatch)),
             ("policy", argument("policy", policy)),
         ],
+        scratch: None,
         runtime: Runtime { write: "write_shared", typed_body: ("typed_batch_body", Some("input")), run: "sync_for" },
     }
     .emit()

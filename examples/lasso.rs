@@ -1,0 +1,40 @@
+//! The Lasso by scheduled coordinate descent: least squares with an L1 penalty. `lasso_sequential` is the program without the
+//! library.
+
+use clap::Parser;
+use stradsap::prelude::*;
+use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
+use stradsap_examples::regression::Loss;
+use stradsap_examples::regression::args::RegressionArgs;
+use stradsap_examples::regression::scheduled::{ScheduleArgs, train};
+
+/// Fits a Lasso by coordinate descent, in parallel: the coefficients b with the least |y - X b|²/2 + L |b|₁.
+///
+/// The data is in LIBSVM's format, labels being any numbers. The duality gap, as a part of the objective, is how far the
+/// objective is from the least one, at most; `updates` counts updates of a coefficient, whether or not it changed. An epoch
+/// is a working set that is solved, or with another --schedule as many updates as there are columns; the run ends after
+/// --epochs of them (for each lambda) or at --tolerance. Epochs' seconds are those of the solver and of objective and gap.
+/// The coefficients are stored as `lasso.model`: for each lambda its value, the intercept, the number of features, and
+/// index:value for each coefficient that isn't 0.
+#[derive(Debug, Parser)]
+#[command(version, mut_arg("epochs", |epochs| epochs.default_value("1000")))]
+struct Args {
+    #[command(flatten)]
+    regression: RegressionArgs,
+    #[command(flatten)]
+    schedule: ScheduleArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl ExampleArgs for Args {
+    fn common(&self) -> &CommonArgs {
+        &self.common
+    }
+}
+
+#[stradsap::main]
+fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
+    let args: Args = cli::parse();
+    train(session, Loss::Square, "lasso", &args.common, &args.regression, &args.schedule)
+}

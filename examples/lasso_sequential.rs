@@ -1,0 +1,35 @@
+//! The Lasso by cyclic coordinate descent, as a plain sequential program: the twin of `lasso`, without the library.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
+use stradsap_examples::regression::args::RegressionArgs;
+use stradsap_examples::regression::{Loss, plain};
+
+/// Fits a Lasso by cyclic coordinate descent, sequentially.
+///
+/// An epoch updates each coefficient once, in the order of the columns. Objective, gap and what is stored are those of
+/// `lasso`.
+#[derive(Debug, Parser)]
+#[command(version, mut_arg("epochs", |epochs| epochs.default_value("1000")))]
+struct Args {
+    #[command(flatten)]
+    regression: RegressionArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl ExampleArgs for Args {
+    fn common(&self) -> &CommonArgs {
+        &self.common
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Args = cli::parse();
+    match plain::train(Loss::Square, "lasso_sequential", &args.common, &args.regression) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => cli::fail(&error),
+    }
+}

@@ -1,0 +1,135 @@
+//! Latent Dirichlet allocation by collapsed Gibbs sampling, in parallel. `lda_sequential` is the program without the
+//! library: its loop is the same.
+
+use std::time::Instant;
+
+use clap::Parser;
+use stradsap::prelude::*;
+use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
+use stradsap_examples::parallel::{Loops, configure};
+use stradsap_examples::run::{Outcome, Run};
+use stradsap_examples::saving::Saving;
+use stradsap_examples::topics::lda::{self, Buckets, DocumentRow, Fit, LdaArgs, Likelihood, Token, Tokens, WordRow};
+use stradsap_examples::topics::{CorpusArgs, CorpusSize};
+
+/// Finds the topics of a corpus by collapsed Gibbs sampling, in parallel.
+///
+/// The corpus is a bag of words as the UCI repository has them: three lines with the numbers of documents, of words and
+/// of entries, then a line an entry: document, word, count, both numbered from 1. Every word of every document has a
+/// topic, which an epoch draws anew once, given all others, with SparseLDA's buckets. The objective in the report is the
+/// log-likelihood of words and topics together. The topics' top words are printed, and --output stores both tables:
+/// `document-topics.tsv`, `word-topics.tsv` and `topics.txt`.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    lda: LdaArgs,
+
+    /// Ranges that each table is cut into; the model depends on it [default: chosen from the corpus]
+    #[arg(long, value_name = "N", help_heading = "Topics", value_parser = clap::value_parser!(u16).range(1..=256))]
+    parts: Option<u16>,
+
+    /// By how many strata of the rotation the topics' totals may be stale; the model depends on it
+    #[arg(long, value_name = "S", help_heading = "Topics", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    staleness: u16,
+
+    #[command(flatten)]
+    corpus: CorpusArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl ExampleArgs for Args {
+    fn common(&self) -> &CommonArgs {
+        &self.common
+    }
+}
+
+type AnyError = Box<dyn std::error::Error>;
+
+#[stradsap::main]
+fn main(session: &Session) -> Result<(), AnyError> {
+    let args: Args = cli::parse();
+    configure(session, &args.common)?;
+    let mut run: Run<'_, Fit> = Run::start("lda", &args.common)?;
+    let corpus = args.corpus.read_with(session, &args.common)?;
+    let (size, prior) = (CorpusSize::of(&corpus), args.lda.prior(&corpus)?);
+    run.line(&format!("{size}, {} topics, threads {}", prior.topics, session.threads()));
+    corpus.warning().iter().for_each(|warning| run.line(warning));
+    let tokens = Tokens::new(&corpus, prior.topics, args.common.seed);
+    let parts = args.parts.map_or_else(|| lda::parts(&size), usize::from);
+    let staleness = usize::from(args.staleness);
+
+    let settings = format!("{}, --parts {parts} --staleness {staleness}", args.lda.settings(args.common.seed, &size));
+    let (mut saving, resumed) = Saving::start(&args.common, settings, &mut run)?;
+    let mut topics: DVector<u16>;
+    let (mut documents, mut words): (DVector<DocumentRow>, DVector<WordRow>);
+    match resumed {
+        Some(saved) => {
+            topics = saved.vector(session, "topics")?;
+            documents = saved.vector(session, "documents")?;
+            words = saved.vector(session, "words")?;
+        }
+        None => {
+            let first = || (0..tokens.all.len()).map(|token| tokens.first_topic(token));
+            topics = DVector::from_iter(session, first())?;
+            documents = DVector::from_vec(session, tokens.document_rows(first()))?;
+            words = DVector::from_vec(session, tokens.word_rows(first()))?;
+        }
+    }
+    let totals = session.relaxed_vector(tokens.totals(topics.iter()?));
+    let (likelihood, draws) = (Likelihood::new(prior), tokens.draws());
+    let tokens: DVector<Token> = DVector::from_vec(session, tokens.all)?;
+
+    let mut loops = Loops::default();
+    for epoch in run.done()..args.common.epochs {
+        let clock = Instant::now();
+        let draws = draws.of_epoch(epoch);
+        let sampling = async_parallel_for!(
+            0..tokens.len(),
+            [draws, prior, &tokens, &mut topics, &mut documents, &mut words, &totals],
+            |t, buckets| {
+                let Token { document, word } = tokens[t];
+                let old = topics[t];
+                let rows = (&mut words[word], &mut documents[document]);
+                topics[t] = buckets.draw(word, rows, totals, old, draws.of(t));
+            },
+            scratch = Buckets::new(prior, &*totals),
+            staleness = staleness,
+            parts = parts,
+            label = "sampling"
+        )?;
+        let seconds = clock.elapsed().as_secs_f64();
+
+        if args.common.verify {
+            let (documents, words) = (documents.to_vec()?, words.to_vec()?);
+            let problem = lda::disagreement(tokens.iter()?, topics.iter()?, &documents, &words, &totals.to_vec());
+            if let Some(problem) = problem {
+                return Err(format!("after epoch {}: {problem}; please report this", epoch + 1).into());
+            }
+        }
+        let (of_documents, of_words) = (session.sum(0.0f64), session.sum(0.0f64));
+        let reading = async_parallel_for!(0..documents.len(), [likelihood, &documents, &of_documents], |d| {
+            of_documents.add(likelihood.document(&documents[d]));
+        })?;
+        async_parallel_for!(0..words.len(), [likelihood, &words, &of_words], |w| of_words
+            .add(likelihood.word(&words[w])))?;
+        let log_likelihood = of_documents.get() + of_words.get() + likelihood.topics(&totals.to_vec());
+        let s_error = sampling.staleness().first().map_or(0.0, |stale| stale.mean_error);
+        run.epoch(seconds, sampling.bytes_sent(), Fit::new(log_likelihood, size.tokens, seconds, s_error))?;
+        saving.epoch_done(&run, &[("topics", &topics), ("documents", &documents), ("words", &words)])?;
+        loops.note(&args.common, &[&sampling, &reading])?;
+    }
+
+    let (documents, words) = (documents.to_vec()?, words.to_vec()?);
+    let top = lda::top_words(prior.topics, args.corpus.top_words, &words);
+    top.print(&corpus.vocabulary);
+    if let Some(folder) = &args.common.output {
+        lda::store(folder, &documents, &words, &top, &corpus.vocabulary)?;
+    }
+    let digest = lda::digest(&documents, &words);
+    saving.finish(&run)?;
+    let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
+    run.finish(Outcome { data: size, workers, threads, loops, digest })?;
+    Ok(())
+}
