@@ -164,7 +164,7 @@ fn options_that_make_no_sense_are_refused() {
         (&["--topics", "0"][..], "1..=65534"),
         (&["--topics", "65535"], "1..=65534"),
         (&["--alpha", "0"], "a number above 0"),
-        (&["--beta", "-1"], "a number above 0"),
+        (&["--beta=-1"], "a number above 0"),
         (&["--staleness", "0"], "1.."),
         (&["--parts", "0"], "1..=256"),
     ] {
