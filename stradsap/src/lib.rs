@@ -26,6 +26,7 @@
 //!   [`ReadFiles`] reads them from files, and [`WriteFiles`] writes them.
 //! - [`async_parallel_for!`]: the loop. It gives a [`LoopReport`] of what was parallel, what conflicted and how long it
 //!   took, or an [`Error`] that names the iteration, with everything as it was before the loop.
+//! - [`scheduled`]: programs that say themselves what is updated when, where that depends on values.
 //! - Reductions ([`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count)): numbers
 //!   that all iterations contribute to.
 //! - [`Checkpoints`]: files from which a later run goes on.
@@ -212,6 +213,10 @@ pub struct Tutorial;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/synchronous.md")]
 pub struct Synchronous;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/scheduled.md")]
+pub struct ScheduledPrograms;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/data.md")]

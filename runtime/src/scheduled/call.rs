@@ -11,11 +11,57 @@ use super::report::ScheduledReport;
 use crate::capture::Captured;
 use crate::cluster::driver::Cluster;
 use crate::dvector::DVector;
+use crate::element::Element;
 use crate::error::{Error, LoopProblem, Result, RoundProblem};
 use crate::panics;
+use crate::pool::Pool;
 use crate::session::{Session, SessionInner};
 
 /// A call of a [`Program`], to be told more of and to be run: [`scheduled`].
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use stradsap_runtime::{DVector, Partials, Program, Session, schedule_round_robin, scheduled};
+///
+/// /// Brings all shards to their mean, one digit of it at a time.
+/// #[derive(Serialize, Deserialize)]
+/// struct Meet;
+///
+/// impl Program for Meet {
+///     type Shard = ();
+///     type Local = f64;
+///     type Model = f64;
+///     type Job = usize;
+///     type Partial = f64;
+///     type Change = f64;
+///
+///     fn update(&self, _: &usize, _: &(), local: &f64) -> f64 {
+///         *local
+///     }
+///     fn aggregate(&self, _: &usize, partials: Partials<'_, f64>, mean: &mut f64) -> f64 {
+///         *mean = partials.sum::<f64>() / 4.0;
+///         *mean
+///     }
+///     fn apply(&self, _: &usize, mean: &f64, _: &(), local: &mut f64) {
+///         *local += 0.5 * (mean - *local);
+///     }
+/// }
+///
+/// let session = Session::builder().threads(2).build()?;
+/// let shards = DVector::from_fn(&session, 4, |_| ())?;
+/// let mut locals = DVector::from_vec(&session, vec![1.0, 3.0, 5.0, 7.0])?;
+/// let mut mean = 0.0;
+/// let report = scheduled(&session, &Meet).pipeline(2).label("meet").run_until(
+///     &mut schedule_round_robin(1, 1),
+///     &mut mean,
+///     &shards,
+///     &mut locals,
+///     |settled, _mean| settled == 30,
+/// )?;
+/// assert_eq!((mean, report.rounds()), (4.0, 31)); // one was in flight when the 30th had settled
+/// assert!(locals.iter()?.all(|x| (x - 4.0f64).abs() < 1e-3));
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
 #[must_use = "nothing happens before `run` or `run_until`"]
 pub struct Scheduled<'s, P> {
     pub(crate) session: Arc<SessionInner>,
@@ -30,6 +76,8 @@ pub(crate) struct Asked<'a, P: Program, S, U> {
     pub(crate) program: &'a P,
     pub(crate) schedule: &'a mut S,
     pub(crate) model: &'a mut P::Model,
+    /// Both as they were before the call.
+    pub(crate) kept: &'a (S, P::Model),
     pub(crate) shards: Captured,
     pub(crate) locals: Captured,
     pub(crate) depth: usize,
@@ -37,8 +85,22 @@ pub(crate) struct Asked<'a, P: Program, S, U> {
     pub(crate) site: String,
 }
 
-/// Begins a call of a program over the session's threads or workers. The guide has a [whole
-/// program](https://github.com/stradsap/stradsap/blob/main/docs/scheduled.md); see [`Program`], too.
+/// Begins a call of a program over the session's threads or workers: [`Program`] and [`Scheduled`] have whole ones.
+///
+/// ```
+/// # use stradsap_runtime::{DVector, Program, Result, Schedule, Session, scheduled};
+/// fn epoch<P: Program>(
+///     session: &Session,
+///     program: &P,
+///     mut schedule: impl Schedule<P::Model, P::Job, P::Change>,
+///     model: &mut P::Model,
+///     shards: &DVector<P::Shard>,
+///     locals: &mut DVector<P::Local>,
+/// ) -> Result<usize> {
+///     let call = scheduled(session, program).pipeline(3);
+///     Ok(call.run(&mut schedule, model, shards, locals, 100)?.rounds())
+/// }
+/// ```
 #[track_caller]
 pub fn scheduled<'s, P: Program>(session: &Session, program: &'s P) -> Scheduled<'s, P> {
     Scheduled { session: session.inner(), program, pipeline: 1, label: None, site: Location::caller() }
@@ -83,11 +145,13 @@ impl<P: Program> Scheduled<'_, P> {
     ///
     /// # Cost
     /// A clone of the schedule, the model and the locals a call. A round of one light job costs about 100 ns beyond the
-    /// program's functions in one process, and a message each way a worker on several.
+    /// program's functions in one process, and a message each way a worker on several. A session that
+    /// [verifies](Session::verify) runs all rounds once more, one update after the other.
     ///
     /// # Errors
     /// [`Error::Round`] if one of the program's functions panics or names a shard that isn't there, [`Error::Loop`] for what
     /// can't be run, [`Error::Usage`] for a pipeline that isn't offered. Schedule, model and locals are then as they were.
+    /// [`Error::Verification`] if another order of updates leaves other bits, as functions do that use more than they are given.
     pub fn run_until<S>(
         self,
         schedule: &mut S,
@@ -117,14 +181,21 @@ impl<P: Program> Scheduled<'_, P> {
         self.check(shards, locals)?;
         let begun = Instant::now();
         let kept = (schedule.clone(), model.clone());
+        let before = if self.session.verifies() { Some(locals.to_vec()?) } else { None };
         let ran = match self.session.cluster() {
-            Some(cluster) => self.run_away(&cluster, schedule, model, shards, locals, &mut end, begun),
+            Some(cluster) => self.run_away(&cluster, schedule, model, &kept, shards, locals, &mut end, begun),
             None => self.run_here(schedule, model, shards, locals, &mut end, begun),
         };
-        if ran.is_err() {
-            (*schedule, *model) = kept;
+        let report = match ran {
+            Ok(report) => report,
+            Err(error) => {
+                (*schedule, *model) = kept;
+                return Err(error);
+            }
+        };
+        if let Some(before) = before {
+            self.verify(kept, before, report.rounds(), shards, locals)?;
         }
-        let report = ran?;
         if self.session.explains() {
             eprintln!("{report}");
         }
@@ -189,6 +260,7 @@ impl<P: Program> Scheduled<'_, P> {
         cluster: &Cluster,
         schedule: &mut S,
         model: &mut P::Model,
+        kept: &(S, P::Model),
         shards: &DVector<P::Shard>,
         locals: &mut DVector<P::Local>,
         end: &mut End<U>,
@@ -203,6 +275,7 @@ impl<P: Program> Scheduled<'_, P> {
             program: self.program,
             schedule,
             model,
+            kept,
             shards: shards.describe(false),
             locals: locals.describe(true),
             depth: self.pipeline,
@@ -212,6 +285,39 @@ impl<P: Program> Scheduled<'_, P> {
         let ended = cluster.run_scheduled(&mut asked)?.map_err(|failed| self.error(failed, n))?;
         let report = self.report(n, ended.threads, ended.done, begun, ended.prepared);
         Ok(ScheduledReport { bytes_sent: ended.bytes_sent, workers: ended.workers, ..report })
+    }
+
+    /// Runs the same rounds once more, one update after the other in this process, and compares the locals.
+    fn verify<S>(
+        &self,
+        (mut schedule, mut model): (S, P::Model),
+        mut replayed: Vec<P::Local>,
+        rounds: usize,
+        shards: &DVector<P::Shard>,
+        locals: &DVector<P::Local>,
+    ) -> Result<()>
+    where
+        S: Schedule<P::Model, P::Job, P::Change>,
+    {
+        let differs = |index| Error::Verification { site: self.site(), dds: "locals", index };
+        let (pool, n) = (Pool::new(1)?, shards.len());
+        let data = shards.elements(0..n)?;
+        let mut here = Here::new(self.program, data.as_slice(), &mut replayed, 0, n, &pool);
+        let mut end = End { rounds, until: |_: usize, _: &P::Model| false };
+        let (program, depth) = (self.program, self.pipeline);
+        let ran = panics::quietly(|| drive(program, &mut schedule, &mut model, &mut here, n, depth, &mut end));
+        ran.map_err(|_| differs(0))?;
+        let encoded = |local: &P::Local| {
+            let mut bytes = Vec::new();
+            local.encode(&mut bytes);
+            bytes
+        };
+        let left = locals.elements(0..n)?;
+        let left: &[P::Local] = left.as_slice();
+        match left.iter().zip(&replayed).position(|(left, replayed)| encoded(left) != encoded(replayed)) {
+            Some(index) => Err(differs(index)),
+            None => Ok(()),
+        }
     }
 
     fn report(&self, shards: usize, threads: usize, done: Done, begun: Instant, prepared: Instant) -> ScheduledReport {

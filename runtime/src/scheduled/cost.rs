@@ -91,3 +91,57 @@ fn rounds_of_one_light_job() {
         eprintln!("{shards} shards: {best_plain:.0} ns a round by hand; {}", by_depth.join("; "));
     }
 }
+
+/// Shards that take their time.
+#[derive(Serialize, Deserialize)]
+struct Heavy {
+    steps: u64,
+}
+
+impl Program for Heavy {
+    type Shard = u64;
+    type Local = u64;
+    type Model = u64;
+    type Job = u64;
+    type Partial = u64;
+    type Change = u64;
+
+    fn update(&self, job: &u64, shard: &u64, local: &u64) -> u64 {
+        (0..self.steps)
+            .fold(job ^ shard ^ local, |x, _| black_box(x.wrapping_mul(6_364_136_223_846_793_005) ^ (x >> 29)))
+    }
+    fn aggregate(&self, _: &u64, partials: Partials<'_, u64>, model: &mut u64) -> u64 {
+        *model = partials.fold(*model, u64::wrapping_add);
+        *model
+    }
+    fn apply(&self, _: &u64, change: &u64, _: &u64, local: &mut u64) {
+        *local = local.rotate_left(7) ^ change;
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn heavy_rounds_on_two_threads() {
+    for (steps, rounds) in [(5_000, 20_000), (20_000, 5_000), (200_000, 500)] {
+        let mut seconds = Vec::new();
+        let mut models = Vec::new();
+        for threads in [1, 2] {
+            let session = Session::builder().threads(threads).build().unwrap();
+            let shards = DVector::from_fn(&session, 8, |i| i as u64).unwrap();
+            let mut best = f64::MAX;
+            for _ in 0..3 {
+                let mut locals = DVector::from_fn(&session, 8, |_| 0).unwrap();
+                let (mut schedule, mut model) = (One(1), 0);
+                let heavy = Heavy { steps };
+                let call = scheduled(&session, &heavy);
+                let report = call.run(&mut schedule, &mut model, &shards, &mut locals, rounds).unwrap();
+                best = best.min(report.seconds_running());
+                models.push(model);
+            }
+            seconds.push(best);
+        }
+        assert!(models.iter().all(|model| *model == models[0]));
+        let each = seconds[0] / rounds as f64 * 1e6;
+        eprintln!("rounds of {each:.0} us: 2 threads are {:.2} times as fast", seconds[0] / seconds[1]);
+    }
+}

@@ -318,3 +318,7 @@ impl<P: Program> Field<P> for Here<'_, P> {
         self.failure(usize::MAX).map_or(Ok(()), |failed| Err(failed.clone()))
     }
 }
+
+#[cfg(test)]
+#[path = "here_tests.rs"]
+mod tests;

@@ -16,6 +16,7 @@ use crate::codec::{self, CodecError};
 use crate::memory::{ElementOps, ops_of};
 use crate::panics;
 use crate::pool::Pool;
+use crate::timeline::{Category, span};
 
 /// Where a worker's shards are.
 pub(crate) struct Place<'p> {
@@ -97,6 +98,7 @@ impl<P: Program> RemoteProgram for Arrived<P> {
         let mut left = Left::default();
         while let Some(message) = port.next() {
             let since = Instant::now();
+            let _span = span(Category::Block, message.len() as u64);
             let took = panics::caught(|| reader.take(program, &mut here, &message, !place.replay));
             let took = took.map_err(|note| format!("{} ({})", note.message, note.location))??;
             left.computing += since.elapsed().as_secs_f64();

@@ -115,6 +115,9 @@ impl Writer {
     }
 }
 
+/// A round, and what a worker's updates came to.
+pub(crate) type Answer = (usize, Result<Vec<u8>, Failed>);
+
 /// A worker's rounds in flight.
 pub(crate) struct Reader<P: Program> {
     /// The shards that messages are about: those here, or in a replay all of them.
@@ -158,7 +161,7 @@ impl<P: Program> Reader<P> {
         here: &mut Here<'_, P>,
         mut bytes: &[u8],
         updates: bool,
-    ) -> Result<Option<(usize, Result<Vec<u8>, Failed>)>, String> {
+    ) -> Result<Option<Answer>, String> {
         let [flags] = take(&mut bytes)?;
         if flags == 0 || flags > CHANGES | JOBS {
             return Err(format!("a message about a round of kind {flags}: 1 to 3 was expected"));
@@ -258,3 +261,7 @@ pub(crate) fn unite<P: Program>(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

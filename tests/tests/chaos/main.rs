@@ -15,6 +15,7 @@ mod minibatches;
 mod operators;
 mod partitions;
 mod proxy;
+mod scheduled;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -62,5 +63,6 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     ];
     tests.extend(minibatches::tests());
     tests.extend(operators::tests());
+    tests.extend(scheduled::tests());
     runner::run(tests)
 }

@@ -9,6 +9,7 @@ use stradsap::prelude::*;
 use super::minibatches::{self, POLICY};
 use super::operators::{self, OPERATORS};
 use super::processes::{Process, children_as, this_program};
+use super::scheduled::{self, SCHEDULED};
 use crate::common::{below, ratings};
 
 /// Makes this executable the job instead of the tests: how many epochs.
@@ -24,6 +25,9 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     let epochs = std::env::var(EPOCHS).ok()?.parse().unwrap();
     if std::env::var_os(OPERATORS).is_some() {
         return Some(operators::run(session, epochs));
+    }
+    if std::env::var_os(SCHEDULED).is_some() {
+        return Some(scheduled::run(session, epochs));
     }
     Some(match std::env::var(POLICY) {
         Ok(policy) => minibatches::run(session, &policy, epochs),
@@ -105,6 +109,8 @@ pub(crate) struct Setting<'s> {
     pub(crate) policy: Option<&'s str>,
     /// Whether it is the job of operators.
     pub(crate) operators: bool,
+    /// Whether it is the job of scheduled programs.
+    pub(crate) scheduled: bool,
     pub(crate) threads: usize,
     pub(crate) checkpoints: Option<&'s Path>,
     /// Where workers join, and the secret: none is started then.
@@ -120,6 +126,7 @@ impl Default for Setting<'_> {
             epochs: LONG,
             policy: None,
             operators: false,
+            scheduled: false,
             threads: 0,
             checkpoints: None,
             listen: None,
@@ -140,6 +147,9 @@ impl Job {
         }
         if setting.operators {
             command.env(OPERATORS, "1");
+        }
+        if setting.scheduled {
+            command.env(SCHEDULED, "1");
         }
         if setting.threads > 0 {
             command.env("STRADSAP_THREADS", setting.threads.to_string());

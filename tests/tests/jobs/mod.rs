@@ -7,3 +7,4 @@ pub(crate) mod minibatches;
 pub(crate) mod operators;
 pub(crate) mod processes;
 pub(crate) mod runner;
+pub(crate) mod scheduled;

@@ -1,6 +1,7 @@
 //! Functions that panic, and calls that can't be run: the error says which, and everything is as before.
 
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use stradsap::prelude::*;
@@ -75,9 +76,50 @@ pub(crate) fn panics(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
                     fails(function, 3 + pick(k * 5 + 1, 4), pick(k * 5 + 2, 3), pick(k * 5 + 3, SHARDS))
                 })
                 .collect();
-            check::<[u64; 3]>(session, seen, depth, &some, if seed % 3 == 0 { 3000 } else { 1 })?;
+            check::<[u64; 3]>(session, seen, depth, &some, if seed.is_multiple_of(3) { 3000 } else { 1 })?;
         }
     }
+    Ok(())
+}
+
+/// An update that uses more than it is given.
+#[derive(Serialize, Deserialize)]
+struct Unsteady;
+
+static TOLD: AtomicU64 = AtomicU64::new(0);
+
+impl Program for Unsteady {
+    type Shard = u64;
+    type Local = u64;
+    type Model = u64;
+    type Job = u64;
+    type Partial = u64;
+    type Change = u64;
+
+    fn update(&self, _: &u64, _: &u64, _: &u64) -> u64 {
+        // In no process as in another.
+        TOLD.fetch_add(1, Relaxed) + u64::from(std::process::id())
+    }
+    fn aggregate(&self, _: &u64, partials: Partials<'_, u64>, model: &mut u64) -> u64 {
+        *model = partials.sum();
+        *model
+    }
+    fn apply(&self, _: &u64, change: &u64, shard: &u64, local: &mut u64) {
+        if *shard == 2 {
+            *local ^= change;
+        }
+    }
+}
+
+pub(crate) fn unsteady(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    let shards = DVector::from_fn(session, 4, |i| i as u64)?;
+    let mut locals = DVector::from_fn(session, 4, |_| 0u64)?;
+    session.verify(true);
+    let ran = scheduled(session, &Unsteady).run(&mut Twice, &mut 0, &shards, &mut locals, 3);
+    session.verify(session.threads() == 2);
+    let error = ran.unwrap_err();
+    assert!(matches!(error, Error::Verification { dds: "locals", index: 2, .. }), "{error}");
+    seen.note("found", error.exit_code());
     Ok(())
 }
 

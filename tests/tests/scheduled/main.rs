@@ -32,6 +32,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     random::one_after_the_other,
     failures::panics,
     failures::misuse,
+    failures::unsteady,
     models::lasso,
     models::rotation,
     models::factorisation,

@@ -223,7 +223,7 @@ impl Program for Ccd {
 
     fn update(&self, &job: &usize, _: &u8, local: &Factors) -> Vec<[f64; 2]> {
         let k = job / 2;
-        if job % 2 == 0 {
+        if job.is_multiple_of(2) {
             return Vec::new();
         }
         let mut sums = vec![[0.0; 2]; ITEMS];
@@ -236,7 +236,7 @@ impl Program for Ccd {
         sums
     }
     fn aggregate(&self, &job: &usize, partials: Partials<'_, Vec<[f64; 2]>>, h: &mut Vec<Vec<f64>>) -> Vec<f64> {
-        if job % 2 == 0 {
+        if job.is_multiple_of(2) {
             return Vec::new();
         }
         let mut sums = vec![[0.0; 2]; ITEMS];
@@ -250,11 +250,11 @@ impl Program for Ccd {
         let h = &mut local.h[k];
         for (row, w) in local.left.iter_mut().zip(&mut local.w) {
             let old = (w[k], h.clone());
-            if job % 2 == 0 {
+            if job.is_multiple_of(2) {
                 let dot: f64 = row.iter().zip(&*h).map(|(r, h)| (r + w[k] * h) * h).sum();
                 w[k] = dot / (REGULARISED + h.iter().map(|h| h * h).sum::<f64>());
             }
-            let new = if job % 2 == 0 { h.as_slice() } else { fresh.as_slice() };
+            let new = if job.is_multiple_of(2) { h.as_slice() } else { fresh.as_slice() };
             row.iter_mut().enumerate().for_each(|(j, r)| *r += old.0 * old.1[j] - w[k] * new[j]);
         }
         if job % 2 == 1 {

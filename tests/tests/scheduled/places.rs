@@ -48,7 +48,8 @@ impl fmt::Display for Place {
 
 impl Place {
     fn session(self) -> Session {
-        let session = Session::builder().threads(self.threads).verify(false).explain(false).build().unwrap();
+        let session =
+            Session::builder().threads(self.threads).verify(self.threads == 2).explain(false).build().unwrap();
         if self.workers > 0 {
             // A snapshot now and then is part of the ordinary run.
             let options = ClusterOptions::new(self.workers).threads(self.threads).dds_servers(self.servers);

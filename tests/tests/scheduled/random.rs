@@ -100,7 +100,8 @@ impl Case {
 pub(crate) fn light(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     for seed in 0..24 {
         let case = Case::new(seed, 1);
-        let checked = if seed % 3 == 0 { case.check::<Vec<u64>>(session) } else { case.check::<[u64; 3]>(session) };
+        let checked =
+            if seed.is_multiple_of(3) { case.check::<Vec<u64>>(session) } else { case.check::<[u64; 3]>(session) };
         checked.inspect_err(|_| eprintln!("seed {seed}"))?;
         seen.note("seed", seed);
     }
@@ -113,9 +114,9 @@ pub(crate) fn heavy(session: &Session, seen: &mut Seen) -> stradsap::Result<()> 
     for seed in 100..108 {
         let case = Case { shards: 6, rounds: 10, ..Case::new(seed, 4000) };
         if seed % 2 == 0 {
-            case.check::<Vec<u64>>(session)?
+            case.check::<Vec<u64>>(session)?;
         } else {
-            case.check::<[u64; 3]>(session)?
+            case.check::<[u64; 3]>(session)?;
         }
         seen.note("seed", seed);
     }

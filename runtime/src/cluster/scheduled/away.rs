@@ -19,7 +19,7 @@ use crate::scheduled::wire::{self, Writer};
 use crate::session::locked;
 
 /// A log of messages that is longer is not kept: a snapshot is taken instead.
-const LONGEST_LOG: usize = 32 << 20;
+const LONGEST_LOG: usize = 8 << 20;
 
 /// The answer to the question that starts a worker's part; none if a process was lost meanwhile.
 pub(super) type Answer = Option<Result<Result<ScheduleEnd, Problem>, RpcError>>;

@@ -82,10 +82,12 @@ impl Cluster {
     {
         let mut state = locked(&self.state);
         let told = self.told(&mut state, asked)?;
-        let kept = (asked.schedule.clone(), asked.model.clone());
         let sent_before = self.hub.links.sent();
+        let mut begins_again = false;
         let ran = self.insist(&mut state, async |cluster, state| {
-            (*asked.schedule, *asked.model) = kept.clone();
+            if std::mem::replace(&mut begins_again, true) {
+                (*asked.schedule, *asked.model) = asked.kept.clone();
+            }
             let ran = cluster.scheduled_once(state, &told, asked).await;
             cluster.hub.scheduled.close();
             ran

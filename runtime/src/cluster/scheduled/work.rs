@@ -30,10 +30,13 @@ fn broken(what: impl std::fmt::Display) -> Problem {
     Problem::Broken(what.to_string())
 }
 
+/// Of which call, and what lay where.
+type Saved = (u64, Arc<Shard>, Range<usize>, RawBuf);
+
 /// What a worker keeps of scheduled programs: what the last call changed, as it was before.
 #[derive(Default)]
 pub(crate) struct ScheduleBench {
-    last: Mutex<Option<(u64, Arc<Shard>, Range<usize>, RawBuf)>>,
+    last: Mutex<Option<Saved>>,
 }
 
 impl ScheduleBench {
