@@ -317,5 +317,6 @@ fn mistakes_are_one_line() {
         assert!(stderr(&output).contains("--path: a path leads down from "), "{}", stderr(&output));
     }
     let output = example("lasso").args(["--data", &good, "--pipeline", "2"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--pipeline: rounds of --schedule working-set need each other's changes"));
 }

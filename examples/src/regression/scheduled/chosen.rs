@@ -206,3 +206,42 @@ impl Schedule<Model, Job, Change> for Once {
         jobs.append(&mut self.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::regression::scaling::{Columns, Constant, Scaling};
+    use crate::regression::table::{Labels, Table};
+
+    #[test]
+    fn correlations_are_those_of_plain_loops() {
+        let value = |i: usize, j: usize| {
+            let x = ((i * (j + 3) * 5 + j) % 17) as f64 - 6.0;
+            if j < 2 || (i + j).is_multiple_of(j + 2) { x + 0.5 } else { 0.0 }
+        };
+        let (rows, columns) = (60, 6);
+        let values = |i: usize| (0..columns).map(move |j| (j, value(i, j))).filter(|(_, x)| *x != 0.0);
+        let line = |i: usize| format!("{i}{}\n", values(i).map(|(j, x)| format!(" {}:{x}", j + 1)).collect::<String>());
+        let text: String = (0..rows).map(line).collect();
+        let table = Table::parse(Path::new("t"), text.as_bytes(), Labels::Numbers).unwrap();
+        for centred in [true, false] {
+            let scaling = Scaling::of(&table, Columns::Scaled, centred, Constant::Refuse).unwrap();
+            let part = Part::of(&table, table.labels(), &scaling, 0..rows);
+            let correlation = Correlation::new(part, centred);
+            let column = |j: usize| -> Vec<f64> {
+                let mean = (0..rows).map(|i| value(i, j)).sum::<f64>() / rows as f64;
+                (0..rows).map(|i| value(i, j) - if centred { mean } else { 0.0 }).collect()
+            };
+            let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+            for a in 0..columns {
+                for b in 0..columns {
+                    let (x, y) = (column(a), column(b));
+                    let plain = product(&x, &y) / (product(&x, &x) * product(&y, &y)).sqrt();
+                    assert!((correlation.between(a, b) - plain).abs() < 1e-12, "{a} and {b}, {centred}");
+                }
+            }
+        }
+    }
+}
