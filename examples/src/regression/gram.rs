@@ -91,7 +91,7 @@ mod tests {
     fn part(rows: usize, columns: usize) -> Part {
         let value = |i: usize, j: usize| ((i * 13 + j * 7) % 11) as f64 - 4.5;
         let line = |i: usize| -> String {
-            let there = (0..columns).filter(|j| (i * 7 + j) % (j + 1) == 0);
+            let there = (0..columns).filter(|j| (i * 7 + j).is_multiple_of(j + 1));
             format!("{i}{}\n", there.map(|j| format!(" {}:{}", j + 1, value(i, j))).collect::<String>())
         };
         let text: String = (0..rows).map(line).collect();
