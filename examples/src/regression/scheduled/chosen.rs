@@ -1,6 +1,6 @@
 //! The paper's schedules: some coefficients a round, each of which sees the residual that the round began with.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use stradsap::{DynRegr, Pick, Result, Schedule, schedule_dyn_regr};
 
@@ -14,11 +14,13 @@ use crate::regression::kernels;
 use crate::regression::solve::soft_threshold;
 
 /// How columns are correlated, estimated on some rows.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Correlation {
-    part: Arc<Part>,
+    part: Part,
     /// Of each column: what is taken off its values, and the inverse of the length that it then has.
-    means: Arc<[(f64, f64)]>,
+    means: Vec<(f64, f64)>,
+    /// A column with its zeros, and which one: a candidate is compared with many others.
+    wide: Mutex<(Option<usize>, Vec<f64>)>,
 }
 
 impl Correlation {
@@ -33,7 +35,8 @@ impl Correlation {
             (mean, if squares > 0.0 { 1.0 / squares.sqrt() } else { 0.0 })
         };
         let means = (0..part.width()).map(mean).collect();
-        Correlation { part: Arc::new(part), means }
+        let wide = Mutex::new((None, vec![0.0; part.height()]));
+        Correlation { part, means, wide }
     }
 
     /// Of two columns.
@@ -43,28 +46,17 @@ impl Correlation {
             let other = a.min(b);
             return self.part.sum(other) * self.means[other].1 / (self.part.height() as f64).sqrt();
         }
-        let product = match (self.part.column(a), self.part.column(b)) {
-            (Column::Dense(values), _) => self.part.dot(b, values),
-            (_, Column::Dense(values)) => self.part.dot(a, values),
-            (Column::Sparse(rows, values), Column::Sparse(others, other_values)) => {
-                meeting(rows, values, others, other_values)
-            }
-        };
+        let mut wide = self.wide.lock().unwrap_or_else(PoisonError::into_inner);
+        let (held, values) = &mut *wide;
+        if *held != Some(a) {
+            values.fill(0.0);
+            self.part.add(a, 1.0, values);
+            *held = Some(a);
+        }
+        let product = self.part.dot(b, values);
         let ((mean, inverse), (other_mean, other_inverse)) = (self.means[a], self.means[b]);
         (product - self.part.height() as f64 * mean * other_mean) * inverse * other_inverse
     }
-}
-
-/// The inner product of two sparse columns.
-fn meeting(rows: &[u32], values: &[f64], others: &[u32], other_values: &[f64]) -> f64 {
-    let (mut i, mut j, mut sum) = (0, 0, 0.0);
-    while let (Some(a), Some(b)) = (rows.get(i), others.get(j)) {
-        if a == b {
-            sum += values[i] * other_values[j];
-        }
-        (i, j) = (i + usize::from(a <= b), j + usize::from(b <= a));
-    }
-    sum
 }
 
 /// How coefficients are chosen: the library's schedule, for the columns that count.
