@@ -247,6 +247,24 @@ fn a_run_goes_on_from_its_checkpoint() {
 }
 
 #[test]
+fn a_path_goes_on_from_its_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = Data::new(60, 90, 2, 0.3).write(folder.path(), "data");
+    let kept = folder.path().join("kept");
+    let run = |more: &[&str]| {
+        let own = ["--data", text(&data), "--path", "6", "--lambda-ratio", "0.02", "--tolerance", "1e-8"];
+        let out = folder.path().join("out");
+        let report = report("lasso", &[&own[..], &["--output", text(&out)], more].concat());
+        (report["model_digest"].clone(), fs::read_to_string(out.join("lasso.model")).unwrap())
+    };
+    let whole = run(&[]);
+    // Checkpoints of every epoch but the last few, as a run that was ended leaves them.
+    let saved = ["--checkpoint", text(&kept), "--checkpoint-every", "5"];
+    assert_eq!(run(&saved), whole);
+    assert_eq!(run(&[&saved[..], &["--resume"]].concat()), whole);
+}
+
+#[test]
 fn the_repositorys_data_is_solved_as_others_solve_it() {
     // By scikit-learn 1.9 and celer 0.7.
     let own = ["--columns", "given", "--no-intercept"];
@@ -316,6 +334,9 @@ fn mistakes_are_one_line() {
         let output = example(program).args(["--data", &good, "--path", "3", "--lambda", "1000"]).output().unwrap();
         assert!(stderr(&output).contains("--path: a path leads down from "), "{}", stderr(&output));
     }
+    let output = example("lasso").args(["--data", &good, "--dot", "x.dot"]).output().unwrap();
+    assert!(stderr(&output).contains("--dot: a scheduled program has no conflict graph"), "{}", stderr(&output));
     let output = example("lasso").args(["--data", &good, "--pipeline", "2"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--pipeline: rounds of --schedule working-set need each other's changes"));
 }

@@ -78,3 +78,58 @@ impl Rows {
         &self.values[self.ends[i]..self.ends[i + 1]]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::regression::scaling::{Columns, Constant, Scaling};
+    use crate::regression::table::{Labels, Table};
+
+    /// Columns that have fewer and fewer values: the first is in all rows, the last in hardly any.
+    fn part(rows: usize, columns: usize) -> Part {
+        let value = |i: usize, j: usize| ((i * 13 + j * 7) % 11) as f64 - 4.5;
+        let line = |i: usize| -> String {
+            let there = (0..columns).filter(|j| (i * 7 + j).is_multiple_of(j + 1));
+            format!("{i}{}\n", there.map(|j| format!(" {}:{}", j + 1, value(i, j))).collect::<String>())
+        };
+        let text: String = (0..rows).map(line).collect();
+        let table = Table::parse(Path::new("t"), text.as_bytes(), Labels::Numbers).unwrap();
+        let scaling = Scaling::of(&table, Columns::Given, true, Constant::Refuse).unwrap();
+        Part::of(&table, table.labels(), &scaling, 0..rows)
+    }
+
+    #[test]
+    fn products_are_those_of_plain_loops_whatever_is_known() {
+        let part = part(120, 30);
+        let weights: Vec<f64> = (0..120).map(|i| 0.1 + f64::from(i % 7)).collect();
+        let wide = |column: usize| {
+            let mut values = vec![0.0; 120];
+            part.add(column, 1.0, &mut values);
+            values
+        };
+        // From the emptiest to the fullest, and back: both ways of summing up are used.
+        let upwards: Vec<u32> = (0..30).rev().collect();
+        let downwards: Vec<u32> = (0..30).collect();
+        for columns in [upwards, downwards] {
+            for weights in [None, Some(&weights[..])] {
+                let all = products(&part, &columns, 0, weights);
+                let mut next = all.iter();
+                for (k, &a) in columns.iter().enumerate() {
+                    for &b in &columns[..=k] {
+                        let (x, y) = (wide(a as usize), wide(b as usize));
+                        let weight = |i: usize| weights.map_or(1.0, |weights| weights[i]);
+                        let plain: f64 = (0..120).map(|i| x[i] * y[i] * weight(i)).sum();
+                        let found = *next.next().unwrap();
+                        assert!((found - plain).abs() < 1e-9 * (1.0 + plain.abs()), "{a} {b}: {found} and {plain}");
+                    }
+                }
+                for known in [1, 7, 29, 30] {
+                    let rest = products(&part, &columns, known, weights);
+                    assert_eq!(rest, all[known * (known + 1) / 2..], "{known}");
+                }
+            }
+        }
+    }
+}

@@ -239,3 +239,51 @@ fn solve<const N: usize, const M: usize>(mut system: [[f64; M]; N]) -> Option<[f
     }
     Some(solution)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Columns that have much in common.
+    fn alike(count: usize) -> (Gram, Vec<f64>) {
+        let mut gram = Gram::with_room(count + 3);
+        (0..count).for_each(|k| gram.push((0..=k).map(|other| if other == k { 1.0 } else { 0.95 })));
+        (gram, (0..count).map(|k| (k as f64 * 2.7).sin() + 2.0).collect())
+    }
+
+    #[test]
+    fn a_gap_is_reached_and_the_gradient_stays_true() {
+        let (gram, with_labels) = alike(40);
+        let (mut gradient, mut coefficients) = (with_labels.clone(), vec![0.0; 40]);
+        let (gap, passes) = to_gap(&gram, &mut gradient, &mut coefficients, 0.1, 100.0, 1e-10);
+        assert!(gap.absolute() <= 1e-10 && passes < 1000, "{gap:?} {passes}");
+        for k in 0..40 {
+            let fitted: f64 = gram.row(k).iter().zip(&coefficients).map(|(product, b)| product * b).sum();
+            assert!((with_labels[k] - fitted - gradient[k]).abs() < 1e-9);
+            let off = if coefficients[k] == 0.0 {
+                (gradient[k].abs() - 0.1).max(0.0)
+            } else {
+                (gradient[k] - 0.1 * coefficients[k].signum()).abs()
+            };
+            assert!(off < 1e-5, "{k}: {off}");
+        }
+    }
+
+    #[test]
+    fn extrapolation_finds_where_a_linear_iteration_goes() {
+        // x' = a x + b in each place: five differences span all that happens.
+        let rates = [0.9, 0.7, -0.5, 0.2];
+        let mut x = vec![5.0, -3.0, 2.0, 1.0];
+        let mut anderson = Anderson::default();
+        let mut guess = None;
+        for _ in 0..=DEPTH {
+            assert!(guess.is_none());
+            guess = anderson.push(&x);
+            x.iter_mut().zip(rates).for_each(|(x, rate)| *x = rate * *x + 1.0);
+        }
+        for (found, rate) in guess.unwrap().iter().zip(rates) {
+            assert!((found - 1.0 / (1.0 - rate)).abs() < 1e-4, "{found} for rate {rate}");
+        }
+        assert!(anderson.push(&x).is_none(), "it begins anew");
+    }
+}

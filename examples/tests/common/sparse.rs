@@ -97,9 +97,8 @@ pub(crate) fn solved(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Option<Vec<f64>> 
         }
         for i in k + 1..n {
             let f = a[i][k] / a[k][k];
-            for j in k..n {
-                a[i][j] -= f * a[k][j];
-            }
+            let row = a[k].clone();
+            a[i].iter_mut().zip(row).for_each(|(x, y)| *x -= f * y);
             b[i] -= f * b[k];
         }
     }

@@ -1,6 +1,7 @@
-//! Sparse regression as a scheduled program: `program` is what the jobs are, `chosen`, `working` and `newton` say which there are
-//! in which round, `solver` runs them.
+//! Sparse regression as a scheduled program: `program` and `aggregate` are what jobs do; `chosen`, `working` and `newton` say
+//! which jobs there are in which round; `solver` runs them.
 
+mod aggregate;
 mod chosen;
 mod job;
 mod model;

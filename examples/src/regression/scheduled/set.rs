@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::job::{Block, Job};
 use super::model::Model;
 use super::program::Regression;
-use crate::regression::newton;
+use crate::regression::{Loss, newton};
 
 /// What a column costs in a pass besides its values, in values.
 const ROUND: f64 = 60.0;
@@ -15,6 +15,8 @@ const FIRST: usize = 50;
 const NEAR: usize = 3;
 /// Columns of a block, at least and at most.
 const ROOM: (usize, usize) = (32, 512);
+/// The most where inner products change with each model of the loss: they serve some passes only.
+const ROOM_ON_MODEL: usize = 64;
 
 /// The columns that count, and those that are worked on.
 #[derive(Debug, Clone)]
@@ -181,7 +183,8 @@ impl Set {
             // An update within a block should cost about as much as an inner product of its column.
             let stored = |column: &u32| self.stored.get(*column as usize).map_or(0, |&values| values as usize);
             let values: usize = joining.iter().map(stored).sum();
-            self.room = (2 * values / joining.len()).next_multiple_of(16).clamp(ROOM.0, ROOM.1);
+            let most = if self.program.loss() == Loss::Square { ROOM.1 } else { ROOM_ON_MODEL };
+            self.room = (2 * values / joining.len()).next_multiple_of(16).clamp(ROOM.0, most);
         }
         joining.into_iter().for_each(|column| self.add(column));
     }

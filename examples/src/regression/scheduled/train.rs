@@ -111,6 +111,11 @@ pub fn train(
     schedule: &ScheduleArgs,
 ) -> std::result::Result<(), Box<dyn std::error::Error>> {
     schedule.check().map_err(told)?;
+    if common.dot.is_some() {
+        return Err(
+            stradsap::Error::usage("--dot: a scheduled program has no conflict graph; leave the option out").into()
+        );
+    }
     configure(session, common)?;
     let mut run: Run<'_, Fit> = Run::start(name, common)?;
     let problem = Problem::read(common.data.as_deref(), loss, args).map_err(told)?;

@@ -83,8 +83,8 @@ impl WorkingSet {
     fn passed(&mut self, model: &Model) -> Option<Job> {
         self.passes += 1;
         self.since += 1;
-        self.next = if self.passes % EVERY == 0 { Next::Look } else { Next::Block(0) };
-        if self.passes % SOME == 0
+        self.next = if self.passes.is_multiple_of(EVERY) { Next::Look } else { Next::Block(0) };
+        if self.passes.is_multiple_of(SOME)
             && let Some(job) = self.set.support(model, self.since, 0.3 * self.goal)
         {
             self.since = 0;
