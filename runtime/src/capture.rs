@@ -369,7 +369,7 @@ handles! {
 /// What `&x` in a capture list may name: a DDS or a reduction, through any number of references.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured by reference",
-    label = "only DDSs and reductions can be captured by reference",
+    label = "only DDSs, reductions and relaxed state can be captured by reference",
     note = "capture it as a value instead: its name without `&`"
 )]
 pub trait ReadCapture {
@@ -383,7 +383,7 @@ pub trait ReadCapture {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured by mutable reference",
     label = "only DDSs can be captured as `&mut`",
-    note = "capture a value by its name without `&mut`; capture a reduction as `&x`"
+    note = "capture a value by its name without `&mut`; capture reductions and relaxed state as `&x`"
 )]
 pub trait WriteCapture {
     /// What the loop gets. (Named by the trait, since rustc would otherwise take whatever is no DDS for one, and

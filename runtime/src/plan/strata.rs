@@ -133,11 +133,9 @@ mod tests {
                     }
                     ended_before[after as usize][before as usize] = true;
                 }
-                for block in 0..blocks {
-                    let seen = (0..strata.seen_by(block)).flat_map(|stratum| strata.blocks_of(stratum));
-                    for other in seen {
-                        assert!(ended_before[block][other], "{n}, {staleness}: {block} sees {other}");
-                    }
+                for (block, ended) in ended_before.iter().enumerate() {
+                    let mut seen = (0..strata.seen_by(block)).flat_map(|stratum| strata.blocks_of(stratum));
+                    assert!(seen.all(|other| ended[other]), "{n}, {staleness}: what {block} sees");
                 }
             }
         }

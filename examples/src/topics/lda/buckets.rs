@@ -428,7 +428,7 @@ mod tests {
             &mut self,
             row: &mut WordRow,
             document: &mut DocumentRow,
-            totals: &mut Vec<i64>,
+            totals: &mut [i64],
             from: u16,
             to: u16,
         ) -> bool {
