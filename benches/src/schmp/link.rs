@@ -1,4 +1,4 @@
-//! A slow link: connections are forwarded, and every byte arrives a fixed time after it was sent, in each direction.
+//! A slow link: connections are forwarded, and every byte arrives a fixed time after it was sent.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,19 +15,20 @@ const CHUNK: usize = 1 << 16;
 /// A link from an address of its own to one that may be told later.
 #[derive(Clone)]
 pub struct Link {
-    delay: Duration,
+    /// From who connects to who listens, and back.
+    delays: [Duration; 2],
     to: Arc<(Mutex<Option<SocketAddr>>, Condvar)>,
 }
 
 impl Link {
-    /// A link, and where it is entered. It forwards for as long as this process runs.
+    /// A link that delays what goes to its end so long, and so long what comes back; and where it is entered. It forwards for as long as this process runs.
     ///
     /// # Errors
     /// There is no port for it.
-    pub fn new(delay: Duration) -> Result<(Link, SocketAddr)> {
+    pub fn new(delays: [Duration; 2]) -> Result<(Link, SocketAddr)> {
         let listener = TcpListener::bind("127.0.0.1:0").context("no port for a slow link")?;
         let entry = listener.local_addr()?;
-        let link = Link { delay, to: Arc::default() };
+        let link = Link { delays, to: Arc::default() };
         let its = link.clone();
         thread::spawn(move || {
             for one in listener.incoming().flatten() {
@@ -56,24 +57,24 @@ impl Link {
         let (Ok(back), Ok(forth)) = (one.try_clone(), other.try_clone()) else { return };
         // What is small mustn't wait for more.
         let (_, _) = (one.set_nodelay(true), other.set_nodelay(true));
-        let link = self.clone();
-        thread::spawn(move || link.carry(forth, back));
-        self.carry(one, other);
+        let [there, home] = self.delays;
+        thread::spawn(move || carry(forth, back, home));
+        carry(one, other, there);
     }
+}
 
-    /// Reads at once and writes when it is time, so that what is on its way never holds up what comes behind it.
-    fn carry(&self, mut from: TcpStream, to: TcpStream) {
-        let (sent, arriving) = channel();
-        let writer = thread::spawn(move || deliver(&arriving, to));
-        let mut bytes = vec![0; CHUNK];
-        while let Ok(n @ 1..) = from.read(&mut bytes) {
-            if sent.send((Instant::now() + self.delay, bytes[..n].to_vec())).is_err() {
-                break;
-            }
+/// Reads at once and writes when it is time, so that what is on its way never holds up what comes behind it.
+fn carry(mut from: TcpStream, to: TcpStream, delay: Duration) {
+    let (sent, arriving) = channel();
+    let writer = thread::spawn(move || deliver(&arriving, to));
+    let mut bytes = vec![0; CHUNK];
+    while let Ok(n @ 1..) = from.read(&mut bytes) {
+        if sent.send((Instant::now() + delay, bytes[..n].to_vec())).is_err() {
+            break;
         }
-        drop(sent);
-        let (_, _) = (writer.join(), from.shutdown(Shutdown::Both));
     }
+    drop(sent);
+    let (_, _) = (writer.join(), from.shutdown(Shutdown::Both));
 }
 
 fn deliver(arriving: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
@@ -86,13 +87,13 @@ fn deliver(arriving: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
     _ = to.shutdown(Shutdown::Both);
 }
 
-/// How long a byte takes there and back through a link with this delay: the median of some.
+/// How long a byte takes there and back through a link with these delays: the median of some.
 ///
 /// # Errors
 /// There is no port, or a connection breaks.
-pub fn round_trip(delay: Duration) -> Result<Duration> {
+pub fn round_trip(delays: [Duration; 2]) -> Result<Duration> {
     let echo = TcpListener::bind("127.0.0.1:0")?;
-    let (link, entry) = Link::new(delay)?;
+    let (link, entry) = Link::new(delays)?;
     link.leads_to(echo.local_addr()?);
     let server = thread::spawn(move || -> std::io::Result<()> {
         let (mut one, _) = echo.accept()?;
@@ -127,7 +128,7 @@ mod tests {
     fn bytes_arrive_late_in_order_and_without_waiting_for_each_other() {
         let delay = Duration::from_millis(30);
         let sink = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let (link, entry) = Link::new(delay).expect("a link");
+        let (link, entry) = Link::new([delay, Duration::ZERO]).expect("a link");
         let mut client = TcpStream::connect(entry).expect("a connection");
         link.leads_to(sink.local_addr().expect("an address"));
         let (mut server, _) = sink.accept().expect("a connection");
@@ -151,6 +152,6 @@ mod tests {
     #[test]
     fn a_round_trip_takes_both_delays() {
         let delay = Duration::from_millis(3);
-        assert!(round_trip(delay).expect("a round trip") >= 2 * delay);
+        assert!(round_trip([delay, 2 * delay]).expect("a round trip") >= 3 * delay);
     }
 }
