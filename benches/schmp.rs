@@ -108,7 +108,7 @@ fn run(options: &Options) -> Result<()> {
                     let delay = Duration::from_millis(options.delay);
                     println!(
                         "\na byte through a link slowed by {delay:?} is back after {:?}",
-                        link::round_trip(delay)?
+                        link::round_trip(pipeline::delays(delay))?
                     );
                     done(pipeline::study(&programs, Some(delay), options.quick), start)?;
                 } else {
@@ -142,7 +142,7 @@ fn regressions(
 fn show(study: &Study, out: &Path, start: Instant, summary: &mut Table) -> Result<()> {
     let files = study.write(out)?;
     println!("\n{} ({:.1} s)\n  {}", study.title, start.elapsed().as_secs_f64(), files.join(" "));
-    println!("  the table counts up to the first epoch with {}", study.goal.said());
+    println!("  the table counts up to the first epoch with an objective {}", study.goal.said());
     summary.append(study.summary());
     Ok(())
 }

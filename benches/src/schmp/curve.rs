@@ -54,7 +54,7 @@ impl Curve {
                 seconds,
                 samples: samples(epoch),
                 objective: objective(epoch),
-                rounds: epoch.measure("rounds"),
+                rounds: epoch.measure("rounds").filter(|rounds| *rounds > 0.0),
                 updates: epoch.measure("updates"),
                 columns_read: epoch.measure("columns_read"),
                 staleness: epoch.measure("staleness").or_else(|| epoch.measure("s_error")),

@@ -87,7 +87,7 @@ fn picture(svg: &mut String, title: &str, panels: &[Panel]) -> Drawn {
 
 /// Earlier lines are wider, so that they show where later ones lie on them.
 fn stroke(line: usize, lines: usize) -> ShapeStyle {
-    COLOURS[line % COLOURS.len()].stroke_width(2 + 2 * (lines - 1 - line).min(4) as u32)
+    COLOURS[line % COLOURS.len()].stroke_width(2 + (lines - 1 - line).min(4) as u32)
 }
 
 fn draw_panel(panel: &Panel, area: &Area<'_>) -> Drawn {
@@ -218,15 +218,15 @@ impl Ranged for Scale {
 /// A label, with as many digits as tell it from its neighbours a step away.
 fn tick(value: f64, step: f64, logarithmic: bool) -> String {
     let size = value.abs();
-    if value == 0.0 || size < step / 1e3 {
-        return "0".to_owned();
-    }
     if logarithmic {
         return if (0.01..1e4).contains(&size) {
             trimmed(&format!("{value:.3}"))
         } else {
             trimmed(&format!("{value:.1e}"))
         };
+    }
+    if size < step / 1e3 {
+        return "0".to_owned();
     }
     if (1e-3..1e5).contains(&size) {
         let digits = (-step.log10().floor()).max(0.0) as usize;

@@ -79,9 +79,9 @@ impl Goal {
     /// What the table says about it.
     pub fn said(self) -> String {
         match self {
-            Goal::Least { least, part } => format!("within {part:e} of the least objective, {least:.6e}"),
-            Goal::AtMost(most) => format!("an objective of {most:.6e} at most"),
-            Goal::AtLeast(least) => format!("an objective of {least:.6e} at least"),
+            Goal::Least { least, part } => format!("within {part:e} of the least, {least:.6e}"),
+            Goal::AtMost(most) => format!("of {most:.6e} at most"),
+            Goal::AtLeast(least) => format!("of {least:.6e} at least"),
         }
     }
 
