@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::curve::Curve;
 use super::link::Link;
 use super::programs::{Held, Programs, Run};
-use super::regression::{LASSO, PART, Set, solved};
+use super::regression::{LASSO, Set, solved};
 use super::study::{Goal, Study};
 
 const DEPTHS: [u32; 4] = [1, 2, 3, 4];
@@ -54,7 +54,7 @@ pub fn study(programs: &Programs, delay: Option<Duration>, quick: bool) -> Resul
         title: format!("Lasso on {}, {WORKERS} worker processes, {slowed}", set.name),
         samples: "updates of a coefficient",
         objective: "objective",
-        goal: Goal::Least { least, part: PART },
+        goal: Goal::Least { least, part: LASSO.part },
         curves,
         pictures: Vec::new(),
     })

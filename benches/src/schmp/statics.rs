@@ -26,7 +26,7 @@ const RANK: usize = 32;
 /// # Errors
 /// A program fails.
 pub fn lda(programs: &Programs, quick: bool) -> Result<Study> {
-    let epochs = if quick { 5 } else { 40 };
+    let epochs = if quick { 15 } else { 50 };
     let topics = if quick { "--topics 50" } else { "--topics 100" };
     let mut runs = vec![("sequential twin".to_owned(), "lda_sequential", topics.to_owned())];
     runs.extend(PLACES.map(|(place, options)| (format!("rotation, {place}"), "lda", format!("{topics} {options}"))));
