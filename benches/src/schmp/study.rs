@@ -269,7 +269,10 @@ mod tests {
     fn goals_have_a_direction() {
         assert!(Goal::AtLeast(-5.0).reached(-4.0) && !Goal::AtLeast(-5.0).reached(-6.0));
         assert!(Goal::AtMost(5.0).reached(4.0) && !Goal::AtMost(5.0).reached(6.0));
-        assert!(Goal::Least { least: 4.0, part: 0.1 }.reached(4.4) && !Goal::AtMost(4.0).reached(4.4));
+        assert!(
+            Goal::Least { least: 4.0, part: 0.125 }.reached(4.5)
+                && !Goal::Least { least: -4.0, part: 0.125 }.reached(-3.0)
+        );
     }
 
     #[test]
