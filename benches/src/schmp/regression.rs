@@ -25,13 +25,21 @@ pub struct Method {
     /// How near the least objective is near enough: steps of the logistic loss are shorter than they could be, since the
     /// schedules take its curvature for the largest that there is.
     pub part: f64,
+    /// Options of all runs.
+    pub options: &'static str,
 }
 
 /// The Lasso.
-pub const LASSO: Method = Method { program: "lasso", twin: "lasso_sequential", title: "Lasso", part: 1e-3 };
+pub const LASSO: Method =
+    Method { program: "lasso", twin: "lasso_sequential", title: "Lasso", part: 1e-3, options: "" };
 /// Logistic regression with an L1 penalty.
-pub const LOGISTIC: Method =
-    Method { program: "logistic", twin: "logistic_sequential", title: "Sparse logistic regression", part: 1e-2 };
+pub const LOGISTIC: Method = Method {
+    program: "logistic",
+    twin: "logistic_sequential",
+    title: "Sparse logistic regression",
+    part: 1e-2,
+    options: "--no-intercept --columns scaled",
+};
 
 /// A set of examples.
 pub struct Set {
@@ -75,7 +83,8 @@ pub fn samples(epoch: &Epoch) -> f64 {
 /// # Errors
 /// The program fails or doesn't converge.
 pub fn solved(programs: &Programs, method: Method, set: &Set) -> Result<(f64, f64)> {
-    let run = Run::new(method.program, 300, "--tolerance 1e-10 --threads 1").on(set.path.as_deref());
+    let run = Run::new(method.program, 300, &format!("--tolerance 1e-10 --threads 1 {}", method.options))
+        .on(set.path.as_deref());
     let label = format!("{}-{}-solved", method.program, set.name);
     let report = programs.run(&label, &run)?.report.with_context(|| format!("{label}: it diverges"))?;
     let last = report.epochs.last().with_context(|| format!("{label}: it has no epoch"))?;
@@ -105,7 +114,7 @@ pub fn study(programs: &Programs, method: Method, set: &Set, quick: bool) -> Res
         programs.run(&label, &run.on(set.path.as_deref()))
     };
 
-    let twin = run("twin", Run::new(method.twin, passes, "--tolerance 1e-6"))?;
+    let twin = run("twin", Run::new(method.twin, passes, &format!("--tolerance 1e-6 {}", method.options)))?;
     let mut curves = vec![curve("sequential twin, cyclic", &twin)];
     let mut pictures = Vec::new();
     let mut random = vec![0];
@@ -114,7 +123,8 @@ pub fn study(programs: &Programs, method: Method, set: &Set, quick: bool) -> Res
         for schedule in SCHEDULES {
             let options = format!(
                 "--schedule {schedule} --concurrent {width} --updates-per-epoch {updates} --pipeline 1 --threads 1 \
-                 --tolerance 1e-6"
+                 --tolerance 1e-6 {}",
+                method.options
             );
             let ran = run(&format!("{schedule}-{width}"), Run::new(method.program, passes * parts, &options))?;
             these.push(curves.len());
