@@ -9,7 +9,7 @@ use super::programs::{Epoch, Programs, Ran, Run};
 use super::study::{Goal, Study};
 
 /// What samples are.
-pub const SAMPLES: &str = "non-zeros gone over by updates";
+pub const SAMPLES: &str = "values gone over by updates";
 
 const SCHEDULES: [&str; 4] = ["random", "cyclic", "priority", "priority+dependency"];
 

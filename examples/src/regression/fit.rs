@@ -65,8 +65,9 @@ pub struct Fit {
     pub nonzeros: usize,
     /// Coefficients that were updated so far, whether or not that changed them.
     pub updates: u64,
-    /// Values of the data that these updates went over, as far as they are counted: an update of a column has all its values.
-    /// Absent where columns are worked on in blocks, whose inner products stand for the values.
+    /// Values of the data that these updates went over, as far as they are counted: an update of a column has all its values,
+    /// zeros among them where the column is stored whole. Absent where columns are worked on in blocks, whose inner products
+    /// stand for the values.
     pub values_touched: Option<u64>,
     /// Columns that gradients of many were computed of so far.
     pub columns_read: u64,
