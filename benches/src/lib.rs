@@ -8,4 +8,5 @@ pub mod harness;
 pub mod model;
 pub mod peers;
 pub mod report;
+pub mod schmp;
 pub mod table;

@@ -65,6 +65,10 @@ pub struct Fit {
     pub nonzeros: usize,
     /// Coefficients that were updated so far, whether or not that changed them.
     pub updates: u64,
+    /// Values of the data that these updates went over, as far as they are counted: an update of a column has all its values,
+    /// zeros among them where the column is stored whole. Absent where columns are worked on in blocks, whose inner products
+    /// stand for the values.
+    pub values_touched: Option<u64>,
     /// Columns that gradients of many were computed of so far.
     pub columns_read: u64,
     /// Rounds so far.
@@ -83,10 +87,16 @@ impl Fit {
             relative_gap: gap.relative(),
             nonzeros: coefficients.iter().filter(|&&b| b != 0.0).count(),
             updates,
+            values_touched: None,
             columns_read,
             rounds: 0,
             staleness: 0,
         }
+    }
+
+    /// With updates that went over so many values of the data; 0: they weren't counted.
+    pub fn touching(self, values: u64) -> Fit {
+        Fit { values_touched: (values > 0).then_some(values), ..self }
     }
 
     /// In so many rounds, with updates up to so many behind.

@@ -32,6 +32,8 @@ pub struct Plain {
     offset: f64,
     /// Coefficients that were updated so far.
     pub updates: u64,
+    /// The values of their columns.
+    pub values_touched: u64,
 }
 
 impl Plain {
@@ -52,7 +54,19 @@ impl Plain {
         };
         let total = problem.labels.iter().sum();
         let shifts = problem.scaling.shifts.clone();
-        Plain { loss, part, columns, shifts, squares, total, coefficients, fitted, offset: 0.0, updates: 0 }
+        Plain {
+            loss,
+            part,
+            columns,
+            shifts,
+            squares,
+            total,
+            coefficients,
+            fitted,
+            offset: 0.0,
+            updates: 0,
+            values_touched: 0,
+        }
     }
 
     fn is_intercept(&self, column: usize) -> bool {
@@ -87,6 +101,7 @@ impl Plain {
         for k in 0..self.columns.len() {
             let column = self.columns[k] as usize;
             self.updates += 1;
+            self.values_touched += self.part.stored_or_height(column) as u64;
             let square = match self.loss {
                 Loss::Square => self.squares[column],
                 Loss::Logistic => self.squares[column] / 4.0,
@@ -190,7 +205,7 @@ pub fn train(loss: Loss, name: &'static str, common: &CommonArgs, args: &Regress
             let gap = plain.gap(lambda);
             let seconds = clock.elapsed().as_secs_f64();
             let columns = &plain.coefficients[..problem.scaling.len()];
-            let fit = Fit::of(lambda, gap, columns, plain.updates, plain.updates);
+            let fit = Fit::of(lambda, gap, columns, plain.updates, plain.updates).touching(plain.values_touched);
             run.epoch(seconds, 0, fit)?;
             if fit.relative_gap <= args.tolerance {
                 break;

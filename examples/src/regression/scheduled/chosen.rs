@@ -68,19 +68,33 @@ pub struct Chosen<D> {
     places: Arc<[u32]>,
     /// A change counts by what it does to the objective.
     weights: Arc<[f64]>,
+    /// How many values each column has, and all columns so far that were updated.
+    stored: Arc<[u32]>,
+    touched: u64,
     scratch: Vec<usize>,
 }
 
 impl<D: Fn(usize, usize) -> f64 + Clone> Chosen<D> {
-    /// Of these columns, whose curvatures are told by `curvature`.
-    pub fn new(inner: DynRegr<D>, columns: Arc<[u32]>, curvature: impl Fn(usize) -> f64) -> Chosen<D> {
+    /// Of these columns, whose curvatures are told by `curvature`, and numbers of values by `stored`.
+    pub fn new(
+        inner: DynRegr<D>,
+        columns: Arc<[u32]>,
+        stored: Arc<[u32]>,
+        curvature: impl Fn(usize) -> f64,
+    ) -> Chosen<D> {
         let most = columns.iter().max().map_or(0, |&column| column as usize + 1);
         let (mut places, mut weights) = (vec![0; most], vec![0.0; most]);
         for (place, &column) in columns.iter().enumerate() {
             places[column as usize] = place as u32;
             weights[column as usize] = curvature(column as usize).sqrt();
         }
-        Chosen { inner, columns, places: places.into(), weights: weights.into(), scratch: Vec::new() }
+        let (places, weights) = (places.into(), weights.into());
+        Chosen { inner, columns, places, weights, stored, touched: 0, scratch: Vec::new() }
+    }
+
+    /// The values of the columns that were updated so far.
+    pub fn touched(&self) -> u64 {
+        self.touched
     }
 
     /// Tells how far each coefficient is going to move, in the order of the columns.
@@ -107,6 +121,7 @@ impl<D: Fn(usize, usize) -> f64 + Clone> Schedule<Model, Job, Change> for Chosen
     fn observe(&mut self, job: &Job, change: &Change) {
         if let (Job::One(column), Change::One(step)) = (job, change) {
             let column = *column as usize;
+            self.touched += u64::from(self.stored.get(column).copied().unwrap_or(0));
             let size = step * self.weights[column];
             Schedule::<(), usize, f64>::observe(&mut self.inner, &(self.places[column] as usize), &size);
         }
@@ -117,6 +132,8 @@ impl<D: Fn(usize, usize) -> f64 + Clone> Schedule<Model, Job, Change> for Chosen
 /// the updates so far: so a run can go on from there.
 pub(super) struct Choosing<D> {
     columns: Vec<u32>,
+    /// How many values each column has, the intercept's after them.
+    stored: Arc<[u32]>,
     pick: Pick,
     width: usize,
     pipeline: usize,
@@ -129,6 +146,7 @@ pub(super) struct Choosing<D> {
 impl<D: Fn(u32, u32) -> f64 + Clone> Choosing<D> {
     pub(super) fn new(
         columns: &[u32],
+        stored: &[u32],
         program: &Arc<Regression>,
         args: &ScheduleArgs,
         pick: Pick,
@@ -139,6 +157,7 @@ impl<D: Fn(u32, u32) -> f64 + Clone> Choosing<D> {
         Choosing {
             updates: args.updates_per_epoch.map_or(columns.len() as u64, |updates| updates.get().into()),
             columns,
+            stored: stored.iter().copied().chain([program.rows() as u32]).collect(),
             pick,
             width: args.concurrent.into(),
             pipeline: args.pipeline(),
@@ -167,22 +186,24 @@ impl<D: Fn(u32, u32) -> f64 + Clone> Epochs for Choosing<D> {
             if square > 0.0 { soft_threshold(b * square + gradient[column], penalty) / square - b } else { 0.0 }
         };
         let until = |_: usize, model: &Model| model.updates >= end;
-        let report = match &self.check {
+        let stored = Arc::clone(&self.stored);
+        let (report, touched) = match &self.check {
             Some((rho, between)) => {
                 let between = between.clone();
                 let dynamic = dynamic.uncorrelated(*rho, move |a, b| between(numbered[a], numbered[b]));
-                let mut chosen = Chosen::new(dynamic, columns, curvature);
+                let mut chosen = Chosen::new(dynamic, columns, stored, curvature);
                 chosen.set_priorities(step);
-                solver.call(&mut chosen, self.pipeline, until)?
+                (solver.call(&mut chosen, self.pipeline, until)?, chosen.touched())
             }
             None => {
-                let mut chosen = Chosen::new(dynamic, columns, curvature);
+                let mut chosen = Chosen::new(dynamic, columns, stored, curvature);
                 if self.pick == Pick::Priority {
                     chosen.set_priorities(step);
                 }
-                solver.call(&mut chosen, self.pipeline, until)?
+                (solver.call(&mut chosen, self.pipeline, until)?, chosen.touched())
             }
         };
+        solver.touched(touched);
         epoch.note(report);
         solver.measure(epoch)
     }

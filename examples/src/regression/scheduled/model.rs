@@ -20,6 +20,8 @@ pub struct Model {
     pub best_dual: f64,
     /// Coefficients that were updated so far.
     pub updates: u64,
+    /// The values of their columns, where coefficients are updated one at a time.
+    pub values_touched: u64,
     /// The columns of gradients so far.
     pub columns_read: u64,
     /// What the objective fell by in the blocks since this was last set to 0.
@@ -45,6 +47,7 @@ impl Model {
             some: Gap::default(),
             best_dual: f64::NEG_INFINITY,
             updates: 0,
+            values_touched: 0,
             columns_read: 0,
             fell: 0.0,
             measured: false,

@@ -119,10 +119,10 @@ impl<'s> Solver<'s> {
         let total = problem.labels.iter().sum();
         let rows = problem.table.len();
         let program = Arc::new(Regression::new(loss, rows, intercept.is_some(), &problem.scaling, total));
+        let stored = |j| parts.iter().map(|part| part.stored(j)).sum::<usize>() as u32;
+        let stored: Arc<[u32]> = (0..problem.scaling.len()).map(stored).collect();
         let schedule: Box<dyn Epochs> = match (args.schedule, loss) {
             (ScheduleName::WorkingSet, _) => {
-                let stored = |j| parts.iter().map(|part| part.stored(j)).sum::<usize>() as u32;
-                let stored = (0..problem.scaling.len()).map(stored).collect();
                 let set = Set::new(Arc::clone(&program), &columns, stored);
                 match loss {
                     Loss::Square => Box::new(WorkingSet::new(set, tolerance)),
@@ -137,7 +137,7 @@ impl<'s> Solver<'s> {
                 };
                 let correlation = Arc::new(Correlation::new(sample, problem.centred));
                 let between = move |a: u32, b: u32| correlation.between(a as usize, b as usize);
-                Box::new(Choosing::new(&columns, &program, args, Pick::Priority, seed, Some(between)))
+                Box::new(Choosing::new(&columns, &stored, &program, args, Pick::Priority, seed, Some(between)))
             }
             (name, _) => {
                 let pick = match name {
@@ -145,7 +145,7 @@ impl<'s> Solver<'s> {
                     ScheduleName::Cyclic => Pick::Cyclic,
                     _ => Pick::Priority,
                 };
-                Box::new(Choosing::new(&columns, &program, args, pick, seed, None::<fn(u32, u32) -> f64>))
+                Box::new(Choosing::new(&columns, &stored, &program, args, pick, seed, None::<fn(u32, u32) -> f64>))
             }
         };
         let rests = parts.iter().map(|part| Rest::of(part, loss, intercept.unwrap_or(0.0))).collect();
@@ -173,6 +173,11 @@ impl<'s> Solver<'s> {
     /// How many parts the rows are cut into.
     pub fn parts(&self) -> usize {
         self.parts.len()
+    }
+
+    /// Notes that updates went over so many values more.
+    pub(super) fn touched(&mut self, values: u64) {
+        self.model.values_touched += values;
     }
 
     /// The program's constants.

@@ -84,7 +84,7 @@ impl ScheduleArgs {
 }
 
 /// The values of [`Progress`], for a checkpoint.
-const NUMBERS: usize = 10;
+const NUMBERS: usize = 11;
 
 /// Where a run is.
 #[derive(Debug, Clone, Default)]
@@ -161,7 +161,7 @@ pub fn train(
         let model = solver.model();
         let columns = &model.coefficients[..problem.scaling.len()];
         let fit = Fit::of(model.lambda, model.gap(), columns, model.updates, model.columns_read);
-        let fit = fit.on_schedule(at.rounds, at.staleness);
+        let fit = fit.touching(model.values_touched).on_schedule(at.rounds, at.staleness);
         run.epoch(std::mem::take(&mut seconds), std::mem::take(&mut bytes), fit)?;
         at.epochs += 1;
         save(session, &mut saving, &run, &solver, &at)?;
@@ -204,6 +204,7 @@ fn save(session: &Session, saving: &mut Saving, run: &Run<'_, Fit>, solver: &Sol
         at.rounds as f64,
         at.staleness as f64,
         at.epochs.into(),
+        model.values_touched as f64,
     ];
     let (rests, state) = solver.state();
     let vector = |values: Vec<f64>| DVector::from_vec(session, values);
@@ -238,6 +239,7 @@ fn restore(session: &Session, solver: &mut Solver<'_>, checkpoint: &Checkpoint) 
         best_dual: number(4),
         updates: number(5) as u64,
         columns_read: number(6) as u64,
+        values_touched: number(10) as u64,
         ..Model::of(coefficients)
     };
     let at = Progress {
