@@ -99,6 +99,23 @@ fn every_schedule_reaches_the_same() {
     }
 }
 
+/// An intercept without penalty makes few points dual ones, and the data of the repository has few of one class.
+#[test]
+fn no_dual_objective_is_above_the_least_objective() {
+    let shared = ["--lambda-ratio", "0.2", "--epochs", "6"];
+    let least = number(last(&report("logistic", &[&shared[..2], &["--tolerance", "1e-9"]].concat())), "objective");
+    for schedule in ["random", "cyclic", "priority", "priority+dependency"] {
+        let report = report("logistic", &[&shared[..], &["--schedule", schedule, "--concurrent", "4"]].concat());
+        for epoch in report["epochs"].as_array().unwrap() {
+            let (objective, dual) = (number(epoch, "objective"), number(epoch, "dual"));
+            assert!(
+                dual <= least * (1.0 + 1e-6) && objective >= least * (1.0 - 1e-6),
+                "{schedule}: {epoch}, least {least}"
+            );
+        }
+    }
+}
+
 #[test]
 fn threads_and_workers_leave_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();

@@ -205,6 +205,7 @@ impl<D: Fn(u32, u32) -> f64 + Clone> Epochs for Choosing<D> {
         };
         solver.touched(touched);
         epoch.note(report);
+        solver.centre(epoch)?;
         solver.measure(epoch)
     }
 }
@@ -217,6 +218,16 @@ impl Schedule<Model, Job, Change> for Once {
     fn schedule(&mut self, _round: usize, _model: &Model, jobs: &mut Vec<Job>) {
         // The rounds after it are those that a pipeline needs to be empty again.
         jobs.append(&mut self.0);
+    }
+}
+
+/// One job, in every round.
+#[derive(Debug, Clone)]
+pub(super) struct Always(pub(super) Job);
+
+impl Schedule<Model, Job, Change> for Always {
+    fn schedule(&mut self, _round: usize, _model: &Model, jobs: &mut Vec<Job>) {
+        jobs.push(self.0.clone());
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stradsap::{DVector, Pick, Result, Schedule, ScheduledReport, Session, scheduled};
 
-use super::chosen::{Choosing, Correlation, Once};
+use super::chosen::{Always, Choosing, Correlation, Once};
 use super::job::{Change, Job};
 use super::model::Model;
 use super::newton::NewtonSet;
@@ -16,6 +16,13 @@ use super::working::WorkingSet;
 use crate::regression::Loss;
 use crate::regression::columns::Part;
 use crate::regression::problem::Problem;
+
+/// How far the slopes of the two classes may be apart, as a part of the objective, for a dual point.
+const BALANCED: f64 = 1e-7;
+/// An intercept that moves by less stays where it is.
+const STILL: f64 = 1e-14;
+/// Rounds for it, at most.
+const MOST_CENTRING: usize = 1000;
 
 /// Values of a part: so few that several fit a worker, so many that a part's share of a round is worth a thread.
 const PART_VALUES: usize = 1 << 22;
@@ -229,9 +236,39 @@ impl<'s> Solver<'s> {
         let columns = self.columns.iter().copied().chain(intercept).collect();
         epoch.note(self.call(&mut Once(vec![Job::Gradient { columns, whole: true }]), 1, |_, _| true)?);
         if self.program.loss() == Loss::Logistic {
-            let scale = self.model.whole.scale;
+            let (scale, best) = (self.model.whole.scale, self.model.best_dual);
             epoch.note(self.call(&mut Once(vec![Job::Dual { scale }]), 1, |_, _| true)?);
+            if !self.is_balanced() {
+                // No loss is below 0, which is all that is known then.
+                self.model.whole.dual = 0.0;
+                self.model.best_dual = best.max(0.0);
+            }
         }
+        Ok(())
+    }
+
+    /// Whether the dual point is one: an intercept without penalty wants the slopes of both classes to be as large.
+    fn is_balanced(&self) -> bool {
+        self.program.intercept().is_none_or(|intercept| {
+            let size = 1.0 + self.model.coefficients[intercept].abs();
+            self.model.gradient[intercept].abs() * size <= BALANCED * self.model.whole.primal
+        })
+    }
+
+    /// Moves the intercept of a logistic model to its best, given all else: an epoch's end, and no update of the schedule's.
+    pub(super) fn centre(&mut self, epoch: &mut Epoch) -> Result<()> {
+        let Some(intercept) = self.program.intercept().filter(|_| self.program.loss() == Loss::Logistic) else {
+            return Ok(());
+        };
+        let updates = self.model.updates;
+        let mut last = f64::INFINITY;
+        let until = |round: usize, model: &Model| {
+            let moved = (model.coefficients[intercept] - last).abs();
+            last = model.coefficients[intercept];
+            moved <= STILL * (1.0 + last.abs()) || round >= MOST_CENTRING
+        };
+        epoch.note(self.call(&mut Always(Job::One(intercept as u32)), 1, until)?);
+        self.model.updates = updates;
         Ok(())
     }
 
