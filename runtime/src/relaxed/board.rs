@@ -91,7 +91,9 @@ impl Board {
     pub(crate) fn encode(&self, block: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         for sheet in self.sheets.iter().flatten() {
-            if let Some(added) = &*locked(&sheet.added[block]) {
+            if let Some(place) = sheet.added.get(block)
+                && let Some(added) = &*locked(place)
+            {
                 added.encode_range(0, added.len(), &mut bytes);
             }
         }
