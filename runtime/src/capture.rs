@@ -78,6 +78,15 @@ impl Captured {
         }
     }
 
+    /// A copy of relaxed state, where this process has it.
+    pub(crate) fn relaxed(&self) -> Option<RawBuf> {
+        match self.kind {
+            // SAFETY: the loop holds it borrowed.
+            Kind::Relaxed { cell, .. } if !cell.is_null() => Some(unsafe { (*cell).copy() }),
+            _ => None,
+        }
+    }
+
     /// The loop ended well: relaxed state takes its new values.
     pub(crate) fn commit_relaxed(&self, values: RawBuf) {
         if let Kind::Relaxed { cell, .. } = self.kind {

@@ -282,6 +282,14 @@ impl RawBuf {
         unsafe { self.ops.encode_run(self.ptr.as_ptr().add(lo * self.ops.size), hi - lo, out) };
     }
 
+    /// A copy of all elements.
+    pub(crate) fn copy(&self) -> RawBuf {
+        let mut copy = RawBuf::new(self.ops, self.len);
+        // SAFETY: `len` elements are there (rule 1), borrowed.
+        unsafe { copy.push_clones(self.ptr.as_ptr(), self.len) };
+        copy
+    }
+
     /// The memory of plain elements.
     pub(crate) fn bytes(&self) -> &[u8] {
         assert!(self.ops.plain, "elements that are not plain");

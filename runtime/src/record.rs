@@ -10,7 +10,6 @@ use crate::memory::RawBuf;
 use crate::pool::Pool;
 use crate::recording::{CaptureLog, CaptureShape, Recording, SLICE};
 use crate::relaxed::board::{self, Copies};
-use crate::relaxed::copy_of;
 use crate::task::Task;
 
 /// What the planner has to know of the captures.
@@ -109,7 +108,7 @@ fn recording_frame(
     // What an iteration adds means nothing here.
     for (c, capture) in captured.iter().enumerate() {
         let Kind::Relaxed { ops, len, .. } = capture.kind else { continue };
-        let now = relaxed.get(c).and_then(Option::as_ref).map_or_else(|| (ops.zeros)(len), copy_of);
+        let now = relaxed.get(c).and_then(Option::as_ref).map_or_else(|| (ops.zeros)(len), RawBuf::copy);
         frame.lend(c, Copies { now, added: (ops.zeros)(len) });
     }
     frame

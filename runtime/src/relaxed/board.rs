@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{RelaxedOps, copy_of};
+use super::RelaxedOps;
 use crate::capture::{Captured, Kind};
 use crate::memory::RawBuf;
 use crate::plan::Strata;
@@ -75,7 +75,7 @@ impl Board {
     pub(crate) fn copies(&self, capture: usize, block: usize) -> Result<Option<Copies>, Missing> {
         let Some(sheet) = self.sheets.get(capture).and_then(Option::as_ref) else { return Ok(None) };
         let known = sheet.known(&self.strata, self.strata.seen_by(block))?;
-        Ok(Some(Copies { now: copy_of(&known), added: (sheet.ops.zeros)(sheet.len) }))
+        Ok(Some(Copies { now: known.copy(), added: (sheet.ops.zeros)(sheet.len) }))
     }
 
     /// A block has ended well, having added so much.
@@ -116,7 +116,7 @@ impl Board {
     /// What the state comes to when all blocks have ended, by capture.
     pub(crate) fn total(&self) -> Vec<Option<RawBuf>> {
         let all = self.strata.count();
-        let total = |sheet: &Sheet| sheet.known(&self.strata, all).ok().map(|known| copy_of(&known));
+        let total = |sheet: &Sheet| sheet.known(&self.strata, all).ok().map(|known| known.copy());
         self.sheets.iter().map(|sheet| sheet.as_ref().and_then(total)).collect()
     }
 
@@ -141,7 +141,7 @@ impl Sheet {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         while known.len() <= merged {
             let Some(last) = known.last() else { return Err(Missing) };
-            let mut next = copy_of(last);
+            let mut next = last.copy();
             for block in strata.blocks_of(known.len() - 1) {
                 let added = locked(&self.added[block]);
                 (self.ops.add)(&mut next, added.as_ref().ok_or(Missing)?);
@@ -157,7 +157,7 @@ impl Sheet {
         let size = (self.ops.apart)(&end, &zeros).max(f64::MIN_POSITIVE);
         let mut error = Error::default();
         // What all blocks before the one in question come to.
-        let mut before = copy_of(&*self.known(strata, 0).ok()?);
+        let mut before = self.known(strata, 0).ok()?.copy();
         for block in 0..strata.blocks() {
             let seen = self.known(strata, strata.seen_by(block)).ok()?;
             let apart = (self.ops.apart)(&before, &seen) / size;
@@ -171,15 +171,7 @@ impl Sheet {
 
 /// The values of relaxed captures before a loop, by capture.
 pub(crate) fn before(captured: &[Captured]) -> Vec<Option<RawBuf>> {
-    captured
-        .iter()
-        .map(|capture| match capture.kind {
-            // SAFETY: the loop holds it borrowed.
-            #[allow(unsafe_code)]
-            Kind::Relaxed { cell, .. } if !cell.is_null() => Some(unsafe { (*cell).copy() }),
-            _ => None,
-        })
-        .collect()
+    captured.iter().map(Captured::relaxed).collect()
 }
 
 /// The same as bytes, empty where there are none.

@@ -66,24 +66,13 @@ pub(crate) struct Cell {
 impl Cell {
     /// A copy of the values.
     pub(crate) fn copy(&self) -> RawBuf {
-        copy_of(&locked(&self.values))
+        locked(&self.values).copy()
     }
 
     /// Takes the values that a loop has left.
     pub(crate) fn replace(&self, values: RawBuf) {
         *locked(&self.values) = values;
     }
-}
-
-/// A copy of plain elements.
-pub(crate) fn copy_of(values: &RawBuf) -> RawBuf {
-    let mut copy = RawBuf::new(values.ops(), values.len());
-    // SAFETY: so many elements are there, borrowed.
-    #[allow(unsafe_code)]
-    unsafe {
-        copy.push_clones(values.as_ptr(), values.len());
-    }
-    copy
 }
 
 macro_rules! kinds {
