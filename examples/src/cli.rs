@@ -94,9 +94,9 @@ impl CheckpointArgs {
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Many processes")]
 pub struct ProcessArgs {
-    /// Worker processes, started on this machine; with --listen, as many as will join
+    /// Worker processes, started on this machine; without a number, one for each core. With --listen, as many as will join
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
-    pub workers: Option<u32>,
+    pub workers: Option<Option<u32>>,
 
     /// DDS server processes [default: none; one is embedded in each worker]
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(..=1024))]
@@ -261,7 +261,7 @@ mod tests {
         let line = "x --workers 4 --dds-servers 2 --listen h:9 --snapshot-every 5 --trace t.json";
         let args = Args::try_parse_from(line.split(' ')).unwrap().common;
         let expected = ProcessArgs {
-            workers: Some(4),
+            workers: Some(Some(4)),
             dds_servers: Some(2),
             listen: Some("h:9".into()),
             join: None,
@@ -276,10 +276,26 @@ mod tests {
     }
 
     #[test]
+    fn workers_need_no_number() {
+        let workers = |line: &str| Args::try_parse_from(line.split(' ')).unwrap().common.processes.workers;
+        assert_eq!(workers("x"), None);
+        for line in ["x --workers", "x --workers --threads 2", "x --epochs 3 --workers --verify"] {
+            assert_eq!(workers(line), Some(None), "{line}");
+        }
+        for line in ["x --workers 2", "x --workers=2", "x --workers 2 --threads 1"] {
+            assert_eq!(workers(line), Some(Some(2)), "{line}");
+        }
+        assert!(Args::try_parse_from(["x", "--workers", "many"]).is_err());
+    }
+
+    #[test]
     fn a_sequential_program_refuses_what_needs_loops() {
-        for (line, option) in
-            [("x --workers 2", "--workers"), ("x --trace t", "--trace"), ("x --checkpoint d --resume", "--checkpoint")]
-        {
+        for (line, option) in [
+            ("x --workers 2", "--workers"),
+            ("x --workers", "--workers"),
+            ("x --trace t", "--trace"),
+            ("x --checkpoint d --resume", "--checkpoint"),
+        ] {
             let error = Args::try_parse_from(line.split(' ')).unwrap().common.require_sequential().unwrap_err();
             assert_eq!(error.exit_code(), 2);
             assert!(error.to_string().starts_with(&format!("{option}: this program is sequential")), "{error}");

@@ -25,7 +25,7 @@ pub fn configure(session: &Session, common: &CommonArgs) -> stradsap::Result<()>
 /// Starts the processes that the command line asks for, or waits for them.
 fn start_workers(session: &Session, common: &CommonArgs) -> stradsap::Result<()> {
     let args = &common.processes;
-    let Some(workers) = args.workers.filter(|&workers| workers > 0) else {
+    let Some(workers) = args.workers.filter(|&workers| workers != Some(0)) else {
         if session.workers() == 0
             && let Some(path) = &args.trace
         {
@@ -39,7 +39,13 @@ fn start_workers(session: &Session, common: &CommonArgs) -> stradsap::Result<()>
             _ => Ok(()),
         };
     };
-    let mut options = ClusterOptions::new(workers as usize);
+    let mut options = match workers {
+        Some(workers) => ClusterOptions::new(workers as usize),
+        None if args.listen.is_some() => {
+            return Err(Error::usage("--workers: with --listen, it needs the number of workers that will join"));
+        }
+        None => ClusterOptions::one_per_core(),
+    };
     if let Some(threads) = common.threads {
         options = options.threads(threads as usize);
     }

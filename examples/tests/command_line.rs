@@ -45,7 +45,7 @@ fn usage_mistakes_are_one_line_and_status_2() {
         (&["--epochs", "0"], "invalid value '0' for '--epochs <E>': 0 is not in 1..=4294967295"),
         (&["--threads", "0"], "invalid value '0' for '--threads <T>': 0 is not in 1..=1024"),
         (&["--seed", "x"], "invalid value 'x' for '--seed <S>': invalid digit found in string"),
-        (&["--workers", "2000"], "invalid value '2000' for '--workers <N>': 2000 is not in 0..=1024"),
+        (&["--workers", "2000"], "invalid value '2000' for '--workers [<N>]': 2000 is not in 0..=1024"),
         (&["--snapshot-every", "0"], "invalid value '0' for '--snapshot-every <K>': 0 is not in 1..=4294967295"),
         (&["--checkpoint-every", "2"], "the following required arguments were not provided:; --checkpoint <DIR>"),
         (&["--resume"], "the following required arguments were not provided:; --checkpoint <DIR>"),
@@ -73,6 +73,23 @@ fn the_twin_has_no_loops_to_explain() {
         assert_eq!(status, 2);
         assert!(said.starts_with(&format!("error: {}: this program is sequential", arguments[0])), "{said}");
     }
+}
+
+#[test]
+fn workers_without_a_number_are_one_a_core() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = small_ratings(folder.path());
+    let words = ["--data", text(&data), "--rank", "8", "--epochs", "1"];
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let alone = report("sgdmf", &words);
+    let together = report("sgdmf", &[&words[..], &["--workers"]].concat());
+    assert_eq!((&together["workers"], &together["threads"]), (&cores.into(), &1.into()));
+    assert_eq!(alone["model_digest"], together["model_digest"]);
+    let (status, said) = fail("sgdmf", &["--workers", "--listen", "127.0.0.1:0"]);
+    assert_eq!(
+        (status, &said[..]),
+        (2, "error: --workers: with --listen, it needs the number of workers that will join")
+    );
 }
 
 #[test]

@@ -24,7 +24,7 @@ use super::placement::Placement;
 use super::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use super::remote_plan::RemotePlan;
 use super::rendezvous::{self, Meeting, Published};
-use super::roles::{DriverRole, Workers};
+use super::roles::{DriverRole, Workers, one_per_core};
 use super::scheduled::ScheduledLogged;
 use super::sync::{Sites, SyncLogged};
 use crate::error::{ClusterError, Error, Result};
@@ -78,6 +78,18 @@ impl ClusterOptions {
             join: false,
             rendezvous: None,
         }
+    }
+
+    /// One worker for each core that this process may use, started on this machine. Each runs one thread, unless
+    /// [`threads`](ClusterOptions::threads) says otherwise.
+    ///
+    /// ```
+    /// use stradsap_runtime::ClusterOptions;
+    ///
+    /// assert!(ClusterOptions::one_per_core().workers() >= 1);
+    /// ```
+    pub fn one_per_core() -> Self {
+        Self::new(one_per_core())
     }
 
     /// How many threads run blocks in each worker; otherwise the cores are shared evenly.

@@ -11,6 +11,11 @@ use crate::session::MAX_THREADS;
 /// The most worker or server processes of a job.
 pub(crate) const MAX_PROCESSES: usize = 1024;
 
+/// The number of workers if each core that this process may use has one.
+pub(crate) fn one_per_core() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MAX_PROCESSES)
+}
+
 /// The part that a process plays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -163,8 +168,15 @@ impl Words {
 }
 
 fn driver(env: Env<'_>) -> Result<DriverRole> {
-    let workers = number(env, "STRADSAP_WORKERS", 0, MAX_PROCESSES)?.unwrap_or(0);
     let listen = env("STRADSAP_LISTEN").map(|text| checked("STRADSAP_LISTEN=", &text, true)).transpose()?;
+    let workers = match env("STRADSAP_WORKERS").as_deref() {
+        Some("cores") if listen.is_some() => {
+            let expected = "with STRADSAP_LISTEN, the number of workers that will join was expected";
+            return Err(Error::usage(format!("STRADSAP_WORKERS=cores: {expected}")));
+        }
+        Some("cores") => one_per_core(),
+        _ => number(env, "STRADSAP_WORKERS", 0, MAX_PROCESSES)?.unwrap_or(0),
+    };
     Ok(DriverRole {
         workers: match workers {
             0 => Workers::None,

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::cluster::driver::ClusterOptions;
 
 const OPEN_MPI: &[(&str, &str)] = &[
     ("OMPI_COMM_WORLD_RANK", "0"),
@@ -68,6 +69,17 @@ fn a_plain_start_is_a_driver_without_workers() {
     assert_eq!(driver_of(given("", &[])), DRIVER);
     assert_eq!(driver_of(given("--data x --workers 4 --threads many", &[])), DRIVER); // the program's own affair
     assert_eq!(driver_of(given("", &[&[("STRADSAP_WORKERS", "0"), ("STRADSAP_ROLE", "")]])), DRIVER);
+}
+
+#[test]
+fn a_driver_has_one_worker_a_core_where_no_number_is_given() {
+    let each = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(driver_of(given("", &[&[("STRADSAP_WORKERS", "cores")]])).workers, Workers::Spawn(each));
+    assert_eq!(ClusterOptions::one_per_core().workers(), each);
+    // The program reads its own command line: `--workers` takes no word away from what is read here.
+    assert_eq!(driver_of(given("--workers --threads 2", &[])), DRIVER);
+    let joined = worker_of(given("--workers --join h:9 --threads 2", &[]));
+    assert_eq!(joined, WorkerRole { threads: Some(2), ..joins("h:9") });
 }
 
 #[test]
@@ -241,6 +253,10 @@ fn mistakes_are_told_in_one_line() {
             "STRADSAP_ROLE=worker needs STRADSAP_JOIN=HOST:PORT, the address of the driver",
         ),
         (&[("STRADSAP_WORKERS", "four")], "STRADSAP_WORKERS=four: a number from 0 to 1024 was expected"),
+        (
+            &[("STRADSAP_WORKERS", "cores"), ("STRADSAP_LISTEN", "h:9")],
+            "STRADSAP_WORKERS=cores: with STRADSAP_LISTEN, the number of workers that will join was expected",
+        ),
         (&[("STRADSAP_WORKERS", "-1")], "STRADSAP_WORKERS=-1: a number from 0 to 1024 was expected"),
         (&[("STRADSAP_DDS_SERVERS", "1025")], "STRADSAP_DDS_SERVERS=1025: a number from 0 to 1024 was expected"),
         (&[("STRADSAP_SNAPSHOT_EVERY", "0")], "STRADSAP_SNAPSHOT_EVERY=0: a number from 1 was expected"),
