@@ -26,6 +26,7 @@
 //!   [`ReadFiles`] reads them from files, and [`WriteFiles`] writes them.
 //! - [`async_parallel_for!`]: the loop. It gives a [`LoopReport`] of what was parallel, what conflicted and how long it
 //!   took, or an [`Error`] that names the iteration, with everything as it was before the loop.
+//! - [`sync_parallel_for!`]: the loop over minibatches, on copies of what it writes. It gives a [`SyncReport`].
 //! - [`scheduled`]: programs that say themselves what is updated when, where that depends on values.
 //! - Reductions ([`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count)): numbers
 //!   that all iterations contribute to.
@@ -33,15 +34,19 @@
 //! - [`kernels`]: vector operations on rows of floats.
 //!
 //! # What a loop promises
-//! The data end as some sequential order of the iterations would have left them, for any body
-//! ([`order = Preserve`](Order::Preserve): the loop's own order). Which order that is follows from the data and the
-//! options, so the result has the same bits on any number of threads and processes; [`LoopReport::serial_order`] tells
-//! it, and [`Session::verify`] checks it.
+//! [`async_parallel_for!`] leaves the data as some sequential order of the iterations would have, for any body
+//! ([`order = Preserve`](Order::Preserve): the loop's own order). The order follows from the data and the options, so the
+//! result has the same bits on any number of threads and processes; [`LoopReport::serial_order`] gives it, and
+//! [`Session::verify`] checks it. The same holds for [`scheduled`] programs and for operators.
+//!
+//! [`sync_parallel_for!`] leaves what its [`SyncPolicy`] says. Under `Bsp` and `ModelAverage` the bits depend on the number
+//! of copies, threads times processes, and on nothing else; under `Ssp`, and under `Hybrid` with several threads in a
+//! process, they differ from run to run.
 //!
 //! # Processes
-//! [`Session::start_workers`] runs all loops from there on on worker processes, which are the same program:
+//! After [`Session::start_workers`] all loops run on worker processes, which are the same program:
 //! [`#[stradsap::main]`](macro@main) finds out whether this process is one. So do `STRADSAP_WORKERS=4`, `mpirun` and
-//! `srun`. What a program must not do is to rely on side effects of loop bodies.
+//! `srun`. A program must not rely on side effects of loop bodies.
 //!
 //! # The environment
 //! `STRADSAP_THREADS=4`, `STRADSAP_EXPLAIN=1` (print each new plan to standard error) and `STRADSAP_VERIFY=1` (replay

@@ -1,4 +1,5 @@
 //! The documentation names what exists: every relative link, every heading that a link names, every path.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
@@ -67,6 +68,19 @@ impl Repository {
             }
         }
         (resolved == Path::new("") || self.entries.contains(&resolved)).then_some(resolved)
+    }
+
+    /// Words of the Rust sources that a keyword defines, and all others.
+    fn names(&self) -> [BTreeSet<String>; 2] {
+        let mut names = [BTreeSet::new(), BTreeSet::new()];
+        for path in self.entries.iter().filter(|path| path.extension().is_some_and(|kind| kind == "rs")) {
+            let (text, mut defines) = (self.read(path), false);
+            for word in text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()) {
+                names[usize::from(!defines)].insert(word.to_string());
+                defines = ["const", "enum", "fn", "mod", "struct", "trait", "type"].contains(&word);
+            }
+        }
+        names
     }
 
     fn has_top_level(&self, name: &str) -> bool {
@@ -182,6 +196,33 @@ fn every_link_and_path_in_the_documentation_exists() {
         .map(|b| b.to_string())
         .collect();
     assert!(broken.is_empty(), "{} names lead nowhere:\n{}", broken.len(), broken.join("\n"));
+}
+
+/// Paths of identifiers in the last column of a table, `Type` or `Type::member`, that the Rust sources don't have.
+fn unknown<'t>(text: &'t str, [defined, others]: &[BTreeSet<String>; 2]) -> Vec<(usize, &'t str)> {
+    let rows = lines(text).filter(|(_, line, code)| !code && line.ends_with(" |"));
+    let cells = rows.filter_map(|(n, line, _)| Some((n, line.rsplit(" | ").next()?)));
+    let named = cells.flat_map(|(n, cell)| spans(cell).map(move |span| (n, span)));
+    let is_path = |span: &str| span.chars().all(|c| c.is_alphanumeric() || "_:".contains(c));
+    let is_known = |span: &str| {
+        let mut names = span.split("::");
+        names.next().is_some_and(|name| defined.contains(name))
+            && names.all(|name| defined.contains(name) || others.contains(name))
+    };
+    named.filter(|(_, span)| is_path(span) && !is_known(span)).collect()
+}
+
+#[test]
+fn what_the_glossary_says_stands_for_a_term_is_in_the_code() {
+    let repository = Repository::here();
+    let text = repository.read(Path::new("docs/glossary.md"));
+    let missing = unknown(&text, &repository.names());
+    assert!(missing.is_empty(), "docs/glossary.md names what no Rust source defines (line, name): {missing:?}");
+
+    let names = [["Plan", "run"], ["blocks", "plan"]].map(|names| names.map(String::from).into_iter().collect());
+    let row =
+        "| plan | Not `Here`. | ours | `Plan`, `Plan::blocks`, `Plan::gone`, `plan`, `Gone`, `x = 1` |\nNor `There`.";
+    assert_eq!(unknown(row, &names), [(1, "Plan::gone"), (1, "plan"), (1, "Gone")]);
 }
 
 #[test]
