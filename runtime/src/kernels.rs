@@ -8,7 +8,7 @@ use std::ops::{AddAssign, Mul, MulAssign};
 
 use wide::{f32x8, f64x4};
 
-use crate::shared::{Lane, imp};
+use crate::memory::shared::{Lane, imp};
 
 /// A float that the kernels compute with: `f32` or `f64`.
 pub trait Float: Lane + imp::FloatVector + AddAssign + MulAssign + Mul<Output = Self> {
@@ -131,5 +131,5 @@ pub fn step<N: Float, const K: usize>(g: N, row: &mut [N; K], x: &[N; K], change
 /// ```
 #[inline(always)]
 pub fn prefetch<T>(element: &T) {
-    crate::view::fetch(element);
+    crate::body::view::fetch(element);
 }

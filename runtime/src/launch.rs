@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use crate::cluster::driver::ClusterOptions;
-use crate::cluster::roles::{self, DriverRole, Role};
-use crate::cluster::{server, worker};
-use crate::error::Error;
-use crate::logging;
+use crate::cluster::launch::roles::{self, DriverRole, Role};
+use crate::cluster::launch::server;
+use crate::cluster::worker;
 use crate::session::Session;
+use crate::session::error::Error;
+use crate::session::logging;
 
 /// What a program's main function may return.
 #[diagnostic::on_unimplemented(

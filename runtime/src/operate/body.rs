@@ -9,12 +9,12 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::kernel::Cx;
-use crate::capture::Handles;
-use crate::codec::CodecError;
-use crate::decode::DecodeError;
-use crate::element::Element;
-use crate::task::Given;
-use crate::value::Values;
+use crate::body::capture::Handles;
+use crate::body::task::Given;
+use crate::body::value::Values;
+use crate::memory::codec::CodecError;
+use crate::memory::decode::DecodeError;
+use crate::memory::element::Element;
 
 /// What can be sent to another process that runs the same executable.
 #[doc(hidden)]

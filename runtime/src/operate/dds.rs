@@ -3,12 +3,12 @@
 use super::body::{Plain, With};
 use super::kernel::{Elements, Filtered, FlatMapped, IndexedKernel, MapEntries, Mapped, Numbered, Sampled, Zipped};
 use super::pipe::{IntoPipe, JoinWith, Pipe};
-use crate::capture::Handles;
-use crate::dmap::{DMap, DMultiMap, Key};
-use crate::dvector::DVector;
-use crate::element::Element;
-use crate::error::Result;
-use crate::value::Values;
+use crate::body::capture::Handles;
+use crate::body::value::Values;
+use crate::dds::dmap::{DMap, DMultiMap, Key};
+use crate::dds::dvector::DVector;
+use crate::memory::element::Element;
+use crate::session::error::Result;
 
 impl<T: Element> DVector<T> {
     /// The elements, on their way.

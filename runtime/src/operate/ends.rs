@@ -10,14 +10,14 @@ use super::pipe::{Pipe, site};
 use super::stage::{
     Collected, Folded, Grouped, Keys, Listing, PARTITIONS, Pairwise, Piece, Reduced, Sorted, Stage, Unite, unpack,
 };
-use crate::capture::Handles;
-use crate::dmap::{DMap, DMultiMap, Key};
-use crate::dvector::DVector;
-use crate::element::Element;
-use crate::error::{BatchProblem, Error, Result};
-use crate::panics;
-use crate::recording::MAX_LEN;
-use crate::value::Values;
+use crate::body::capture::Handles;
+use crate::body::panics;
+use crate::body::value::Values;
+use crate::dds::dmap::{DMap, DMultiMap, Key};
+use crate::dds::dvector::DVector;
+use crate::memory::element::Element;
+use crate::planner::recording::MAX_LEN;
+use crate::session::error::{BatchProblem, Error, Result};
 
 /// So many items of a source make another partition worth while.
 const ITEMS_A_PARTITION: usize = 4096;

@@ -6,8 +6,8 @@
 
 use super::body::{Plain, Travels, With};
 use super::kernel::Cx;
-use crate::capture::Handles;
-use crate::value::Values;
+use crate::body::capture::Handles;
+use crate::body::value::Values;
 
 /// A closure that takes an accumulator on.
 #[doc(hidden)]

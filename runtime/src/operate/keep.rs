@@ -5,12 +5,12 @@ use std::sync::{Arc, RwLock};
 use super::body::Travels;
 use super::run::Operation;
 use super::stage::{Stage, maker_of, unpack};
-use crate::capture::Captured;
-use crate::dvector::DVector;
-use crate::element::Element;
-use crate::error::Result;
-use crate::memory::{RawBuf, ops_of};
-use crate::pieces;
+use crate::body::capture::Captured;
+use crate::dds::chunks;
+use crate::dds::dvector::DVector;
+use crate::memory::buffer::{RawBuf, ops_of};
+use crate::memory::element::Element;
+use crate::session::error::Result;
 use crate::session::{SessionInner, next_id};
 
 /// The items that a stage makes, in order.
@@ -31,7 +31,7 @@ pub(super) fn keep<T: Element, S: Stage + Travels>(
     operation.check()?;
     let Some(cluster) = session.cluster() else {
         let made = unpack::<T>(operation.run_here()?);
-        return Ok(DVector::of_buffer(Arc::clone(session), pieces::gather(session, made)?));
+        return Ok(DVector::of_buffer(Arc::clone(session), chunks::gather(session, made)?));
     };
     // The elements are with the workers, until somebody asks for them.
     let (id, home) = (next_id(), Arc::new(RwLock::new(RawBuf::new(ops_of::<T>(), 0))));

@@ -11,11 +11,11 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use super::body::{Body, Travels, decode_one};
-use crate::codec::CodecError;
-use crate::dmap::hash::hash_of;
-use crate::dmap::{Bucket, Key};
-use crate::element::Element;
-use crate::frame::Slot;
+use crate::body::context::Slot;
+use crate::dds::dmap::hash::hash_of;
+use crate::dds::dmap::{Bucket, Key};
+use crate::memory::codec::CodecError;
+use crate::memory::element::Element;
 
 /// One chunk, as a thread sees it.
 #[doc(hidden)]

@@ -10,13 +10,13 @@ use super::kernel::{
 };
 use super::run::Operation;
 use super::stage::{Piece, Stage, maker_of};
-use crate::capture::{Captured, Handles, Read};
-use crate::dmap::{DMap, DMultiMap, Key, MapView, MultiMapView};
-use crate::dvector::DVector;
-use crate::element::Element;
-use crate::error::Result;
+use crate::body::capture::{Captured, Handles, Read};
+use crate::body::value::Values;
+use crate::dds::dmap::{DMap, DMultiMap, Key, MapView, MultiMapView};
+use crate::dds::dvector::DVector;
+use crate::memory::element::Element;
 use crate::session::SessionInner;
-use crate::value::Values;
+use crate::session::error::Result;
 
 /// Data on their way from a DDS through closures; nothing runs before an operator asks for the result.
 ///
@@ -338,13 +338,13 @@ pub struct Lookup<'m, M, F> {
 }
 
 impl<M, F: Copy> Travels for Lookup<'_, M, F> {
-    fn encode(&self, out: &mut Vec<u8>) -> std::result::Result<(), crate::codec::CodecError> {
+    fn encode(&self, out: &mut Vec<u8>) -> std::result::Result<(), crate::memory::codec::CodecError> {
         self.slot.encode(out);
         Ok(())
     }
 
     #[allow(unsafe_code)]
-    unsafe fn decode(bytes: &mut &[u8]) -> std::result::Result<Self, crate::codec::CodecError> {
+    unsafe fn decode(bytes: &mut &[u8]) -> std::result::Result<Self, crate::memory::codec::CodecError> {
         let slot = super::body::decode_one(bytes)?;
         // SAFETY: passed on.
         Ok(Lookup { slot, key: unsafe { Travels::decode(bytes)? }, map: PhantomData })

@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use super::kernel::Cx;
 use super::stage::{Piece, Stage};
-use crate::capture::{Captured, Kind};
-use crate::cold::{Cold, Doing};
-use crate::error::{BatchProblem, Error, LoopProblem, Result};
-use crate::frame::Frame;
-use crate::panics;
-use crate::pool::Pool;
+use crate::body::capture::{Captured, Kind};
+use crate::body::context::Frame;
+use crate::body::panics;
+use crate::body::slow_path::{Cold, Doing};
+use crate::body::task::{Failure, outcome, unwound};
 use crate::session::SessionInner;
-use crate::task::{Failure, outcome, unwound};
+use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
+use crate::session::pool::Pool;
 
 /// So many chunks at most, unless they would be larger than [`LARGEST`].
 const CHUNKS: usize = 2048;
@@ -33,7 +33,7 @@ const DEALT_LARGEST: usize = 1 << 22;
 
 /// Chunks of a map: as few as it has buckets at the least. Buckets are ranges of hashes, and their number a power of two, so
 /// that equal maps have equal chunks, however many buckets each has.
-const MAP_CHUNKS: usize = crate::dmap::FEWEST;
+const MAP_CHUNKS: usize = crate::dds::dmap::FEWEST;
 
 /// An operator's call, without its types.
 pub(crate) struct Operation<'c> {
@@ -45,7 +45,7 @@ pub(crate) struct Operation<'c> {
     pub(crate) len: usize,
     pub(crate) stage: &'c dyn Stage,
     /// What it needs to run elsewhere.
-    pub(crate) pack: crate::engine::Pack<'c>,
+    pub(crate) pack: crate::loops::call::Pack<'c>,
 }
 
 /// Where a source's elements lie.

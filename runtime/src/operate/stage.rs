@@ -14,14 +14,14 @@ use std::marker::PhantomData;
 use super::body::{Body, Travels, decode_elements, decode_one, encode_elements};
 use super::folding::FoldBody;
 use super::kernel::{Cx, Kernel};
-use crate::codec::CodecError;
-use crate::decode::DecodeError;
-use crate::dmap::Key;
-use crate::dmap::bucket::order_of;
-use crate::dmap::hash::{bucket_of, hash_of};
-use crate::element::{Element, encode_slice};
-use crate::memory::RawBuf;
-use crate::pieces;
+use crate::dds::chunks;
+use crate::dds::dmap::Key;
+use crate::dds::dmap::bucket::order_of;
+use crate::dds::dmap::hash::{bucket_of, hash_of};
+use crate::memory::buffer::RawBuf;
+use crate::memory::codec::CodecError;
+use crate::memory::decode::DecodeError;
+use crate::memory::element::{Element, encode_slice};
 
 /// Items of one type that whoever holds them doesn't know.
 pub(crate) trait Piece: Send {
@@ -45,7 +45,7 @@ impl<T: Element> Piece for Vec<T> {
     }
 
     fn into_buffer(self: Box<Self>) -> RawBuf {
-        pieces::single(*self)
+        chunks::single(*self)
     }
 }
 

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
 
-use crate::capture::{Capture, Captured, Handles, Write};
-use crate::dmap::{Bucket, DMap};
-use crate::dvector::DVector;
-use crate::element::Element;
-use crate::engine::async_for;
-use crate::error::Result;
-use crate::frame::Slot;
-use crate::merge::MergeOps;
-use crate::options::{LoopOptions, Site, range};
+use crate::body::capture::{Capture, Captured, Handles, Write};
+use crate::body::context::Slot;
+use crate::body::value::Values;
+use crate::body::view::Here;
+use crate::dds::dmap::{Bucket, DMap};
+use crate::dds::dvector::DVector;
+use crate::loops::call::async_for;
+use crate::memory::element::Element;
+use crate::memory::merge::MergeOps;
+use crate::session::error::Result;
 use crate::session::locked;
-use crate::value::Values;
-use crate::view::Here;
+use crate::session::options::{LoopOptions, Site, range};
 
 const NAMES: &[&str] = &[
     "elements",

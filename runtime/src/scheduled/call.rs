@@ -8,13 +8,13 @@ use super::drive::{DEEPEST, Done, End, Failed, What, drive};
 use super::here::Here;
 use super::program::{Program, Schedule};
 use super::report::ScheduledReport;
-use crate::capture::Captured;
+use crate::body::capture::Captured;
+use crate::body::panics;
 use crate::cluster::driver::Cluster;
-use crate::dvector::DVector;
-use crate::element::Element;
-use crate::error::{Error, LoopProblem, Result, RoundProblem};
-use crate::panics;
-use crate::pool::Pool;
+use crate::dds::dvector::DVector;
+use crate::memory::element::Element;
+use crate::session::error::{Error, LoopProblem, Result, RoundProblem};
+use crate::session::pool::Pool;
 use crate::session::{Session, SessionInner};
 
 /// A call of a [`Program`], to be told more of and to be run: [`scheduled`].

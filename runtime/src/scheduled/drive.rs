@@ -8,7 +8,7 @@
 use std::cell::Cell;
 
 use super::program::{Partials, Program, Schedule};
-use crate::panics::{self, PanicNote};
+use crate::body::panics::{self, PanicNote};
 
 /// The deepest pipeline.
 pub(crate) const DEEPEST: usize = 1024;

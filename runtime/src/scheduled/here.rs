@@ -15,9 +15,9 @@ use std::time::Instant;
 
 use super::drive::{At, Failed, Field, Function, Round, What};
 use super::program::{Program, Shards};
-use crate::panics;
-use crate::pool::Pool;
+use crate::body::panics;
 use crate::session::locked;
+use crate::session::pool::Pool;
 
 /// From so many nanoseconds of work on, a round is worth waking threads.
 const HEAVY: f64 = 30_000.0;

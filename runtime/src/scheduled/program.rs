@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::element::Element;
+use crate::memory::element::Element;
 
 /// A program with a schedule of its own (STRADS, section 3.1): `update` runs on every shard of the data side by side,
 /// `aggregate` makes of what they give a new model, `apply` tells the shards what has changed. Which jobs there are in which

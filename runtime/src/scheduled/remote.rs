@@ -12,11 +12,11 @@ use super::drive::Failed;
 use super::here::Here;
 use super::program::Program;
 use super::wire::Reader;
-use crate::codec::{self, CodecError};
-use crate::memory::{ElementOps, ops_of};
-use crate::panics;
-use crate::pool::Pool;
-use crate::timeline::{Category, span};
+use crate::body::panics;
+use crate::memory::buffer::{ElementOps, ops_of};
+use crate::memory::codec::{self, CodecError};
+use crate::session::pool::Pool;
+use crate::session::timeline::{Category, span};
 
 /// Where a worker's shards are.
 pub(crate) struct Place<'p> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::drive::Done;
-use crate::report::WorkerTime;
+use crate::session::report::WorkerTime;
 
 /// What a call of a scheduled program did, and how long it took. `Display` prints it for a person.
 ///

@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::Partials;
-use crate::panics;
-use crate::pool::Pool;
+use crate::body::panics;
+use crate::session::pool::Pool;
 
 /// Jobs with strings, so that lengths travel; the first letter says for whom they are.
 #[derive(Serialize, Deserialize)]

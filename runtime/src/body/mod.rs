@@ -1,0 +1,9 @@
+//! What a loop body is given: its captures, the views of them, and the slow path of a view.
+
+pub(crate) mod capture;
+pub(crate) mod context;
+pub(crate) mod panics;
+pub(crate) mod slow_path;
+pub(crate) mod task;
+pub(crate) mod value;
+pub(crate) mod view;

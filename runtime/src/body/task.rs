@@ -1,0 +1,437 @@
+//! A loop body as the engine runs it: without its types.
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::body::capture::Handles;
+use crate::body::context::{Frame, Trouble};
+use crate::body::panics::{self, PanicNote};
+use crate::body::slow_path::Doing;
+use crate::body::value::Values;
+use crate::memory::codec::CodecError;
+use crate::session::error::BodyError;
+
+/// What a body may return.
+#[diagnostic::on_unimplemented(
+    message = "a loop body can't return `{Self}`",
+    label = "neither `()` nor `Result<(), E>`",
+    note = "end the body without a value, or with `Ok(())` and an error type that is `std::error::Error + Send + Sync`"
+)]
+pub trait Outcome {
+    #[doc(hidden)]
+    fn into_error(self) -> Option<BodyError>;
+}
+
+impl Outcome for () {
+    #[inline(always)]
+    fn into_error(self) -> Option<BodyError> {
+        None
+    }
+}
+
+// Without this rustc would speak of the error's conversion instead of the body.
+#[diagnostic::do_not_recommend]
+impl<E: Into<BodyError>> Outcome for Result<(), E> {
+    #[inline(always)]
+    fn into_error(self) -> Option<BodyError> {
+        self.err().map(Into::into)
+    }
+}
+
+/// A loop body, whose parameters rustc infers from the captures beside it and from what sets up its scratch.
+pub fn typed_body<V, H, S, I, F, R>(_values: &V, _handles: &H, _scratch: &I, body: F) -> F
+where
+    V: Values,
+    H: Handles,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R,
+{
+    body
+}
+
+/// What sets up a block's scratch, whose parameters rustc infers from the captures beside it.
+pub fn typed_scratch<V, H, S, I>(_values: &V, _handles: &H, scratch: I) -> I
+where
+    V: Values,
+    H: Handles,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S,
+{
+    scratch
+}
+
+/// Takes a body that captures nothing, since only such a closure becomes a `fn`. The macro calls it in code that
+/// never runs: for any other body rustc then names the variable that is missing from the capture list.
+pub fn body_uses_only_its_capture_list<A, B, C, R>(_body: fn(A, B, C) -> R) {}
+
+/// The same for a body that is given scratch.
+pub fn loop_uses_only_its_capture_list<A, B, S, C, R>(_body: fn(A, B, S, C) -> R) {}
+
+/// The same for what sets up the scratch.
+pub fn scratch_uses_only_the_capture_list<A, B, S>(_scratch: fn(A, B) -> S) {}
+
+/// Which iterations a block runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Iterations<'p> {
+    /// Consecutive ones.
+    Range { start: usize, end: usize },
+    /// A list: offsets from `first`, in the order of execution.
+    List { first: usize, offsets: &'p [u32] },
+}
+
+/// Why a block did not end well.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Stray {
+        capture: usize,
+    },
+    OutOfRange {
+        capture: usize,
+        index: usize,
+    },
+    Body(BodyError),
+    Panic(PanicNote),
+    /// The loop is being ended, or a row of another process can't be had.
+    Stopped,
+    /// The replay of the claimed order gave other bits.
+    Difference {
+        capture: usize,
+        index: usize,
+    },
+}
+
+/// A loop body, its captured values and its capture types.
+pub(crate) trait Task: Sync {
+    /// Runs iterations for real. On failure says which iteration it was, unless it was one that unwound: the hot
+    /// loop doesn't keep count for the sake of failures.
+    fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
+    /// The same, slower, and keeping count.
+    fn trace(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
+    /// Runs iterations virtually: the frame's cold sides note what they touch.
+    fn record(&self, frame: &Frame, range: Range<usize>);
+    /// What tells this body from others at the same place in the source.
+    fn type_id(&self) -> TypeId;
+}
+
+pub(crate) struct LoopTask<V: Values, H, S, I, F, R> {
+    values: Given<V>,
+    /// Sets up what a block has for itself, from which on the body goes.
+    scratch: I,
+    body: F,
+    types: PhantomData<fn(H, S) -> R>,
+}
+
+/// Captured values: where the loop is called they are borrowed, elsewhere they arrived as bytes.
+pub(crate) enum Given<V: Values> {
+    Borrowed(V),
+    Arrived(V::Owned),
+}
+
+impl<V: Values> Given<V> {
+    pub(crate) fn refs(&self) -> V::Refs<'_> {
+        match self {
+            Given::Borrowed(values) => values.refs(),
+            Given::Arrived(values) => V::owned_refs(values),
+        }
+    }
+}
+
+/// Makes a task from the bytes of its values: what a loop is, apart from where it is called.
+pub(crate) type MakeTask = Maker<'static>;
+
+type Maker<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + 't>, CodecError>;
+
+/// The [`MakeTask`] of a loop, for all types of it, as an address.
+fn maker_of<'t, V, H, S, I, F, R>(_task: &LoopTask<V, H, S, I, F, R>) -> usize
+where
+    V: Values + 't,
+    H: Handles + 't,
+    S: 't,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    R: Outcome + 't,
+{
+    let make: Maker<'t> = make_task::<V, H, S, I, F, R>;
+    make as usize
+}
+
+fn make_task<'t, V, H, S, I, F, R>(values: &[u8]) -> Result<Box<dyn Task + 't>, CodecError>
+where
+    V: Values + 't,
+    H: Handles + 't,
+    S: 't,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    R: Outcome + 't,
+{
+    const { assert!(size_of::<F>() == 0 && size_of::<I>() == 0) };
+    // SAFETY: a closure without captures is a type of one value, which has no bytes. Nobody can name this function
+    // without having had that value: it is reached through a task that was made from one, in a program with the same
+    // code.
+    #[allow(unsafe_code)]
+    let (scratch, body) =
+        unsafe { (std::ptr::NonNull::<I>::dangling().read(), std::ptr::NonNull::<F>::dangling().read()) };
+    let values = Given::Arrived(V::decode(values)?);
+    Ok(Box::new(LoopTask::<V, H, S, I, F, R> { values, scratch, body, types: PhantomData }))
+}
+
+impl<V, H, S, I, F, R> LoopTask<V, H, S, I, F, R>
+where
+    V: Values,
+    H: Handles,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    pub(crate) fn new(values: V, _handles: &H, scratch: I, body: F) -> Self {
+        const {
+            assert!(
+                size_of::<I>() == 0,
+                "the `scratch` of this parallel loop uses a variable that is not in its capture list: add it there, \
+                 as `x` (a value), `&x` (a DDS that is read) or `&mut x` (a DDS that is written)"
+            );
+            assert!(
+                size_of::<F>() == 0,
+                "the body of this parallel loop uses a variable that is not in its capture list: add it there, \
+                 as `x` (a value), `&x` (a DDS that is read) or `&mut x` (a DDS that is written)"
+            );
+        }
+        LoopTask { values: Given::Borrowed(values), scratch, body, types: PhantomData }
+    }
+
+    /// What the loop needs to run in another process: its [`MakeTask`]'s address, and its values as bytes.
+    pub(crate) fn pack(&self) -> Result<(usize, Vec<u8>), CodecError> {
+        let values = match &self.values {
+            Given::Borrowed(values) => values.encode()?,
+            Given::Arrived(_) => Vec::new(),
+        };
+        Ok((maker_of(self), values))
+    }
+}
+
+impl<V, H, S, I, F, R> Task for LoopTask<V, H, S, I, F, R>
+where
+    V: Values,
+    H: Handles,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
+        let ran = unwound(|| match iterations {
+            Iterations::Range { start, end } => self.run_range(frame, start, end),
+            Iterations::List { first, offsets } => self.run_list(frame, first, offsets),
+        });
+        outcome(frame, None, ran)
+    }
+
+    fn trace(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
+        let ran = unwound(|| {
+            let mut views = views_of::<H, false>(frame);
+            let mut scratch = (self.scratch)(self.values.refs(), &mut views);
+            let error = self.one_by_one(frame, &mut views, &mut scratch, iterations, 0, |_| {});
+            H::finish(&views, &frame.slots);
+            error
+        });
+        outcome(frame, Some(frame.shared.at.get()), ran)
+    }
+
+    fn record(&self, frame: &Frame, range: Range<usize>) {
+        let at = &frame.shared.at;
+        let (mut done, mut runaways) = (range.start, 0);
+        while done < range.end {
+            let rest = Iterations::Range { start: done, end: range.end };
+            let ran = unwound(|| {
+                let mut views = views_of::<H, false>(frame);
+                let mut scratch = self.scratch_to_record(frame, &mut views, done);
+                // What an iteration returns means nothing: the values that it saw were not the real ones.
+                let mut from = 0;
+                while self.one_by_one(frame, &mut views, &mut scratch, rest, from, end_recorded_iteration).is_some() {
+                    end_recorded_iteration(frame);
+                    from = at.get() + 1 - done;
+                }
+            });
+            if ran.is_ok() {
+                return;
+            }
+            runaways += u32::from(matches!(frame.shared.take_trouble(), Some((Trouble::Runaway, _))));
+            if is_exact(frame) {
+                // The real run will show whether the iteration fails.
+                end_after_failure(frame);
+            } else {
+                // Blank scratch may be to blame: once more, with real values.
+                for cold in &frame.colds {
+                    if let Doing::Record(recorder) = cold.doing() {
+                        recorder.log.borrow_mut().discard_iteration();
+                    }
+                }
+                set_exact(frame, true);
+                let once_at = at.get();
+                let once = Iterations::Range { start: once_at, end: once_at + 1 };
+                let _ran = unwound(|| {
+                    let mut views = views_of::<H, false>(frame);
+                    let mut scratch = self.scratch_to_record(frame, &mut views, once_at);
+                    self.one_by_one(frame, &mut views, &mut scratch, once, 0, |_| {})
+                });
+                frame.shared.take_trouble();
+                end_after_failure(frame);
+                // Each one takes milliseconds to be found out, and one is seldom alone.
+                set_exact(frame, runaways >= MOST_RUNAWAYS);
+            }
+            done = at.get() + 1;
+        }
+    }
+
+    fn type_id(&self) -> TypeId {
+        TypeId::of::<F>()
+    }
+}
+
+impl<V, H, S, I, F, R> LoopTask<V, H, S, I, F, R>
+where
+    V: Values,
+    H: Handles,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    /// The hot loop over consecutive iterations.
+    #[inline(never)]
+    fn run_range(&self, frame: &Frame, start: usize, end: usize) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        let mut views = views_of::<H, true>(frame);
+        let mut scratch = (self.scratch)(values, &mut views);
+        for i in start..end {
+            H::step(&mut views, i - start, i);
+            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
+                return Some((i, error));
+            }
+        }
+        H::finish(&views, &frame.slots);
+        None
+    }
+
+    /// The hot loop over iterations in an order of the plan's.
+    #[inline(never)]
+    fn run_list(&self, frame: &Frame, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        let mut views = views_of::<H, false>(frame);
+        let mut scratch = (self.scratch)(values, &mut views);
+        for (j, &offset) in offsets.iter().enumerate() {
+            let i = first + offset as usize;
+            H::step(&mut views, j, i);
+            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
+                return Some((i, error));
+            }
+        }
+        H::finish(&views, &frame.slots);
+        None
+    }
+
+    /// Scratch for the virtual iteration. What setting it up touches counts as touched by the first iteration.
+    fn scratch_to_record<'v>(&'v self, frame: &'v Frame, views: &mut H::Views<'v>, first: usize) -> S {
+        frame.shared.at.set(first);
+        (self.scratch)(self.values.refs(), views)
+    }
+
+    /// The body on each iteration from the `from`-th on, its number noted before, `after` called behind. Stops at
+    /// the first error. One instance of the body serves recording and tracing.
+    #[inline(never)]
+    fn one_by_one<'v>(
+        &'v self,
+        frame: &'v Frame,
+        views: &mut H::Views<'v>,
+        scratch: &mut S,
+        iterations: Iterations<'_>,
+        from: usize,
+        after: fn(&Frame),
+    ) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        let n = match iterations {
+            Iterations::Range { start, end } => end - start,
+            Iterations::List { offsets, .. } => offsets.len(),
+        };
+        for j in from..n {
+            let i = match iterations {
+                Iterations::Range { start, .. } => start + j,
+                Iterations::List { first, offsets } => first + offsets[j] as usize,
+            };
+            frame.shared.at.set(i);
+            H::step(views, j, i);
+            if let Some(error) = (self.body)(values, views, scratch, i).into_error() {
+                return Some((i, error));
+            }
+            after(frame);
+        }
+        None
+    }
+}
+
+/// What `f` gives, or what it unwound with.
+pub(crate) fn unwound<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
+    panics::quietly(|| catch_unwind(AssertUnwindSafe(f)))
+}
+
+/// How a block ended. A body that catches its own unwinding can't hide what the frame noted.
+pub(crate) fn outcome(
+    frame: &Frame,
+    at: Option<usize>,
+    ran: std::thread::Result<Option<(usize, BodyError)>>,
+) -> Result<(), (Option<usize>, Failure)> {
+    match (frame.shared.take_trouble(), ran) {
+        (Some((Trouble::OutOfRange { capture, index }, then)), _) => {
+            Err((at.map(|_| then), Failure::OutOfRange { capture, index }))
+        }
+        (Some((Trouble::Stray { capture }, then)), _) => Err((at.map(|_| then), Failure::Stray { capture })),
+        (Some((Trouble::Unreachable, then)), _) => Err((at.map(|_| then), Failure::Stopped)),
+        (_, Err(payload)) => Err((at, Failure::Panic(panics::note_of(&*payload)))),
+        (_, Ok(Some((i, error)))) => Err((Some(i), Failure::Body(error))),
+        (_, Ok(None)) => Ok(()),
+    }
+}
+
+/// The views of a frame's slots.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn views_of<H: Handles, const CONSECUTIVE: bool>(frame: &Frame) -> H::Views<'_> {
+    // SAFETY: the engine made the frame's slots from the captures that `H` described, for a block that owns
+    // what they say (see `view`).
+    unsafe { H::views::<CONSECUTIVE>(&frame.slots) }
+}
+
+#[inline]
+fn end_recorded_iteration(frame: &Frame) {
+    for cold in &frame.colds {
+        if let Doing::Record(recorder) = cold.doing() {
+            recorder.log.borrow_mut().end_iteration();
+            recorder.next_iteration();
+        }
+    }
+}
+
+/// The same where scratch copies may be in any state: dropping one may panic, too.
+fn end_after_failure(frame: &Frame) {
+    let _ended = panics::caught(|| end_recorded_iteration(frame));
+}
+
+/// After so many iterations that never end on blank scratch, the rest of a slice is recorded with real values.
+const MOST_RUNAWAYS: u32 = 3;
+
+/// Recorders that were exact from the start stay so.
+fn set_exact(frame: &Frame, exact: bool) {
+    for cold in &frame.colds {
+        if let Doing::Record(recorder) = cold.doing() {
+            recorder.next_iteration();
+            recorder.exact.set(exact || recorder.always_exact);
+        }
+    }
+}
+
+/// Whether no capture is on blank scratch.
+fn is_exact(frame: &Frame) -> bool {
+    frame.colds.iter().all(|cold| match cold.doing() {
+        Doing::Record(recorder) => recorder.exact.get(),
+        _ => true,
+    })
+}

@@ -1,0 +1,319 @@
+//! What a loop body sees of a DDS: a view of the elements that its block owns.
+//!
+//! # Why this is sound
+//! A view is made by the engine for one block of iterations on one thread, and says which elements may be
+//! reached without asking: those from `lo` on, `len` of them to be read, `wlen` of them to be written.
+//!
+//! 1. While the block runs, no other thread writes an element of the view's readable range, and no other
+//!    thread touches one of its writable range. The executor guarantees it: two blocks that share a part
+//!    which one of them writes are ordered, and run one after the other.
+//! 2. One comparison (`index - lo < len`, wrapping) is both the bounds check and this ownership check.
+//!    Whatever fails it goes to the view's [`Cold`] side, which gives the address of an element that the block owns
+//!    by other means, of a scratch copy (while recording), or unwinds.
+//! 3. Within the block the borrow checker does the rest: a view is neither `Clone` nor `Copy`, reads borrow
+//!    it shared, writes borrow it alone, and the loop body must accept any lifetime, so that no reference
+//!    outlives its iteration. Several elements at once are given by `pair_mut` and `many_mut`, which refuse
+//!    equal indices.
+//! 4. [`ReadView`]s are of DDSs captured by shared reference: the driver's borrow lasts as long as the loop
+//!    and no view of it writes.
+//! 5. In blocks whose iterations each own the element of their own number, the engine says so (`Slot::here`), and says
+//!    before each iteration which one runs: `x[i]`, written so in the body, needs no comparison then.
+//! 6. `Slot::ahead` says for how many iterations of the block an index stands ahead, and where: in a layout that the
+//!    plan keeps while the block runs. What an index leads to is only fetched, never read: it may be anything.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+use crate::body::context::{Ahead, Slot};
+use crate::body::slow_path::Cold;
+
+/// The index of the running iteration's own element: what `x[i]` in iteration `i` becomes.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Here;
+
+/// Asks for an element that will be needed soon. Any address will do.
+#[inline(always)]
+pub(crate) fn fetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..size_of::<T>().div_ceil(64).min(8) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch of any address is harmless.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>().wrapping_add(64 * line)) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+macro_rules! common_to_views {
+    ($view:ident $(, $ahead:ident)?) => {
+        impl<'v, T, const C: usize> $view<'v, T, C> {
+            /// # Safety
+            /// The slot describes elements of type T that meet the rules above while the view lives. Blocks of
+            /// `CONSECUTIVE` iterations have nothing gathered and nothing tracked.
+            #[inline(always)]
+            pub(crate) unsafe fn new<const CONSECUTIVE: bool>(slot: &'v Slot) -> Self {
+                $view {
+                    ptr: slot.ptr.cast(),
+                    lo: slot.lo,
+                    len: slot.len,
+                    wlen: slot.wlen,
+                    cold: slot.cold,
+                    here_base: slot.base.cast(),
+                    here_read: slot.here.read,
+                    here_write: slot.here.write,
+                    here_gathered: !CONSECUTIVE && slot.here.gathered,
+                    tracked: !CONSECUTIVE && slot.tracked,
+                    $($ahead: if CONSECUTIVE { Ahead::NOTHING } else { slot.ahead },)?
+                    place: 0,
+                    iteration: 0,
+                    lifetime: PhantomData,
+                }
+            }
+
+            /// Moves on to the `j`-th iteration of the block, which is iteration `i` of the loop.
+            #[inline(always)]
+            pub(crate) fn step(&mut self, j: usize, i: usize) {
+                self.place = j;
+                self.iteration = i;
+                if self.tracked {
+                    // SAFETY: the engine keeps the `Cold` alive as long as the view.
+                    let first = unsafe { (*self.cold).begin_iteration(j, i) };
+                    (self.lo, self.len, self.wlen) = (first.lo, first.len, first.wlen);
+                    self.ptr = self.here_base.wrapping_add(self.lo);
+                }
+            }
+
+            /// How many elements the whole DVector has.
+            #[inline]
+            pub fn len(&self) -> usize {
+                // SAFETY: the engine keeps the `Cold` alive as long as the view.
+                unsafe { (*self.cold).dds_len() }
+            }
+
+            /// Whether the DVector has no elements.
+            #[inline]
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            #[inline(always)]
+            fn at(&self, i: usize) -> &T {
+                let k = i.wrapping_sub(self.lo);
+                let ptr = if k < self.len {
+                    // SAFETY: k < len, so the element is in the owned range.
+                    unsafe { self.ptr.add(k) }
+                } else {
+                    // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
+                    unsafe { Cold::reach_read(self.cold, i).cast() }
+                };
+                // SAFETY: rules 1 and 3: nobody writes this element while the view is borrowed.
+                unsafe { &*ptr }
+            }
+
+            #[inline(always)]
+            fn here(&self) -> *mut T {
+                self.here_base.wrapping_add(if self.here_gathered { self.place } else { self.iteration })
+            }
+        }
+
+        impl<T, const C: usize> Index<usize> for $view<'_, T, C> {
+            type Output = T;
+            #[inline(always)]
+            fn index(&self, i: usize) -> &T {
+                self.at(i)
+            }
+        }
+
+        impl<T, const C: usize> Index<u32> for $view<'_, T, C> {
+            type Output = T;
+            #[inline(always)]
+            fn index(&self, i: u32) -> &T {
+                self.at(i as usize)
+            }
+        }
+
+        impl<T, const C: usize> Index<Here> for $view<'_, T, C> {
+            type Output = T;
+            #[inline(always)]
+            fn index(&self, _: Here) -> &T {
+                if self.here_read {
+                    // SAFETY: rule 5.
+                    unsafe { &*self.here() }
+                } else {
+                    self.at(self.iteration)
+                }
+            }
+        }
+    };
+}
+
+/// A DVector captured as `&x`: its elements are read by index (`usize` or `u32`).
+///
+/// `C` is its place among the captures: views of different captures are of different types, so that a body can't make
+/// them change places.
+#[allow(dead_code)]
+pub struct ReadView<'v, T, const C: usize> {
+    ptr: *mut T,
+    lo: usize,
+    len: usize,
+    wlen: usize,
+    cold: *const Cold,
+    here_base: *mut T,
+    here_read: bool,
+    here_write: bool,
+    here_gathered: bool,
+    tracked: bool,
+    place: usize,
+    iteration: usize,
+    lifetime: PhantomData<&'v T>,
+}
+
+common_to_views!(ReadView);
+
+/// A DVector captured as `&mut x`: its elements are read and written by index (`usize` or `u32`).
+///
+/// `C` is its place among the captures.
+pub struct WriteView<'v, T, const C: usize> {
+    ptr: *mut T,
+    lo: usize,
+    len: usize,
+    wlen: usize,
+    cold: *const Cold,
+    here_base: *mut T,
+    here_read: bool,
+    here_write: bool,
+    here_gathered: bool,
+    tracked: bool,
+    ahead: Ahead,
+    place: usize,
+    iteration: usize,
+    lifetime: PhantomData<&'v mut T>,
+}
+
+common_to_views!(WriteView, ahead);
+
+impl<T, const C: usize> WriteView<'_, T, C> {
+    /// Fetches the element of an iteration to come, where its index is known.
+    #[inline(always)]
+    pub(crate) fn look_ahead(&self, j: usize) {
+        if j < self.ahead.iterations {
+            // SAFETY: rule 6.
+            let i = unsafe { self.ahead.at.add(j * self.ahead.stride).cast::<u32>().read_unaligned() };
+            fetch(self.ptr.wrapping_add((i as usize).wrapping_sub(self.lo)));
+        }
+    }
+
+    #[inline(always)]
+    fn address_mut(&mut self, i: usize) -> *mut T {
+        let k = i.wrapping_sub(self.lo);
+        if k < self.wlen {
+            // SAFETY: k < wlen, so the element is in the owned range.
+            unsafe { self.ptr.add(k) }
+        } else {
+            // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
+            unsafe { Cold::reach_write(self.cold, i).cast() }
+        }
+    }
+
+    /// One of several elements at once. Scratch copies are told apart by `nth`.
+    fn nth_address_mut(&mut self, i: usize, nth: u8) -> *mut T {
+        let k = i.wrapping_sub(self.lo);
+        if k < self.wlen {
+            // SAFETY: k < wlen, so the element is in the owned range.
+            unsafe { self.ptr.add(k) }
+        } else {
+            // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
+            unsafe { Cold::reach_nth(self.cold, i, nth).cast() }
+        }
+    }
+
+    /// Two different elements at once.
+    ///
+    /// # Panics
+    /// If `i == j`: an element can't be borrowed twice.
+    #[inline]
+    pub fn pair_mut(&mut self, i: impl ElementIndex, j: impl ElementIndex) -> (&mut T, &mut T) {
+        let [a, b] = self.many_mut([i.to_usize(), j.to_usize()]);
+        (a, b)
+    }
+
+    /// Several different elements at once, at most 64.
+    ///
+    /// # Panics
+    /// If two of the indices are equal: an element can't be borrowed twice.
+    #[inline]
+    pub fn many_mut<const N: usize>(&mut self, indices: [impl ElementIndex; N]) -> [&mut T; N] {
+        const { assert!(N <= 64, "many_mut gives at most 64 elements") };
+        let indices = indices.map(ElementIndex::to_usize);
+        for (k, i) in indices.iter().enumerate() {
+            assert!(!indices[..k].contains(i), "element {i} is asked for twice at once");
+        }
+        let mut nth = 0;
+        let addresses = indices.map(|i| {
+            let address = self.nth_address_mut(i, nth);
+            nth += 1;
+            address
+        });
+        // SAFETY: rule 1 for each; the indices differ, and so do the scratch copies, which are told apart by
+        // `nth`; the view stays borrowed as long as the references live.
+        addresses.map(|address| unsafe { &mut *address })
+    }
+}
+
+impl<T, const C: usize> IndexMut<usize> for WriteView<'_, T, C> {
+    #[inline(always)]
+    fn index_mut(&mut self, i: usize) -> &mut T {
+        // SAFETY: rules 1 and 3: the element is this block's alone, and the view is borrowed alone.
+        unsafe { &mut *self.address_mut(i) }
+    }
+}
+
+impl<T, const C: usize> IndexMut<u32> for WriteView<'_, T, C> {
+    #[inline(always)]
+    fn index_mut(&mut self, i: u32) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.address_mut(i as usize) }
+    }
+}
+
+impl<T, const C: usize> IndexMut<Here> for WriteView<'_, T, C> {
+    #[inline(always)]
+    fn index_mut(&mut self, _: Here) -> &mut T {
+        let address = if self.here_write { self.here() } else { self.address_mut(self.iteration) };
+        // SAFETY: rules 1, 3 and 5.
+        unsafe { &mut *address }
+    }
+}
+
+/// The integers that index a DDS.
+///
+/// ```
+/// use stradsap_runtime::ElementIndex;
+/// assert_eq!(7u32.to_usize(), 7usize.to_usize());
+/// ```
+pub trait ElementIndex: Copy + sealed::Sealed {
+    /// The index as a `usize`.
+    fn to_usize(self) -> usize;
+}
+
+impl ElementIndex for usize {
+    #[inline(always)]
+    fn to_usize(self) -> usize {
+        self
+    }
+}
+
+impl ElementIndex for u32 {
+    #[inline(always)]
+    fn to_usize(self) -> usize {
+        self as usize
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for usize {}
+    impl Sealed for u32 {}
+}

@@ -1,0 +1,145 @@
+//! The program's own reading and writing of a DDS, between loops.
+
+use std::ops::Range;
+use std::sync::PoisonError;
+
+use stradsap_dds_server::hello::Role;
+
+use crate::body::panics;
+use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::{Cluster, Fault, State};
+use crate::memory::buffer::RawBuf;
+use crate::session::error::{ClusterError, Result};
+use crate::session::{locked, next_id};
+
+/// Bytes that are fetched around an element that is read by itself.
+const NEARBY: usize = 256 << 10;
+
+/// Elements that were fetched last.
+pub(crate) struct Nearby {
+    dds: u64,
+    version: u64,
+    start: usize,
+    elements: RawBuf,
+}
+
+impl Nearby {
+    fn end(&self) -> usize {
+        self.start + self.elements.len()
+    }
+}
+
+/// Workers are busy with a scheduled program while its own functions run.
+fn outside() -> Result<()> {
+    if !panics::inside_body() {
+        return Ok(());
+    }
+    let problem = "a DDS that workers have can't be used within the functions of a scheduled program".to_string();
+    Err(ClusterError::Process { who: "the driver".to_string(), problem }.into())
+}
+
+impl Cluster {
+    /// Does something until no process is lost meanwhile.
+    pub(crate) fn insist<R>(
+        &self,
+        state: &mut State,
+        mut f: impl AsyncFnMut(&Cluster, &mut State) -> std::result::Result<R, Fault>,
+    ) -> Result<R> {
+        if let Some(problem) = state.owed.values().next() {
+            return Err(ClusterError::Process { who: "the driver".to_string(), problem: problem.clone() }.into());
+        }
+        self.wait(async {
+            loop {
+                // After an error nobody knows what the workers hold.
+                if state.tainted || *self.hub.lost.borrow() != state.seen_losses || self.has_newcomers(state) {
+                    self.recover(state).await?;
+                    state.tainted = false;
+                }
+                match f(self, state).await {
+                    Ok(done) => {
+                        state.in_vain = 0;
+                        return Ok(done);
+                    }
+                    Err(Fault::Lost) => state.tainted = true,
+                    Err(Fault::Error(error)) => {
+                        state.tainted = true;
+                        return Err(error);
+                    }
+                }
+            }
+        })
+    }
+
+    /// Nothing is done any more because of a DDS, for some reason; or it is again.
+    pub(crate) fn owe(&self, dds: u64, problem: Option<String>) {
+        let owed = &mut locked(&self.state).owed;
+        match problem {
+            Some(problem) => drop(owed.insert(dds, problem)),
+            None => drop(owed.remove(&dds)),
+        }
+    }
+
+    /// Whether somebody has come in place of a worker that was lost.
+    fn has_newcomers(&self, state: &State) -> bool {
+        state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
+    }
+
+    /// Copies of elements; none if the home of the DDS has them.
+    #[allow(unsafe_code)]
+    pub(crate) fn read(&self, dds: u64, range: Range<usize>) -> Result<Option<RawBuf>> {
+        outside()?;
+        let mut state = locked(&self.state);
+        let state = &mut *state;
+        let Some(entry) = state.entries.get(&dds) else { return Ok(None) };
+        if entry.scattered.is_none() && entry.placement.is_home() {
+            return Ok(None);
+        }
+        let (len, version) = (entry.len, entry.version);
+        let ops = entry.home.read().unwrap_or_else(PoisonError::into_inner).ops();
+        let each = (NEARBY / ops.size.max(1)).max(1);
+        if range.len() >= each {
+            let fetched = self.insist(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;
+            return Ok(Some(fetched));
+        }
+        // A program that reads one element reads its neighbours next.
+        let holds = |near: &&Nearby| {
+            near.dds == dds && near.version == version && near.start <= range.start && range.end <= near.end()
+        };
+        if state.nearby.as_ref().filter(holds).is_none() {
+            let start = range.start / each * each;
+            let around = start..len.min(range.end.max(start + each));
+            let elements =
+                self.insist(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
+            // A recovery on the way changes it.
+            let version = state.entries.get(&dds).map_or(0, |entry| entry.version);
+            state.nearby = Some(Nearby { dds, version, start, elements });
+        }
+        let Some(near) = &state.nearby else { return Ok(None) };
+        let mut wanted = RawBuf::new(ops, range.len());
+        // SAFETY: the range lies within what was fetched, which nobody else has.
+        unsafe { wanted.push_clones(near.elements.as_ptr().add((range.start - near.start) * ops.size), range.len()) };
+        Ok(Some(wanted))
+    }
+
+    /// Changes the home of a DDS, which is made current before.
+    pub(crate) fn change<R>(&self, dds: u64, change: impl FnOnce() -> R) -> Result<R> {
+        outside()?;
+        let mut state = locked(&self.state);
+        if state.entries.contains_key(&dds) {
+            self.insist(&mut state, async |cluster, state| {
+                cluster.bring_home(state, dds).await?;
+                // Loops that would be run again have seen the elements as they are now.
+                let seen = state.log.iter().any(|logged| logged.uses(dds));
+                if seen { cluster.snapshot(state).await } else { Ok(()) }
+            })?;
+        }
+        let changed = change();
+        if let Some(entry) = state.entries.get_mut(&dds) {
+            entry.placement = Placement::home(entry.len);
+            entry.base = Placement::home(entry.len);
+            entry.version = next_id();
+            entry.base_version = entry.version;
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,384 @@
+//! A loop's call, on workers: recording, planning's other half, and running until no process is lost meanwhile.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use stradsap_dds_server::codec;
+
+use crate::body::capture::{Captured, Kind};
+use crate::body::panics::{self, PanicNote};
+use crate::body::task::Failure;
+use crate::cluster::driver::loops::{Finished, Job, Stop};
+use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
+use crate::cluster::driver::{Cluster, Fault, Logged, State};
+use crate::cluster::wire::naming;
+use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteFailure, RemoteTask, What};
+use crate::dds::relaxed::board::{self, Board};
+use crate::loops::call::{Call, Ended};
+use crate::loops::execute::{FirstFailure, Run, words};
+use crate::loops::plan_cache::CachedPlan;
+use crate::loops::record::{Depth, shapes, slices};
+use crate::loops::verify::Verifier;
+use crate::memory::buffer::RawBuf;
+use crate::planner::inference;
+use crate::planner::plan::Plan;
+use crate::planner::recording::{CaptureLog, Recording, Usage};
+use crate::session::error::{BodyError, ClusterError, Error, Result};
+use crate::session::locked;
+use crate::session::report::{Elsewhere, WorkerTime};
+
+/// What a body returned on a worker.
+#[derive(Debug, thiserror::Error)]
+#[error("{message} ({worker})")]
+struct OnWorker {
+    message: String,
+    worker: String,
+}
+
+pub(crate) fn vector_of(capture: &Captured) -> Option<Vector> {
+    match capture.kind {
+        Kind::Vector { len, ops, writable, .. } => Some(Vector { id: capture.id, len, ops, writable }),
+        Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
+    }
+}
+
+pub(crate) fn unnamed(what: &str) -> Error {
+    let problem =
+        format!("{what} is not part of the program's own executable: loops of shared libraries can't run on workers");
+    ClusterError::Process { who: "the driver".to_string(), problem }.into()
+}
+
+pub(crate) fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture>> {
+    captured
+        .iter()
+        .map(|capture| match capture.kind {
+            Kind::Vector { len, ops, writable, .. } => {
+                let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
+                let ops = name.ok_or_else(|| unnamed("an element type"))?;
+                Ok(RemoteCapture::Vector { id: capture.id, len, ops, writable })
+            }
+            Kind::Reduction { ops, .. } => {
+                let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
+                Ok(RemoteCapture::Reduction { ops: name.ok_or_else(|| unnamed("a reduction"))? })
+            }
+            Kind::Relaxed { ops, len, .. } => {
+                let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
+                Ok(RemoteCapture::Relaxed { ops: name.ok_or_else(|| unnamed("relaxed state"))?, len })
+            }
+        })
+        .collect()
+}
+
+fn remote_task(call: &Call<'_>) -> Result<RemoteTask> {
+    let (maker, values) = (call.pack)().map_err(|source| Error::Values { site: call.site.to_string(), source })?;
+    Ok(RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the loop"))?, values })
+}
+
+impl Cluster {
+    pub(crate) fn workers(&self) -> usize {
+        // A scheduled program's functions run while it has the state.
+        if panics::inside_body() { self.options.workers() } else { locked(&self.state).workers.len() }
+    }
+
+    fn register_all(&self, state: &mut State, captured: &[Captured]) {
+        for capture in captured {
+            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
+                self.register(state, capture.id, home, *len);
+            }
+        }
+    }
+
+    /// A plan that workers will know.
+    pub(crate) fn remote(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Arc<RemotePlan>> {
+        let mut state = locked(&self.state);
+        self.register_all(&mut state, call.captured);
+        state.next_plan += 1;
+        let vectors = call.captured.iter().map(vector_of).collect();
+        Ok(Arc::new(RemotePlan::new(
+            state.next_plan,
+            Arc::clone(plan),
+            remote_captures(call.captured)?,
+            vectors,
+            Arc::clone(&self.gone_plans),
+        )))
+    }
+
+    /// Sends the shares of a new plan, and the elements that are laid out by it.
+    pub(crate) fn install_now(&self, plan: &Arc<RemotePlan>) -> Result<()> {
+        let mut state = locked(&self.state);
+        self.insist(&mut state, async |cluster, state| cluster.get_ready(state, plan).await)
+    }
+
+    /// Records a loop on the workers. What comes third has to live as long as the recording.
+    pub(crate) fn record(&self, call: &Call<'_>, depth: Depth) -> Result<(Recording, Depth, Vec<RawBuf>)> {
+        let mut state = locked(&self.state);
+        self.register_all(&mut state, call.captured);
+        let range = call.key.range.clone();
+        if depth == Depth::Sampled
+            && let Some(samples) = inference::samples(&range)
+        {
+            let sampled = self.record_slices(&mut state, call, &samples, false)?;
+            let (captured, fetched) = self.with_elements_in_step(&mut state, call, &sampled)?;
+            if let Some(recording) = inference::infer(&sampled, &samples, &captured, &self.pool) {
+                return Ok((recording, Depth::Sampled, fetched));
+            }
+        }
+        let exact = depth == Depth::Exact;
+        let recording = self.record_slices(&mut state, call, &slices(&range), exact)?;
+        Ok((recording, if exact { Depth::Exact } else { Depth::Blank }, Vec::new()))
+    }
+
+    fn record_slices(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        slices: &[Range<usize>],
+        exact: bool,
+    ) -> Result<Recording> {
+        let (task, captures) = (remote_task(call)?, remote_captures(call.captured)?);
+        let relaxed = board::to_bytes(&board::before(call.captured));
+        let logs = self.insist(state, async |cluster, state| {
+            for vector in call.captured.iter().filter_map(vector_of) {
+                if state.entries.get(&vector.id).is_some_and(|entry| entry.scattered.is_some()) {
+                    cluster.bring_home(state, vector.id).await?;
+                }
+            }
+            let held: Vec<_> = call
+                .captured
+                .iter()
+                .map(|capture| state.entries.get(&capture.id).map(|entry| entry.placement.pieces().to_vec()))
+                .map(Option::unwrap_or_default)
+                .collect();
+            let workers = state.workers.len();
+            let share = |w: usize| slices[slices.len() * w / workers..slices.len() * (w + 1) / workers].to_vec();
+            let epoch = state.epoch;
+            let recorded = cluster
+                .ask_all(&state.workers, |w, client, context| {
+                    let job = RecordJob {
+                        task: task.clone(),
+                        captures: captures.clone(),
+                        held: held.clone(),
+                        relaxed: relaxed.clone(),
+                        slices: share(w),
+                        exact,
+                    };
+                    async move { client.record(context, epoch, job).await }
+                })
+                .await?;
+            let mut logs: Vec<Vec<CaptureLog>> = Vec::with_capacity(slices.len());
+            for (recorded, &node) in recorded.iter().zip(&state.workers) {
+                for &blob in &recorded.blobs {
+                    let got = cluster.hub.links.blob(node, blob).await.map_err(|error| {
+                        cluster.hub.lose(node, &error.to_string());
+                        Fault::Lost
+                    })?;
+                    let part: Vec<Vec<CaptureLog>> = codec::decode(&got, codec::MAX_BYTES).map_err(|error| {
+                        let (who, problem) = (cluster.hub.name(node), error.to_string());
+                        Fault::Error(ClusterError::Process { who, problem }.into())
+                    })?;
+                    logs.extend(part);
+                }
+            }
+            Ok(logs)
+        })?;
+        if logs.len() != slices.len() || logs.iter().any(|slice| slice.len() != call.captured.len()) {
+            let problem = "the workers' logs are not those of this loop".to_string();
+            return Err(ClusterError::Process { who: "the driver".to_string(), problem }.into());
+        }
+        Ok(Recording::new(call.key.range.clone(), logs, &shapes(call.captured)))
+    }
+
+    /// The captures, with the elements that rules could be read from in this process's memory.
+    fn with_elements_in_step(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        sampled: &Recording,
+    ) -> Result<(Vec<Captured>, Vec<RawBuf>)> {
+        let mut fetched = Vec::new();
+        let mut captured = Vec::with_capacity(call.captured.len());
+        for (c, capture) in call.captured.iter().enumerate() {
+            let mut kind = capture.kind.clone();
+            if let (Kind::Vector { base, len, .. }, Usage::InStep { written: false, .. }) =
+                (&mut kind, sampled.usage[c])
+                && state.entries.get(&capture.id).is_some_and(|entry| !entry.placement.is_home())
+            {
+                let (id, len) = (capture.id, *len);
+                let elements = self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?;
+                *base = elements.base();
+                fetched.push(elements);
+            }
+            captured.push(Captured {
+                id: capture.id,
+                session: Arc::clone(&capture.session),
+                kind,
+                home: capture.home.clone(),
+            });
+        }
+        Ok((captured, fetched))
+    }
+
+    /// Runs a loop by its plan. After a failure everything is as it was.
+    pub(crate) fn attempt(
+        &self,
+        call: &Call<'_>,
+        cached: &mut CachedPlan,
+        trace: bool,
+    ) -> std::result::Result<Elsewhere, Ended> {
+        let Some(plan) = cached.remote.clone() else { return Err(unnamed("a plan").into()) };
+        let task = remote_task(call)?;
+        let mut state = locked(&self.state);
+        self.register_all(&mut state, call.captured);
+        let relaxed = board::before(call.captured);
+        let before = Before { words: words(call.captured), relaxed: board::to_bytes(&relaxed) };
+        let board = Arc::new(Board::new(call.captured, relaxed, &plan.plan.strata));
+        let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
+        let order = call.key.options.order;
+        let finished = loop {
+            let job = Job { plan: &plan, task: &task, before: &before, order, trace };
+            let stopped =
+                self.insist(&mut state, async |cluster, state| match cluster.run_once(state, &job).await {
+                    Ok(finished) => Ok(Ok(finished)),
+                    Err(Stop::Failed(failure, node)) => Ok(Err((failure, node))),
+                    Err(Stop::Fault(fault)) => Err(fault),
+                })?;
+            match stopped {
+                Ok(finished) => break finished,
+                Err((RemoteFailure { what: What::Stray { capture }, .. }, _)) if by_index_now(&plan, capture) => {
+                    // What is read in step is reached by other means than `x[i]`: the workers must keep count.
+                }
+                Err((failure, node)) => return Err(Ended::Failed(self.first_failure_of(failure, node))),
+            }
+        };
+        let Finished { results, relaxed, workers, bytes_sent } = finished;
+        for (blocks, bytes) in relaxed {
+            let mut rest = bytes.as_slice();
+            if !blocks.into_iter().all(|block| board.decode(block, &mut rest)) || !rest.is_empty() {
+                let problem = "a worker's relaxed state is not that of its blocks".to_string();
+                return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
+            }
+        }
+        let run = Run {
+            plan: &plan.plan,
+            task: call.task,
+            captured: call.captured,
+            gathered: &[],
+            order,
+            trace: false,
+            before: before.words.clone(),
+            board,
+            apart: None,
+        };
+        let after = run.unite(results.into_iter());
+        let checked = match shadows {
+            Some(shadows) => self.check(&mut state, call, &plan, shadows, &after, &run.board)?,
+            None => Ok(()),
+        };
+        // A loop that only reads leaves nothing to be done again.
+        if plan.vectors.iter().flatten().any(|vector| vector.writable) {
+            state.log.push(Logged::Blocks { plan: Arc::clone(&plan), task, before, order });
+        }
+        if state.log.len() >= self.options.every() {
+            self.insist(&mut state, async |cluster, state| {
+                // After a recovery there is a fresh one.
+                if state.log.len() >= cluster.options.every() { cluster.snapshot(state).await } else { Ok(()) }
+            })?;
+        }
+        drop(state);
+        call.commit(&after, &run.board);
+        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
+        let workers = workers
+            .into_iter()
+            .map(|(node, time)| WorkerTime {
+                worker: self.hub.name(node),
+                computing: time.computing,
+                waiting: time.waiting,
+                transferring: time.transferring,
+            })
+            .collect();
+        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: run.board.errors() })
+    }
+
+    /// What all captured DDSs hold, in this process's memory.
+    fn copies(&self, state: &mut State, captured: &[Captured]) -> Result<Vec<Option<RawBuf>>> {
+        let mut copies = Vec::new();
+        for capture in captured {
+            let copy = match vector_of(capture) {
+                Some(Vector { id, len, .. }) => {
+                    Some(self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?)
+                }
+                None => None,
+            };
+            copies.push(copy);
+        }
+        Ok(copies)
+    }
+
+    /// Replays the claimed order here, and compares.
+    fn check(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        plan: &RemotePlan,
+        before: Vec<Option<RawBuf>>,
+        words: &[u64],
+        board: &Arc<Board>,
+    ) -> Result<std::result::Result<(), (usize, usize)>> {
+        let left = self.copies(state, call.captured)?;
+        let captured: Vec<Captured> = call
+            .captured
+            .iter()
+            .enumerate()
+            .map(|(c, capture)| {
+                let mut kind = capture.kind.clone();
+                if let (Kind::Vector { base, .. }, Some(left)) = (&mut kind, &left[c]) {
+                    *base = left.base();
+                }
+                Captured { id: capture.id, session: Arc::clone(&capture.session), kind, home: None }
+            })
+            .collect();
+        let run = Run {
+            plan: &plan.plan,
+            task: call.task,
+            captured: &captured,
+            gathered: &[],
+            order: call.key.options.order,
+            trace: false,
+            before: crate::loops::execute::words(call.captured),
+            board: Arc::clone(board),
+            apart: None,
+        };
+        let verifier = Verifier::of(call.captured, before);
+        Ok(verifier.check(&run, words))
+    }
+
+    fn first_failure_of(&self, failure: RemoteFailure, node: u32) -> FirstFailure {
+        FirstFailure::new(failure.block as usize, failure.iteration, self.failure_of(failure.what, node))
+    }
+
+    /// What went wrong on a worker, as it is told in the program's process.
+    pub(crate) fn failure_of(&self, what: What, node: u32) -> Failure {
+        let worker = self.hub.name(node);
+        match what {
+            What::Stray { capture } => Failure::Stray { capture },
+            What::OutOfRange { capture, index } => Failure::OutOfRange { capture, index },
+            What::Body { message } => {
+                let error: BodyError = Box::new(OnWorker { message, worker });
+                Failure::Body(error)
+            }
+            What::Panic { message, location } => {
+                Failure::Panic(PanicNote { message, location: format!("{location}; {worker}") })
+            }
+        }
+    }
+}
+
+/// Whether this is news: that a capture's elements are reached by other means than `x[i]`.
+fn by_index_now(plan: &RemotePlan, capture: usize) -> bool {
+    if !plan.is_laid_out(capture) {
+        return false;
+    }
+    let mut installed = locked(&plan.state);
+    installed.epoch = 0;
+    !std::mem::replace(&mut installed.by_index[capture], true)
+}

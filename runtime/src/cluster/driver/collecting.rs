@@ -1,0 +1,69 @@
+//! The timeline of all processes, brought together when the driver ends.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use stradsap_dds_server::codec;
+use stradsap_dds_server::hello::Role;
+use tarpc::client::RpcError;
+
+use crate::cluster::driver::Cluster;
+use crate::cluster::wire::protocol::{Node, Problem};
+use crate::session::locked;
+use crate::session::logging::warning;
+use crate::session::timeline::file::TimelineFile;
+use crate::session::timeline::json::Process;
+use crate::session::timeline::{self, Recorded};
+
+/// How long the end of the program waits for events.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The shortest of so many round trips tells how far a worker's clock is from the driver's.
+const ROUND_TRIPS: usize = 8;
+
+impl Cluster {
+    /// Writes the timeline of the driver and of those workers that are still there.
+    pub(super) fn write_timeline(&self, file: &mut TimelineFile) {
+        let epoch = locked(&self.state).epoch;
+        let others = self.wait(async {
+            join_all(self.hub.complete(Role::Worker).into_iter().map(|node| async move {
+                let events = tokio::time::timeout(PATIENCE, self.events_of(node, epoch)).await;
+                let events = events.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
+                events.inspect_err(|why| warning!("the timeline lacks {}: {why}", self.hub.name(node))).ok()
+            }))
+            .await
+        });
+        file.write(others.into_iter().flatten().collect());
+    }
+
+    async fn events_of(&self, node: Node, epoch: u32) -> Result<Process, String> {
+        let mut shortest: Option<(u64, i64)> = None;
+        for _ in 0..ROUND_TRIPS {
+            let asked = timeline::now();
+            let theirs = self.question(node, async |client, context| client.clock(context).await).await?;
+            let took = timeline::now().saturating_sub(asked);
+            let ahead = theirs.wrapping_sub(asked + took / 2).cast_signed();
+            if shortest.is_none_or(|(least, _)| took < least) {
+                shortest = Some((took, ahead));
+            }
+        }
+        let blob = self.question(node, async |client, context| client.timeline(context, epoch).await).await?;
+        let bytes = self.hub.links.blob(node, blob).await.map_err(|error| error.to_string())?;
+        let recorded: Recorded = codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| error.to_string())?;
+        let recorded = recorded.checked().ok_or("events on lanes that aren't there")?;
+        let ahead = shortest.map_or(0, |(_, ahead)| ahead);
+        Ok(Process { name: self.hub.name(node), place: node, ahead, recorded })
+    }
+
+    async fn question<R>(
+        &self,
+        node: Node,
+        ask: impl AsyncFnOnce(
+            crate::cluster::wire::protocol::ControlClient,
+            tarpc::context::Context,
+        ) -> Result<Result<R, Problem>, RpcError>,
+    ) -> Result<R, String> {
+        let client = self.hub.client(node).ok_or("it is lost")?;
+        let answer = ask(client, tarpc::context::current()).await;
+        answer.map_err(|error| error.to_string())?.map_err(|problem| problem.to_string())
+    }
+}

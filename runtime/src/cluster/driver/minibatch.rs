@@ -1,0 +1,468 @@
+//! The driver's side of a synchronous loop on workers: who runs which copies and keeps which rows, one message each to
+//! start, and what the workers hold afterwards.
+
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use crate::body::capture::Kind;
+use crate::body::task::Failure;
+use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
+use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::remote_plan::Vector;
+use crate::cluster::driver::{Cluster, Fault, Logged, State};
+use crate::cluster::wire::naming;
+use crate::cluster::wire::protocol::{
+    ControlClient, DRIVER, Fetching, Holder, INPUTS, InputJob, InputKey, Node, Pull, RemoteCapture, RemoteTask,
+    SyncEnd, SyncJob, SyncRan, What,
+};
+use crate::loops::execute::words;
+use crate::memory::buffer::RawBuf;
+use crate::minibatch::{Counts, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite};
+use crate::session::error::{ClusterError, Error, Result};
+use crate::session::report::WorkerTime;
+use crate::session::timeline::{Category, span};
+use crate::session::{locked, next_id};
+
+/// About so many bytes of an input travel together.
+const PIECE: usize = 8 << 20;
+
+/// What the driver knows of the loops that ran.
+#[derive(Default)]
+pub(crate) struct Sites {
+    known: Vec<Known>,
+    /// The inputs that all workers have, in the order of their last use.
+    inputs: Vec<InputKey>,
+}
+
+struct Known {
+    key: SyncKey,
+    number: u64,
+    /// All workers know which rows their minibatches touch.
+    foreseen: bool,
+}
+
+/// How many loops are known at a time.
+const KNOWN: usize = 16;
+
+impl Sites {
+    /// An epoch has begun: workers know nothing.
+    pub(crate) fn clear(&mut self) {
+        self.inputs.clear();
+        self.known.iter_mut().for_each(|known| known.foreseen = false);
+    }
+
+    /// Forgets the loops that use a DDS, and says which they were.
+    pub(crate) fn remove_users_of(&mut self, dds: u64) -> Vec<u64> {
+        self.inputs.retain(|key| key.dds != dds);
+        let uses = |known: &mut Known| known.key.written.iter().any(|&(id, _)| id == dds);
+        self.known.extract_if(.., uses).map(|known| known.number).collect()
+    }
+
+    /// Whether workers have an input, which they are about to use; they will have it then.
+    fn use_input(&mut self, key: InputKey) -> bool {
+        let at = self.inputs.iter().position(|&known| known == key);
+        match at {
+            Some(at) => drop(self.inputs.remove(at)),
+            None if self.inputs.len() >= INPUTS => drop(self.inputs.remove(0)),
+            None => {}
+        }
+        self.inputs.push(key);
+        at.is_some()
+    }
+}
+
+/// A synchronous loop, apart from where it is called.
+pub(crate) struct SyncLogged {
+    site: u64,
+    task: RemoteTask,
+    captures: Vec<RemoteCapture>,
+    vectors: Vec<Option<Vector>>,
+    before: Vec<u64>,
+    policy: SyncPolicy,
+    schedule: Schedule,
+    input: Vector,
+    input_ops: u64,
+    prefetch: bool,
+    caches: bool,
+    checks: bool,
+}
+
+impl SyncLogged {
+    /// The DDSs that it touches.
+    pub(crate) fn ddss(&self) -> impl Iterator<Item = u64> + '_ {
+        self.vectors.iter().flatten().map(|vector| vector.id).chain([self.input.id])
+    }
+
+    fn written(&self) -> impl Iterator<Item = (usize, Vector)> + '_ {
+        self.vectors.iter().enumerate().filter_map(|(c, vector)| Some((c, vector.filter(|v| v.writable)?)))
+    }
+}
+
+/// What a run came to.
+struct Finished {
+    ran: Ran,
+    workers: Vec<(Node, crate::cluster::wire::protocol::WorkerSeconds)>,
+    preparing: f64,
+}
+
+/// A minibatch failed; everything is as it was.
+struct Failed {
+    minibatch: usize,
+    what: What,
+    node: Node,
+}
+
+fn broken(what: impl std::fmt::Display) -> Fault {
+    Fault::Error(ClusterError::Process { who: "the driver".to_string(), problem: what.to_string() }.into())
+}
+
+impl Cluster {
+    /// Runs a synchronous loop on the workers.
+    pub(crate) fn run_sync(&self, call: &SyncCall<'_>) -> Result<SyncReport> {
+        let begun = Instant::now();
+        let mut state = locked(&self.state);
+        let logged = Arc::new(self.logged(&mut state, call)?);
+        let (schedule, threads) = (logged.schedule, self.threads() * state.workers.len());
+        let sent_before = self.hub.links.sent();
+        let finished = self.insist(&mut state, async |cluster, state| cluster.sync_once(state, &logged).await)?;
+        let Finished { ran, workers, preparing } = match finished {
+            Ok(finished) => finished,
+            Err(Failed { minibatch, what, node }) => {
+                let failure = match self.failure_of(what, node) {
+                    Failure::Stray { .. } => Failure::Stopped,
+                    failure => failure,
+                };
+                return Err(call.failed(schedule, minibatch, failure));
+            }
+        };
+        let alone = schedule.copies == 1;
+        let after = unite(call.captured, &logged.before, alone && self.threads() == 1, &ran.totals);
+        let own_threads = if logged.policy == SyncPolicy::Hybrid { self.threads() } else { 1 };
+        let same_again = logged.policy.is_deterministic(schedule.copies, own_threads);
+        if logged.written().next().is_some() {
+            state.log.push(Logged::Rounds(Arc::clone(&logged)));
+        }
+        // What would not have the same bits again is never run again once it has been seen.
+        if !same_again || state.log.len() >= self.options.every() {
+            self.insist(&mut state, async |cluster, state| {
+                let due = !same_again || state.log.len() >= cluster.options.every();
+                if due && !state.log.is_empty() { cluster.snapshot(state).await } else { Ok(()) }
+            })?;
+        }
+        drop(state);
+        for (capture, &word) in call.captured.iter().zip(&after) {
+            capture.commit(word, next_id());
+        }
+        call.within_bound(&ran)?;
+        let mut counts = ran.counts;
+        counts.bytes_sent += self.hub.links.sent() - sent_before;
+        let workers = workers
+            .into_iter()
+            .map(|(node, time)| WorkerTime {
+                worker: self.hub.name(node),
+                computing: time.computing,
+                waiting: time.waiting,
+                transferring: time.transferring,
+            })
+            .collect();
+        let all = begun.elapsed().as_secs_f64();
+        Ok(call.report(schedule, threads, (preparing.min(all), all - preparing.min(all)), counts, workers))
+    }
+
+    fn logged(&self, state: &mut State, call: &SyncCall<'_>) -> Result<SyncLogged> {
+        for capture in call.captured.iter().chain([call.input]) {
+            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
+                self.register(state, capture.id, home, *len);
+            }
+        }
+        let (maker, values) = (call.pack)().map_err(|source| Error::Values { site: call.site.to_string(), source })?;
+        let task = RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the loop"))?, values };
+        let input = vector_of(call.input).ok_or_else(|| unnamed("the input"))?;
+        let input_ops = naming::name_of(std::ptr::from_ref(input.ops).expose_provenance());
+        let (threads, workers) = (self.threads(), state.workers.len());
+        let copies = if call.policy == SyncPolicy::Hybrid { workers } else { workers * threads };
+        let schedule = Schedule::new(input.len, call.minibatch, call.policy, copies, threads);
+        let key = call.key(copies);
+        let site = match state.sites.known.iter().position(|known| known.key == key) {
+            Some(at) => state.sites.known[at].number,
+            None => {
+                state.next_plan += 1;
+                let number = state.next_plan;
+                if state.sites.known.len() >= KNOWN {
+                    let oldest = state.sites.known.remove(0);
+                    locked(&self.gone_plans).push(oldest.number);
+                }
+                state.sites.known.push(Known { key, number, foreseen: false });
+                number
+            }
+        };
+        Ok(SyncLogged {
+            site,
+            task,
+            captures: remote_captures(call.captured)?,
+            vectors: call.captured.iter().map(vector_of).collect(),
+            before: words(call.captured),
+            policy: call.policy,
+            schedule,
+            input,
+            input_ops: input_ops.ok_or_else(|| unnamed("an element type"))?,
+            prefetch: call.options.prefetch,
+            caches: call.options.caches,
+            checks: call.session.verifies(),
+        })
+    }
+
+    /// Runs a loop once. What the workers hold afterwards is known, however it ended, unless a process was lost.
+    async fn sync_once(
+        &self,
+        state: &mut State,
+        logged: &Arc<SyncLogged>,
+    ) -> std::result::Result<std::result::Result<Finished, Failed>, Fault> {
+        self.forget_gone(state).await?;
+        for vector in logged.vectors.iter().flatten().chain([&logged.input]) {
+            if state.entries.get(&vector.id).is_some_and(|entry| entry.scattered.is_some()) {
+                self.bring_home(state, vector.id).await?;
+            }
+        }
+        let workers = state.workers.len();
+        let copies: Vec<Range<usize>> = (0..workers).map(|w| logged.schedule.share(w, workers)).collect();
+        let cuts: Vec<Vec<u32>> = logged
+            .vectors
+            .iter()
+            .map(|vector| vector.filter(|vector| vector.writable).map(|vector| cuts(vector.len, &copies)))
+            .map(Option::unwrap_or_default)
+            .collect();
+        let foreseen = state.sites.known.iter().any(|known| known.number == logged.site && known.foreseen);
+        let fetching = match (logged.prefetch, logged.policy) {
+            (_, SyncPolicy::Ssp { .. }) => Fetching::All,
+            (false, _) => Fetching::OnDemand,
+            (true, _) if foreseen => Fetching::Foreseen,
+            (true, _) => Fetching::All,
+        };
+        let pulls = self.pulls(state, logged, &cuts, fetching);
+        let (pieces, blobs) = self.deal_out(state, logged, &copies).await?;
+        state.next_call += 1;
+        let (call, epoch) = (state.next_call, state.epoch);
+        let size = |dds: u64| {
+            let vectors = logged.vectors.iter().flatten();
+            vectors.chain([&logged.input]).find(|vector| vector.id == dds).map_or(0, |vector| vector.ops.size)
+        };
+        let pulled = pulls.iter().flatten().filter(|pull| pull.from.node != DRIVER);
+        let moved: u64 = pulled.map(|pull| (pull.range.len() * size(pull.dds)) as u64).sum();
+        let key = self.input_key(state, logged);
+        let _waiting = span(Category::Wait, 0);
+        let running = state.workers.iter().enumerate().map(|(w, &node)| {
+            let job = SyncJob {
+                call,
+                site: logged.site,
+                task: logged.task.clone(),
+                captures: logged.captures.clone(),
+                before: logged.before.clone(),
+                policy: logged.policy,
+                schedule: logged.schedule,
+                copies: copies.clone(),
+                cuts: cuts.clone(),
+                input: InputJob { ops: logged.input_ops, key, pieces: pieces.as_ref().map(|pieces| pieces[w].clone()) },
+                pulls: pulls[w].clone(),
+                fetching,
+                checks: logged.checks,
+                caches: logged.caches,
+            };
+            let end = self.ask(node, move |client, context| async move { client.sync(context, epoch, job).await });
+            async move { (w, end.await) }
+        });
+        let mut running: FuturesUnordered<_> = running.collect();
+        let mut ended: Vec<Option<SyncRan>> = state.workers.iter().map(|_| None).collect();
+        let mut failed: Option<Failed> = None;
+        let mut halted = false;
+        while let Some((w, end)) = running.next().await {
+            match end? {
+                SyncEnd::Done(ran) => ended[w] = Some(ran),
+                SyncEnd::Failed { minibatch, what } => {
+                    if failed.as_ref().is_none_or(|failed| minibatch < failed.minibatch) {
+                        failed = Some(Failed { minibatch, what, node: state.workers[w] });
+                    }
+                    if !halted {
+                        halted = true;
+                        let halt =
+                            |_, client: ControlClient, context| async move { client.halt(context, epoch, call).await };
+                        self.ask_all(&state.workers, halt).await?;
+                    }
+                }
+                SyncEnd::Stopped if halted => {}
+                SyncEnd::Stopped => return Err(broken("a worker stopped by itself")),
+            }
+        }
+        drop(running);
+        blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
+        // What is only read has been copied; of what is written each worker has its own rows, as they were or are.
+        for (w, pulls) in pulls.iter().enumerate() {
+            for pull in pulls {
+                if let Some(entry) = state.entries.get_mut(&pull.dds) {
+                    entry.placement.copied(&pull.range, Holder::memory(state.workers[w]));
+                }
+            }
+        }
+        if let Some(failed) = failed {
+            let undo = |_, client: ControlClient, context| async move { client.undo(context, epoch, call).await };
+            self.ask_all(&state.workers, undo).await?;
+            self.note_kept(state, logged, &cuts, &[]);
+            return Ok(Err(failed));
+        }
+        let ended: Option<Vec<SyncRan>> = ended.into_iter().collect();
+        let ended = ended.ok_or_else(|| broken("a worker gave no answer"))?;
+        let holds_all: Vec<bool> = ended.iter().map(|ran| ran.holds_all && logged.schedule.copies > 1).collect();
+        self.note_kept(state, logged, &cuts, &holds_all);
+        for (_, vector) in logged.written() {
+            if let Some(entry) = state.entries.get_mut(&vector.id) {
+                entry.version = next_id();
+            }
+        }
+        if let Some(known) = state.sites.known.iter_mut().find(|known| known.number == logged.site) {
+            known.foreseen = ended.iter().all(|ran| ran.foresees);
+        }
+        let mut counts = Counts { bytes_sent: moved, ..Counts::default() };
+        let (mut totals, mut violations, mut preparing) = (Vec::new(), 0, 0.0f64);
+        let mut seconds = Vec::new();
+        for (ran, &node) in ended.into_iter().zip(&state.workers) {
+            counts.touched += ran.counts.touched;
+            counts.ahead += ran.counts.ahead;
+            counts.on_demand += ran.counts.on_demand;
+            counts.bytes_sent += ran.counts.bytes_sent;
+            counts.cached = counts.cached.max(ran.counts.cached);
+            counts.reads += ran.counts.reads;
+            counts.worst = counts.worst.max(ran.counts.worst);
+            violations += ran.violations;
+            preparing = preparing.max(ran.seconds_preparing);
+            totals.extend(ran.totals);
+            seconds.push((node, ran.time));
+        }
+        totals.sort_by_key(|&(minibatch, _)| minibatch);
+        if totals.iter().any(|(_, total)| total.len() != logged.captures.len()) {
+            return Err(broken("a worker's answer has another number of captures"));
+        }
+        Ok(Ok(Finished { ran: Ran { totals, counts, violations }, workers: seconds, preparing }))
+    }
+
+    /// Runs a loop again that ended well before.
+    pub(crate) async fn replay_sync(
+        &self,
+        state: &mut State,
+        logged: &Arc<SyncLogged>,
+    ) -> std::result::Result<(), Fault> {
+        match self.sync_once(state, logged).await? {
+            Ok(_) => Ok(()),
+            Err(Failed { what, node, .. }) => {
+                let who = self.hub.name(node);
+                Err(broken(format!("a loop that ended well before fails on {who}: {what:?}")))
+            }
+        }
+    }
+
+    /// What each worker must fetch before it begins.
+    fn pulls(&self, state: &State, logged: &SyncLogged, cuts: &[Vec<u32>], fetching: Fetching) -> Vec<Vec<Pull>> {
+        let pulls = |(w, &node): (usize, &Node)| {
+            let mut pulls = Vec::new();
+            for (c, vector) in logged.vectors.iter().enumerate() {
+                let Some((vector, entry)) = vector.and_then(|v| Some((v, state.entries.get(&v.id)?))) else { continue };
+                let own = cuts[c].get(w..w + 2).map(|cut| cut[0] as usize..cut[1] as usize);
+                let range = match own {
+                    Some(own) if fetching != Fetching::All => own,
+                    _ => 0..vector.len,
+                };
+                pulls.extend(entry.placement.missing(vector.id, &range, node, w));
+            }
+            pulls
+        };
+        state.workers.iter().enumerate().map(pulls).collect()
+    }
+
+    /// Each worker keeps its rows; of those of others it has the current values if it holds all.
+    fn note_kept(&self, state: &mut State, logged: &SyncLogged, cuts: &[Vec<u32>], holds_all: &[bool]) {
+        for (c, vector) in logged.written() {
+            let Some(entry) = state.entries.get_mut(&vector.id) else { continue };
+            let mut placement = Placement::home(vector.len);
+            for (w, cut) in cuts[c].windows(2).enumerate() {
+                placement.written(&(cut[0] as usize..cut[1] as usize), Holder::memory(state.workers[w]));
+            }
+            for (w, _) in holds_all.iter().enumerate().filter(|&(_, &all)| all) {
+                placement.copied(&(0..vector.len), Holder::memory(state.workers[w]));
+            }
+            entry.placement = placement;
+        }
+    }
+
+    fn input_key(&self, state: &State, logged: &SyncLogged) -> InputKey {
+        let version = state.entries.get(&logged.input.id).map_or(0, |entry| entry.version);
+        InputKey { dds: logged.input.id, version, schedule: logged.schedule }
+    }
+
+    /// Offers each worker its minibatches, unless the workers have them. Also gives all blobs.
+    #[allow(clippy::type_complexity)]
+    async fn deal_out(
+        &self,
+        state: &mut State,
+        logged: &SyncLogged,
+        copies: &[Range<usize>],
+    ) -> std::result::Result<(Option<Vec<Vec<(u64, usize)>>>, Vec<u64>), Fault> {
+        let key = self.input_key(state, logged);
+        if state.sites.use_input(key) {
+            return Ok((None, Vec::new()));
+        }
+        let entry = state.entries.get(&logged.input.id).ok_or_else(|| broken("an unknown input"))?;
+        let (home, is_home) = (Arc::clone(&entry.home), entry.placement.is_home());
+        let fetched = if is_home { None } else { Some(self.fetch(state, logged.input.id, 0..logged.input.len).await?) };
+        let mut blobs = Vec::new();
+        let mut pieces = Vec::new();
+        let home = home.read().unwrap_or_else(PoisonError::into_inner);
+        let elements: &RawBuf = fetched.as_ref().unwrap_or(&home);
+        for copies in copies {
+            let mut own: Vec<usize> = logged.schedule.minibatches_of(copies.clone()).collect();
+            own.sort_unstable();
+            let (mut bytes, mut n, mut offered) = (Vec::new(), 0, Vec::new());
+            for range in own.into_iter().map(|b| logged.schedule.elements(b)) {
+                elements.encode_range(range.start, range.end, &mut bytes);
+                n += range.len();
+                if bytes.len() >= PIECE {
+                    offered.push((self.hub.offer(std::mem::take(&mut bytes)), std::mem::take(&mut n)));
+                }
+            }
+            if n > 0 {
+                offered.push((self.hub.offer(bytes), n));
+            }
+            blobs.extend(offered.iter().map(|&(blob, _)| blob));
+            pieces.push(offered);
+        }
+        Ok((Some(pieces), blobs))
+    }
+}
+
+/// Where each worker's rows begin, and the end: about as many each, none where a worker runs no copy.
+fn cuts(len: usize, copies: &[Range<usize>]) -> Vec<u32> {
+    let keepers = copies.iter().filter(|copies| !copies.is_empty()).count().max(1);
+    let mut cuts = vec![0u32];
+    let mut kept = 0;
+    for copies in copies {
+        kept += usize::from(!copies.is_empty());
+        cuts.push((len * kept.min(keepers) / keepers) as u32);
+    }
+    if let Some(last) = cuts.last_mut() {
+        *last = len as u32;
+    }
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_kept_by_those_who_run_copies() {
+        assert_eq!(cuts(10, &[0..1, 1..2, 2..4]), [0, 3, 6, 10]);
+        assert_eq!(cuts(10, &[0..0, 0..1]), [0, 0, 10]);
+        assert_eq!(cuts(0, &[0..1, 1..2]), [0, 0, 0]);
+    }
+}

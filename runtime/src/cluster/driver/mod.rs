@@ -1,0 +1,625 @@
+//! The driver of worker processes: starts or awaits them, knows what each holds, and has loops run on them.
+
+pub(crate) mod access;
+pub(crate) mod away;
+pub(crate) mod call;
+pub(crate) mod collecting;
+pub(crate) mod hub;
+pub(crate) mod loops;
+pub(crate) mod minibatch;
+pub(crate) mod operate;
+pub(crate) mod placement;
+pub(crate) mod recover;
+pub(crate) mod remote_plan;
+pub(crate) mod scheduled;
+pub(crate) mod shares;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join_all, select};
+use stradsap_dds_server::hello::{Hello, Purpose, Role};
+use stradsap_dds_server::net;
+use stradsap_dds_server::secret::Secret;
+use tarpc::client::RpcError;
+use tarpc::context::Context;
+use tokio::sync::oneshot;
+
+use crate::body::panics;
+use crate::cluster::driver::access::Nearby;
+use crate::cluster::driver::hub::{Home, Hub};
+use crate::cluster::driver::minibatch::Sites;
+use crate::cluster::driver::minibatch::SyncLogged;
+use crate::cluster::driver::operate::OperatorLogged;
+use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::remote_plan::RemotePlan;
+use crate::cluster::driver::scheduled::ScheduledLogged;
+use crate::cluster::launch::children::{Nursery, Told};
+use crate::cluster::launch::rendezvous::{self, Meeting, Published};
+use crate::cluster::launch::roles::{DriverRole, Workers, one_per_core};
+use crate::cluster::wire::join;
+use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
+use crate::session::error::{ClusterError, Error, Result};
+use crate::session::locked;
+use crate::session::pool::Pool;
+use crate::session::timeline::file::TimelineFile;
+
+/// How long processes may take to come.
+const STARTING: Duration = Duration::from_secs(30);
+const JOINING: Duration = Duration::from_secs(300);
+/// How long the end of an epoch may take a worker: what runs there has to stop first.
+const STOPPING: Duration = Duration::from_secs(60);
+/// A loop may take long; who is lost is found otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 30);
+const LEAVING: Duration = Duration::from_secs(1);
+/// Loops from one snapshot to the next, unless told.
+const SNAPSHOT_EVERY: usize = 10;
+
+/// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
+///
+/// ```
+/// use stradsap_runtime::ClusterOptions;
+///
+/// let options = ClusterOptions::new(2).threads(1).dds_servers(1).snapshot_every(5);
+/// assert_eq!(options.workers(), 2);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ClusterOptions {
+    workers: usize,
+    threads: Option<usize>,
+    servers: usize,
+    listen: Option<String>,
+    snapshot_every: usize,
+    trace: Option<PathBuf>,
+    join: bool,
+    rendezvous: Option<PathBuf>,
+}
+
+impl ClusterOptions {
+    /// So many workers, started on this machine.
+    pub fn new(workers: usize) -> Self {
+        ClusterOptions {
+            workers,
+            threads: None,
+            servers: 0,
+            listen: None,
+            snapshot_every: SNAPSHOT_EVERY,
+            trace: None,
+            join: false,
+            rendezvous: None,
+        }
+    }
+
+    /// One worker for each core that this process may use, started on this machine. Each runs one thread, unless
+    /// [`threads`](ClusterOptions::threads) says otherwise.
+    ///
+    /// ```
+    /// use stradsap_runtime::ClusterOptions;
+    ///
+    /// assert!(ClusterOptions::one_per_core().workers() >= 1);
+    /// ```
+    pub fn one_per_core() -> Self {
+        Self::new(one_per_core())
+    }
+
+    /// How many threads run blocks in each worker; otherwise the cores are shared evenly.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// How many DDS servers are started beside the workers. With none, each worker embeds one.
+    pub fn dds_servers(mut self, servers: usize) -> Self {
+        self.servers = servers;
+        self
+    }
+
+    /// Where workers join that are started by others (`--join`); none is started then.
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.listen = Some(address.into());
+        self.join = true;
+        self
+    }
+
+    /// Loops from one snapshot to the next: what has to run again when a process is lost.
+    pub fn snapshot_every(mut self, loops: usize) -> Self {
+        self.snapshot_every = loops.max(1);
+        self
+    }
+
+    /// Where the timeline of all processes is written when the session ends.
+    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.trace = Some(path.into());
+        self
+    }
+
+    /// How many workers there are to be.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Loops from one snapshot to the next.
+    pub(crate) fn every(&self) -> usize {
+        self.snapshot_every
+    }
+
+    pub(crate) fn servers(&self) -> usize {
+        self.servers
+    }
+
+    pub(crate) fn of_role(role: &DriverRole) -> Option<Self> {
+        let (workers, join) = match role.workers {
+            Workers::None => return None,
+            Workers::Spawn(workers) => (workers, false),
+            Workers::Join(workers) => (workers, true),
+        };
+        Some(ClusterOptions {
+            join,
+            servers: role.servers,
+            listen: role.listen.clone(),
+            snapshot_every: role.snapshot_every.unwrap_or(SNAPSHOT_EVERY),
+            trace: role.trace.clone(),
+            rendezvous: role.rendezvous.clone(),
+            ..ClusterOptions::new(workers)
+        })
+    }
+
+    fn threads_each(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or_else(|| (cores / self.workers.max(1)).max(1))
+    }
+}
+
+/// Why an operation on all workers did not come to its end.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// A process was lost on the way: what was under way has to begin again.
+    Lost,
+    Error(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::Error(error)
+    }
+}
+
+/// What the driver knows of a DDS.
+pub(crate) struct Entry {
+    pub(crate) home: Home,
+    pub(crate) len: usize,
+    pub(crate) placement: Placement,
+    /// Elements that are with whoever ran their iteration of this plan, as this capture of it.
+    pub(crate) scattered: Option<(Arc<RemotePlan>, usize)>,
+    pub(crate) version: u64,
+    /// Where it was at the last snapshot, and its version then.
+    pub(crate) base: Placement,
+    pub(crate) base_version: u64,
+    /// The program has dropped it; the log may still need it.
+    pub(crate) dropped: bool,
+}
+
+/// A loop since the last snapshot, to be run again if need be.
+pub(crate) enum Logged {
+    Blocks {
+        plan: Arc<RemotePlan>,
+        task: crate::cluster::wire::protocol::RemoteTask,
+        before: crate::cluster::wire::protocol::Before,
+        order: crate::session::options::Order,
+    },
+    Rounds(Arc<SyncLogged>),
+    Operator(Arc<OperatorLogged>),
+    Scheduled(Arc<ScheduledLogged>),
+}
+
+impl Logged {
+    /// Whether it touches a DDS.
+    pub(crate) fn uses(&self, dds: u64) -> bool {
+        match self {
+            Logged::Blocks { plan, .. } => plan.vectors.iter().flatten().any(|vector| vector.id == dds),
+            Logged::Rounds(logged) => logged.ddss().any(|id| id == dds),
+            Logged::Operator(logged) => logged.ddss().any(|id| id == dds),
+            Logged::Scheduled(logged) => logged.ddss().any(|id| id == dds),
+        }
+    }
+}
+
+/// What the driver keeps.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) entries: BTreeMap<u64, Entry>,
+    pub(crate) log: Vec<Logged>,
+    pub(crate) epoch: u32,
+    /// In the order of their numbers in plans.
+    pub(crate) workers: Vec<Node>,
+    pub(crate) servers: Vec<Node>,
+    pub(crate) seen_losses: usize,
+    pub(crate) next_call: u64,
+    pub(crate) next_plan: u64,
+    pub(crate) next_snapshot: u64,
+    pub(crate) gone_ddss: Vec<u64>,
+    pub(crate) recovered: usize,
+    /// What workers hold is not known: to be set up again before anything else.
+    pub(crate) tainted: bool,
+    /// Recoveries since something was last done.
+    pub(crate) in_vain: usize,
+    pub(crate) nearby: Option<Nearby>,
+    pub(crate) sites: Sites,
+    /// DDSs whose homes are not what they should be, and why: nothing may be done with them.
+    pub(crate) owed: BTreeMap<u64, String>,
+}
+
+/// Worker processes and DDS servers, as the driver has them.
+pub(crate) struct Cluster {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) handle: tokio::runtime::Handle,
+    /// The program's threads take turns.
+    pub(crate) state: Mutex<State>,
+    pub(crate) options: ClusterOptions,
+    nursery: Option<Nursery>,
+    address: SocketAddr,
+    /// For recording's and planning's sake; the driver runs no blocks.
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) gone_plans: Arc<Mutex<Vec<u64>>>,
+    /// DVectors that a scheduled program's functions have dropped, while it has the state.
+    pub(crate) late: Mutex<Vec<u64>>,
+    network: Option<(oneshot::Sender<()>, std::thread::JoinHandle<()>)>,
+    published: Option<Published>,
+    timeline: Option<TimelineFile>,
+}
+
+fn cant_start(what: impl std::fmt::Display) -> Error {
+    Error::Cluster(ClusterError::Start(what.to_string()))
+}
+
+impl Cluster {
+    /// Starts or awaits the processes that `options` ask for.
+    pub(crate) fn start(options: &ClusterOptions, timeline: Option<TimelineFile>) -> Result<Arc<Cluster>> {
+        let timeline = match &options.trace {
+            Some(path) => Some(TimelineFile::begin(path)?),
+            None => timeline,
+        };
+        let given = Secret::from_environment().map_err(cant_start)?;
+        let explicit = given.is_some() || options.rendezvous.is_some();
+        let secret = given.map_or_else(Secret::generate, Ok).map_err(cant_start)?;
+        let listen = options.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_string());
+
+        let (ready, told) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let its_secret = secret.clone();
+        let thread = std::thread::Builder::new().name("stradsap-network".into()).spawn(move || {
+            let runtime = match join::runtime() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            runtime.block_on(async {
+                let begun = async {
+                    let listener = net::bind(&listen, explicit).await.map_err(cant_start)?;
+                    let address = listener.local_addr().map_err(cant_start)?;
+                    let me = Hello::of_this_process(Role::Driver, Purpose::Control).map_err(cant_start)?;
+                    let hub = Hub::new(its_secret, &me);
+                    tokio::spawn(Arc::clone(&hub).accept(listener, me));
+                    Ok((hub, address))
+                };
+                let begun = begun.await.map(|(hub, address)| (hub, address, tokio::runtime::Handle::current()));
+                let failed = begun.is_err();
+                if ready.send(begun).is_ok() && !failed {
+                    let _ended = stopped.await;
+                }
+            });
+        });
+        let thread = thread.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
+        let (hub, address, handle) = told.recv().map_err(cant_start)??;
+        let published = match &options.rendezvous {
+            Some(path) => {
+                let meeting = Meeting::at(address, secret.to_hex());
+                Some(rendezvous::publish(path, &meeting)?)
+            }
+            None => None,
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let nursery = if options.join && options.servers == 0 { None } else { Some(Nursery::new()?) };
+        let cluster = Cluster {
+            hub,
+            handle,
+            state: Mutex::default(),
+            options: options.clone(),
+            nursery,
+            address,
+            pool: Arc::new(Pool::new(cores)?),
+            gone_plans: Arc::default(),
+            late: Mutex::default(),
+            network: Some((stop, thread)),
+            published,
+            timeline,
+        };
+        cluster.gather()?;
+        let mut state = locked(&cluster.state);
+        match cluster.handle.block_on(cluster.begin_epoch(&mut state)) {
+            Ok(()) => {}
+            Err(Fault::Error(error)) => return Err(error),
+            Err(Fault::Lost) => return Err(cluster.all_lost()),
+        }
+        drop(state);
+        Ok(Arc::new(cluster))
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.options.threads_each()
+    }
+
+    /// Whether workers are this process's children, rather than started by others.
+    pub(crate) fn starts_workers(&self) -> bool {
+        !self.options.join
+    }
+
+    /// Control messages that were sent so far.
+    pub(crate) fn control_messages(&self) -> u64 {
+        self.hub.control_messages.load(Relaxed)
+    }
+
+    fn children_reach(&self) -> String {
+        let ip =
+            if self.address.ip().is_unspecified() { "127.0.0.1".to_string() } else { self.address.ip().to_string() };
+        SocketAddr::new(ip.parse().unwrap_or(self.address.ip()), self.address.port()).to_string()
+    }
+
+    pub(crate) fn start_child(&self, role: Role, index: usize, epoch: u32) -> Result<()> {
+        let Some(nursery) = &self.nursery else { return Ok(()) };
+        let told = Told {
+            join: self.children_reach(),
+            secret: self.hub.secret.to_hex(),
+            index: index as u32,
+            threads: Some(self.options.threads_each()),
+            epoch: u64::from(epoch),
+        };
+        let child = if role == Role::Worker { nursery.worker(&told)? } else { nursery.server(&told)? };
+        locked(&self.hub.children).insert(child.pid(), child);
+        Ok(())
+    }
+
+    /// Starts what is to be started, and waits until all have come.
+    fn gather(&self) -> Result<()> {
+        if !self.options.join {
+            (0..self.options.workers).try_for_each(|index| self.start_child(Role::Worker, index, 1))?;
+        }
+        (0..self.options.servers).try_for_each(|index| self.start_child(Role::Server, index, 1))?;
+        let patience = if self.options.join { JOINING } else { STARTING };
+        self.wait_for(Role::Worker, self.options.workers, patience)?;
+        self.wait_for(Role::Server, self.options.servers, STARTING)
+    }
+
+    /// Waits until so many processes of a role have joined.
+    pub(crate) fn wait_for(&self, role: Role, expected: usize, patience: Duration) -> Result<()> {
+        let what = if role == Role::Worker { "workers" } else { "DDS servers" };
+        let since = Instant::now();
+        let mut told = false;
+        loop {
+            let joined = self.hub.complete(role).len();
+            if joined >= expected {
+                return Ok(());
+            }
+            for (pid, child) in locked(&self.hub.children).iter_mut() {
+                if let Some(ended) = child.ended() {
+                    return Err(cant_start(format!("the process that was started as {pid} ended with {ended}")));
+                }
+            }
+            if since.elapsed() >= patience {
+                let seconds = patience.as_secs();
+                return Err(ClusterError::Missing { what, joined, expected, seconds }.into());
+            }
+            if self.options.join && !told && since.elapsed() >= Duration::from_secs(5) {
+                told = true;
+                eprintln!("waiting for {} of {expected} {what} to join at {}", expected - joined, self.address);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Tells everybody who takes part from now on. Whoever can't be told is lost.
+    pub(crate) async fn begin_epoch(&self, state: &mut State) -> std::result::Result<(), Fault> {
+        state.epoch += 1;
+        state.sites.clear();
+        state.workers = self.hub.complete(Role::Worker);
+        state.servers = self.hub.complete(Role::Server);
+        state.seen_losses = *self.hub.lost.borrow();
+        if state.workers.is_empty() {
+            return Err(Fault::Error(self.all_lost()));
+        }
+        let peer = |&node: &Node| self.hub.address(node).map(|address| Peer { node, address });
+        let workers: Vec<Peer> = state.workers.iter().filter_map(peer).collect();
+        let servers: Vec<Peer> = state.servers.iter().filter_map(peer).collect();
+        self.hub.links.begin_epoch(DRIVER, state.epoch, workers.iter().chain(&servers).cloned());
+        let told = state.workers.iter().map(|&node| {
+            let mut others = servers.clone();
+            others.push(Peer { node: DRIVER, address: self.hub.reached_at(node, self.address) });
+            let membership = Membership {
+                epoch: state.epoch,
+                you: node,
+                workers: workers.clone(),
+                others,
+                timeline: self.timeline.is_some(),
+            };
+            async move {
+                let joined = self.ask(node, |client, context| async move { client.join(context, membership).await });
+                match tokio::time::timeout(STOPPING, joined).await {
+                    Ok(answer) => answer,
+                    Err(_) => {
+                        self.hub.lose(node, "it did not end what it was doing");
+                        Err(Fault::Lost)
+                    }
+                }
+            }
+        });
+        join_all(told).await.into_iter().collect::<std::result::Result<Vec<()>, Fault>>()?;
+        Ok(())
+    }
+
+    pub(crate) fn all_lost(&self) -> Error {
+        let losses: Vec<String> =
+            self.hub.losses().iter().filter(|loss| loss.worker).map(ToString::to_string).collect();
+        ClusterError::AllLost(losses.join("; ")).into()
+    }
+
+    /// Asks one worker something; ends when a process of the job is lost meanwhile.
+    pub(crate) async fn ask<R, F>(
+        &self,
+        node: Node,
+        question: impl FnOnce(ControlClient, Context) -> F,
+    ) -> std::result::Result<R, Fault>
+    where
+        F: Future<Output = std::result::Result<std::result::Result<R, Problem>, RpcError>>,
+    {
+        let Some(client) = self.hub.client(node) else { return Err(Fault::Lost) };
+        let mut context = tarpc::context::current();
+        context.deadline = Instant::now() + PATIENCE;
+        let mut lost = self.hub.lost.subscribe();
+        let before = *lost.borrow_and_update();
+        let lost = async move {
+            while *lost.borrow_and_update() == before {
+                if lost.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        let answer = std::pin::pin!(question(client, context));
+        match select(answer, std::pin::pin!(lost)).await {
+            futures_util::future::Either::Left((answer, _)) => self.understand(node, answer),
+            futures_util::future::Either::Right(_) => Err(Fault::Lost),
+        }
+    }
+
+    pub(crate) fn understand<R>(
+        &self,
+        node: Node,
+        answer: std::result::Result<std::result::Result<R, Problem>, RpcError>,
+    ) -> std::result::Result<R, Fault> {
+        match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(Problem::Peer { node: other, why })) => {
+                // A worker that can't reach the driver is the one that is cut off.
+                let gone = if other == DRIVER { node } else { other };
+                self.hub.lose(gone, &format!("{} can't reach it: {why}", self.hub.name(node)));
+                Err(Fault::Lost)
+            }
+            Ok(Err(problem @ (Problem::Stopped | Problem::OldEpoch { .. }))) => {
+                self.hub.lose(node, &problem.to_string());
+                Err(Fault::Lost)
+            }
+            Ok(Err(Problem::Broken(problem))) => {
+                Err(Fault::Error(ClusterError::Process { who: self.hub.name(node), problem }.into()))
+            }
+            Err(error) => {
+                self.hub.lose(node, &error.to_string());
+                Err(Fault::Lost)
+            }
+        }
+    }
+
+    /// Asks all of these workers the same at once.
+    pub(crate) async fn ask_all<R, F>(
+        &self,
+        nodes: &[Node],
+        question: impl Fn(usize, ControlClient, Context) -> F,
+    ) -> std::result::Result<Vec<R>, Fault>
+    where
+        F: Future<Output = std::result::Result<std::result::Result<R, Problem>, RpcError>>,
+    {
+        let asked = nodes.iter().enumerate().map(|(k, &node)| {
+            let question = &question;
+            self.ask(node, move |client, context| question(k, client, context))
+        });
+        let mut answers = Vec::with_capacity(nodes.len());
+        for answer in join_all(asked).await {
+            answers.push(answer?);
+        }
+        Ok(answers)
+    }
+
+    /// Does something on the network's time, from one of the program's own threads.
+    pub(crate) fn wait<R>(&self, future: impl Future<Output = R>) -> R {
+        self.handle.block_on(future)
+    }
+
+    /// A DVector is gone.
+    pub(crate) fn dropped(&self, dds: u64) {
+        if panics::inside_body() {
+            locked(&self.late).push(dds);
+            return;
+        }
+        self.dropped_now(&mut locked(&self.state), dds);
+    }
+
+    pub(crate) fn dropped_now(&self, state: &mut State, dds: u64) {
+        state.owed.remove(&dds);
+        if state.entries.contains_key(&dds) {
+            let needed = state.log.iter().any(|logged| logged.uses(dds));
+            if needed {
+                if let Some(entry) = state.entries.get_mut(&dds) {
+                    entry.dropped = true;
+                }
+            } else {
+                self.forget(state, dds);
+            }
+        }
+    }
+
+    pub(crate) fn forget(&self, state: &mut State, dds: u64) {
+        state.entries.remove(&dds);
+        locked(&self.hub.homes).remove(&dds);
+        state.gone_ddss.push(dds);
+        let sites = state.sites.remove_users_of(dds);
+        locked(&self.gone_plans).extend(sites);
+    }
+
+    /// Registers a DDS that loops are about to use.
+    pub(crate) fn register(&self, state: &mut State, dds: u64, home: &Home, len: usize) {
+        state.entries.entry(dds).or_insert_with(|| {
+            locked(&self.hub.homes).insert(dds, Arc::clone(home));
+            let version = crate::session::next_id();
+            Entry {
+                home: Arc::clone(home),
+                len,
+                placement: Placement::home(len),
+                scattered: None,
+                version,
+                base: Placement::home(len),
+                base_version: version,
+                dropped: false,
+            }
+        });
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.published.take());
+        if let Some(mut file) = self.timeline.take() {
+            self.write_timeline(&mut file);
+        }
+        let bye = async {
+            let workers = self.hub.complete(Role::Worker);
+            let told = workers.into_iter().filter_map(|node| self.hub.client(node)).map(|client| async move {
+                let _gone_already = client.bye(tarpc::context::current()).await;
+            });
+            tokio::time::timeout(LEAVING, join_all(told)).await
+        };
+        let _impatient = self.handle.block_on(bye);
+        // The end of their connections is what ends workers and servers.
+        let members = std::mem::take(&mut *locked(&self.hub.members));
+        drop(members);
+        let mut children = std::mem::take(&mut *locked(&self.hub.children));
+        if let Some((stop, thread)) = self.network.take() {
+            let _ended_already = stop.send(());
+            let _panicked = thread.join();
+        }
+        for child in children.values_mut() {
+            child.end(Duration::from_secs(2));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Which process holds which range of a DDS.
+
+use std::ops::Range;
+
+use crate::cluster::wire::protocol::{DRIVER, Held, Holder, Node, Pull};
+
+/// The ranges of one DDS, one after the other, each with those that hold it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Placement {
+    pieces: Vec<Held>,
+}
+
+impl Holder {
+    /// In a process's memory.
+    pub(crate) fn memory(node: Node) -> Holder {
+        Holder { node, snapshot: 0 }
+    }
+}
+
+impl Placement {
+    /// All of it with the driver.
+    pub(crate) fn home(len: usize) -> Placement {
+        Placement { pieces: vec![Held { range: 0..len, at: vec![Holder::memory(DRIVER)] }] }
+    }
+
+    /// Nobody has any of it: it is still to be made.
+    pub(crate) fn nowhere() -> Placement {
+        Placement { pieces: Vec::new() }
+    }
+
+    /// These ranges, one after the other, each with one process.
+    pub(crate) fn of_ranges(ranges: impl Iterator<Item = (Range<usize>, Node)>) -> Placement {
+        let mut pieces = Vec::new();
+        ranges.for_each(|(range, node)| push(&mut pieces, range, vec![Holder::memory(node)]));
+        Placement { pieces }
+    }
+
+    pub(crate) fn pieces(&self) -> &[Held] {
+        &self.pieces
+    }
+
+    /// Whether the driver has all of it in memory.
+    pub(crate) fn is_home(&self) -> bool {
+        self.pieces.iter().all(|held| held.at.contains(&Holder::memory(DRIVER)))
+    }
+
+    /// Has `f` change who holds a range.
+    fn change(&mut self, range: &Range<usize>, f: impl Fn(&mut Vec<Holder>)) {
+        let mut pieces: Vec<Held> = Vec::with_capacity(self.pieces.len() + 2);
+        for Held { range: piece, at } in self.pieces.drain(..) {
+            let inside = piece.start.max(range.start)..piece.end.min(range.end);
+            if inside.is_empty() {
+                push(&mut pieces, piece, at);
+                continue;
+            }
+            push(&mut pieces, piece.start..inside.start, at.clone());
+            let mut changed = at.clone();
+            f(&mut changed);
+            push(&mut pieces, inside.clone(), changed);
+            push(&mut pieces, inside.end..piece.end, at);
+        }
+        self.pieces = pieces;
+    }
+
+    /// A range has been written: this process alone has it now.
+    pub(crate) fn written(&mut self, range: &Range<usize>, at: Holder) {
+        // So it is whenever a loop runs again.
+        if self.of(range).all(|(_, holders)| holders == [at]) {
+            return;
+        }
+        self.change(range, |holders| *holders = vec![at]);
+    }
+
+    /// This process has a range, too.
+    pub(crate) fn copied(&mut self, range: &Range<usize>, at: Holder) {
+        self.change(range, |holders| {
+            if !holders.contains(&at) {
+                holders.push(at);
+            }
+        });
+    }
+
+    /// A process is gone; false if something is lost with it.
+    pub(crate) fn without(&mut self, alive: impl Fn(Node) -> bool) -> bool {
+        self.pieces.iter_mut().for_each(|held| held.at.retain(|holder| alive(holder.node)));
+        self.pieces.iter().all(|held| held.range.is_empty() || !held.at.is_empty())
+    }
+
+    /// What a process must fetch to hold a range. `spread` tells apart those who fetch the same, so that they don't all
+    /// ask the same process.
+    pub(crate) fn missing(&self, dds: u64, range: &Range<usize>, me: Node, spread: usize) -> Vec<Pull> {
+        let mut pulls = Vec::new();
+        for Held { range: piece, at } in &self.pieces {
+            let inside = piece.start.max(range.start)..piece.end.min(range.end);
+            if inside.is_empty() || at.contains(&Holder::memory(me)) || at.is_empty() {
+                continue;
+            }
+            pulls.push(Pull { dds, range: inside, from: at[spread % at.len()] });
+        }
+        pulls
+    }
+
+    /// The parts of a range and who has them.
+    pub(crate) fn of(&self, range: &Range<usize>) -> impl Iterator<Item = (Range<usize>, &[Holder])> {
+        let (start, end) = (range.start, range.end);
+        self.pieces.iter().filter_map(move |held| {
+            let inside = held.range.start.max(start)..held.range.end.min(end);
+            (!inside.is_empty()).then_some((inside, held.at.as_slice()))
+        })
+    }
+}
+
+fn push(pieces: &mut Vec<Held>, range: Range<usize>, at: Vec<Holder>) {
+    if range.is_empty() {
+        return;
+    }
+    match pieces.last_mut() {
+        Some(last) if last.at == at && last.range.end == range.start => last.range.end = range.end,
+        _ => pieces.push(Held { range, at }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_change_hands() {
+        let mut placement = Placement::home(100);
+        assert!(placement.is_home());
+        let (one, two) = (Holder::memory(1), Holder::memory(2));
+        placement.written(&(0..50), one);
+        placement.written(&(50..80), two);
+        placement.copied(&(40..60), two);
+        let seen: Vec<_> = placement.of(&(0..100)).map(|(range, at)| (range, at.len())).collect();
+        assert_eq!(seen, [(0..40, 1), (40..50, 2), (50..80, 1), (80..100, 1)]);
+        let pulls = placement.missing(7, &(30..90), 2, 0);
+        let ranges: Vec<_> = pulls.iter().map(|pull| (pull.range.clone(), pull.from.node)).collect();
+        assert_eq!(ranges, [(30..40, 1), (80..90, DRIVER)]);
+        placement.written(&(0..100), one);
+        assert_eq!(placement.pieces().len(), 1);
+        assert!(!placement.clone().without(|node| node != 1));
+        placement.copied(&(0..100), two);
+        assert!(placement.without(|node| node != 1));
+    }
+
+    #[test]
+    fn nothing_is_placed_too() {
+        let mut placement = Placement::home(0);
+        placement.written(&(0..0), Holder::memory(3));
+        assert!(placement.missing(1, &(0..0), 3, 0).is_empty() && placement.without(|_| false));
+    }
+}

@@ -1,0 +1,182 @@
+//! A plan as workers run it: who has which share, and what each must hold before the loop and holds after it.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use crate::cluster::driver::placement::Placement;
+use crate::cluster::wire::protocol::{Holder, Node, RemoteCapture};
+use crate::loops::pack::LARGEST;
+use crate::memory::buffer::ElementOps;
+use crate::planner::layout::{self, Layout};
+use crate::planner::plan::Plan;
+use crate::planner::recording::Usage;
+use crate::session::locked;
+use crate::session::options::Strategy;
+use crate::session::report::WorkerShares;
+
+/// What the driver knows of a captured DDS.
+#[derive(Clone, Copy)]
+pub(crate) struct Vector {
+    pub(crate) id: u64,
+    pub(crate) len: usize,
+    pub(crate) ops: &'static ElementOps,
+    pub(crate) writable: bool,
+}
+
+/// A plan that workers know by a number.
+pub(crate) struct RemotePlan {
+    pub(crate) id: u64,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) captures: Vec<RemoteCapture>,
+    pub(crate) vectors: Vec<Option<Vector>>,
+    pub(crate) state: Mutex<Installed>,
+    /// Where its number goes when nobody needs it any more.
+    forget: Arc<Mutex<Vec<u64>>>,
+}
+
+/// How far a plan is installed.
+#[derive(Clone, Default)]
+pub(crate) struct Installed {
+    /// The epoch in which it was; 0 for none.
+    pub(crate) epoch: u32,
+    pub(crate) layout: Option<Arc<Layout>>,
+    /// The layout as reports show it.
+    pub(crate) shares: Option<Arc<WorkerShares>>,
+    /// By capture: the version of the elements that were laid out.
+    pub(crate) laid_out: Vec<u64>,
+    /// By capture: whether elements in step are reached by other means than `x[i]`.
+    pub(crate) by_index: Vec<bool>,
+}
+
+impl Drop for RemotePlan {
+    fn drop(&mut self) {
+        locked(&self.forget).push(self.id);
+    }
+}
+
+impl RemotePlan {
+    pub(crate) fn new(
+        id: u64,
+        plan: Arc<Plan>,
+        captures: Vec<RemoteCapture>,
+        vectors: Vec<Option<Vector>>,
+        forget: Arc<Mutex<Vec<u64>>>,
+    ) -> Self {
+        let by_index = vec![false; captures.len()];
+        let state = Mutex::new(Installed { by_index, ..Installed::default() });
+        RemotePlan { id, plan, captures, vectors, state, forget }
+    }
+
+    /// Who runs what, on so many workers.
+    pub(crate) fn layout(&self, workers: usize) -> Layout {
+        layout::layout(&self.plan, workers, &|resource| self.bytes_of(resource))
+    }
+
+    pub(crate) fn bytes_of(&self, resource: u32) -> u64 {
+        let Some((capture, range)) = self.part(resource) else { return 0 };
+        self.vectors[capture].map_or(0, |vector| (range.len() * vector.ops.size) as u64)
+    }
+
+    fn part(&self, resource: u32) -> Option<(usize, Range<usize>)> {
+        let parts = self.plan.parts.as_ref()?;
+        let (slot, part) = parts.part_of(resource);
+        let bounds = &parts.cuts[slot].bounds;
+        Some((parts.captures[slot], bounds[part]..bounds[part + 1]))
+    }
+
+    /// Whether workers get a capture's elements in the order in which they run their blocks.
+    pub(crate) fn is_laid_out(&self, capture: usize) -> bool {
+        let in_step = matches!(self.plan.usage[capture], Usage::InStep { written: false, .. });
+        let small = |vector: Vector| vector.ops.plain && vector.ops.size > 0 && vector.ops.size <= LARGEST;
+        in_step && !self.plan.offsets.is_empty() && self.vectors[capture].is_some_and(small)
+    }
+
+    /// Whether a capture's elements end up with whoever ran their iteration, in no order.
+    pub(crate) fn is_scattered(&self, capture: usize) -> bool {
+        matches!(self.plan.usage[capture], Usage::InStep { written: true, .. }) && !self.plan.offsets.is_empty()
+    }
+
+    /// The indices that a worker's iterations touch of a DDS in step, for a worker with these blocks.
+    fn in_step(&self, offset: usize, blocks: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
+        let first = self.plan.range.start.wrapping_add(offset);
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        if !self.plan.offsets.is_empty() {
+            ranges.push(first..first.wrapping_add(self.plan.range.len()));
+            return ranges;
+        }
+        for block in blocks.map(|b| self.plan.blocks[b]) {
+            let (start, end) = (first.wrapping_add(block.start), first.wrapping_add(block.end));
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => ranges.push(start..end),
+            }
+        }
+        ranges
+    }
+
+    /// Calls `f` for every range that some worker must hold when the loop begins: worker, capture, range, and whether
+    /// the worker has changed it when the loop has ended well.
+    pub(crate) fn each_needed(&self, layout: &Layout, mut f: impl FnMut(u32, usize, Range<usize>, bool)) {
+        let blocks_of = |worker: u32| (0..self.plan.blocks.len()).filter(move |&b| layout.worker_of[b] == worker);
+        for worker in (0..layout.workers as u32).filter(|&worker| blocks_of(worker).next().is_some()) {
+            for (c, vector) in self.vectors.iter().enumerate() {
+                let Some(vector) = vector else { continue };
+                let whole = 0..vector.len;
+                match (self.plan.strategy, self.plan.usage[c]) {
+                    (Strategy::Serial, _) => f(worker, c, whole, vector.writable),
+                    (_, Usage::ReadOnly) => f(worker, c, whole, false),
+                    (_, Usage::InStep { .. }) if self.is_laid_out(c) => {}
+                    (_, Usage::InStep { offset, written }) => {
+                        let changes = written && !self.is_scattered(c);
+                        self.in_step(offset, blocks_of(worker)).into_iter().for_each(|range| {
+                            f(worker, c, range, changes);
+                        });
+                    }
+                    (Strategy::Coloured, Usage::Shared) => f(worker, c, whole, true),
+                    (_, Usage::Shared | Usage::Untouched | Usage::Reduction) => {}
+                }
+            }
+        }
+        for resource in 0..layout.holders.len() as u32 {
+            let Some((capture, range)) = self.part(resource) else { continue };
+            if let Some(holder) = layout.holders[resource as usize] {
+                f(holder, capture, range, true);
+            } else {
+                for &reader in &layout.readers[resource as usize] {
+                    f(reader, capture, range.clone(), false);
+                }
+            }
+        }
+    }
+
+    /// Where parts are after a run that was undone: with their first writers, as far as these had begun.
+    pub(crate) fn each_undone(&self, layout: &Layout, started: &[u32], mut f: impl FnMut(u32, usize, Range<usize>)) {
+        let mut begun = vec![false; self.plan.blocks.len()];
+        for &block in started {
+            if let Some(begun) = begun.get_mut(block as usize) {
+                *begun = true;
+            }
+        }
+        for (resource, first) in layout.first_writer.iter().enumerate() {
+            let Some(first) = first.filter(|&first| begun[first as usize]) else { continue };
+            if let Some((capture, range)) = self.part(resource as u32) {
+                f(layout.worker_of[first as usize], capture, range);
+            }
+        }
+    }
+
+    /// The iterations' offsets of one worker, in the order in which it lays out elements.
+    pub(crate) fn offsets_of<'p>(&'p self, layout: &'p Layout, worker: u32) -> impl Iterator<Item = &'p [u32]> {
+        let own = (0..self.plan.blocks.len()).filter(move |&b| layout.worker_of[b] == worker);
+        own.map(|b| &self.plan.offsets[self.plan.blocks[b].start..self.plan.blocks[b].end])
+    }
+}
+
+/// Notes what a range's new holder means.
+pub(crate) fn place(placement: &mut Placement, range: &Range<usize>, node: Node, written: bool) {
+    if written {
+        placement.written(range, Holder::memory(node));
+    } else {
+        placement.copied(range, Holder::memory(node));
+    }
+}

@@ -1,0 +1,342 @@
+//! The driver's side of a scheduled program on workers: who has which shards, and what they hold afterwards.
+
+use std::ops::Range;
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+use futures_util::future::{Either, select};
+
+use crate::body::capture::{Captured, Kind};
+use crate::body::panics;
+use crate::cluster::driver::away::{Answer, Away, Inbox, News, Stop};
+use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
+use crate::cluster::driver::remote_plan::Vector;
+use crate::cluster::driver::{Cluster, Fault, Logged, PATIENCE, State};
+use crate::cluster::wire::links::{Outgoing, Payload};
+use crate::cluster::wire::naming;
+use crate::cluster::wire::protocol::{
+    Holder, Node, RemoteCapture, RemoteTask, ScheduleEnd, ScheduleJob, WorkerSeconds,
+};
+use crate::cluster::wire::scheduled::Tag;
+use crate::cluster::wire::scheduled::header;
+use crate::scheduled::drive::{Done, Failed, drive};
+use crate::scheduled::{Asked, Program, Schedule, pack};
+use crate::session::error::{ClusterError, Error, Result};
+use crate::session::report::WorkerTime;
+use crate::session::timeline::{Category, span};
+use crate::session::{locked, next_id};
+
+/// A scheduled program, apart from where it is called.
+#[derive(Clone)]
+struct Told {
+    task: RemoteTask,
+    /// Shards and locals.
+    captures: [RemoteCapture; 2],
+    vectors: [Vector; 2],
+}
+
+/// A call that ended well, to be run again.
+pub(crate) struct ScheduledLogged {
+    told: Told,
+    /// What the rounds were told, as it is told to whoever has all shards.
+    messages: Vec<Vec<u8>>,
+}
+
+impl ScheduledLogged {
+    /// The DDSs that it touches.
+    pub(crate) fn ddss(&self) -> impl Iterator<Item = u64> + '_ {
+        self.told.vectors.iter().map(|vector| vector.id)
+    }
+}
+
+/// What a call came to.
+pub(crate) struct Ended {
+    pub(crate) done: Done,
+    pub(crate) bytes_sent: u64,
+    pub(crate) threads: usize,
+    pub(crate) prepared: Instant,
+    pub(crate) workers: Vec<WorkerTime>,
+}
+
+/// What one attempt came to.
+struct Ran {
+    done: Done,
+    prepared: Instant,
+    bytes_sent: u64,
+    workers: Vec<(Node, WorkerSeconds)>,
+    /// None if it has been stored otherwise.
+    log: Option<Vec<Vec<u8>>>,
+}
+
+fn broken(what: impl std::fmt::Display) -> Fault {
+    Fault::Error(ClusterError::Process { who: "the driver".to_string(), problem: what.to_string() }.into())
+}
+
+impl Cluster {
+    /// Runs a scheduled program on the workers.
+    pub(crate) fn run_scheduled<P, S, U>(
+        &self,
+        asked: &mut Asked<'_, P, S, U>,
+    ) -> Result<std::result::Result<Ended, Failed>>
+    where
+        P: Program,
+        S: Schedule<P::Model, P::Job, P::Change>,
+        U: FnMut(usize, &P::Model) -> bool,
+    {
+        let mut state = locked(&self.state);
+        let told = self.told(&mut state, asked)?;
+        let sent_before = self.hub.links.sent();
+        let mut begins_again = false;
+        let ran = self.insist(&mut state, async |cluster, state| {
+            if std::mem::replace(&mut begins_again, true) {
+                (*asked.schedule, *asked.model) = asked.kept.clone();
+            }
+            let ran = cluster.scheduled_once(state, &told, asked).await;
+            cluster.hub.scheduled.close();
+            ran
+        });
+        // DVectors that the program's own functions have dropped.
+        let late = std::mem::take(&mut *locked(&self.late));
+        late.into_iter().for_each(|dds| self.dropped_now(&mut state, dds));
+        let ran = match ran? {
+            Ok(ran) => ran,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        if let Some(messages) = ran.log {
+            state.log.push(Logged::Scheduled(Arc::new(ScheduledLogged { told, messages })));
+        }
+        if state.log.len() >= self.options.every() {
+            self.insist(&mut state, async |cluster, state| {
+                if state.log.len() >= cluster.options.every() { cluster.snapshot(state).await } else { Ok(()) }
+            })?;
+        }
+        let threads = self.threads() * ran.workers.len();
+        drop(state);
+        asked.locals.commit(0, next_id());
+        let time = |(node, time): (Node, WorkerSeconds)| WorkerTime {
+            worker: self.hub.name(node),
+            computing: time.computing,
+            waiting: time.waiting,
+            transferring: time.transferring,
+        };
+        Ok(Ok(Ended {
+            done: ran.done,
+            bytes_sent: ran.bytes_sent + self.hub.links.sent() - sent_before,
+            threads,
+            prepared: ran.prepared,
+            workers: ran.workers.into_iter().map(time).collect(),
+        }))
+    }
+
+    fn told<P: Program, S, U>(&self, state: &mut State, asked: &Asked<'_, P, S, U>) -> Result<Told> {
+        let both: [&Captured; 2] = [&asked.shards, &asked.locals];
+        for capture in both {
+            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
+                self.register(state, capture.id, home, *len);
+            }
+        }
+        let packed = pack(asked.program);
+        let (maker, values) = packed.map_err(|source| Error::Values { site: asked.site.clone(), source })?;
+        let capture = |capture: &Captured| {
+            let [remote]: [RemoteCapture; 1] =
+                remote_captures(std::slice::from_ref(capture))?.try_into().map_err(|_| unnamed("an element type"))?;
+            Ok::<_, Error>((remote, vector_of(capture).ok_or_else(|| unnamed("an element type"))?))
+        };
+        let ((shards, of_shards), (locals, of_locals)) = (capture(both[0])?, capture(both[1])?);
+        Ok(Told {
+            task: RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the program"))?, values },
+            captures: [shards, locals],
+            vectors: [of_shards, of_locals],
+        })
+    }
+
+    /// Runs a call once. If a function fails, everything is as it was, schedule and model apart.
+    async fn scheduled_once<P, S, U>(
+        &self,
+        state: &mut State,
+        told: &Told,
+        asked: &mut Asked<'_, P, S, U>,
+    ) -> std::result::Result<std::result::Result<Ran, Failed>, Fault>
+    where
+        P: Program,
+        S: Schedule<P::Model, P::Job, P::Change>,
+        U: FnMut(usize, &P::Model) -> bool,
+    {
+        let jobs = self.schedule_jobs(state, told, false).await?;
+        let (epoch, call, all) = (state.epoch, state.next_call, told.vectors[0].len);
+        let (sender, news) = mpsc::channel();
+        self.hub.scheduled.open(Inbox { call, news: sender.clone() });
+        let members: Vec<(Node, Range<usize>)> = jobs.iter().map(|(node, job)| (*node, job.own.clone())).collect();
+        let moved = moved(told, &jobs);
+        for (worker, (node, job)) in jobs.into_iter().enumerate() {
+            self.ask_apart(worker, node, epoch, job, sender.clone())?;
+        }
+        drop(sender);
+        let understand = |node: Node, answer: Answer| match answer {
+            Some(answer) => self.understand(node, answer),
+            None => Err(Fault::Lost),
+        };
+        let name = |node: Node| self.hub.name(node);
+        let mut away =
+            Away::new(asked.program, &self.hub.links, (epoch, call), all, members.clone(), news, &understand, &name);
+        let ran = away.ready().and_then(|()| {
+            let prepared = Instant::now();
+            let _waiting = span(Category::Wait, call);
+            // The network has a thread of its own, so that this one may block.
+            let (schedule, model) = (&mut *asked.schedule, &mut *asked.model);
+            let done =
+                panics::quietly(|| drive(asked.program, schedule, model, &mut away, all, asked.depth, asked.end))?;
+            Ok((done, prepared))
+        });
+        for (node, own) in &members {
+            for vector in &told.vectors {
+                if let Some(entry) = state.entries.get_mut(&vector.id) {
+                    entry.placement.copied(own, Holder::memory(*node));
+                }
+            }
+        }
+        let (done, prepared) = match ran {
+            Ok(ran) => ran,
+            Err(Stop::Fault(fault)) => return Err(fault),
+            Err(Stop::Failed(failed)) => {
+                if let Err(Stop::Fault(fault)) = away.end() {
+                    return Err(fault);
+                }
+                let nodes: Vec<Node> = members.iter().map(|&(node, _)| node).collect();
+                self.ask_all(&nodes, |_, client, context| async move { client.undo(context, epoch, call).await })
+                    .await?;
+                return Ok(Err(failed));
+            }
+        };
+        let log = away.log.take();
+        let (mut bytes_sent, mut workers) = (moved, Vec::new());
+        for (node, end) in away.ends() {
+            bytes_sent += end.bytes_sent;
+            workers.push((node, end.time));
+        }
+        self.note_applied(state, told, &members);
+        if log.is_none() {
+            // What is too long to be told again must not have to be.
+            self.snapshot(state).await?;
+        }
+        Ok(Ok(Ran { done, prepared, bytes_sent, workers, log }))
+    }
+
+    /// What each worker that has shards is asked.
+    async fn schedule_jobs(
+        &self,
+        state: &mut State,
+        told: &Told,
+        replay: bool,
+    ) -> std::result::Result<Vec<(Node, ScheduleJob)>, Fault> {
+        self.forget_gone(state).await?;
+        for vector in &told.vectors {
+            if state.entries.get(&vector.id).is_some_and(|entry| entry.scattered.is_some()) {
+                self.bring_home(state, vector.id).await?;
+            }
+        }
+        state.next_call += 1;
+        let (call, all, workers) = (state.next_call, told.vectors[0].len, state.workers.len());
+        let mut jobs = Vec::new();
+        for (w, &node) in state.workers.iter().enumerate() {
+            let own = all * w / workers..all * (w + 1) / workers;
+            if own.is_empty() {
+                continue;
+            }
+            let mut pulls = Vec::new();
+            for vector in &told.vectors {
+                let entry = state.entries.get(&vector.id).ok_or_else(|| broken("an unknown DDS"))?;
+                pulls.extend(entry.placement.missing(vector.id, &own, node, w));
+            }
+            let [shards, locals] = told.captures.clone();
+            let worker = jobs.len();
+            jobs.push((
+                node,
+                ScheduleJob { call, worker, task: told.task.clone(), shards, locals, own, pulls, replay },
+            ));
+        }
+        Ok(jobs)
+    }
+
+    /// Asks a worker for its part. What it answers is news.
+    fn ask_apart(
+        &self,
+        worker: usize,
+        node: Node,
+        epoch: u32,
+        job: ScheduleJob,
+        news: mpsc::Sender<News>,
+    ) -> std::result::Result<(), Fault> {
+        let Some(client) = self.hub.client(node) else { return Err(Fault::Lost) };
+        let mut lost = self.hub.lost.subscribe();
+        let before = *lost.borrow_and_update();
+        self.handle.spawn(async move {
+            let mut context = tarpc::context::current();
+            context.deadline = Instant::now() + PATIENCE;
+            let lost = async move {
+                while *lost.borrow_and_update() == before {
+                    if lost.changed().await.is_err() {
+                        break;
+                    }
+                }
+            };
+            let question = std::pin::pin!(client.scheduled(context, epoch, job));
+            let answer = match select(question, std::pin::pin!(lost)).await {
+                Either::Left((answer, _)) => Some(answer),
+                Either::Right(_) => None,
+            };
+            // Where the call has ended nobody wants to know.
+            let _over = news.send(News::Ended { worker, answer: Box::new(answer) });
+        });
+        Ok(())
+    }
+
+    fn note_applied(&self, state: &mut State, told: &Told, members: &[(Node, Range<usize>)]) {
+        if let Some(entry) = state.entries.get_mut(&told.vectors[1].id) {
+            for (node, own) in members {
+                entry.placement.written(own, Holder::memory(*node));
+            }
+            entry.version = next_id();
+        }
+    }
+
+    /// Applies once more what a call that ended well has told.
+    pub(crate) async fn replay_scheduled(
+        &self,
+        state: &mut State,
+        logged: &ScheduledLogged,
+    ) -> std::result::Result<(), Fault> {
+        let jobs = self.schedule_jobs(state, &logged.told, true).await?;
+        let (epoch, call) = (state.epoch, state.next_call);
+        let (nodes, jobs): (Vec<Node>, Vec<ScheduleJob>) = jobs.into_iter().unzip();
+        let members: Vec<(Node, Range<usize>)> =
+            nodes.iter().zip(&jobs).map(|(&node, job)| (node, job.own.clone())).collect();
+        for (worker, &node) in nodes.iter().enumerate() {
+            let told = logged.messages.iter().map(|message| (Tag::Round, message.clone()));
+            for (tag, message) in told.chain([(Tag::Last, Vec::new())]) {
+                let header = header(epoch, call, tag, worker, 0);
+                self.hub.links.push(node, Outgoing { header, payload: Payload::Bytes(message) });
+            }
+        }
+        let asked = self.ask_all(&nodes, |w, client, context| {
+            let job = jobs[w].clone();
+            async move { client.scheduled(context, epoch, job).await }
+        });
+        let ends: Vec<ScheduleEnd> = asked.await?;
+        if let Some(failed) = ends.into_iter().find_map(|end| end.failed) {
+            return Err(broken(format!("a scheduled program that ended well before fails: {failed:?}")));
+        }
+        self.note_applied(state, &logged.told, &members);
+        Ok(())
+    }
+}
+
+/// About how many bytes workers send each other before a call begins.
+fn moved(told: &Told, jobs: &[(Node, ScheduleJob)]) -> u64 {
+    let size = |dds| told.vectors.iter().find(|vector| vector.id == dds).map_or(0, |vector| vector.ops.size);
+    let pulls = jobs
+        .iter()
+        .flat_map(|(_, job)| &job.pulls)
+        .filter(|pull| pull.from.node != crate::cluster::wire::protocol::DRIVER);
+    pulls.map(|pull| (pull.range.len() * size(pull.dds)) as u64).sum()
+}

@@ -1,0 +1,285 @@
+//! Workers and DDS servers that the driver starts on its own machine: none outlives it.
+//!
+//! # Why this is sound
+//! The one unsafe thing is code that runs in the forked child before it becomes the new program, when only calls that
+//! are safe in signal handlers are allowed: two system calls, and an error from a number, which allocates nothing.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::session::error::{Error, Result};
+
+/// What the driver's own environment says about it, which is not for its children.
+const NOT_INHERITED: [&str; 15] = [
+    "STRADSAP_DDS_SERVERS",
+    "STRADSAP_EPOCH",
+    "STRADSAP_EXPLAIN",
+    "STRADSAP_INDEX",
+    "STRADSAP_JOB",
+    "STRADSAP_JOIN",
+    "STRADSAP_LISTEN",
+    "STRADSAP_RENDEZVOUS",
+    "STRADSAP_SECRET_FILE",
+    "STRADSAP_SIZE",
+    "STRADSAP_SNAPSHOT_EVERY",
+    "STRADSAP_THREADS",
+    "STRADSAP_TRACE",
+    "STRADSAP_VERIFY",
+    "STRADSAP_WORKERS",
+];
+
+/// What a child is told.
+#[derive(Clone)]
+pub(crate) struct Told {
+    /// Where the driver listens.
+    pub(crate) join: String,
+    pub(crate) secret: String,
+    pub(crate) index: u32,
+    pub(crate) threads: Option<usize>,
+    pub(crate) epoch: u64,
+}
+
+/// Starts processes, from a thread of its own: on Linux a child is killed when the *thread* that started it ends, so
+/// that thread must live as long as any of its children may.
+#[derive(Clone, Debug)]
+pub(crate) struct Nursery {
+    orders: Sender<Order>,
+}
+
+struct Order {
+    command: Command,
+    reply: Sender<std::io::Result<std::process::Child>>,
+}
+
+impl Nursery {
+    /// A thread that ends after the last child, and the last clone of this, is gone.
+    pub(crate) fn new() -> Result<Nursery> {
+        let (orders, inbox) = channel();
+        let started = std::thread::Builder::new().name("stradsap-nursery".into()).spawn(move || work(&inbox));
+        started.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
+        Ok(Nursery { orders })
+    }
+
+    /// A worker: this program in the worker role.
+    pub(crate) fn worker(&self, told: &Told) -> Result<Child> {
+        self.start(command(&this_program()?, "worker", told))
+    }
+
+    /// A DDS server: the program for it where there is one, otherwise this program in the server role.
+    pub(crate) fn server(&self, told: &Told) -> Result<Child> {
+        let named = std::env::var_os("STRADSAP_DDS_SERVER").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let own = this_program()?;
+        let program = server_program(named, &std::env::current_exe().unwrap_or_default())?;
+        self.start(command(program.as_deref().unwrap_or(&own), "server", told))
+    }
+
+    fn start(&self, mut command: Command) -> Result<Child> {
+        let path = PathBuf::from(command.get_program());
+        die_with_parent(&mut command);
+        let (reply, answer) = channel();
+        let gone = || std::io::Error::other("the thread that starts processes has ended");
+        let sent = self.orders.send(Order { command, reply }).map_err(|_| gone());
+        let child = sent.and_then(|()| answer.recv().map_err(|_| gone())?);
+        match child {
+            Ok(child) => Ok(Child { child, ended: None, _nursery: self.clone() }),
+            Err(source) => Err(Error::File { path, source }),
+        }
+    }
+}
+
+fn work(inbox: &Receiver<Order>) {
+    for Order { mut command, reply } in inbox {
+        // Whoever ordered and left: dropping a process does not end it.
+        if let Err(unwanted) = reply.send(command.spawn())
+            && let Ok(mut child) = unwanted.0
+        {
+            let _ = child.kill().and_then(|()| child.wait()); // gone already is as good
+        }
+    }
+}
+
+/// The file that this process runs: by its name where that is still the same file, since names are what `ps` shows.
+fn this_program() -> Result<PathBuf> {
+    let running = Path::new("/proc/self/exe");
+    let path = std::env::current_exe().map_err(|source| Error::File { path: running.to_path_buf(), source })?;
+    let same = |a: &Path, b: &Path| match (a.metadata(), b.metadata()) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        (_, Err(_)) => true, // no such link on this system
+        _ => false,
+    };
+    Ok(if same(&path, running) { path } else { running.to_path_buf() })
+}
+
+/// The program for servers: the one that the environment names, or one beside this program or in the folder above.
+fn server_program(named: Option<PathBuf>, own: &Path) -> Result<Option<PathBuf>> {
+    if let Some(path) = named {
+        return if path.is_file() {
+            Ok(Some(path))
+        } else {
+            Err(Error::usage(format!("STRADSAP_DDS_SERVER={}: there is no such file", path.display())))
+        };
+    }
+    let folders = own.ancestors().skip(1).take(2);
+    Ok(folders.map(|folder| folder.join("dds-server")).find(|path| path.is_file()))
+}
+
+fn command(program: &Path, role: &str, told: &Told) -> Command {
+    let mut command = Command::new(program);
+    for name in NOT_INHERITED {
+        command.env_remove(name);
+    }
+    command.env("STRADSAP_ROLE", role).env("STRADSAP_JOIN", &told.join).env("STRADSAP_SECRET", &told.secret);
+    command.env("STRADSAP_INDEX", told.index.to_string()).env("STRADSAP_EPOCH", told.epoch.to_string());
+    if let Some(threads) = told.threads {
+        command.env("STRADSAP_THREADS", threads.to_string());
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+    command
+}
+
+/// Has the system kill the child when the thread that started it ends, so also when this process is killed.
+fn die_with_parent(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        let parent = std::process::id().cast_signed();
+        let before_exec = move || {
+            // SAFETY: system calls with plain numbers.
+            let (set, above) =
+                unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0), libc::getppid()) };
+            if set != 0 {
+                Err(std::io::Error::last_os_error())
+            } else if above != parent {
+                // The parent died before the wish was known.
+                Err(std::io::Error::from_raw_os_error(libc::ESRCH))
+            } else {
+                Ok(())
+            }
+        };
+        // SAFETY: only system calls, no allocation, no locks (see the module's argument).
+        unsafe { command.pre_exec(before_exec) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command; // there, children notice the closed connection
+}
+
+/// A process that is ended and reaped when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Child {
+    child: std::process::Child,
+    ended: Option<Ended>,
+    _nursery: Nursery,
+}
+
+impl Child {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<Ended> {
+        if self.ended.is_none() {
+            // An error: it was reaped by others, so it has ended, nobody knows how.
+            self.ended = self.child.try_wait().map(|status| status.map(Ended::from)).unwrap_or(Some(Ended::Unknown));
+        }
+        self.ended
+    }
+
+    /// Gives it time to end by itself, then kills it.
+    pub(crate) fn end(&mut self, patience: Duration) -> Ended {
+        let since = Instant::now();
+        loop {
+            if let Some(ended) = self.ended() {
+                return ended;
+            }
+            if since.elapsed() >= patience {
+                return self.kill();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Kills it, unless it has ended, and reaps it.
+    pub(crate) fn kill(&mut self) -> Ended {
+        if let Some(ended) = self.ended() {
+            return ended;
+        }
+        let _ = self.child.kill(); // fails only where it has ended meanwhile
+        let ended = self.child.wait().map_or(Ended::Unknown, Ended::from);
+        self.ended = Some(ended);
+        ended
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// By itself, with this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl From<ExitStatus> for Ended {
+    fn from(status: ExitStatus) -> Ended {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Ended::Code(code),
+            (None, Some(signal)) => Ended::Signal(signal),
+            (None, None) => Ended::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Code(code) => write!(f, "exit code {code}"),
+            Ended::Signal(signal) => match signal_name(*signal) {
+                Some(name) => write!(f, "signal {signal} ({name})"),
+                None => write!(f, "signal {signal}"),
+            },
+            Ended::Unknown => f.write_str("an unknown end"),
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> Option<&'static str> {
+    let names = [
+        (libc::SIGHUP, "SIGHUP"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGQUIT, "SIGQUIT"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGTRAP, "SIGTRAP"),
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGUSR1, "SIGUSR1"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGUSR2, "SIGUSR2"),
+        (libc::SIGPIPE, "SIGPIPE"),
+        (libc::SIGALRM, "SIGALRM"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGXCPU, "SIGXCPU"),
+        (libc::SIGXFSZ, "SIGXFSZ"),
+        (libc::SIGSYS, "SIGSYS"),
+    ];
+    names.iter().find(|&&(number, _)| number == signal).map(|&(_, name)| name)
+}
+
+#[cfg(test)]
+#[path = "children_tests.rs"]
+mod tests;

@@ -1,0 +1,322 @@
+//! Which part this process plays: the driver, a worker or a DDS server. It follows from the environment (what a driver
+//! gives to the processes that it starts, what a launcher gives to each rank) and from `--join` on the command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::cluster::launch::{host, launcher, pmi, rendezvous};
+use crate::session::MAX_THREADS;
+use crate::session::error::{Error, Result};
+
+/// The most worker or server processes of a job.
+pub(crate) const MAX_PROCESSES: usize = 1024;
+
+/// The number of workers if each core that this process may use has one.
+pub(crate) fn one_per_core() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MAX_PROCESSES)
+}
+
+/// The part that a process plays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Driver(DriverRole),
+    Worker(WorkerRole),
+    Server(ServerRole),
+}
+
+/// The user's program runs here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DriverRole {
+    pub(crate) workers: Workers,
+    /// Separate DDS servers, which the driver starts; 0: one is embedded in each worker.
+    pub(crate) servers: usize,
+    /// Where workers may join; none: loopback, any port.
+    pub(crate) listen: Option<String>,
+    /// Loops from one snapshot to the next.
+    pub(crate) snapshot_every: Option<usize>,
+    /// Where the timeline is written.
+    pub(crate) trace: Option<PathBuf>,
+    /// Under a launcher: the file through which the other ranks learn the address and the secret.
+    pub(crate) rendezvous: Option<PathBuf>,
+}
+
+/// Where a driver's workers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Workers {
+    /// Loops run in this process.
+    None,
+    /// The driver starts so many on this machine.
+    Spawn(usize),
+    /// So many are started by others and join.
+    Join(usize),
+}
+
+/// Loops of a driver run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WorkerRole {
+    pub(crate) join: Join,
+    /// As the worker was told; [`WorkerRole::threads`] has a number in any case.
+    pub(crate) threads: Option<usize>,
+    /// Workers that share this machine's cores, where a launcher says so; otherwise 1.
+    pub(crate) workers_here: usize,
+    /// The worker's number from 0, where it has been told; otherwise the driver gives it one.
+    pub(crate) index: Option<u32>,
+    /// The epoch of the job in which the driver started it.
+    pub(crate) epoch: u64,
+}
+
+impl WorkerRole {
+    /// How many threads run loops: as the worker was told, otherwise its share of the cores.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| {
+            // Where ranks are bound to cores of their own, these are not to be divided once more.
+            let own = std::thread::available_parallelism().map_or(1, usize::from);
+            own.min((host::cores() / self.workers_here.max(1)).max(1)).min(MAX_THREADS)
+        })
+    }
+}
+
+/// Parts live here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerRole {
+    pub(crate) join: Join,
+    /// The server's number from 0, where it has been told.
+    pub(crate) index: Option<u32>,
+    /// The epoch of the job in which the driver started it.
+    pub(crate) epoch: u64,
+}
+
+/// How a worker or server finds its driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Join {
+    /// At `host:port`.
+    Address(String),
+    /// At what the driver writes to this file.
+    Rendezvous(PathBuf),
+}
+
+/// The variables of an environment.
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The role of this process. To be asked once: MPICH's process manager answers one question only.
+pub(crate) fn here() -> Result<Role> {
+    // Lossy, so that a variable that is not UTF-8 is refused by whoever reads it, not overlooked.
+    let given = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    role(std::env::args_os().skip(1), &|name| match name {
+        launcher::JOB => given(name).or_else(|| pmi::job(&given)),
+        _ => given(name),
+    })
+}
+
+/// The role that a command line (without the program's name) and an environment give.
+pub(crate) fn role(args: impl Iterator<Item = OsString>, env: Env<'_>) -> Result<Role> {
+    let env: Env<'_> = &|name| env(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    let words = Words::of(args)?;
+    match env("STRADSAP_ROLE").as_deref() {
+        Some("driver") => return Ok(Role::Driver(driver(env)?)),
+        Some("worker") => return Ok(Role::Worker(worker(env, &words, joined("worker", env, &words)?)?)),
+        Some("server") => {
+            let join = joined("server", env, &words)?;
+            return Ok(Role::Server(ServerRole { join, index: index(env)?, epoch: epoch(env)? }));
+        }
+        Some(text) => {
+            return Err(Error::usage(format!("STRADSAP_ROLE={text}: driver, worker or server was expected")));
+        }
+        None => {}
+    }
+    if let Some(address) = &words.join {
+        let join = Join::Address(checked("--join ", address, false)?);
+        return Ok(Role::Worker(worker(env, &words, join)?));
+    }
+    if let Some(role) = indexed_job(env, &words)? {
+        return Ok(role);
+    }
+    match launcher::launched(env)? {
+        Some(launched) if launched.size > 1 => ranked(&launched, env, &words),
+        _ => Ok(Role::Driver(driver(env)?)),
+    }
+}
+
+/// What this module wants from a command line that it otherwise leaves alone.
+#[derive(Default)]
+struct Words {
+    join: Option<String>,
+    threads: Option<String>,
+}
+
+impl Words {
+    fn of(args: impl Iterator<Item = OsString>) -> Result<Words> {
+        let mut words = Words::default();
+        let mut args = args.map(|arg| arg.to_string_lossy().into_owned()).take_while(|arg| arg != "--");
+        while let Some(arg) = args.next() {
+            let (name, value) = match arg.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (arg.as_str(), None),
+            };
+            let slot = match name {
+                "--join" => &mut words.join,
+                "--threads" => &mut words.threads,
+                _ => continue,
+            };
+            *slot = value.or_else(|| args.next());
+            if slot.is_none() && name == "--join" {
+                return Err(Error::usage("--join: the driver's address was expected, as host:port"));
+            }
+        }
+        Ok(words)
+    }
+}
+
+fn driver(env: Env<'_>) -> Result<DriverRole> {
+    let listen = env("STRADSAP_LISTEN").map(|text| checked("STRADSAP_LISTEN=", &text, true)).transpose()?;
+    let workers = match env("STRADSAP_WORKERS").as_deref() {
+        Some("cores") if listen.is_some() => {
+            let expected = "with STRADSAP_LISTEN, the number of workers that will join was expected";
+            return Err(Error::usage(format!("STRADSAP_WORKERS=cores: {expected}")));
+        }
+        Some("cores") => one_per_core(),
+        _ => number(env, "STRADSAP_WORKERS", 0, MAX_PROCESSES)?.unwrap_or(0),
+    };
+    Ok(DriverRole {
+        workers: match workers {
+            0 => Workers::None,
+            _ if listen.is_some() => Workers::Join(workers),
+            _ => Workers::Spawn(workers),
+        },
+        servers: number(env, "STRADSAP_DDS_SERVERS", 0, MAX_PROCESSES)?.unwrap_or(0),
+        listen,
+        snapshot_every: number(env, "STRADSAP_SNAPSHOT_EVERY", 1, usize::MAX)?,
+        trace: env("STRADSAP_TRACE").map(PathBuf::from),
+        rendezvous: None,
+    })
+}
+
+fn worker(env: Env<'_>, words: &Words, join: Join) -> Result<WorkerRole> {
+    let threads = match &words.threads {
+        Some(text) => Some(parsed("--threads ", text, 1, MAX_THREADS)?),
+        None => number(env, "STRADSAP_THREADS", 1, MAX_THREADS)?,
+    };
+    Ok(WorkerRole { join, threads, workers_here: 1, index: index(env)?, epoch: epoch(env)? })
+}
+
+/// Where a process that was told its role finds its driver.
+fn joined(role: &str, env: Env<'_>, words: &Words) -> Result<Join> {
+    match (&words.join, env("STRADSAP_JOIN")) {
+        (Some(address), _) => checked("--join ", address, false).map(Join::Address),
+        (None, Some(address)) => checked("STRADSAP_JOIN=", &address, false).map(Join::Address),
+        (None, None) => {
+            Err(Error::usage(format!("STRADSAP_ROLE={role} needs STRADSAP_JOIN=HOST:PORT, the address of the driver")))
+        }
+    }
+}
+
+/// A pod of a Kubernetes Indexed Job, where its manifest says so (deploy/kubernetes.yaml): pod 0 is the driver.
+fn indexed_job(env: Env<'_>, words: &Words) -> Result<Option<Role>> {
+    let Some(size) = number(env, "STRADSAP_SIZE", 1, MAX_PROCESSES + 1)? else { return Ok(None) };
+    let Some(rank) = number(env, "JOB_COMPLETION_INDEX", 0, usize::MAX)? else {
+        return Err(Error::usage("STRADSAP_SIZE is for Kubernetes Indexed Jobs, and JOB_COMPLETION_INDEX is not set"));
+    };
+    if rank >= size {
+        return Err(Error::usage(format!("JOB_COMPLETION_INDEX={rank}: less than STRADSAP_SIZE={size} was expected")));
+    }
+    if size == 1 {
+        return driver(env).map(|driver| Some(Role::Driver(driver)));
+    }
+    let Some(address) = env("STRADSAP_JOIN") else {
+        return Err(Error::usage("STRADSAP_SIZE needs STRADSAP_JOIN=HOST:PORT, the address of pod 0"));
+    };
+    let address = checked("STRADSAP_JOIN=", &address, false)?;
+    if rank > 0 {
+        let mut role = worker(env, words, Join::Address(address))?;
+        role.index = Some(number_of_worker(rank));
+        return Ok(Some(Role::Worker(role)));
+    }
+    let (_, port) = address.rsplit_once(':').unwrap_or_default();
+    let mut role = joined_driver(env, "Kubernetes", size)?;
+    role.listen.get_or_insert_with(|| format!("0.0.0.0:{port}"));
+    Ok(Some(Role::Driver(role)))
+}
+
+/// A rank of a launcher: 0 is the driver, the others are its workers.
+fn ranked(launched: &launcher::Launched, env: Env<'_>, words: &Words) -> Result<Role> {
+    if launched.size > MAX_PROCESSES + 1 {
+        let (launcher, size) = (launched.launcher, launched.size);
+        return Err(Error::usage(format!(
+            "{launcher} started {size} ranks: at most {} are offered",
+            MAX_PROCESSES + 1
+        )));
+    }
+    let file = rendezvous::file(env, launched)?;
+    if launched.rank > 0 {
+        let mut role = worker(env, words, Join::Rendezvous(file))?;
+        role.index = Some(number_of_worker(launched.rank));
+        role.threads = role.threads.or(launched.cores.map(|cores| cores.min(MAX_THREADS)));
+        // The driver, which mostly waits, gets no cores.
+        role.workers_here = if launched.one_machine() { launched.size - 1 } else { launched.here };
+        return Ok(Role::Worker(role));
+    }
+    let mut role = joined_driver(env, &launched.launcher.to_string(), launched.size)?;
+    let anywhere = if launched.one_machine() { "127.0.0.1:0" } else { "0.0.0.0:0" };
+    role.listen.get_or_insert_with(|| anywhere.to_owned());
+    role.rendezvous = Some(file);
+    Ok(Role::Driver(role))
+}
+
+fn joined_driver(env: Env<'_>, launcher: &str, size: usize) -> Result<DriverRole> {
+    let role = driver(env)?;
+    let joining = size - 1;
+    match role.workers {
+        Workers::Spawn(n) | Workers::Join(n) if n != joining => Err(Error::usage(format!(
+            "STRADSAP_WORKERS={n}: {launcher} started {size} processes, a driver and {joining} workers; unset it"
+        ))),
+        _ => Ok(DriverRole { workers: Workers::Join(joining), ..role }),
+    }
+}
+
+/// The number of the worker in a rank above 0, of at most `MAX_PROCESSES`.
+fn number_of_worker(rank: usize) -> u32 {
+    u32::try_from(rank - 1).unwrap_or(u32::MAX)
+}
+
+fn index(env: Env<'_>) -> Result<Option<u32>> {
+    let index = number(env, "STRADSAP_INDEX", 0, u32::MAX as usize)?;
+    Ok(index.and_then(|index| u32::try_from(index).ok()))
+}
+
+fn epoch(env: Env<'_>) -> Result<u64> {
+    let Some(text) = env("STRADSAP_EPOCH") else { return Ok(0) };
+    text.parse().map_err(|_| Error::usage(format!("STRADSAP_EPOCH={text}: a number was expected")))
+}
+
+pub(super) fn number(env: Env<'_>, name: &str, least: usize, most: usize) -> Result<Option<usize>> {
+    env(name).map(|text| parsed(&format!("{name}="), &text, least, most)).transpose()
+}
+
+fn parsed(option: &str, text: &str, least: usize, most: usize) -> Result<usize> {
+    let given = text.parse().ok().filter(|given| (least..=most).contains(given));
+    given.ok_or_else(|| {
+        let range = if most == usize::MAX { format!("from {least}") } else { format!("from {least} to {most}") };
+        Error::usage(format!("{option}{text}: a number {range} was expected"))
+    })
+}
+
+/// An address as `host:port`; port 0 (any) is for listeners.
+fn checked(option: &str, text: &str, listens: bool) -> Result<String> {
+    let parts = text.rsplit_once(':').filter(|(host, _)| !host.is_empty() && (!host.contains(':') || bracketed(host)));
+    let port = parts.and_then(|(_, port)| port.parse::<u16>().ok());
+    match port {
+        Some(0) if !listens => {
+            Err(Error::usage(format!("{option}{text}: the port that the driver listens on was expected")))
+        }
+        Some(_) => Ok(text.to_owned()),
+        None => Err(Error::usage(format!("{option}{text}: host:port was expected, such as 192.168.1.5:7350"))),
+    }
+}
+
+fn bracketed(host: &str) -> bool {
+    host.starts_with('[') && host.ends_with(']')
+}
+
+#[cfg(test)]
+#[path = "roles_tests.rs"]
+mod tests;

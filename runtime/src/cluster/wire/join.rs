@@ -1,0 +1,170 @@
+//! Becoming part of a job: finding the driver, proving the secret to each other, and staying in touch.
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use stradsap_dds_server::codec::{Bounded, MAX_MESSAGE};
+use stradsap_dds_server::heartbeat;
+use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role, greet};
+use stradsap_dds_server::net;
+use stradsap_dds_server::secret::Secret;
+use tarpc::server::{BaseChannel, Channel};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::codec::LengthDelimitedCodec;
+
+use crate::cluster::launch::rendezvous::{PATIENCE, Seeker};
+use crate::cluster::launch::roles::Join;
+use crate::cluster::wire::protocol::{Control, ControlClient};
+use crate::cluster::worker::Server;
+use crate::session::error::{ClusterError, Error, Result};
+
+/// How long a driver may take to come up.
+const COMING_UP: Duration = Duration::from_secs(300);
+const TELLING: Duration = Duration::from_secs(5);
+const ONE_TRY: Duration = Duration::from_secs(2);
+
+/// A runtime for a process's network, on the thread that blocks on it.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })
+}
+
+/// A process that has joined.
+pub(crate) struct Joined<H> {
+    /// What it says of itself, its number included.
+    pub(crate) me: Hello,
+    pub(crate) secret: Secret,
+    pub(crate) control: TcpStream,
+    pub(crate) listener: TcpListener,
+    /// Ends with the reason when the driver is lost.
+    pub(crate) heart: H,
+}
+
+fn problem(what: impl std::fmt::Display) -> Error {
+    Error::Cluster(ClusterError::Join(what.to_string()))
+}
+
+/// Joins a job.
+pub(crate) async fn join(
+    at: &Join,
+    role: Role,
+    threads: u32,
+    index: Option<u32>,
+) -> Result<Joined<impl Future<Output = String>>> {
+    let me = Hello::of_this_process(role, Purpose::Control).map_err(problem)?;
+    let me = Hello { threads, index, ..me };
+    match at {
+        Join::Address(address) => {
+            let secret = Secret::from_environment().map_err(problem)?.ok_or_else(|| {
+                Error::usage(
+                    "a worker needs the job's secret: set STRADSAP_SECRET, or STRADSAP_SECRET_FILE to a file that \
+                     only you can read",
+                )
+            })?;
+            let control = reach(address).await?;
+            greeted(address, secret, control, me).await
+        }
+        Join::Rendezvous(path) => {
+            let mut seeker = Seeker::new(path, PATIENCE);
+            let mut refused = None;
+            loop {
+                // Whoever answers may be another: what the file says may be left of an earlier run.
+                let meeting = seeker.next().map_err(|error| refused.take().unwrap_or(error))?;
+                let secret = Secret::from_hex(&meeting.secret).map_err(problem)?;
+                for address in &meeting.addresses {
+                    let Ok(control) = net::connect(address, ONE_TRY).await else { continue };
+                    match greeted(address, secret.clone(), control, me.clone()).await {
+                        Ok(joined) => return Ok(joined),
+                        Err(error) => refused = Some(error),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Introduces itself over both connections that a driver expects.
+async fn greeted(
+    address: &str,
+    secret: Secret,
+    mut control: TcpStream,
+    mut me: Hello,
+) -> Result<Joined<impl Future<Output = String> + use<>>> {
+    let local = control.local_addr().map_err(problem)?;
+    let listener = listen(local).await?;
+    let bound = listener.local_addr().map_err(problem)?;
+    let ip = if bound.ip().is_unspecified() { local.ip() } else { bound.ip() };
+    me.address = advertised().unwrap_or_else(|| SocketAddr::new(ip, bound.port()).to_string());
+    greet(&mut control, &secret, &me).await.map_err(|error| problem(format!("{address}: {error}")))?;
+    let greeting = Hello { purpose: Purpose::Heartbeat, ..me.clone() };
+    let since = Instant::now();
+    let heart = loop {
+        let mut heart = net::connect(address, ONE_TRY).await.map_err(problem)?;
+        match greet(&mut heart, &secret, &greeting).await {
+            Ok(_) => break heart,
+            // The driver may not have finished with the first connection.
+            Err(GreetError::Refused(_)) if since.elapsed() < ONE_TRY => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => return Err(problem(format!("{address}: {error}"))),
+        }
+    };
+    let heart = async move { heartbeat::beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {}).await.to_string() };
+    Ok(Joined { me, secret, control, listener, heart })
+}
+
+/// Where others reach this process, if not where it listens: behind a proxy or an address translation.
+fn advertised() -> Option<String> {
+    std::env::var("STRADSAP_ADVERTISE").ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
+}
+
+/// Where this process listens for data: where `STRADSAP_BIND` says, otherwise where the driver reaches it.
+async fn listen(local: SocketAddr) -> Result<TcpListener> {
+    let named = std::env::var("STRADSAP_BIND").ok().filter(|text| !text.is_empty());
+    let address = match named {
+        Some(host) => format!("{host}:0"),
+        None if local.ip().is_loopback() => SocketAddr::new(local.ip(), 0).to_string(),
+        None => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).to_string(),
+    };
+    // The driver has been found with a secret that a person or the driver gave.
+    net::bind(&address, true).await.map_err(problem)
+}
+
+/// A connection to a driver, which may not be up yet.
+async fn reach(address: &str) -> Result<TcpStream> {
+    let since = Instant::now();
+    let (mut pause, mut told) = (Duration::from_millis(10), false);
+    loop {
+        match net::connect(address, ONE_TRY).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) if since.elapsed() > COMING_UP => return Err(problem(error)),
+            Err(error) if !told && since.elapsed() > TELLING => {
+                told = true;
+                eprintln!("waiting for the driver at {address}: {error}");
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(500));
+    }
+}
+
+fn framed(stream: TcpStream) -> tokio_util::codec::Framed<TcpStream, LengthDelimitedCodec> {
+    LengthDelimitedCodec::builder().max_frame_length(MAX_MESSAGE).new_framed(stream)
+}
+
+/// Serves the driver until it ends the connection.
+pub(crate) fn serve_control(stream: TcpStream, server: Server) -> impl Future<Output = ()> {
+    let transport = tarpc::serde_transport::new(framed(stream), Bounded::default());
+    BaseChannel::with_defaults(transport).execute(server.serve()).for_each(|request| async move {
+        tokio::spawn(request);
+    })
+}
+
+/// The driver's end of a worker's control connection. Within the runtime.
+pub(crate) fn control_client(stream: TcpStream) -> ControlClient {
+    let transport = tarpc::serde_transport::new(framed(stream), Bounded::default());
+    ControlClient::new(tarpc::client::Config::default(), transport).spawn()
+}

@@ -1,0 +1,373 @@
+//! Data connections to other processes: parts pushed to whoever needs them next, and ranges, blobs and snapshots asked for.
+//!
+//! Pushes to one process go one after the other over a connection of their own. Questions take an idle connection or
+//! open one, and wait for the answer before it is idle again.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use stradsap_dds_server::frame::{self, FrameError, Header, Kind};
+use stradsap_dds_server::hello::{GreetError, Hello, Purpose, greet};
+use stradsap_dds_server::net;
+use stradsap_dds_server::secret::Secret;
+use tokio::io::AsyncWrite;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use crate::cluster::wire::protocol::{Holder, Node, Peer, Problem};
+use crate::memory::shard::Shard;
+use crate::session::locked;
+use crate::session::timeline::{Category, task_span};
+
+/// How long a process may take to accept a connection, or to begin an answer. Hung processes are found by their
+/// heartbeats, sooner.
+const PATIENCE: Duration = Duration::from_secs(20);
+const CONNECTING: Duration = Duration::from_secs(4);
+/// How often a connection for parts is tried while it is idle, and for how long it may be silent.
+const PING_EVERY: Duration = Duration::from_millis(500);
+const DEAF: Duration = Duration::from_secs(3);
+/// A question asks for no more bytes than this at once.
+pub(crate) const CHUNK: usize = 16 << 20;
+
+/// Why a data connection could not be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    #[error("it takes no part in epoch {0}")]
+    Unknown(u32),
+    #[error(transparent)]
+    Connect(#[from] net::NetError),
+    #[error("{address}: {source}")]
+    Greet { address: String, source: GreetError },
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("no answer within {} s", PATIENCE.as_secs())]
+    Silent,
+    #[error("nothing that is sent arrives: no answer for {} s", DEAF.as_secs())]
+    Deaf,
+    #[error("it ended the connection")]
+    Closed,
+    #[error("it refused: {0}")]
+    Refused(String),
+    #[error("an answer of another kind or size than asked for")]
+    Unexpected,
+}
+
+/// Ends a task with whoever needs it.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What is pushed.
+pub(crate) struct Outgoing {
+    pub(crate) header: Header,
+    pub(crate) payload: Payload,
+}
+
+pub(crate) enum Payload {
+    Bytes(Vec<u8>),
+    /// Plain elements that nobody writes until they have arrived.
+    Memory(Arc<Shard>, Range<usize>),
+}
+
+#[derive(Default)]
+struct State {
+    epoch: u32,
+    addresses: BTreeMap<Node, String>,
+    pushers: BTreeMap<Node, mpsc::UnboundedSender<Outgoing>>,
+    idle: BTreeMap<Node, Vec<TcpStream>>,
+    tasks: Vec<AbortHandle>,
+}
+
+/// The data connections of a process.
+pub(crate) struct Links {
+    secret: Secret,
+    hello: Mutex<Hello>,
+    state: Mutex<State>,
+    sent: AtomicU64,
+    runtime: tokio::runtime::Handle,
+    /// Told when a push fails: to whom, and why.
+    trouble: Box<dyn Fn(Node, String) + Send + Sync>,
+}
+
+impl Links {
+    /// Links of a process that introduces itself by `hello`. To be called within the runtime.
+    pub(crate) fn new(
+        secret: Secret,
+        hello: &Hello,
+        runtime: tokio::runtime::Handle,
+        trouble: impl Fn(Node, String) + Send + Sync + 'static,
+    ) -> Arc<Links> {
+        Arc::new(Links {
+            secret,
+            hello: Mutex::new(Hello { purpose: Purpose::Data, ..hello.clone() }),
+            state: Mutex::default(),
+            sent: AtomicU64::new(0),
+            runtime,
+            trouble: Box::new(trouble),
+        })
+    }
+
+    /// Begins an epoch: all connections of the one before end.
+    pub(crate) fn begin_epoch(&self, me: Node, epoch: u32, peers: impl IntoIterator<Item = Peer>) {
+        let mut hello = locked(&self.hello);
+        (hello.index, hello.epoch) = (Some(me), epoch);
+        drop(hello);
+        let addresses = peers.into_iter().map(|peer| (peer.node, peer.address)).collect();
+        let old = std::mem::replace(&mut *locked(&self.state), State { epoch, addresses, ..State::default() });
+        old.tasks.into_iter().for_each(|task| task.abort());
+    }
+
+    pub(crate) fn epoch(&self) -> u32 {
+        locked(&self.state).epoch
+    }
+
+    /// Bytes that were sent over data connections so far, frames' headers included.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Relaxed)
+    }
+
+    pub(crate) fn count_sent(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Relaxed);
+    }
+
+    fn address(&self, node: Node) -> Result<(String, u32), LinkError> {
+        let state = locked(&self.state);
+        let address = state.addresses.get(&node).cloned();
+        address.map(|address| (address, state.epoch)).ok_or(LinkError::Unknown(state.epoch))
+    }
+
+    async fn connect(&self, node: Node) -> Result<TcpStream, LinkError> {
+        let (address, _) = self.address(node)?;
+        let mut stream = net::connect(&address, CONNECTING).await?;
+        let hello = locked(&self.hello).clone();
+        greet(&mut stream, &self.secret, &hello).await.map_err(|source| LinkError::Greet { address, source })?;
+        Ok(stream)
+    }
+
+    /// Sends something to a process, some time soon. Whether it arrives is told otherwise.
+    pub(crate) fn push(self: &Arc<Self>, to: Node, what: Outgoing) {
+        let mut state = locked(&self.state);
+        if let Some(pusher) = state.pushers.get(&to) {
+            // Where the pusher has ended, its end was told.
+            let _ended = pusher.send(what);
+            return;
+        }
+        let (sender, queue) = mpsc::unbounded_channel();
+        let _sent = sender.send(what);
+        state.pushers.insert(to, sender);
+        let links = Arc::clone(self);
+        let task = self.runtime.spawn(async move {
+            if let Err(error) = links.push_all(to, queue).await {
+                (links.trouble)(to, error.to_string());
+            }
+        });
+        state.tasks.push(task.abort_handle());
+    }
+
+    async fn push_all(&self, to: Node, mut queue: mpsc::UnboundedReceiver<Outgoing>) -> Result<(), LinkError> {
+        let (mut reader, mut writer) = self.connect(to).await?.into_split();
+        // Whether anything arrives shows in the answers to pings alone: nobody answers to a part.
+        let (answered, mut answers) = watch::channel(0u64);
+        let listening = async move {
+            while let Ok(Some(header)) = frame::read_header(&mut reader, 0).await {
+                answered.send_replace(header.call);
+            }
+        };
+        let listening = AbortOnDrop(self.runtime.spawn(listening).abort_handle());
+        let epoch = self.epoch();
+        let mut ticks = tokio::time::interval(PING_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut asked, mut since) = (0u64, Instant::now());
+        loop {
+            tokio::select! {
+                biased;
+                what = queue.recv() => match what {
+                    None => break,
+                    Some(Outgoing { header, payload }) => self.send(&mut writer, header, &payload).await?,
+                },
+                closed = answers.changed() => closed.map_err(|_| LinkError::Closed)?,
+                _ = ticks.tick() => {
+                    if *answers.borrow() == asked {
+                        (asked, since) = (asked + 1, Instant::now());
+                        let ping = Header { kind: Kind::Ping, epoch, call: asked, ..EMPTY };
+                        frame::write_frame(&mut writer, ping, &[]).await?;
+                    } else if since.elapsed() > DEAF {
+                        return Err(LinkError::Deaf);
+                    }
+                }
+            }
+        }
+        drop(listening);
+        Ok(())
+    }
+
+    async fn send<W: AsyncWrite + Unpin>(
+        &self,
+        stream: &mut W,
+        header: Header,
+        payload: &Payload,
+    ) -> Result<(), LinkError> {
+        let mut span = task_span(Category::Send, 0);
+        let bytes = match payload {
+            Payload::Bytes(bytes) => bytes.as_slice(),
+            // SAFETY: the plan lets nobody write these elements before the receiver has had them.
+            #[allow(unsafe_code)]
+            Payload::Memory(shard, range) => unsafe { shard.bytes(range.clone()) },
+        };
+        span.set(bytes.len() as u64);
+        self.write(stream, header, bytes).await
+    }
+
+    async fn write<W: AsyncWrite + Unpin>(
+        &self,
+        stream: &mut W,
+        header: Header,
+        bytes: &[u8],
+    ) -> Result<(), LinkError> {
+        frame::write_frame(stream, header, bytes).await?;
+        self.count_sent((frame::HEADER_LEN + bytes.len()) as u64);
+        Ok(())
+    }
+
+    /// Asks a process something, and gives the stream with the answer's header read from it.
+    async fn ask(&self, node: Node, question: Header, payload: &[u8]) -> Result<(TcpStream, Header), LinkError> {
+        let idle = locked(&self.state).idle.get_mut(&node).and_then(Vec::pop);
+        let mut stream = match idle {
+            Some(stream) => stream,
+            None => self.connect(node).await?,
+        };
+        self.write(&mut stream, question, payload).await?;
+        let answer = timeout(PATIENCE, frame::read_header(&mut stream, CHUNK as u64 * 64)).await;
+        let header = answer.map_err(|_| LinkError::Silent)??.ok_or(LinkError::Closed)?;
+        if header.kind == Kind::Refused {
+            let why = frame::read_payload(&mut stream, &header).await?;
+            return Err(LinkError::Refused(String::from_utf8_lossy(&why).into_owned()));
+        }
+        Ok((stream, header))
+    }
+
+    fn back(&self, node: Node, stream: TcpStream, epoch: u32) {
+        let mut state = locked(&self.state);
+        if state.epoch == epoch {
+            state.idle.entry(node).or_default().push(stream);
+        }
+    }
+
+    /// Fetches a blob.
+    pub(crate) async fn blob(&self, from: Node, tag: u64) -> Result<Vec<u8>, LinkError> {
+        let epoch = self.epoch();
+        let (mut stream, header) = self.ask(from, Header { kind: Kind::Get, epoch, tag, ..EMPTY }, &[]).await?;
+        let bytes = frame::read_payload(&mut stream, &header).await?;
+        self.back(from, stream, epoch);
+        Ok(bytes)
+    }
+
+    /// Fetches bytes of a blob, from `start` on.
+    pub(crate) async fn blob_into(&self, from: Node, tag: u64, start: usize, into: &mut [u8]) -> Result<(), LinkError> {
+        let epoch = self.epoch();
+        let (lo, hi) = (start as u64, (start + into.len()) as u64);
+        let (mut stream, header) = self.ask(from, Header { kind: Kind::Get, epoch, tag, lo, hi, ..EMPTY }, &[]).await?;
+        if header.len != into.len() as u64 {
+            return Err(LinkError::Unexpected);
+        }
+        frame::read_payload_into(&mut stream, &header, into).await?;
+        self.back(from, stream, epoch);
+        Ok(())
+    }
+
+    /// Fetches a range of elements of `size` bytes in their encoded form.
+    pub(crate) async fn encoded(
+        &self,
+        dds: u64,
+        range: Range<usize>,
+        from: Holder,
+        size: usize,
+    ) -> Result<Vec<u8>, LinkError> {
+        let epoch = self.epoch();
+        // A snapshot's home does not know types: it is told how large an element is.
+        let size = (size as u64).to_le_bytes();
+        let payload = if from.snapshot == 0 { &[][..] } else { &size[..] };
+        let (mut stream, header) = self.ask(from.node, question(epoch, dds, &range, from), payload).await?;
+        let bytes = frame::read_payload(&mut stream, &header).await?;
+        self.back(from.node, stream, epoch);
+        Ok(bytes)
+    }
+
+    /// Fetches plain elements into their place.
+    async fn plain(&self, dds: u64, range: Range<usize>, from: Holder, into: &mut [u8]) -> Result<(), LinkError> {
+        let epoch = self.epoch();
+        // A snapshot's home does not know types: it is told how large an element is.
+        let size = (into.len() / range.len().max(1)) as u64;
+        let payload = if from.snapshot == 0 { &[][..] } else { &size.to_le_bytes()[..] };
+        let (mut stream, header) = self.ask(from.node, question(epoch, dds, &range, from), payload).await?;
+        if header.len != into.len() as u64 {
+            return Err(LinkError::Unexpected);
+        }
+        frame::read_payload_into(&mut stream, &header, into).await?;
+        self.back(from.node, stream, epoch);
+        Ok(())
+    }
+
+    /// Fetches a range into a shard. Nobody else uses its places meanwhile.
+    #[allow(unsafe_code)]
+    pub(crate) async fn fill(&self, shard: &Shard, dds: u64, range: Range<usize>, from: Holder) -> Result<(), Problem> {
+        let problem = |error: LinkError| Problem::Peer { node: from.node, why: error.to_string() };
+        if shard.is_plain() {
+            let each = (CHUNK / shard.ops().size.max(1)).max(1);
+            for start in range.clone().step_by(each) {
+                let piece = start..range.end.min(start + each);
+                // SAFETY: the caller's promise.
+                let into = unsafe { shard.bytes_mut(piece.clone()) };
+                self.plain(dds, piece, from, into).await.map_err(problem)?;
+            }
+            return Ok(());
+        }
+        let bytes = self.encoded(dds, range.clone(), from, shard.ops().size).await.map_err(problem)?;
+        // SAFETY: the caller's promise.
+        unsafe { shard.decode(range, &bytes) }.map_err(|error| Problem::Broken(error.to_string()))
+    }
+
+    /// Stores a range of a DDS with a process, under a snapshot's number.
+    pub(crate) async fn put(
+        &self,
+        to: Node,
+        dds: u64,
+        range: &Range<usize>,
+        snapshot: u64,
+        bytes: &[u8],
+    ) -> Result<(), LinkError> {
+        let epoch = self.epoch();
+        let header = Header { kind: Kind::Put, ..question(epoch, dds, range, Holder { node: to, snapshot }) };
+        let (stream, answer) = self.ask(to, header, bytes).await?;
+        if answer.kind != Kind::Done {
+            return Err(LinkError::Unexpected);
+        }
+        self.back(to, stream, epoch);
+        Ok(())
+    }
+
+    /// Lets a process forget the snapshots of a DDS before a number.
+    pub(crate) async fn drop_snapshots(&self, to: Node, dds: u64, before: u64) -> Result<(), LinkError> {
+        let epoch = self.epoch();
+        let header = Header { kind: Kind::Drop, epoch, dds, tag: before, ..EMPTY };
+        let (stream, _answer) = self.ask(to, header, &[]).await?;
+        self.back(to, stream, epoch);
+        Ok(())
+    }
+}
+
+fn question(epoch: u32, dds: u64, range: &Range<usize>, from: Holder) -> Header {
+    Header { kind: Kind::Get, epoch, dds, lo: range.start as u64, hi: range.end as u64, tag: from.snapshot, ..EMPTY }
+}
+
+pub(crate) const EMPTY: Header =
+    Header { kind: Kind::Get, epoch: 0, call: 0, dds: 0, lo: 0, hi: 0, tag: 0, len: 0, checksum: 0 };

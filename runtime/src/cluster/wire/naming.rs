@@ -1,0 +1,165 @@
+//! Names for code and constants that mean the same in every process that runs the same executable: how far into the
+//! executable's image they lie.
+//!
+//! # Why this is sound
+//! An offset is turned back into an address only for a peer that has proved the job's secret and a hash of the same
+//! executable (see `hello` in stradsap-dds-server). The same file is laid out in the same way wherever it is loaded,
+//! so the offset leads to the function or constant that it was taken from. Only addresses within the executable's own
+//! image get a name; code from shared libraries, which may differ, has none.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use crate::body::task::MakeTask;
+use crate::dds::reduction::ReductionOps;
+use crate::dds::relaxed::RelaxedOps;
+use crate::memory::buffer::ElementOps;
+use crate::minibatch::MakeBatchTask;
+use crate::operate::stage::MakeStage;
+use crate::scheduled::remote::MakeProgram;
+
+/// Part of the executable in memory.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start: usize,
+    end: usize,
+    runs: bool,
+}
+
+#[derive(Debug, Default)]
+struct Image {
+    base: usize,
+    segments: Vec<Segment>,
+}
+
+fn image() -> &'static Image {
+    static IMAGE: OnceLock<Image> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let mut image = Image::default();
+        // SAFETY: the callback takes the pointer for the `Image` that it is, and nobody else has it meanwhile.
+        unsafe { libc::dl_iterate_phdr(Some(first_image), (&raw mut image).cast::<c_void>()) };
+        image
+    })
+}
+
+/// The program itself comes first in the loader's list.
+///
+/// # Safety
+/// `image` points at an `Image`; `info` is what the loader gives.
+unsafe extern "C" fn first_image(info: *mut libc::dl_phdr_info, _size: usize, image: *mut c_void) -> libc::c_int {
+    // SAFETY: the caller's promise; the loader's table has `dlpi_phnum` entries.
+    unsafe {
+        let (info, image) = (&*info, &mut *image.cast::<Image>());
+        image.base = info.dlpi_addr as usize;
+        for header in std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) {
+            if header.p_type == libc::PT_LOAD {
+                let start = image.base.wrapping_add(header.p_vaddr as usize);
+                let end = start.wrapping_add(header.p_memsz as usize);
+                image.segments.push(Segment { start, end, runs: header.p_flags & libc::PF_X != 0 });
+            }
+        }
+    }
+    1
+}
+
+/// The name of an address in the executable; none for one that lies elsewhere.
+pub(crate) fn name_of(address: usize) -> Option<u64> {
+    let image = image();
+    let inside = image.segments.iter().any(|segment| (segment.start..segment.end).contains(&address));
+    inside.then(|| address.wrapping_sub(image.base) as u64)
+}
+
+fn address_of(name: u64, size: usize, runs: bool) -> Option<usize> {
+    let image = image();
+    let address = image.base.wrapping_add(usize::try_from(name).ok()?);
+    let fits = |segment: &Segment| {
+        segment.runs == runs && address >= segment.start && segment.end.checked_sub(address).is_some_and(|n| n >= size)
+    };
+    image.segments.iter().any(fits).then_some(address)
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`MakeTask`], given in a process that runs the same executable.
+pub(crate) unsafe fn task_maker(name: u64) -> Option<MakeTask> {
+    let address = address_of(name, 1, true)?;
+    // SAFETY: the caller's promise: the address is that of such a function.
+    Some(unsafe { std::mem::transmute::<*const (), MakeTask>(std::ptr::with_exposed_provenance(address)) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`MakeBatchTask`], given in a process that runs the same executable.
+pub(crate) unsafe fn batch_task_maker(name: u64) -> Option<MakeBatchTask> {
+    let address = address_of(name, 1, true)?;
+    // SAFETY: the caller's promise: the address is that of such a function.
+    Some(unsafe { std::mem::transmute::<*const (), MakeBatchTask>(std::ptr::with_exposed_provenance(address)) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`MakeStage`], given in a process that runs the same executable.
+pub(crate) unsafe fn stage_maker(name: u64) -> Option<MakeStage> {
+    let address = address_of(name, 1, true)?;
+    // SAFETY: the caller's promise: the address is that of such a function.
+    Some(unsafe { std::mem::transmute::<*const (), MakeStage>(std::ptr::with_exposed_provenance(address)) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`MakeProgram`], given in a process that runs the same executable.
+pub(crate) unsafe fn program_maker(name: u64) -> Option<MakeProgram> {
+    let address = address_of(name, 1, true)?;
+    // SAFETY: the caller's promise: the address is that of such a function.
+    Some(unsafe { std::mem::transmute::<*const (), MakeProgram>(std::ptr::with_exposed_provenance(address)) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] an [`ElementOps`], given in a process that runs the same executable.
+pub(crate) unsafe fn element_ops(name: u64) -> Option<&'static ElementOps> {
+    let address = address_of(name, size_of::<ElementOps>(), false)?;
+    // SAFETY: the caller's promise: a constant of this type lies there.
+    (address % align_of::<ElementOps>() == 0)
+        .then(|| unsafe { &*std::ptr::with_exposed_provenance::<ElementOps>(address) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`ReductionOps`], given in a process that runs the same executable.
+pub(crate) unsafe fn reduction_ops(name: u64) -> Option<&'static ReductionOps> {
+    let address = address_of(name, size_of::<ReductionOps>(), false)?;
+    // SAFETY: the caller's promise: a constant of this type lies there.
+    (address % align_of::<ReductionOps>() == 0)
+        .then(|| unsafe { &*std::ptr::with_exposed_provenance::<ReductionOps>(address) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`RelaxedOps`], given in a process that runs the same executable.
+pub(crate) unsafe fn relaxed_ops(name: u64) -> Option<&'static RelaxedOps> {
+    let address = address_of(name, size_of::<RelaxedOps>(), false)?;
+    // SAFETY: the caller's promise: a constant of this type lies there.
+    (address % align_of::<RelaxedOps>() == 0)
+        .then(|| unsafe { &*std::ptr::with_exposed_provenance::<RelaxedOps>(address) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::buffer::ops_of;
+
+    #[test]
+    fn constants_and_functions_of_the_program_have_names() {
+        let ops = ops_of::<[f32; 8]>();
+        let name = name_of(std::ptr::from_ref(ops).expose_provenance()).unwrap();
+        // SAFETY: the name of these very ops.
+        let again = unsafe { element_ops(name) }.unwrap();
+        assert!(std::ptr::eq(ops, again) && again.size == 32);
+        // SAFETY: refused, since constants are no code.
+        assert!(unsafe { task_maker(name) }.is_none());
+    }
+
+    #[test]
+    fn what_lies_elsewhere_has_none() {
+        let local = 0u8;
+        assert_eq!(name_of((&raw const local).addr()), None);
+        assert_eq!(name_of(libc::malloc as *const () as usize), None);
+        // SAFETY: refused, since no program is that large.
+        assert!(unsafe { element_ops(u64::MAX - 7) }.is_none());
+    }
+}

@@ -1,0 +1,392 @@
+//! What the driver asks of its workers. Small messages, a constant number of them for each loop that runs; whatever is
+//! large is fetched over the data connections (`links`).
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::minibatch::{Counts, Schedule, SyncPolicy};
+use crate::operate::run::Cut;
+use crate::scheduled::drive::Failed;
+use crate::session::options::Order;
+
+/// The number of a process in its job: 0 is the driver. Never given twice.
+pub(crate) type Node = u32;
+
+pub(crate) const DRIVER: Node = 0;
+
+/// Who takes part, from now on. What was under way is over, and what workers hold of DDSs is void.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Membership {
+    pub(crate) epoch: u32,
+    /// The number of the worker that reads this.
+    pub(crate) you: Node,
+    /// The workers in the order in which plans number them.
+    pub(crate) workers: Vec<Peer>,
+    /// Where else data are kept.
+    pub(crate) others: Vec<Peer>,
+    pub(crate) timeline: bool,
+}
+
+/// Another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Peer {
+    pub(crate) node: Node,
+    pub(crate) address: String,
+}
+
+/// A loop body, apart from where it is called.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RemoteTask {
+    /// The name of its maker in the executable.
+    pub(crate) maker: u64,
+    pub(crate) values: Vec<u8>,
+}
+
+/// A captured DDS or reduction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum RemoteCapture {
+    Vector { id: u64, len: usize, ops: u64, writable: bool },
+    Reduction { ops: u64 },
+    Relaxed { ops: u64, len: usize },
+}
+
+/// Where a range of a DDS can be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) range: Range<usize>,
+    pub(crate) at: Vec<Holder>,
+}
+
+/// A process that has a range: in its memory, or as part of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Holder {
+    pub(crate) node: Node,
+    /// The snapshot's number; 0 for memory.
+    pub(crate) snapshot: u64,
+}
+
+/// Iterations to run virtually.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RecordJob {
+    pub(crate) task: RemoteTask,
+    pub(crate) captures: Vec<RemoteCapture>,
+    /// Where the elements are that the body may read.
+    pub(crate) held: Vec<Vec<Held>>,
+    /// The values of relaxed state, by capture.
+    pub(crate) relaxed: Vec<Vec<u8>>,
+    pub(crate) slices: Vec<Range<usize>>,
+    pub(crate) exact: bool,
+}
+
+/// The logs of a recording, to be fetched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Recorded {
+    /// Blobs of `Vec<Vec<CaptureLog>>`, in the order of the slices.
+    pub(crate) blobs: Vec<u64>,
+}
+
+/// A worker's share of a plan, to be fetched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Install {
+    pub(crate) plan: u64,
+    pub(crate) captures: Vec<RemoteCapture>,
+    /// The blob of the `Share`; none where the plan is there already.
+    pub(crate) share: Option<u64>,
+}
+
+/// What a worker must hold before a loop begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Prepare {
+    pub(crate) plan: u64,
+    pub(crate) pulls: Vec<Pull>,
+    /// Elements in the order in which the worker's blocks run: capture, blob, version.
+    pub(crate) laid_out: Vec<(usize, u64, u64)>,
+}
+
+/// A range to be fetched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Pull {
+    pub(crate) dds: u64,
+    pub(crate) range: Range<usize>,
+    pub(crate) from: Holder,
+}
+
+/// A loop to be run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RunJob {
+    /// Counts the runs of the job; never the same twice.
+    pub(crate) call: u64,
+    pub(crate) plan: u64,
+    pub(crate) task: RemoteTask,
+    pub(crate) before: Before,
+    pub(crate) order: Order,
+    pub(crate) trace: bool,
+}
+
+/// What is added to in a loop, before it, by capture: reductions and relaxed state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Before {
+    pub(crate) words: Vec<u64>,
+    pub(crate) relaxed: Vec<Vec<u8>>,
+}
+
+/// How a worker's share of a loop ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum RunEnd {
+    Done(Ran),
+    /// A block failed, by its place in the whole plan. Blocks before it may still be running.
+    Failed {
+        block: u32,
+    },
+    /// The driver ended it.
+    Stopped,
+}
+
+/// What a worker's blocks came to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    /// For each of its blocks: a total for each capture, and single additions.
+    pub(crate) totals: Vec<Vec<u64>>,
+    pub(crate) additions: Vec<Vec<Vec<(usize, u64)>>>,
+    /// The blob of what its blocks have added to relaxed state, block by block.
+    pub(crate) relaxed: Option<u64>,
+    pub(crate) time: WorkerSeconds,
+    pub(crate) bytes_sent: u64,
+}
+
+/// Where a worker's time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorkerSeconds {
+    pub(crate) computing: f64,
+    pub(crate) waiting: f64,
+    pub(crate) transferring: f64,
+}
+
+/// The first failure among a worker's blocks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RemoteFailure {
+    pub(crate) block: u32,
+    pub(crate) iteration: Option<usize>,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum What {
+    Stray { capture: usize },
+    OutOfRange { capture: usize, index: usize },
+    Body { message: String },
+    Panic { message: String, location: String },
+}
+
+/// Which rows of other processes a synchronous loop's worker gets without asking for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Fetching {
+    /// All, at first, and then all that change.
+    All,
+    /// Those that its minibatches touched in an earlier call.
+    Foreseen,
+    /// None.
+    OnDemand,
+}
+
+/// A worker's minibatches, to be fetched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct InputJob {
+    /// The name of the elements' operations, and how many there are.
+    pub(crate) ops: u64,
+    /// Tells inputs apart: DDS, its version, and how it is dealt out.
+    pub(crate) key: InputKey,
+    /// Blobs with so many elements each; none if the worker has them.
+    pub(crate) pieces: Option<Vec<(u64, usize)>>,
+}
+
+/// An input as it is dealt out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InputKey {
+    pub(crate) dds: u64,
+    pub(crate) version: u64,
+    pub(crate) schedule: Schedule,
+}
+
+/// How many inputs a worker keeps.
+pub(crate) const INPUTS: usize = 4;
+
+/// A synchronous loop to be run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SyncJob {
+    /// Counts the runs of the job, with those of other loops.
+    pub(crate) call: u64,
+    /// The loop's number: what workers keep of it from call to call.
+    pub(crate) site: u64,
+    pub(crate) task: RemoteTask,
+    pub(crate) captures: Vec<RemoteCapture>,
+    pub(crate) before: Vec<u64>,
+    pub(crate) policy: SyncPolicy,
+    pub(crate) schedule: Schedule,
+    /// The copies of each worker.
+    pub(crate) copies: Vec<Range<usize>>,
+    /// By capture, where each worker's rows begin, and the end; empty for what isn't written.
+    pub(crate) cuts: Vec<Vec<u32>>,
+    pub(crate) input: InputJob,
+    pub(crate) pulls: Vec<Pull>,
+    pub(crate) fetching: Fetching,
+    /// Whether reads are checked against the bound of `Ssp`.
+    pub(crate) checks: bool,
+    /// Whether threads may have copies of the hottest rows of their own.
+    pub(crate) caches: bool,
+}
+
+/// How a worker's part of a synchronous loop ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum SyncEnd {
+    Done(SyncRan),
+    Failed { minibatch: usize, what: What },
+    Stopped,
+}
+
+/// What a worker's minibatches came to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct SyncRan {
+    pub(crate) totals: Vec<(usize, Vec<u64>)>,
+    pub(crate) time: WorkerSeconds,
+    pub(crate) counts: Counts,
+    pub(crate) violations: u64,
+    /// Whether it has every row as it is now.
+    pub(crate) holds_all: bool,
+    /// Whether it knows what its minibatches touch, and that is worth going by.
+    pub(crate) foresees: bool,
+    pub(crate) seconds_preparing: f64,
+}
+
+/// An operator to be run over some chunks of its source.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OperateJob {
+    /// Counts the runs of the job, with those of loops.
+    pub(crate) call: u64,
+    /// The stage and its values.
+    pub(crate) task: RemoteTask,
+    pub(crate) sources: Vec<RemoteCapture>,
+    pub(crate) captures: Vec<RemoteCapture>,
+    pub(crate) pulls: Vec<Pull>,
+    pub(crate) cut: Cut,
+    pub(crate) chunks: Range<usize>,
+    /// Which worker gathers which partitions: where each one's begin, and the end. Empty if nothing is gathered.
+    pub(crate) cuts: Vec<usize>,
+}
+
+/// How a worker's share of an operator ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum OperateEnd {
+    /// How many items the result has here; where partitions are gathered, a blob and a number of items for each.
+    Done {
+        items: usize,
+        dealt: Vec<(u64, usize)>,
+    },
+    Failed {
+        element: Option<usize>,
+        what: What,
+    },
+    Stopped,
+}
+
+/// Partitions to be gathered: for each of them what every worker has dealt out, a blob and a number of items.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct GatherJob {
+    pub(crate) call: u64,
+    pub(crate) partitions: Range<usize>,
+    pub(crate) from: Vec<Vec<(Node, u64, usize)>>,
+}
+
+/// What an operator made is to be part of a DVector.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct KeepJob {
+    pub(crate) call: u64,
+    pub(crate) dds: RemoteCapture,
+    pub(crate) start: usize,
+}
+
+/// A worker's part of a scheduled program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ScheduleJob {
+    /// Counts the runs of the job, with those of loops.
+    pub(crate) call: u64,
+    /// By which number the worker is to introduce itself.
+    pub(crate) worker: usize,
+    pub(crate) task: RemoteTask,
+    pub(crate) shards: RemoteCapture,
+    pub(crate) locals: RemoteCapture,
+    /// The shards that it has.
+    pub(crate) own: Range<usize>,
+    pub(crate) pulls: Vec<Pull>,
+    /// Whether the call has ended well before, so that changes are only to be applied.
+    pub(crate) replay: bool,
+}
+
+/// How a worker's part of a scheduled program ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ScheduleEnd {
+    /// What failed after the last round.
+    pub(crate) failed: Option<Failed>,
+    pub(crate) time: WorkerSeconds,
+    pub(crate) bytes_sent: u64,
+}
+
+/// Ranges to be stored under a snapshot's number.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SnapshotJob {
+    pub(crate) snapshot: u64,
+    /// DDS, range, and where to store it.
+    pub(crate) parts: Vec<(u64, Range<usize>, Node)>,
+}
+
+/// Why a worker could not do what it was asked.
+#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("process {node} can't be reached: {why}")]
+    Peer { node: Node, why: String },
+    #[error("stopped by the driver")]
+    Stopped,
+    #[error("epoch {theirs} is over: this is epoch {ours}")]
+    OldEpoch { theirs: u32, ours: u32 },
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// What a worker serves to its driver.
+#[tarpc::service]
+pub(crate) trait Control {
+    /// Begins an epoch.
+    async fn join(membership: Membership) -> Result<(), Problem>;
+    async fn record(epoch: u32, job: RecordJob) -> Result<Recorded, Problem>;
+    async fn install(epoch: u32, job: Install) -> Result<(), Problem>;
+    async fn prepare(epoch: u32, job: Prepare) -> Result<(), Problem>;
+    async fn run(epoch: u32, job: RunJob) -> Result<RunEnd, Problem>;
+    /// Runs no block from this place in the plan on; answers when all before it have ended.
+    async fn settle(epoch: u32, call: u64, cut: u32) -> Result<Option<RemoteFailure>, Problem>;
+    /// Puts back what the run changed. Answers with the blocks that had been started, by their places in the plan.
+    async fn undo(epoch: u32, call: u64) -> Result<Vec<u32>, Problem>;
+    async fn sync(epoch: u32, job: SyncJob) -> Result<SyncEnd, Problem>;
+    /// Ends a synchronous loop that failed elsewhere.
+    async fn halt(epoch: u32, call: u64) -> Result<(), Problem>;
+    async fn operate(epoch: u32, job: OperateJob) -> Result<OperateEnd, Problem>;
+    /// Makes one piece of each partition; answers as `operate`.
+    async fn gather(epoch: u32, job: GatherJob) -> Result<OperateEnd, Problem>;
+    /// Moves what an operator made to its place in a DVector.
+    async fn keep(epoch: u32, job: KeepJob) -> Result<(), Problem>;
+    /// Offers what an operator made: a blob.
+    async fn give(epoch: u32, call: u64) -> Result<u64, Problem>;
+    /// Runs a worker's part of a scheduled program, whose rounds come over the data connections.
+    async fn scheduled(epoch: u32, job: ScheduleJob) -> Result<ScheduleEnd, Problem>;
+    async fn snapshot(epoch: u32, job: SnapshotJob) -> Result<u64, Problem>;
+    /// Offers what a worker's iterations made of a DDS that they write in step, in the order in which it runs them: a blob.
+    async fn collect(epoch: u32, plan: u64, capture: usize) -> Result<u64, Problem>;
+    /// Forgets DDSs and plans that nobody will ask for again.
+    async fn forget(epoch: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
+    /// The job is over: the end of the connection that follows is no loss.
+    async fn bye();
+    /// Offers the events of the timeline since the last time: a blob.
+    async fn timeline(epoch: u32) -> Result<u64, Problem>;
+    /// The worker's time, in nanoseconds since its own zero.
+    async fn clock() -> Result<u64, Problem>;
+}

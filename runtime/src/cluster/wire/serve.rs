@@ -1,0 +1,174 @@
+//! Answering other processes: ranges of DDSs from this one's memory, blobs, snapshots, and parts that are pushed here.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use stradsap_dds_server::frame::{self, FrameError, HEADER_LEN, Header, Kind};
+use stradsap_dds_server::gate;
+use stradsap_dds_server::hello::{Hello, Purpose};
+use stradsap_dds_server::secret::Secret;
+use stradsap_dds_server::server;
+use stradsap_dds_server::store::Store;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::cluster::wire::links::{EMPTY, Links};
+use crate::cluster::wire::protocol::Node;
+use crate::memory::shard::Shard;
+use crate::session::locked;
+
+/// No frame of a store may be larger.
+const LARGEST: u64 = 8 << 30;
+
+/// Large things that are about to be fetched, by number.
+#[derive(Default)]
+pub(crate) struct Blobs {
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    last: u64,
+    blobs: BTreeMap<u64, Arc<Vec<u8>>>,
+}
+
+impl Blobs {
+    pub(crate) fn offer(&self, bytes: Vec<u8>) -> u64 {
+        let mut held = locked(&self.held);
+        held.last += 1;
+        let tag = held.last;
+        held.blobs.insert(tag, Arc::new(bytes));
+        tag
+    }
+
+    fn get(&self, tag: u64) -> Option<Arc<Vec<u8>>> {
+        locked(&self.held).blobs.get(&tag).cloned()
+    }
+
+    pub(crate) fn withdraw(&self, tag: u64) {
+        locked(&self.held).blobs.remove(&tag);
+    }
+
+    pub(crate) fn clear(&self) {
+        locked(&self.held).blobs.clear();
+    }
+}
+
+/// Elements to be sent.
+pub(crate) enum Memory {
+    /// Plain ones, where they lie. Nobody writes them while a question is open.
+    InPlace(Arc<Shard>, Range<usize>),
+    Encoded(Vec<u8>),
+}
+
+/// What a process answers from.
+pub(crate) trait Local: Send + Sync + 'static {
+    fn blobs(&self) -> &Blobs;
+    fn links(&self) -> &Arc<Links>;
+    fn store(&self) -> &Mutex<Store>;
+    /// The elements of a DDS that are in memory here.
+    fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory>;
+    /// Hears that a process can't be understood.
+    fn trouble(&self, peer: Node, why: &str);
+    /// Takes a pushed part off the stream.
+    fn part(&self, header: Header, stream: &mut TcpStream) -> impl Future<Output = Result<(), FrameError>> + Send;
+    /// Takes a message of a synchronous loop or a scheduled program off the stream.
+    fn message(&self, header: Header, stream: &mut TcpStream) -> impl Future<Output = Result<(), FrameError>> + Send;
+}
+
+/// Accepts data connections of this job's processes, for good.
+pub(crate) async fn accept<L: Local>(listener: TcpListener, secret: Secret, me: Hello, local: Arc<L>) {
+    let epoch_of = Arc::clone(&local);
+    let check = move |peer: &Hello| admit(peer, epoch_of.links().epoch());
+    let me = || Hello { epoch: local.links().epoch(), purpose: Purpose::Data, ..me.clone() };
+    let entered = |stream, _, peer: Hello| {
+        let local = Arc::clone(&local);
+        tokio::spawn(async move { serve_logged(stream, &peer, &*local).await });
+    };
+    match gate::watch(&listener, &secret, me, check, entered).await {}
+}
+
+/// Whether a process may ask for data: it must know of the same losses.
+pub(crate) fn admit(peer: &Hello, epoch: u32) -> Result<(), String> {
+    match (peer.purpose == Purpose::Data, peer.epoch == epoch) {
+        (true, true) => Ok(()),
+        (true, false) => Err(format!("epoch {} is over: this is epoch {epoch}", peer.epoch)),
+        (false, _) => Err("only data connections are accepted here".to_string()),
+    }
+}
+
+pub(crate) async fn serve_logged<L: Local>(stream: TcpStream, peer: &Hello, local: &L) {
+    if let Err(error) = serve(stream, peer, peer.epoch, local).await {
+        tracing::debug!(peer = peer.index, %error, "data connection ended");
+    }
+}
+
+async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local: &L) -> Result<(), FrameError> {
+    let links = local.links();
+    while let Some(header) = frame::read_header(&mut stream, LARGEST).await? {
+        // What a process of an older epoch says no longer counts.
+        if links.epoch() != epoch || header.epoch != epoch {
+            return refuse(&mut stream, "that epoch is over").await;
+        }
+        match header.kind {
+            Kind::Part => {
+                if let Err(error) = local.part(header, &mut stream).await {
+                    local.trouble(peer.index.unwrap_or_default(), &error.to_string());
+                    return Err(error);
+                }
+            }
+            Kind::Blob => {
+                if let Err(error) = local.message(header, &mut stream).await {
+                    local.trouble(peer.index.unwrap_or_default(), &error.to_string());
+                    return Err(error);
+                }
+            }
+            Kind::Get if header.dds == 0 => match local.blobs().get(header.tag) {
+                Some(blob) => {
+                    let all = header.lo == 0 && header.hi == 0;
+                    let range = if all { 0..blob.len() } else { header.lo as usize..header.hi as usize };
+                    match blob.get(range) {
+                        Some(bytes) => answer(&mut stream, links, header, bytes).await?,
+                        None => refuse(&mut stream, "the blob is shorter").await?,
+                    }
+                }
+                None => refuse(&mut stream, "no such blob").await?,
+            },
+            Kind::Get if header.tag == 0 => {
+                let range = header.lo as usize..header.hi as usize;
+                match local.memory(header.dds, range) {
+                    Some(Memory::Encoded(bytes)) => answer(&mut stream, links, header, &bytes).await?,
+                    Some(Memory::InPlace(shard, range)) => {
+                        // SAFETY: questions are asked while no loop runs, or for elements that the running loop does
+                        // not write; their asker waits for the answer.
+                        #[allow(unsafe_code)]
+                        let bytes = unsafe { shard.bytes(range) };
+                        answer(&mut stream, links, header, bytes).await?;
+                    }
+                    None => refuse(&mut stream, "no such elements here").await?,
+                }
+            }
+            Kind::Get | Kind::Put | Kind::Drop => {
+                let answered = server::answer(&mut stream, &header, peer, local.store()).await;
+                answered.map_err(|error| FrameError::Io(std::io::Error::other(error.to_string())))?;
+            }
+            Kind::Ping => frame::write_frame(&mut stream, Header { kind: Kind::Pong, ..header }, &[]).await?,
+            Kind::Data | Kind::Done | Kind::Refused | Kind::Pong => {
+                tracing::warn!(peer = peer.index, kind = ?header.kind, "an answer that nobody asked for");
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn answer(stream: &mut TcpStream, links: &Links, header: Header, bytes: &[u8]) -> Result<(), FrameError> {
+    frame::write_frame(stream, Header { kind: Kind::Data, ..header }, bytes).await?;
+    links.count_sent((HEADER_LEN + bytes.len()) as u64);
+    Ok(())
+}
+
+async fn refuse(stream: &mut TcpStream, why: &str) -> Result<(), FrameError> {
+    frame::write_frame(stream, Header { kind: Kind::Refused, ..EMPTY }, why.as_bytes()).await
+}

@@ -1,0 +1,55 @@
+//! How a worker answers the driver's questions about operators: what comes over the network first, the work on its second
+//! thread then.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::cluster::wire::protocol::{GatherJob, OperateEnd, OperateJob, Problem};
+use crate::cluster::worker::Worker;
+use crate::session::locked;
+
+impl Worker {
+    /// Runs an operator over this worker's chunks.
+    pub(crate) async fn operate(self: &Arc<Self>, job: OperateJob) -> std::result::Result<OperateEnd, Problem> {
+        self.blobs.clear();
+        self.apart(|worker| worker.bench.commit()).await?;
+        let operating = crate::cluster::worker::operate::begin(&self.bench, &job)?;
+        for pull in &job.pulls {
+            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
+        }
+        let stopped = Arc::clone(&locked(&self.stopped));
+        let work = self.apart(move |worker| {
+            crate::cluster::worker::operate::run(operating, &job, &worker.bench, &worker.blobs, &stopped)
+        });
+        let trouble = self.trouble.wait();
+        tokio::select! {
+            biased;
+            end = work => end?,
+            (node, why) = trouble => Err(Problem::Peer { node, why }),
+        }
+    }
+
+    /// Brings together what the workers have dealt out to this one.
+    pub(crate) async fn gather(self: &Arc<Self>, job: GatherJob) -> std::result::Result<OperateEnd, Problem> {
+        let me = self.node.load(Relaxed);
+        let mut arrived = Vec::new();
+        for from in job.from {
+            let mut pieces = Vec::with_capacity(from.len());
+            for (node, blob, n) in from {
+                let bytes = if node == me || n == 0 {
+                    Vec::new()
+                } else {
+                    let got = self.links.blob(node, blob).await;
+                    got.map_err(|error| Problem::Peer { node, why: error.to_string() })?
+                };
+                pieces.push((node, n, bytes));
+            }
+            arrived.push(pieces);
+        }
+        self.apart(move |worker| {
+            crate::cluster::worker::operate::gather(&worker.bench, job.call, job.partitions, arrived, me)
+        })
+        .await?
+    }
+}

@@ -1,0 +1,430 @@
+//! What a worker has: memory of DDSs, its shares of plans, and the loop that ran last, which may still be undone.
+//!
+//! # Why this is sound
+//! Names of code and constants come from the driver alone, which has proved the job's secret and the hash of the same
+//! executable before anything else was read (see `naming`).
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+use crate::body::capture::{Captured, Kind};
+use crate::body::task::{Failure, Task};
+use crate::cluster::wire::links::{CHUNK, Links};
+use crate::cluster::wire::naming;
+use crate::cluster::wire::protocol::{
+    Node, Problem, Ran, RemoteCapture, RemoteFailure, RemoteTask, RunJob, What, WorkerSeconds,
+};
+use crate::cluster::worker::dispatch::Blocks;
+use crate::cluster::worker::minibatch::SyncBench;
+use crate::cluster::worker::operate::OperateBench;
+use crate::cluster::worker::running::{Ending, Out, Place, Running, Timed, WorkerPorts};
+use crate::cluster::worker::scheduled::ScheduleBench;
+use crate::dds::relaxed::board::{self, Board};
+use crate::loops::execute::{BlockResult, FirstFailure, Run, restore};
+use crate::loops::pack::Gathered;
+use crate::loops::undo::Undo;
+use crate::memory::buffer::RawBuf;
+use crate::memory::shard::Shard;
+use crate::planner::plan::ADDED;
+use crate::planner::plan::{Plan, Share};
+use crate::planner::recording::Usage;
+use crate::session::pool::Pool;
+use crate::session::{Session, locked};
+
+fn broken(what: impl std::fmt::Display) -> Problem {
+    Problem::Broken(what.to_string())
+}
+
+pub(crate) fn dds_of(capture: &RemoteCapture) -> Option<u64> {
+    match capture {
+        RemoteCapture::Vector { id, .. } => Some(*id),
+        RemoteCapture::Reduction { .. } | RemoteCapture::Relaxed { .. } => None,
+    }
+}
+
+/// A worker's memory and plans.
+pub(crate) struct Workbench {
+    session: Session,
+    shards: Mutex<BTreeMap<u64, Arc<Shard>>>,
+    plans: Mutex<BTreeMap<u64, Arc<Mutex<Installed>>>>,
+    /// The workers in the order of their numbers in plans.
+    workers: Mutex<Vec<Node>>,
+    me: AtomicU32,
+    /// The loop that ran last.
+    last: Mutex<Option<(u64, Arc<Mutex<Installed>>)>>,
+    pub(crate) sync: SyncBench,
+    pub(crate) operate: OperateBench,
+    pub(crate) schedule: ScheduleBench,
+}
+
+/// A worker's share of a plan, ready to run.
+pub(crate) struct Installed {
+    share: Share,
+    plan: Plan,
+    captured: Vec<Captured>,
+    /// By capture; they keep alive what `captured` points at.
+    shards: Vec<Option<Arc<Shard>>>,
+    undo: Undo,
+    gathered: Vec<Option<Gathered>>,
+    /// What the blocks of the last run left, until it is certain that the loop ended well.
+    results: Vec<BlockResult>,
+    started: Vec<u32>,
+}
+
+impl Workbench {
+    pub(crate) fn new(session: Session) -> Workbench {
+        Workbench {
+            session,
+            shards: Mutex::default(),
+            plans: Mutex::default(),
+            workers: Mutex::default(),
+            me: AtomicU32::new(0),
+            last: Mutex::default(),
+            sync: SyncBench::default(),
+            operate: OperateBench::default(),
+            schedule: ScheduleBench::default(),
+        }
+    }
+
+    /// Forgets everything: an epoch begins.
+    pub(crate) fn clear(&self, me: Node, workers: Vec<Node>) {
+        self.me.store(me, Relaxed);
+        *locked(&self.last) = None;
+        self.sync.clear();
+        self.operate.clear();
+        self.schedule.clear();
+        locked(&self.plans).clear();
+        locked(&self.shards).clear();
+        *locked(&self.workers) = workers;
+    }
+
+    pub(crate) fn me(&self) -> Node {
+        self.me.load(Relaxed)
+    }
+
+    pub(crate) fn workers(&self) -> Vec<Node> {
+        locked(&self.workers).clone()
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.session.threads()
+    }
+
+    pub(crate) fn pool(&self) -> crate::Result<Arc<Pool>> {
+        self.session.inner().pool()
+    }
+
+    pub(crate) fn task(&self, task: &RemoteTask) -> Result<Box<dyn Task>, Problem> {
+        // SAFETY: see the module's argument.
+        let maker = unsafe { naming::task_maker(task.maker) }.ok_or_else(|| broken("a loop of another program"))?;
+        maker(&task.values).map_err(broken)
+    }
+
+    pub(crate) fn shard(&self, dds: u64) -> Option<Arc<Shard>> {
+        locked(&self.shards).get(&dds).cloned()
+    }
+
+    pub(crate) fn shards_of(&self, captures: &[RemoteCapture]) -> Vec<Option<Arc<Shard>>> {
+        captures.iter().map(|capture| dds_of(capture).and_then(|dds| self.shard(dds))).collect()
+    }
+
+    /// Captures as the engine knows them, with memory of this worker behind them.
+    pub(crate) fn captured(&self, captures: &[RemoteCapture]) -> Result<Vec<Captured>, Problem> {
+        let session = self.session.inner();
+        let mut shards = locked(&self.shards);
+        let mut captured = Vec::with_capacity(captures.len());
+        for capture in captures {
+            let unknown = || broken("a type of another program");
+            let (id, kind) = match *capture {
+                RemoteCapture::Vector { id, len, ops, writable } => {
+                    // SAFETY: see the module's argument.
+                    let ops = unsafe { naming::element_ops(ops) }.ok_or_else(unknown)?;
+                    let shard = match shards.entry(id) {
+                        Entry::Occupied(there) => there.into_mut(),
+                        Entry::Vacant(place) => place.insert(Arc::new(Shard::new(ops, len).ok_or_else(|| {
+                            broken(format!("no address space is left for {len} elements of {} bytes", ops.size))
+                        })?)),
+                    };
+                    if shard.len() != len {
+                        return Err(broken("two lengths of one DDS"));
+                    }
+                    (id, Kind::Vector { base: shard.base(), len, ops, writable, version: &raw const shard.version })
+                }
+                RemoteCapture::Reduction { ops } => {
+                    // SAFETY: see the module's argument.
+                    let ops = unsafe { naming::reduction_ops(ops) }.ok_or_else(unknown)?;
+                    // Its value is the driver's: runs are told what it was before them.
+                    (0, Kind::Reduction { ops, cell: std::ptr::null() })
+                }
+                RemoteCapture::Relaxed { ops, len } => {
+                    // SAFETY: see the module's argument.
+                    let ops = unsafe { naming::relaxed_ops(ops) }.ok_or_else(unknown)?;
+                    (0, Kind::Relaxed { ops, cell: std::ptr::null(), len })
+                }
+            };
+            captured.push(Captured { id, session: Arc::clone(&session), kind, home: None });
+        }
+        Ok(captured)
+    }
+
+    pub(crate) fn install(&self, plan: u64, captures: &[RemoteCapture], mut share: Share) -> Result<(), Problem> {
+        let captured = self.captured(captures)?;
+        let shards = self.shards_of(captures);
+        let own = share.take_plan();
+        let undo = Undo::new(&own, &captured, &share.saved_elsewhere);
+        let gathered = captures.iter().map(|_| None).collect();
+        let installed =
+            Installed { share, plan: own, captured, shards, undo, gathered, results: Vec::new(), started: Vec::new() };
+        locked(&self.plans).insert(plan, Arc::new(Mutex::new(installed)));
+        Ok(())
+    }
+
+    pub(crate) fn installed(&self, plan: u64) -> Result<Arc<Mutex<Installed>>, Problem> {
+        locked(&self.plans).get(&plan).cloned().ok_or_else(|| broken("a plan that was never installed"))
+    }
+
+    /// Notes which loop runs: it may have to be undone.
+    pub(crate) fn remember(&self, call: u64, installed: &Arc<Mutex<Installed>>) {
+        *locked(&self.last) = Some((call, Arc::clone(installed)));
+    }
+
+    /// The last loop ended well everywhere.
+    pub(crate) fn commit(&self) {
+        self.sync.commit();
+        self.schedule.clear();
+        if let Some((_, installed)) = locked(&self.last).take() {
+            let mut installed = locked(&installed);
+            installed.undo.commit();
+            installed.results.clear();
+        }
+    }
+
+    /// Puts back what a run changed, and says which blocks it had started.
+    pub(crate) fn undo(&self, call: u64) -> Vec<u32> {
+        self.schedule.undo(call);
+        if let Ok(pool) = self.pool() {
+            self.sync.undo(call, &pool);
+        }
+        let last = locked(&self.last).take_if(|(last, _)| *last == call);
+        let Some((_, installed)) = last else { return Vec::new() };
+        let mut installed = locked(&installed);
+        let installed = &mut *installed;
+        restore(&installed.plan, &installed.captured, std::mem::take(&mut installed.results), &installed.undo);
+        std::mem::take(&mut installed.started)
+    }
+
+    pub(crate) fn forget(&self, ddss: &[u64], plans: &[u64]) {
+        self.commit();
+        self.sync.forget(ddss, plans);
+        plans.iter().for_each(|plan| drop(locked(&self.plans).remove(plan)));
+        for dds in ddss {
+            let shard = locked(&self.shards).remove(dds);
+            drop(shard);
+        }
+    }
+
+    /// What this worker's iterations made of a DDS that they write in step, in the order in which it runs them.
+    pub(crate) fn collect(&self, plan: u64, capture: usize) -> Result<Vec<u8>, Problem> {
+        self.commit();
+        let installed = self.installed(plan)?;
+        let installed = locked(&installed);
+        let plan = &installed.plan;
+        let (Some(Usage::InStep { offset, .. }), Some(Some(shard))) =
+            (plan.usage.get(capture), installed.shards.get(capture))
+        else {
+            return Err(broken("not a DDS that is written in step"));
+        };
+        let first = plan.range.start.wrapping_add(*offset);
+        let mut bytes = Vec::new();
+        for &by in &plan.offsets {
+            let at = first.wrapping_add(by as usize);
+            // SAFETY: no loop runs, and the last one held these elements.
+            unsafe { shard.encode_there(at..at + 1, &mut bytes) }.ok_or_else(|| broken("elements are missing"))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Room for a capture's elements in the order of execution.
+    pub(crate) fn begin_layout(&self, plan: u64, capture: usize) -> Result<Layingout, Problem> {
+        let installed = self.installed(plan)?;
+        let installed = locked(&installed);
+        let Some(Kind::Vector { ops, .. }) = installed.captured.get(capture).map(|capture| &capture.kind) else {
+            return Err(broken("no such capture"));
+        };
+        Ok(Layingout { elements: RawBuf::new(ops, installed.plan.offsets.len()), len: installed.plan.offsets.len() })
+    }
+
+    pub(crate) fn end_layout(&self, plan: u64, capture: usize, fresh: Layingout, version: u64) -> Result<(), Problem> {
+        let installed = self.installed(plan)?;
+        let mut installed = locked(&installed);
+        if fresh.elements.len() != fresh.len {
+            return Err(broken("fewer elements than iterations"));
+        }
+        let place = installed.gathered.get_mut(capture).ok_or_else(|| broken("no such capture"))?;
+        *place = Some(Gathered { elements: fresh.elements, version });
+        Ok(())
+    }
+}
+
+/// Elements that arrive in the order of execution.
+pub(crate) struct Layingout {
+    elements: RawBuf,
+    len: usize,
+}
+
+impl Layingout {
+    /// The byte ranges to fetch.
+    pub(crate) fn pieces(&self) -> Vec<std::ops::Range<usize>> {
+        let size = self.elements.ops().size.max(1);
+        let (each, all) = ((CHUNK / size).max(1) * size, self.len * size);
+        (0..all).step_by(each).map(|start| start..all.min(start + each)).collect()
+    }
+
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<(), Problem> {
+        let n = bytes.len() / self.elements.ops().size.max(1);
+        self.elements.push_decoded(n, &mut bytes).map_err(broken)
+    }
+}
+
+impl Installed {
+    /// The loop about to run: from here on parts may arrive for it.
+    pub(crate) fn start(
+        &mut self,
+        epoch: u32,
+        job: &RunJob,
+        links: &Arc<Links>,
+        bench: &Workbench,
+    ) -> Result<Arc<Running>, Problem> {
+        let workers = locked(&bench.workers).clone();
+        let relaxed = board::of_bytes(&self.captured, &job.before.relaxed)
+            .ok_or_else(|| broken("relaxed state of another length"))?;
+        let board = Arc::new(Board::new(&self.captured, relaxed, &self.plan.strata));
+        let blocks = self.plan.strata.blocks();
+        let place = |resource: u32| -> Result<Place, Problem> {
+            if let Some(block) = resource.checked_sub(ADDED) {
+                let block = block as usize;
+                return (block < blocks)
+                    .then(|| Place::Added { board: Arc::clone(&board), block })
+                    .ok_or_else(|| broken("additions of a block that isn't there"));
+            }
+            let parts = self.plan.parts.as_ref().ok_or_else(|| broken("a part of a plan without parts"))?;
+            let (slot, part) = parts.part_of(resource);
+            let capture = parts.captures[slot];
+            let bounds = &parts.cuts[slot].bounds;
+            let shard = self.shards[capture].clone().ok_or_else(|| broken("a part of a reduction"))?;
+            let range = bounds[part]..bounds[part + 1];
+            Ok(Place::Part { dds: self.captured[capture].id, shard, range })
+        };
+        let mut out = Vec::with_capacity(self.share.sends.len());
+        for send in &self.share.sends {
+            let to = *workers.get(send.to as usize).ok_or_else(|| broken("a worker that isn't there"))?;
+            out.push(Out { transfer: send.transfer, to, place: place(send.resource)?, copy: send.copy });
+        }
+        let places = self.share.arrivals.iter().map(|arrival| place(arrival.resource)).collect::<Result<_, _>>()?;
+        let ports = WorkerPorts {
+            links: Arc::clone(links),
+            epoch,
+            call: job.call,
+            out,
+            places,
+            board: Arc::clone(&board),
+            first_failed: AtomicU32::new(u32::MAX),
+            news: Notify::new(),
+        };
+        let arrivals = self.share.arrivals.iter().enumerate().map(|(k, arrival)| (arrival.transfer, k)).collect();
+        Ok(Arc::new(Running {
+            call: job.call,
+            blocks: Blocks::new(&self.share.arrivals, &self.share.sends, &self.plan.graph, ports),
+            arrivals,
+            global: self.share.global.clone(),
+            waited: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            ended: Mutex::default(),
+            end: Notify::new(),
+        }))
+    }
+
+    /// Runs the worker's blocks. None if not all of them ended well.
+    pub(crate) fn run(
+        &mut self,
+        running: &Arc<Running>,
+        job: &RunJob,
+        bench: &Workbench,
+    ) -> Result<Option<Ran>, Problem> {
+        let begun = Instant::now();
+        let tell = |failure: Option<RemoteFailure>| {
+            *locked(&running.ended) = Some(Ending { failure });
+            running.end.notify_waiters();
+        };
+        let prepared = bench.task(&job.task).and_then(|task| Ok((task, bench.pool().map_err(broken)?)));
+        let (task, pool) = match prepared {
+            Ok(prepared) => prepared,
+            Err(problem) => {
+                tell(None);
+                return Err(problem);
+            }
+        };
+        let run = Run {
+            plan: &self.plan,
+            task: &*task,
+            captured: &self.captured,
+            gathered: &self.gathered,
+            order: job.order,
+            trace: job.trace,
+            before: job.before.words.clone(),
+            board: Arc::clone(&running.blocks.ports().board),
+            apart: Some(&self.share.by_index),
+        };
+        let (results, failed) = match run.save_upfront(&self.undo) {
+            Ok(()) => {
+                running.blocks.begin();
+                run.run_blocks(&Timed(running), &self.undo, &pool)
+            }
+            Err(failed) => (Vec::new(), Some(failed)),
+        };
+        self.started = running.blocks.started().into_iter().map(|b| self.share.global[b]).collect();
+        let done = failed.is_none() && running.blocks.all_done();
+        let ran = done.then(|| {
+            let wall = begun.elapsed().as_secs_f64();
+            let waiting = running.waited.load(Relaxed) as f64 / 1e9 / pool.threads() as f64;
+            Ran {
+                totals: results.iter().map(|result| result.totals.clone()).collect(),
+                additions: results.iter().map(|result| result.additions.clone()).collect(),
+                time: WorkerSeconds {
+                    computing: (wall - waiting).max(0.0),
+                    waiting,
+                    transferring: running.received.load(Relaxed) as f64 / 1e9,
+                },
+                relaxed: None,
+                bytes_sent: 0,
+            }
+        });
+        self.results = results;
+        if failed.as_ref().is_some_and(|failed| failed.block == 0 && !running.blocks.started().contains(&0)) {
+            // It failed before the first block, which nobody was told.
+            running.blocks.ports().first_failed.store(0, Relaxed);
+            running.blocks.ports().news.notify_one();
+        }
+        let global = &self.share.global;
+        tell(failed.map(|failed| remote(failed, global)));
+        Ok(ran)
+    }
+}
+
+fn remote(failed: FirstFailure, global: &[u32]) -> RemoteFailure {
+    let what = match failed.failure {
+        Failure::Stray { capture } => What::Stray { capture },
+        Failure::Stopped => What::Stray { capture: 0 },
+        Failure::OutOfRange { capture, index } => What::OutOfRange { capture, index },
+        Failure::Body(error) => What::Body { message: error.to_string() },
+        Failure::Panic(note) => What::Panic { message: note.message, location: note.location },
+        Failure::Difference { capture, index } => What::OutOfRange { capture, index },
+    };
+    RemoteFailure { block: global.get(failed.block).copied().unwrap_or(0), iteration: failed.iteration, what }
+}

@@ -1,0 +1,390 @@
+//! Handing out one worker's blocks: a block starts when the blocks before it on its parts are done, here or elsewhere.
+//! Of blocks elsewhere the worker learns by the parts that arrive from them.
+//!
+//! One mutex and one condition variable, as in `handoff`, and model-checked like it. What arrives before its place in memory is free is kept aside
+//! until the last block that uses the place is done.
+
+use std::sync::PoisonError;
+#[cfg(not(stradsap_loom))]
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+#[cfg(stradsap_loom)]
+use loom::sync::{Condvar, Mutex, MutexGuard};
+
+use crate::loops::handoff::{Dispatch, take_best};
+use crate::planner::plan::{Arrival, BlockGraph, Send};
+
+/// The way out of a worker, and into its memory.
+pub(crate) trait Ports: Sync {
+    /// Sends what `Share::sends[k]` says. The part is complete.
+    fn send(&self, k: usize);
+    /// Puts the bytes of arrival `k` in their place, where nothing runs that uses it. False: they can't be what they
+    /// claim to be.
+    fn place(&self, k: usize, bytes: &[u8]) -> bool;
+    /// The first block of this worker has failed.
+    fn failed(&self, block: usize);
+}
+
+/// Where an arriving part goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Straight to its place.
+    InPlace,
+    /// Aside: its place is in use.
+    Aside,
+    /// Nowhere: it has arrived before, or the run is over.
+    Nowhere,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arriving {
+    Awaited,
+    OnItsWay,
+    There,
+}
+
+pub(crate) struct Blocks<P> {
+    ports: P,
+    state: Mutex<State>,
+    wake: Condvar,
+    /// Followers, before and behind: what each block's end means.
+    graph: Followers,
+    /// For each block: the arrivals that wait for its end.
+    behind: Vec<Vec<u32>>,
+    /// For each arrival: the blocks that wait for it.
+    before: Vec<Vec<u32>>,
+    /// For each block: what it sends at its end.
+    sends: Vec<Vec<u32>>,
+    /// What is sent at the beginning.
+    first_sends: Vec<u32>,
+}
+
+/// A copy of the graph's edges, so that a run outlives no borrow of its plan.
+struct Followers {
+    of: Vec<Vec<u32>>,
+    tail: Vec<u64>,
+}
+
+struct State {
+    ready: Vec<u32>,
+    waits_for: Vec<u32>,
+    started: Vec<bool>,
+    ended: Vec<bool>,
+    /// How many blocks each arrival still waits for.
+    in_use: Vec<u32>,
+    arriving: Vec<Arriving>,
+    aside: Vec<Option<Vec<u8>>>,
+    /// Blocks from here on in the worker's order are not started.
+    cut: u32,
+    /// Nothing more is started, sent or put in place.
+    over: bool,
+    sleeping: usize,
+    /// What arrived could not be put in place.
+    broken: bool,
+}
+
+impl<P: Ports> Blocks<P> {
+    pub(crate) fn new(arrivals: &[Arrival], sends_out: &[Send], graph: &BlockGraph, ports: P) -> Self {
+        let n = graph.len();
+        let mut waits_for = graph.waits_for.clone();
+        let mut behind = vec![Vec::new(); n];
+        let mut sends = vec![Vec::new(); n];
+        let mut first_sends = Vec::new();
+        for (k, arrival) in arrivals.iter().enumerate() {
+            arrival.before.iter().for_each(|&b| waits_for[b as usize] += 1);
+            arrival.behind.iter().for_each(|&b| behind[b as usize].push(k as u32));
+        }
+        for (k, send) in sends_out.iter().enumerate() {
+            match send.after {
+                Some(block) => sends[block as usize].push(k as u32),
+                None => first_sends.push(k as u32),
+            }
+        }
+        let ready = (0..n as u32).filter(|&block| waits_for[block as usize] == 0).collect();
+        Blocks {
+            ports,
+            state: Mutex::new(State {
+                ready,
+                waits_for,
+                started: vec![false; n],
+                ended: vec![false; n],
+                in_use: arrivals.iter().map(|arrival| arrival.behind.len() as u32).collect(),
+                arriving: vec![Arriving::Awaited; arrivals.len()],
+                aside: arrivals.iter().map(|_| None).collect(),
+                cut: u32::MAX,
+                over: false,
+                sleeping: 0,
+                broken: false,
+            }),
+            wake: Condvar::new(),
+            graph: Followers { of: (0..n).map(|b| graph.followers(b).to_vec()).collect(), tail: graph.tail.clone() },
+            behind,
+            before: arrivals.iter().map(|arrival| arrival.before.clone()).collect(),
+            sends,
+            first_sends,
+        }
+    }
+
+    pub(crate) fn ports(&self) -> &P {
+        &self.ports
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the parts that stand when the loop begins. To be called once, before the first block.
+    pub(crate) fn begin(&self) {
+        self.first_sends.iter().for_each(|&k| self.ports.send(k as usize));
+    }
+
+    /// Where the bytes of arrival `k` are to go, which are about to be read.
+    pub(crate) fn room_for(&self, k: usize) -> Room {
+        let mut state = self.lock();
+        if state.over || state.arriving[k] != Arriving::Awaited {
+            return Room::Nowhere;
+        }
+        state.arriving[k] = Arriving::OnItsWay;
+        if state.in_use[k] == 0 { Room::InPlace } else { Room::Aside }
+    }
+
+    /// Arrival `k` is in its place.
+    pub(crate) fn arrived(&self, k: usize) {
+        let mut state = self.lock();
+        self.note_arrived(&mut state, k);
+        self.tell(&state);
+    }
+
+    /// Arrival `k` was read aside.
+    pub(crate) fn arrived_aside(&self, k: usize, bytes: Vec<u8>) {
+        let mut state = self.lock();
+        if state.over {
+            return;
+        }
+        state.aside[k] = Some(bytes);
+        if state.in_use[k] == 0 {
+            self.move_in(&mut state, k);
+            self.tell(&state);
+        }
+    }
+
+    /// Arrival `k` broke off; it may come again.
+    pub(crate) fn broke_off(&self, k: usize) {
+        let mut state = self.lock();
+        if state.arriving[k] == Arriving::OnItsWay {
+            state.arriving[k] = Arriving::Awaited;
+        }
+    }
+
+    fn move_in(&self, state: &mut State, k: usize) {
+        if let Some(bytes) = state.aside[k].take() {
+            if self.ports.place(k, &bytes) {
+                self.note_arrived(state, k);
+            } else {
+                state.broken = true;
+                state.over = true;
+            }
+        }
+    }
+
+    fn note_arrived(&self, state: &mut State, k: usize) {
+        state.arriving[k] = Arriving::There;
+        for &block in &self.before[k] {
+            release(state, block);
+        }
+    }
+
+    /// Blocks from `block` on are not started any more: one at this place has failed, here or elsewhere.
+    pub(crate) fn cut_at(&self, block: usize) {
+        let mut state = self.lock();
+        state.cut = state.cut.min(u32::try_from(block).unwrap_or(u32::MAX));
+        self.tell_all(&state);
+    }
+
+    /// Ends the run: the blocks that run are the last ones.
+    pub(crate) fn stop(&self) {
+        let mut state = self.lock();
+        state.over = true;
+        self.tell_all(&state);
+    }
+
+    /// Whether the run ended because something arrived broken.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.lock().broken
+    }
+
+    /// Whether all blocks ended well.
+    pub(crate) fn all_done(&self) -> bool {
+        self.lock().ended.iter().all(|&ended| ended)
+    }
+
+    /// The blocks that were started.
+    pub(crate) fn started(&self) -> Vec<usize> {
+        let state = self.lock();
+        (0..state.started.len()).filter(|&b| state.started[b]).collect()
+    }
+
+    fn tell(&self, state: &State) {
+        if state.sleeping > 0 && (!state.ready.is_empty() || state.over || self.nothing_left(state)) {
+            self.wake.notify_all();
+        }
+    }
+
+    fn tell_all(&self, _state: &State) {
+        self.wake.notify_all();
+    }
+
+    fn nothing_left(&self, state: &State) -> bool {
+        let end = state.started.len().min(state.cut as usize);
+        state.started[..end].iter().all(|&started| started)
+    }
+}
+
+fn release(state: &mut State, block: u32) {
+    let waits = &mut state.waits_for[block as usize];
+    *waits -= 1;
+    if *waits == 0 {
+        state.ready.push(block);
+    }
+}
+
+impl<P: Ports> Dispatch for Blocks<P> {
+    fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let mut state = self.lock();
+        loop {
+            if state.over {
+                return None;
+            }
+            let cut = state.cut;
+            state.ready.retain(|&block| block < cut);
+            if let Some(block) = take_best(&mut state.ready, &self.graph.tail, near) {
+                state.started[block] = true;
+                if self.nothing_left(&state) {
+                    self.tell_all(&state);
+                }
+                return Some(block);
+            }
+            if self.nothing_left(&state) {
+                return None;
+            }
+            state.sleeping += 1;
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.sleeping -= 1;
+        }
+    }
+
+    fn done(&self, block: usize) {
+        // Before anybody is told: what is sent stays as it is until the receiver has it.
+        let over = {
+            let mut state = self.lock();
+            state.ended[block] = true;
+            state.over
+        };
+        if !over {
+            self.sends[block].iter().for_each(|&k| self.ports.send(k as usize));
+        }
+        let mut state = self.lock();
+        for &follower in &self.graph.of[block] {
+            release(&mut state, follower);
+        }
+        for &k in &self.behind[block] {
+            state.in_use[k as usize] -= 1;
+            if state.in_use[k as usize] == 0 && !state.over {
+                self.move_in(&mut state, k as usize);
+            }
+        }
+        self.tell(&state);
+    }
+
+    fn fail(&self, block: usize) {
+        let mut state = self.lock();
+        state.cut = state.cut.min(block as u32);
+        self.tell_all(&state);
+        drop(state);
+        self.ports.failed(block);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(stradsap_loom))]
+#[path = "dispatch_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[cfg(stradsap_loom)]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts what is sent, and watches over the one part that comes.
+    struct Post {
+        sent: AtomicUsize,
+        in_use: AtomicUsize,
+        version: AtomicUsize,
+    }
+
+    impl Ports for Post {
+        fn send(&self, _k: usize) {
+            self.sent.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn place(&self, _k: usize, bytes: &[u8]) -> bool {
+            assert_eq!(self.in_use.load(Ordering::Relaxed), 0, "a part in use is overwritten");
+            self.version.store(usize::from(bytes[0]), Ordering::Relaxed);
+            true
+        }
+
+        fn failed(&self, _block: usize) {}
+    }
+
+    /// Block 0 uses a part, which then comes again for block 1; block 2 has nothing to do with it.
+    fn check(failing: Option<usize>) {
+        loom::model(move || {
+            let arrivals = [Arrival { transfer: 0, resource: 0, before: vec![1], behind: vec![0] }];
+            let sends = [Send { transfer: 1, resource: 0, to: 1, after: Some(1), copy: false }];
+            let graph = BlockGraph::from_edges(vec![1; 3], vec![(0, 1)]);
+            let post = Post { sent: AtomicUsize::new(0), in_use: AtomicUsize::new(0), version: AtomicUsize::new(0) };
+            let blocks = Arc::new(Blocks::new(&arrivals, &sends, &graph, post));
+            let inbox = {
+                let blocks = Arc::clone(&blocks);
+                loom::thread::spawn(move || match blocks.room_for(0) {
+                    Room::InPlace => {
+                        assert!(blocks.ports().place(0, &[1]));
+                        blocks.arrived(0);
+                    }
+                    Room::Aside => blocks.arrived_aside(0, vec![1]),
+                    Room::Nowhere => {}
+                })
+            };
+            while let Some(block) = blocks.next(&|_| false) {
+                let post = blocks.ports();
+                if block < 2 {
+                    assert_eq!(post.in_use.fetch_add(1, Ordering::Relaxed), 0);
+                    assert_eq!(post.version.load(Ordering::Relaxed), block, "another version");
+                    post.in_use.fetch_sub(1, Ordering::Relaxed);
+                }
+                if Some(block) == failing { blocks.fail(block) } else { blocks.done(block) }
+            }
+            inbox.join().unwrap();
+            let started = blocks.started();
+            match failing {
+                None => assert_eq!((started.len(), blocks.ports().sent.load(Ordering::Relaxed)), (3, 1)),
+                Some(failing) => assert!((0..=failing).all(|block| started.contains(&block))),
+            }
+        });
+    }
+
+    #[test]
+    fn loom_a_part_comes_while_its_place_is_in_use() {
+        check(None);
+    }
+
+    #[test]
+    fn loom_a_failure_ends_the_waiting() {
+        check(Some(0));
+        check(Some(1));
+    }
+}

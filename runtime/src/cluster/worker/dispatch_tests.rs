@@ -1,0 +1,183 @@
+//! Several workers in one process, each with threads and memory of its own: every block must find the version of each
+//! part that the serial order gives it.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+use crate::planner::layout::layout;
+use crate::planner::layout::play::Chance;
+use crate::planner::plan::{Plan, Touch};
+
+type Letter = Option<(u32, u64)>;
+
+struct Post {
+    memory: Vec<AtomicU64>,
+    /// Blocks that use each part now.
+    users: Vec<AtomicU32>,
+    out: Vec<(u32, usize, u32)>,
+    places: Vec<u32>,
+    others: Vec<Sender<Letter>>,
+}
+
+impl Ports for Post {
+    fn send(&self, k: usize) {
+        let (transfer, to, resource) = self.out[k];
+        self.others[to].send(Some((transfer, self.memory[resource as usize].load(SeqCst)))).unwrap();
+    }
+
+    fn place(&self, k: usize, bytes: &[u8]) -> bool {
+        let resource = self.places[k] as usize;
+        assert_eq!(self.users[resource].load(SeqCst), 0, "a part in use is overwritten");
+        self.memory[resource].store(u64::from_le_bytes(bytes.try_into().unwrap()), SeqCst);
+        true
+    }
+
+    fn failed(&self, _block: usize) {}
+}
+
+/// How often each resource was written before each block.
+fn versions(plan: &Plan) -> Vec<Vec<u64>> {
+    let mut written = vec![0; plan.parts.as_ref().unwrap().resources()];
+    (0..plan.blocks.len())
+        .map(|b| {
+            let seen = plan.touches(b).iter().map(|touch| written[touch.resource as usize]).collect();
+            plan.touches(b).iter().filter(|touch| touch.write).for_each(|touch| written[touch.resource as usize] += 1);
+            seen
+        })
+        .collect()
+}
+
+fn run_block(plan: &Plan, post: &Post, b: usize, seen: &[u64]) {
+    for touch in plan.touches(b) {
+        post.users[touch.resource as usize].fetch_add(1, SeqCst);
+    }
+    std::thread::yield_now();
+    for (touch, &version) in plan.touches(b).iter().zip(seen) {
+        let at = &post.memory[touch.resource as usize];
+        assert_eq!(at.load(SeqCst), version, "block {b} sees another version of part {}", touch.resource);
+        if touch.write {
+            at.store(version + 1, SeqCst);
+        }
+    }
+    for touch in plan.touches(b) {
+        post.users[touch.resource as usize].fetch_sub(1, SeqCst);
+    }
+}
+
+fn deliver(blocks: &Blocks<Post>, transfers: &[u32], inbox: &Receiver<Letter>, mut chance: Chance) {
+    while let Ok(Some((transfer, version))) = inbox.recv() {
+        if chance.below(3) == 0 {
+            std::thread::yield_now();
+        }
+        let k = transfers.iter().position(|&t| t == transfer).unwrap();
+        match blocks.room_for(k) {
+            Room::InPlace => {
+                assert!(blocks.ports().place(k, &version.to_le_bytes()));
+                blocks.arrived(k);
+            }
+            Room::Aside => blocks.arrived_aside(k, version.to_le_bytes().to_vec()),
+            Room::Nowhere => {}
+        }
+    }
+}
+
+/// Runs a plan on so many workers of two threads each; the block `failing` fails.
+fn check(plan: &Plan, workers: usize, failing: Option<usize>, seed: u64) {
+    let made = layout(plan, workers, &|_| 64);
+    let resources = plan.parts.as_ref().unwrap().resources();
+    let (outboxes, inboxes): (Vec<Sender<Letter>>, Vec<Receiver<Letter>>) = (0..workers).map(|_| channel()).unzip();
+    let seen = versions(plan);
+    let mut all = Vec::new();
+    for w in 0..workers as u32 {
+        let mut share = plan.share(&made, w, &[]);
+        let transfers: Vec<u32> = share.arrivals.iter().map(|arrival| arrival.transfer).collect();
+        let (global, own) = (share.global.clone(), share.take_plan());
+        let start = |resource: usize| match made.holders[resource] {
+            Some(holder) if holder != w => u64::MAX,
+            _ => 0,
+        };
+        let post = Post {
+            memory: (0..resources).map(|resource| AtomicU64::new(start(resource))).collect(),
+            users: (0..resources).map(|_| AtomicU32::new(0)).collect(),
+            out: share.sends.iter().map(|send| (send.transfer, send.to as usize, send.resource)).collect(),
+            places: share.arrivals.iter().map(|arrival| arrival.resource).collect(),
+            others: outboxes.clone(),
+        };
+        all.push((Blocks::new(&share.arrivals, &share.sends, &own.graph, post), global, transfers));
+    }
+    let all = &all;
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for ((blocks, global, transfers), inbox) in all.iter().zip(inboxes) {
+            let chance = Chance(seed ^ transfers.len() as u64);
+            scope.spawn(move || deliver(blocks, transfers, &inbox, chance));
+            blocks.begin();
+            for _ in 0..2 {
+                let seen = &seen;
+                threads.push(scope.spawn(move || {
+                    while let Some(local) = blocks.next(&|_| false) {
+                        let b = global[local] as usize;
+                        run_block(plan, blocks.ports(), b, &seen[b]);
+                        if Some(b) == failing {
+                            blocks.fail(local);
+                            // What the driver does when it hears of it.
+                            for (others, global, _) in all {
+                                others.cut_at(global.partition_point(|&other| (other as usize) < b));
+                            }
+                        } else {
+                            blocks.done(local);
+                        }
+                    }
+                }));
+            }
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        outboxes.iter().for_each(|outbox| outbox.send(None).unwrap());
+    });
+    for (blocks, global, _) in all {
+        let started = blocks.started();
+        let must = global.iter().filter(|&&b| failing.is_none_or(|failing| (b as usize) <= failing)).count();
+        assert!(started.len() >= must && started[..must].iter().enumerate().all(|(k, &b)| k == b), "blocks never ran");
+        assert!(failing.is_some() || blocks.all_done());
+    }
+}
+
+fn random_plan(chance: &mut Chance) -> Plan {
+    let (rows, columns) = (1 + chance.below(6), 1 + chance.below(6));
+    let mut touches = Vec::new();
+    for s in 0..rows.max(columns) {
+        for i in (0..rows).filter(|_| s < columns) {
+            let write = |resource: usize| Touch { resource: resource as u32, write: true };
+            let read = |resource: usize| Touch { resource: resource as u32, write: false };
+            let column = rows + (i + s) % columns;
+            touches.push(match chance.below(4) {
+                0 => vec![read(i), write(column)],
+                1 => vec![write(i), read(column)],
+                _ => vec![write(i), write(column)],
+            });
+        }
+    }
+    Plan::of_touches(&[rows, columns], vec![1000; touches.len()], &touches)
+}
+
+#[test]
+fn every_block_sees_its_versions() {
+    let mut chance = Chance(11);
+    for _ in 0..60 {
+        let plan = random_plan(&mut chance);
+        for workers in 1..5 {
+            check(&plan, workers, None, 5);
+        }
+    }
+}
+
+#[test]
+fn after_a_failure_all_blocks_before_it_run() {
+    let mut chance = Chance(12);
+    for _ in 0..60 {
+        let plan = random_plan(&mut chance);
+        let failing = chance.below(plan.blocks.len());
+        check(&plan, 1 + chance.below(4), Some(failing), 6);
+    }
+}

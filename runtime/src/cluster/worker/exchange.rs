@@ -1,0 +1,434 @@
+//! A worker's part of a synchronous loop's communication: changes go to whoever keeps the rows, is merged there in the order
+//! of the copies, and the new values go to those who want them: reduce-scatter and all-gather, without a central node
+//! (MA-SGD, section 3 of the model averaging paper), of the rows that changed.
+//!
+//! Which rows are wanted: at first all that change, and what each round's minibatches touch is recorded. From the second
+//! call on the rows that the next round will touch (IterStore, section 4.7): the first tenth of them before the round
+//! begins, the rest while its bodies run. Rows that were not foreseen are fetched when they are touched; a round with many
+//! of those is followed by wanting all again.
+//!
+//! # Why this is sound
+//! 1. While bodies run, the shards' rows are read only, but for rows of other processes that are not here yet: the network's
+//!    thread alone writes them, and marks them as here after it has. Bodies read a row after they have seen that mark.
+//! 2. Rows that this worker keeps change between two meetings of its threads, when every other worker's changes of the
+//!    round have come: none of them can be fetching a row of that round any more.
+//! 3. Indices and sizes in messages are checked against the DDSs' (see `wire`).
+#![allow(unsafe_code)]
+
+mod ends;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use stradsap_dds_server::frame::Header;
+
+use crate::body::panics::{self, PanicNote};
+use crate::cluster::wire::links::{Links, Outgoing, Payload};
+use crate::cluster::wire::minibatch::{self, CURRENT, Section, Shape, Tag, WANTED, Writer};
+use crate::cluster::wire::protocol::{Fetching, Node};
+use crate::cluster::worker::site::Site;
+use crate::memory::shard::Shard;
+use crate::minibatch::{Ledger, Source};
+use crate::session::locked;
+
+/// States of a row of another process.
+const HERE: u8 = 0;
+const AWAY: u8 = 1;
+const ASKED: u8 = 2;
+const COMING: u8 = 3;
+
+/// One row in so many may be unforeseen, from this many on, before all are wanted again.
+const STRAYS_IN: u64 = 50;
+const STRAYS: u64 = 16;
+
+/// A row that was to come and hasn't after so long is asked for.
+const LATE: Duration = Duration::from_millis(300);
+
+/// So much of what is wanted comes before a round begins.
+const EARLY: usize = 10;
+
+/// A DDS that the loop writes.
+pub(crate) struct Written {
+    pub(crate) shard: Arc<Shard>,
+    /// Where each worker's rows begin, and the end.
+    pub(crate) cuts: Vec<u32>,
+    /// Of each row, whether it is here; empty where all are, always.
+    pub(crate) missing: Vec<AtomicU8>,
+}
+
+impl Written {
+    fn size(&self) -> usize {
+        self.shard.ops().size
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { len: self.shard.len(), size: self.size() }
+    }
+
+    pub(crate) fn range(&self, worker: usize) -> Range<u32> {
+        self.cuts[worker]..self.cuts[worker + 1]
+    }
+
+    fn owner(&self, row: u32) -> usize {
+        self.cuts.partition_point(|&cut| cut <= row).saturating_sub(1).min(self.cuts.len() - 2)
+    }
+
+    fn at(&self, row: u32) -> *mut u8 {
+        self.shard.base().wrapping_add(row as usize * self.size())
+    }
+
+    /// # Safety
+    /// Nobody writes the row meanwhile.
+    unsafe fn bytes(&self, row: u32) -> &[u8] {
+        // SAFETY: a row of the shard; the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.at(row), self.size()) }
+    }
+
+    /// # Safety
+    /// Nobody else uses the row meanwhile.
+    unsafe fn overwrite(&self, row: u32, value: &[u8]) {
+        assert!(value.len() == self.size(), "a row has {} bytes", self.size());
+        // SAFETY: a row of the shard; the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), self.at(row), value.len()) };
+    }
+}
+
+/// Messages that nobody has taken yet, by round and sender.
+#[derive(Default)]
+struct Inbox {
+    ready: BTreeMap<usize, Vec<u8>>,
+    changes: BTreeMap<(usize, usize), Vec<u8>>,
+    rows: BTreeMap<(usize, usize), Vec<u8>>,
+    /// Questions of others who are a round ahead.
+    early: Vec<(usize, usize, Vec<Section>)>,
+}
+
+/// How far the rows of one worker have been taken in, and those that came before their time.
+#[derive(Default)]
+struct Taken {
+    round: usize,
+    early: Vec<(usize, Vec<u8>)>,
+}
+
+/// Rows that a thread merged: which, and the worker whose copy alone changed them.
+type Merged = Vec<Vec<(u32, Option<usize>)>>;
+
+/// A synchronous loop on one worker, as the network knows it.
+pub(crate) struct Syncing {
+    pub(crate) call: u64,
+    pub(crate) epoch: u32,
+    pub(crate) me: usize,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) links: Arc<Links>,
+    /// By capture.
+    pub(crate) written: Vec<Option<Written>>,
+    shapes: Vec<Option<Shape>>,
+    /// Which copies each worker runs.
+    pub(crate) copies: Vec<Range<usize>>,
+    pub(crate) fetching: Fetching,
+    pub(crate) stopped: AtomicBool,
+    pub(crate) ledger: Option<Ledger>,
+    pub(crate) site: Arc<Site>,
+    inbox: Mutex<Inbox>,
+    arrived: Condvar,
+    /// The round whose values the rows have.
+    round: AtomicUsize,
+    parsed: Vec<RwLock<(Vec<u8>, Vec<Section>)>>,
+    merged: Vec<RwLock<Merged>>,
+    taken: Vec<Mutex<Taken>>,
+    /// For each worker, by capture, which of the rows kept here it lacks.
+    behind: Vec<Mutex<Vec<Vec<bool>>>>,
+    /// Workers that want all rows that change.
+    wants_all: Vec<AtomicBool>,
+    pub(crate) ahead: AtomicU64,
+    pub(crate) on_demand: AtomicU64,
+    /// Those of the running round.
+    strays: AtomicU64,
+    pub(crate) waited: AtomicU64,
+    /// Why the loop was broken off, if a message made no sense.
+    pub(crate) broken: Mutex<Option<String>>,
+    /// What a union of pushed changes said when it panicked: whose, and how many minibatches that copy had run.
+    pub(crate) panicked: Mutex<Option<(usize, u64, PanicNote)>>,
+}
+
+impl Syncing {
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        call: u64,
+        epoch: u32,
+        me: usize,
+        nodes: Vec<Node>,
+        links: Arc<Links>,
+        written: Vec<Option<Written>>,
+        copies: Vec<Range<usize>>,
+        fetching: Fetching,
+        ledger: Option<Ledger>,
+        site: Arc<Site>,
+        threads: usize,
+    ) -> Syncing {
+        let tracks = fetching != Fetching::All;
+        let behind = |_| {
+            let lacks = |written: &Option<Written>| match written {
+                Some(written) if tracks => vec![true; written.range(me).len()],
+                _ => Vec::new(),
+            };
+            Mutex::new(written.iter().map(lacks).collect())
+        };
+        Syncing {
+            call,
+            epoch,
+            me,
+            links,
+            shapes: written.iter().map(|written| written.as_ref().map(Written::shape)).collect(),
+            copies,
+            fetching,
+            stopped: AtomicBool::new(false),
+            ledger,
+            site,
+            inbox: Mutex::default(),
+            arrived: Condvar::new(),
+            round: AtomicUsize::new(0),
+            parsed: nodes.iter().map(|_| RwLock::default()).collect(),
+            merged: (0..threads).map(|_| RwLock::default()).collect(),
+            taken: nodes.iter().map(|_| Mutex::default()).collect(),
+            behind: nodes.iter().map(behind).collect(),
+            wants_all: nodes.iter().map(|_| AtomicBool::new(!tracks)).collect(),
+            ahead: AtomicU64::new(0),
+            on_demand: AtomicU64::new(0),
+            strays: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            broken: Mutex::new(None),
+            panicked: Mutex::new(None),
+            written,
+            nodes,
+        }
+    }
+
+    /// Ends the loop as soon as its bodies do.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        let _held = locked(&self.inbox);
+        self.arrived.notify_all();
+    }
+
+    fn break_off(&self, why: String) {
+        locked(&self.broken).get_or_insert(why);
+        self.stop();
+    }
+
+    pub(crate) fn peers(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.nodes.len()).filter(|&p| p != self.me)
+    }
+
+    fn push(&self, to: usize, tag: Tag, lo: usize, hi: usize, message: Writer) {
+        let header = minibatch::header(self.epoch, self.call, tag, lo as u64, hi as u64);
+        self.links.push(self.nodes[to], Outgoing { header, payload: Payload::Bytes(message.finish()) });
+    }
+
+    /// A message has come.
+    pub(crate) fn take(&self, header: &Header, payload: Vec<u8>) {
+        let (lo, hi) = (header.lo as usize, header.hi as usize);
+        // A loop that ends early is undone: what still comes of it must change nothing.
+        if self.stopped.load(Relaxed) {
+            return;
+        }
+        let Some(tag) = Tag::of(header.tag) else { return self.break_off(format!("a message of kind {}", header.tag)) };
+        if tag != Tag::Push && hi >= self.nodes.len() {
+            return self.break_off(format!("a message of worker {hi} of {}", self.nodes.len()));
+        }
+        match tag {
+            Tag::Ready | Tag::Changes | Tag::Rows => {
+                let mut inbox = locked(&self.inbox);
+                match tag {
+                    Tag::Ready => inbox.ready.insert(hi, payload),
+                    Tag::Changes => inbox.changes.insert((lo, hi), payload),
+                    _ => inbox.rows.insert((lo, hi), payload),
+                };
+                self.arrived.notify_all();
+            }
+            Tag::MoreRows => {
+                let mut taken = locked(&self.taken[hi]);
+                if taken.round <= lo {
+                    taken.early.push((lo, payload));
+                } else {
+                    drop(taken);
+                    self.take_in_late(&payload, true);
+                }
+            }
+            Tag::Fetched => self.take_in_late(&payload, false),
+            Tag::Fetch => match minibatch::read(&payload, &self.shapes) {
+                Ok(sections) => {
+                    let mut inbox = locked(&self.inbox);
+                    if self.round.load(Acquire) < lo {
+                        inbox.early.push((lo, hi, sections));
+                    } else {
+                        drop(inbox);
+                        self.answer(hi, lo, &sections);
+                    }
+                }
+                Err(why) => self.break_off(why),
+            },
+            Tag::Push => match (minibatch::read(&payload, &self.shapes), &self.ledger) {
+                (Ok(sections), Some(ledger)) => {
+                    let united = panics::caught(|| {
+                        for section in &sections {
+                            for (k, &row) in section.rows.iter().enumerate() {
+                                let change = section.value(&payload, k);
+                                if change.len() == section.size && section.size > 0 {
+                                    // SAFETY: as many bytes as a row has (rule 3).
+                                    unsafe { ledger.apply(section.capture, row, change.as_ptr()) };
+                                }
+                            }
+                        }
+                    });
+                    match united {
+                        Ok(()) => ledger.advance(hi, header.lo),
+                        Err(note) => {
+                            locked(&self.panicked).get_or_insert((hi, header.lo, note));
+                            self.stop();
+                        }
+                    }
+                }
+                (Err(why), _) => self.break_off(why),
+                (_, None) => self.break_off("a push in a loop of rounds".to_string()),
+            },
+        }
+    }
+
+    /// Rows that arrive while bodies run: they are not here yet.
+    fn take_in_late(&self, payload: &[u8], ahead: bool) {
+        match minibatch::read(payload, &self.shapes) {
+            Ok(sections) => {
+                let mut n = 0;
+                for section in sections.iter().filter(|section| section.of == CURRENT && section.size > 0) {
+                    let Some(written) = &self.written[section.capture] else { continue };
+                    for (k, &row) in section.rows.iter().enumerate() {
+                        let Some(state) = written.missing.get(row as usize) else { continue };
+                        if state.load(Acquire) != HERE {
+                            // SAFETY: rule 1: it is away, and this thread alone brings such rows.
+                            unsafe { written.overwrite(row, section.value(payload, k)) };
+                            state.store(HERE, Release);
+                            n += 1;
+                        }
+                    }
+                }
+                self.ahead.fetch_add(if ahead { n } else { 0 }, Relaxed);
+                let _held = locked(&self.inbox);
+                self.arrived.notify_all();
+            }
+            Err(why) => self.break_off(why),
+        }
+    }
+
+    /// Sends rows that a body of another worker waits for.
+    fn answer(&self, to: usize, round: usize, asked: &[Section]) {
+        let mut message = Writer::default();
+        let mut behind = locked(&self.behind[to]);
+        for section in asked {
+            let Some(written) = &self.written[section.capture] else { continue };
+            let own = written.range(self.me);
+            let rows: Vec<u32> = section.rows.iter().copied().filter(|row| own.contains(row)).collect();
+            message.section(section.capture, CURRENT, &rows, written.size());
+            for &row in &rows {
+                // SAFETY: rule 2.
+                message.value(unsafe { written.bytes(row) });
+                if let Some(lacks) = behind[section.capture].get_mut((row - own.start) as usize) {
+                    *lacks = false;
+                }
+            }
+        }
+        drop(behind);
+        self.push(to, Tag::Fetched, round, self.me, message);
+    }
+
+    /// Waits for a message. None if the loop is to end.
+    fn wait_for(&self, mut take: impl FnMut(&mut Inbox) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let since = Instant::now();
+        let mut inbox = locked(&self.inbox);
+        let got = loop {
+            if self.stopped.load(Relaxed) {
+                break None;
+            }
+            if let Some(message) = take(&mut inbox) {
+                break Some(message);
+            }
+            let waited = self.arrived.wait_timeout(inbox, Duration::from_millis(100));
+            inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
+        };
+        self.waited.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        got
+    }
+
+    /// Tells the others that this worker has what it needs to begin, waits until they do, and gets the rows for the first
+    /// round. False if the loop is to end.
+    pub(crate) fn begin(&self, rounds: bool) -> bool {
+        for p in self.peers() {
+            let mut message = Writer::default();
+            if rounds {
+                self.write_wants(&mut message, p, 0);
+            }
+            self.push(p, Tag::Ready, 0, self.me, message);
+        }
+        for p in self.peers() {
+            let Some(payload) = self.wait_for(|inbox| inbox.ready.remove(&p)) else { return false };
+            match minibatch::read(&payload, &self.shapes) {
+                Ok(sections) => self.note_wants(p, 0, &sections),
+                Err(why) => {
+                    self.break_off(why);
+                    return false;
+                }
+            }
+        }
+        if !rounds {
+            return true;
+        }
+        let none: Merged = self.written.iter().map(|_| Vec::new()).collect();
+        self.peers().for_each(|p| self.send_rows(p, 0, &[&none]));
+        self.peers().all(|p| self.take_rows(p, 0, &mut |_, _| None))
+    }
+
+    /// Whether every row is here and current.
+    pub(crate) fn holds_all(&self) -> bool {
+        let here = |written: &Written| written.missing.iter().all(|state| state.load(Relaxed) == HERE);
+        self.ledger.is_none() && self.written.iter().flatten().all(here)
+    }
+
+    /// Asks for a row, if that is the state that it is in.
+    fn ask_if(&self, state: &AtomicU8, seen: u8, capture: usize, i: usize) {
+        let Some(Some(written)) = self.written.get(capture) else { return };
+        if state.compare_exchange(seen, ASKED, Relaxed, Relaxed).is_ok() {
+            self.on_demand.fetch_add(1, Relaxed);
+            self.strays.fetch_add(1, Relaxed);
+            let mut message = Writer::default();
+            message.section(capture, WANTED, &[i as u32], 0);
+            self.push(written.owner(i as u32), Tag::Fetch, self.round.load(Relaxed), self.me, message);
+        }
+    }
+}
+
+impl Source for Syncing {
+    fn row(&self, capture: usize, i: usize) -> Option<*const u8> {
+        let written = self.written.get(capture)?.as_ref()?;
+        let address = written.at(i as u32).cast_const();
+        let Some(state) = written.missing.get(i) else { return Some(address) };
+        if state.load(Acquire) == HERE {
+            return Some(address);
+        }
+        self.ask_if(state, AWAY, capture, i);
+        let since = Instant::now();
+        let here = self.wait_for(|_| {
+            if since.elapsed() > LATE {
+                // Whoever keeps it may not know that it is wanted.
+                self.ask_if(state, COMING, capture, i);
+            }
+            (state.load(Acquire) == HERE).then(Vec::new)
+        });
+        here.map(|_| address)
+    }
+}

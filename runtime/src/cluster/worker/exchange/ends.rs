@@ -1,0 +1,160 @@
+//! The end of a round among workers: a reduce-scatter of what changed and an all-gather of the new values. And under `Ssp`
+//! the end of a minibatch.
+//!
+//! # Why this is sound
+//! Copies' tables are read while no body runs (`Rounds` says when); rows are merged as the parent module says.
+#![allow(unsafe_code)]
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use crate::cluster::wire::links::{Outgoing, Payload};
+use crate::cluster::wire::minibatch::{self, CURRENT, Section, Tag, Writer};
+use crate::cluster::wire::protocol::Fetching;
+use crate::cluster::worker::exchange::{Merged, STRAYS, STRAYS_IN, Syncing};
+use crate::minibatch::{At, Changes, List, Peers, Rounds, StalePeers};
+use crate::session::locked;
+
+impl Syncing {
+    /// What the others made of the rows that are kept here, with the copies.
+    fn lists_of_peers<'g>(
+        parsed: &'g [std::sync::RwLockReadGuard<'_, (Vec<u8>, Vec<Section>)>],
+        capture: usize,
+    ) -> impl Iterator<Item = (usize, List<'g>)> {
+        parsed.iter().flat_map(move |parsed| {
+            let (payload, sections) = &**parsed;
+            let changes = sections.iter().filter(move |section| section.capture == capture && section.of < CURRENT);
+            changes.filter(|section| section.size > 0).map(move |section| {
+                let at = payload.as_ptr().wrapping_add(section.values);
+                (section.of as usize, List { rows: &section.rows, at: At::Packed(at) })
+            })
+        })
+    }
+
+    fn worker_of(&self, copy: usize) -> Option<usize> {
+        self.copies.iter().position(|copies| copies.contains(&copy))
+    }
+}
+
+impl Peers for Syncing {
+    fn finish(&self, rounds: &Rounds<'_>, lane: usize, round: usize) {
+        let threads = rounds.lanes.threads;
+        let mine = || self.peers().filter(move |p| p % threads == lane);
+        let running = || !self.stopped.load(Relaxed);
+        let last = round + 1 == rounds.lanes.schedule.rounds();
+        if lane == 0 {
+            self.record(rounds, round);
+            let strays = self.strays.swap(0, Relaxed);
+            let touched = rounds.lanes.outcome.touched.load(Relaxed) / (round as u64 + 1);
+            if self.fetching == Fetching::Foreseen && strays > STRAYS.max(touched / STRAYS_IN) {
+                self.site.wild.store(true, Relaxed);
+            }
+        }
+        rounds.wait();
+        {
+            let published = rounds.published();
+            for p in mine() {
+                let mut message = Writer::default();
+                for (c, written) in self.written.iter().enumerate() {
+                    let Some(written) = written else { continue };
+                    for (copy, list) in rounds.lists(&published, c) {
+                        let of = written.range(p);
+                        let lo = list.rows.partition_point(|&row| row < of.start);
+                        let hi = list.rows.partition_point(|&row| row < of.end);
+                        if lo < hi {
+                            message.section(c, copy as u32, &list.rows[lo..hi], written.size());
+                            for k in lo..hi {
+                                // SAFETY: a row of a copy's table, while no body runs.
+                                message.value(unsafe {
+                                    std::slice::from_raw_parts(list.value(k, written.size()), written.size())
+                                });
+                            }
+                        }
+                    }
+                }
+                if !last {
+                    self.write_wants(&mut message, p, round + 1);
+                }
+                self.push(p, Tag::Changes, round, self.me, message);
+            }
+        }
+        for p in mine() {
+            let Some(payload) = self.wait_for(|inbox| inbox.changes.remove(&(round, p))) else { break };
+            match minibatch::read(&payload, &self.shapes) {
+                Ok(sections) if sections.iter().all(|section| section.rows.is_sorted() || section.of >= CURRENT) => {
+                    self.note_wants(p, round + 1, &sections);
+                    *self.parsed[p].write().unwrap_or_else(PoisonError::into_inner) = (payload, sections);
+                }
+                Ok(_) => self.break_off("changed rows out of order".to_string()),
+                Err(why) => self.break_off(why),
+            }
+        }
+        rounds.wait();
+        let mut merged: Merged = self.written.iter().map(|_| Vec::new()).collect();
+        if running() {
+            let published = rounds.published();
+            let parsed: Vec<_> =
+                self.peers().map(|p| self.parsed[p].read().unwrap_or_else(PoisonError::into_inner)).collect();
+            for (c, written) in self.written.iter().enumerate() {
+                let Some(written) = written else { continue };
+                let mut lists = rounds.lists(&published, c);
+                lists.extend(Self::lists_of_peers(&parsed, c));
+                lists.sort_by_key(|&(copy, _)| copy);
+                let (copies, lists): (Vec<usize>, Vec<List<'_>>) = lists.into_iter().unzip();
+                // An average is nobody's own value.
+                let averaged = rounds.averages();
+                rounds.merge(lane, round, c, written.range(self.me), &lists, |row, who| {
+                    let alone =
+                        if let (&[list], false) = (who, averaged) { self.worker_of(copies[list]) } else { None };
+                    merged[c].push((row, alone));
+                });
+            }
+        }
+        *self.merged[lane].write().unwrap_or_else(PoisonError::into_inner) = merged;
+        rounds.wait();
+        if running() {
+            let merged: Vec<_> =
+                self.merged.iter().map(|merged| merged.read().unwrap_or_else(PoisonError::into_inner)).collect();
+            let merged: Vec<&Merged> = merged.iter().map(|merged| &**merged).collect();
+            mine().for_each(|p| self.send_rows(p, round + 1, &merged));
+            let published = rounds.published();
+            let lists: Vec<_> = (0..self.written.len()).map(|c| rounds.lists(&published, c)).collect();
+            let mut own = |c: usize, row: u32| {
+                lists[c].iter().find_map(|(_, list)| {
+                    let k = list.rows.binary_search(&row).ok()?;
+                    Some(list.value(k, self.written[c].as_ref()?.size()))
+                })
+            };
+            for p in mine() {
+                if !self.take_rows(p, round + 1, &mut own) {
+                    break;
+                }
+            }
+        }
+        rounds.wait();
+        if lane == 0 {
+            let mut inbox = locked(&self.inbox);
+            self.round.store(round + 1, Release);
+            let early = std::mem::take(&mut inbox.early);
+            drop(inbox);
+            early.iter().for_each(|(of, from, sections)| self.answer(*from, *of, sections));
+        }
+    }
+}
+
+impl StalePeers for Syncing {
+    fn push(&self, copy: usize, minibatches: u64, changes: &Changes) {
+        for p in self.peers() {
+            let mut message = Writer::default();
+            for (c, rows) in changes.rows.iter().enumerate() {
+                let (Some(values), false) = (&changes.values[c], rows.is_empty()) else { continue };
+                let size = values.ops().size;
+                message.section(c, copy as u32, rows, size);
+                // SAFETY: `values` holds a row for each of `rows`.
+                message.value(unsafe { std::slice::from_raw_parts(values.as_ptr(), rows.len() * size) });
+            }
+            let header = minibatch::header(self.epoch, self.call, Tag::Push, minibatches, copy as u64);
+            self.links.push(self.nodes[p], Outgoing { header, payload: Payload::Bytes(message.finish()) });
+        }
+    }
+}

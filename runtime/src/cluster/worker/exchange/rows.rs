@@ -1,0 +1,221 @@
+//! Which rows a worker wants, sends and takes in between two rounds.
+//!
+//! # Why this is sound
+//! As the parent module says: rows that this worker keeps are read here between meetings of its threads, rows of others
+//! written while no body runs.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use crate::cluster::wire::minibatch::{self, CURRENT, GONE, KEEP, Section, Tag, WANTED, WANTS_ALL, Writer};
+use crate::cluster::wire::protocol::Fetching;
+use crate::cluster::worker::exchange::{AWAY, COMING, EARLY, HERE, Merged, Syncing};
+use crate::cluster::worker::site::Rows;
+use crate::minibatch::{Rounds, rows_of};
+use crate::session::locked;
+
+impl Syncing {
+    /// What this worker wants of another for a round, unless it was told before.
+    pub(super) fn write_wants(&self, message: &mut Writer, p: usize, round: usize) {
+        if self.fetching != Fetching::Foreseen {
+            return;
+        }
+        let captures = || self.written.iter().enumerate().filter_map(|(c, written)| Some((c, written.as_ref()?)));
+        if self.site.wild.load(Relaxed) {
+            captures().take(1).for_each(|(c, _)| message.section(c, WANTS_ALL, &[], 0));
+            return;
+        }
+        if !locked(&self.site.told).insert((p, round)) {
+            return;
+        }
+        let foreseen = locked(&self.site.foreseen);
+        for (c, written) in captures() {
+            let of = written.range(p);
+            let rows = foreseen.rounds.get(&round).and_then(|rows| rows.get(&c));
+            let rows: Vec<u32> = rows.into_iter().flatten().copied().filter(|row| of.contains(row)).collect();
+            message.section(c, WANTED, &rows, 0);
+        }
+    }
+
+    pub(super) fn note_wants(&self, p: usize, round: usize, sections: &[Section]) {
+        let mut rows = Rows::new();
+        for section in sections {
+            match section.of {
+                WANTS_ALL => self.wants_all[p].store(true, Relaxed),
+                WANTED => drop(rows.insert(section.capture, section.rows.clone())),
+                _ => {}
+            }
+        }
+        if !rows.is_empty() {
+            locked(&self.site.wanted).insert((p, round), Arc::new(rows));
+        }
+    }
+
+    /// Sends a worker what it is to have of the rows kept here for a round. `merged`: those that have just changed.
+    pub(super) fn send_rows(&self, p: usize, round: usize, merged: &[&Merged]) {
+        let (mut first, mut more) = (Writer::default(), Writer::default());
+        let mut later = false;
+        let wanted = locked(&self.site.wanted).get(&(p, round)).cloned();
+        let all = self.wants_all[p].load(Relaxed);
+        let mut behind = locked(&self.behind[p]);
+        for (c, written) in self.written.iter().enumerate() {
+            let Some(written) = written else { continue };
+            let (own, lacks) = (written.range(self.me), &mut behind[c]);
+            let (mut keep, mut gone, mut current) = (Vec::new(), Vec::new(), Vec::new());
+            for &(row, alone) in merged.iter().flat_map(|merged| &merged[c]) {
+                let lacked = lacks.get_mut((row - own.start) as usize);
+                match (alone == Some(p), lacked) {
+                    (true, lacked) => {
+                        keep.push(row);
+                        if let Some(lacked) = lacked {
+                            *lacked = false;
+                        }
+                    }
+                    (false, None) => current.push(row),
+                    (false, Some(lacked)) => {
+                        if !*lacked {
+                            gone.push(row);
+                        }
+                        *lacked = true;
+                    }
+                }
+            }
+            // Where it is not known what a worker lacks, it lacks nothing but what has just changed.
+            let mut late = Vec::new();
+            if !lacks.is_empty() {
+                let every: Vec<u32> = if all {
+                    own.clone().filter(|row| lacks[(row - own.start) as usize]).collect()
+                } else {
+                    Vec::new()
+                };
+                let rows = wanted.as_ref().and_then(|wanted| wanted.get(&c)).filter(|_| !all).unwrap_or(&every);
+                let mut send: Vec<u32> = Vec::with_capacity(rows.len());
+                for &row in rows.iter().filter(|row| own.contains(row)) {
+                    if std::mem::take(&mut lacks[(row - own.start) as usize]) {
+                        send.push(row);
+                    }
+                }
+                if all {
+                    gone.clear();
+                } else {
+                    late = send.split_off(send.len().div_ceil(EARLY));
+                    // What comes late is away until then.
+                    let at_once: std::collections::BTreeSet<u32> = send.iter().copied().collect();
+                    gone.retain(|row| !at_once.contains(row));
+                }
+                current = send;
+            }
+            for (of, rows) in [(KEEP, &keep), (GONE, &gone)] {
+                if !rows.is_empty() {
+                    first.section(c, of, rows, 0);
+                }
+            }
+            for (message, rows) in [(&mut first, &current), (&mut more, &late)] {
+                if !rows.is_empty() {
+                    message.section(c, CURRENT, rows, written.size());
+                    // SAFETY: rule 2: between meetings, or before the first round.
+                    rows.iter().for_each(|&row| message.value(unsafe { written.bytes(row) }));
+                }
+            }
+            later |= !late.is_empty();
+        }
+        drop(behind);
+        self.push(p, Tag::Rows, round, self.me, first);
+        if later {
+            self.push(p, Tag::MoreRows, round, self.me, more);
+        }
+    }
+
+    /// Takes in what a worker sends for a round. `own` gives what this worker's copies made of a row. False if the loop is
+    /// to end.
+    pub(super) fn take_rows(
+        &self,
+        p: usize,
+        round: usize,
+        own: &mut dyn FnMut(usize, u32) -> Option<*const u8>,
+    ) -> bool {
+        let Some(payload) = self.wait_for(|inbox| inbox.rows.remove(&(round, p))) else { return false };
+        let sections = match minibatch::read(&payload, &self.shapes) {
+            Ok(sections) => sections,
+            Err(why) => {
+                self.break_off(why);
+                return false;
+            }
+        };
+        let mut n = 0;
+        for section in &sections {
+            let Some(written) = &self.written[section.capture] else { continue };
+            for (k, &row) in section.rows.iter().enumerate() {
+                let state = written.missing.get(row as usize);
+                match section.of {
+                    KEEP => {
+                        if let Some(value) = own(section.capture, row) {
+                            // SAFETY: rule 2: no body runs; a row of another process is this thread's to write, and
+                            // `value` the address of one of a copy's table.
+                            unsafe { written.overwrite(row, std::slice::from_raw_parts(value, written.size())) };
+                        }
+                    }
+                    GONE => {
+                        if let Some(state) = state {
+                            state.store(AWAY, Relaxed);
+                        }
+                    }
+                    CURRENT if section.size > 0 => {
+                        // SAFETY: as above.
+                        unsafe { written.overwrite(row, section.value(&payload, k)) };
+                        if let Some(state) = state {
+                            state.store(HERE, Release);
+                        }
+                        n += 1;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.ahead.fetch_add(n, Relaxed);
+        if self.fetching == Fetching::Foreseen && !self.site.wild.load(Relaxed) {
+            let foreseen = locked(&self.site.foreseen);
+            for (&c, rows) in foreseen.rounds.get(&round).into_iter().flatten() {
+                let Some(written) = &self.written[c] else { continue };
+                let of = written.range(p);
+                for &row in rows.iter().filter(|row| of.contains(row)) {
+                    if let Some(state) = written.missing.get(row as usize)
+                        && state.load(Relaxed) == AWAY
+                    {
+                        state.store(COMING, Relaxed);
+                    }
+                }
+            }
+        }
+        let mut taken = locked(&self.taken[p]);
+        taken.round = round + 1;
+        let early = std::mem::take(&mut taken.early);
+        drop(taken);
+        early.iter().for_each(|(_, payload)| self.take_in_late(payload, true));
+        true
+    }
+
+    /// Notes what a round touched of other processes' rows.
+    pub(super) fn record(&self, rounds: &Rounds<'_>, round: usize) {
+        let mut foreseen = locked(&self.site.foreseen);
+        if foreseen.complete || self.fetching == Fetching::OnDemand || self.site.wild.load(Relaxed) {
+            return;
+        }
+        let mut rows = Rows::new();
+        let published = rounds.published();
+        for (c, written) in self.written.iter().enumerate() {
+            let Some(written) = written else { continue };
+            let own = written.range(self.me);
+            let mut seen = std::collections::HashSet::new();
+            let touched =
+                published.iter().flat_map(|lane| lane.iter()).flat_map(|changed| rows_of(&changed.touched[c]));
+            let foreign: Vec<u32> = touched.filter(|row| !own.contains(row) && seen.insert(*row)).collect();
+            rows.insert(c, foreign);
+        }
+        if !foreseen.note(round, rows) {
+            self.site.wild.store(true, Relaxed);
+        }
+        foreseen.complete = !self.site.wild.load(Relaxed) && round + 1 == rounds.lanes.schedule.rounds();
+    }
+}

@@ -1,0 +1,314 @@
+//! A worker's part of a synchronous loop, from the driver's message to its answer.
+//!
+//! # Why this is sound
+//! Names of code and constants come from the driver alone (see `naming`). Shards live as long as what points at them
+//! (`Syncing` holds them), the packed input as long as the loop.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::body::capture::{Captured, Kind};
+use crate::body::task::Failure;
+use crate::cluster::wire::links::Links;
+use crate::cluster::wire::naming;
+use crate::cluster::wire::protocol::{
+    DRIVER, Fetching, INPUTS, InputJob, InputKey, Node, Problem, SyncEnd, SyncJob, SyncRan, What, WorkerSeconds,
+};
+use crate::cluster::worker::bench::Workbench;
+use crate::cluster::worker::exchange::{Syncing, Written};
+use crate::cluster::worker::site::Site;
+use crate::memory::buffer::RawBuf;
+use crate::memory::merge::MergeOps;
+use crate::memory::shard::Shard;
+use crate::minibatch::{
+    Base, BatchTask, Counts, Input, Lanes, Ledger, Observed, Outcomes, Rounds, Stale, SyncPolicy, backup, in_place,
+    tables,
+};
+use crate::session::locked;
+use crate::session::pool::Pool;
+
+fn broken(what: impl std::fmt::Display) -> Problem {
+    Problem::Broken(what.to_string())
+}
+
+/// What a loop changed, as it was before: shard, first row, rows.
+type Saved = Vec<(Arc<Shard>, usize, RawBuf)>;
+
+/// What a worker keeps of synchronous loops.
+#[derive(Default)]
+pub(crate) struct SyncBench {
+    sites: Mutex<BTreeMap<u64, Arc<Site>>>,
+    inputs: Mutex<Vec<(InputKey, Arc<RawBuf>)>>,
+    /// The loop that ran last, until it is certain that it ended well everywhere.
+    last: Mutex<Option<(u64, Arc<Site>, Saved)>>,
+}
+
+impl SyncBench {
+    /// An epoch begins.
+    pub(crate) fn clear(&self) {
+        locked(&self.sites).clear();
+        locked(&self.inputs).clear();
+        *locked(&self.last) = None;
+    }
+
+    pub(crate) fn commit(&self) {
+        *locked(&self.last) = None;
+    }
+
+    /// Puts back what a run changed.
+    pub(crate) fn undo(&self, call: u64, pool: &Pool) {
+        let Some((_, site, saved)) = locked(&self.last).take_if(|(last, ..)| *last == call) else { return };
+        site.forget_wants();
+        for (shard, start, rows) in saved {
+            // SAFETY: no loop runs; the rows were saved from there.
+            unsafe { backup::restore(&rows, shard.base(), start, pool) };
+        }
+    }
+
+    pub(crate) fn forget(&self, ddss: &[u64], sites: &[u64]) {
+        locked(&self.inputs).retain(|(key, _)| !ddss.contains(&key.dds));
+        locked(&self.sites).retain(|site, _| !sites.contains(site));
+    }
+
+    fn site(&self, number: u64) -> Arc<Site> {
+        Arc::clone(locked(&self.sites).entry(number).or_default())
+    }
+
+    /// The worker's minibatches, one after the other.
+    pub(crate) async fn input(&self, job: &InputJob, links: &Links) -> Result<Arc<RawBuf>, Problem> {
+        let there = {
+            let mut inputs = locked(&self.inputs);
+            let at = inputs.iter().position(|(key, _)| *key == job.key);
+            // In the order of their last use: the driver knows which are there.
+            at.map(|at| {
+                let kept = inputs.remove(at);
+                inputs.push(kept);
+                Arc::clone(&inputs[inputs.len() - 1].1)
+            })
+        };
+        if let Some(there) = there {
+            return Ok(there);
+        }
+        let pieces = job.pieces.as_ref().ok_or_else(|| broken("an input that was never sent"))?;
+        // SAFETY: see the module's argument.
+        let ops = unsafe { naming::element_ops(job.ops) }.ok_or_else(|| broken("a type of another program"))?;
+        let mut elements = RawBuf::new(ops, pieces.iter().map(|&(_, n)| n).sum());
+        for &(blob, n) in pieces {
+            let bytes = links.blob(DRIVER, blob).await;
+            let bytes = bytes.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
+            elements.push_decoded(n, &mut bytes.as_slice()).map_err(broken)?;
+        }
+        let elements = Arc::new(elements);
+        let mut inputs = locked(&self.inputs);
+        if inputs.len() >= INPUTS {
+            inputs.remove(0);
+        }
+        inputs.push((job.key, Arc::clone(&elements)));
+        Ok(elements)
+    }
+}
+
+/// A loop that is about to run.
+pub(crate) struct Begun {
+    pub(crate) syncing: Arc<Syncing>,
+    captured: Vec<Captured>,
+    merges: Vec<Option<&'static MergeOps>>,
+    task: Box<dyn BatchTask>,
+}
+
+// SAFETY: a task is a closure without captures and values that are `Send` and `Sync`; the rest is sent freely.
+unsafe impl Send for Begun {}
+
+/// Makes what the network must know before messages of the loop come.
+pub(crate) fn begin(
+    bench: &Workbench,
+    job: &SyncJob,
+    epoch: u32,
+    nodes: Vec<Node>,
+    links: &Arc<Links>,
+    threads: usize,
+) -> Result<Begun, Problem> {
+    // SAFETY: see the module's argument.
+    let maker =
+        unsafe { naming::batch_task_maker(job.task.maker) }.ok_or_else(|| broken("a loop of another program"))?;
+    let task = maker(&job.task.values).map_err(broken)?;
+    let merges = task.merges();
+    let captured = bench.captured(&job.captures)?;
+    let shards = bench.shards_of(&job.captures);
+    let me = nodes.iter().position(|&node| node == bench.me()).ok_or_else(|| broken("a loop of others"))?;
+    if merges.len() != captured.len() || job.cuts.len() != captured.len() || job.copies.len() != nodes.len() {
+        return Err(broken("captures, cuts and copies are of different loops"));
+    }
+    let mut written = Vec::new();
+    for (shard, cuts) in shards.into_iter().zip(&job.cuts) {
+        let shard = shard.filter(|_| !cuts.is_empty());
+        let Some(shard) = shard else {
+            written.push(None);
+            continue;
+        };
+        let ordered = cuts.is_sorted() && cuts.len() == nodes.len() + 1;
+        if !ordered || cuts[0] != 0 || cuts[nodes.len()] as usize != shard.len() {
+            return Err(broken("rows are cut in a way that doesn't cover them"));
+        }
+        let own = cuts[me]..cuts[me + 1];
+        let away = |row: usize| AtomicU8::new(u8::from(!own.contains(&(row as u32))));
+        let missing = if job.fetching == Fetching::All { Vec::new() } else { (0..shard.len()).map(away).collect() };
+        written.push(Some(Written { shard, cuts: cuts.clone(), missing }));
+    }
+    let ledger = matches!(job.policy, SyncPolicy::Ssp { .. }).then(|| {
+        let each = |copy| job.schedule.minibatches_of(copy..copy + 1).count();
+        let minibatches: Vec<usize> = (0..job.schedule.copies).map(each).collect();
+        Ledger::new(bases(&captured, &merges), &minibatches)
+    });
+    let site = bench.sync.site(job.site);
+    let (links, copies) = (Arc::clone(links), job.copies.clone());
+    let syncing = Syncing::new(job.call, epoch, me, nodes, links, written, copies, job.fetching, ledger, site, threads);
+    Ok(Begun { syncing: Arc::new(syncing), captured, merges, task })
+}
+
+fn bases(captured: &[Captured], merges: &[Option<&'static MergeOps>]) -> Vec<Base> {
+    let base = |(capture, &merge): (&Captured, &Option<&'static MergeOps>)| match capture.kind {
+        Kind::Vector { base, len, ops, .. } => Base { at: base, size: ops.size, len, merge },
+        Kind::Reduction { .. } | Kind::Relaxed { .. } => {
+            Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None }
+        }
+    };
+    captured.iter().zip(merges).map(base).collect()
+}
+
+/// Runs a worker's copies.
+pub(crate) fn run(
+    begun: &Begun,
+    job: &SyncJob,
+    input: &RawBuf,
+    bench: &Workbench,
+    preparing: f64,
+) -> Result<SyncEnd, Problem> {
+    let syncing = &*begun.syncing;
+    let pool = bench.pool().map_err(broken)?;
+    let mut saved = Saved::new();
+    for written in syncing.written.iter().flatten() {
+        let own = written.range(syncing.me);
+        let mut rows = None;
+        let (shard, range) = (&written.shard, own.start as usize..own.end as usize);
+        // SAFETY: the rows that this worker keeps are here, and no loop runs yet.
+        unsafe { backup::save(&mut rows, shard.ops(), shard.base(), range.clone(), &pool) };
+        saved.extend(rows.map(|rows| (Arc::clone(shard), range.start, rows)));
+    }
+    *locked(&bench.sync.last) = Some((job.call, Arc::clone(&syncing.site), saved));
+    let copies = job.copies[syncing.me].clone();
+    let own: Vec<usize> = {
+        let mut own: Vec<usize> = job.schedule.minibatches_of(copies.clone()).collect();
+        own.sort_unstable();
+        own
+    };
+    if own.iter().map(|&b| job.schedule.elements(b).len()).sum::<usize>() != input.len() {
+        return Err(broken("an input of another length"));
+    }
+    let input = Input { base: input.as_ptr(), size: input.ops().size, packed: Some(own) };
+    let alone = job.schedule.copies == 1;
+    let mut kept = locked(&syncing.site.kept);
+    let keeps_before = syncing.ledger.is_some();
+    if !alone && kept.len() != copies.len() {
+        *kept = tables(&begun.captured, &begun.merges, copies.len(), keeps_before).map_err(|(len, size)| {
+            broken(format!("no address space is left for copies of {len} rows of {size} bytes"))
+        })?;
+        syncing.site.stamp.store(0, Relaxed);
+    }
+    let rounds = job.schedule.rounds();
+    let stamp = syncing.site.stamps_for(rounds, &kept);
+    let outcome = Outcomes::default();
+    let lanes = Lanes {
+        task: &*begun.task,
+        captured: &begun.captured,
+        merges: &begun.merges,
+        input: &input,
+        schedule: job.schedule,
+        before: &job.before,
+        serial: alone && pool.threads() == 1,
+        threads: pool.threads(),
+        stopped: &syncing.stopped,
+        outcome: &outcome,
+        caches: (job.caches && job.policy == SyncPolicy::Hybrid).then_some(&syncing.site.hot),
+    };
+    let since = Instant::now();
+    let observed = Observed::default();
+    if alone {
+        // Others keep rows only where they run a copy.
+        if !copies.is_empty() {
+            in_place::run(&lanes, &pool);
+        }
+    } else if syncing.begin(syncing.ledger.is_none()) {
+        match (&syncing.ledger, job.policy) {
+            (Some(ledger), SyncPolicy::Ssp { staleness }) => {
+                let stale = Stale {
+                    lanes,
+                    staleness,
+                    copies,
+                    tables: &kept,
+                    source: syncing,
+                    ledger,
+                    peers: Some(syncing),
+                    stamp,
+                    checks: job.checks,
+                    observed: &observed,
+                };
+                stale.run(&pool);
+                // The elements are to hold what the slowest copy made of them.
+                ledger.wait_for(crate::minibatch::THROUGH, &syncing.stopped);
+            }
+            _ => Rounds::new(lanes, job.policy, copies, &kept, syncing, Some(syncing), stamp).run(&pool),
+        }
+    }
+    if let Some(why) = locked(&syncing.broken).take() {
+        return Err(broken(why));
+    }
+    if let Some((copy, minibatches, note)) = locked(&syncing.panicked).take() {
+        let of_copy = || job.schedule.minibatches_of(copy..copy + 1);
+        let minibatch = of_copy().take(usize::try_from(minibatches).unwrap_or(usize::MAX)).last();
+        outcome.fail(minibatch.unwrap_or_default(), Failure::Panic(note));
+    }
+    if let Some((minibatch, failure)) = outcome.take_failure() {
+        return Ok(SyncEnd::Failed { minibatch, what: what(failure) });
+    }
+    if syncing.stopped.load(Relaxed) {
+        return Ok(SyncEnd::Stopped);
+    }
+    let threads = pool.threads() as f64;
+    let computing = outcome.computing.load(Relaxed) as f64 / 1e9 / threads;
+    let foreseen = locked(&syncing.site.foreseen).complete && !syncing.site.wild.load(Relaxed);
+    Ok(SyncEnd::Done(SyncRan {
+        totals: outcome.take_totals(),
+        time: WorkerSeconds {
+            computing,
+            waiting: (since.elapsed().as_secs_f64() - computing).max(0.0),
+            transferring: 0.0,
+        },
+        counts: Counts {
+            touched: outcome.touched.load(Relaxed),
+            cached: outcome.cached.load(Relaxed),
+            ahead: syncing.ahead.load(Relaxed),
+            on_demand: syncing.on_demand.load(Relaxed),
+            reads: observed.reads.load(Relaxed),
+            worst: observed.worst.load(Relaxed),
+            ..Counts::default()
+        },
+        violations: observed.violations.load(Relaxed),
+        holds_all: alone || syncing.holds_all(),
+        foresees: foreseen,
+        seconds_preparing: preparing,
+    }))
+}
+
+fn what(failure: Failure) -> What {
+    match failure {
+        Failure::OutOfRange { capture, index } => What::OutOfRange { capture, index },
+        Failure::Body(error) => What::Body { message: error.to_string() },
+        Failure::Panic(note) => What::Panic { message: note.message, location: note.location },
+        Failure::Stray { capture } | Failure::Difference { capture, .. } => What::Stray { capture },
+        Failure::Stopped => What::Stray { capture: 0 },
+    }
+}

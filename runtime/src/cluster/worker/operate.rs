@@ -1,0 +1,200 @@
+//! A worker's side of an operator.
+//!
+//! # Why this is sound
+//! Names of code and constants come from the driver alone (see `naming`), and with them values that were encoded for just
+//! this code. Shards live as long as what points at them (`Operating` holds them), and the driver has had every element
+//! brought here that the chunks and the captures need.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use crate::body::capture::Captured;
+use crate::body::task::Failure;
+use crate::cluster::wire::naming;
+use crate::cluster::wire::protocol::{KeepJob, Node, OperateEnd, OperateJob, Problem, RemoteCapture, What};
+use crate::cluster::wire::serve::Blobs;
+use crate::cluster::worker::bench::Workbench;
+use crate::memory::buffer::RawBuf;
+use crate::memory::shard::Shard;
+use crate::operate::run::{Chunks, Failed, gather_partitions, sources_of};
+use crate::operate::stage::{Piece, Stage};
+use crate::session::locked;
+
+/// The operator that is under way.
+#[derive(Default)]
+pub(crate) struct OperateBench {
+    current: Mutex<Option<Operating>>,
+}
+
+impl OperateBench {
+    /// An epoch begins.
+    pub(crate) fn clear(&self) {
+        *locked(&self.current) = None;
+    }
+
+    fn take(&self, call: u64) -> Result<Operating, Problem> {
+        locked(&self.current)
+            .take_if(|operating| operating.call == call)
+            .ok_or_else(|| broken("an operator that was never run"))
+    }
+}
+
+pub(crate) struct Operating {
+    call: u64,
+    stage: Box<dyn Stage>,
+    sources: Vec<Captured>,
+    captured: Vec<Captured>,
+    _shards: Vec<Option<Arc<Shard>>>,
+    /// What this worker's chunks have for the partitions that it gathers itself.
+    own: Vec<Vec<Box<dyn Piece>>>,
+    results: Vec<Box<dyn Piece>>,
+}
+
+// SAFETY: a stage is closures without captures and values that are `Send` and `Sync`; the rest is sent freely.
+unsafe impl Send for Operating {}
+
+fn broken(what: impl std::fmt::Display) -> Problem {
+    Problem::Broken(what.to_string())
+}
+
+/// Makes the operator from what the driver sent, with room for the elements that it reads.
+pub(crate) fn begin(bench: &Workbench, job: &OperateJob) -> Result<Operating, Problem> {
+    bench.operate.clear();
+    // SAFETY: see the module's argument.
+    let maker =
+        unsafe { naming::stage_maker(job.task.maker) }.ok_or_else(|| broken("an operator of another program"))?;
+    // SAFETY: as above: the values were encoded for this stage.
+    let stage = unsafe { maker(&job.task.values) }.map_err(broken)?;
+    let (sources, captured) = (bench.captured(&job.sources)?, bench.captured(&job.captures)?);
+    let shards = bench.shards_of(&job.sources).into_iter().chain(bench.shards_of(&job.captures)).collect();
+    let ends = job.cut.elements(&job.chunks).end;
+    let reaches = |capture: &RemoteCapture| matches!(capture, RemoteCapture::Vector { len, .. } if *len >= ends);
+    if !job.sources.iter().all(reaches) {
+        return Err(broken("chunks beyond the end of a source"));
+    }
+    Ok(Operating { call: job.call, stage, sources, captured, _shards: shards, own: Vec::new(), results: Vec::new() })
+}
+
+/// Runs the chunks. What is for other workers to gather is offered as blobs.
+pub(crate) fn run(
+    mut operating: Operating,
+    job: &OperateJob,
+    bench: &Workbench,
+    blobs: &Blobs,
+    stopped: &AtomicBool,
+) -> Result<OperateEnd, Problem> {
+    let pool = bench.pool().map_err(broken)?;
+    let sources = sources_of(&operating.sources);
+    let chunks =
+        Chunks { stage: &*operating.stage, sources: &sources, captured: &operating.captured, cut: job.cut, stopped };
+    // SAFETY: see the module's argument.
+    let made = match unsafe { chunks.run(job.chunks.clone(), &pool) } {
+        Ok(_) if stopped.load(Relaxed) => return Ok(OperateEnd::Stopped),
+        Ok(made) => made,
+        Err(failed) => return Ok(end_of(failed)),
+    };
+    let mut dealt = Vec::new();
+    if job.cuts.is_empty() {
+        operating.results = made.into_iter().flatten().collect();
+    } else {
+        let me = bench.workers().iter().position(|&node| node == bench.me());
+        let me = me.filter(|me| me + 1 < job.cuts.len()).ok_or_else(|| broken("an operator of others"))?;
+        let (own, partitions) = (job.cuts[me]..job.cuts[me + 1], operating.stage.partitions());
+        let mut parts: Vec<Vec<Box<dyn Piece>>> = (0..partitions).map(|_| Vec::new()).collect();
+        for chunk in made {
+            chunk.into_iter().zip(&mut parts).for_each(|(piece, part)| part.push(piece));
+        }
+        for (p, pieces) in parts.into_iter().enumerate() {
+            let n = pieces.iter().map(|piece| piece.len()).sum();
+            if own.contains(&p) {
+                operating.own.push(pieces);
+                dealt.push((0, n));
+            } else if n == 0 {
+                dealt.push((0, 0));
+            } else {
+                let mut bytes = Vec::new();
+                pieces.iter().for_each(|piece| piece.encode(&mut bytes));
+                dealt.push((blobs.offer(bytes), n));
+            }
+        }
+    }
+    let items = operating.results.iter().map(|piece| piece.len()).sum();
+    *locked(&bench.operate.current) = Some(operating);
+    Ok(OperateEnd::Done { items, dealt })
+}
+
+fn end_of((element, failure): Failed) -> OperateEnd {
+    let what = match failure {
+        Failure::OutOfRange { capture, index } => What::OutOfRange { capture, index },
+        Failure::Body(error) => What::Body { message: error.to_string() },
+        Failure::Panic(note) => What::Panic { message: note.message, location: note.location },
+        Failure::Stopped => return OperateEnd::Stopped,
+        Failure::Stray { capture } | Failure::Difference { capture, .. } => What::Stray { capture },
+    };
+    OperateEnd::Failed { element, what }
+}
+
+/// Makes one piece of each of these partitions: what the workers dealt out, in their order.
+pub(crate) fn gather(
+    bench: &Workbench,
+    call: u64,
+    partitions: Range<usize>,
+    arrived: Vec<Vec<(Node, usize, Vec<u8>)>>,
+    me: Node,
+) -> Result<OperateEnd, Problem> {
+    let mut operating = bench.operate.take(call)?;
+    if arrived.len() != partitions.len() || operating.own.len() != partitions.len() {
+        return Err(broken("partitions of another operator"));
+    }
+    let own = std::mem::take(&mut operating.own);
+    let mut dealt = Vec::with_capacity(partitions.len());
+    for (arrived, own) in arrived.into_iter().zip(own) {
+        let (mut pieces, mut own) = (Vec::new(), Some(own));
+        for (node, n, bytes) in arrived {
+            if node == me {
+                pieces.extend(own.take().unwrap_or_default());
+            } else {
+                pieces.push(operating.stage.arrived(n, &bytes).map_err(broken)?);
+            }
+        }
+        dealt.push(pieces);
+    }
+    let pool = bench.pool().map_err(broken)?;
+    match gather_partitions(&*operating.stage, dealt, &pool) {
+        Ok(results) => operating.results = results,
+        Err(failed) => return Ok(end_of(failed)),
+    }
+    let items = operating.results.iter().map(|piece| piece.len()).sum();
+    *locked(&bench.operate.current) = Some(operating);
+    Ok(OperateEnd::Done { items, dealt: Vec::new() })
+}
+
+/// Moves the results to their place in a DVector.
+pub(crate) fn keep(bench: &Workbench, job: &KeepJob) -> Result<(), Problem> {
+    let operating = bench.operate.take(job.call)?;
+    let captured = bench.captured(std::slice::from_ref(&job.dds))?;
+    let shard = bench.shards_of(std::slice::from_ref(&job.dds)).into_iter().flatten().next();
+    let (Some(shard), [_]) = (shard, captured.as_slice()) else { return Err(broken("no room for a result")) };
+    let mut start = job.start;
+    for piece in operating.results {
+        let buffer: RawBuf = piece.into_buffer();
+        let range = start..start + buffer.len();
+        if range.end > shard.len() || !buffer.ops().is(shard.ops()) {
+            return Err(broken("a result of another length"));
+        }
+        start = range.end;
+        // SAFETY: the DVector is new: nobody knows of it yet.
+        unsafe { shard.move_in(range, buffer) };
+    }
+    Ok(())
+}
+
+/// The results as bytes.
+pub(crate) fn give(bench: &Workbench, call: u64) -> Result<Vec<u8>, Problem> {
+    let operating = bench.operate.take(call)?;
+    let mut bytes = Vec::new();
+    operating.results.iter().for_each(|piece| piece.encode(&mut bytes));
+    Ok(bytes)
+}

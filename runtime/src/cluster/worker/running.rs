@@ -1,0 +1,165 @@
+//! One loop as it runs on one worker: its blocks, the parts that it sends and awaits, and how it ended.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use stradsap_dds_server::frame::{Header, Kind};
+use tokio::sync::Notify;
+
+use crate::cluster::wire::links::{EMPTY, Links, Outgoing, Payload};
+use crate::cluster::wire::protocol::{Node, RemoteFailure};
+use crate::cluster::worker::dispatch::{Blocks, Ports};
+use crate::dds::relaxed::board::Board;
+use crate::loops::handoff::Dispatch;
+use crate::memory::shard::Shard;
+
+/// What travels, and where it lies.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// A part of a DDS.
+    Part { dds: u64, shard: Arc<Shard>, range: Range<usize> },
+    /// What a block has added to relaxed state.
+    Added { board: Arc<Board>, block: usize },
+}
+
+impl Place {
+    /// What a header says of it: DDS and range; relaxed state is no DDS.
+    pub(crate) fn label(&self) -> (u64, u64, u64) {
+        match self {
+            Place::Part { dds, range, .. } => (*dds, range.start as u64, range.end as u64),
+            Place::Added { block, .. } => (0, *block as u64, *block as u64 + 1),
+        }
+    }
+}
+
+/// A part that goes out.
+pub(crate) struct Out {
+    pub(crate) transfer: u32,
+    pub(crate) to: Node,
+    pub(crate) place: Place,
+    pub(crate) copy: bool,
+}
+
+/// The network and the memory of a running loop.
+pub(crate) struct WorkerPorts {
+    pub(crate) links: Arc<Links>,
+    pub(crate) epoch: u32,
+    pub(crate) call: u64,
+    pub(crate) out: Vec<Out>,
+    /// In the order of the share's arrivals.
+    pub(crate) places: Vec<Place>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) first_failed: AtomicU32,
+    pub(crate) news: Notify,
+}
+
+impl Ports for WorkerPorts {
+    fn send(&self, k: usize) {
+        let Out { transfer, to, place, copy } = &self.out[k];
+        let payload = match place {
+            Place::Added { board, block } => Payload::Bytes(board.encode(*block)),
+            Place::Part { shard, range, .. } if *copy || !shard.is_plain() => {
+                let mut bytes = Vec::new();
+                // SAFETY: the block that completed the part has ended, and those that use it next have not begun.
+                #[allow(unsafe_code)]
+                unsafe {
+                    shard.encode(range.clone(), &mut bytes);
+                }
+                Payload::Bytes(bytes)
+            }
+            Place::Part { shard, range, .. } => Payload::Memory(Arc::clone(shard), range.clone()),
+        };
+        let (dds, lo, hi) = place.label();
+        let header = Header {
+            kind: Kind::Part,
+            epoch: self.epoch,
+            call: self.call,
+            dds,
+            lo,
+            hi,
+            tag: u64::from(*transfer),
+            ..EMPTY
+        };
+        self.links.push(*to, Outgoing { header, payload });
+    }
+
+    fn place(&self, k: usize, bytes: &[u8]) -> bool {
+        match &self.places[k] {
+            Place::Added { board, block } => {
+                let mut rest = bytes;
+                board.decode(*block, &mut rest) && rest.is_empty()
+            }
+            Place::Part { shard, range, .. } => {
+                // SAFETY: the blocks that used what lies there have ended, and those that wait for this have not begun.
+                #[allow(unsafe_code)]
+                let placed = unsafe { shard.decode(range.clone(), bytes) };
+                placed.is_ok()
+            }
+        }
+    }
+
+    fn failed(&self, block: usize) {
+        self.first_failed.fetch_min(block as u32, Relaxed);
+        self.news.notify_one();
+    }
+}
+
+/// A loop that runs.
+pub(crate) struct Running {
+    pub(crate) call: u64,
+    pub(crate) blocks: Blocks<WorkerPorts>,
+    /// Which arrival a transfer's number stands for.
+    pub(crate) arrivals: BTreeMap<u32, usize>,
+    /// The worker's blocks' places in the whole plan.
+    pub(crate) global: Vec<u32>,
+    pub(crate) waited: AtomicU64,
+    pub(crate) received: AtomicU64,
+    pub(crate) ended: Mutex<Option<Ending>>,
+    pub(crate) end: Notify,
+}
+
+/// How the blocks ended.
+#[derive(Clone)]
+pub(crate) struct Ending {
+    pub(crate) failure: Option<RemoteFailure>,
+}
+
+impl Running {
+    /// What the worker's blocks have added to relaxed state, block by block.
+    pub(crate) fn added(&self) -> Option<Vec<u8>> {
+        let board = &self.blocks.ports().board;
+        (!board.is_empty()).then(|| self.global.iter().flat_map(|&block| board.encode(block as usize)).collect())
+    }
+
+    /// The first of the worker's blocks that stands at or behind a place in the whole plan.
+    pub(crate) fn local_cut(&self, global: u32) -> usize {
+        self.global.partition_point(|&b| b < global)
+    }
+}
+
+/// Keeps account of the time that threads wait for blocks.
+pub(crate) struct Timed<'r>(pub(crate) &'r Running);
+
+impl Dispatch for Timed<'_> {
+    fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let since = Instant::now();
+        let next = self.0.blocks.next(near);
+        self.0.waited.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        next
+    }
+
+    fn number(&self, block: usize) -> usize {
+        self.0.global.get(block).map_or(block, |&global| global as usize)
+    }
+
+    fn done(&self, block: usize) {
+        self.0.blocks.done(block);
+    }
+
+    fn fail(&self, block: usize) {
+        self.0.blocks.fail(block);
+    }
+}

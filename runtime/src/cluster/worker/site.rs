@@ -1,0 +1,68 @@
+//! What a worker keeps of a synchronous loop from one call to the next: tables, the input, and which rows its minibatches
+//! touched, in the order of their first touches (IterStore, section 4.2: sets, not traces).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use crate::minibatch::{Chosen, Table, next_stamps};
+use crate::session::locked;
+
+/// Rows of several captures.
+pub(crate) type Rows = BTreeMap<usize, Vec<u32>>;
+
+/// More rows than this are not worth remembering.
+const MOST_ROWS: usize = 1 << 28;
+
+/// What a site's minibatches touch of other processes' rows.
+#[derive(Default)]
+pub(crate) struct Foreseen {
+    /// By round.
+    pub(crate) rounds: BTreeMap<usize, Rows>,
+    rows: usize,
+    /// All rounds of a call have been recorded.
+    pub(crate) complete: bool,
+}
+
+impl Foreseen {
+    /// Notes what a round touched. False if that is too much to remember.
+    pub(crate) fn note(&mut self, round: usize, rows: Rows) -> bool {
+        self.rows += rows.values().map(Vec::len).sum::<usize>();
+        if self.rows > MOST_ROWS {
+            *self = Foreseen::default();
+            return false;
+        }
+        self.rounds.insert(round, rows);
+        true
+    }
+}
+
+/// A loop's memory on one worker.
+#[derive(Default)]
+pub(crate) struct Site {
+    pub(crate) foreseen: Mutex<Foreseen>,
+    /// The pattern was another one too often: every row that changes is wanted.
+    pub(crate) wild: AtomicBool,
+    /// Which wants other workers have been told, by worker and round.
+    pub(crate) told: Mutex<BTreeSet<(usize, usize)>>,
+    /// What other workers want, by worker and round.
+    pub(crate) wanted: Mutex<BTreeMap<(usize, usize), Arc<Rows>>>,
+    pub(crate) kept: Mutex<Vec<Vec<Option<Table>>>>,
+    pub(crate) stamp: AtomicU32,
+    pub(crate) hot: Chosen,
+}
+
+impl Site {
+    /// A call was broken off: who was told what it wants may not have heard of it. All tell each other anew.
+    pub(crate) fn forget_wants(&self) {
+        locked(&self.told).clear();
+        locked(&self.wanted).clear();
+    }
+
+    /// The stamp after which a run of so many rounds counts on; the tables forget what they have seen when stamps run out.
+    pub(crate) fn stamps_for(&self, rounds: usize, kept: &[Vec<Option<Table>>]) -> u32 {
+        let (from, all) = next_stamps(self.stamp.load(Relaxed), rounds, kept);
+        self.stamp.store(all, Relaxed);
+        from
+    }
+}

@@ -1,0 +1,192 @@
+//! What a loop body sees of a map.
+
+use std::borrow::Borrow;
+use std::hash::Hash;
+use std::ops::Index;
+
+use super::bucket::{Bucket, MapEntry};
+use super::hash::{bucket_of, hash_of};
+use super::{DMap, Key};
+use crate::body::capture::{Capture, Captured, Read, ReadCapture, Write, WriteCapture};
+use crate::body::context::Slot;
+use crate::body::view::{ReadView, WriteView};
+use crate::memory::element::Element;
+
+/// A [`DMap`] captured as `&m`: `m[&key]`, `m.get(&key)`, `m.contains_key(&key)`, `m.iter()`.
+///
+/// # Dependencies
+/// An access reads the key; `iter` reads all.
+pub struct MapView<'v, K, V, const C: usize> {
+    buckets: ReadView<'v, Bucket<K, V>, C>,
+}
+
+/// A [`DMap`] captured as `&mut m`: as [`MapView`], and `insert`, `remove`, `get_mut`, `entry`.
+///
+/// # Dependencies
+/// `get`, `contains_key` and `m[&key]` read the key; all others write it, whether it is there or not.
+pub struct MapWriteView<'v, K, V, const C: usize> {
+    pub(super) buckets: WriteView<'v, Bucket<K, V>, C>,
+}
+
+macro_rules! common_to_views {
+    ($view:ident) => {
+        impl<K, V, const C: usize> $view<'_, K, V, C> {
+            /// A key's value.
+            #[inline]
+            pub fn get<Q>(&self, key: &Q) -> Option<&V>
+            where
+                K: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+            {
+                self.buckets[bucket_of(hash_of(key), self.buckets.len())].get(key)
+            }
+
+            /// Whether a key has a value.
+            #[inline]
+            pub fn contains_key<Q>(&self, key: &Q) -> bool
+            where
+                K: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+            {
+                self.get(key).is_some()
+            }
+        }
+
+        impl<K, V, Q, const C: usize> Index<&Q> for $view<'_, K, V, C>
+        where
+            K: Borrow<Q>,
+            Q: Hash + Eq + ?Sized,
+        {
+            type Output = V;
+
+            /// # Panics
+            /// If the key has no value, which ends the loop with an error.
+            #[inline]
+            #[track_caller]
+            fn index(&self, key: &Q) -> &V {
+                match self.get(key) {
+                    Some(value) => value,
+                    None => panic!("the map has no such key: use `get` where that may be"),
+                }
+            }
+        }
+    };
+}
+common_to_views!(MapView);
+common_to_views!(MapWriteView);
+
+impl<K, V, const C: usize> MapView<'_, K, V, C> {
+    /// All entries in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        (0..self.buckets.len()).flat_map(|at| self.buckets[at].iter())
+    }
+}
+
+impl<K, V, const C: usize> MapWriteView<'_, K, V, C> {
+    fn bucket<Q>(&mut self, key: &Q) -> &mut Bucket<K, V>
+    where
+        Q: Hash + ?Sized,
+    {
+        let at = bucket_of(hash_of(key), self.buckets.len());
+        &mut self.buckets[at]
+    }
+
+    /// A key's value, to change.
+    #[inline]
+    pub fn get_mut<Q>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.bucket(key).get_mut(key)
+    }
+
+    /// Removes a key, and gives its value.
+    #[inline]
+    pub fn remove<Q>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.bucket(key).remove(key)
+    }
+
+    /// Puts an entry in, and gives the value that the key had.
+    #[inline]
+    pub fn insert(&mut self, key: K, value: V) -> Option<V>
+    where
+        K: Key,
+    {
+        self.bucket(&key).insert(key, value)
+    }
+
+    /// A key's place, whether it has a value or not: `*m.entry(key).or_insert(0) += 1`.
+    #[inline]
+    pub fn entry(&mut self, key: K) -> MapEntry<'_, K, V>
+    where
+        K: Key,
+    {
+        MapEntry::new(self.bucket(&key), key)
+    }
+}
+
+impl<K: 'static, V: 'static> Capture for Read<'_, DMap<K, V>> {
+    type View<'v, const C: usize> = MapView<'v, K, V, C>;
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured {
+        self.0.buckets.describe(false)
+    }
+
+    #[allow(unsafe_code)]
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> MapView<'v, K, V, C> {
+        // SAFETY: passed on: the slot was filled from the description of a DVector of buckets.
+        MapView { buckets: unsafe { ReadView::new::<CONSECUTIVE>(slot) } }
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut MapView<'_, K, V, C>, j: usize, i: usize) {
+        view.buckets.step(j, i);
+    }
+}
+
+impl<K: Key, V: Element> Capture for Write<'_, DMap<K, V>> {
+    type View<'v, const C: usize> = MapWriteView<'v, K, V, C>;
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured {
+        self.0.make_room();
+        self.0.buckets.describe(true)
+    }
+
+    #[allow(unsafe_code)]
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot,
+        _: &'v [Slot],
+    ) -> MapWriteView<'v, K, V, C> {
+        // SAFETY: passed on: the slot was filled from the description of a DVector of buckets.
+        MapWriteView { buckets: unsafe { WriteView::new::<CONSECUTIVE>(slot) } }
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut MapWriteView<'_, K, V, C>, j: usize, i: usize) {
+        view.buckets.step(j, i);
+    }
+}
+
+impl<K: 'static, V: 'static> ReadCapture for DMap<K, V> {
+    type Dds = DMap<K, V>;
+    fn dds(&self) -> &DMap<K, V> {
+        self
+    }
+}
+
+impl<K: Key, V: Element> WriteCapture for DMap<K, V> {
+    type Handle<'h> = Write<'h, DMap<K, V>>;
+    fn handle(&mut self) -> Write<'_, DMap<K, V>> {
+        Write(self)
+    }
+}

@@ -1,0 +1,455 @@
+//! `DVector`: a vector whose elements parallel loops share.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use crate::body::capture::{Captured, Kind};
+use crate::cluster::driver::hub::Home;
+use crate::dds::chunks::gather;
+use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
+use crate::memory::element::Element;
+use crate::planner::recording::MAX_LEN;
+use crate::session::error::{Error, Result};
+use crate::session::{Session, SessionInner, next_id};
+
+/// So many elements are encoded at once for a digest.
+const RUN: usize = 4096;
+
+/// A vector of `T` that parallel loops read and write by index.
+///
+/// Create one from a function, an iterator or a `Vec`; capture it in a loop as `&x` (read) or `&mut x` (read
+/// and write); read it back by index, by range or as a whole. It has at most 2^31 - 1 elements. Rows start on
+/// cache lines, and large vectors use huge pages where the system offers them.
+///
+/// ```
+/// use stradsap_runtime::{DVector, Session};
+///
+/// let session = Session::builder().threads(1).build()?;
+/// let squares = DVector::from_fn(&session, 5, |i| (i * i) as u64)?;
+/// assert_eq!(squares.get(3)?, 9);
+/// assert_eq!(squares.read(1..4)?, [1, 4, 9]);
+/// assert_eq!(squares.iter()?.sum::<u64>(), 30);
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
+pub struct DVector<T> {
+    id: u64,
+    session: Arc<SessionInner>,
+    len: usize,
+    ops: &'static ElementOps,
+    /// The elements, unless they are with workers.
+    home: Home,
+    /// Changes with the contents, so that copies made for a plan are known to be old.
+    version: AtomicU64,
+    element: PhantomData<T>,
+}
+
+impl<T: Element> DVector<T> {
+    /// `len` elements, the `i`-th being `f(i)`.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let rows = DVector::from_fn(&session, 3, |i| [i as f32; 4])?;
+    /// assert_eq!(rows.get(2)?, [2.0; 4]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub fn from_fn(session: &Session, len: usize, f: impl FnMut(usize) -> T) -> Result<Self> {
+        Self::collect(session, len, (0..len).map(f))
+    }
+
+    /// The elements of a `Vec`, in its order.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let words = DVector::from_vec(&session, vec!["a".to_string(), "b".to_string()])?;
+    /// assert_eq!(words.get(1)?, "b");
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub fn from_vec(session: &Session, elements: Vec<T>) -> Result<Self> {
+        Self::collect(session, elements.len(), elements.into_iter())
+    }
+
+    /// The elements of an iterator, in its order.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let odd = DVector::from_iter(&session, (0u32..10).filter(|i| i % 2 == 1))?;
+    /// assert_eq!(odd.to_vec()?, [1, 3, 5, 7, 9]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub fn from_iter(session: &Session, elements: impl IntoIterator<Item = T>) -> Result<Self> {
+        Self::from_vec(session, elements.into_iter().collect())
+    }
+
+    /// The elements of several `Vec`s, one after the other: what threads made side by side.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(2).build()?;
+    /// let numbers = DVector::from_pieces(&session, vec![vec![1u8, 2], vec![], vec![3]])?;
+    /// assert_eq!(numbers.to_vec()?, [1, 2, 3]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// Elements are moved, not cloned, on all threads where there are megabytes of them. Each piece is freed as soon as it
+    /// was moved: many small pieces need little more memory than the DVector itself, a single one twice that.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`]; [`Error::Threads`] if the threads are to be started here and can't be.
+    pub fn from_pieces(session: &Session, pieces: Vec<Vec<T>>) -> Result<Self> {
+        Ok(Self::of_buffer(session.inner(), gather(&session.inner(), pieces)?))
+    }
+
+    fn collect(session: &Session, len: usize, elements: impl Iterator<Item = T>) -> Result<Self> {
+        if len > MAX_LEN {
+            return Err(Error::TooLong { len, max: MAX_LEN });
+        }
+        let mut buffer = RawBuf::for_random_access(ops_of::<T>(), len);
+        elements.for_each(|element| buffer.push(element));
+        Ok(Self::of_buffer(session.inner(), buffer))
+    }
+
+    /// The elements of a buffer of this type.
+    pub(crate) fn of_buffer(session: Arc<SessionInner>, buffer: RawBuf) -> Self {
+        DVector {
+            id: next_id(),
+            session,
+            len: buffer.len(),
+            ops: ops_of::<T>(),
+            home: Arc::new(RwLock::new(buffer)),
+            version: AtomicU64::new(next_id()),
+            element: PhantomData,
+        }
+    }
+}
+
+/// Only creating a DVector asks for `T: Element`, so that rustc reports a missing derive there and nowhere else.
+impl<T: 'static> DVector<T> {
+    /// How many elements there are.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(DVector::from_fn(&session, 3, |_| 0u8)?.len(), 3);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert!(DVector::from_vec(&session, Vec::<f64>::new())?.is_empty());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A clone of the `i`-th element.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec![1.5, 2.5])?;
+    /// assert_eq!(x.get(1)?, 2.5);
+    /// assert_eq!(x.get(2).unwrap_err().to_string(), "elements 2..3 were asked for, but the DVector has 2");
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]; [`Error::Cluster`] if the element is with a worker and can't be fetched.
+    pub fn get(&self, i: usize) -> Result<T>
+    where
+        T: Clone,
+    {
+        let elements = self.elements(i..i.saturating_add(1))?;
+        elements.as_slice::<T>().first().cloned().ok_or_else(|| self.out_of_bounds(&(i..i.saturating_add(1))))
+    }
+
+    /// Replaces the `i`-th element. Plans of loops stay.
+    ///
+    /// Where loops run on workers, the first change after a loop brings all elements back to this process.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let mut x = DVector::from_vec(&session, vec![1.5, 2.5])?;
+    /// x.set(1, 4.0)?;
+    /// assert_eq!(x.to_vec()?, [1.5, 4.0]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`].
+    pub fn set(&mut self, i: usize, value: T) -> Result<()> {
+        if i >= self.len {
+            return Err(self.out_of_bounds(&(i..i.saturating_add(1))));
+        }
+        self.change(|elements| {
+            if let Some(element) = elements.get_mut(i) {
+                *element = value;
+            }
+        })
+    }
+
+    /// `len` elements that are with workers.
+    pub(crate) fn elsewhere(session: Arc<SessionInner>, id: u64, len: usize, home: Home) -> Self
+    where
+        T: Element,
+    {
+        DVector { id, session, len, ops: ops_of::<T>(), home, version: AtomicU64::new(next_id()), element: PhantomData }
+    }
+
+    /// Changes elements in this process's memory, where they are all brought first.
+    #[allow(unsafe_code)]
+    pub(crate) fn change<R>(&mut self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        // SAFETY: the DVector is borrowed alone.
+        unsafe { self.change_settled(f) }
+    }
+
+    /// The same through a shared borrow.
+    ///
+    /// # Safety
+    /// Nobody has a description of the elements that is still in use, and nobody makes one before this returns.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn change_settled<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        let home = Arc::clone(&self.home);
+        let change = || f(home.write().unwrap_or_else(PoisonError::into_inner).as_mut_slice::<T>());
+        let changed = match self.session.cluster() {
+            Some(cluster) => cluster.change(self.id, change)?,
+            None => change(),
+        };
+        self.version.store(next_id(), Relaxed);
+        Ok(changed)
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn session(&self) -> &Arc<SessionInner> {
+        &self.session
+    }
+
+    /// Another one whenever the contents are.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Relaxed)
+    }
+
+    /// Clones of a range of elements.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_fn(&session, 5, |i| i as u32)?;
+    /// assert_eq!(x.read(1..4)?, [1, 2, 3]);
+    /// assert!(x.read(3..6).is_err());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`].
+    pub fn read(&self, range: Range<usize>) -> Result<Vec<T>>
+    where
+        T: Clone,
+    {
+        Ok(self.elements(range)?.as_slice::<T>().to_vec())
+    }
+
+    /// Clones of all elements, one after the other.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec![3.0, 4.0])?;
+    /// assert_eq!(x.iter()?.map(|x: f64| x * x).sum::<f64>(), 25.0);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None in one process; where elements are elsewhere, that they can't be fetched.
+    pub fn iter(&self) -> Result<impl ExactSizeIterator<Item = T> + '_>
+    where
+        T: Clone,
+    {
+        let elements = self.elements(0..self.len)?;
+        Ok((0..self.len).map(move |i| elements.as_slice::<T>()[i].clone()))
+    }
+
+    /// Clones of all elements.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(DVector::from_fn(&session, 3, |i| i as u8)?.to_vec()?, [0, 1, 2]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None in one process; where elements are elsewhere, that they can't be fetched.
+    pub fn to_vec(&self) -> Result<Vec<T>>
+    where
+        T: Clone,
+    {
+        self.read(0..self.len)
+    }
+
+    /// A BLAKE3 hash of the elements in index order: equal bits, equal digest.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let (a, b) = (DVector::from_fn(&session, 9, |_| 0.0)?, DVector::from_fn(&session, 9, |_| -0.0)?);
+    /// assert_eq!(a.digest()?, DVector::from_vec(&session, a.to_vec()?)?.digest()?);
+    /// assert_ne!(a.digest()?, b.digest()?); // equal numbers, other bits
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// One pass over the elements; plain ones are hashed as their memory.
+    ///
+    /// # Errors
+    /// None in one process; where elements are elsewhere, that they can't be fetched.
+    pub fn digest(&self) -> Result<String>
+    where
+        T: Element,
+    {
+        let mut hasher = blake3::Hasher::new();
+        let mut bytes = Vec::new();
+        let elements = self.elements(0..self.len)?;
+        for lo in (0..self.len()).step_by(RUN) {
+            bytes.clear();
+            elements.buffer().encode_range(lo, self.len().min(lo + RUN), &mut bytes);
+            hasher.update(&bytes);
+        }
+        Ok(format!("blake3:{}", hasher.finalize().to_hex()))
+    }
+
+    fn out_of_bounds(&self, range: &Range<usize>) -> Error {
+        Error::OutOfBounds { start: range.start, end: range.end, len: self.len }
+    }
+
+    /// A range of elements, from wherever they are.
+    pub(crate) fn elements(&self, range: Range<usize>) -> Result<Elements<'_>> {
+        if range.start > range.end || range.end > self.len {
+            return Err(self.out_of_bounds(&range));
+        }
+        if let Some(cluster) = self.session.cluster()
+            && let Some(fetched) = cluster.read(self.id, range.clone())?
+        {
+            return Ok(Elements::Fetched(fetched));
+        }
+        Ok(Elements::Here(self.home.read().unwrap_or_else(PoisonError::into_inner), range))
+    }
+
+    pub(crate) fn describe(&self, writable: bool) -> Captured {
+        let base = self.home.read().unwrap_or_else(PoisonError::into_inner).base();
+        Captured {
+            id: self.id,
+            session: Arc::clone(&self.session),
+            kind: Kind::Vector { base, len: self.len, ops: self.ops, writable, version: &raw const self.version },
+            home: Some(Arc::clone(&self.home)),
+        }
+    }
+}
+
+/// So many bytes' worth of elements that are with workers are fetched at once to be encoded.
+const FETCHED: usize = 64 << 20;
+
+/// A number that changes with the contents; no two contents of this process have the same.
+#[doc(hidden)]
+pub fn version_of<T>(vector: &DVector<T>) -> u64 {
+    vector.version.load(Relaxed)
+}
+
+/// All elements as [`Element::encode`] writes them, one after the other, in place of what `bytes` held; plain ones are copied
+/// once.
+#[doc(hidden)]
+pub fn encode_elements<T: Element>(vector: &DVector<T>, bytes: &mut Vec<u8>) -> Result<()> {
+    bytes.clear();
+    let size = vector.len.saturating_mul(size_of::<T>());
+    if T::PLAIN && bytes.capacity() < size {
+        *bytes = Vec::new(); // freed before there is another
+        bytes.reserve_exact(size);
+    }
+    let run = (FETCHED / size_of::<T>().max(1)).max(1);
+    for start in (0..vector.len).step_by(run) {
+        let range = start..vector.len.min(start + run);
+        match vector.elements(range.clone())? {
+            Elements::Here(buffer, range) => buffer.encode_range(range.start, range.end, bytes),
+            Elements::Fetched(buffer) => buffer.encode_range(0, range.len(), bytes),
+        }
+    }
+    Ok(())
+}
+
+/// Elements to be read.
+pub(crate) enum Elements<'v> {
+    Here(RwLockReadGuard<'v, RawBuf>, Range<usize>),
+    Fetched(RawBuf),
+}
+
+impl Elements<'_> {
+    pub(crate) fn as_slice<T: 'static>(&self) -> &[T] {
+        match self {
+            Elements::Here(buffer, range) => &buffer.as_slice::<T>()[range.clone()],
+            Elements::Fetched(buffer) => buffer.as_slice(),
+        }
+    }
+
+    /// What holds them, all of them.
+    fn buffer(&self) -> &RawBuf {
+        match self {
+            Elements::Here(buffer, _) => buffer,
+            Elements::Fetched(buffer) => buffer,
+        }
+    }
+}
+
+impl<T> Drop for DVector<T> {
+    fn drop(&mut self) {
+        self.session.forget_plans_of(self.id);
+        if let Some(cluster) = self.session.cluster() {
+            cluster.dropped(self.id);
+        }
+    }
+}
+
+impl<T: std::fmt::Debug + 'static> std::fmt::Debug for DVector<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.elements(0..self.len) {
+            Ok(elements) => f.debug_list().entries(elements.as_slice::<T>()).finish(),
+            Err(error) => write!(f, "[{} elements elsewhere: {error}]", self.len),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The distributed data structures that loops capture: vectors, maps, reductions and relaxed state.
+
+pub(crate) mod chunks;
+pub(crate) mod dmap;
+pub(crate) mod dvector;
+pub(crate) mod reduction;
+pub(crate) mod relaxed;

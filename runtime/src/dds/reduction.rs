@@ -1,0 +1,405 @@
+//! Reductions: one number that all iterations add to, without conflicts.
+//!
+//! Each block of a loop starts from nothing; what the blocks come to is united in the loop's serial order, so
+//! that the bits don't depend on who ran what when. With `order = Preserve` the additions of floats are made
+//! one by one in the loop's own order, as the plain loop would.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::body::context::Slot;
+use crate::session::{Session, SessionInner};
+
+/// The numbers that can be reduced: all integers up to 64 bits, `f32` and `f64`.
+///
+/// ```
+/// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
+/// let (loss, hits) = (session.sum(0.0f32), session.sum(0u8));
+/// assert_eq!((loss.get(), hits.get()), (0.0, 0));
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
+pub trait Number: Copy + Send + Sync + PartialOrd + std::fmt::Debug + sealed::Sealed + 'static {
+    #[doc(hidden)]
+    const ZERO: Self;
+    #[doc(hidden)]
+    const ASSOCIATIVE: bool;
+    #[doc(hidden)]
+    fn plus(self, other: Self) -> Self;
+    #[doc(hidden)]
+    fn before(self, other: Self) -> bool;
+    #[doc(hidden)]
+    fn is_no_number(self) -> bool;
+    #[doc(hidden)]
+    fn to_word(self) -> u64;
+    #[doc(hidden)]
+    fn from_word(word: u64) -> Self;
+    #[doc(hidden)]
+    fn to_f64(self) -> f64;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! integers {
+    ($($t:ty)*) => {$(
+        impl sealed::Sealed for $t {}
+        impl Number for $t {
+            const ZERO: Self = 0;
+            const ASSOCIATIVE: bool = true;
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self { self.wrapping_add(other) }
+            #[inline(always)]
+            fn before(self, other: Self) -> bool { self < other }
+            #[inline(always)]
+            fn is_no_number(self) -> bool { false }
+            #[inline(always)]
+            fn to_word(self) -> u64 { self as u64 }
+            #[inline(always)]
+            fn from_word(word: u64) -> Self { word as $t }
+            #[inline(always)]
+            fn to_f64(self) -> f64 { self as f64 }
+        }
+    )*};
+}
+integers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
+
+macro_rules! floats {
+    ($($t:ty)*) => {$(
+        impl sealed::Sealed for $t {}
+        impl Number for $t {
+            const ZERO: Self = 0.0;
+            const ASSOCIATIVE: bool = false;
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self { self + other }
+            // NaN is never before anything, and -0 is before 0: then the order of comparisons can't matter.
+            #[inline(always)]
+            fn before(self, other: Self) -> bool {
+                self < other || (self == other && self.is_sign_negative() && other.is_sign_positive())
+            }
+            #[inline(always)]
+            fn is_no_number(self) -> bool {
+                self.is_nan()
+            }
+            #[inline(always)]
+            fn to_word(self) -> u64 { u64::from(self.to_bits()) }
+            #[inline(always)]
+            fn from_word(word: u64) -> Self { <$t>::from_bits(word as _) }
+            #[inline(always)]
+            fn to_f64(self) -> f64 { f64::from(self) }
+        }
+    )*};
+}
+floats!(f32 f64);
+
+/// The value of a reduction between loops.
+#[derive(Debug)]
+pub(crate) struct Reduction {
+    id: u64,
+    word: AtomicU64,
+}
+
+impl Reduction {
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn word(&self) -> u64 {
+        self.word.load(Relaxed)
+    }
+
+    pub(crate) fn set_word(&self, word: u64) {
+        self.word.store(word, Relaxed);
+    }
+}
+
+/// How the engine unites what blocks come to.
+#[derive(Debug)]
+pub(crate) struct ReductionOps {
+    pub(crate) unite: fn(u64, u64) -> u64,
+    /// What a block starts from, given the value before the loop.
+    pub(crate) neutral: fn(u64) -> u64,
+    /// Whether the order of additions shows in the bits.
+    pub(crate) ordered: bool,
+}
+
+struct SumOps<N>(PhantomData<N>);
+
+impl<N: Number> SumOps<N> {
+    const OPS: ReductionOps = ReductionOps {
+        unite: |a, b| N::from_word(a).plus(N::from_word(b)).to_word(),
+        neutral: |_| N::ZERO.to_word(),
+        ordered: !N::ASSOCIATIVE,
+    };
+}
+
+struct ExtremeOps<N, W>(PhantomData<(N, W)>);
+
+impl<N: Number, W: Which> ExtremeOps<N, W> {
+    const OPS: ReductionOps = ReductionOps {
+        unite: |a, b| W::choose(N::from_word(a), N::from_word(b)).to_word(),
+        neutral: |before| before,
+        ordered: false,
+    };
+}
+
+macro_rules! driver_side {
+    ($([$($generic:tt)*] $t:ty, $n:ty, $ops:expr;)*) => {$(
+        impl<$($generic)*> $t {
+            pub(crate) fn parts(&self) -> (&Arc<SessionInner>, &Arc<Reduction>, &'static ReductionOps) {
+                (&self.session, &self.cell, $ops)
+            }
+
+            /// The value: what it started from, united with what all loops that ended well gave it.
+            pub fn get(&self) -> $n {
+                <$n>::from_word(self.cell.word())
+            }
+
+            /// Starts again from `value`.
+            pub fn set(&self, value: $n) {
+                self.cell.set_word(value.to_word());
+            }
+        }
+
+        impl<$($generic)*> std::fmt::Debug for $t {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.get().fmt(f)
+            }
+        }
+    )*};
+}
+driver_side! {
+    [N: Number] Sum<N>, N, &SumOps::<N>::OPS;
+    [N: Number, W: Which] Extreme<N, W>, N, &ExtremeOps::<N, W>::OPS;
+    [] Count, u64, &SumOps::<u64>::OPS;
+}
+
+fn cell(word: u64) -> Arc<Reduction> {
+    Arc::new(Reduction { id: crate::session::next_id(), word: AtomicU64::new(word) })
+}
+
+/// A sum over all iterations, from [`Session::sum`]. In a loop body: `loss.add(x)`.
+///
+/// Integers wrap around. Floats are added in an order that depends on the data alone, never on threads.
+pub struct Sum<N: Number> {
+    session: Arc<SessionInner>,
+    cell: Arc<Reduction>,
+    number: PhantomData<N>,
+}
+
+/// The smallest or largest of what all iterations saw, from [`Session::min`] and [`Session::max`].
+/// In a loop body: `lo.min(x)`, `hi.max(x)`. NaN is passed over, and -0 is smaller than 0.
+pub struct Extreme<N: Number, W: Which> {
+    session: Arc<SessionInner>,
+    cell: Arc<Reduction>,
+    number: PhantomData<(N, W)>,
+}
+
+/// The smallest of what all iterations saw.
+pub type Min<N> = Extreme<N, Smallest>;
+/// The largest of what all iterations saw.
+pub type Max<N> = Extreme<N, Largest>;
+
+/// A count over all iterations, from [`Session::count`]. In a loop body: `n.add(1)`.
+pub struct Count {
+    session: Arc<SessionInner>,
+    cell: Arc<Reduction>,
+}
+
+/// Which of two numbers an [`Extreme`] keeps.
+pub trait Which: Send + Sync + sealed::Sealed + 'static {
+    #[doc(hidden)]
+    fn choose<N: Number>(a: N, b: N) -> N;
+}
+
+/// Keeps the smaller number.
+#[derive(Debug)]
+pub struct Smallest;
+/// Keeps the larger number.
+#[derive(Debug)]
+pub struct Largest;
+
+impl sealed::Sealed for Smallest {}
+impl sealed::Sealed for Largest {}
+
+impl Which for Smallest {
+    #[inline(always)]
+    fn choose<N: Number>(a: N, b: N) -> N {
+        if b.before(a) || a.is_no_number() { b } else { a }
+    }
+}
+
+impl Which for Largest {
+    #[inline(always)]
+    fn choose<N: Number>(a: N, b: N) -> N {
+        if a.before(b) || a.is_no_number() { b } else { a }
+    }
+}
+
+impl Session {
+    /// A sum that starts from `from`.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let loss = session.sum(0.0f64);
+    /// assert_eq!(loss.get(), 0.0);
+    /// loss.set(1.5);
+    /// assert_eq!(loss.get(), 1.5);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn sum<N: Number>(&self, from: N) -> Sum<N> {
+        Sum { session: self.inner(), cell: cell(from.to_word()), number: PhantomData }
+    }
+
+    /// A minimum that starts from `from`.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(session.min(f32::INFINITY).get(), f32::INFINITY);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn min<N: Number>(&self, from: N) -> Min<N> {
+        Extreme { session: self.inner(), cell: cell(from.to_word()), number: PhantomData }
+    }
+
+    /// A maximum that starts from `from`.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(session.max(0u32).get(), 0);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn max<N: Number>(&self, from: N) -> Max<N> {
+        Extreme { session: self.inner(), cell: cell(from.to_word()), number: PhantomData }
+    }
+
+    /// A count that starts from 0.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// assert_eq!(session.count().get(), 0);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn count(&self) -> Count {
+        Count { session: self.inner(), cell: cell(0) }
+    }
+}
+
+/// A [`Sum`] inside a loop body.
+pub struct SumView<'v, N, const C: usize> {
+    total: Cell<N>,
+    slot: &'v Slot,
+    one_by_one: bool,
+    iteration: usize,
+}
+
+impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
+    #[inline(always)]
+    pub(crate) fn new(slot: &'v Slot) -> Self {
+        let one_by_one = slot.additions.is_some() && !N::ASSOCIATIVE;
+        SumView { total: Cell::new(N::from_word(slot.total.get())), slot, one_by_one, iteration: 0 }
+    }
+
+    /// Adds `value`.
+    #[inline(always)]
+    pub fn add(&self, value: N) {
+        if !N::ASSOCIATIVE && self.one_by_one {
+            self.note(value);
+        } else {
+            self.total.set(self.total.get().plus(value));
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn step(&mut self, i: usize) {
+        self.iteration = i;
+    }
+
+    #[cold]
+    fn note(&self, value: N) {
+        if let Some(additions) = &self.slot.additions {
+            additions.borrow_mut().push((self.iteration, value.to_word()));
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn finish(&self, slot: &Slot) {
+        slot.total.set(self.total.get().to_word());
+    }
+}
+
+/// A [`Min`] or [`Max`] inside a loop body.
+pub struct ExtremeView<'v, N, W, const C: usize> {
+    best: Cell<N>,
+    slot: PhantomData<(&'v Slot, W)>,
+}
+
+impl<'v, N: Number, W: Which, const C: usize> ExtremeView<'v, N, W, C> {
+    #[inline(always)]
+    pub(crate) fn new(slot: &'v Slot) -> Self {
+        ExtremeView { best: Cell::new(N::from_word(slot.total.get())), slot: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn finish(&self, slot: &Slot) {
+        slot.total.set(self.best.get().to_word());
+    }
+}
+
+impl<N: Number, W: Which, const C: usize> ExtremeView<'_, N, W, C> {
+    #[inline(always)]
+    pub(crate) fn step(&mut self, _i: usize) {}
+}
+
+impl<N: Number, const C: usize> ExtremeView<'_, N, Smallest, C> {
+    /// Keeps `value` if it is the smallest so far.
+    #[inline(always)]
+    pub fn min(&self, value: N) {
+        self.best.set(Smallest::choose(self.best.get(), value));
+    }
+}
+
+impl<N: Number, const C: usize> ExtremeView<'_, N, Largest, C> {
+    /// Keeps `value` if it is the largest so far.
+    #[inline(always)]
+    pub fn max(&self, value: N) {
+        self.best.set(Largest::choose(self.best.get(), value));
+    }
+}
+
+/// A [`Count`] inside a loop body.
+pub struct CountView<'v, const C: usize> {
+    total: Cell<u64>,
+    slot: PhantomData<&'v Slot>,
+}
+
+impl<'v, const C: usize> CountView<'v, C> {
+    #[inline(always)]
+    pub(crate) fn new(slot: &'v Slot) -> Self {
+        CountView { total: Cell::new(slot.total.get()), slot: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn step(&mut self, _i: usize) {}
+
+    /// Adds `n`.
+    #[inline(always)]
+    pub fn add(&self, n: u64) {
+        self.total.set(self.total.get().wrapping_add(n));
+    }
+
+    #[inline(always)]
+    pub(crate) fn finish(&self, slot: &Slot) {
+        slot.total.set(self.total.get());
+    }
+}

@@ -1,0 +1,197 @@
+//! Relaxed state: numbers that all iterations of an asynchronous loop add to and read, without conflicts.
+//!
+//! What a block reads of it is what the loop began with, what the blocks of earlier strata have added, and what it has
+//! added itself: LDA's topic totals are such numbers (STRADS section 4.2, supplement section 1). A stratum is a run of
+//! blocks in the plan's serial order that share no part, so both the strata and what each of them sees are functions
+//! of the plan: the bits are the same for any number of threads and workers. How many strata a block may lag behind is
+//! the loop's option `staleness`; how far off its reads were at most, the report says.
+
+pub(crate) mod board;
+mod view;
+
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex};
+
+use crate::dds::reduction::Number;
+use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
+use crate::memory::element::Element;
+use crate::session::error::{Error, Result};
+use crate::session::{Session, SessionInner, locked, next_id};
+
+pub use view::{RelaxedNumberView, RelaxedView};
+
+/// What the engine may do to relaxed state of one type.
+#[derive(Debug)]
+pub(crate) struct RelaxedOps {
+    pub(crate) element: fn() -> &'static ElementOps,
+    /// Adds the second to the first, element by element.
+    pub(crate) add: fn(&mut RawBuf, &RawBuf),
+    /// The sum of absolute differences.
+    pub(crate) apart: fn(&RawBuf, &RawBuf) -> f64,
+    /// So many zeros.
+    pub(crate) zeros: fn(usize) -> RawBuf,
+}
+
+struct OpsOf<N>(PhantomData<N>);
+
+impl<N: Number + Element> OpsOf<N> {
+    const OPS: RelaxedOps = RelaxedOps {
+        element: ops_of::<N>,
+        add: |to, by| {
+            for (to, by) in to.as_mut_slice::<N>().iter_mut().zip(by.as_slice::<N>()) {
+                *to = to.plus(*by);
+            }
+        },
+        apart: |a, b| {
+            let pairs = a.as_slice::<N>().iter().zip(b.as_slice::<N>());
+            pairs.map(|(a, b)| (a.to_f64() - b.to_f64()).abs()).sum()
+        },
+        zeros: |len| buffer(std::iter::repeat_n(N::ZERO, len)),
+    };
+}
+
+fn buffer<N: Element>(values: impl ExactSizeIterator<Item = N>) -> RawBuf {
+    let mut buffer = RawBuf::new(ops_of::<N>(), values.len());
+    values.for_each(|value| buffer.push(value));
+    buffer
+}
+
+/// The values between loops.
+pub(crate) struct Cell {
+    pub(crate) id: u64,
+    pub(crate) len: usize,
+    values: Mutex<RawBuf>,
+}
+
+impl Cell {
+    /// A copy of the values.
+    pub(crate) fn copy(&self) -> RawBuf {
+        locked(&self.values).copy()
+    }
+
+    /// Takes the values that a loop has left.
+    pub(crate) fn replace(&self, values: RawBuf) {
+        *locked(&self.values) = values;
+    }
+}
+
+macro_rules! kinds {
+    ($($t:ident)*) => {$(
+        impl<N: Number + Element> $t<N> {
+            fn new(session: &Session, values: impl ExactSizeIterator<Item = N>) -> Self {
+                let cell = Cell { id: next_id(), len: values.len(), values: Mutex::new(buffer(values)) };
+                $t { session: session.inner(), cell: Arc::new(cell), number: PhantomData }
+            }
+
+            pub(crate) fn parts(&self) -> (&Arc<SessionInner>, &Arc<Cell>, &'static RelaxedOps) {
+                (&self.session, &self.cell, &OpsOf::<N>::OPS)
+            }
+        }
+    )*};
+}
+kinds!(RelaxedVector Relaxed);
+
+/// Numbers that all iterations of an `async_parallel_for!` add to and read, without conflicts; from
+/// [`Session::relaxed_vector`]. Captured as `&totals`; in a body `totals[k]` and `totals.add(k, 1)`.
+///
+/// Reads may be stale, by as many strata of blocks as the loop's option `staleness` says (2 if it isn't given); what
+/// an iteration reads is the same for any number of threads and workers. Each block has a copy of its own while it
+/// runs, so it should be short against what blocks do: thousands of numbers rather than millions.
+pub struct RelaxedVector<N: Number> {
+    session: Arc<SessionInner>,
+    cell: Arc<Cell>,
+    number: PhantomData<N>,
+}
+
+/// One number that all iterations of an `async_parallel_for!` add to and read, without conflicts; from
+/// [`Session::relaxed`]. Captured as `&total`; in a body `total.get()` and `total.add(1)`.
+pub struct Relaxed<N: Number> {
+    session: Arc<SessionInner>,
+    cell: Arc<Cell>,
+    number: PhantomData<N>,
+}
+
+impl Session {
+    /// Relaxed numbers that start from these.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let totals = session.relaxed_vector(vec![0i64; 3]);
+    /// totals.set(&[1, 2, 3])?;
+    /// assert_eq!((totals.len(), totals.to_vec()), (3, vec![1, 2, 3]));
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn relaxed_vector<N: Number + Element>(&self, values: Vec<N>) -> RelaxedVector<N> {
+        RelaxedVector::new(self, values.into_iter())
+    }
+
+    /// A relaxed number that starts from this one.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let total = session.relaxed(0.5f64);
+    /// total.set(1.5);
+    /// assert_eq!(total.get(), 1.5);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn relaxed<N: Number + Element>(&self, value: N) -> Relaxed<N> {
+        Relaxed::new(self, std::iter::once(value))
+    }
+}
+
+impl<N: Number + Element> RelaxedVector<N> {
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        self.cell.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.cell.len == 0
+    }
+
+    /// The numbers: what they started from, and all that loops that ended well have added.
+    pub fn to_vec(&self) -> Vec<N> {
+        locked(&self.cell.values).as_slice().to_vec()
+    }
+
+    /// Starts again from these values.
+    ///
+    /// # Errors
+    /// [`Error::RelaxedLength`] if there are more or fewer than before.
+    pub fn set(&self, values: &[N]) -> Result<()> {
+        if values.len() != self.cell.len {
+            return Err(Error::RelaxedLength { given: values.len(), len: self.cell.len });
+        }
+        self.cell.replace(buffer(values.iter().copied()));
+        Ok(())
+    }
+}
+
+impl<N: Number + Element> Relaxed<N> {
+    /// The number: what it started from, and all that loops that ended well have added.
+    pub fn get(&self) -> N {
+        locked(&self.cell.values).as_slice().first().copied().unwrap_or(N::ZERO)
+    }
+
+    /// Starts again from `value`.
+    pub fn set(&self, value: N) {
+        self.cell.replace(buffer(std::iter::once(value)));
+    }
+}
+
+impl<N: Number + Element> std::fmt::Debug for RelaxedVector<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.to_vec().fmt(f)
+    }
+}
+
+impl<N: Number + Element> std::fmt::Debug for Relaxed<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}

@@ -1,0 +1,122 @@
+//! What a loop body sees of relaxed state: its block's own copy.
+//!
+//! # Why this is sound
+//! A slot of relaxed state points at two buffers of `len` numbers that belong to the frame of the one block that runs,
+//! and stay where they are as long as the view lives: nobody else reads or writes them meanwhile. The view is neither
+//! `Clone` nor `Copy`, reads borrow it shared, and additions borrow it alone.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ops::Index;
+
+use crate::body::context::Slot;
+use crate::body::slow_path::Cold;
+use crate::dds::reduction::Number;
+
+/// A [`RelaxedVector`](crate::RelaxedVector) inside a loop body: `totals[k]`, `totals.add(k, 1)`.
+pub struct RelaxedView<'v, N, const C: usize> {
+    /// What is known of the numbers here and now.
+    now: *mut N,
+    /// What the block has added.
+    added: *mut N,
+    len: usize,
+    cold: *const Cold,
+    lifetime: PhantomData<&'v mut N>,
+}
+
+impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
+    /// # Safety
+    /// The slot describes relaxed state of type N that meets the rules above.
+    #[inline(always)]
+    pub(crate) unsafe fn new(slot: &'v Slot) -> Self {
+        RelaxedView {
+            now: slot.ptr.cast(),
+            added: slot.base.cast(),
+            len: slot.len,
+            cold: slot.cold,
+            lifetime: PhantomData,
+        }
+    }
+
+    /// How many numbers there are.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All of them, as far as the block knows them.
+    #[inline(always)]
+    pub fn as_slice(&self) -> &[N] {
+        // SAFETY: the module's argument; where there are none the address is any.
+        if self.len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(self.now, self.len) } }
+    }
+
+    /// Adds `by` to the number at `k`. The block sees it at once, blocks of later strata as `staleness` says, and the
+    /// program when the loop has ended.
+    #[inline(always)]
+    pub fn add(&mut self, k: impl crate::ElementIndex, by: N) {
+        let k = self.checked(k.to_usize());
+        // SAFETY: the module's argument; k < len.
+        unsafe {
+            let (now, added) = (self.now.add(k), self.added.add(k));
+            *now = (*now).plus(by);
+            *added = (*added).plus(by);
+        }
+    }
+
+    /// The index, or no return.
+    #[inline(always)]
+    fn checked(&self, k: usize) -> usize {
+        if k >= self.len {
+            // SAFETY: the frame keeps the cold side as long as the view.
+            unsafe { Cold::reach_read(self.cold, k) };
+        }
+        k
+    }
+}
+
+macro_rules! indexed_by {
+    ($($t:ty)*) => {$(
+        impl<N: Number, const C: usize> Index<$t> for RelaxedView<'_, N, C> {
+            type Output = N;
+            #[inline(always)]
+            fn index(&self, k: $t) -> &N {
+                let k = self.checked(k as usize);
+                // SAFETY: the module's argument; k < len.
+                unsafe { &*self.now.add(k) }
+            }
+        }
+    )*};
+}
+indexed_by!(usize u32);
+
+/// A [`Relaxed`](crate::Relaxed) number inside a loop body: `total.get()`, `total.add(1)`.
+pub struct RelaxedNumberView<'v, N, const C: usize>(RelaxedView<'v, N, C>);
+
+impl<'v, N: Number, const C: usize> RelaxedNumberView<'v, N, C> {
+    /// # Safety
+    /// As for [`RelaxedView::new`], of one number.
+    #[inline(always)]
+    pub(crate) unsafe fn new(slot: &'v Slot) -> Self {
+        // SAFETY: passed on.
+        RelaxedNumberView(unsafe { RelaxedView::new(slot) })
+    }
+
+    /// The number, as far as the block knows it.
+    #[inline(always)]
+    pub fn get(&self) -> N {
+        self.0[0usize]
+    }
+
+    /// Adds to it, as [`RelaxedView::add`] does.
+    #[inline(always)]
+    pub fn add(&mut self, by: N) {
+        self.0.add(0usize, by);
+    }
+}

@@ -1,0 +1,395 @@
+//! One call of a parallel loop: find or make the plan, run it, and begin again if the pattern was another.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::body::capture::{Captured, Handles, Kind};
+use crate::body::panics;
+use crate::body::task::{Failure, LoopTask, Outcome, Task};
+use crate::body::value::Values;
+use crate::cluster::driver::Cluster;
+use crate::dds::relaxed::board::{self, Board};
+use crate::loops::execute::{FirstFailure, Run, words};
+use crate::loops::pack;
+use crate::loops::plan_cache::{CachedPlan, PlanKey};
+use crate::loops::record::{Depth, record, shapes};
+use crate::loops::undo::Undo;
+use crate::loops::verify::Verifier;
+use crate::memory::codec::CodecError;
+use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
+use crate::session::dot;
+use crate::session::error::{Error, LoopProblem, Result};
+use crate::session::logging::warning;
+use crate::session::options::{Bounds, LoopOptions, Site, Strategy};
+use crate::session::pool::Pool;
+use crate::session::report::{Elsewhere, LoopReport};
+use crate::session::timeline::{Category, span};
+use crate::session::{SessionInner, next_id};
+
+/// After so many strays in a row a loop runs serially.
+const STRAYS: usize = 3;
+
+/// What `async_parallel_for!` calls.
+///
+/// # Errors
+/// As the macro says.
+#[allow(clippy::too_many_arguments, reason = "a macro calls it")]
+pub fn async_for<V, H, S, I, F, R>(
+    site: &'static Site,
+    options: LoopOptions,
+    range: Bounds,
+    values: V,
+    mut handles: H,
+    scratch: I,
+    body: F,
+) -> Result<LoopReport>
+where
+    V: Values,
+    H: Handles,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    let task = LoopTask::<V, H, S, I, F, R>::new(values, &handles, scratch, body);
+    let captured = handles.describe();
+    let result = Call::new(site, options, range, &captured, &task, &|| task.pack()).and_then(Call::run);
+    // The borrows that the descriptions stand for end here, not before.
+    drop(handles);
+    result
+}
+
+/// What a loop needs to run elsewhere: the address of its maker, and its values as bytes.
+pub(crate) type Pack<'c> = &'c dyn Fn() -> std::result::Result<(usize, Vec<u8>), CodecError>;
+
+pub(crate) struct Call<'c> {
+    pub(crate) site: &'static Site,
+    pub(crate) key: PlanKey,
+    pub(crate) captured: &'c [Captured],
+    pub(crate) task: &'c dyn Task,
+    pub(crate) pack: Pack<'c>,
+    pub(crate) session: &'c SessionInner,
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) pool: Arc<Pool>,
+    strays: usize,
+}
+
+/// Why a loop did not end well.
+pub(crate) enum Ended {
+    Failed(FirstFailure),
+    Error(Error),
+}
+
+impl From<FirstFailure> for Ended {
+    fn from(failed: FirstFailure) -> Ended {
+        Ended::Failed(failed)
+    }
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Ended {
+        Ended::Error(error)
+    }
+}
+
+impl<'c> Call<'c> {
+    fn new(
+        site: &'static Site,
+        options: LoopOptions,
+        range: Bounds,
+        captured: &'c [Captured],
+        task: &'c dyn Task,
+        pack: Pack<'c>,
+    ) -> Result<Self> {
+        let problem = |problem| Error::Loop { site: site.to_string(), problem };
+        if panics::inside_body() {
+            return Err(problem(LoopProblem::Nested));
+        }
+        let Some(first) = captured.first() else { return Err(problem(LoopProblem::NothingCaptured)) };
+        for (c, capture) in captured.iter().enumerate() {
+            if !capture.session.is(&first.session) {
+                return Err(problem(LoopProblem::TwoSessions { first: site.name(0), second: site.name(c) }));
+            }
+            let same = |other: &Captured| other.id == capture.id && other.is_added_to();
+            if let Some(other) = captured[..c].iter().position(same) {
+                return Err(problem(LoopProblem::CapturedTwice { first: site.name(other), second: site.name(c) }));
+            }
+        }
+        let range = range.0.map_err(problem)?;
+        let most = u32::MAX as usize;
+        if range.len() > most {
+            return Err(problem(LoopProblem::TooLong { len: range.len(), max: most }));
+        }
+        if let Some(given) = options.parts.filter(|parts| !(1..=MAX_PARTS).contains(parts)) {
+            return Err(problem(LoopProblem::Parts { given, max: MAX_PARTS }));
+        }
+        if options.staleness == Some(0) {
+            return Err(problem(LoopProblem::NoStaleness));
+        }
+        // A reduction may be a new one in each epoch: no plan depends on which it is.
+        let identity = |capture: &Captured| match capture.kind {
+            Kind::Vector { len, .. } => (capture.id, len),
+            Kind::Reduction { .. } => (0, 0),
+            Kind::Relaxed { len, .. } => (0, len),
+        };
+        let range = if range.is_empty() { range.start..range.start } else { range };
+        let key = PlanKey {
+            site: std::ptr::from_ref(site).addr(),
+            body: task.type_id(),
+            range,
+            options,
+            captures: captured.iter().map(identity).collect(),
+        };
+        let cluster = first.session.cluster();
+        let pool = match &cluster {
+            Some(cluster) => Arc::clone(&cluster.pool),
+            None => first.session.pool()?,
+        };
+        Ok(Call { site, key, captured, task, pack, session: &first.session, cluster, pool, strays: 0 })
+    }
+
+    fn run(mut self) -> Result<LoopReport> {
+        let kept = self.session.plans().take(&self.key);
+        let mut reused = kept.is_some();
+        let mut cached = match kept {
+            Some(cached) => cached,
+            None => self.make_plan(Depth::Sampled)?,
+        };
+        let mut trace = false;
+        loop {
+            let begun = Instant::now();
+            let attempted = match &self.cluster {
+                None => self.attempt(&mut cached, trace),
+                Some(cluster) => cluster.attempt(&self, &mut cached, trace),
+            };
+            match attempted {
+                Ok(elsewhere) => {
+                    cached.strays_in_row = 0;
+                    let mut report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
+                    let shares = report.elsewhere.shares.take();
+                    report.elsewhere = Elsewhere { shares, ..elsewhere };
+                    self.keep(cached);
+                    return Ok(report);
+                }
+                Err(Ended::Error(error)) => {
+                    self.keep(cached);
+                    return Err(error);
+                }
+                Err(Ended::Failed(failed)) => {
+                    if let Failure::Stray { capture } = failed.failure {
+                        cached = self.replan(&cached, capture, reused)?;
+                        reused = false;
+                        continue;
+                    }
+                    if failed.iteration.is_none() && !trace {
+                        // Everything is as it was: run it again and keep count, to name the iteration.
+                        trace = true;
+                        continue;
+                    }
+                    self.keep(cached);
+                    return Err(self.error(failed));
+                }
+            }
+        }
+    }
+
+    fn attempt(&self, cached: &mut CachedPlan, trace: bool) -> std::result::Result<Elsewhere, Ended> {
+        pack::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
+        let run = Run {
+            plan: &cached.plan,
+            task: self.task,
+            captured: self.captured,
+            gathered: &cached.gathered,
+            order: self.key.options.order,
+            trace,
+            before: words(self.captured),
+            board: Arc::new(Board::new(self.captured, board::before(self.captured), &cached.plan.strata)),
+            apart: None,
+        };
+        let first = self.key.range.start;
+        let verifier = match self.session.verifies() {
+            true => Some(
+                panics::caught(|| Verifier::before(self.captured))
+                    .map_err(|note| FirstFailure::new(0, Some(first), Failure::Panic(note)))?,
+            ),
+            false => None,
+        };
+        let after = run.run(&cached.undo, &self.pool)?;
+        let checked = verifier.map_or(Ok(()), |verifier| verifier.check(&run, &after));
+        self.commit(&after, &run.board);
+        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
+        Ok(Elsewhere { staleness: run.board.errors(), ..Elsewhere::default() })
+    }
+
+    /// The loop ended well: the reductions get their values, and what was written is known to have changed.
+    pub(crate) fn commit(&self, words: &[u64], board: &Board) {
+        for (capture, &word) in self.captured.iter().zip(words) {
+            capture.commit(word, next_id());
+        }
+        for (capture, values) in self.captured.iter().zip(board.total()) {
+            if let Some(values) = values {
+                capture.commit_relaxed(values);
+            }
+        }
+    }
+
+    fn make_plan(&self, depth: Depth) -> Result<CachedPlan> {
+        let begun = Instant::now();
+        let options = &self.key.options;
+        let (recorded, plan, depth_used);
+        if options.strategy == Some(Strategy::Serial) || self.key.range.len() < 2 {
+            (recorded, depth_used) = (begun, Depth::Exact);
+            let reason = match options.strategy {
+                Some(Strategy::Serial) => "the loop says `strategy = Serial`".to_string(),
+                _ => "fewer than two iterations".to_string(),
+            };
+            plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
+        } else {
+            let recording;
+            // What rules point at, where it had to be fetched.
+            let fetched;
+            let recording_now = span(Category::Record, self.key.range.len() as u64);
+            (recording, depth_used, fetched) = match &self.cluster {
+                None => {
+                    let (recording, used) = record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
+                    (recording, used, Vec::new())
+                }
+                Some(cluster) => cluster.record(self, depth)?,
+            };
+            drop(recording_now);
+            recorded = Instant::now();
+            let mut planning = span(Category::Plan, 0);
+            plan = plan::plan(&recording, &shapes(self.captured), options, &self.pool);
+            planning.set(plan.blocks.len() as u64);
+            drop(planning);
+            drop(recording);
+            drop(fetched);
+        }
+        let mut cached = self.cached(plan, depth_used)?;
+        // Laying out the elements is part of planning: later calls find it done.
+        match (&self.cluster, &cached.remote) {
+            (Some(cluster), Some(remote)) => cluster.install_now(remote)?,
+            _ => pack::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool),
+        }
+        cached.seconds_recording = (recorded - begun).as_secs_f64();
+        cached.seconds_planning = recorded.elapsed().as_secs_f64();
+        self.tell(&cached)?;
+        Ok(cached)
+    }
+
+    fn cached(&self, mut plan: Plan, depth: Depth) -> Result<CachedPlan> {
+        if self.captured.iter().any(|capture| matches!(capture.kind, Kind::Relaxed { .. })) {
+            plan.stratify(self.key.options.staleness);
+        }
+        let undo = if self.cluster.is_some() { Undo::none() } else { Undo::new(&plan, self.captured, &[]) };
+        let plan = Arc::new(plan);
+        let remote = self.cluster.as_ref().map(|cluster| cluster.remote(self, &plan)).transpose()?;
+        Ok(CachedPlan {
+            undo,
+            plan,
+            remote,
+            key: self.key.clone(),
+            gathered: Vec::new(),
+            depth,
+            strays_in_row: 0,
+            seconds_recording: 0.0,
+            seconds_planning: 0.0,
+        })
+    }
+
+    /// A plan after a stray access: the loop is recorded more thoroughly. When the most thorough recording strays too,
+    /// or any for the third time in a row, what the iterations touch hangs on what others wrote.
+    fn replan(&mut self, old: &CachedPlan, capture: usize, reused: bool) -> Result<CachedPlan> {
+        self.strays += 1;
+        let in_row = old.strays_in_row + 1;
+        let hopeless = old.depth == Depth::Exact && !reused;
+        let mut fresh = if in_row >= STRAYS || hopeless {
+            let name = self.site.name(capture);
+            warning!(
+                "{}: runs serially from now on, since iterations touched other elements of `{name}` than \
+                 recorded {in_row} times in a row: what they touch seems to depend on what other iterations write",
+                self.site
+            );
+            let reason = format!("what iterations touch of `{name}` changes while the loop runs");
+            let plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
+            let cached = self.cached(plan, Depth::Exact)?;
+            self.tell(&cached)?;
+            cached
+        } else {
+            // A plan from an earlier call may just be out of date. A fresh one was misled: by its sample, or by blank
+            // values.
+            let depth = match old.depth {
+                Depth::Sampled => Depth::Blank,
+                Depth::Blank if reused => Depth::Blank,
+                Depth::Blank | Depth::Exact => Depth::Exact,
+            };
+            self.make_plan(depth)?
+        };
+        fresh.strays_in_row = in_row;
+        Ok(fresh)
+    }
+
+    fn keep(&self, cached: CachedPlan) {
+        let oldest = self.session.plans().put(cached);
+        drop(oldest);
+    }
+
+    fn tell(&self, cached: &CachedPlan) -> Result<()> {
+        if self.session.explains() {
+            eprintln!("{}", self.report(cached, false, 0.0));
+        }
+        if let Some(path) = self.session.dot() {
+            self.report(cached, false, 0.0).write_dot(&path)?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, cached: &CachedPlan, reused: bool, seconds_running: f64) -> LoopReport {
+        let remote = self.cluster.as_ref().zip(cached.remote.as_ref());
+        let shares = remote.map(|(cluster, plan)| cluster.shares(plan));
+        LoopReport {
+            site: self.site,
+            label: self.key.options.label.clone(),
+            plan: Arc::clone(&cached.plan),
+            strays: self.strays,
+            reused,
+            seconds_recording: cached.seconds_recording,
+            seconds_planning: cached.seconds_planning,
+            seconds_running,
+            elsewhere: Elsewhere { shares, ..Elsewhere::default() },
+        }
+    }
+
+    fn error(&self, failed: FirstFailure) -> Error {
+        let site = self.site.to_string();
+        let iteration = failed.iteration.unwrap_or(self.key.range.start);
+        match failed.failure {
+            Failure::OutOfRange { capture, index } => {
+                let len = self.key.captures[capture].1;
+                Error::IndexOutOfRange { site, dds: self.site.name(capture), index, len, iteration }
+            }
+            Failure::Body(source) => Error::Body { site, iteration, source },
+            Failure::Panic(note) => Error::Panic { site, iteration, message: note.message, location: note.location },
+            Failure::Difference { capture, index } => Error::Verification { site, dds: self.site.name(capture), index },
+            Failure::Stray { .. } | Failure::Stopped => {
+                unreachable!("strays are planned anew, and only rounds are stopped")
+            }
+        }
+    }
+}
+
+impl FirstFailure {
+    pub(crate) fn difference(capture: usize, index: usize) -> Self {
+        FirstFailure::new(0, Some(0), Failure::Difference { capture, index })
+    }
+}
+
+impl LoopReport {
+    /// Writes the conflict graph of the plan's blocks in the DOT language.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn write_dot(&self, path: &Path) -> Result<()> {
+        dot::write(self, path)
+    }
+}

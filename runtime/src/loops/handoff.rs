@@ -1,0 +1,271 @@
+//! Handing blocks to threads: a block starts when those before it on its own parts are done.
+//!
+//! One mutex and one condition variable; blocks are long against them. A thread that finds nothing to do looks
+//! again for some microseconds, then sleeps. Model-checked under loom (`cargo test -p stradsap-runtime --lib
+//! --release` with `RUSTFLAGS="--cfg stradsap_loom"`).
+
+#[cfg(stradsap_loom)]
+use loom::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
+use std::sync::PoisonError;
+#[cfg(not(stradsap_loom))]
+use std::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
+
+use crate::planner::plan::BlockGraph;
+
+/// How often an idle thread looks before it sleeps.
+#[cfg(not(stradsap_loom))]
+const LOOKS: usize = 200;
+#[cfg(stradsap_loom)]
+const LOOKS: usize = 0;
+
+/// Who decides which block a thread runs next.
+pub(crate) trait Dispatch: Sync {
+    /// The next block for this thread, or none when no more will start. Waits while one may still become ready.
+    fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize>;
+    /// A block's place in the whole plan.
+    fn number(&self, block: usize) -> usize {
+        block
+    }
+    /// Says that a block ended well.
+    fn done(&self, block: usize);
+    /// Says that a block failed: only blocks before it in the serial order are still started.
+    fn fail(&self, block: usize);
+}
+
+impl Dispatch for Handoff<'_> {
+    fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize> {
+        Handoff::next(self, near)
+    }
+
+    fn done(&self, block: usize) {
+        Handoff::done(self, block);
+    }
+
+    fn fail(&self, block: usize) {
+        Handoff::fail(self, block);
+    }
+}
+
+/// Takes the ready block with the longest chain behind it, but first among those that are `near` what the thread did
+/// last, whose parts are still in its cache.
+pub(crate) fn take_best(ready: &mut Vec<u32>, tail: &[u64], near: impl Fn(usize) -> bool) -> Option<usize> {
+    let best = (0..ready.len()).max_by_key(|&k| {
+        let block = ready[k] as usize;
+        (near(block), tail[block], std::cmp::Reverse(block))
+    });
+    best.map(|k| ready.swap_remove(k) as usize)
+}
+
+pub(crate) struct Handoff<'g> {
+    graph: &'g BlockGraph,
+    state: Mutex<State>,
+    wake: Condvar,
+    /// Counts what idle threads want to know of.
+    news: AtomicUsize,
+}
+
+struct State {
+    ready: Vec<u32>,
+    waits_for: Vec<u32>,
+    running: usize,
+    /// Blocks from here on in the serial order are not started: one before them has failed.
+    cut: u32,
+    sleeping: usize,
+}
+
+impl<'g> Handoff<'g> {
+    pub(crate) fn new(graph: &'g BlockGraph) -> Self {
+        let waits_for = graph.waits_for.clone();
+        let ready = (0..graph.len() as u32).filter(|&block| waits_for[block as usize] == 0).collect();
+        Handoff {
+            graph,
+            state: Mutex::new(State { ready, waits_for, running: 0, cut: u32::MAX, sleeping: 0 }),
+            wake: Condvar::new(),
+            news: AtomicUsize::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics half-way: the state is whole whatever happened to another thread.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next block for this thread, or none when no more will start. Waits while others may still make one ready.
+    pub(crate) fn next(&self, near: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut state = self.lock();
+        loop {
+            let cut = state.cut;
+            state.ready.retain(|&block| block < cut);
+            if let Some(block) = take_best(&mut state.ready, &self.graph.tail, &near) {
+                state.running += 1;
+                return Some(block);
+            }
+            if state.running == 0 {
+                return None;
+            }
+            state = self.wait(state);
+        }
+    }
+
+    fn wait<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let seen = self.news.load(Relaxed);
+        if LOOKS > 0 {
+            drop(state);
+            for _ in 0..LOOKS {
+                if self.news.load(Relaxed) != seen {
+                    return self.lock();
+                }
+                for _ in 0..32 {
+                    std::hint::spin_loop();
+                }
+            }
+            let mut state = self.lock();
+            if self.news.load(Relaxed) != seen {
+                return state;
+            }
+            state.sleeping += 1;
+            return self.sleep(state);
+        }
+        let mut state = state;
+        state.sleeping += 1;
+        self.sleep(state)
+    }
+
+    fn sleep<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let mut state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.sleeping -= 1;
+        state
+    }
+
+    /// Says that a block is done: those that waited for it alone become ready.
+    pub(crate) fn done(&self, block: usize) {
+        let mut state = self.lock();
+        let before = state.ready.len();
+        for &follower in self.graph.followers(block) {
+            let waits = &mut state.waits_for[follower as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                state.ready.push(follower);
+            }
+        }
+        let fresh = state.ready.len() - before;
+        self.end(state, fresh);
+    }
+
+    /// Says that a block failed: only blocks before it in the serial order are still started.
+    pub(crate) fn fail(&self, block: usize) {
+        let mut state = self.lock();
+        state.cut = state.cut.min(block as u32);
+        self.end(state, 0);
+    }
+
+    fn end(&self, mut state: MutexGuard<'_, State>, fresh: usize) {
+        state.running -= 1;
+        // The last one out tells the others to leave.
+        if fresh == 0 && state.running > 0 {
+            return;
+        }
+        self.news.fetch_add(1, Relaxed);
+        let anyone_asleep = state.sleeping > 0;
+        drop(state);
+        if anyone_asleep {
+            self.wake.notify_all();
+        }
+    }
+}
+
+#[cfg(all(test, stradsap_loom))]
+mod loom_tests {
+    use super::*;
+    use crate::planner::plan::Touch;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicBool, Ordering};
+
+    /// Two threads run blocks that write parts; loom tries every interleaving.
+    fn check(blocks: &'static [&'static [u32]], parts: usize, failing: Option<usize>) {
+        loom::model(move || {
+            let touches: Vec<Vec<Touch>> = blocks
+                .iter()
+                .map(|parts| parts.iter().map(|&resource| Touch { resource, write: true }).collect())
+                .collect();
+            let graph: &'static BlockGraph = Box::leak(Box::new(BlockGraph::from_touches(
+                vec![1; blocks.len()],
+                parts,
+                touches.iter().map(Vec::as_slice),
+            )));
+            let handoff = Arc::new(Handoff::new(graph));
+            let busy: Arc<Vec<AtomicBool>> = Arc::new((0..parts).map(|_| AtomicBool::new(false)).collect());
+            let ran: Arc<Vec<AtomicBool>> = Arc::new(blocks.iter().map(|_| AtomicBool::new(false)).collect());
+            let work = {
+                let (handoff, busy, ran) = (Arc::clone(&handoff), Arc::clone(&busy), Arc::clone(&ran));
+                move || {
+                    while let Some(block) = handoff.next(|_| false) {
+                        for &part in blocks[block] {
+                            assert!(!busy[part as usize].swap(true, Ordering::Relaxed), "a part has two owners");
+                        }
+                        assert!(!ran[block].swap(true, Ordering::Relaxed), "a block runs twice");
+                        for &part in blocks[block] {
+                            busy[part as usize].store(false, Ordering::Relaxed);
+                        }
+                        if Some(block) == failing { handoff.fail(block) } else { handoff.done(block) }
+                    }
+                }
+            };
+            let other = loom::thread::spawn(work.clone());
+            work();
+            other.join().unwrap();
+            for block in 0..blocks.len() {
+                let must = failing.is_none_or(|failed| block <= failed);
+                assert!(!must || ran[block].load(Ordering::Relaxed), "block {block} never ran");
+            }
+        });
+    }
+
+    #[test]
+    fn loom_chain() {
+        check(&[&[0], &[0], &[0]], 1, None);
+    }
+
+    #[test]
+    fn loom_grid() {
+        check(&[&[0, 2], &[1, 3], &[0, 3], &[1, 2]], 4, None);
+    }
+
+    #[test]
+    fn loom_failure_runs_all_before_it() {
+        check(&[&[0], &[1], &[0], &[1]], 2, Some(2));
+    }
+
+    #[test]
+    fn loom_failure_of_the_first() {
+        check(&[&[0], &[0], &[1]], 2, Some(0));
+    }
+}
+
+#[cfg(all(test, not(stradsap_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_takes_everything_in_a_serial_order() {
+        let graph = BlockGraph::from_edges(vec![1; 4], vec![(0, 2), (1, 2), (2, 3)]);
+        let handoff = Handoff::new(&graph);
+        let mut order = Vec::new();
+        while let Some(block) = handoff.next(|_| false) {
+            order.push(block);
+            handoff.done(block);
+        }
+        assert_eq!(order, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn after_a_failure_only_earlier_blocks_start() {
+        let graph = BlockGraph::from_edges(vec![1, 9, 1, 1], vec![(0, 2)]);
+        let handoff = Handoff::new(&graph);
+        assert_eq!(handoff.next(|_| false), Some(1));
+        handoff.fail(1);
+        assert_eq!(handoff.next(|_| false), Some(0));
+        handoff.done(0);
+        assert_eq!(handoff.next(|_| false), None);
+    }
+}

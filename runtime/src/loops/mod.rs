@@ -1,0 +1,10 @@
+//! Asynchronous loops: recording, plans that are kept, packing, running, undoing and verifying.
+
+pub(crate) mod call;
+pub(crate) mod execute;
+pub(crate) mod handoff;
+pub(crate) mod pack;
+pub(crate) mod plan_cache;
+pub(crate) mod record;
+pub(crate) mod undo;
+pub(crate) mod verify;

@@ -1,0 +1,97 @@
+//! Elements that are read in step with the loop, laid out once in the order in which the iterations run.
+//!
+//! # Why this is sound
+//! Only plain elements are laid out, so a copy is as good as the element. Every thread fills a stretch of its own.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::body::capture::{Captured, Kind};
+use crate::memory::buffer::{RawBuf, populate};
+use crate::planner::plan::Plan;
+use crate::planner::recording::Usage;
+use crate::session::pool::Pool;
+
+/// Larger elements stay where they are: one cache miss for one of them is little.
+pub(crate) const LARGEST: usize = 128;
+
+/// A copy of a DVector in execution order.
+pub(crate) struct Gathered {
+    pub(crate) elements: RawBuf,
+    pub(crate) version: u64,
+}
+
+/// The copies that a plan wants, made anew where the elements have changed since.
+pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, captured: &[Captured], pool: &Pool) {
+    gathered.resize_with(captured.len(), || None);
+    if plan.offsets.is_empty() {
+        return;
+    }
+    for (c, capture) in captured.iter().enumerate() {
+        let Usage::InStep { offset, written: false } = plan.usage[c] else { continue };
+        let Kind::Vector { base, ops, version, .. } = capture.kind else { continue };
+        if !ops.plain || ops.size == 0 || ops.size > LARGEST {
+            continue;
+        }
+        // SAFETY: the loop holds the DVector borrowed.
+        let version = unsafe { AtomicU64::load(&*version, Relaxed) };
+        if gathered[c].as_ref().is_some_and(|old| old.version == version) {
+            continue;
+        }
+        let old = gathered[c].take().map(|old| old.elements).filter(|old| old.len() == plan.offsets.len());
+        let fresh = old.is_none();
+        let mut elements = old.unwrap_or_else(|| RawBuf::new(ops, plan.offsets.len()));
+        let first = plan.range.start.wrapping_add(offset);
+        let source = Shared(base.wrapping_add(first.wrapping_mul(ops.size)));
+        let target = Shared(elements.as_mut_ptr());
+        const STRETCH: usize = 1 << 16;
+        pool.map(plan.offsets.len().div_ceil(STRETCH), |s| {
+            let stretch = &plan.offsets[s * STRETCH..plan.offsets.len().min((s + 1) * STRETCH)];
+            let target = target.get().wrapping_add(s * STRETCH * ops.size);
+            if fresh {
+                populate(target, stretch.len() * ops.size);
+            }
+            // SAFETY: every offset is below the number of iterations, so `first + offset` is an element (the
+            // recording checked both ends); stretch `s` of the target is this call's alone.
+            unsafe { copy_each(source.get(), target, ops.size, stretch) };
+        });
+        // SAFETY: all of it has been written, and plain elements need no drop.
+        unsafe { elements.set_len(plan.offsets.len()) };
+        gathered[c] = Some(Gathered { elements, version });
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Shared(*mut u8);
+// SAFETY: see the callers: threads read one range and write stretches of their own of another.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    fn get(self) -> *mut u8 {
+        self.0
+    }
+}
+
+/// # Safety
+/// `source` holds an element of `size` bytes at each offset; `target` has room for all of them.
+pub(crate) unsafe fn copy_each(source: *const u8, target: *mut u8, size: usize, offsets: &[u32]) {
+    macro_rules! by_size {
+        ($($n:literal)*) => {
+            match size {
+                $($n => for (k, &offset) in offsets.iter().enumerate() {
+                    // SAFETY: passed on; the size is a constant here, so that the copy is a move.
+                    unsafe { std::ptr::copy_nonoverlapping(source.add(offset as usize * $n), target.add(k * $n), $n) }
+                },)*
+                _ => for (k, &offset) in offsets.iter().enumerate() {
+                    // SAFETY: passed on.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(source.add(offset as usize * size), target.add(k * size), size);
+                    }
+                },
+            }
+        };
+    }
+    by_size!(4 8 12 16 20 24 32);
+}

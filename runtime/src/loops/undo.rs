@@ -1,0 +1,209 @@
+//! What the elements held before the loop, so that a loop that fails leaves no trace.
+//!
+//! Each part is saved by the first block, in the part's own order, that writes it: at that moment it still holds
+//! what it held before the loop, and it is about to be needed in the cache anyway.
+//!
+//! # Why this is sound
+//! `save` is called by the thread that runs that block, which owns the part; `restore` when all threads of the
+//! loop have ended.
+#![allow(unsafe_code)]
+
+use std::sync::Mutex;
+
+use crate::body::capture::{Captured, Kind};
+use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::planner::plan::{Block, Plan};
+use crate::planner::recording::Usage;
+use crate::session::locked;
+use crate::session::options::Strategy;
+
+/// Which elements are saved together.
+#[derive(Debug, Clone)]
+enum Extent {
+    Range {
+        lo: usize,
+        len: usize,
+    },
+    List(Vec<u32>),
+    /// One for each iteration of a block, at a distance from it.
+    Steps {
+        block: Block,
+        first: usize,
+    },
+}
+
+struct Saved {
+    capture: usize,
+    extent: Extent,
+    copy: Option<RawBuf>,
+    filled: bool,
+}
+
+/// The undo buffers of a plan, kept from call to call.
+pub(crate) struct Undo {
+    saved: Vec<Mutex<Saved>>,
+    /// Which of them each block fills.
+    starts: Vec<u32>,
+    by_block: Vec<u32>,
+    /// Those that are filled before the first block.
+    upfront: Vec<u32>,
+}
+
+impl Undo {
+    /// Buffers for a plan. Parts that are `saved_elsewhere` are left out: another worker is the first to write them.
+    pub(crate) fn new(plan: &Plan, captured: &[Captured], saved_elsewhere: &[bool]) -> Undo {
+        let mut saved = Vec::new();
+        let mut upfront = Vec::new();
+        let mut keep = |capture: usize, extent: Extent| {
+            saved.push(Mutex::new(Saved { capture, extent, copy: None, filled: false }));
+            saved.len() as u32 - 1
+        };
+        let whole = |capture: &Captured| match capture.kind {
+            Kind::Vector { len, writable: true, .. } => Some(Extent::Range { lo: 0, len }),
+            _ => None,
+        };
+        match plan.strategy {
+            Strategy::Serial => {
+                for (c, capture) in captured.iter().enumerate() {
+                    upfront.extend(whole(capture).filter(|_| !is_logged(captured, plan)).map(|all| keep(c, all)));
+                }
+            }
+            Strategy::Coloured => {
+                for (&c, listed) in plan.shared.iter().zip(&plan.listed) {
+                    let listed = plan.is_sparse(c).then(|| Extent::List(listed.written()));
+                    upfront.extend(listed.or_else(|| whole(&captured[c])).map(|extent| keep(c, extent)));
+                }
+            }
+            Strategy::Aligned | Strategy::Grid => {}
+        }
+        let mut part_saved = saved_elsewhere.to_vec();
+        part_saved.resize(plan.parts.as_ref().map_or(0, crate::planner::plan::Parts::resources), false);
+        let mut starts = vec![0];
+        let mut by_block = Vec::new();
+        for (b, &block) in plan.blocks.iter().enumerate() {
+            for touch in plan.touches(b).iter().filter(|touch| touch.write) {
+                let Some(parts) = &plan.parts else { continue };
+                if !std::mem::replace(&mut part_saved[touch.resource as usize], true) {
+                    let (slot, part) = parts.part_of(touch.resource);
+                    let (lo, hi) = (parts.cuts[slot].bounds[part], parts.cuts[slot].bounds[part + 1]);
+                    if !plan.is_sparse(plan.shared[slot]) {
+                        by_block.push(keep(plan.shared[slot], Extent::Range { lo, len: hi - lo }));
+                    }
+                }
+            }
+            for (c, usage) in plan.usage.iter().enumerate() {
+                if let Usage::InStep { offset, written: true } = *usage {
+                    let first = plan.range.start.wrapping_add(offset);
+                    let extent = if plan.offsets.is_empty() {
+                        Extent::Range { lo: first.wrapping_add(block.start), len: block.end - block.start }
+                    } else {
+                        Extent::Steps { block, first }
+                    };
+                    by_block.push(keep(c, extent));
+                }
+            }
+            starts.push(by_block.len() as u32);
+        }
+        Undo { saved, starts, by_block, upfront }
+    }
+
+    /// No buffers: others undo.
+    pub(crate) fn none() -> Undo {
+        Undo { saved: Vec::new(), starts: Vec::new(), by_block: Vec::new(), upfront: Vec::new() }
+    }
+
+    /// Saves what every block may change.
+    pub(crate) fn save_upfront(&self, plan: &Plan, captured: &[Captured]) {
+        self.upfront.iter().for_each(|&k| self.fill(k, plan, captured));
+    }
+
+    /// Saves what this block is the first to write.
+    pub(crate) fn save_for(&self, b: usize, plan: &Plan, captured: &[Captured]) {
+        let range = self.starts[b] as usize..self.starts[b + 1] as usize;
+        self.by_block[range].iter().for_each(|&k| self.fill(k, plan, captured));
+    }
+
+    fn fill(&self, k: u32, plan: &Plan, captured: &[Captured]) {
+        let mut saved = locked(&self.saved[k as usize]);
+        let saved = &mut *saved;
+        let Some((base, ops)) = vector(&captured[saved.capture]) else { return };
+        let copy = saved.copy.get_or_insert_with(|| RawBuf::new(ops, saved.extent.len()));
+        copy.clear();
+        // SAFETY: the block that saves owns these elements now, or no block runs yet.
+        saved.extent.each_run(plan, |lo, len| unsafe { copy.push_clones(base.add(lo * ops.size), len) });
+        saved.filled = true;
+    }
+
+    /// Puts everything back. All threads of the loop have ended.
+    pub(crate) fn restore(&self, plan: &Plan, captured: &[Captured]) {
+        for saved in &self.saved {
+            let mut saved = locked(saved);
+            let saved = &mut *saved;
+            let (Some((base, ops)), Some(copy)) = (vector(&captured[saved.capture]), saved.copy.as_mut()) else {
+                continue;
+            };
+            if std::mem::take(&mut saved.filled) {
+                let mut from = copy.as_mut_ptr();
+                saved.extent.each_run(plan, |lo, len| {
+                    // SAFETY: both ranges hold `len` elements, apart from each other; nobody else runs. What the
+                    // loop made of them goes to the copy, which drops it.
+                    unsafe {
+                        std::ptr::swap_nonoverlapping(from, base.add(lo * ops.size), len * ops.size);
+                        from = from.add(len * ops.size);
+                    }
+                });
+            }
+            copy.clear();
+        }
+    }
+
+    /// The loop ended well: forgets what was saved.
+    pub(crate) fn commit(&self) {
+        for saved in &self.saved {
+            let mut saved = locked(saved);
+            saved.filled = false;
+            if let Some(copy) = saved.copy.as_mut() {
+                copy.clear();
+            }
+        }
+    }
+}
+
+impl Extent {
+    fn len(&self) -> usize {
+        match self {
+            Extent::Range { len, .. } => *len,
+            Extent::List(list) => list.len(),
+            Extent::Steps { block, .. } => block.end - block.start,
+        }
+    }
+
+    fn each_run(&self, plan: &Plan, mut f: impl FnMut(usize, usize)) {
+        match self {
+            Extent::Range { lo, len } => f(*lo, *len),
+            Extent::List(list) => list.iter().for_each(|&i| f(i as usize, 1)),
+            Extent::Steps { block, first } => plan.offsets[block.start..block.end]
+                .iter()
+                .for_each(|&offset| f(first.wrapping_add(offset as usize), 1)),
+        }
+    }
+}
+
+fn vector(capture: &Captured) -> Option<(*mut u8, &'static ElementOps)> {
+    match capture.kind {
+        Kind::Vector { base, ops, .. } => Some((base, ops)),
+        Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
+    }
+}
+
+/// Whether a serial loop saves element by element: it is short, and what it may write is long.
+pub(crate) fn is_logged(captured: &[Captured], plan: &Plan) -> bool {
+    let writable: usize = captured
+        .iter()
+        .map(|capture| match capture.kind {
+            Kind::Vector { len, writable: true, .. } => len,
+            _ => 0,
+        })
+        .sum();
+    writable > 4096 + 8 * plan.range.len()
+}

@@ -1,0 +1,75 @@
+//! Checking a loop against its promise: the claimed serial order, replayed, must give the same bits.
+#![allow(unsafe_code)]
+
+use crate::body::capture::{Captured, Kind};
+use crate::loops::execute::Run;
+use crate::memory::buffer::RawBuf;
+
+/// Copies of what a loop may write, from before it.
+pub(crate) struct Verifier {
+    shadows: Vec<Option<RawBuf>>,
+}
+
+impl Verifier {
+    pub(crate) fn before(captured: &[Captured]) -> Self {
+        let shadows = captured
+            .iter()
+            .map(|capture| match capture.kind {
+                Kind::Vector { base, len, ops, writable: true, .. } => {
+                    let mut copy = RawBuf::new(ops, len);
+                    // SAFETY: the loop holds the DVector borrowed, and no block runs.
+                    unsafe { copy.push_clones(base, len) };
+                    Some(copy)
+                }
+                _ => None,
+            })
+            .collect();
+        Verifier { shadows }
+    }
+
+    /// Of copies that were made elsewhere, of all captures.
+    pub(crate) fn of(captured: &[Captured], copies: Vec<Option<RawBuf>>) -> Self {
+        let writable = |capture: &Captured| matches!(capture.kind, Kind::Vector { writable: true, .. });
+        let shadows = captured.iter().zip(copies).map(|(capture, copy)| copy.filter(|_| writable(capture))).collect();
+        Verifier { shadows }
+    }
+
+    /// The first capture and index where the replay differs from what the loop left.
+    pub(crate) fn check(&self, run: &Run<'_>, words: &[u64]) -> Result<(), (usize, usize)> {
+        // An iteration that failed in the replay did not fail in the run: that is a difference, too.
+        let replayed = run.replay(&self.shadows).map_err(|_| (0, 0))?;
+        let left = run.board.total();
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for (c, capture) in run.captured.iter().enumerate() {
+            match (&capture.kind, &self.shadows[c]) {
+                (Kind::Vector { base, len, ops, .. }, Some(shadow)) => {
+                    for i in 0..*len {
+                        a.clear();
+                        b.clear();
+                        // SAFETY: both hold `len` elements, and no block runs.
+                        unsafe {
+                            ops.encode(base.add(i * ops.size), &mut a);
+                            ops.encode(shadow.as_ptr().add(i * ops.size), &mut b);
+                        }
+                        if a != b {
+                            return Err((c, i));
+                        }
+                    }
+                }
+                (Kind::Reduction { .. }, _) if words[c] != replayed.words[c] => return Err((c, 0)),
+                (Kind::Relaxed { .. }, _) => {
+                    let (Some(left), Some(again)) = (left[c].as_ref(), replayed.relaxed[c].as_ref()) else {
+                        return Err((c, 0));
+                    };
+                    if left.bytes() != again.bytes() {
+                        let size = left.ops().size.max(1);
+                        let differs = left.bytes().iter().zip(again.bytes()).position(|(a, b)| a != b);
+                        return Err((c, differs.unwrap_or(0) / size));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,454 @@
+//! Memory of elements whose type the engine does not know.
+//!
+//! # Why this is sound
+//! 1. A [`RawBuf`] is a vector of `len` initialised elements of the one type whose [`ElementOps`] it holds;
+//!    `ptr` is valid for `capacity` of them and aligned to at least 64 bytes.
+//! 2. Elements enter by clone, by move or decoded through the functions below, which count them only once they are
+//!    whole, so a panic in a user's `clone` or `decode` leaves a shorter buffer and no half element.
+//! 3. The typed constructors are the only way to make an `ElementOps`, so `size`, `clone_run`, `drop_run`, `encode`
+//!    and `decode` always belong to the same `T: Element`.
+//! 4. Bytes from elsewhere become elements by `T::decode`, or as memory where `T::PLAIN` says that any bytes are values.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::any::TypeId;
+use std::ptr::NonNull;
+
+use crate::memory::decode::{DecodeError, take_plain};
+use crate::memory::element::{Element, encode_slice};
+
+/// Rows start on a cache line, so that a vector load never straddles two.
+const ROW_ALIGN: usize = 64;
+/// From this size on, ask for huge pages: a model row is touched at random, and the TLB is what misses.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// What the engine may do to elements of one type, by address.
+#[derive(Debug)]
+pub(crate) struct ElementOps {
+    /// A function, since constants can't be told their type's id yet.
+    type_id: fn() -> TypeId,
+    pub(crate) size: usize,
+    align: usize,
+    pub(crate) plain: bool,
+    /// Loops over such elements are recorded with real values only.
+    pub(crate) by_key: bool,
+    pub(crate) needs_drop: bool,
+    clone_run: unsafe fn(*const u8, *mut u8, usize, &mut usize),
+    drop_run: unsafe fn(*mut u8, usize),
+    encode_run: unsafe fn(*const u8, usize, &mut Vec<u8>),
+    decode_run: unsafe fn(&mut &[u8], *mut u8, usize, &mut usize) -> Result<(), DecodeError>,
+}
+
+struct OpsOf<T>(std::marker::PhantomData<T>);
+
+impl<T: Element> OpsOf<T> {
+    const OPS: ElementOps = ElementOps {
+        type_id: TypeId::of::<T>,
+        size: size_of::<T>(),
+        align: align_of::<T>(),
+        plain: T::PLAIN,
+        by_key: T::BY_KEY,
+        needs_drop: std::mem::needs_drop::<T>(),
+        clone_run: clone_run::<T>,
+        drop_run: drop_run::<T>,
+        encode_run: encode_run::<T>,
+        decode_run: decode_run::<T>,
+    };
+}
+
+pub(crate) fn ops_of<T: Element>() -> &'static ElementOps {
+    &OpsOf::<T>::OPS
+}
+
+/// # Safety
+/// `src` holds `n` elements, `dst` has room for them, they don't overlap. `done` counts those that are whole.
+unsafe fn clone_run<T: Element>(src: *const u8, dst: *mut u8, n: usize, done: &mut usize) {
+    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
+    if T::PLAIN {
+        // SAFETY: a plain element is its bytes; the caller vouches for both ranges.
+        unsafe { std::ptr::copy_nonoverlapping(src, dst, n) };
+        *done += n;
+    } else {
+        for k in 0..n {
+            // SAFETY: k < n, so both addresses are in the ranges that the caller vouched for.
+            unsafe { dst.add(k).write((*src.add(k)).clone()) };
+            *done += 1;
+        }
+    }
+}
+
+/// # Safety
+/// `ptr` holds `n` elements that nobody uses afterwards.
+unsafe fn drop_run<T>(ptr: *mut u8, n: usize) {
+    // SAFETY: as above.
+    unsafe { std::ptr::slice_from_raw_parts_mut(ptr.cast::<T>(), n).drop_in_place() };
+}
+
+/// # Safety
+/// `ptr` holds `n` elements that nobody writes meanwhile.
+unsafe fn encode_run<T: Element>(ptr: *const u8, n: usize, out: &mut Vec<u8>) {
+    // SAFETY: as above.
+    encode_slice(unsafe { std::slice::from_raw_parts(ptr.cast::<T>(), n) }, out);
+}
+
+/// # Safety
+/// `dst` has room for `n` elements. `done` counts those that are whole.
+unsafe fn decode_run<T: Element>(
+    bytes: &mut &[u8],
+    dst: *mut u8,
+    n: usize,
+    done: &mut usize,
+) -> Result<(), DecodeError> {
+    if T::PLAIN {
+        let taken = take_plain::<T>(bytes, n)?;
+        // SAFETY: the bytes of n elements were taken, and any bytes are values; the caller vouches for the room.
+        unsafe { std::ptr::copy_nonoverlapping(taken.as_ptr(), dst, taken.len()) };
+        *done += n;
+        return Ok(());
+    }
+    for k in 0..n {
+        let element = T::decode(bytes)?;
+        // SAFETY: k < n, so the address is in the range that the caller vouched for.
+        unsafe { dst.cast::<T>().add(k).write(element) };
+        *done += 1;
+    }
+    Ok(())
+}
+
+impl ElementOps {
+    /// Replaces the element at `dst` by a clone of the one at `src`.
+    ///
+    /// # Safety
+    /// Both addresses hold elements of this type, not the same one, and nobody else uses `dst`.
+    pub(crate) unsafe fn assign(&'static self, src: *const u8, dst: *mut u8) {
+        if self.plain {
+            // SAFETY: a plain element is its bytes.
+            unsafe { std::ptr::copy_nonoverlapping(src, dst, self.size) };
+            return;
+        }
+        let mut fresh = RawBuf::new(self, 1);
+        // SAFETY: the caller vouches for `src`; then the whole clone and the old element change places.
+        unsafe {
+            fresh.push_clones(src, 1);
+            std::ptr::swap_nonoverlapping(fresh.as_mut_ptr(), dst, self.size);
+        }
+    }
+
+    /// Whether both are of the same type.
+    pub(crate) fn is(&self, other: &ElementOps) -> bool {
+        (self.type_id)() == (other.type_id)()
+    }
+
+    pub(crate) fn align(&self) -> usize {
+        self.align
+    }
+
+    /// Drops a run of elements.
+    ///
+    /// # Safety
+    /// `ptr` holds `n` elements of this type that nobody uses afterwards.
+    pub(crate) unsafe fn drop_elements(&self, ptr: *mut u8, n: usize) {
+        // SAFETY: passed on.
+        unsafe { (self.drop_run)(ptr, n) };
+    }
+
+    /// # Safety
+    /// `ptr` holds an element of this type.
+    pub(crate) unsafe fn encode(&self, ptr: *const u8, out: &mut Vec<u8>) {
+        // SAFETY: passed on.
+        unsafe { self.encode_run(ptr, 1, out) };
+    }
+
+    /// Appends the bytes of a run of elements, for plain ones in one copy.
+    ///
+    /// # Safety
+    /// `ptr` holds `n` elements of this type that nobody writes meanwhile.
+    pub(crate) unsafe fn encode_run(&self, ptr: *const u8, n: usize, out: &mut Vec<u8>) {
+        // SAFETY: passed on.
+        unsafe { (self.encode_run)(ptr, n, out) };
+    }
+}
+
+/// A vector of elements of one erased type.
+pub(crate) struct RawBuf {
+    ptr: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+    layout: Layout,
+    ops: &'static ElementOps,
+}
+
+// SAFETY: `Element` requires `Send` and `Sync`, and a RawBuf owns its elements.
+unsafe impl Send for RawBuf {}
+// SAFETY: as above; a shared RawBuf gives out addresses only, whose users state their own argument.
+unsafe impl Sync for RawBuf {}
+
+impl RawBuf {
+    /// Room for `capacity` elements, none of them there yet, to be used from one end to the other.
+    pub(crate) fn new(ops: &'static ElementOps, capacity: usize) -> Self {
+        Self::allocate(ops, capacity, false)
+    }
+
+    /// Room for `capacity` elements that will be touched at random, on huge pages where that is worth while.
+    pub(crate) fn for_random_access(ops: &'static ElementOps, capacity: usize) -> Self {
+        Self::allocate(ops, capacity, true)
+    }
+
+    fn allocate(ops: &'static ElementOps, capacity: usize, random_access: bool) -> Self {
+        let bytes = ops.size.saturating_mul(capacity);
+        let huge = random_access && bytes >= HUGE_PAGE;
+        let align = ops.align.max(if huge { HUGE_PAGE } else { ROW_ALIGN });
+        let Ok(layout) = Layout::from_size_align(bytes, align) else {
+            handle_alloc_error(Layout::new::<u8>());
+        };
+        let ptr = if bytes == 0 {
+            // SAFETY: no alignment is zero.
+            unsafe { NonNull::new_unchecked(std::ptr::without_provenance_mut(align)) }
+        } else {
+            // SAFETY: the layout has a size.
+            match NonNull::new(unsafe { alloc(layout) }) {
+                Some(ptr) => ptr,
+                None => handle_alloc_error(layout),
+            }
+        };
+        if huge {
+            advise_huge(ptr.as_ptr(), bytes);
+        }
+        RawBuf { ptr, len: 0, capacity, layout, ops }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn ops(&self) -> &'static ElementOps {
+        self.ops
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.ptr.as_ptr()
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// The address for writers that share the buffer; who writes what is their argument.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// Appends clones of `n` elements.
+    ///
+    /// # Safety
+    /// `src` holds `n` elements of this buffer's type that nobody writes meanwhile.
+    pub(crate) unsafe fn push_clones(&mut self, src: *const u8, n: usize) {
+        assert!(self.len + n <= self.capacity, "a buffer of {} is full", self.capacity);
+        // SAFETY: the room is there (asserted); the caller vouches for the source. The count rises with
+        // each whole element (rule 2).
+        unsafe {
+            let dst = self.ptr.as_ptr().add(self.len * self.ops.size);
+            (self.ops.clone_run)(src, dst, n, &mut self.len);
+        }
+    }
+
+    /// Appends an element by move.
+    pub(crate) fn push<T: Element>(&mut self, value: T) {
+        assert!(self.holds::<T>(), "another element type");
+        assert!(self.len < self.capacity, "a buffer of {} is full", self.capacity);
+        // SAFETY: there is room for one more, and it is of this type.
+        unsafe { self.ptr.as_ptr().cast::<T>().add(self.len).write(value) };
+        self.len += 1;
+    }
+
+    /// Appends `n` elements that it reads back from the front of the bytes. After an error those that were whole stay.
+    #[allow(dead_code, reason = "elements that come from elsewhere arrive here")]
+    pub(crate) fn push_decoded(&mut self, n: usize, bytes: &mut &[u8]) -> Result<(), DecodeError> {
+        let room = self.capacity - self.len;
+        if n > room {
+            return Err(DecodeError::Room { len: n, room });
+        }
+        // SAFETY: the room is there. The count rises with each whole element (rule 2).
+        unsafe {
+            let dst = self.ptr.as_ptr().add(self.len * self.ops.size);
+            (self.ops.decode_run)(bytes, dst, n, &mut self.len)
+        }
+    }
+
+    /// Appends the bytes of the elements `lo..hi`, for plain ones in one copy.
+    pub(crate) fn encode_range(&self, lo: usize, hi: usize, out: &mut Vec<u8>) {
+        assert!(lo <= hi && hi <= self.len, "elements {lo}..{hi} of {}", self.len);
+        // SAFETY: the range is within the elements that are there (rule 1).
+        unsafe { self.ops.encode_run(self.ptr.as_ptr().add(lo * self.ops.size), hi - lo, out) };
+    }
+
+    /// A copy of all elements.
+    pub(crate) fn copy(&self) -> RawBuf {
+        let mut copy = RawBuf::new(self.ops, self.len);
+        // SAFETY: `len` elements are there (rule 1), borrowed.
+        unsafe { copy.push_clones(self.ptr.as_ptr(), self.len) };
+        copy
+    }
+
+    /// The memory of plain elements.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        assert!(self.ops.plain, "elements that are not plain");
+        // SAFETY: `len` plain elements are there (rule 1), which have no padding.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len * self.ops.size) }
+    }
+
+    /// The elements by type.
+    pub(crate) fn as_slice<T: 'static>(&self) -> &[T] {
+        assert!(self.holds::<T>(), "another element type");
+        // SAFETY: `len` elements of this type are there (rule 1).
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr().cast::<T>(), self.len) }
+    }
+
+    /// The elements by type, to change.
+    pub(crate) fn as_mut_slice<T: 'static>(&mut self) -> &mut [T] {
+        assert!(self.holds::<T>(), "another element type");
+        // SAFETY: as above, and the buffer is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().cast::<T>(), self.len) }
+    }
+
+    fn holds<T: 'static>(&self) -> bool {
+        (self.ops.type_id)() == TypeId::of::<T>()
+    }
+
+    /// Forgets the elements without dropping them, where they have been moved out.
+    ///
+    /// # Safety
+    /// Somebody else owns every element now, or they need no drop.
+    pub(crate) unsafe fn set_len(&mut self, len: usize) {
+        debug_assert!(len <= self.capacity);
+        self.len = len;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        let n = std::mem::take(&mut self.len);
+        if self.ops.needs_drop {
+            // SAFETY: the first n elements were initialised, and `len` no longer counts them.
+            unsafe { (self.ops.drop_run)(self.ptr.as_ptr(), n) };
+        }
+    }
+}
+
+impl Drop for RawBuf {
+    fn drop(&mut self) {
+        self.clear();
+        if self.layout.size() > 0 {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn advise_huge(ptr: *mut u8, bytes: usize) {
+    // SAFETY: the range was just allocated; advice changes no contents, and a refusal is harmless.
+    unsafe { libc::madvise(ptr.cast(), bytes, libc::MADV_HUGEPAGE) };
+}
+
+/// Asks for the pages of a fresh range at once, instead of one fault each. Whoever is about to write it all may ask.
+#[cfg(target_os = "linux")]
+pub(crate) fn populate(ptr: *mut u8, bytes: usize) {
+    const PAGE: usize = 4096;
+    let before = ptr.addr().wrapping_neg() % PAGE;
+    if bytes > before + PAGE {
+        let whole = (bytes - before) / PAGE * PAGE;
+        // SAFETY: whole pages within the caller's range; the advice changes no contents, and a refusal is harmless.
+        unsafe { libc::madvise(ptr.wrapping_add(before).cast(), whole, libc::MADV_POPULATE_WRITE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn populate(_ptr: *mut u8, _bytes: usize) {}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge(_ptr: *mut u8, _bytes: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_come_and_go_whole() {
+        let mut buf = RawBuf::new(ops_of::<String>(), 3);
+        buf.push("a".to_string());
+        buf.push("b".to_string());
+        let mut copy = RawBuf::new(ops_of::<String>(), 2);
+        // SAFETY: two strings are there.
+        unsafe { copy.push_clones(buf.as_ptr(), 2) };
+        buf.as_mut_slice::<String>()[0].push('!');
+        assert_eq!(buf.as_slice::<String>(), ["a!", "b"]);
+        assert_eq!(copy.as_slice::<String>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn rows_start_on_cache_lines() {
+        for n in [1, 1000, 1 << 20] {
+            let buf = RawBuf::new(ops_of::<f32>(), n);
+            assert_eq!(buf.as_ptr().addr() % ROW_ALIGN, 0);
+        }
+    }
+
+    #[test]
+    fn wide_elements_are_aligned_as_they_ask() {
+        #[derive(Clone)]
+        #[repr(align(256))]
+        struct Wide(u8);
+        // SAFETY: not plain, so nothing is claimed.
+        unsafe impl Element for Wide {
+            const PLAIN: bool = false;
+            fn encode(&self, out: &mut Vec<u8>) {
+                out.push(self.0);
+            }
+            fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+                u8::decode(bytes).map(Wide)
+            }
+        }
+        for n in [0, 1, 20_000] {
+            assert_eq!(RawBuf::new(ops_of::<Wide>(), n).as_ptr().addr() % 256, 0);
+        }
+    }
+
+    fn through_bytes<T: Element + PartialEq + std::fmt::Debug>(elements: &[T]) {
+        let mut buf = RawBuf::new(ops_of::<T>(), elements.len());
+        elements.iter().for_each(|element| buf.push(element.clone()));
+        let (mut all, mut middle) = (Vec::new(), Vec::new());
+        buf.encode_range(0, elements.len(), &mut all);
+        buf.encode_range(1, elements.len() - 1, &mut middle);
+        let mut one = Vec::new();
+        // SAFETY: an element is there.
+        unsafe { buf.ops().encode(buf.as_ptr(), &mut one) };
+        assert!(all.starts_with(&one) && all[one.len()..].starts_with(&middle));
+
+        let mut copy = RawBuf::new(ops_of::<T>(), elements.len());
+        let mut bytes = &all[..];
+        copy.push_decoded(1, &mut bytes).unwrap();
+        copy.push_decoded(elements.len() - 1, &mut bytes).unwrap();
+        assert_eq!((copy.as_slice::<T>(), bytes.len()), (elements, 0));
+        assert_eq!(copy.push_decoded(1, &mut &all[..]), Err(DecodeError::Room { len: 1, room: 0 }));
+
+        for end in 0..all.len() {
+            copy.clear();
+            assert!(copy.push_decoded(elements.len(), &mut &all[..end]).is_err());
+            assert!(copy.len() < elements.len() && elements.starts_with(copy.as_slice()), "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn elements_travel_as_bytes() {
+        through_bytes(&[[1.5f32, -0.0, f32::INFINITY], [0.0; 3], [7.0; 3]]);
+        through_bytes(&["one".to_string(), String::new(), "two".to_string(), "three".to_string()]);
+        through_bytes(&[Some(vec![1u16, 2]), None, Some(vec![])]);
+        through_bytes(&[(), (), ()]);
+    }
+
+    #[test]
+    #[should_panic(expected = "another element type")]
+    fn a_wrong_type_is_refused() {
+        let buf = RawBuf::new(ops_of::<f32>(), 1);
+        let _ = buf.as_slice::<u32>();
+    }
+}

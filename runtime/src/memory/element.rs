@@ -1,0 +1,173 @@
+//! What a DDS can hold.
+//!
+//! # Why this is sound
+//! `PLAIN` is a claim about memory (see the trait's safety section). The implementations below make it for
+//! primitive numbers, whose every byte is initialised and for which all bytes are values, and for arrays of
+//! plain elements, which have no padding between. The derive macro computes it from the fields.
+#![allow(unsafe_code)]
+
+use crate::memory::decode::{DecodeError, decode_array, decode_vec, deeper, take, take_array};
+
+/// An element of a DDS. Derive it: `#[derive(Clone, Element)]`.
+///
+/// Structs of numbers without padding are *plain*: they are saved, compared and hashed as their memory.
+/// Everything else is handled field by field; a type that knows only serde says `#[element(serde)]`. Its `Deserialize`
+/// must then read what its `Serialize` wrote without names to go by: no `flatten`, `untagged`, `skip_serializing_if`.
+/// Elements must not change behind a shared reference (no atomics, no locks): a loop that is being
+/// recorded reads them freely.
+///
+/// ```
+/// use stradsap_runtime::Element;
+///
+/// assert!(u32::PLAIN && <[f32; 8]>::PLAIN && !String::PLAIN);
+/// let mut bytes = Vec::new();
+/// 1u8.encode(&mut bytes);
+/// true.encode(&mut bytes);
+/// assert_eq!(bytes, [1, 1]);
+///
+/// let mut rest = &bytes[..];
+/// assert_eq!((u8::decode(&mut rest)?, bool::decode(&mut rest)?, rest.len()), (1, true, 0));
+/// assert!(bool::decode(&mut rest).is_err());
+/// # Ok::<(), stradsap_runtime::DecodeError>(())
+/// ```
+///
+/// # Safety
+/// `PLAIN` may be true only if the type has no padding, needs no drop, and any bytes are a value of it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be an element of a DDS",
+    label = "not an `Element`",
+    note = "add `#[derive(Clone, Element)]` to the type, or `#[element(serde)]` beside it for a type that has serde's traits only"
+)]
+pub unsafe trait Element: Clone + Send + Sync + 'static {
+    /// Whether an element is nothing but its bytes.
+    const PLAIN: bool;
+
+    /// Whether what it is depends on keys that it holds, so that a loop can't be recorded on copies of other elements.
+    #[doc(hidden)]
+    const BY_KEY: bool = false;
+
+    /// Appends the canonical bytes of one element: for plain types its memory.
+    fn encode(&self, out: &mut Vec<u8>);
+
+    /// Reads back what [`encode`](Element::encode) wrote, and takes its bytes off the front. Any bytes may come: those
+    /// that are no element are an error, and no length among them is believed before there are bytes to bear it out.
+    ///
+    /// # Errors
+    /// [`DecodeError`]. The bytes are then taken up to somewhere.
+    fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError>;
+}
+
+macro_rules! numbers {
+    ($($t:ty)*) => {$(
+        // SAFETY: a primitive number has no padding, no drop, and every bit pattern is a value.
+        unsafe impl Element for $t {
+            const PLAIN: bool = true;
+            fn encode(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_ne_bytes());
+            }
+            #[inline]
+            fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+                take_array(bytes, stringify!($t)).map(<$t>::from_ne_bytes)
+            }
+        }
+    )*};
+}
+numbers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+
+// SAFETY: an array has no padding beyond that of its elements, and drops what they drop.
+unsafe impl<T: Element, const N: usize> Element for [T; N] {
+    const PLAIN: bool = T::PLAIN;
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_slice(self, out);
+    }
+    fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+        decode_array(bytes)
+    }
+}
+
+/// Whether a type is plain: for the derive macro, where naming `PLAIN` itself would have rustc report a missing
+/// `Clone` a second time.
+pub const fn is_plain<T: Element>() -> bool {
+    T::PLAIN
+}
+
+/// Appends the bytes of a run of elements, for plain ones in one copy.
+pub fn encode_slice<T: Element>(slice: &[T], out: &mut Vec<u8>) {
+    if T::PLAIN {
+        // SAFETY: plain elements have no padding, so every byte of the slice is initialised.
+        let bytes = unsafe { std::slice::from_raw_parts(slice.as_ptr().cast::<u8>(), std::mem::size_of_val(slice)) };
+        out.extend_from_slice(bytes);
+    } else {
+        for element in slice {
+            element.encode(out);
+        }
+    }
+}
+
+macro_rules! by_parts {
+    ($([$($generic:tt)*] $t:ty, $self:ident, $out:ident => $encode:expr, $bytes:ident => $decode:expr;)*) => {$(
+        // SAFETY: not plain, so nothing is claimed.
+        unsafe impl<$($generic)*> Element for $t {
+            const PLAIN: bool = false;
+            fn encode(&$self, $out: &mut Vec<u8>) { $encode }
+            fn decode($bytes: &mut &[u8]) -> Result<Self, DecodeError> { $decode }
+        }
+    )*};
+}
+by_parts! {
+    [] bool, self, out => out.push(u8::from(*self)), bytes => flag(bytes, "bool");
+    [] char, self, out => u32::from(*self).encode(out), bytes => decode_char(bytes);
+    [] String, self, out => { self.len().encode(out); out.extend_from_slice(self.as_bytes()) },
+        bytes => { let len = usize::decode(bytes)?; decode_str(bytes, len).map(ToString::to_string) };
+    [] (), self, _out => {}, _bytes => Ok(());
+    [T: Element] Vec<T>, self, out => { self.len().encode(out); encode_slice(self, out) },
+        bytes => { let len = usize::decode(bytes)?; decode_vec(len, bytes) };
+    [T: Element] Box<[T]>, self, out => { self.len().encode(out); encode_slice(self, out) },
+        bytes => Vec::decode(bytes).map(Vec::into_boxed_slice);
+    [T: Element] Box<T>, self, out => (**self).encode(out),
+        bytes => { let _level = deeper()?; T::decode(bytes).map(Box::new) };
+    [T: Element] Option<T>, self, out => match self {
+        None => out.push(0),
+        Some(value) => { out.push(1); value.encode(out) }
+    }, bytes => if flag(bytes, "Option")? { T::decode(bytes).map(Some) } else { Ok(None) };
+}
+
+/// A byte that is 0 or 1.
+pub(crate) fn flag(bytes: &mut &[u8], of: &'static str) -> Result<bool, DecodeError> {
+    let [byte] = take_array(bytes, of)?;
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(DecodeError::Invalid { of, found: byte.into(), expected: "0 or 1" }),
+    }
+}
+
+fn decode_char(bytes: &mut &[u8]) -> Result<char, DecodeError> {
+    let found = u32::from_ne_bytes(take_array(bytes, "char")?);
+    let invalid = DecodeError::Invalid { of: "char", found: found.into(), expected: "a Unicode scalar value" };
+    char::from_u32(found).ok_or(invalid)
+}
+
+/// Text of `len` bytes, where it lies.
+pub(crate) fn decode_str<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a str, DecodeError> {
+    let text = take(bytes, len, "text")?;
+    std::str::from_utf8(text).map_err(|error| DecodeError::Utf8 { valid: error.valid_up_to() })
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)+))*) => {$(
+        // SAFETY: not plain, so nothing is claimed.
+        unsafe impl<$($name: Element),+> Element for ($($name,)+) {
+            const PLAIN: bool = false;
+            #[allow(non_snake_case)]
+            fn encode(&self, out: &mut Vec<u8>) {
+                let ($($name,)+) = self;
+                $($name.encode(out);)+
+            }
+            fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+                Ok(($($name::decode(bytes)?,)+))
+            }
+        }
+    )*};
+}
+tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E G) }

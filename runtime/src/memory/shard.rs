@@ -1,0 +1,248 @@
+//! A worker's memory of a DDS: addresses for every element, pages for those that it holds.
+//!
+//! Blocks run on the same addresses as in one process, `base + index`; the system gives memory to the pages that are
+//! touched, which are those of the worker's own parts.
+//!
+//! # Why this is sound
+//! 1. The reservation is `len` elements long, suitably aligned and zeroed; it lives as long as the shard.
+//! 2. Plain elements are values whatever their bytes are, so all of the reservation is initialised. Of others `whole`
+//!    says which are; blocks and encoders are given those only (the plan's parts arrive before the blocks that use
+//!    them), and the shard drops exactly those.
+//! 3. Who may read or write which element when is the plan's matter: the functions that say `unsafe` state what they
+//!    need, and `dispatch` provides it.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+
+use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::decode::DecodeError;
+use crate::memory::ranges::Ranges;
+use crate::session::locked;
+
+const PAGE: usize = 4096;
+const HUGE_PAGE: usize = 2 << 20;
+
+pub(crate) struct Shard {
+    ptr: NonNull<u8>,
+    mapped: usize,
+    offset: usize,
+    len: usize,
+    ops: &'static ElementOps,
+    /// Elements that are not plain: which of them are there.
+    whole: Mutex<Ranges>,
+    /// What copies in the order of execution are compared with: see `gather`.
+    pub(crate) version: AtomicU64,
+}
+
+// SAFETY: `Element` requires `Send` and `Sync`; access to the elements is rule 3.
+unsafe impl Send for Shard {}
+// SAFETY: as above.
+unsafe impl Sync for Shard {}
+
+impl Shard {
+    /// Addresses for `len` elements. None if the system has no such range left.
+    pub(crate) fn new(ops: &'static ElementOps, len: usize) -> Option<Shard> {
+        let bytes = ops.size.checked_mul(len)?;
+        let align = ops.align().max(if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE });
+        let mapped = bytes.checked_add(align)?.max(PAGE);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new private mapping, apart from everything else.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return None;
+        }
+        let ptr = NonNull::new(at.cast::<u8>())?;
+        let offset = ptr.as_ptr().addr().wrapping_neg() % align;
+        if bytes >= HUGE_PAGE {
+            // SAFETY: within the mapping; advice changes no contents, and a refusal is harmless.
+            unsafe { libc::madvise(ptr.as_ptr().add(offset).cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
+        Some(Shard { ptr, mapped, offset, len, ops, whole: Mutex::default(), version: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn base(&self) -> *mut u8 {
+        // SAFETY: the mapping is longer than the elements by the alignment.
+        unsafe { self.ptr.as_ptr().add(self.offset) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn ops(&self) -> &'static ElementOps {
+        self.ops
+    }
+
+    fn check(&self, range: &Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.len, "a part beyond the end of its DDS");
+    }
+
+    /// Whether elements travel as their memory.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.ops.plain
+    }
+
+    /// The memory of plain elements.
+    ///
+    /// # Safety
+    /// Nobody writes them while the slice lives.
+    pub(crate) unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.check(&range);
+        assert!(self.ops.plain, "elements that are not plain have no bytes to share");
+        // SAFETY: within the reservation (checked), initialised (rule 2); the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.base().add(range.start * self.ops.size), range.len() * self.ops.size) }
+    }
+
+    /// The memory of plain elements, to be overwritten.
+    ///
+    /// # Safety
+    /// Nobody else uses them while the slice lives.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn bytes_mut(&self, range: Range<usize>) -> &mut [u8] {
+        self.check(&range);
+        assert!(self.ops.plain, "elements that are not plain have no bytes to share");
+        // SAFETY: as above.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.base().add(range.start * self.ops.size), range.len() * self.ops.size)
+        }
+    }
+
+    /// Appends what the elements encode to.
+    ///
+    /// # Safety
+    /// All of them are there, and nobody writes them meanwhile.
+    pub(crate) unsafe fn encode(&self, range: Range<usize>, out: &mut Vec<u8>) {
+        self.check(&range);
+        // SAFETY: the caller's promise.
+        unsafe { self.ops.encode_run(self.base().add(range.start * self.ops.size), range.len(), out) };
+    }
+
+    /// The same, or none if not all of them are there.
+    ///
+    /// # Safety
+    /// Nobody writes them meanwhile.
+    pub(crate) unsafe fn encode_there(&self, range: Range<usize>, out: &mut Vec<u8>) -> Option<()> {
+        let there = self.ops.plain || locked(&self.whole).pieces(range.clone()).iter().all(|&(_, there)| there);
+        // SAFETY: the caller's promise.
+        there.then(|| unsafe { self.encode(range, out) })
+    }
+
+    /// Puts encoded elements in their places. On an error nothing has changed.
+    ///
+    /// # Safety
+    /// Nobody else uses these elements meanwhile.
+    pub(crate) unsafe fn decode(&self, range: Range<usize>, mut bytes: &[u8]) -> Result<(), DecodeError> {
+        self.check(&range);
+        let mut fresh = RawBuf::new(self.ops, range.len());
+        fresh.push_decoded(range.len(), &mut bytes)?;
+        if !bytes.is_empty() {
+            return Err(DecodeError::Trailing { left: bytes.len() });
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.move_in(range, fresh) };
+        Ok(())
+    }
+
+    /// Moves elements to their places.
+    ///
+    /// # Safety
+    /// Nobody else uses these places meanwhile.
+    pub(crate) unsafe fn move_in(&self, range: Range<usize>, mut fresh: RawBuf) {
+        self.check(&range);
+        assert!(fresh.len() == range.len(), "as many elements as places");
+        let mut whole = locked(&self.whole);
+        let mut from = fresh.as_mut_ptr();
+        // SAFETY: both ranges hold as many elements as are moved and lie apart. What was there before goes to `fresh`,
+        // of which the elements that were moved to empty places are forgotten and the others dropped.
+        unsafe {
+            fresh.set_len(0);
+            for (piece, there) in whole.pieces(range.clone()) {
+                let (n, to) = (piece.len(), self.base().add(piece.start * self.ops.size));
+                if there && self.ops.needs_drop {
+                    std::ptr::swap_nonoverlapping(from, to, n * self.ops.size);
+                    self.ops.drop_elements(from, n);
+                } else {
+                    std::ptr::copy_nonoverlapping(from, to, n * self.ops.size);
+                }
+                from = from.add(n * self.ops.size);
+            }
+        }
+        if !self.ops.plain {
+            whole.insert(range);
+        }
+    }
+
+    /// Gives the pages of plain elements back to the system: they read as zeros from now on.
+    ///
+    /// # Safety
+    /// Nobody needs what they hold.
+    pub(crate) unsafe fn forget(&self, range: Range<usize>) {
+        self.check(&range);
+        if !self.ops.plain {
+            return;
+        }
+        let start = (self.base().addr() + range.start * self.ops.size).next_multiple_of(PAGE);
+        let end = (self.base().addr() + range.end * self.ops.size) / PAGE * PAGE;
+        if start < end {
+            // SAFETY: whole pages of this mapping, all of them of elements that the caller gives up.
+            unsafe { libc::madvise(self.base().with_addr(start).cast(), end - start, libc::MADV_DONTNEED) };
+        }
+    }
+}
+
+impl Drop for Shard {
+    fn drop(&mut self) {
+        if self.ops.needs_drop {
+            let base = self.base();
+            for range in locked(&self.whole).iter() {
+                // SAFETY: these elements are there (rule 2), and nobody uses the shard any more.
+                unsafe { self.ops.drop_elements(base.add(range.start * self.ops.size), range.len()) };
+            }
+        }
+        // SAFETY: the mapping that `new` made.
+        unsafe { libc::munmap(self.ptr.as_ptr().cast(), self.mapped) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::buffer::ops_of;
+    use crate::memory::element::Element;
+
+    fn encoded<T: Element>(elements: &[T]) -> Vec<u8> {
+        let mut out = Vec::new();
+        elements.iter().for_each(|element| element.encode(&mut out));
+        out
+    }
+
+    #[test]
+    fn strings_come_are_replaced_and_go() {
+        let shard = Shard::new(ops_of::<String>(), 1000).unwrap();
+        let words: Vec<String> = (0..10).map(|i| format!("a word long enough for the heap, {i}")).collect();
+        // SAFETY: nobody else has the shard.
+        unsafe {
+            shard.decode(100..110, &encoded(&words)).unwrap();
+            shard.decode(105..115, &encoded(&words)).unwrap();
+            let mut out = Vec::new();
+            shard.encode(100..115, &mut out);
+            assert_eq!(out, encoded(&[&words[..5], &words[..]].concat()));
+            assert!(shard.decode(0..10, &out[..out.len() / 2]).is_err());
+        }
+    }
+
+    #[test]
+    fn only_touched_pages_cost_memory() {
+        let shard = Shard::new(ops_of::<[f32; 16]>(), 1 << 30).unwrap();
+        // SAFETY: nobody else has the shard.
+        unsafe {
+            shard.bytes_mut(5_000_000..5_000_010).fill(1);
+            assert_eq!(shard.bytes(4_999_999..5_000_001)[63..65], [0, 1]);
+            shard.forget(4_900_000..5_100_000);
+            assert!(shard.bytes(5_000_000..5_000_010).iter().all(|&byte| byte == 0));
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! One call of a synchronous loop.
+//!
+//! # Why this is sound
+//! The handles keep all captured DDSs borrowed until the last body has ended; elements that are written are plain.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use super::backup;
+use super::batch::Batch;
+use super::cache::{Kept, SyncCache, SyncKey};
+use super::hot::Chosen;
+use super::in_place;
+use super::lanes::{Input, Lanes, Outcomes, unite};
+use super::ledger::{Base, Ledger};
+use super::policy::{SyncOptions, SyncPolicy};
+use super::report::{Counts, SyncReport};
+use super::rounds::Rounds;
+use super::schedule::Schedule;
+use super::stale::{Observed, Stale};
+use super::table::{AllThere, Table};
+use super::task::{BatchTask, BodyTask};
+use crate::body::capture::{Capture, Captured, Handles, Kind, Read};
+use crate::body::panics;
+use crate::body::task::{Failure, Outcome};
+use crate::body::value::Values;
+use crate::dds::dvector::DVector;
+use crate::loops::call::Pack;
+use crate::loops::execute::words;
+use crate::memory::buffer::RawBuf;
+use crate::memory::merge::MergeOps;
+use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
+use crate::session::options::Site;
+use crate::session::pool::Pool;
+use crate::session::report::WorkerTime;
+use crate::session::{SessionInner, locked, next_id};
+
+/// What `sync_parallel_for!` calls.
+///
+/// # Errors
+/// As the macro says.
+#[allow(clippy::too_many_arguments)]
+pub fn sync_for<T, V, H, F, R>(
+    site: &'static Site,
+    options: SyncOptions,
+    mut input: Read<'_, DVector<T>>,
+    minibatch: usize,
+    policy: SyncPolicy,
+    values: V,
+    mut handles: H,
+    body: F,
+) -> Result<SyncReport>
+where
+    T: 'static,
+    V: Values,
+    H: Handles,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    let task = BodyTask::<T, V, H, F, R>::new(values, &handles, body);
+    let (captured, input) = (handles.describe(), input.describe());
+    let call = SyncCall {
+        site,
+        options,
+        policy,
+        minibatch,
+        input: &input,
+        captured: &captured,
+        task: &task,
+        pack: &|| task.pack(),
+        session: &input.session,
+    };
+    let result = call.check().and_then(|()| call.run());
+    // The borrows that the descriptions stand for end here, not before.
+    drop(handles);
+    result
+}
+
+pub(crate) struct SyncCall<'c> {
+    pub(crate) site: &'static Site,
+    pub(crate) options: SyncOptions,
+    pub(crate) policy: SyncPolicy,
+    pub(crate) minibatch: usize,
+    pub(crate) input: &'c Captured,
+    pub(crate) captured: &'c [Captured],
+    pub(crate) task: &'c dyn BatchTask,
+    pub(crate) pack: Pack<'c>,
+    pub(crate) session: &'c Arc<SessionInner>,
+}
+
+/// How a loop ended in one process.
+pub(crate) struct Ran {
+    pub(crate) totals: Vec<(usize, Vec<u64>)>,
+    pub(crate) counts: Counts,
+    pub(crate) violations: u64,
+}
+
+impl SyncCall<'_> {
+    fn problem(&self, problem: LoopProblem) -> Error {
+        Error::Loop { site: self.site.to_string(), problem }
+    }
+
+    fn check(&self) -> Result<()> {
+        if panics::inside_body() {
+            return Err(self.problem(LoopProblem::Nested));
+        }
+        if self.captured.is_empty() {
+            return Err(self.problem(LoopProblem::NothingCaptured));
+        }
+        for (c, capture) in self.captured.iter().enumerate() {
+            if !capture.session.is(self.session) {
+                return Err(self.problem(LoopProblem::TwoSessions { first: "the input", second: self.site.name(c) }));
+            }
+            if matches!(capture.kind, Kind::Relaxed { .. }) {
+                return Err(self.problem(LoopProblem::RelaxedInSync { name: self.site.name(c) }));
+            }
+            let same = |other: &Captured| other.id == capture.id && matches!(other.kind, Kind::Reduction { .. });
+            if let Some(other) = self.captured[..c].iter().position(same) {
+                let (first, second) = (self.site.name(other), self.site.name(c));
+                return Err(self.problem(LoopProblem::CapturedTwice { first, second }));
+            }
+        }
+        if self.minibatch == 0 {
+            return Err(self.problem(LoopProblem::EmptyMinibatch));
+        }
+        if self.policy == (SyncPolicy::ModelAverage { every: 0 }) {
+            return Err(self.problem(LoopProblem::NeverAveraged));
+        }
+        Ok(())
+    }
+
+    /// The input's address, length and size of an element.
+    pub(crate) fn input(&self) -> (*mut u8, usize, usize) {
+        match self.input.kind {
+            Kind::Vector { base, len, ops, .. } => (base, len, ops.size),
+            Kind::Reduction { .. } | Kind::Relaxed { .. } => (std::ptr::null_mut(), 0, 0),
+        }
+    }
+
+    fn run(&self) -> Result<SyncReport> {
+        let report = match self.session.cluster() {
+            Some(cluster) => cluster.run_sync(self)?,
+            None => self.run_here()?,
+        };
+        if self.session.explains() && self.session.is_new((std::ptr::from_ref(self.site).addr(), self.policy)) {
+            eprintln!("{report}");
+        }
+        Ok(report)
+    }
+
+    fn run_here(&self) -> Result<SyncReport> {
+        let begun = Instant::now();
+        let pool = self.session.pool()?;
+        // Threads that wait for each other must all be there: one such loop at a time.
+        let _turn = self.session.sync_turn();
+        let copies = if self.policy == SyncPolicy::Hybrid { 1 } else { pool.threads() };
+        let (base, len, size) = self.input();
+        let schedule = Schedule::new(len, self.minibatch, self.policy, copies, pool.threads());
+        let merges = self.task.merges();
+        let before = words(self.captured);
+        let mut kept = self.kept(&merges, copies)?;
+        let input = Input { base, size, packed: None };
+        let stopped = AtomicBool::new(false);
+        for (c, capture) in self.captured.iter().enumerate() {
+            if let Kind::Vector { base, len, ops, writable: true, .. } = capture.kind {
+                // SAFETY: the loop has the DVector borrowed, and no body runs.
+                unsafe { backup::save(&mut kept.backup[c], ops, base, 0..len, &pool) };
+            }
+        }
+        let stamp = kept.stamps_for(schedule.rounds());
+        let prepared = Instant::now();
+        let outcome = Outcomes::default();
+        let run = Here {
+            call: self,
+            captured: self.captured,
+            merges: &merges,
+            input: &input,
+            schedule,
+            before: &before,
+            tables: &kept.tables,
+            stamp,
+            stopped: &stopped,
+            outcome: &outcome,
+            hot: &kept.hot,
+        };
+        let ran = run.run(&pool, pool.threads());
+        let ended = match ran {
+            Ok(ran) => {
+                let serial = pool.threads() == 1 && copies == 1;
+                let after = unite(self.captured, &before, serial, &ran.totals);
+                let checked = self.verify(&kept, &merges, &input, schedule, &before, &after);
+                for (capture, &word) in self.captured.iter().zip(&after) {
+                    capture.commit(word, next_id());
+                }
+                checked.and_then(|()| self.within_bound(&ran)).map(|()| ran)
+            }
+            Err((minibatch, failure)) => {
+                for (capture, saved) in self.captured.iter().zip(&kept.backup) {
+                    if let (Kind::Vector { base, .. }, Some(saved)) = (&capture.kind, saved) {
+                        // SAFETY: all bodies have ended.
+                        unsafe { backup::restore(saved, *base, 0, &pool) };
+                    }
+                }
+                Err(self.failed(schedule, minibatch, failure))
+            }
+        };
+        let oldest = self.session.sync_cache().put(kept);
+        drop(oldest);
+        let seconds = ((prepared - begun).as_secs_f64(), prepared.elapsed().as_secs_f64());
+        Ok(self.report(schedule, pool.threads(), seconds, ended?.counts, Vec::new()))
+    }
+
+    /// The report of a call: `seconds` of preparing and of running.
+    pub(crate) fn report(
+        &self,
+        schedule: Schedule,
+        threads: usize,
+        seconds: (f64, f64),
+        counts: Counts,
+        workers: Vec<WorkerTime>,
+    ) -> SyncReport {
+        SyncReport {
+            site: self.site,
+            label: self.options.label.clone(),
+            policy: self.policy,
+            elements: schedule.len,
+            minibatches: schedule.minibatches(),
+            copies: schedule.copies,
+            threads,
+            rounds: if schedule.copies == 1 { 0 } else { schedule.rounds() },
+            seconds_preparing: seconds.0,
+            seconds_running: seconds.1,
+            counts,
+            workers,
+        }
+    }
+
+    /// What tables of the loop's copies belong to.
+    pub(crate) fn key(&self, copies: usize) -> SyncKey {
+        let written = |capture: &Captured| match capture.kind {
+            Kind::Vector { len, writable: true, .. } => (capture.id, len),
+            _ => (0, 0),
+        };
+        SyncKey {
+            site: std::ptr::from_ref(self.site).addr(),
+            body: self.task.type_id(),
+            written: self.captured.iter().map(written).collect(),
+            copies,
+            keeps_before: matches!(self.policy, SyncPolicy::Ssp { .. }) && copies > 1,
+        }
+    }
+
+    fn kept(&self, merges: &[Option<&'static MergeOps>], copies: usize) -> Result<Kept> {
+        let key = self.key(copies);
+        let there = self.session.sync_cache().take(&key);
+        if let Some(kept) = there {
+            return Ok(kept);
+        }
+        let tables = if copies == 1 { Vec::new() } else { self.tables(merges, copies, key.keeps_before)? };
+        let backup = self.captured.iter().map(|_| None).collect();
+        Ok(Kept { key, tables, stamp: 0, backup, hot: Chosen::default() })
+    }
+
+    fn tables(
+        &self,
+        merges: &[Option<&'static MergeOps>],
+        copies: usize,
+        keeps_before: bool,
+    ) -> Result<Vec<Vec<Option<Table>>>> {
+        tables(self.captured, merges, copies, keeps_before)
+            .map_err(|(len, size)| self.problem(LoopProblem::NoRoomForCopies { len, size, copies }))
+    }
+
+    /// Runs the loop once more as its copies are said to have run, one after the other on one thread, and compares.
+    fn verify(
+        &self,
+        kept: &Kept,
+        merges: &[Option<&'static MergeOps>],
+        input: &Input,
+        schedule: Schedule,
+        before: &[u64],
+        after: &[u64],
+    ) -> Result<()> {
+        let copies = schedule.copies;
+        let threads = if self.policy == SyncPolicy::Hybrid { self.session.pool()?.threads() } else { 1 };
+        if !self.session.verifies() || !self.policy.is_deterministic(copies, threads) {
+            return Ok(());
+        }
+        let one = Pool::new(1)?;
+        let mut shadows: Vec<Option<RawBuf>> = self.captured.iter().map(|_| None).collect();
+        let mut captured = Vec::new();
+        for (c, capture) in self.captured.iter().enumerate() {
+            let mut kind = capture.kind.clone();
+            if let (Kind::Vector { base, ops, len, .. }, Some(saved)) = (&mut kind, &kept.backup[c]) {
+                // SAFETY: the buffer is as long, and nobody writes it.
+                unsafe { backup::save(&mut shadows[c], ops, saved.as_ptr(), 0..*len, &one) };
+                *base = shadows[c].as_ref().map_or(*base, RawBuf::base);
+            }
+            captured.push(Captured { id: capture.id, session: Arc::clone(&capture.session), kind, home: None });
+        }
+        let tables = if copies == 1 {
+            Vec::new()
+        } else {
+            self.tables(merges, copies, matches!(self.policy, SyncPolicy::Ssp { .. }))?
+        };
+        let (stopped, outcome) = (AtomicBool::new(false), Outcomes::default());
+        let run = Here {
+            call: self,
+            captured: &captured,
+            merges,
+            input,
+            schedule,
+            before,
+            tables: &tables,
+            stamp: 0,
+            stopped: &stopped,
+            outcome: &outcome,
+            hot: &kept.hot,
+        };
+        let differs =
+            |c: usize, index| Error::Verification { site: self.site.to_string(), dds: self.site.name(c), index };
+        let ran = run.run(&one, 1).map_err(|_| differs(0, 0))?;
+        let replayed = unite(self.captured, before, copies == 1, &ran.totals);
+        for (c, capture) in self.captured.iter().enumerate() {
+            if let (Kind::Vector { base, len, ops, .. }, Some(shadow)) = (&capture.kind, &shadows[c]) {
+                let row = |base: *const u8, i: usize| base.wrapping_add(i * ops.size);
+                // SAFETY: both hold `len` elements, and no body runs.
+                let other = (0..*len)
+                    .find(|&i| unsafe { super::merging::differ(row(*base, i), row(shadow.as_ptr(), i), ops.size) });
+                if let Some(index) = other {
+                    return Err(differs(c, index));
+                }
+            } else if replayed[c] != after[c] {
+                return Err(differs(c, 0));
+            }
+        }
+        Ok(())
+    }
+
+    /// No read was older than the bound.
+    pub(crate) fn within_bound(&self, ran: &Ran) -> Result<()> {
+        match ran.violations {
+            0 => Ok(()),
+            violations => Err(Error::TooStale { site: self.site.to_string(), violations, worst: ran.counts.worst }),
+        }
+    }
+
+    pub(crate) fn failed(&self, schedule: Schedule, minibatch: usize, failure: Failure) -> Error {
+        let problem = match failure {
+            Failure::OutOfRange { capture, index } => {
+                let len = match self.captured.get(capture).map(|capture| &capture.kind) {
+                    Some(Kind::Vector { len, .. }) => *len,
+                    _ => 0,
+                };
+                BatchProblem::IndexOutOfRange { dds: self.site.name(capture), index, len }
+            }
+            Failure::Body(source) => BatchProblem::Body(source),
+            Failure::Panic(note) => BatchProblem::Panic { message: note.message, location: note.location },
+            Failure::Stray { .. } | Failure::Stopped | Failure::Difference { .. } => BatchProblem::Stopped,
+        };
+        let elements = schedule.elements(minibatch);
+        Error::Minibatch { site: self.site.to_string(), minibatch, start: elements.start, end: elements.end, problem }
+    }
+}
+
+/// Tables for copies of what a loop writes, by copy and capture. Otherwise length and element size of the DDS that there is
+/// no address space for.
+pub(crate) fn tables(
+    captured: &[Captured],
+    merges: &[Option<&'static MergeOps>],
+    copies: usize,
+    keeps_before: bool,
+) -> std::result::Result<Vec<Vec<Option<Table>>>, (usize, usize)> {
+    let table = |(capture, merge): (&Captured, &Option<&'static MergeOps>)| match (&capture.kind, merge) {
+        (&Kind::Vector { len, ops, writable: true, .. }, Some(merge)) => {
+            Table::new(ops, merge, len, keeps_before).map(Some).ok_or((len, ops.size))
+        }
+        _ => Ok(None),
+    };
+    (0..copies).map(|_| captured.iter().zip(merges).map(table).collect()).collect()
+}
+
+/// A run in this process.
+struct Here<'h> {
+    call: &'h SyncCall<'h>,
+    captured: &'h [Captured],
+    merges: &'h [Option<&'static MergeOps>],
+    input: &'h Input,
+    schedule: Schedule,
+    before: &'h [u64],
+    tables: &'h [Vec<Option<Table>>],
+    stamp: u32,
+    stopped: &'h AtomicBool,
+    outcome: &'h Outcomes,
+    hot: &'h Chosen,
+}
+
+impl Here<'_> {
+    fn run(&self, pool: &Pool, threads: usize) -> std::result::Result<Ran, (usize, Failure)> {
+        let copies = self.schedule.copies;
+        let lanes = Lanes {
+            task: self.call.task,
+            captured: self.captured,
+            merges: self.merges,
+            input: self.input,
+            schedule: self.schedule,
+            before: self.before,
+            serial: copies == 1 && threads == 1,
+            threads,
+            stopped: self.stopped,
+            outcome: self.outcome,
+            caches: (self.call.options.caches && self.call.policy == SyncPolicy::Hybrid).then_some(self.hot),
+        };
+        let base = |(c, capture): (usize, &Captured)| match capture.kind {
+            Kind::Vector { base, len, ops, .. } => Base { at: base, size: ops.size, len, merge: self.merges[c] },
+            Kind::Reduction { .. } | Kind::Relaxed { .. } => {
+                Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None }
+            }
+        };
+        let bases: Vec<Base> = self.captured.iter().enumerate().map(base).collect();
+        let source = AllThere { bases: bases.iter().map(|base| (base.at, base.size)).collect() };
+        let observed = Observed::default();
+        match self.call.policy {
+            _ if copies == 1 => in_place::run(&lanes, pool),
+            SyncPolicy::Ssp { staleness } => {
+                let each = |copy| self.schedule.minibatches_of(copy..copy + 1).count();
+                let ledger = Ledger::new(bases, &(0..copies).map(each).collect::<Vec<_>>());
+                let stale = Stale {
+                    lanes,
+                    staleness,
+                    copies: 0..copies,
+                    tables: self.tables,
+                    source: &source,
+                    ledger: &ledger,
+                    peers: None,
+                    stamp: self.stamp,
+                    checks: self.call.session.verifies(),
+                    observed: &observed,
+                };
+                stale.run(pool);
+            }
+            policy => Rounds::new(lanes, policy, 0..copies, self.tables, &source, None, self.stamp).run(pool),
+        }
+        if let Some(failure) = self.outcome.take_failure() {
+            return Err(failure);
+        }
+        let counts = Counts {
+            touched: self.outcome.touched.load(Relaxed),
+            cached: self.outcome.cached.load(Relaxed),
+            reads: observed.reads.load(Relaxed),
+            worst: observed.worst.load(Relaxed),
+            ..Counts::default()
+        };
+        let violations = observed.violations.load(Relaxed);
+        Ok(Ran { totals: self.outcome.take_totals(), counts, violations })
+    }
+}
+
+/// What a session keeps of synchronous loops.
+#[derive(Default)]
+pub(crate) struct SyncState {
+    /// Whose turn it is.
+    turn: Mutex<()>,
+    cache: Mutex<SyncCache>,
+    /// Those that were explained.
+    told: Mutex<Vec<(usize, SyncPolicy)>>,
+}
+
+/// The session's side of synchronous loops.
+impl SessionInner {
+    /// A turn to run one; it lasts as long as what it gives.
+    pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
+        locked(&self.sync.turn)
+    }
+
+    /// Whether a loop hasn't been explained yet.
+    fn is_new(&self, site: (usize, SyncPolicy)) -> bool {
+        let mut told = locked(&self.sync.told);
+        let new = !told.contains(&site);
+        if new {
+            told.push(site);
+        }
+        new
+    }
+
+    pub(crate) fn sync_cache(&self) -> MutexGuard<'_, SyncCache> {
+        locked(&self.sync.cache)
+    }
+}

@@ -1,0 +1,197 @@
+//! Static caches of the hottest rows (IterStore, section 4.6): under `Hybrid` threads that share a row without locks wait
+//! for each other's cache lines. A thread has copies of its own of the rows that it would contend for most often; what it
+//! did to them is added to the shared rows every so often, and at the end of each minibatch.
+//!
+//! Which rows: in a loop's first call every thread's first minibatch is counted, access by access. Of `n` threads one that
+//! uses a row in more than `CPB / (n - 1)` of its accesses would find it in use with a probability of about `CPB`: so it
+//! caches that row.
+//!
+//! # Why this is sound
+//! A thread's own rows are reached by that thread alone, through `Shared` as all rows are; the shared ones by atomic
+//! accesses, whole changes under a lock, so that none is lost to another thread's.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use super::merging::differ;
+use crate::body::capture::{Captured, Kind};
+use crate::memory::merge::MergeOps;
+use crate::memory::shard::Shard;
+use crate::session::locked;
+
+/// The probability of finding a row in use that is put up with.
+const CONTENTION: f64 = 0.002;
+/// The rows of one DDS that a thread caches at most.
+const MOST: usize = 512;
+/// Rows are looked up by their last bits.
+pub(crate) const SLOTS: usize = 4096;
+/// So many uses of cached rows later the shared ones are brought up to date, within a minibatch too.
+const USES: u32 = 1 << 14;
+const LOCKS: usize = 256;
+
+/// How often one thread's accesses are of which row.
+#[derive(Default)]
+pub(crate) struct Uses {
+    counts: RefCell<Vec<u32>>,
+}
+
+impl Uses {
+    pub(crate) fn note(&self, i: usize) {
+        let mut counts = self.counts.borrow_mut();
+        if counts.len() <= i {
+            counts.resize(i + 1, 0);
+        }
+        counts[i] = counts[i].saturating_add(1);
+    }
+}
+
+/// The rows that one of so many threads caches, by capture.
+pub(crate) fn choose(uses: &[Uses], threads: usize) -> Vec<Vec<u32>> {
+    let all: u64 = uses.iter().flat_map(|uses| uses.counts.borrow().clone()).map(u64::from).sum();
+    let bound = (all as f64 * CONTENTION / threads.saturating_sub(1).max(1) as f64).max(1.0);
+    let chosen = |uses: &Uses| {
+        let counts = uses.counts.borrow();
+        let hot = counts.iter().enumerate().filter(|&(_, &count)| f64::from(count) > bound);
+        let mut hot: Vec<(u32, u32)> = hot.map(|(i, &count)| (count, i as u32)).collect();
+        hot.sort_unstable_by(|a, b| b.cmp(a));
+        let mut taken = [false; SLOTS];
+        let free = |&(_, i): &(u32, u32)| !std::mem::replace(&mut taken[i as usize % SLOTS], true);
+        hot.into_iter().filter(free).take(MOST).map(|(_, i)| i).collect()
+    };
+    uses.iter().map(chosen).collect()
+}
+
+/// What is remembered of a loop's hottest rows from call to call.
+#[derive(Default)]
+pub(crate) struct Chosen {
+    rows: Mutex<Option<Vec<Vec<u32>>>>,
+}
+
+impl Chosen {
+    pub(crate) fn get(&self) -> Option<Vec<Vec<u32>>> {
+        locked(&self.rows).clone()
+    }
+
+    pub(crate) fn set(&self, rows: Vec<Vec<u32>>) {
+        locked(&self.rows).get_or_insert(rows);
+    }
+}
+
+/// The locks under which changes of cached rows are added up.
+pub(crate) struct HotLocks(Vec<Mutex<()>>);
+
+impl HotLocks {
+    pub(crate) fn new() -> HotLocks {
+        HotLocks((0..LOCKS).map(|_| Mutex::new(())).collect())
+    }
+}
+
+/// One thread's copies of some rows of a DDS.
+pub(crate) struct HotRows<'l> {
+    base: *mut u8,
+    size: usize,
+    merge: &'static MergeOps,
+    rows: Vec<u32>,
+    own: Shard,
+    /// What the shared rows were when they were last looked at.
+    seen: Shard,
+    /// By the last bits of a row's number: 0, or 1 more than its place among `rows`.
+    slots: Box<[AtomicU32]>,
+    uses: Cell<u32>,
+    locks: &'l HotLocks,
+}
+
+impl<'l> HotRows<'l> {
+    /// Copies of these rows, by capture. None where there are none, or no memory for them.
+    pub(crate) fn of(
+        chosen: &[Vec<u32>],
+        captured: &[Captured],
+        merges: &[Option<&'static MergeOps>],
+        locks: &'l HotLocks,
+    ) -> Vec<Option<HotRows<'l>>> {
+        let make = |((rows, capture), &merge): ((&Vec<u32>, &Captured), &Option<&'static MergeOps>)| {
+            let Kind::Vector { base, len, ops, writable: true, .. } = capture.kind else { return None };
+            let rows: Vec<u32> = rows.iter().copied().filter(|&row| (row as usize) < len).collect();
+            if rows.is_empty() {
+                return None;
+            }
+            let slots: Box<[AtomicU32]> = (0..SLOTS).map(|_| AtomicU32::new(0)).collect();
+            for (k, &row) in rows.iter().enumerate() {
+                slots[row as usize % SLOTS].store(k as u32 + 1, Relaxed);
+            }
+            let (own, seen) = (Shard::new(ops, rows.len())?, Shard::new(ops, rows.len())?);
+            let hot =
+                HotRows { base, size: ops.size, merge: merge?, rows, own, seen, slots, uses: Cell::new(0), locks };
+            hot.flush();
+            Some(hot)
+        };
+        chosen.iter().zip(captured).zip(merges).map(make).collect()
+    }
+
+    pub(crate) fn slots(&self) -> *const AtomicU32 {
+        self.slots.as_ptr()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Where this thread reaches row `i`, which is below the DDS's length.
+    pub(crate) fn reach(&self, i: usize) -> *mut u8 {
+        let place = self.slots[i % SLOTS].load(Relaxed) as usize;
+        match place.checked_sub(1).filter(|&k| self.rows[k] as usize == i) {
+            Some(k) => {
+                let uses = self.uses.get() + 1;
+                self.uses.set(uses);
+                if uses >= USES {
+                    self.flush();
+                }
+                self.own.base().wrapping_add(k * self.size)
+            }
+            None => self.base.wrapping_add(i * self.size),
+        }
+    }
+
+    /// Adds what this thread did to the shared rows, and takes over what others did.
+    pub(crate) fn flush(&self) {
+        self.uses.set(0);
+        let mut change = vec![0u8; self.size];
+        for (k, &row) in self.rows.iter().enumerate() {
+            let shared = self.base.wrapping_add(row as usize * self.size);
+            let (own, seen) =
+                (self.own.base().wrapping_add(k * self.size), self.seen.base().wrapping_add(k * self.size));
+            let lock = &self.locks.0[row as usize % LOCKS];
+            // SAFETY: `own` and `seen` are this thread's; `shared` is a row of the DDS, reached by atomic accesses.
+            unsafe {
+                if differ(seen, own, self.size) {
+                    (self.merge.change)(seen, own, change.as_mut_ptr());
+                    let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                    (self.merge.apply_shared)(shared, change.as_ptr());
+                }
+                (self.merge.read_shared)(shared, own);
+                std::ptr::copy_nonoverlapping(own, seen, self.size);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_would_be_contended_for_are_cached() {
+        let uses = [Uses::default(), Uses::default()];
+        for n in 0..100_000usize {
+            uses[0].note(n % 100);
+            uses[1].note(if n % 3 == 0 { 7 } else { 10 + n % 30_000 });
+        }
+        let chosen = choose(&uses, 2);
+        assert_eq!(chosen[0].len(), 100);
+        assert_eq!(chosen[1], [7]);
+        // With more threads a row is in use more often.
+        assert!(choose(&uses, 1000)[1].len() > 1);
+    }
+}

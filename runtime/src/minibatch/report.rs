@@ -1,0 +1,184 @@
+//! What a call of a synchronous loop says of itself.
+
+use std::fmt;
+
+use super::policy::SyncPolicy;
+use crate::session::options::Site;
+use crate::session::report::WorkerTime;
+
+/// What a call of a synchronous loop did: how its minibatches were dealt out, what its copies exchanged, and how long it
+/// took. `Display` prints it for a person.
+#[derive(Clone)]
+pub struct SyncReport {
+    pub(crate) site: &'static Site,
+    pub(crate) label: Option<String>,
+    pub(crate) policy: SyncPolicy,
+    pub(crate) elements: usize,
+    pub(crate) minibatches: usize,
+    pub(crate) copies: usize,
+    pub(crate) threads: usize,
+    pub(crate) rounds: usize,
+    pub(crate) seconds_preparing: f64,
+    pub(crate) seconds_running: f64,
+    pub(crate) counts: Counts,
+    pub(crate) workers: Vec<WorkerTime>,
+}
+
+/// What a loop's copies did to rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Counts {
+    /// Rows that copies brought, minibatch by minibatch.
+    pub(crate) touched: u64,
+    /// Rows of other processes that came before they were needed, and that were waited for one by one.
+    pub(crate) ahead: u64,
+    pub(crate) on_demand: u64,
+    pub(crate) bytes_sent: u64,
+    /// Rows that threads had copies of their own of under `Hybrid`.
+    pub(crate) cached: u64,
+    /// In a checked run under `Ssp`: reads, and how many minibatches the oldest value was behind.
+    pub(crate) reads: u64,
+    pub(crate) worst: u64,
+}
+
+impl SyncReport {
+    /// File and line of the loop.
+    pub fn site(&self) -> String {
+        self.site.to_string()
+    }
+
+    /// The column of the loop, which tells apart loops on one line.
+    pub fn column(&self) -> u32 {
+        self.site.column()
+    }
+
+    /// The loop's `label`.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// The loop's policy.
+    pub fn policy(&self) -> SyncPolicy {
+        self.policy
+    }
+
+    /// How many minibatches the loop ran.
+    pub fn minibatches(&self) -> usize {
+        self.minibatches
+    }
+
+    /// How many copies there were of what the loop writes: the number that the result's bits hang on.
+    pub fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// How many threads ran minibatches, in all processes.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// How often the copies were made to agree; under `Ssp` how many minibatches the busiest copy ran. 0 where there was
+    /// a single copy.
+    pub fn rounds(&self) -> usize {
+        self.rounds
+    }
+
+    /// Seconds before the first minibatch: tables, shares, rows that have to be elsewhere.
+    pub fn seconds_preparing(&self) -> f64 {
+        self.seconds_preparing
+    }
+
+    /// Seconds that the minibatches and their synchronisation took.
+    pub fn seconds_running(&self) -> f64 {
+        self.seconds_running
+    }
+
+    /// Bytes that processes sent each other for this call. 0 where the loop ran in one process.
+    pub fn bytes_sent(&self) -> u64 {
+        self.counts.bytes_sent
+    }
+
+    /// How many rows copies brought from what they had agreed on, each counted once a minibatch or round. 0 with a single
+    /// copy, which works in place.
+    pub fn rows_touched(&self) -> u64 {
+        self.counts.touched
+    }
+
+    /// How many rows came from other processes before they were touched.
+    pub fn rows_prefetched(&self) -> u64 {
+        self.counts.ahead
+    }
+
+    /// How many rows were fetched from other processes when they were touched.
+    pub fn rows_on_demand(&self) -> u64 {
+        self.counts.on_demand
+    }
+
+    /// How many of the hottest rows each thread had a copy of under `Hybrid`.
+    pub fn rows_cached(&self) -> u64 {
+        self.counts.cached
+    }
+
+    /// Under `Ssp`, in a session that [verifies](crate::Session::verify): how many reads were checked against the bound.
+    pub fn reads_checked(&self) -> u64 {
+        self.counts.reads
+    }
+
+    /// How many minibatches behind its reader's the oldest checked value was.
+    pub fn staleness_seen(&self) -> u64 {
+        self.counts.worst
+    }
+
+    /// Where the workers' time went; empty where the loop ran in one process.
+    pub fn workers(&self) -> &[WorkerTime] {
+        &self.workers
+    }
+}
+
+impl fmt::Display for SyncReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "loop {}", self.site)?;
+        if let Some(label) = &self.label {
+            write!(f, " ({label})")?;
+        }
+        write!(f, ": {}", self.policy)?;
+        match self.policy {
+            SyncPolicy::Ssp { staleness } => write!(f, ", staleness {staleness}")?,
+            SyncPolicy::ModelAverage { every } => write!(f, " every {every} minibatches")?,
+            SyncPolicy::Bsp | SyncPolicy::Hybrid => {}
+        }
+        writeln!(
+            f,
+            "\n  {} elements in {} minibatches; {} copies on {} threads, {} rounds",
+            self.elements, self.minibatches, self.copies, self.threads, self.rounds
+        )?;
+        let Counts { touched, ahead, on_demand, bytes_sent, cached, reads, worst } = self.counts;
+        if touched > 0 {
+            writeln!(
+                f,
+                "  copies brought {touched} rows ({ahead} from other processes ahead of time, {on_demand} on demand)"
+            )?;
+        }
+        if bytes_sent > 0 {
+            writeln!(f, "  processes sent each other {bytes_sent} bytes")?;
+        }
+        if cached > 0 {
+            writeln!(f, "  each thread had copies of the {cached} hottest rows")?;
+        }
+        if reads > 0 {
+            writeln!(f, "  {reads} reads were checked: the oldest value was {worst} minibatches behind")?;
+        }
+        write!(f, "  prepared in {:.3} s, ran in {:.3} s", self.seconds_preparing, self.seconds_running)
+    }
+}
+
+impl fmt::Debug for SyncReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncReport")
+            .field("site", &self.site())
+            .field("policy", &self.policy)
+            .field("minibatches", &self.minibatches)
+            .field("copies", &self.copies)
+            .field("rounds", &self.rounds)
+            .finish_non_exhaustive()
+    }
+}

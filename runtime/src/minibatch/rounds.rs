@@ -1,0 +1,249 @@
+//! `Bsp`, `ModelAverage`, and `Hybrid` on several processes: in each round every copy runs its minibatches on its own state,
+//! then what the copies changed is united, row by row in the order of the copies.
+//!
+//! # Why this is sound
+//! 1. While bodies run, the memory that copies start from is only read (rows of other processes may arrive in places
+//!    that nobody reads before). The threads meet before anything is merged into it, and after.
+//! 2. A thread merges rows of its own range only: no two threads write the same row.
+//! 3. A copy's table is read by others between meetings only, while no body runs.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::time::Instant;
+
+use super::lanes::{Lanes, Place};
+use super::meeting::Meeting;
+use super::merging::{At, List, cut, differ, each_row};
+use super::policy::SyncPolicy;
+use super::table::{Runs, Source, Table, rows_of};
+use crate::body::capture::Kind;
+use crate::session::pool::Pool;
+use crate::session::timeline::{self, Category};
+
+/// What one thread's minibatches of one copy changed in a round.
+pub(crate) struct Changed {
+    /// Its place among the copies of this process.
+    pub(crate) local: usize,
+    /// By capture, sorted.
+    pub(crate) rows: Vec<Vec<u32>>,
+    /// By capture, in the order in which they were touched.
+    pub(crate) touched: Vec<Runs>,
+}
+
+/// The other processes of a loop.
+pub(crate) trait Peers: Sync {
+    /// Ends a round, on each thread: sends changes, merges those of the rows that this process keeps, takes in those of
+    /// the others. Ends early when the loop is stopped.
+    fn finish(&self, rounds: &Rounds<'_>, lane: usize, round: usize);
+}
+
+/// A synchronous loop in one process.
+pub(crate) struct Rounds<'l> {
+    pub(crate) lanes: Lanes<'l>,
+    pub(crate) policy: SyncPolicy,
+    /// Those that this process runs, of all.
+    pub(crate) copies: Range<usize>,
+    /// Each copy's state, by capture.
+    pub(crate) tables: &'l [Vec<Option<Table>>],
+    pub(crate) source: &'l dyn Source,
+    pub(crate) peers: Option<&'l dyn Peers>,
+    /// The last stamp that the tables have seen.
+    pub(crate) stamp: u32,
+    pub(crate) meeting: Meeting,
+    next_lane: AtomicUsize,
+    /// How many minibatches of a copy's round have been taken, where its threads share it.
+    claims: Vec<AtomicUsize>,
+    published: Vec<RwLock<Vec<Changed>>>,
+    go: AtomicBool,
+}
+
+impl<'l> Rounds<'l> {
+    pub(crate) fn new(
+        lanes: Lanes<'l>,
+        policy: SyncPolicy,
+        copies: Range<usize>,
+        tables: &'l [Vec<Option<Table>>],
+        source: &'l dyn Source,
+        peers: Option<&'l dyn Peers>,
+        stamp: u32,
+    ) -> Self {
+        let threads = lanes.threads;
+        Rounds {
+            policy,
+            claims: copies.clone().map(|_| AtomicUsize::new(0)).collect(),
+            copies,
+            tables,
+            source,
+            peers,
+            stamp,
+            meeting: Meeting::new(threads),
+            next_lane: AtomicUsize::new(0),
+            published: (0..threads).map(|_| RwLock::default()).collect(),
+            go: AtomicBool::new(true),
+            lanes,
+        }
+    }
+
+    /// Runs all rounds. Whether the loop ended well, `stopped` and the outcomes tell.
+    pub(crate) fn run(&self, pool: &Pool) {
+        pool.everywhere(self.lanes.threads, || {
+            let lane = self.next_lane.fetch_add(1, Relaxed);
+            for round in 0..self.lanes.schedule.rounds() {
+                let touched = self.compute(lane, round);
+                self.wait();
+                if lane == 0 {
+                    self.go.store(!self.lanes.stopped.load(Relaxed), Relaxed);
+                    self.claims.iter().for_each(|claimed| claimed.store(0, Relaxed));
+                }
+                let changed = touched.into_iter().map(|(local, touched)| self.changed(local, touched)).collect();
+                *self.published[lane].write().unwrap_or_else(PoisonError::into_inner) = changed;
+                self.wait();
+                if !self.go.load(Relaxed) {
+                    break;
+                }
+                match self.peers {
+                    None => self.merge_all(lane, round),
+                    Some(peers) => peers.finish(self, lane, round),
+                }
+                self.wait();
+            }
+        });
+    }
+
+    /// Waits for the other threads.
+    pub(crate) fn wait(&self) {
+        let _span = timeline::is_on().then(|| timeline::span(Category::Wait, 0));
+        self.meeting.wait();
+    }
+
+    /// Whether all threads work on one copy after the other, rather than each on its own.
+    fn shares_copies(&self) -> bool {
+        self.policy == SyncPolicy::Hybrid
+    }
+
+    fn compute(&self, lane: usize, round: usize) -> Vec<(usize, Vec<Runs>)> {
+        let since = Instant::now();
+        let now = self.stamp + 2 * round as u32 + 2;
+        let mut touched = Vec::new();
+        for (local, copy) in self.copies.clone().enumerate() {
+            if !self.shares_copies() && local % self.lanes.threads != lane {
+                continue;
+            }
+            let place = Place::Copy { tables: &self.tables[local], source: self.source, now, checked: None };
+            let mut frame = self.lanes.frame(place);
+            let of = self.lanes.schedule.of(round, copy);
+            if self.shares_copies() {
+                while let Some(b) = of.clone().nth(self.claims[local].fetch_add(1, Relaxed)) {
+                    if !self.lanes.run(&mut frame, b, false) {
+                        break;
+                    }
+                }
+            } else {
+                for b in of {
+                    if !self.lanes.run(&mut frame, b, false) {
+                        break;
+                    }
+                }
+            }
+            touched.push((local, frame.take_touched()));
+        }
+        self.lanes.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        touched
+    }
+
+    /// Which of the rows that were touched hold something else now.
+    fn changed(&self, local: usize, touched: Vec<Runs>) -> Changed {
+        let mut all = 0;
+        let rows = touched.iter().enumerate().map(|(c, touched)| {
+            let (Some(table), Kind::Vector { base, ops, .. }) = (&self.tables[local][c], &self.lanes.captured[c].kind)
+            else {
+                return Vec::new();
+            };
+            let mut rows: Vec<u32> = rows_of(touched).collect();
+            all += rows.len() as u64;
+            // SAFETY: nobody writes either now (rules 1 and 3).
+            rows.retain(|&i| unsafe { differ(table.row(i as usize), base.add(i as usize * ops.size), ops.size) });
+            if !rows.is_sorted() {
+                rows.sort_unstable();
+            }
+            rows
+        });
+        let rows = rows.collect();
+        self.lanes.outcome.touched.fetch_add(all, Relaxed);
+        Changed { local, rows, touched }
+    }
+
+    /// Whether copies are averaged, rather than their changes added up.
+    pub(crate) fn averages(&self) -> bool {
+        matches!(self.policy, SyncPolicy::ModelAverage { .. })
+    }
+
+    /// What all threads of this process published in this round.
+    pub(crate) fn published(&self) -> Vec<RwLockReadGuard<'_, Vec<Changed>>> {
+        self.published.iter().map(|lane| lane.read().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+
+    /// The lists of changed rows of a capture, with their copies, in the order of the copies.
+    pub(crate) fn lists<'g>(
+        &'g self,
+        published: &'g [RwLockReadGuard<'_, Vec<Changed>>],
+        capture: usize,
+    ) -> Vec<(usize, List<'g>)> {
+        let lists = published.iter().flat_map(|lane| lane.iter());
+        let list = |changed: &'g Changed| {
+            let at = self.tables[changed.local][capture]
+                .as_ref()
+                .map_or(std::ptr::null(), |table| table.base().cast_const());
+            (self.copies.start + changed.local, List { rows: &changed.rows[capture], at: At::Table(at) })
+        };
+        let mut lists: Vec<_> = lists.map(list).collect();
+        lists.sort_by_key(|&(copy, _)| copy);
+        lists
+    }
+
+    /// Merges a lane's share of a range of rows into the elements. `changed` hears of each row, and of the lists that
+    /// named it.
+    pub(crate) fn merge(
+        &self,
+        lane: usize,
+        round: usize,
+        capture: usize,
+        rows: Range<u32>,
+        lists: &[List<'_>],
+        mut changed: impl FnMut(u32, &[usize]),
+    ) {
+        let (Kind::Vector { base, ops, .. }, Some(merge)) =
+            (&self.lanes.captured[capture].kind, self.lanes.merges[capture])
+        else {
+            return;
+        };
+        let average = self.averages().then(|| self.lanes.schedule.active(round));
+        let rows = cut(lists, rows, self.lanes.threads, lane);
+        let one_row = |row: u32, values: &[*const u8], who: &[usize]| {
+            let into = base.wrapping_add(row as usize * ops.size);
+            // SAFETY: rules 1 to 3.
+            unsafe {
+                if let (None, &[value]) = (average, values) {
+                    std::ptr::copy_nonoverlapping(value, into, ops.size);
+                } else {
+                    (merge.merge)(into, into, values, average);
+                }
+            }
+            changed(row, who);
+        };
+        let first = self.lanes.schedule.of(round, 0).start;
+        let _failed = self.lanes.uniting(first, || each_row(lists, rows, ops.size, one_row));
+    }
+
+    /// One process has all copies: their changes go to the elements themselves.
+    fn merge_all(&self, lane: usize, round: usize) {
+        let published = self.published();
+        for (c, capture) in self.lanes.captured.iter().enumerate() {
+            let Kind::Vector { len, writable: true, .. } = capture.kind else { continue };
+            let lists: Vec<List<'_>> = self.lists(&published, c).into_iter().map(|(_, list)| list).collect();
+            self.merge(lane, round, c, 0..len as u32, &lists, |_, _| {});
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `Ssp`: copies run at their own pace, none further ahead of the slowest than the bound.
+//!
+//! A copy brings the rows that a minibatch touches at their first touch, as they are by then, works on its own state, and
+//! adds what it changed to the shared elements at the minibatch's end. It begins its minibatch `t` only when the changes
+//! of every copy's first `t - staleness` are in those elements: so no read is older than the bound.
+//!
+//! # Why this is sound
+//! A copy's table is its thread's alone, besides what `table` says of it. The shared elements are reached by atomic
+//! accesses (see `ledger`).
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use super::lanes::{Lanes, Place};
+use super::ledger::{Ledger, THROUGH};
+use super::merging::differ;
+use super::table::{Runs, Source, Staleness, Table, rows_of};
+use crate::body::capture::Kind;
+use crate::memory::buffer::RawBuf;
+use crate::session::pool::Pool;
+
+/// The changes of one minibatch.
+pub(crate) struct Changes {
+    /// By capture.
+    pub(crate) rows: Vec<Vec<u32>>,
+    /// By capture: what is to be added to each of them.
+    pub(crate) values: Vec<Option<RawBuf>>,
+}
+
+/// The other processes of a loop.
+pub(crate) trait StalePeers: Sync {
+    /// Sends the changes of a copy's minibatches so far, the last of which are these.
+    fn push(&self, copy: usize, minibatches: u64, changes: &Changes);
+}
+
+/// A synchronous loop under `Ssp` in one process.
+pub(crate) struct Stale<'l> {
+    pub(crate) lanes: Lanes<'l>,
+    pub(crate) staleness: usize,
+    /// Those that this process runs, of all.
+    pub(crate) copies: Range<usize>,
+    pub(crate) tables: &'l [Vec<Option<Table>>],
+    pub(crate) source: &'l dyn Source,
+    pub(crate) ledger: &'l Ledger,
+    pub(crate) peers: Option<&'l dyn StalePeers>,
+    pub(crate) stamp: u32,
+    /// Whether every read is checked against the bound.
+    pub(crate) checks: bool,
+    pub(crate) observed: &'l Observed,
+}
+
+/// What checked reads saw.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) reads: AtomicU64,
+    pub(crate) worst: AtomicU64,
+    pub(crate) violations: AtomicU64,
+}
+
+impl Stale<'_> {
+    pub(crate) fn run(&self, pool: &Pool) {
+        let next_lane = AtomicUsize::new(0);
+        pool.everywhere(self.lanes.threads, || {
+            let lane = next_lane.fetch_add(1, Relaxed);
+            let mine: Vec<usize> = (0..self.copies.len()).filter(|k| k % self.lanes.threads == lane).collect();
+            let bound = self.staleness as u64;
+            let checks: Vec<Vec<Staleness>> = mine
+                .iter()
+                .map(|_| self.lanes.captured.iter().map(|_| Staleness { bound, ..Staleness::default() }).collect())
+                .collect();
+            for round in 0..self.lanes.schedule.rounds() {
+                for (&local, staleness) in mine.iter().zip(&checks) {
+                    if !self.step(local, round, staleness) {
+                        return;
+                    }
+                }
+            }
+            for staleness in checks.iter().flatten() {
+                self.observed.reads.fetch_add(staleness.reads.get(), Relaxed);
+                self.observed.worst.fetch_max(staleness.worst.get(), Relaxed);
+                self.observed.violations.fetch_add(staleness.violations.get(), Relaxed);
+            }
+        });
+    }
+
+    /// One minibatch of one copy. False if the loop is to end.
+    fn step(&self, local: usize, round: usize, staleness: &[Staleness]) -> bool {
+        let copy = self.copies.start + local;
+        let Some(minibatch) = self.lanes.schedule.of(round, copy).next() else { return true };
+        let clock = round as u64;
+        if !self.ledger.wait_for(clock.saturating_sub(self.staleness as u64), self.lanes.stopped) {
+            return false;
+        }
+        let since = Instant::now();
+        staleness.iter().for_each(|staleness| staleness.clock.set(clock));
+        let place = Place::Copy {
+            tables: &self.tables[local],
+            source: self.source,
+            now: self.stamp + 2 * round as u32 + 2,
+            checked: self.checks.then_some((staleness, self.ledger.reached())),
+        };
+        let mut frame = self.lanes.frame(place);
+        if !self.lanes.run(&mut frame, minibatch, false) {
+            return false;
+        }
+        let united = self.lanes.uniting(minibatch, || {
+            let changes = self.changes(local, &frame.take_touched());
+            for (c, rows) in changes.rows.iter().enumerate() {
+                let Some(values) = &changes.values[c] else { continue };
+                for (k, &row) in rows.iter().enumerate() {
+                    // SAFETY: `values` holds a row for each of `rows`.
+                    unsafe { self.ledger.apply(c, row, values.as_ptr().add(k * values.ops().size)) };
+                }
+            }
+            changes
+        });
+        let Some(changes) = united else { return false };
+        self.lanes.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        let more = !self.lanes.schedule.of(round + 1, copy).is_empty();
+        let minibatches = if more { clock + 1 } else { THROUGH };
+        self.ledger.advance(copy, minibatches);
+        if let Some(peers) = self.peers {
+            peers.push(copy, minibatches, &changes);
+        }
+        true
+    }
+
+    fn changes(&self, local: usize, touched: &[Runs]) -> Changes {
+        let mut changes = Changes { rows: Vec::new(), values: Vec::new() };
+        for (c, touched) in touched.iter().enumerate() {
+            let (Some(table), Some(merge), Kind::Vector { ops, .. }) =
+                (&self.tables[local][c], self.lanes.merges[c], &self.lanes.captured[c].kind)
+            else {
+                changes.rows.push(Vec::new());
+                changes.values.push(None);
+                continue;
+            };
+            let all: u64 = touched.iter().map(|&(_, n)| u64::from(n)).sum();
+            self.lanes.outcome.touched.fetch_add(all, Relaxed);
+            let mut rows = Vec::with_capacity(all as usize);
+            let mut values = RawBuf::new(ops, all as usize);
+            for row in rows_of(touched) {
+                let (Some(before), now) = (table.row_before(row as usize), table.row(row as usize)) else { continue };
+                // SAFETY: rows of this thread's own table; there is room for as many as were touched.
+                unsafe {
+                    if differ(before, now, ops.size) {
+                        (merge.change)(before, now, values.as_mut_ptr().add(rows.len() * ops.size));
+                        rows.push(row);
+                        values.set_len(rows.len());
+                    }
+                }
+            }
+            changes.rows.push(rows);
+            changes.values.push(Some(values));
+        }
+        changes
+    }
+}

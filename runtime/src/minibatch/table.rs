@@ -1,0 +1,263 @@
+//! A copy's own state of a DDS, and the way to a row that it has not touched yet.
+//!
+//! # Why this is sound
+//! 1. Elements are plain (the captures see to it): any bytes are a value, and the zeroed memory of a [`Table`] is one.
+//! 2. While a loop runs, elements of a table and of the memory that copies start from are reached through
+//!    [`Shared`](crate::Shared) only, whose accesses are atomic, by whoever shares them: no access can race in the
+//!    language's terms. The functions here that copy rows use the same accesses (`load_row`, `store_row`).
+//! 3. An address is given for `i < len` alone.
+//! 4. A row's stamp says what its place in the table holds: `now` is this round's value, `now - 1` a value that another
+//!    thread is bringing, anything else nothing of this round. Whoever turns the stamp to `now - 1` alone fills the
+//!    place, and nobody reads it before the stamp is `now`.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use super::hot::{HotRows, Uses};
+use crate::body::context::{EndIteration, FrameShared, Trouble};
+use crate::memory::buffer::ElementOps;
+use crate::memory::merge::MergeOps;
+use crate::memory::shard::Shard;
+
+/// A copy's state of one DDS.
+pub(crate) struct Table {
+    merge: &'static MergeOps,
+    work: Shard,
+    /// Under `Ssp`, what rows held when they were first touched: the memory that copies start from changes meanwhile.
+    before: Option<Shard>,
+    stamps: Vec<AtomicU32>,
+}
+
+impl Table {
+    /// A table for `len` elements. None if no address space is left.
+    pub(crate) fn new(
+        ops: &'static ElementOps,
+        merge: &'static MergeOps,
+        len: usize,
+        keeps_before: bool,
+    ) -> Option<Table> {
+        let before = if keeps_before { Some(Shard::new(ops, len)?) } else { None };
+        let mut stamps = Vec::new();
+        stamps.resize_with(len, AtomicU32::default);
+        Some(Table { merge, work: Shard::new(ops, len)?, before, stamps })
+    }
+
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.work.base()
+    }
+
+    /// What row `i` holds in this copy.
+    pub(crate) fn row(&self, i: usize) -> *mut u8 {
+        self.work.base().wrapping_add(i * self.work.ops().size)
+    }
+
+    /// What row `i` held when it was first touched, where the table keeps that.
+    pub(crate) fn row_before(&self, i: usize) -> Option<*mut u8> {
+        self.before.as_ref().map(|before| before.base().wrapping_add(i * before.ops().size))
+    }
+
+    pub(crate) fn stamps(&self) -> *const AtomicU32 {
+        self.stamps.as_ptr()
+    }
+
+    /// Forgets what rounds were before.
+    pub(crate) fn reset(&self) {
+        self.stamps.iter().for_each(|stamp| stamp.store(0, Relaxed));
+    }
+}
+
+/// Where rows that a copy has not touched yet come from.
+pub(crate) trait Source: Sync {
+    /// The address of a row as the copies agreed on it, or none if the loop ends before it can be had.
+    fn row(&self, capture: usize, i: usize) -> Option<*const u8>;
+}
+
+/// Consecutive rows: the first, and how many.
+pub(crate) type Runs = Vec<(u32, u32)>;
+
+/// Appends a row to runs.
+pub(crate) fn push_row(runs: &mut Runs, i: u32) {
+    match runs.last_mut() {
+        Some((first, n)) if *first + *n == i => *n += 1,
+        _ => runs.push((i, 1)),
+    }
+}
+
+/// The rows of runs, one by one.
+pub(crate) fn rows_of(runs: &[(u32, u32)]) -> impl Iterator<Item = u32> + '_ {
+    runs.iter().flat_map(|&(first, n)| first..first + n)
+}
+
+/// What a thread keeps of the staleness that its reads saw.
+#[derive(Default)]
+pub(crate) struct Staleness {
+    /// The minibatch of its copy that runs.
+    pub(crate) clock: Cell<u64>,
+    /// How old values may be.
+    pub(crate) bound: u64,
+    /// For each row the clock that all copies had reached when it was brought.
+    pub(crate) brought: RefCell<Vec<u64>>,
+    pub(crate) reads: Cell<u64>,
+    pub(crate) worst: Cell<u64>,
+    pub(crate) violations: Cell<u64>,
+}
+
+/// What a view's cold side does.
+pub(crate) enum Reach<'t> {
+    /// The elements themselves.
+    InPlace { base: *mut u8 },
+    /// The same, counted.
+    Counted { base: *mut u8, uses: &'t Uses },
+    /// The same, but for the hottest rows: the thread's own copies of those.
+    Hot(&'t HotRows<'t>),
+    /// A copy's table.
+    Copy {
+        table: &'t Table,
+        source: &'t dyn Source,
+        now: u32,
+        /// Set when the loop has to end.
+        stopped: &'t AtomicBool,
+        /// In a check of the bound: the clock that all copies have reached, as of now.
+        checked: Option<(&'t Staleness, &'t AtomicU64)>,
+    },
+}
+
+/// The cold side of one view on one thread.
+pub(crate) struct Touch<'t> {
+    pub(crate) capture: usize,
+    pub(crate) len: usize,
+    pub(crate) size: usize,
+    pub(crate) reach: Reach<'t>,
+    /// The rows that this thread brought, in that order.
+    pub(crate) touched: RefCell<Runs>,
+    pub(crate) shared: *const FrameShared,
+}
+
+impl Touch<'_> {
+    /// The address of row `i`, or no return.
+    ///
+    /// # Safety
+    /// `this` is alive.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn reach(this: *const Touch<'_>, i: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let this = unsafe { &*this };
+        if i >= this.len {
+            this.end(Trouble::OutOfRange { capture: this.capture, index: i });
+        }
+        match &this.reach {
+            Reach::InPlace { base } => base.wrapping_add(i * this.size),
+            Reach::Counted { base, uses } => {
+                uses.note(i);
+                base.wrapping_add(i * this.size)
+            }
+            Reach::Hot(rows) => rows.reach(i),
+            Reach::Copy { table, source, now, stopped, checked } => {
+                this.bring(table, *source, *now, stopped, i, *checked);
+                if let Some((staleness, _)) = checked {
+                    staleness.check(i);
+                }
+                table.row(i)
+            }
+        }
+    }
+
+    /// Sees to it that a table holds row `i`.
+    fn bring(
+        &self,
+        table: &Table,
+        source: &dyn Source,
+        now: u32,
+        stopped: &AtomicBool,
+        i: usize,
+        checked: Option<(&Staleness, &AtomicU64)>,
+    ) {
+        let stamp = &table.stamps[i];
+        let mut seen = stamp.load(Acquire);
+        loop {
+            if seen == now {
+                return;
+            }
+            if seen == now - 1 {
+                // Another thread of this copy is at it.
+                if stopped.load(Relaxed) {
+                    self.end(Trouble::Unreachable);
+                }
+                std::thread::yield_now();
+                seen = stamp.load(Acquire);
+                continue;
+            }
+            match stamp.compare_exchange_weak(seen, now - 1, Relaxed, Acquire) {
+                Ok(_) => break,
+                Err(other) => seen = other,
+            }
+        }
+        if let Some((staleness, reached)) = checked {
+            // Before the row is read: it holds at least what all had reached by now.
+            staleness.note(i, reached.load(Acquire));
+        }
+        let Some(row) = source.row(self.capture, i) else {
+            stamp.store(seen, Release);
+            self.end(Trouble::Unreachable);
+        };
+        // SAFETY: all three are rows of this DDS's size (rule 3); the place is this thread's until the stamp says
+        // otherwise (rule 4).
+        unsafe {
+            let to = table.row(i);
+            (table.merge.read_shared)(row, to);
+            if let Some(before) = table.row_before(i) {
+                std::ptr::copy_nonoverlapping(to, before, self.size);
+            }
+        }
+        stamp.store(now, Release);
+        push_row(&mut self.touched.borrow_mut(), i as u32);
+    }
+
+    fn end(&self, trouble: Trouble) -> ! {
+        // SAFETY: the frame owns both this and what it shares.
+        unsafe { &*self.shared }.note(trouble);
+        resume_unwind(Box::new(EndIteration));
+    }
+}
+
+impl Staleness {
+    /// A row was brought when all copies had reached a clock.
+    fn note(&self, i: usize, reached: u64) {
+        let mut brought = self.brought.borrow_mut();
+        if brought.len() <= i {
+            brought.resize(i + 1, 0);
+        }
+        brought[i] = reached;
+    }
+
+    /// A row is used.
+    fn check(&self, i: usize) {
+        let behind = self.clock.get().saturating_sub(self.brought.borrow().get(i).copied().unwrap_or(0));
+        self.reads.set(self.reads.get() + 1);
+        self.worst.set(self.worst.get().max(behind));
+        if behind > self.bound {
+            self.violations.set(self.violations.get() + 1);
+        }
+    }
+}
+
+/// The memory that copies start from, all of it there.
+pub(crate) struct AllThere {
+    /// By capture: where the elements lie, and how large they are.
+    pub(crate) bases: Vec<(*mut u8, usize)>,
+}
+
+// SAFETY: addresses; who may read or write what when is rule 2.
+unsafe impl Send for AllThere {}
+// SAFETY: as above.
+unsafe impl Sync for AllThere {}
+
+impl Source for AllThere {
+    fn row(&self, capture: usize, i: usize) -> Option<*const u8> {
+        let &(base, size) = self.bases.get(capture)?;
+        Some(base.wrapping_add(i * size).cast_const())
+    }
+}

@@ -1,0 +1,158 @@
+//! The body of a synchronous loop as the engine runs it: without its types.
+//!
+//! # Why this is sound
+//! Types were erased when the loop was called: the engine makes frames from the captures that the body was called with, and
+//! batches from its input (or, on a worker, from what the driver says these are, in a program with the same code).
+#![allow(unsafe_code)]
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+
+use super::batch::Batch;
+use crate::body::capture::{Handles, Read};
+use crate::body::context::Frame;
+use crate::body::task::{Failure, Given, Outcome, outcome, unwound};
+use crate::body::value::Values;
+use crate::dds::dvector::DVector;
+use crate::memory::codec::CodecError;
+use crate::memory::merge::MergeOps;
+use crate::session::error::BodyError;
+
+/// A body of a synchronous loop, whose parameters rustc infers from the input and the captures beside it.
+pub fn typed_batch_body<T, V, H, F, R>(_input: &Read<'_, DVector<T>>, _values: &V, _handles: &H, body: F) -> F
+where
+    T: 'static,
+    V: Values,
+    H: Handles,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R,
+{
+    body
+}
+
+/// A minibatch by address.
+#[derive(Clone, Copy)]
+pub(crate) struct RawBatch {
+    /// Its elements, `len` of them.
+    pub(crate) at: *const u8,
+    pub(crate) len: usize,
+    /// The index of the first in the input.
+    pub(crate) start: usize,
+    pub(crate) number: usize,
+}
+
+/// A loop body, its captured values and its capture types.
+pub(crate) trait BatchTask: Sync {
+    /// Runs one minibatch.
+    ///
+    /// # Safety
+    /// The frame's slots describe the captures that this body was made for, and the batch elements of its input's type
+    /// which nobody writes meanwhile.
+    unsafe fn run(&self, frame: &Frame, batch: RawBatch) -> Result<(), Failure>;
+    /// How changes of copies are united, for each capture that is written.
+    fn merges(&self) -> Vec<Option<&'static MergeOps>>;
+    /// What tells this body from others at the same place in the source.
+    fn type_id(&self) -> TypeId;
+}
+
+pub(crate) struct BodyTask<T, V: Values, H, F, R> {
+    values: Given<V>,
+    body: F,
+    types: PhantomData<fn(T, H) -> R>,
+}
+
+/// Makes a task from the bytes of its values.
+pub(crate) type MakeBatchTask = Maker<'static>;
+
+type Maker<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn BatchTask + 't>, CodecError>;
+
+fn make_task<'t, T, V, H, F, R>(values: &[u8]) -> Result<Box<dyn BatchTask + 't>, CodecError>
+where
+    T: 'static,
+    V: Values + 't,
+    H: Handles + 't,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
+    R: Outcome + 't,
+{
+    const { assert!(size_of::<F>() == 0) };
+    // SAFETY: a closure without captures is a type of one value, which has no bytes. Nobody can name this function
+    // without having had that value: it is reached through a task that was made from one, in a program with the same
+    // code.
+    let body = unsafe { std::ptr::NonNull::<F>::dangling().read() };
+    Ok(Box::new(BodyTask::<T, V, H, F, R> { values: Given::Arrived(V::decode(values)?), body, types: PhantomData }))
+}
+
+fn maker_of<'t, T, V, H, F, R>(_task: &BodyTask<T, V, H, F, R>) -> usize
+where
+    T: 'static,
+    V: Values + 't,
+    H: Handles + 't,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
+    R: Outcome + 't,
+{
+    let make: Maker<'t> = make_task::<T, V, H, F, R>;
+    make as usize
+}
+
+impl<T, V, H, F, R> BodyTask<T, V, H, F, R>
+where
+    T: 'static,
+    V: Values,
+    H: Handles,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    pub(crate) fn new(values: V, _handles: &H, body: F) -> Self {
+        const {
+            assert!(
+                size_of::<F>() == 0,
+                "the body of this parallel loop uses a variable that is not in its capture list: add it there, \
+                 as `x` (a value), `&x` (a DDS that is read) or `&mut x` (a DDS that is written)"
+            );
+        }
+        BodyTask { values: Given::Borrowed(values), body, types: PhantomData }
+    }
+
+    /// What the loop needs to run in another process: its [`MakeBatchTask`]'s address, and its values as bytes.
+    pub(crate) fn pack(&self) -> Result<(usize, Vec<u8>), CodecError> {
+        let values = match &self.values {
+            Given::Borrowed(values) => values.encode()?,
+            Given::Arrived(_) => Vec::new(),
+        };
+        Ok((maker_of(self), values))
+    }
+
+    #[inline(never)]
+    fn call(&self, frame: &Frame, batch: RawBatch) -> Option<BodyError> {
+        let values = self.values.refs();
+        // SAFETY: the engine made the slots from the captures that `H` described.
+        let mut views = unsafe { H::views::<false>(&frame.slots) };
+        // SAFETY: `len` elements of T lie there, and nobody writes them (the caller's promise).
+        let elements = unsafe { std::slice::from_raw_parts(batch.at.cast::<T>(), batch.len) };
+        let error = (self.body)(values, &mut views, Batch::new(elements, batch.start, batch.number)).into_error();
+        H::finish(&views, &frame.slots);
+        error
+    }
+}
+
+impl<T, V, H, F, R> BatchTask for BodyTask<T, V, H, F, R>
+where
+    T: 'static,
+    V: Values,
+    H: Handles,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    unsafe fn run(&self, frame: &Frame, batch: RawBatch) -> Result<(), Failure> {
+        frame.shared.at.set(batch.number);
+        let ran = unwound(|| self.call(frame, batch).map(|error| (batch.number, error)));
+        outcome(frame, Some(batch.number), ran).map_err(|(_, failure)| failure)
+    }
+
+    fn merges(&self) -> Vec<Option<&'static MergeOps>> {
+        H::merges()
+    }
+
+    fn type_id(&self) -> TypeId {
+        TypeId::of::<F>()
+    }
+}

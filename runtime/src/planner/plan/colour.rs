@@ -1,0 +1,299 @@
+//! Colouring single iterations, where grouping by parts finds nothing: iterations of one colour share no element
+//! that one of them writes.
+
+use super::graph::{BlockGraph, unite_edges};
+use crate::planner::recording::Recording;
+use crate::session::options::Order;
+
+/// A colouring with more colours than this has too little to do in each.
+const MAX_COLOURS: usize = 1 << 16;
+/// Any order: masks of 32 colours at a time, so many times.
+const ROUNDS: usize = 64;
+/// Preserved order: as many levels as one in this many iterations.
+const LEVEL_SIZE: usize = 4;
+
+/// The accesses of a block's iterations, in the order of execution.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    pub(crate) entries: Vec<u32>,
+    pub(crate) ends: Vec<u32>,
+}
+
+impl Listed {
+    /// The elements that are written, each once.
+    pub(crate) fn written(&self) -> Vec<u32> {
+        let mut written: Vec<u32> =
+            self.entries.iter().filter(|&entry| entry & 1 == 1).map(|entry| entry >> 1).collect();
+        written.sort_unstable();
+        written.dedup();
+        written
+    }
+}
+
+/// Blocks of iterations of one colour.
+#[derive(Debug)]
+pub(crate) struct Coloured {
+    pub(crate) colours: usize,
+    pub(crate) offsets: Vec<u32>,
+    /// Where each block begins in `offsets`, and the end.
+    pub(crate) starts: Vec<usize>,
+    pub(crate) graph: BlockGraph,
+    /// For each shared capture.
+    pub(crate) listed: Vec<Listed>,
+}
+
+/// Numbers for the elements that are touched, in their order, so that tables needn't have an entry for all others.
+struct Touched {
+    bits: Vec<u64>,
+    /// How many are touched before each word of `bits`.
+    before: Vec<u32>,
+    count: usize,
+}
+
+impl Touched {
+    fn new(recording: &Recording, capture: usize, len: usize) -> Touched {
+        let mut bits = vec![0u64; len.div_ceil(64)];
+        for s in 0..recording.slice_count() {
+            for entry in recording.log(s, capture).entries() {
+                let index = entry >> 1;
+                bits[index as usize / 64] |= 1 << (index % 64);
+            }
+        }
+        let mut count = 0;
+        let mut before = Vec::with_capacity(bits.len());
+        for word in &bits {
+            before.push(count);
+            count += word.count_ones();
+        }
+        Touched { bits, before, count: count as usize }
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn rank(&self, index: u32) -> usize {
+        let (word, bit) = (index as usize / 64, index % 64);
+        (self.before[word] + (self.bits[word] & ((1 << bit) - 1)).count_ones()) as usize
+    }
+}
+
+/// Calls `f(iteration, accesses)` for each iteration: its offset, and the (slot, entry) pairs of shared DDSs.
+/// Ends early when `f` says so.
+fn each_iteration(recording: &Recording, captures: &[usize], mut f: impl FnMut(usize, &[(usize, u32)]) -> bool) {
+    let mut accesses = Vec::new();
+    let mut at = 0;
+    for s in 0..recording.slice_count() {
+        let logs: Vec<_> = captures.iter().map(|&capture| recording.log(s, capture)).collect();
+        for k in 0..recording.slice_len(s) {
+            accesses.clear();
+            for (slot, log) in logs.iter().enumerate() {
+                accesses.extend(log.of(k).iter().map(|&entry| (slot, entry)));
+            }
+            if !f(at, &accesses) {
+                return;
+            }
+            at += 1;
+        }
+    }
+}
+
+/// The colour of each iteration, or none if it takes too many.
+fn colours(recording: &Recording, captures: &[usize], touched: &[Touched], order: Order) -> Option<(Vec<u32>, usize)> {
+    match order {
+        Order::Any => first_fit(recording, captures, touched),
+        Order::Preserve => levels(recording, captures, touched),
+    }
+}
+
+/// The smallest colour that no conflicting iteration before has.
+fn first_fit(recording: &Recording, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
+    const NONE: u32 = u32::MAX;
+    let mut colour = vec![NONE; recording.iterations()];
+    let mut left = colour.len();
+    let mut most = 0;
+    for round in 0..ROUNDS {
+        // Per element: the colours of those that write it, and of all that touch it.
+        let mut masks: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
+        let before = left;
+        each_iteration(recording, captures, |i, accesses| {
+            if colour[i] != NONE {
+                return true;
+            }
+            let mut taken = 0u32;
+            for &(slot, entry) in accesses {
+                let (writers, all) = masks[slot][touched[slot].rank(entry >> 1)];
+                taken |= if entry & 1 == 1 { all } else { writers };
+            }
+            let free = taken.trailing_ones();
+            if free == u32::BITS {
+                return true;
+            }
+            let bit = 1u32 << free;
+            for &(slot, entry) in accesses {
+                let mask = &mut masks[slot][touched[slot].rank(entry >> 1)];
+                mask.1 |= bit;
+                if entry & 1 == 1 {
+                    mask.0 |= bit;
+                }
+            }
+            colour[i] = u32::BITS * round as u32 + free;
+            most = most.max(colour[i] as usize + 1);
+            left -= 1;
+            true
+        });
+        if left == 0 {
+            return Some((colour, most));
+        }
+        // At this rate it would not end within the rounds that there are.
+        if (before - left) * (ROUNDS - round) < left {
+            return None;
+        }
+    }
+    None
+}
+
+/// One more than the last conflicting iteration's: keeps the loop's own order.
+fn levels(recording: &Recording, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
+    let n = recording.iterations();
+    let limit = MAX_COLOURS.min(n / LEVEL_SIZE + 1) as u32;
+    let mut last: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
+    let mut level = Vec::with_capacity(n);
+    let mut most = 0;
+    each_iteration(recording, captures, |_, accesses| {
+        let mut after = 0;
+        for &(slot, entry) in accesses {
+            let (writer, any) = last[slot][touched[slot].rank(entry >> 1)];
+            after = after.max(if entry & 1 == 1 { any } else { writer });
+        }
+        if after >= limit {
+            return false;
+        }
+        for &(slot, entry) in accesses {
+            let seen = &mut last[slot][touched[slot].rank(entry >> 1)];
+            seen.1 = seen.1.max(after + 1);
+            if entry & 1 == 1 {
+                seen.0 = after + 1;
+            }
+        }
+        level.push(after);
+        most = most.max(after as usize + 1);
+        true
+    });
+    if level.len() < n {
+        return None;
+    }
+    Some((level, most))
+}
+
+/// How many blocks a colour is cut into at most: enough for many workers, not more than worth a dispatch.
+fn blocks_of(size: usize) -> usize {
+    (size / 256).clamp(1, 64)
+}
+
+/// Colours the iterations, and cuts every colour into blocks. `hottest` is how many iterations touch the element that
+/// most touch: there are at least as many colours, if they write it.
+pub(crate) fn colour(
+    recording: &Recording,
+    captures: &[usize],
+    lens: &[usize],
+    order: Order,
+    hottest: usize,
+) -> Option<Coloured> {
+    let limit = match order {
+        Order::Any => u32::BITS as usize * ROUNDS,
+        Order::Preserve => MAX_COLOURS,
+    };
+    if hottest > limit.min(recording.iterations() / LEVEL_SIZE + 1) {
+        return None;
+    }
+    let accesses: usize = captures.iter().map(|&c| recording.listed(c)).sum();
+    if u32::try_from(accesses).is_err() {
+        return None;
+    }
+    let touched: Vec<Touched> =
+        captures.iter().zip(lens).map(|(&capture, &len)| Touched::new(recording, capture, len)).collect();
+    let (colour, colours) = colours(recording, captures, &touched, order)?;
+    let n = colour.len();
+    let mut begins = vec![0u32; colours + 1];
+    for &c in &colour {
+        begins[c as usize + 1] += 1;
+    }
+    for c in 0..colours {
+        begins[c + 1] += begins[c];
+    }
+    let mut next = begins.clone();
+    let mut offsets = vec![0u32; n];
+    for (i, &c) in colour.iter().enumerate() {
+        offsets[next[c as usize] as usize] = i as u32;
+        next[c as usize] += 1;
+    }
+    let mut starts = Vec::new();
+    for ends in begins.windows(2) {
+        let (from, to) = (ends[0] as usize, ends[1] as usize);
+        let blocks = blocks_of(to - from);
+        starts.extend((0..blocks).map(|b| from + (to - from) * b / blocks));
+    }
+    starts.push(n);
+    let listed: Vec<Listed> = captures.iter().map(|&c| list(recording, c, &offsets)).collect();
+    let graph = depend(&offsets, &starts, &listed, &touched);
+    Some(Coloured { colours, offsets, starts, graph, listed })
+}
+
+fn list(recording: &Recording, capture: usize, offsets: &[u32]) -> Listed {
+    let mut listed =
+        Listed { entries: Vec::with_capacity(recording.listed(capture)), ends: Vec::with_capacity(offsets.len()) };
+    for &offset in offsets {
+        recording.entries_of(offset as usize, capture, &mut listed.entries);
+        listed.ends.push(listed.entries.len() as u32);
+    }
+    listed
+}
+
+/// Which blocks must wait for which, element by element.
+fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], touched: &[Touched]) -> BlockGraph {
+    const NOBODY: u32 = u32::MAX;
+    struct Seen {
+        writer: u32,
+        /// The newest reader since then, as a place in a chain of (block, older place).
+        readers: u32,
+    }
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    let mut cost = Vec::with_capacity(starts.len());
+    let fresh = |touched: &Touched| (0..touched.count()).map(|_| Seen { writer: NOBODY, readers: NOBODY }).collect();
+    let mut seen: Vec<Vec<Seen>> = touched.iter().map(fresh).collect();
+    let mut chain: Vec<(u32, u32)> = Vec::new();
+    for (block, ends) in starts.windows(2).enumerate() {
+        let block = block as u32;
+        let from = edges.len();
+        let mut accesses = 0;
+        for (slot, listed) in listed.iter().enumerate() {
+            let begin = ends[0].checked_sub(1).map_or(0, |last| listed.ends[last]) as usize;
+            let end = ends[1].checked_sub(1).map_or(0, |last| listed.ends[last]) as usize;
+            accesses += end - begin;
+            for &entry in &listed.entries[begin..end] {
+                let at = &mut seen[slot][touched[slot].rank(entry >> 1)];
+                if at.writer != NOBODY && at.writer != block {
+                    edges.push((at.writer, block));
+                }
+                if entry & 1 == 1 {
+                    while at.readers != NOBODY {
+                        let (reader, older) = chain[at.readers as usize];
+                        if reader != block {
+                            edges.push((reader, block));
+                        }
+                        at.readers = older;
+                    }
+                    at.writer = block;
+                } else if at.readers == NOBODY || chain[at.readers as usize].0 != block {
+                    chain.push((block, at.readers));
+                    at.readers = chain.len() as u32 - 1;
+                }
+            }
+        }
+        unite_edges(&mut edges, from);
+        cost.push((ends[1] - ends[0] + accesses) as u64);
+    }
+    debug_assert_eq!(offsets.len(), *starts.last().unwrap_or(&0));
+    BlockGraph::from_edges(cost, edges)
+}

@@ -1,0 +1,296 @@
+//! Grouping iterations by the set of parts that they touch.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::cut::Cut;
+use super::graph::Touch;
+use crate::planner::recording::Recording;
+use crate::session::pool::Pool;
+
+/// The most groups that a plan has: they are ordered and dispatched one by one.
+pub(crate) const MAX_GROUPS: usize = 16384;
+
+/// Keys that are computed rather than looked up.
+const DENSE_KEYS: usize = 16384;
+
+/// Iterations by the parts that they touch.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// What each group touches, sorted. Resources are numbered through all shared DDSs.
+    pub(crate) touches: Vec<Box<[Touch]>>,
+    pub(crate) iterations: Vec<usize>,
+    /// Iterations and accesses together.
+    pub(crate) cost: Vec<u64>,
+    /// A number for every iteration, slice by slice,
+    pub(crate) of: Vec<Vec<u16>>,
+    /// how often each number stands in each slice,
+    pub(crate) counts: Vec<Vec<u32>>,
+    /// and the group behind each number.
+    pub(crate) numbers: Vec<u16>,
+}
+
+impl Groups {
+    /// The group of every iteration, in order.
+    pub(crate) fn each(&self) -> impl Iterator<Item = u16> + '_ {
+        self.of.iter().flatten().map(|&number| self.numbers[number as usize])
+    }
+}
+
+/// How shared DDSs are cut, and how their parts are numbered together.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    pub(crate) captures: Vec<usize>,
+    pub(crate) cuts: Vec<Cut>,
+    first: Vec<u32>,
+}
+
+impl Parts {
+    pub(crate) fn new(captures: Vec<usize>, cuts: Vec<Cut>) -> Self {
+        let mut first = vec![0];
+        for cut in &cuts {
+            first.push(first[first.len() - 1] + cut.parts() as u32);
+        }
+        Parts { captures, cuts, first }
+    }
+
+    /// How many parts there are in all.
+    pub(crate) fn resources(&self) -> usize {
+        self.first[self.cuts.len()] as usize
+    }
+
+    /// The capture (by its place in `captures`) and the part behind a resource.
+    pub(crate) fn part_of(&self, resource: u32) -> (usize, usize) {
+        let slot = self.first.partition_point(|&first| first <= resource) - 1;
+        (slot, (resource - self.first[slot]) as usize)
+    }
+
+    pub(crate) fn coarser(&self, shift: u32) -> Parts {
+        Parts::new(self.captures.clone(), self.cuts.iter().map(|cut| cut.coarser(shift)).collect())
+    }
+}
+
+/// A small, fixed, fast hash: the order of a map is never used, and keys come from the program itself.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type KeyMap = HashMap<Box<[u32]>, u32, BuildHasherDefault<KeyHasher>>;
+
+/// One slice's groups, by keys of its own.
+struct SliceGroups {
+    keys: Vec<Box<[u32]>>,
+    iterations: Vec<usize>,
+    cost: Vec<u64>,
+    of: Vec<u16>,
+}
+
+/// Groups the iterations, or none if there would be too many groups.
+pub(crate) fn group(recording: &Recording, parts: &Parts, pool: &Pool) -> Option<Groups> {
+    let tables: Vec<Vec<u16>> = parts.cuts.iter().map(Cut::table).collect();
+    match dense_radices(recording, parts) {
+        Some(radices) => Some(group_dense(recording, parts, &tables, &radices, pool)),
+        None => {
+            let sliced = pool.map(recording.slice_count(), |s| group_by_hash(recording, s, parts, &tables));
+            unite(sliced, pool)
+        }
+    }
+}
+
+/// Key sizes, if every iteration touches exactly one element of each shared DDS and the keys are few.
+fn dense_radices(recording: &Recording, parts: &Parts) -> Option<Vec<usize>> {
+    let single = parts.captures.iter().all(|&c| recording.is_single(c));
+    let radices: Vec<usize> = parts.cuts.iter().map(|cut| 2 * cut.parts()).collect();
+    let keys = radices.iter().try_fold(1usize, |keys, radix| keys.checked_mul(*radix))?;
+    (single && keys <= DENSE_KEYS).then_some(radices)
+}
+
+fn key_part(table: &[u16], first: u32, entry: u32) -> u32 {
+    (first + u32::from(table[(entry >> 1) as usize])) << 1 | (entry & 1)
+}
+
+/// Every iteration touches one part of each shared DDS: its number is computed from them.
+fn group_dense(recording: &Recording, parts: &Parts, tables: &[Vec<u16>], radices: &[usize], pool: &Pool) -> Groups {
+    let size = radices.iter().product();
+    let sliced: Vec<(Vec<u16>, Vec<u32>)> = pool.map(recording.slice_count(), |s| {
+        let mut numbers = vec![0u16; recording.slice_len(s)];
+        for (slot, (&capture, table)) in parts.captures.iter().zip(tables).enumerate() {
+            let radix = radices[slot] as u16;
+            let mut number = numbers.iter_mut();
+            recording.each_single(s, capture, |entry| {
+                if let Some(number) = number.next() {
+                    *number = *number * radix + (table[(entry >> 1) as usize] << 1 | (entry & 1) as u16);
+                }
+            });
+        }
+        let mut counts = vec![0u32; size];
+        for &number in &numbers {
+            counts[number as usize] += 1;
+        }
+        (numbers, counts)
+    });
+    let mut totals = vec![0usize; size];
+    for (_, counts) in &sliced {
+        for (total, &count) in totals.iter_mut().zip(counts) {
+            *total += count as usize;
+        }
+    }
+    let mut groups = Groups {
+        touches: Vec::new(),
+        iterations: Vec::new(),
+        cost: Vec::new(),
+        of: Vec::with_capacity(sliced.len()),
+        counts: Vec::with_capacity(sliced.len()),
+        numbers: vec![0; size],
+    };
+    for (of, counts) in sliced {
+        groups.of.push(of);
+        groups.counts.push(counts);
+    }
+    for (number, &count) in totals.iter().enumerate().filter(|(_, count)| **count > 0) {
+        groups.numbers[number] = groups.touches.len() as u16;
+        let mut rest = number;
+        let mut touches = Vec::with_capacity(radices.len());
+        for (first, radix) in parts.first[..radices.len()].iter().zip(radices).rev() {
+            let part = rest % radix;
+            touches.push(Touch { resource: first + (part >> 1) as u32, write: part & 1 == 1 });
+            rest /= radix;
+        }
+        touches.reverse();
+        groups.touches.push(touches.into());
+        groups.iterations.push(count);
+        groups.cost.push((count * (1 + radices.len())) as u64);
+    }
+    groups
+}
+
+fn group_by_hash(recording: &Recording, s: usize, parts: &Parts, tables: &[Vec<u16>]) -> Option<SliceGroups> {
+    let logs: Vec<_> = parts.captures.iter().map(|&capture| recording.log(s, capture)).collect();
+    let n = recording.slice_len(s);
+    let mut ids = KeyMap::default();
+    let mut groups =
+        SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::with_capacity(n) };
+    let mut key: Vec<u32> = Vec::new();
+    for k in 0..n {
+        key.clear();
+        let mut accesses = 1;
+        for (slot, (log, table)) in logs.iter().zip(tables).enumerate() {
+            let entries = log.of(k);
+            accesses += entries.len() as u64;
+            let from = key.len();
+            for &entry in entries {
+                // Entries are sorted, so equal parts are neighbours.
+                let part = key_part(table, parts.first[slot], entry);
+                match key[from..].last_mut() {
+                    Some(last) if *last >> 1 == part >> 1 => *last |= part,
+                    _ => key.push(part),
+                }
+            }
+        }
+        let id = match ids.get(key.as_slice()) {
+            Some(&id) => id,
+            None => {
+                let id = groups.keys.len() as u32;
+                if id as usize >= MAX_GROUPS {
+                    return None;
+                }
+                ids.insert(key.as_slice().into(), id);
+                groups.keys.push(key.as_slice().into());
+                groups.iterations.push(0);
+                groups.cost.push(0);
+                id
+            }
+        };
+        groups.iterations[id as usize] += 1;
+        groups.cost[id as usize] += accesses;
+        groups.of.push(id as u16);
+    }
+    Some(groups)
+}
+
+/// One numbering for all slices, by sorted keys, so that it can't depend on who grouped what.
+fn unite(sliced: Vec<Option<SliceGroups>>, pool: &Pool) -> Option<Groups> {
+    let sliced: Vec<SliceGroups> = sliced.into_iter().collect::<Option<_>>()?;
+    let mut numbers: BTreeMap<&[u32], (usize, u64)> = BTreeMap::new();
+    for slice in &sliced {
+        for (id, key) in slice.keys.iter().enumerate() {
+            let sums = numbers.entry(key).or_default();
+            sums.0 += slice.iterations[id];
+            sums.1 += slice.cost[id];
+        }
+        if numbers.len() > MAX_GROUPS {
+            return None;
+        }
+    }
+    let ids: BTreeMap<&[u32], u16> = numbers.keys().enumerate().map(|(id, key)| (*key, id as u16)).collect();
+    let touches = numbers
+        .keys()
+        .map(|key| key.iter().map(|&part| Touch { resource: part >> 1, write: part & 1 == 1 }).collect())
+        .collect();
+    let (iterations, cost) = numbers.values().copied().unzip();
+    let groups = numbers.len();
+    let (of, counts) = pool
+        .map(sliced.len(), |s| {
+            let renumbered: Vec<u16> = sliced[s].keys.iter().map(|key| ids[&**key]).collect();
+            let mut counts = vec![0u32; groups];
+            for (id, &iterations) in sliced[s].iterations.iter().enumerate() {
+                counts[renumbered[id] as usize] = iterations as u32;
+            }
+            (sliced[s].of.iter().map(|&id| renumbered[id as usize]).collect(), counts)
+        })
+        .into_iter()
+        .unzip();
+    Some(Groups { touches, iterations, cost, of, counts, numbers: (0..groups as u16).collect() })
+}
+
+/// Groups as they are when runs of `1 << shift` parts are joined, and the new number of each old one.
+pub(crate) fn coarsen(groups: &Groups, fine: &Parts, coarse: &Parts, shift: u32) -> (Groups, Vec<u16>) {
+    let keys: Vec<Vec<Touch>> = groups
+        .touches
+        .iter()
+        .map(|touches| {
+            let mut key: Vec<Touch> = Vec::with_capacity(touches.len());
+            for touch in touches {
+                let (slot, part) = fine.part_of(touch.resource);
+                let resource = coarse.first[slot] + (part >> shift) as u32;
+                match key.last_mut() {
+                    Some(last) if last.resource == resource => last.write |= touch.write,
+                    _ => key.push(Touch { resource, write: touch.write }),
+                }
+            }
+            key
+        })
+        .collect();
+    let mut sums: BTreeMap<&[Touch], (usize, u64)> = BTreeMap::new();
+    for (g, key) in keys.iter().enumerate() {
+        let sum = sums.entry(key).or_default();
+        sum.0 += groups.iterations[g];
+        sum.1 += groups.cost[g];
+    }
+    let numbers: BTreeMap<&[Touch], u16> = sums.keys().enumerate().map(|(id, key)| (*key, id as u16)).collect();
+    let renumbered = keys.iter().map(|key| numbers[key.as_slice()]).collect();
+    let (iterations, cost) = sums.values().copied().unzip();
+    let touches = sums.keys().map(|key| Box::from(*key)).collect();
+    (Groups { touches, iterations, cost, of: Vec::new(), counts: Vec::new(), numbers: Vec::new() }, renumbered)
+}

@@ -1,0 +1,112 @@
+//! Putting the iterations of each block side by side, in the order in which they run.
+
+use super::group::Groups;
+use crate::planner::recording::{Recording, SLICE};
+use crate::session::pool::Pool;
+
+/// How many places of a group take turns, where neighbours would wait for each other.
+const LANES: usize = 16;
+/// Groups smaller than this stay as they are.
+const WORTH_INTERLEAVING: usize = 4 * LANES;
+
+/// The iterations (offsets from the first) sorted by block, in loop order within each. `place[g]` is the
+/// block of group `g`.
+pub(crate) fn sort_by_block(groups: &Groups, renumbered: Option<&[u16]>, place: &[u32], pool: &Pool) -> Vec<u32> {
+    let block_of = |&group: &u16| match renumbered {
+        Some(to) => place[to[group as usize] as usize],
+        None => place[group as usize],
+    };
+    let blocks: Vec<u32> = groups.numbers.iter().map(block_of).collect();
+    let slices = groups.of.len();
+    // Runs of slices, so that the table of places stays small.
+    let runs = slices.min(64);
+    let each = slices.div_ceil(runs.max(1)).max(1);
+    let counts: Vec<Vec<u32>> = pool.map(slices.div_ceil(each), |run| {
+        let mut counts = vec![0u32; place.len()];
+        for slice in groups.counts.iter().skip(run * each).take(each) {
+            for (&block, count) in blocks.iter().zip(slice) {
+                counts[block as usize] += count;
+            }
+        }
+        counts
+    });
+    let total = groups.of.iter().map(Vec::len).sum();
+    let mut offsets = vec![0u32; total];
+    // Every run of slices writes to a stretch of its own in each block.
+    let mut stretches: Vec<Vec<&mut [u32]>> = counts.iter().map(|_| Vec::with_capacity(place.len())).collect();
+    let mut rest = offsets.as_mut_slice();
+    for block in 0..place.len() {
+        for (run, counts) in counts.iter().enumerate() {
+            let (stretch, behind) = std::mem::take(&mut rest).split_at_mut(counts[block] as usize);
+            rest = behind;
+            stretches[run].push(stretch);
+        }
+    }
+    let stretches: Vec<_> = stretches.into_iter().map(|run| std::sync::Mutex::new(Some(run))).collect();
+    pool.map(stretches.len(), |run| {
+        let Some(mut stretches) = crate::session::locked(&stretches[run]).take() else { return };
+        let mut filled = vec![0u32; stretches.len()];
+        for (s, ids) in groups.of.iter().enumerate().skip(run * each).take(each) {
+            for (k, &id) in ids.iter().enumerate() {
+                let block = blocks[id as usize] as usize;
+                stretches[block][filled[block] as usize] = (s * SLICE + k) as u32;
+                filled[block] += 1;
+            }
+        }
+    });
+    offsets
+}
+
+/// Whether consecutive iterations of a block often write the same element: then each waits for the one before.
+///
+/// Looks at some stretches of each block only.
+pub(crate) fn neighbours_collide(recording: &Recording, captures: &[usize], offsets: &[u32], starts: &[usize]) -> bool {
+    const LOOK: usize = 64;
+    let (mut pairs, mut collisions) = (0usize, 0usize);
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    for ends in starts.windows(2) {
+        let block = &offsets[ends[0]..ends[1]];
+        for pair in block.windows(2).take(LOOK).chain(block[block.len() / 2..].windows(2).take(LOOK)) {
+            pairs += 1;
+            let hit = captures.iter().any(|&c| {
+                one.clear();
+                other.clear();
+                recording.entries_of(pair[0] as usize, c, &mut one);
+                recording.entries_of(pair[1] as usize, c, &mut other);
+                one.iter().any(|a| a & 1 == 1 && other.iter().any(|b| b >> 1 == a >> 1))
+            });
+            collisions += usize::from(hit);
+        }
+    }
+    collisions * 20 > pairs
+}
+
+/// Lets places far apart in each block take turns, so that neighbours seldom wait for each other's result.
+pub(crate) fn interleave(offsets: &mut [u32], starts: &[usize], pool: &Pool) {
+    let mut rest = offsets;
+    let mut blocks = Vec::with_capacity(starts.len());
+    for ends in starts.windows(2) {
+        let (block, behind) = std::mem::take(&mut rest).split_at_mut(ends[1] - ends[0]);
+        rest = behind;
+        blocks.push(std::sync::Mutex::new(block));
+    }
+    pool.map(blocks.len(), |b| {
+        let mut block = crate::session::locked(&blocks[b]);
+        let n = block.len();
+        if n < WORTH_INTERLEAVING {
+            return;
+        }
+        let old = block.to_vec();
+        let each = n.div_ceil(LANES);
+        let mut to = block.iter_mut();
+        for place in 0..each {
+            for lane in 0..LANES {
+                if let Some(&offset) = old.get(lane * each + place).filter(|_| lane * each + place < n)
+                    && let Some(slot) = to.next()
+                {
+                    *slot = offset;
+                }
+            }
+        }
+    });
+}

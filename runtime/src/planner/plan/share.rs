@@ -1,0 +1,228 @@
+//! What one worker process has to know of a plan: its own blocks, and the parts that it sends and awaits. Laid out once,
+//! when the plan is made (IterStore section 4.1: messages are known beforehand).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::cut::Cut;
+use super::{Block, BlockGraph, Facts, Listed, Parts, Plan, Strata, Touch};
+use crate::planner::inference::FieldPlace;
+use crate::planner::layout::Layout;
+use crate::planner::recording::Usage;
+use crate::session::options::Strategy;
+
+/// One worker's share of a plan, as it travels.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Share {
+    strategy: Strategy,
+    range: Range<usize>,
+    usage: Vec<Usage>,
+    blocks: Vec<(usize, usize)>,
+    /// The blocks' places in the whole plan's serial order.
+    pub(crate) global: Vec<u32>,
+    #[serde(with = "crate::memory::bulk")]
+    offsets: Vec<u32>,
+    cost: Vec<u64>,
+    tail: Vec<u64>,
+    edges: Vec<(u32, u32)>,
+    parts: Option<(Vec<usize>, Vec<Vec<usize>>)>,
+    touches: Vec<Vec<(u32, bool)>>,
+    listed: Vec<(Bulk, Bulk)>,
+    shared: Vec<usize>,
+    fields: Vec<Option<(usize, usize)>>,
+    sparse: Vec<bool>,
+    /// For each part: whether another worker is the first to write it, and saves it.
+    pub(crate) saved_elsewhere: Vec<bool>,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) sends: Vec<Send>,
+    /// For each capture: whether elements in step are reached by other means than `x[i]`.
+    pub(crate) by_index: Vec<bool>,
+    strata: (Vec<u32>, usize),
+}
+
+/// Numbers of resources from here on are blocks, whose additions to relaxed state travel like parts.
+pub(crate) const ADDED: u32 = 1 << 31;
+
+/// A part that comes from another worker.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Arrival {
+    /// Its number on the wire.
+    pub(crate) transfer: u32,
+    pub(crate) resource: u32,
+    /// The worker's blocks that need it.
+    pub(crate) before: Vec<u32>,
+    /// The worker's blocks that use what it replaces.
+    pub(crate) behind: Vec<u32>,
+}
+
+/// A part that goes to another worker.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Send {
+    pub(crate) transfer: u32,
+    pub(crate) resource: u32,
+    /// The number of the worker that needs it.
+    pub(crate) to: u32,
+    /// The worker's block that completes it; none: it stands when the loop begins.
+    pub(crate) after: Option<u32>,
+    /// Whether the worker may write the part again while it is being sent.
+    pub(crate) copy: bool,
+}
+
+impl Plan {
+    /// The share of one worker.
+    pub(crate) fn share(&self, layout: &Layout, worker: u32, by_index: &[bool]) -> Share {
+        let (own, graph) = layout.graph_of(self, worker);
+        let own: Vec<usize> = own.into_iter().map(|b| b as usize).collect();
+        let mut local = vec![u32::MAX; self.blocks.len()];
+        own.iter().enumerate().for_each(|(k, &b)| local[b] = k as u32);
+        let mut offsets = Vec::new();
+        let mut blocks = Vec::with_capacity(own.len());
+        // Coloured plans list every iteration's elements by its place, and run on one worker.
+        let renumber = !self.offsets.is_empty() && self.strategy != Strategy::Coloured;
+        for &b in &own {
+            let block = self.blocks[b];
+            if renumber {
+                blocks.push((offsets.len(), offsets.len() + block.end - block.start));
+                offsets.extend_from_slice(&self.offsets[block.start..block.end]);
+            } else {
+                blocks.push((block.start, block.end));
+            }
+        }
+        if !renumber && !own.is_empty() {
+            offsets.clone_from(&self.offsets);
+        }
+        let mut edges = Vec::new();
+        for k in 0..own.len() {
+            edges.extend(graph.followers(k).iter().map(|&follower| (k as u32, follower)));
+        }
+        let here = |blocks: &[u32]| blocks.iter().map(|&b| local[b as usize]).collect::<Vec<_>>();
+        let numbered = || layout.transfers.iter().enumerate();
+        let listed = |listed: &Listed| (Bulk(listed.entries.clone()), Bulk(listed.ends.clone()));
+        let (added_in, added_out) = self.additions(layout, worker, &own);
+        Share {
+            strategy: self.strategy,
+            range: self.range.clone(),
+            usage: self.usage.clone(),
+            blocks,
+            offsets,
+            cost: own.iter().map(|&b| self.graph.cost[b]).collect(),
+            tail: own.iter().map(|&b| self.graph.tail[b]).collect(),
+            edges,
+            parts: self
+                .parts
+                .as_ref()
+                .map(|parts| (parts.captures.clone(), parts.cuts.iter().map(|cut| cut.bounds.clone()).collect())),
+            touches: own
+                .iter()
+                .map(|&b| self.touches(b).iter().map(|touch| (touch.resource, touch.write)).collect())
+                .collect(),
+            listed: if own.is_empty() { Vec::new() } else { self.listed.iter().map(listed).collect() },
+            shared: self.shared.clone(),
+            fields: self.fields.iter().map(|field| field.map(|field| (field.capture, field.byte))).collect(),
+            sparse: self.sparse.clone(),
+            saved_elsewhere: layout
+                .first_writer
+                .iter()
+                .map(|first| first.is_some_and(|b| layout.worker_of[b as usize] != worker))
+                .collect(),
+            arrivals: numbered()
+                .filter(|(_, transfer)| transfer.to == worker)
+                .map(|(t, transfer)| Arrival {
+                    transfer: t as u32,
+                    resource: transfer.resource,
+                    before: here(&transfer.before),
+                    behind: here(&transfer.behind),
+                })
+                .chain(added_in)
+                .collect(),
+            sends: numbered()
+                .filter(|(_, transfer)| transfer.from == worker)
+                .map(|(t, transfer)| Send {
+                    transfer: t as u32,
+                    resource: transfer.resource,
+                    to: transfer.to,
+                    after: transfer.after.map(|b| local[b as usize]),
+                    copy: transfer.copy,
+                })
+                .chain(added_out)
+                .collect(),
+            by_index: by_index.to_vec(),
+            strata: self.strata.to_parts(),
+            global: own.iter().map(|&b| b as u32).collect(),
+        }
+    }
+}
+
+impl Plan {
+    /// What a worker's blocks see of relaxed state that blocks elsewhere have added to, and the other way round. Each
+    /// block's additions go to every other worker that has blocks of later strata.
+    fn additions(&self, layout: &Layout, worker: u32, own: &[usize]) -> (Vec<Arrival>, Vec<Send>) {
+        let (mut arrivals, mut sends) = (Vec::new(), Vec::new());
+        let transfer =
+            |block: usize, to: u32| layout.transfers.len() as u32 + block as u32 * layout.workers as u32 + to;
+        for block in 0..self.strata.blocks() {
+            let (stratum, resource) = (self.strata.of(block), ADDED + block as u32);
+            let sees = |b: usize| stratum < self.strata.seen_by(b);
+            if layout.worker_of[block] == worker {
+                let after = own.iter().position(|&b| b == block).map(|k| k as u32);
+                let last_of = |to: u32| layout.worker_of.iter().rposition(|&at| at == to);
+                let others = (0..layout.workers as u32).filter(|&to| to != worker && last_of(to).is_some_and(sees));
+                sends.extend(others.map(|to| Send { transfer: transfer(block, to), resource, to, after, copy: true }));
+                continue;
+            }
+            let before: Vec<u32> = (0..own.len() as u32).filter(|&k| sees(own[k as usize])).collect();
+            if !before.is_empty() {
+                arrivals.push(Arrival { transfer: transfer(block, worker), resource, before, behind: Vec::new() });
+            }
+        }
+        (arrivals, sends)
+    }
+}
+
+impl Share {
+    /// The share as a plan of its own, whose blocks are the worker's. Takes what a plan holds out of the share.
+    pub(crate) fn take_plan(&mut self) -> Plan {
+        let mut graph = BlockGraph::from_edges(std::mem::take(&mut self.cost), std::mem::take(&mut self.edges));
+        graph.tail = std::mem::take(&mut self.tail);
+        let mut touch_starts = vec![0u32];
+        let mut touches = Vec::new();
+        for block in std::mem::take(&mut self.touches) {
+            touches.extend(block.into_iter().map(|(resource, write)| Touch { resource, write }));
+            touch_starts.push(touches.len() as u32);
+        }
+        let parts = self
+            .parts
+            .take()
+            .map(|(captures, bounds)| Parts::new(captures, bounds.into_iter().map(|bounds| Cut { bounds }).collect()));
+        let (starts, staleness) = std::mem::take(&mut self.strata);
+        let strata = Strata::of_parts(starts, staleness).unwrap_or_default();
+        let serial = Plan::serial(self.range.clone(), self.usage.len(), Facts::default());
+        Plan {
+            strategy: self.strategy,
+            usage: std::mem::take(&mut self.usage),
+            blocks: self.blocks.drain(..).map(|(start, end)| Block { start, end }).collect(),
+            offsets: std::mem::take(&mut self.offsets),
+            graph,
+            touch_starts,
+            touches,
+            parts,
+            listed: self.listed.drain(..).map(|(entries, ends)| Listed { entries: entries.0, ends: ends.0 }).collect(),
+            shared: std::mem::take(&mut self.shared),
+            fields: self
+                .fields
+                .drain(..)
+                .map(|field| field.map(|(capture, byte)| FieldPlace { capture, byte }))
+                .collect(),
+            sparse: std::mem::take(&mut self.sparse),
+            strata: Arc::new(strata),
+            global: self.global.clone(),
+            ..serial
+        }
+    }
+}
+
+/// Numbers that travel as their memory, since there are many.
+#[derive(Debug, Serialize, Deserialize)]
+struct Bulk(#[serde(with = "crate::memory::bulk")] Vec<u32>);

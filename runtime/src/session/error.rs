@@ -1,0 +1,475 @@
+//! What can go wrong, typed to the edge.
+
+use std::path::PathBuf;
+
+use crate::memory::codec::CodecError;
+
+/// A result of this library.
+///
+/// ```
+/// fn rows(session: &stradsap_runtime::Session) -> stradsap_runtime::Result<usize> {
+///     Ok(stradsap_runtime::DVector::from_fn(session, 3, |_| 0.0)?.len())
+/// }
+/// # assert_eq!(rows(&stradsap_runtime::Session::new()?)?, 3);
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The error that a loop body returned.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What can go wrong. Every message is one line that names what it is about and what was expected.
+///
+/// After an error of a loop ([`Body`](Error::Body), [`Panic`](Error::Panic),
+/// [`IndexOutOfRange`](Error::IndexOutOfRange), [`Loop`](Error::Loop)) every DDS and reduction holds what it held before.
+///
+/// ```
+/// use stradsap_runtime::{DVector, Error, Session};
+///
+/// let session = Session::builder().threads(1).build()?;
+/// let x = DVector::from_fn(&session, 3, |i| i as u32)?;
+/// let error = x.get(7).unwrap_err();
+/// assert!(matches!(error, Error::OutOfBounds { start: 7, len: 3, .. }));
+/// assert_eq!(error.exit_code(), 1);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program was called in a way that it doesn't offer.
+    #[error("{0}")]
+    Usage(String),
+    /// An element was asked for that is not there.
+    #[error("{site}: iteration {iteration} uses `{dds}[{index}]`, but `{dds}` has {len} elements")]
+    IndexOutOfRange {
+        /// Where the loop stands.
+        site: String,
+        /// The name of the DDS in the capture list.
+        dds: &'static str,
+        /// The index that was asked for.
+        index: usize,
+        /// How many elements there are.
+        len: usize,
+        /// The iteration that asked.
+        iteration: usize,
+    },
+    /// The program outside a loop asked for elements that are not there.
+    #[error("elements {start}..{end} were asked for, but the DVector has {len}")]
+    OutOfBounds {
+        /// The first index asked for.
+        start: usize,
+        /// One past the last index asked for.
+        end: usize,
+        /// How many elements there are.
+        len: usize,
+    },
+    /// Relaxed state was given more or fewer numbers than it has.
+    #[error("a relaxed vector of {len} numbers can't be set to {given}")]
+    RelaxedLength {
+        /// How many it was given.
+        given: usize,
+        /// How many it has.
+        len: usize,
+    },
+    /// The body of a loop returned an error.
+    #[error("{site}: iteration {iteration} failed: {source}")]
+    Body {
+        /// Where the loop stands.
+        site: String,
+        /// The first iteration, in the loop's serial order, that failed.
+        iteration: usize,
+        /// What it returned.
+        source: BodyError,
+    },
+    /// The body of a loop panicked. Nothing of it is printed, as long as the program sets no panic hook of its own after
+    /// its first loop; one that does should call the hook that it replaces.
+    #[error("{site}: iteration {iteration} panicked: {message} ({location})")]
+    Panic {
+        /// Where the loop stands.
+        site: String,
+        /// The first iteration, in the loop's serial order, that panicked.
+        iteration: usize,
+        /// What the panic said.
+        message: String,
+        /// The file, line and column of the panic.
+        location: String,
+    },
+    /// A minibatch of a synchronous loop failed. Every DDS and reduction holds what it held before the loop.
+    #[error("{site}: minibatch {minibatch} (elements {start}..{end}) {problem}")]
+    Minibatch {
+        /// Where the loop stands.
+        site: String,
+        /// Which minibatch, from 0; of those that failed the first.
+        minibatch: usize,
+        /// The index of its first element in the input.
+        start: usize,
+        /// One past the index of its last.
+        end: usize,
+        /// What is the matter.
+        problem: BatchProblem,
+    },
+    /// A closure of an operator failed. Nothing has changed.
+    #[error("{site}: {} {problem}", at_work(element))]
+    Operator {
+        /// Which operator, and where it was called.
+        site: String,
+        /// The first element of the source, in order, for which it failed; none if it failed when items were brought
+        /// together, as where keys are compared.
+        element: Option<usize>,
+        /// What is the matter.
+        problem: BatchProblem,
+    },
+    /// A function of a scheduled program failed. Schedule, model and locals are what they were before the call.
+    #[error("{site}: round {round}: `{function}`{} {problem}", of_round(*.job, *.shard))]
+    Round {
+        /// Where the program was called.
+        site: String,
+        /// Which round, from 0.
+        round: usize,
+        /// Which function.
+        function: &'static str,
+        /// Which of the round's jobs, from 0, if it was one.
+        job: Option<usize>,
+        /// On which shard, if it was one.
+        shard: Option<usize>,
+        /// What is the matter.
+        problem: Box<RoundProblem>,
+    },
+    /// A checked run of a synchronous loop saw values older than its bound: a bug in this library.
+    #[error(
+        "{site}: {violations} reads were older than the bound, the oldest by {worst} minibatches; please report this"
+    )]
+    TooStale {
+        /// Where the loop stands.
+        site: String,
+        /// How many reads.
+        violations: u64,
+        /// How many minibatches behind its reader's the oldest value was.
+        worst: u64,
+    },
+    /// A loop was given something that it can't run over.
+    #[error("{site}: {problem}")]
+    Loop {
+        /// Where the loop stands.
+        site: String,
+        /// What is the matter.
+        problem: LoopProblem,
+    },
+    /// The replay of a loop's claimed serial order gave other bits than the loop: a bug in this library, or a body that
+    /// depends on more than its captures. DDSs and reductions hold what the loop left.
+    #[error(
+        "{site}: verification failed: `{dds}[{index}]` differs from what the claimed serial order gives; please report this"
+    )]
+    Verification {
+        /// Where the loop stands.
+        site: String,
+        /// The DDS or reduction that differs.
+        dds: &'static str,
+        /// The first index that differs (0 for a reduction).
+        index: usize,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line of an input file is not what it should be.
+    #[error("{path}:{line}{}: {problem}", AtColumn(*.column))]
+    Input {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: u64,
+        /// Which byte of the line, from 1, where one is to blame.
+        column: Option<u64>,
+        /// What was found and what was expected.
+        problem: String,
+    },
+    /// Too many elements for one DVector.
+    #[error("a DVector holds at most {max} elements, and {len} were given")]
+    TooLong {
+        /// How many were given.
+        len: usize,
+        /// How many fit.
+        max: usize,
+    },
+    /// The processes that loops run on failed the program.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Captured values can't travel to a worker.
+    #[error("{site}: {source}")]
+    Values {
+        /// Where the loop stands.
+        site: String,
+        /// Which value, and why.
+        source: CodecError,
+    },
+    /// The threads of the session could not be started.
+    #[error("can't start {threads} threads: {reason}")]
+    Threads {
+        /// How many were wanted.
+        threads: usize,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+/// `:7`, where a column is known.
+struct AtColumn(Option<u64>);
+
+impl std::fmt::Display for AtColumn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |column| write!(f, ":{column}"))
+    }
+}
+
+fn at_work(element: &Option<usize>) -> String {
+    element.map_or_else(|| "bringing items together".to_string(), |element| format!("element {element}"))
+}
+
+fn of_round(job: Option<usize>, shard: Option<usize>) -> String {
+    match (job, shard) {
+        (Some(job), Some(shard)) => format!(" of job {job} on shard {shard}"),
+        (Some(job), None) => format!(" of job {job}"),
+        (None, _) => String::new(),
+    }
+}
+
+/// What was the matter with a round of a scheduled program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RoundProblem {
+    /// The function panicked.
+    Panic {
+        /// What the panic said.
+        message: String,
+        /// The file, line and column of the panic.
+        location: String,
+    },
+    /// The job is for a shard that isn't there.
+    NoSuchShard {
+        /// How many there are.
+        shards: usize,
+    },
+}
+
+impl std::fmt::Display for RoundProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RoundProblem::Panic { message, location } => write!(f, "panicked: {message} ({location})"),
+            RoundProblem::NoSuchShard { shards } => write!(f, "can't run: there are {shards} shards, counted from 0"),
+        }
+    }
+}
+
+/// What was the matter with a minibatch.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BatchProblem {
+    /// The body returned an error.
+    Body(BodyError),
+    /// The body panicked.
+    Panic {
+        /// What the panic said.
+        message: String,
+        /// The file, line and column of the panic.
+        location: String,
+    },
+    /// The body used an index that no element has.
+    IndexOutOfRange {
+        /// The name of the DDS in the capture list.
+        dds: &'static str,
+        /// The index that was asked for.
+        index: usize,
+        /// How many elements there are.
+        len: usize,
+    },
+    /// The loop was ended from elsewhere.
+    Stopped,
+}
+
+impl std::fmt::Display for BatchProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BatchProblem::Body(source) => write!(f, "failed: {source}"),
+            BatchProblem::Panic { message, location } => write!(f, "panicked: {message} ({location})"),
+            BatchProblem::IndexOutOfRange { dds, index, len } => {
+                write!(f, "uses `{dds}[{index}]`, but `{dds}` has {len} elements")
+            }
+            BatchProblem::Stopped => f.write_str("was stopped"),
+        }
+    }
+}
+
+/// Why a loop can't run over what it was given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoopProblem {
+    /// There is nothing that a loop could change or read.
+    #[error("the capture list holds no DDS and no reduction: such a loop can have no effect")]
+    NothingCaptured,
+    /// DDSs of different sessions.
+    #[error("`{first}` and `{second}` belong to different sessions")]
+    TwoSessions {
+        /// A capture.
+        first: &'static str,
+        /// A capture of another session.
+        second: &'static str,
+    },
+    /// A loop that was called while a body ran, on the body's thread.
+    #[error("a parallel loop can't be called from the body of another one: its threads are busy with that")]
+    Nested,
+    /// An operator's closure captures a reduction.
+    #[error("an operator can't add to a reduction: use `fold` or `reduce`")]
+    ReductionInOperator,
+    /// A range that begins below 0, or ends beyond what can be counted.
+    #[error("the range holds numbers that no index can be: indices begin at 0")]
+    NegativeIndex,
+    /// More iterations than the plan's 32-bit numbers can name.
+    #[error("{len} iterations are too many: a loop has at most {max}")]
+    TooLong {
+        /// How many there are.
+        len: usize,
+        /// How many are possible.
+        max: usize,
+    },
+    /// `parts = 0`, or more parts than the planner offers.
+    #[error("`parts = {given}` is not offered: give a number from 1 to {max}")]
+    Parts {
+        /// What was given.
+        given: usize,
+        /// The largest possible.
+        max: usize,
+    },
+    /// `staleness = 0`.
+    #[error(
+        "`staleness = 0` is not offered: blocks that run at the same time can't see what each other adds; give 1 or more"
+    )]
+    NoStaleness,
+    /// A synchronous loop captures relaxed state.
+    #[error(
+        "`{name}` is relaxed state, which `async_parallel_for!` merges: capture a DVector as `&mut` here, or a reduction"
+    )]
+    RelaxedInSync {
+        /// The capture.
+        name: &'static str,
+    },
+    /// An operator's closure captures relaxed state.
+    #[error("an operator can't use relaxed state: pass on its values, `to_vec()` or `get()`")]
+    RelaxedInOperator,
+    /// Every shard of a scheduled program needs one element of the locals.
+    #[error("{shards} shards can't have {locals} locals: give as many elements of the one as of the other")]
+    Locals {
+        /// How many shards there are.
+        shards: usize,
+        /// How many elements the locals have.
+        locals: usize,
+    },
+    /// A minibatch of no elements.
+    #[error("a minibatch of 0 elements: give a number from 1 on")]
+    EmptyMinibatch,
+    /// `ModelAverage { every: 0 }`.
+    #[error("`ModelAverage {{ every: 0 }}` never runs a minibatch: give a number from 1 on")]
+    NeverAveraged,
+    /// The copies of what a synchronous loop writes don't fit the address space.
+    #[error("there is no room for {copies} copies of {len} elements of {size} bytes")]
+    NoRoomForCopies {
+        /// How many elements a copy has.
+        len: usize,
+        /// Bytes of an element.
+        size: usize,
+        /// How many copies.
+        copies: usize,
+    },
+    /// A reduction appears twice in the capture list.
+    #[error("`{first}` and `{second}` are the same DDS: capture it once")]
+    CapturedTwice {
+        /// A capture.
+        first: &'static str,
+        /// The same one again.
+        second: &'static str,
+    },
+}
+
+/// What can go wrong with worker processes and DDS servers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// This process could not become part of a job.
+    #[error("can't join the job: {0}")]
+    Join(String),
+    /// This worker's driver is gone, and with it the job.
+    #[error("this worker ends, since its driver is lost: {0}")]
+    DriverLost(String),
+    /// Not all processes that were to come have come.
+    #[error("{joined} of {expected} {what} have joined within {seconds} s")]
+    Missing {
+        /// Workers or DDS servers.
+        what: &'static str,
+        /// How many have joined.
+        joined: usize,
+        /// How many were to.
+        expected: usize,
+        /// How long the driver waited.
+        seconds: u64,
+    },
+    /// Every worker was lost, and none could be replaced.
+    #[error("all workers are lost: {0}")]
+    AllLost(String),
+    /// Processes were lost again and again, without anything being done in between.
+    #[error("{restarts} processes were lost, the last ones without getting anything done between; the last was {last}")]
+    TooManyLosses {
+        /// How many were lost.
+        restarts: usize,
+        /// The last of them, and how it ended.
+        last: String,
+    },
+    /// All copies of a part were lost together.
+    #[error("the only copies of elements {start}..{end} of a DVector of {len} were lost with {lost}")]
+    PartLost {
+        /// The first index lost.
+        start: usize,
+        /// One past the last.
+        end: usize,
+        /// The length of the DVector.
+        len: usize,
+        /// Those that had them.
+        lost: String,
+    },
+    /// A process did not do what it should.
+    #[error("{who}: {problem}")]
+    Process {
+        /// Which.
+        who: String,
+        /// What it said.
+        problem: String,
+    },
+    /// The job could not be set up.
+    #[error("can't start worker processes: {0}")]
+    Start(String),
+}
+
+impl Error {
+    /// A wrong use of the program, for exit code 2.
+    ///
+    /// ```
+    /// use stradsap_runtime::Error;
+    ///
+    /// let error = Error::usage("--rank 7: the rank is a multiple of 8");
+    /// assert_eq!((error.to_string().as_str(), error.exit_code()), ("--rank 7: the rank is a multiple of 8", 2));
+    /// ```
+    pub fn usage(message: impl Into<String>) -> Self {
+        Error::Usage(message.into())
+    }
+
+    /// The exit code that a program ends with: 2 for usage, 1 for the rest.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage(_) => 2,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! A session: the threads that loops run on, their plans, and how much is said and checked.
+
+pub(crate) mod dot;
+pub(crate) mod error;
+pub(crate) mod logging;
+pub(crate) mod options;
+pub(crate) mod pool;
+pub(crate) mod report;
+pub(crate) mod timeline;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::cluster::driver::{Cluster, ClusterOptions};
+use crate::loops::plan_cache::PlanCache;
+use crate::minibatch::SyncState;
+use crate::session::error::{Error, Result};
+use crate::session::pool::Pool;
+use crate::session::timeline::file::TimelineFile;
+
+/// Numbers that are never given twice in a process.
+pub(crate) fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+/// The most threads that a session offers.
+pub const MAX_THREADS: usize = 1024;
+
+/// The threads that loops run on, and the plans of the loops that ran. DDSs and reductions belong to one.
+///
+/// A program gets its session from `#[stradsap::main]`, configured by the environment: `STRADSAP_THREADS`,
+/// `STRADSAP_VERIFY=1`, `STRADSAP_EXPLAIN=1`. Results don't depend on any of these.
+///
+/// Threads are started when the first loop runs, and end with the session and all DDSs and reductions that belong to it.
+///
+/// ```
+/// use stradsap_runtime::Session;
+///
+/// let session = Session::builder().threads(2).build()?;
+/// assert_eq!(session.threads(), 2);
+/// session.set_threads(3)?;
+/// assert_eq!(session.threads(), 3);
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
+pub struct Session {
+    inner: Arc<SessionInner>,
+}
+
+pub(crate) struct SessionInner {
+    threads: AtomicUsize,
+    pool: Mutex<Option<Arc<Pool>>>,
+    verify: AtomicBool,
+    explain: AtomicBool,
+    dot: Mutex<Option<PathBuf>>,
+    plans: Mutex<PlanCache>,
+    cluster: OnceLock<Arc<Cluster>>,
+    timeline: Mutex<Option<TimelineFile>>,
+    pub(crate) sync: SyncState,
+}
+
+/// How a session is to be: [`Session::builder`].
+///
+/// ```
+/// use stradsap_runtime::Session;
+///
+/// let session = Session::builder().threads(2).verify(true).explain(false).build()?;
+/// assert_eq!(session.threads(), 2);
+/// # Ok::<(), stradsap_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct SessionBuilder {
+    threads: Option<usize>,
+    verify: Option<bool>,
+    explain: Option<bool>,
+}
+
+impl SessionBuilder {
+    /// How many threads loops run on, from 1 to [`MAX_THREADS`]; otherwise `STRADSAP_THREADS`, otherwise one a core.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// assert_eq!(Session::builder().threads(4).build()?.threads(), 4);
+    /// assert!(Session::builder().threads(0).build().is_err());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Whether every loop is replayed in its claimed serial order and compared bit by bit; otherwise `STRADSAP_VERIFY`.
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.verify = Some(verify);
+        self
+    }
+
+    /// Whether every new plan is explained on standard error; otherwise `STRADSAP_EXPLAIN`.
+    pub fn explain(mut self, explain: bool) -> Self {
+        self.explain = Some(explain);
+        self
+    }
+
+    /// The session.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a number of threads that is not offered, or a variable that is not understood.
+    pub fn build(self) -> Result<Session> {
+        let threads = match self.threads {
+            Some(threads) => threads,
+            None => match env("STRADSAP_THREADS")? {
+                Some(text) => text.trim().parse().map_err(|_| {
+                    Error::usage(format!("STRADSAP_THREADS={text}: a number from 1 to {MAX_THREADS} was expected"))
+                })?,
+                None => std::thread::available_parallelism().map_or(1, usize::from),
+            },
+        };
+        let verify = self.verify.map_or_else(|| switch("STRADSAP_VERIFY"), Ok)?;
+        let explain = self.explain.map_or_else(|| switch("STRADSAP_EXPLAIN"), Ok)?;
+        let session = Session {
+            inner: Arc::new(SessionInner {
+                threads: AtomicUsize::new(1),
+                pool: Mutex::new(None),
+                verify: AtomicBool::new(verify),
+                explain: AtomicBool::new(explain),
+                dot: Mutex::new(None),
+                plans: Mutex::new(PlanCache::default()),
+                cluster: OnceLock::new(),
+                timeline: Mutex::default(),
+                sync: SyncState::default(),
+            }),
+        };
+        session.set_threads(threads)?;
+        Ok(session)
+    }
+}
+
+fn env(name: &str) -> Result<Option<String>> {
+    match std::env::var(name) {
+        Ok(text) => Ok(Some(text)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => Err(Error::usage(format!("{name} is not UTF-8"))),
+    }
+}
+
+fn switch(name: &str) -> Result<bool> {
+    match env(name)?.as_deref() {
+        None | Some("" | "0" | "false") => Ok(false),
+        Some("1" | "true") => Ok(true),
+        Some(text) => Err(Error::usage(format!("{name}={text}: 0 or 1 was expected"))),
+    }
+}
+
+impl Session {
+    /// A session as the environment wants it.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::new()?;
+    /// assert!(session.threads() >= 1);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a variable that is not understood.
+    pub fn new() -> Result<Self> {
+        Self::builder().build()
+    }
+
+    /// A session to configure.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::default()
+    }
+
+    /// How many threads loops run on.
+    pub fn threads(&self) -> usize {
+        self.inner.threads.load(Relaxed)
+    }
+
+    /// Loops run on so many threads from now on. No result depends on it.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// session.set_threads(2)?;
+    /// assert_eq!(session.threads(), 2);
+    /// assert_eq!(session.set_threads(0).unwrap_err().exit_code(), 2);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a number that is not offered.
+    pub fn set_threads(&self, threads: usize) -> Result<()> {
+        if !(1..=MAX_THREADS).contains(&threads) {
+            return Err(Error::usage(format!(
+                "{threads} threads are not offered: give a number from 1 to {MAX_THREADS}"
+            )));
+        }
+        self.inner.threads.store(threads, Relaxed);
+        Ok(())
+    }
+
+    /// Whether every loop is replayed in its claimed serial order and compared bit by bit, at the cost of a
+    /// serial execution and a copy of what the loop may write. A difference is an [`Error::Verification`].
+    ///
+    /// ```
+    /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
+    /// session.verify(true); // every loop from here on is checked
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn verify(&self, on: bool) {
+        self.inner.verify.store(on, Relaxed);
+    }
+
+    /// Whether every new plan is explained on standard error.
+    ///
+    /// ```
+    /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
+    /// session.set_explain(true); // the next loop's plan is printed
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn set_explain(&self, on: bool) {
+        self.inner.explain.store(on, Relaxed);
+    }
+
+    /// Every new plan's conflict graph is written to this file in the DOT language, the last one staying.
+    ///
+    /// ```
+    /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
+    /// session.set_dot(Some(std::path::Path::new("plan.dot"))); // then: dot -Tsvg plan.dot
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn set_dot(&self, path: Option<&Path>) {
+        *locked(&self.inner.dot) = path.map(Path::to_path_buf);
+    }
+
+    /// Runs all loops from here on on worker processes: of this same program, started now or awaited. No result depends
+    /// on how many there are. They end with the session.
+    ///
+    /// A program that starts workers must begin with [`#[stradsap::main]`](crate::private::launch): its workers are the
+    /// program itself, which goes no further than that.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the session has workers already, [`Error::Cluster`] if they don't come.
+    pub fn start_workers(&self, options: &ClusterOptions) -> Result<()> {
+        if self.inner.cluster.get().is_some() {
+            return Err(Error::usage("this session has its workers already"));
+        }
+        if options.workers() == 0 {
+            return Err(Error::usage("0 workers can't run loops: leave them out to run in this process"));
+        }
+        let cluster = Cluster::start(options, locked(&self.inner.timeline).take())?;
+        self.set_threads(cluster.threads())?;
+        // Two threads that start workers at once: the first wins, and the other's end here.
+        self.inner.cluster.set(cluster).map_err(|_| Error::usage("this session has its workers already"))
+    }
+
+    /// Has a timeline written to this file when the session ends: what each thread did when, in Chrome's trace format, which
+    /// [Perfetto](https://ui.perfetto.dev) opens; with workers, of all processes. To be called before they are started.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().map_err(|error| stradsap_runtime::Error::usage(error.to_string()))?;
+    /// # let file = folder.path().join("timeline.json");
+    /// let session = stradsap_runtime::Session::builder().threads(1).build()?;
+    /// session.trace(&file)?;
+    /// drop(session);
+    /// assert!(file.is_file());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] if it can't be written, [`Error::Usage`] if the session has a timeline or its workers already.
+    pub fn trace(&self, path: impl AsRef<Path>) -> Result<()> {
+        if self.inner.cluster.get().is_some() {
+            return Err(Error::usage("name the timeline's file before the workers are started"));
+        }
+        let mut timeline = locked(&self.inner.timeline);
+        if timeline.is_some() {
+            return Err(Error::usage("this session has a timeline already"));
+        }
+        *timeline = Some(TimelineFile::begin(path.as_ref())?);
+        Ok(())
+    }
+
+    /// How many workers loops run on; 0 in one process.
+    pub fn workers(&self) -> usize {
+        self.inner.cluster().map_or(0, |cluster| cluster.workers())
+    }
+
+    /// How many control messages the driver has sent to its workers so far: a constant number for each loop that runs.
+    pub fn control_messages(&self) -> u64 {
+        self.inner.cluster().map_or(0, |cluster| cluster.control_messages())
+    }
+
+    /// Runs `f` once on each of up to `most` of the session's threads at the same time: for the readers of files. One runs
+    /// on the caller's own thread, and starts none.
+    ///
+    /// # Errors
+    /// [`Error::Threads`].
+    #[doc(hidden)]
+    pub fn everywhere(&self, most: usize, f: impl Fn() + Sync + Send) -> Result<()> {
+        if most <= 1 {
+            f();
+        } else {
+            self.inner.pool()?.everywhere(most, f);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn inner(&self) -> Arc<SessionInner> {
+        Arc::clone(&self.inner)
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("threads", &self.threads()).finish_non_exhaustive()
+    }
+}
+
+impl SessionInner {
+    pub(crate) fn is(&self, other: &SessionInner) -> bool {
+        std::ptr::eq(self, other)
+    }
+
+    /// The processes that loops run on, if it is not this one.
+    pub(crate) fn cluster(&self) -> Option<Arc<Cluster>> {
+        self.cluster.get().cloned()
+    }
+
+    pub(crate) fn verifies(&self) -> bool {
+        self.verify.load(Relaxed)
+    }
+
+    pub(crate) fn explains(&self) -> bool {
+        self.explain.load(Relaxed)
+    }
+
+    pub(crate) fn dot(&self) -> Option<PathBuf> {
+        locked(&self.dot).clone()
+    }
+
+    /// The threads, started when they are first needed.
+    pub(crate) fn pool(&self) -> Result<Arc<Pool>> {
+        let threads = self.threads.load(Relaxed);
+        let mut pool = locked(&self.pool);
+        match &*pool {
+            Some(pool) if pool.threads() == threads => Ok(Arc::clone(pool)),
+            _ => {
+                let fresh = Arc::new(Pool::new(threads)?);
+                *pool = Some(Arc::clone(&fresh));
+                Ok(fresh)
+            }
+        }
+    }
+
+    pub(crate) fn plans(&self) -> MutexGuard<'_, PlanCache> {
+        locked(&self.plans)
+    }
+
+    pub(crate) fn forget_plans_of(&self, dds: u64) {
+        // Plans hold copies of elements, whose drop must not run under the lock: it may drop DDSs.
+        let forgotten = self.plans().remove_users_of(dds);
+        drop(forgotten);
+        let forgotten = self.sync_cache().remove_users_of(dds);
+        drop(forgotten);
+    }
+}
+
+/// What a panic left is whole: every lock here guards a single assignment or an insertion.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

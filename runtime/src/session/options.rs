@@ -1,0 +1,195 @@
+//! What a loop is told besides its range, captures and body.
+
+use std::ops::{Range, RangeInclusive};
+
+use crate::session::error::LoopProblem;
+
+/// Which serial order a loop must be equal to: `order = Preserve` behind a loop's closure.
+///
+/// ```
+/// assert_eq!(stradsap_runtime::Order::default(), stradsap_runtime::Order::Any);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum Order {
+    /// Any: the planner picks one with much parallelism.
+    #[default]
+    Any,
+    /// The loop's own: bit-identical to the plain `for`.
+    Preserve,
+}
+
+/// How a plan finds parallelism. The planner chooses by estimated time, or takes the one that `strategy = ...` names.
+///
+/// ```
+/// assert_eq!(stradsap_runtime::Strategy::Grid.to_string(), "grid");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// No element is shared and written: consecutive iterations in blocks, all at once.
+    Aligned,
+    /// Iterations grouped by the parts of the DDSs that they touch.
+    Grid,
+    /// Single iterations coloured so that those of one colour share nothing.
+    Coloured,
+    /// One after the other.
+    Serial,
+}
+
+impl Strategy {
+    /// The name in reports.
+    ///
+    /// ```
+    /// assert_eq!(stradsap_runtime::Strategy::Aligned.as_str(), "aligned");
+    /// ```
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Strategy::Aligned => "aligned",
+            Strategy::Grid => "grid",
+            Strategy::Coloured => "coloured",
+            Strategy::Serial => "serial",
+        }
+    }
+}
+
+impl std::fmt::Display for Strategy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The options behind a loop's closure, which the macro makes of `order = Preserve, parts = 8, label = "epoch"`.
+///
+/// ```
+/// use stradsap_runtime::{LoopOptions, Order, Strategy};
+///
+/// let options = LoopOptions::new().order(Order::Preserve).parts(8).strategy(Strategy::Grid).label("epoch");
+/// assert_ne!(options, LoopOptions::new());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[must_use]
+pub struct LoopOptions {
+    pub(crate) order: Order,
+    pub(crate) parts: Option<usize>,
+    pub(crate) strategy: Option<Strategy>,
+    pub(crate) label: Option<String>,
+    pub(crate) scratch: bool,
+    pub(crate) staleness: Option<usize>,
+}
+
+impl LoopOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `order = ...`
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// `parts = N`: every shared DDS is cut into so many ranges of about equal access weight.
+    pub fn parts(mut self, parts: usize) -> Self {
+        self.parts = Some(parts);
+        self
+    }
+
+    /// `strategy = ...`: only this one is considered.
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = Some(strategy);
+        self
+    }
+
+    /// The loop has `scratch = ...`: the iterations of a block keep the loop's order, since one builds on what others left.
+    pub fn scratch(mut self) -> Self {
+        self.scratch = true;
+        self
+    }
+
+    /// `staleness = N`: by how many strata of blocks reads of relaxed state may lag behind, from 1 on; 2 if it isn't
+    /// given.
+    pub fn staleness(mut self, strata: usize) -> Self {
+        self.staleness = Some(strata);
+        self
+    }
+
+    /// `label = "..."`: a name for reports.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+}
+
+/// Where a loop stands in the source, and how it names its captures.
+#[derive(Debug)]
+pub struct Site {
+    file: &'static str,
+    line: u32,
+    column: u32,
+    captures: &'static [&'static str],
+}
+
+impl Site {
+    /// A loop at a place in a file, with the names of its captures by reference, in their order.
+    pub const fn new(file: &'static str, line: u32, column: u32, captures: &'static [&'static str]) -> Self {
+        Site { file, line, column, captures }
+    }
+
+    pub(crate) fn name(&self, capture: usize) -> &'static str {
+        self.captures.get(capture).copied().unwrap_or("?")
+    }
+
+    pub(crate) fn column(&self) -> u32 {
+        self.column
+    }
+}
+
+impl std::fmt::Display for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// What a loop can run over: `a..b` and `a..=b` of `usize`, `u32`, `u64`, `i32` and `i64`, from 0 on.
+#[diagnostic::on_unimplemented(
+    message = "a loop can't run over `{Self}`",
+    label = "not a range of indices",
+    note = "give a range like `0..x.len()`"
+)]
+pub trait LoopRange {
+    /// The indices from the first to before the last, or none if one is negative.
+    #[doc(hidden)]
+    fn bounds(self) -> Option<Range<usize>>;
+}
+
+macro_rules! ranges {
+    ($($t:ty)*) => {$(
+        impl LoopRange for Range<$t> {
+            fn bounds(self) -> Option<Range<usize>> {
+                if self.is_empty() {
+                    return Some(0..0);
+                }
+                Some(usize::try_from(self.start).ok()?..usize::try_from(self.end).ok()?)
+            }
+        }
+
+        impl LoopRange for RangeInclusive<$t> {
+            fn bounds(self) -> Option<Range<usize>> {
+                if self.is_empty() {
+                    return Some(0..0);
+                }
+                Some(usize::try_from(*self.start()).ok()?..usize::try_from(*self.end()).ok()?.checked_add(1)?)
+            }
+        }
+    )*};
+}
+ranges!(usize u32 u64 i32 i64);
+
+/// What a loop runs over, as indices.
+pub fn range(range: impl LoopRange) -> Bounds {
+    Bounds(range.bounds().ok_or(LoopProblem::NegativeIndex))
+}
+
+/// Checked bounds of a loop.
+pub struct Bounds(pub(crate) Result<Range<usize>, LoopProblem>);

@@ -1,0 +1,53 @@
+//! The threads: the one place that knows the thread pool library.
+
+use rayon::prelude::*;
+
+use crate::session::error::{Error, Result};
+
+/// A number of threads; with one, everything runs on the caller's own.
+pub(crate) struct Pool {
+    threads: usize,
+    rayon: Option<rayon::ThreadPool>,
+}
+
+impl Pool {
+    pub(crate) fn new(threads: usize) -> Result<Self> {
+        let rayon = if threads == 1 {
+            None
+        } else {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .thread_name(|k| format!("stradsap-{k}"))
+                .build()
+                .map_err(|error| Error::Threads { threads, reason: error.to_string() })?;
+            Some(pool)
+        };
+        Ok(Pool { threads, rayon })
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// `f(0), f(1), ..., f(n - 1)`, in this order whoever ran them.
+    pub(crate) fn map<R: Send>(&self, n: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {
+        match &self.rayon {
+            Some(pool) if n > 1 => pool.install(|| (0..n).into_par_iter().with_max_len(1).map(f).collect()),
+            _ => (0..n).map(f).collect(),
+        }
+    }
+
+    /// Runs `f` once on each of up to `most` threads at the same time.
+    pub(crate) fn everywhere(&self, most: usize, f: impl Fn() + Sync + Send) {
+        match &self.rayon {
+            Some(pool) if most > 1 => {
+                pool.broadcast(|context| {
+                    if context.index() < most {
+                        f();
+                    }
+                });
+            }
+            _ => f(),
+        }
+    }
+}

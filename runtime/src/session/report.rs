@@ -1,0 +1,376 @@
+//! What a loop call says of itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::dds::relaxed::board;
+use crate::planner::plan::Plan;
+use crate::session::options::{Site, Strategy};
+
+/// The numbers of threads for which a speed-up is predicted.
+const THREADS: [usize; 5] = [2, 4, 8, 16, 64];
+
+/// From so many elements an iteration on, its width is what stands in the way.
+const MANY: f64 = 8.0;
+
+/// What a loop call did: how it found parallelism, what conflicted, how long it took.
+///
+/// `Display` prints it for a person.
+#[derive(Clone)]
+pub struct LoopReport {
+    pub(crate) site: &'static Site,
+    pub(crate) label: Option<String>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) strays: usize,
+    pub(crate) reused: bool,
+    pub(crate) seconds_recording: f64,
+    pub(crate) seconds_planning: f64,
+    pub(crate) seconds_running: f64,
+    pub(crate) elsewhere: Elsewhere,
+}
+
+/// What a loop did on other processes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Elsewhere {
+    pub(crate) bytes_sent: u64,
+    pub(crate) workers: Vec<WorkerTime>,
+    pub(crate) shares: Option<Arc<WorkerShares>>,
+    /// By capture, of relaxed state.
+    pub(crate) staleness: Vec<Option<board::Error>>,
+}
+
+/// How a plan is laid out over the workers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WorkerShares {
+    /// The work of the busiest in average ones.
+    pub(crate) imbalance: f64,
+    pub(crate) bytes_moved: u64,
+    pub(crate) workers: Vec<WorkerShare>,
+}
+
+/// What one worker has of a plan, each time that the loop runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerShare {
+    /// Which worker: its number in the job, its machine and process number.
+    pub worker: String,
+    /// How many blocks it runs.
+    pub blocks: usize,
+    /// Their estimated cost, in accesses.
+    pub work: u64,
+    /// Bytes of parts that other workers send it.
+    pub bytes_in: u64,
+    /// Bytes of parts that it sends to other workers.
+    pub bytes_out: u64,
+}
+
+/// Where a worker's time went in one loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerTime {
+    /// Which worker: its number in the job, its machine and process number.
+    pub worker: String,
+    /// Seconds that its threads ran blocks, on average.
+    pub computing: f64,
+    /// Seconds that its threads waited for parts or for each other, on average.
+    pub waiting: f64,
+    /// Seconds that its network spent on receiving parts, most of them while its threads computed.
+    pub transferring: f64,
+}
+
+/// A DDS whose elements make iterations conflict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conflict {
+    /// Its name in the capture list.
+    pub dds: &'static str,
+    /// How many accesses the iterations make to it.
+    pub accesses: usize,
+    /// The elements that most iterations touch: index, and how many iterations.
+    pub elements: Vec<(usize, u32)>,
+    /// Whether those numbers are estimated from a sample, as in long loops.
+    pub estimated: bool,
+}
+
+/// How stale reads of relaxed state were in one call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Staleness {
+    /// The state's name in the capture list.
+    pub name: &'static str,
+    /// By how many strata of blocks reads may lag behind: the loop's option `staleness`.
+    pub strata: usize,
+    /// The mean over all blocks of the s-error (STRADS, supplement section 1): the distance (L1) between a block's copy of
+    /// the state and what the loop's serial order had made of it, over the size (L1) of the state at the end.
+    pub mean_error: f64,
+    /// The largest of them.
+    pub max_error: f64,
+}
+
+impl LoopReport {
+    /// File and line of the loop.
+    pub fn site(&self) -> String {
+        self.site.to_string()
+    }
+
+    /// The column of the loop, which tells apart loops on one line.
+    pub fn column(&self) -> u32 {
+        self.site.column()
+    }
+
+    /// Whether the pattern of accesses was read off a sample and the data, instead of running every iteration
+    /// virtually.
+    pub fn inferred(&self) -> bool {
+        self.plan.facts.inferred
+    }
+
+    /// The loop's `label`.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// How the plan found parallelism.
+    pub fn strategy(&self) -> Strategy {
+        self.plan.strategy
+    }
+
+    /// Why this strategy.
+    pub fn reason(&self) -> &str {
+        &self.plan.facts.reason
+    }
+
+    /// How many iterations the loop has.
+    pub fn iterations(&self) -> usize {
+        self.plan.range.len()
+    }
+
+    /// How many blocks they form.
+    pub fn blocks(&self) -> usize {
+        self.plan.blocks.len()
+    }
+
+    /// The estimated cost of all blocks, in accesses.
+    pub fn work(&self) -> u64 {
+        self.plan.graph.work()
+    }
+
+    /// The estimated cost of the longest chain of blocks that must follow each other, in accesses.
+    pub fn critical_path(&self) -> u64 {
+        self.plan.graph.critical_path()
+    }
+
+    /// Work over critical path: how many threads could be kept busy.
+    pub fn parallelism(&self) -> f64 {
+        (self.work() as f64 / self.critical_path().max(1) as f64).max(1.0)
+    }
+
+    /// Number of threads, and how much faster than one they should be.
+    pub fn predicted_speedups(&self) -> Vec<(usize, f64)> {
+        let work = self.work().max(1) as f64;
+        THREADS.iter().map(|&threads| (threads, work / self.plan.graph.makespan(threads).max(1) as f64)).collect()
+    }
+
+    /// The DDSs that make iterations conflict.
+    pub fn conflicts(&self) -> Vec<Conflict> {
+        let conflict = |hot: &crate::planner::plan::HotDds| Conflict {
+            dds: self.site.name(hot.capture),
+            accesses: hot.accesses,
+            elements: hot.elements.clone(),
+            estimated: hot.estimated,
+        };
+        self.plan.facts.hot.iter().map(conflict).collect()
+    }
+
+    /// Seconds that recording the plan took, in this call or, if it was reused, in the one that made it.
+    pub fn seconds_recording(&self) -> f64 {
+        self.seconds_recording
+    }
+
+    /// Seconds that planning and laying out took, in this call or, if it was reused, in the one that made it.
+    pub fn seconds_planning(&self) -> f64 {
+        self.seconds_planning
+    }
+
+    /// Seconds that the iterations took.
+    pub fn seconds_running(&self) -> f64 {
+        self.seconds_running
+    }
+
+    /// Bytes that processes sent each other for this call: parts, elements laid out anew, and shares of a new plan.
+    /// 0 where the loop ran in one process.
+    pub fn bytes_sent(&self) -> u64 {
+        self.elsewhere.bytes_sent
+    }
+
+    /// Where the workers' time went; empty where the loop ran in one process.
+    pub fn workers(&self) -> &[WorkerTime] {
+        &self.elsewhere.workers
+    }
+
+    /// What each worker has of the plan; empty where the loop ran in one process.
+    pub fn shares(&self) -> &[WorkerShare] {
+        self.elsewhere.shares.as_ref().map_or(&[], |shares| &shares.workers)
+    }
+
+    /// How many strata the plan's blocks form, of which each sees earlier ones' additions to relaxed state; 0 where a loop
+    /// has none.
+    pub fn strata(&self) -> usize {
+        if self.plan.strata.blocks() == 0 { 0 } else { self.plan.strata.count() }
+    }
+
+    /// How stale reads of relaxed state were; empty where a loop has none.
+    pub fn staleness(&self) -> Vec<Staleness> {
+        let strata = self.plan.strata.staleness();
+        let errors = self.elsewhere.staleness.iter().enumerate();
+        errors
+            .filter_map(|(c, error)| {
+                error.map(|error| Staleness {
+                    name: self.site.name(c),
+                    strata,
+                    mean_error: error.mean,
+                    max_error: error.max,
+                })
+            })
+            .collect()
+    }
+
+    /// Whether the plan was there from an earlier call.
+    pub fn reused(&self) -> bool {
+        self.reused
+    }
+
+    /// How often this call was undone and begun again, since an iteration touched what the plan didn't foresee.
+    pub fn strays(&self) -> usize {
+        self.strays
+    }
+
+    /// Bytes of recording and plan at their largest.
+    pub fn planning_peak_bytes(&self) -> usize {
+        self.plan.facts.peak_bytes
+    }
+
+    /// The serial order that the result is equal to: the iterations' indices. Running the body in this order on one
+    /// thread gives the same bits.
+    pub fn serial_order(&self) -> impl Iterator<Item = usize> + '_ {
+        let first = self.plan.range.start;
+        (0..self.iterations()).map(move |place| first + self.plan.offset(place))
+    }
+
+    /// What a person could change to get more parallelism, if there is little.
+    pub fn advice(&self) -> Option<String> {
+        let n = self.iterations();
+        if n < 2 || self.parallelism() >= 2.0 {
+            return None;
+        }
+        for conflict in self.conflicts() {
+            if let Some(&(index, count)) = conflict.elements.first()
+                && count as usize * 10 >= n * 9
+            {
+                let who =
+                    if count as usize == n { "every iteration".into() } else { format!("{count} of {n} iterations") };
+                return Some(format!(
+                    "{who} touches `{}[{index}]`, and it is written: if it is a total, use a reduction \
+                     (`session.sum`, `min`, `max`, `count`)",
+                    conflict.dds
+                ));
+            }
+        }
+        let most = self.conflicts().into_iter().max_by_key(|conflict| conflict.accesses)?;
+        let each = most.accesses as f64 / n as f64;
+        Some(if each > MANY {
+            format!(
+                "an iteration touches {each:.0} elements of `{}` on average, and they are written: shorter iterations, or \
+                 an index order that keeps together what is used together, leave more to do at the same time",
+                most.dds
+            )
+        } else {
+            format!(
+                "iterations hang together in chains through elements of `{}` that they write: leave out \
+                 `order = Preserve` if any order will do, or loop over more elements that have nothing to do with each \
+                 other",
+                most.dds
+            )
+        })
+    }
+}
+
+impl fmt::Display for LoopReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "loop {}", self.site)?;
+        if let Some(label) = &self.label {
+            write!(f, " ({label})")?;
+        }
+        writeln!(f, ": {}, {}", self.strategy(), self.reason())?;
+        writeln!(
+            f,
+            "  {} iterations in {} blocks; work {}, longest chain {}: parallelism {:.1}",
+            self.iterations(),
+            self.blocks(),
+            self.work(),
+            self.critical_path(),
+            self.parallelism()
+        )?;
+        let parts = &self.plan.facts.parts;
+        if !parts.is_empty() {
+            let parts: Vec<String> =
+                parts.iter().map(|&(c, n)| format!("{n} parts of `{}`", self.site.name(c))).collect();
+            let order = if self.plan.facts.rotation { ", passed on in a rotation" } else { "" };
+            writeln!(f, "  {}{order}", parts.join(", "))?;
+        }
+        if self.strata() > 0 {
+            let (strata, stale) = (self.strata(), self.plan.strata.staleness());
+            writeln!(f, "  {strata} strata; reads of relaxed state lag behind by up to {stale}")?;
+        }
+        let speedups: Vec<String> =
+            self.predicted_speedups().iter().map(|(threads, speedup)| format!("{threads}: {speedup:.1}")).collect();
+        writeln!(f, "  predicted speed-up by threads: {}", speedups.join(", "))?;
+        for conflict in self.conflicts() {
+            let elements: Vec<String> =
+                conflict.elements.iter().map(|(index, count)| format!("[{index}] {count}")).collect();
+            writeln!(
+                f,
+                "  `{}`: {} accesses; most iterations touch {}{}",
+                conflict.dds,
+                conflict.accesses,
+                elements.join(", "),
+                if conflict.estimated { " (estimated)" } else { "" }
+            )?;
+        }
+        if let Some(shares) = &self.elsewhere.shares {
+            writeln!(f, "{shares}")?;
+        }
+        let how = if self.inferred() { " (a sample; the rest follows from the data)" } else { "" };
+        write!(f, "  recorded in {:.3} s{how}, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
+        if self.strays > 0 {
+            write!(f, "; undone and planned again {} times", self.strays)?;
+        }
+        if let Some(advice) = self.advice() {
+            write!(f, "\n  advice: {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for WorkerShares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "  on {} workers: the busiest has {:.2} times the average work, {} bytes move each time",
+            self.workers.len(),
+            self.imbalance,
+            self.bytes_moved
+        )?;
+        for WorkerShare { worker, blocks, work, bytes_in, bytes_out } in &self.workers {
+            let s = if *blocks == 1 { "" } else { "s" };
+            write!(f, "\n    {worker}: {blocks} block{s}, work {work}; {bytes_in} bytes in, {bytes_out} bytes out")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LoopReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoopReport")
+            .field("site", &self.site())
+            .field("strategy", &self.strategy())
+            .field("blocks", &self.blocks())
+            .field("reused", &self.reused)
+            .finish_non_exhaustive()
+    }
+}
