@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
 
 use crate::planner::layout::play::{Chance, play};
-use crate::planner::layout::*;
+use super::*;
 use crate::planner::plan::Touch;
 
 fn write(resource: usize) -> Touch {
