@@ -14,8 +14,8 @@ use stradsap::prelude::*;
 use stradsap_benches::harness::{alternate, benchmarking, exit_code};
 use stradsap_benches::table::{Table, create};
 use stradsap_examples::cli::CommonArgs;
-use stradsap_examples::topics::lda::{Buckets, DocumentRow, LdaArgs, Prior, Token, Tokens, WordRow, parts};
-use stradsap_examples::topics::{Corpus, CorpusArgs, CorpusSize};
+use stradsap_gallery::topics::lda::{Buckets, DocumentRow, LdaArgs, Prior, Token, Tokens, WordRow, parts};
+use stradsap_gallery::topics::{Corpus, CorpusArgs, CorpusSize};
 
 /// Topics by loops of several kinds.
 #[derive(Parser)]

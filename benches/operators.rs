@@ -14,9 +14,9 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use rayon::prelude::*;
 use stradsap::prelude::*;
+use stradsap::random::Stream;
 use stradsap_benches::harness::{alternate, benchmarking, exit_code};
 use stradsap_benches::table::{Table, create};
-use stradsap_examples::rng::Stream;
 
 /// Operators and maps against plain loops and rayon.
 #[derive(Parser)]

@@ -14,8 +14,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use serde::Deserialize;
 use stradsap::prelude::*;
+use stradsap::random::Stream;
 use stradsap_benches::harness::{alternate, benchmarking, exit_code};
-use stradsap_examples::rng::Stream;
 
 /// Reading tables.
 #[derive(Parser)]

@@ -14,9 +14,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use stradsap::prelude::*;
+use stradsap::random::Stream;
 use stradsap_benches::harness::{Samples, alternate, benchmarking, exit_code};
 use stradsap_benches::table::{Table, create};
-use stradsap_examples::rng::Stream;
 
 /// Shared rows against plain ones.
 #[derive(Parser)]

@@ -17,7 +17,7 @@ use stradsap::prelude::*;
 use stradsap_benches::harness::{alternate, benchmarking, exit_code};
 use stradsap_benches::table::{Table, create};
 use stradsap_examples::data::default_text;
-use stradsap_examples::words::{Choices, Corpus, LIMIT, Path, Sentence, Sigmoid, Tree, keep_probabilities, start_row};
+use stradsap_gallery::words::{Choices, Corpus, LIMIT, Path, Sentence, Sigmoid, Tree, keep_probabilities, start_row};
 
 /// Word vectors by loops of several kinds.
 #[derive(Parser)]

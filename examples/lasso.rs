@@ -3,10 +3,10 @@
 
 use clap::Parser;
 use stradsap::prelude::*;
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
-use stradsap_examples::regression::Loss;
-use stradsap_examples::regression::args::RegressionArgs;
-use stradsap_examples::regression::scheduled::{ScheduleArgs, train};
+use stradsap_examples::{AnyError, CommonArgs, cli};
+use stradsap_gallery::regression::Loss;
+use stradsap_gallery::regression::args::RegressionArgs;
+use stradsap_gallery::regression::scheduled::{ScheduleArgs, train};
 
 /// Fits a Lasso by coordinate descent, in parallel: the coefficients b with the least |y - X b|²/2 + L |b|₁.
 ///
@@ -27,14 +27,8 @@ struct Args {
     common: CommonArgs,
 }
 
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
-}
-
 #[stradsap::main]
-fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
+fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
     train(session, Loss::Square, "lasso", &args.common, &args.regression, &args.schedule)
 }

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
-use stradsap_examples::regression::args::RegressionArgs;
-use stradsap_examples::regression::{Loss, plain};
+use stradsap_examples::{CommonArgs, cli};
+use stradsap_gallery::regression::args::RegressionArgs;
+use stradsap_gallery::regression::{Loss, plain};
 
 /// Fits a Lasso by cyclic coordinate descent, sequentially.
 ///
@@ -20,16 +20,6 @@ struct Args {
     common: CommonArgs,
 }
 
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
-}
-
 fn main() -> ExitCode {
-    let args: Args = cli::parse();
-    match plain::train(Loss::Square, "lasso_sequential", &args.common, &args.regression) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => cli::fail(&error),
-    }
+    cli::main(|args: &Args| plain::train(Loss::Square, "lasso_sequential", &args.common, &args.regression))
 }

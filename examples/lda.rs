@@ -5,12 +5,9 @@ use std::time::Instant;
 
 use clap::Parser;
 use stradsap::prelude::*;
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
-use stradsap_examples::parallel::{Loops, configure};
-use stradsap_examples::run::{Outcome, Run};
-use stradsap_examples::saving::Saving;
-use stradsap_examples::topics::lda::{self, Buckets, DocumentRow, Fit, LdaArgs, Likelihood, Token, Tokens, WordRow};
-use stradsap_examples::topics::{CorpusArgs, CorpusSize};
+use stradsap_examples::{AnyError, CommonArgs, Training, cli};
+use stradsap_gallery::topics::lda::{self, Buckets, DocumentRow, Fit, LdaArgs, Likelihood, Token, Tokens, WordRow};
+use stradsap_gallery::topics::{CorpusArgs, CorpusSize};
 
 /// Finds the topics of a corpus by collapsed Gibbs sampling, in parallel.
 ///
@@ -39,19 +36,10 @@ struct Args {
     common: CommonArgs,
 }
 
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
-}
-
-type AnyError = Box<dyn std::error::Error>;
-
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
-    configure(session, &args.common)?;
-    let mut run: Run<'_, Fit> = Run::start("lda", &args.common)?;
+    let mut run: Training<'_, Fit> = Training::start("lda", session, &args.common)?;
     let corpus = args.corpus.read_with(session, &args.common)?;
     let (size, prior) = (CorpusSize::of(&corpus), args.lda.prior(&corpus)?);
     run.line(&format!("{size}, {} topics, threads {}", prior.topics, session.threads()));
@@ -61,27 +49,16 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let staleness = usize::from(args.staleness);
 
     let settings = format!("{}, --parts {parts} --staleness {staleness}", args.lda.settings(args.common.seed, &size));
-    let (mut saving, resumed) = Saving::start(&args.common, settings, &mut run)?;
-    let mut topics: DVector<u16>;
-    let (mut documents, mut words): (DVector<DocumentRow>, DVector<WordRow>);
-    match resumed {
-        Some(saved) => {
-            topics = saved.vector(session, "topics")?;
-            documents = saved.vector(session, "documents")?;
-            words = saved.vector(session, "words")?;
-        }
-        None => {
-            let first = || (0..tokens.all.len()).map(|token| tokens.first_topic(token));
-            topics = DVector::from_iter(session, first())?;
-            documents = DVector::from_vec(session, tokens.document_rows(first()))?;
-            words = DVector::from_vec(session, tokens.word_rows(first()))?;
-        }
-    }
+    run.resume(settings)?;
+    let first = || (0..tokens.all.len()).map(|token| tokens.first_topic(token));
+    let mut topics: DVector<u16> = run.vector("topics", || DVector::from_iter(session, first()))?;
+    let mut documents: DVector<DocumentRow> =
+        run.vector("documents", || DVector::from_vec(session, tokens.document_rows(first())))?;
+    let mut words: DVector<WordRow> = run.vector("words", || DVector::from_vec(session, tokens.word_rows(first())))?;
     let totals = session.relaxed_vector(tokens.totals(topics.iter()?));
     let (likelihood, draws) = (Likelihood::new(prior), tokens.draws());
     let tokens: DVector<Token> = DVector::from_vec(session, tokens.all)?;
 
-    let mut loops = Loops::default();
     for epoch in run.done()..args.common.epochs {
         let clock = Instant::now();
         let draws = draws.of_epoch(epoch);
@@ -117,8 +94,8 @@ fn main(session: &Session) -> Result<(), AnyError> {
         let log_likelihood = of_documents.get() + of_words.get() + likelihood.topics(&totals.to_vec());
         let s_error = sampling.staleness().first().map_or(0.0, |stale| stale.mean_error);
         run.epoch(seconds, sampling.bytes_sent(), Fit::new(log_likelihood, size.tokens, seconds, s_error))?;
-        saving.epoch_done(&run, &[("topics", &topics), ("documents", &documents), ("words", &words)])?;
-        loops.note(&args.common, &[&sampling, &reading])?;
+        run.save(&[("topics", &topics), ("documents", &documents), ("words", &words)])?;
+        run.note(&[&sampling, &reading])?;
     }
 
     let (documents, words) = (documents.to_vec()?, words.to_vec()?);
@@ -127,9 +104,5 @@ fn main(session: &Session) -> Result<(), AnyError> {
     if let Some(folder) = &args.common.output {
         lda::store(folder, &documents, &words, &top, &corpus.vocabulary)?;
     }
-    let digest = lda::digest(&documents, &words);
-    saving.finish(&run)?;
-    let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
-    run.finish(Outcome { data: size, workers, threads, loops, digest })?;
-    Ok(())
+    run.finish(size, &lda::digest(&documents, &words))
 }

@@ -5,11 +5,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use stradsap_examples::Result;
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
-use stradsap_examples::run::{Outcome, Run};
-use stradsap_examples::topics::lda::{self, Buckets, Fit, LdaArgs, Likelihood, Tokens};
-use stradsap_examples::topics::{CorpusArgs, CorpusSize};
+use stradsap_examples::{CommonArgs, Result, Run, cli};
+use stradsap_gallery::topics::lda::{self, Buckets, Fit, LdaArgs, Likelihood, Tokens};
+use stradsap_gallery::topics::{CorpusArgs, CorpusSize};
 
 /// Finds the topics of a corpus by collapsed Gibbs sampling, sequentially.
 ///
@@ -29,23 +27,12 @@ struct Args {
     common: CommonArgs,
 }
 
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
-}
-
 fn main() -> ExitCode {
-    let args: Args = cli::parse();
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => cli::fail(&error),
-    }
+    cli::main(run)
 }
 
 fn run(args: &Args) -> Result<()> {
-    args.common.require_sequential()?;
-    let mut run: Run<'_, Fit> = Run::start("lda_sequential", &args.common)?;
+    let mut run: Run<'_, Fit> = Run::sequential("lda_sequential", &args.common)?;
     let corpus = args.corpus.read(&args.common)?;
     let (size, prior) = (CorpusSize::of(&corpus), args.lda.prior(&corpus)?);
     run.line(&format!("{size}, {} topics, sequential", prior.topics));
@@ -79,7 +66,5 @@ fn run(args: &Args) -> Result<()> {
     if let Some(folder) = &args.common.output {
         lda::store(folder, &documents, &words, &top, &corpus.vocabulary)?;
     }
-    let digest = lda::digest(&documents, &words);
-    run.finish(Outcome { data: size, workers: 0, threads: 1, loops: Vec::new(), digest })?;
-    Ok(())
+    run.finish(size, &lda::digest(&documents, &words))
 }

@@ -4,14 +4,10 @@ use std::time::Instant;
 
 use clap::Parser;
 use stradsap::prelude::*;
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
-use stradsap_examples::graph::Graph;
-use stradsap_examples::pagerank::{self, Change, DataSize, RankArgs};
-use stradsap_examples::parallel::{Loops, configure};
-use stradsap_examples::report::Digest;
-use stradsap_examples::run::{Outcome, Run};
-use stradsap_examples::saving::Saving;
-use stradsap_examples::sync::{Sync, SyncArgs, threads};
+use stradsap_examples::{AnyError, CommonArgs, Training, cli};
+use stradsap_gallery::graph::Graph;
+use stradsap_gallery::pagerank::{self, Change, DataSize, RankArgs};
+use stradsap_gallery::sync::{Sync, SyncArgs, threads};
 
 /// Ranks the pages of a graph by PageRank, with the power method, in parallel.
 ///
@@ -34,12 +30,6 @@ struct Args {
     sync: SyncArgs,
     #[command(flatten)]
     common: CommonArgs,
-}
-
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
 }
 
 /// Consecutive pages with the links to them.
@@ -90,27 +80,21 @@ impl Merge for Share {
     fn share(&mut self, _copies: usize) {}
 }
 
-type AnyError = Box<dyn std::error::Error>;
-
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
-    configure(session, &args.common)?;
-    let mut run: Run<'_, Change> = Run::start("pagerank", &args.common)?;
+    let mut run: Training<'_, Change> = Training::start("pagerank", session, &args.common)?;
     let graph = args.ranking.graph(args.common.data.as_deref(), args.common.seed)?;
     let size = DataSize::of(&graph);
     run.line(&format!("{size}, threads {}", session.threads()));
     let (pages, damping) = (size.pages as f64, args.ranking.damping);
 
     let settings = args.ranking.settings(args.common.seed, &size);
-    let (mut saving, resumed) = Saving::start(&args.common, settings, &mut run)?;
+    run.resume(settings)?;
     let strips = graph.strips(((size.pages + size.links) / STRIPS).clamp(LEAST, MOST)).into_iter();
     let strips: DVector<Strip> = DVector::from_iter(session, strips.map(|pages| Strip::new(&graph, pages)))?;
     let first = |page: usize| Share(1.0 / pages / pagerank::ways(graph.links_out()[page]));
-    let mut shares: DVector<Share> = match resumed {
-        Some(checkpoint) => checkpoint.vector(session, "shares")?,
-        None => DVector::from_fn(session, size.pages, first)?,
-    };
+    let mut shares: DVector<Share> = run.vector("shares", || DVector::from_fn(session, size.pages, first))?;
     let mut next: DVector<Share> = DVector::from_fn(session, size.pages, |_| Share(0.0))?;
     let last = run.history().last().map(|&(_, _, change)| change);
     let mut dangling_rank = last.map_or(size.dangling as f64 / pages, |last| last.dangling_rank);
@@ -120,7 +104,6 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let minibatch =
         args.sync.minibatch.map_or_else(|| default_minibatch(session, args.sync.sync, strips.len()), usize::from);
     let policy = args.sync.policy(strips.len().div_ceil(minibatch).div_ceil(threads(session)));
-    let mut loops = Loops::default();
     while !done && run.done() < args.common.epochs {
         let clock = Instant::now();
         let base = (1.0 - damping + damping * dangling_rank) / pages;
@@ -158,8 +141,8 @@ fn main(session: &Session) -> Result<(), AnyError> {
         dangling_rank = dangling.get();
         let change = Change { change: changes.get(), dangling_rank };
         run.epoch(clock.elapsed().as_secs_f64(), iteration.bytes_sent(), change)?;
-        saving.epoch_done(&run, &[("shares", &shares)])?;
-        loops.note_sync(&[&iteration]);
+        run.save(&[("shares", &shares)])?;
+        run.note_all(&[&iteration], &[])?;
         done = converged(change);
     }
 
@@ -168,11 +151,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
     if let Some(folder) = &args.common.output {
         pagerank::store(folder, &graph, &ranks)?;
     }
-    let digest = Digest::new().vector(ranks.into_iter());
-    saving.finish(&run)?;
-    let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
-    run.finish(Outcome { data: size, workers, threads, loops, digest })?;
-    Ok(())
+    run.finish(size, &Digest::new().vector(ranks))
 }
 
 /// Threads that share one copy take strips as they are free; copies of their own agree once an iteration.

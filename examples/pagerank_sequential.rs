@@ -4,11 +4,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use stradsap_examples::Result;
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
-use stradsap_examples::pagerank::{self, Change, DataSize, RankArgs};
-use stradsap_examples::report::Digest;
-use stradsap_examples::run::{Outcome, Run};
+use stradsap_examples::{CommonArgs, Digest, Result, Run, cli};
+use stradsap_gallery::pagerank::{self, Change, DataSize, RankArgs};
 
 /// Ranks the pages of a graph by PageRank, with the power method, sequentially.
 ///
@@ -25,23 +22,12 @@ struct Args {
     common: CommonArgs,
 }
 
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
-}
-
 fn main() -> ExitCode {
-    let args: Args = cli::parse();
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => cli::fail(&error),
-    }
+    cli::main(run)
 }
 
 fn run(args: &Args) -> Result<()> {
-    args.common.require_sequential()?;
-    let mut run = Run::start("pagerank_sequential", &args.common)?;
+    let mut run = Run::sequential("pagerank_sequential", &args.common)?;
     let graph = args.ranking.graph(args.common.data.as_deref(), args.common.seed)?;
     let size = DataSize::of(&graph);
     run.line(&format!("{size}, sequential"));
@@ -82,6 +68,5 @@ fn run(args: &Args) -> Result<()> {
     if let Some(folder) = &args.common.output {
         pagerank::store(folder, &graph, &ranks)?;
     }
-    let digest = Digest::new().vector(ranks.into_iter());
-    run.finish(Outcome { data: size, workers: 0, threads: 1, loops: Vec::new(), digest })
+    run.finish(size, &Digest::new().vector(ranks))
 }

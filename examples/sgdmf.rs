@@ -7,16 +7,9 @@ use std::time::Instant;
 use clap::Parser;
 use stradsap::kernels::dot;
 use stradsap::prelude::*;
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
-use stradsap_examples::hyper::FactorArgs;
-use stradsap_examples::ids;
-use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, store};
-use stradsap_examples::parallel::{Loops, configure};
-use stradsap_examples::ratings::{self, Ratings, Split};
-use stradsap_examples::report::Digest;
-use stradsap_examples::run::{Outcome, Run};
-use stradsap_examples::saving::Saving;
-use stradsap_examples::with_rank;
+use stradsap_examples::model::{DataSize, FactorArgs, Matrix, Rmse, Start, store};
+use stradsap_examples::ratings::{Rating, Ratings, Split};
+use stradsap_examples::{AnyError, CommonArgs, Training, cli, with_rank};
 
 /// Factorises a matrix of ratings by stochastic gradient descent, in parallel.
 ///
@@ -32,63 +25,33 @@ struct Args {
     common: CommonArgs,
 }
 
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
-}
-
-#[derive(Debug, Clone, Copy, Element)]
-struct Rating {
-    user: u32,
-    item: u32,
-    stars: f32,
-}
-
-impl From<ratings::Rating> for Rating {
-    fn from(r: ratings::Rating) -> Rating {
-        Rating { user: r.user, item: r.item, stars: r.stars }
-    }
-}
-
-type AnyError = Box<dyn std::error::Error>;
-
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
-    configure(session, &args.common)?;
-    let run = Run::start("sgdmf", &args.common)?;
-    let path = args.common.data_or_default()?;
-    let (ratings, split) = args.factors.prepare(ids::read(session, &path)?, &path, args.common.seed)?;
+    let run = Training::start("sgdmf", session, &args.common)?;
+    let (ratings, split) = args.factors.read_with(session, &args.common)?;
     with_rank!(args.factors.rank, train(session, &args, run, &ratings, split))
 }
 
 fn train<const K: usize>(
     session: &Session,
     args: &Args,
-    mut run: Run<'_, Rmse>,
+    mut run: Training<'_, Rmse>,
     ratings: &Ratings,
     split: Split,
 ) -> Result<(), AnyError> {
     let size = DataSize::of(ratings, &split);
     run.line(&format!("{size}, rank {K}, threads {}", session.threads()));
     let start = Start::new(args.common.seed, &split.train);
-    let train: DVector<Rating> = DVector::from_iter(session, split.train.into_iter().map(Rating::from))?;
-    let test: DVector<Rating> = DVector::from_iter(session, split.test.into_iter().map(Rating::from))?;
-    let settings = args.factors.settings(args.common.seed, &size);
-    let (mut saving, resumed) = Saving::start(&args.common, settings, &mut run)?;
-    let mut p: DVector<[f32; K]>;
-    let mut q: DVector<[f32; K]>;
-    match resumed {
-        Some(checkpoint) => (p, q) = (checkpoint.vector(session, "p")?, checkpoint.vector(session, "q")?),
-        None => {
-            p = DVector::from_fn(session, size.users, |u| start.row(Matrix::Users, u))?;
-            q = DVector::from_fn(session, size.items, |i| start.row(Matrix::Items, i))?;
-        }
-    }
+    let train: DVector<Rating> = DVector::from_vec(session, split.train)?;
+    let test: DVector<Rating> = DVector::from_vec(session, split.test)?;
+    run.resume(args.factors.settings(args.common.seed, &size))?;
+    let mut p: DVector<[f32; K]> =
+        run.vector("p", || DVector::from_fn(session, size.users, |u| start.row(Matrix::Users, u)))?;
+    let mut q: DVector<[f32; K]> =
+        run.vector("q", || DVector::from_fn(session, size.items, |i| start.row(Matrix::Items, i)))?;
     let (alpha, lambda) = (args.factors.learning_rate, args.factors.regularisation);
 
-    let mut loops = Loops::default();
     for _epoch in run.done()..args.common.epochs {
         let clock = Instant::now();
         let loss = session.sum(0.0f64);
@@ -112,16 +75,12 @@ fn train<const K: usize>(
             test_loss.add(f64::from(e * e));
         })?;
         run.epoch(seconds, training.bytes_sent(), Rmse::of(&size, loss.get(), test_loss.get()))?;
-        saving.epoch_done(&run, &[("p", &p), ("q", &q)])?;
-        loops.note(&args.common, &[&training, &testing])?;
+        run.save(&[("p", &p), ("q", &q)])?;
+        run.note(&[&training, &testing])?;
     }
 
     if let Some(folder) = &args.common.output {
         store(folder, ratings, p.iter()?, q.iter()?)?;
     }
-    let digest = Digest::new().matrix(p.iter()?).matrix(q.iter()?);
-    saving.finish(&run)?;
-    let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
-    run.finish(Outcome { data: size, workers, threads, loops, digest })?;
-    Ok(())
+    run.finish(size, &Digest::new().matrix(p.iter()?).matrix(q.iter()?))
 }

@@ -5,13 +5,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs};
-use stradsap_examples::hyper::FactorArgs;
-use stradsap_examples::model::{DataSize, Matrix, Rmse, Start, dot, store};
+use stradsap_examples::model::{DataSize, FactorArgs, Matrix, Rmse, Start, dot, store};
 use stradsap_examples::ratings::{Ratings, Split};
-use stradsap_examples::report::Digest;
-use stradsap_examples::run::{Outcome, Run};
-use stradsap_examples::{Result, with_rank};
+use stradsap_examples::{CommonArgs, Digest, Result, Run, cli, with_rank};
 
 /// Factorises a matrix of ratings by stochastic gradient descent, sequentially.
 ///
@@ -27,26 +23,12 @@ struct Args {
     common: CommonArgs,
 }
 
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
-}
-
 fn main() -> ExitCode {
-    let args: Args = cli::parse();
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => cli::fail(&error),
-    }
-}
-
-fn run(args: &Args) -> Result<()> {
-    args.common.require_sequential()?;
-    let run = Run::start("sgdmf_sequential", &args.common)?;
-    let path = args.common.data_or_default()?;
-    let (ratings, split) = args.factors.read(&path, args.common.seed)?;
-    with_rank!(args.factors.rank, train(args, run, &ratings, &split))
+    cli::main(|args: &Args| {
+        let run = Run::sequential("sgdmf_sequential", &args.common)?;
+        let (ratings, split) = args.factors.read(&args.common)?;
+        with_rank!(args.factors.rank, train(args, run, &ratings, &split))
+    })
 }
 
 fn train<const K: usize>(args: &Args, mut run: Run<'_, Rmse>, ratings: &Ratings, split: &Split) -> Result<()> {
@@ -83,6 +65,5 @@ fn train<const K: usize>(args: &Args, mut run: Run<'_, Rmse>, ratings: &Ratings,
     if let Some(folder) = &args.common.output {
         store(folder, ratings, p.iter().copied(), q.iter().copied())?;
     }
-    let digest = Digest::new().matrix(p.iter()).matrix(q.iter());
-    run.finish(Outcome { data: size, workers: 0, threads: 1, loops: Vec::new(), digest })
+    run.finish(size, &Digest::new().matrix(&p).matrix(&q))
 }

@@ -7,14 +7,10 @@ use std::time::Instant;
 use clap::Parser;
 use stradsap::kernels::{prefetch, scale};
 use stradsap::prelude::*;
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs, Output};
-use stradsap_examples::parallel::{Loops, configure};
-use stradsap_examples::report::Digest;
-use stradsap_examples::run::{Outcome, Run};
-use stradsap_examples::saving::Saving;
-use stradsap_examples::sync::{SyncArgs, threads};
-use stradsap_examples::with_rank;
-use stradsap_examples::words::{
+use stradsap_examples::cli::Output;
+use stradsap_examples::{AnyError, CommonArgs, Training, cli, with_rank};
+use stradsap_gallery::sync::{SyncArgs, threads};
+use stradsap_gallery::words::{
     Corpus, CorpusSize, LIMIT, Likelihood, LogLoss, Negatives, Path, Sentence, Sigmoid, Slot, Tables, WordArgs,
     start_row,
 };
@@ -39,24 +35,15 @@ struct Args {
     common: CommonArgs,
 }
 
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
-}
-
 /// Sentences of a minibatch: few, so that copies that add up their changes don't leap where each would have walked.
 const MINIBATCH: usize = 8;
 /// Minibatches of each copy from one average to the next.
 const AVERAGE_EVERY: usize = 64;
 
-type AnyError = Box<dyn std::error::Error>;
-
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
-    configure(session, &args.common)?;
-    let run = Run::start_with("word2vec", &args.common, Output::File)?;
+    let run = Training::start_with("word2vec", session, &args.common, Output::File)?;
     let corpus = args.words.read_with(session, &args.common, &run)?;
     with_rank!(args.words.size, train(session, &args, run, corpus))
 }
@@ -64,7 +51,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
 fn train<const K: usize>(
     session: &Session,
     args: &Args,
-    mut run: Run<'_, LogLoss>,
+    mut run: Training<'_, LogLoss>,
     corpus: Corpus,
 ) -> Result<(), AnyError> {
     let size = CorpusSize::of(&corpus);
@@ -76,26 +63,17 @@ fn train<const K: usize>(
     let tables = Tables::new(&args.words, &settings, &corpus.vocabulary)?;
     let description =
         format!("{}, {policy:?}, minibatch {minibatch}", args.words.describe(&settings, &size.to_string()));
-    let (mut saving, resumed) = Saving::start(&args.common, description, &mut run)?;
-    let (mut input, mut nodes, mut targets);
-    match resumed {
-        Some(checkpoint) => {
-            input = checkpoint.vector(session, "input")?;
-            (nodes, targets) = (checkpoint.vector(session, "nodes")?, checkpoint.vector(session, "targets")?);
-        }
-        None => {
-            input = DVector::from_fn(session, size.vocabulary, |w| start_row(args.common.seed, w))?;
-            nodes = DVector::from_fn(session, tables.nodes, |_| [0.0; K])?;
-            targets = DVector::from_fn(session, tables.targets(), |_| [0.0; K])?;
-        }
-    }
+    run.resume(description)?;
+    let mut input =
+        run.vector("input", || DVector::from_fn(session, size.vocabulary, |w| start_row(args.common.seed, w)))?;
+    let mut nodes = run.vector("nodes", || DVector::from_fn(session, tables.nodes, |_| [0.0; K]))?;
+    let mut targets = run.vector("targets", || DVector::from_fn(session, tables.targets(), |_| [0.0; K]))?;
     let sigmoid = Sigmoid::default();
     let sentences: DVector<Sentence> = DVector::from_vec(session, corpus.sentences)?;
     let keep: DVector<f32> = DVector::from_vec(session, tables.keep)?;
     let paths: DVector<Path> = DVector::from_vec(session, tables.paths)?;
     let slots: DVector<Slot> = DVector::from_vec(session, tables.negatives.slots)?;
 
-    let mut loops = Loops::default();
     for epoch in run.done()..args.common.epochs {
         let clock = Instant::now();
         let (loss, predictions) = (session.sum(0.0f64), session.sum(0u64));
@@ -201,16 +179,12 @@ fn train<const K: usize>(
         )?;
         let seconds = clock.elapsed().as_secs_f64();
         run.epoch(seconds, training.bytes_sent(), LogLoss::of(&size, loss.get(), predictions.get(), seconds))?;
-        saving.epoch_done(&run, &[("input", &input), ("nodes", &nodes), ("targets", &targets)])?;
-        loops.note_sync(&[&training]);
+        run.save(&[("input", &input), ("nodes", &nodes), ("targets", &targets)])?;
+        run.note_all(&[&training], &[])?;
     }
 
     args.words.store(&args.common, &corpus.vocabulary, input.iter()?)?;
-    let digest = Digest::new().matrix(input.iter()?).matrix(nodes.iter()?).matrix(targets.iter()?);
-    saving.finish(&run)?;
-    let (workers, threads, loops) = (session.workers(), session.threads(), loops.into_entries());
-    run.finish(Outcome { data: size, workers, threads, loops, digest })?;
-    Ok(())
+    run.finish(size, &Digest::new().matrix(input.iter()?).matrix(nodes.iter()?).matrix(targets.iter()?))
 }
 
 /// What the learning rate is multiplied by. An average of copies keeps its share of what each of them learnt about rare

@@ -6,13 +6,11 @@ use std::time::Instant;
 
 use clap::Parser;
 use stradsap::kernels::{add, dot, prefetch, scale, step};
-use stradsap_examples::cli::{self, CommonArgs, ExampleArgs, Output};
-use stradsap_examples::report::Digest;
-use stradsap_examples::run::{Outcome, Run};
-use stradsap_examples::words::{
+use stradsap_examples::cli::Output;
+use stradsap_examples::{CommonArgs, Digest, Result, Run, cli, with_rank};
+use stradsap_gallery::words::{
     Corpus, CorpusSize, LIMIT, Likelihood, LogLoss, Settings, Sigmoid, Tables, WordArgs, start_row,
 };
-use stradsap_examples::{Result, with_rank};
 
 /// Learns vectors of words from text, sequentially.
 ///
@@ -31,23 +29,12 @@ struct Args {
     common: CommonArgs,
 }
 
-impl ExampleArgs for Args {
-    fn common(&self) -> &CommonArgs {
-        &self.common
-    }
-}
-
 fn main() -> ExitCode {
-    let args: Args = cli::parse();
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => cli::fail(&error),
-    }
+    cli::main(run)
 }
 
 fn run(args: &Args) -> Result<()> {
-    args.common.require_sequential()?;
-    let run = Run::start_with("word2vec_sequential", &args.common, Output::File)?;
+    let run = Run::sequential_with("word2vec_sequential", &args.common, Output::File)?;
     let corpus = args.words.read(&args.common, &run)?;
     with_rank!(args.words.size, train(args, run, &corpus))
 }
@@ -108,8 +95,7 @@ fn train<const K: usize>(args: &Args, mut run: Run<'_, LogLoss>, corpus: &Corpus
     }
 
     args.words.store(&args.common, &corpus.vocabulary, input.iter().copied())?;
-    let digest = Digest::new().matrix(input.iter()).matrix(output.nodes.iter()).matrix(output.targets.iter());
-    run.finish(Outcome { data: size, workers: 0, threads: 1, loops: Vec::new(), digest })
+    run.finish(size, &Digest::new().matrix(input.iter()).matrix(output.nodes.iter()).matrix(output.targets.iter()))
 }
 
 /// What words are predicted by: the rows of the tree's inner nodes, and those of words to tell each other from.

@@ -1,8 +1,8 @@
 //! A generated set of ratings with skewed popularity and planted low-rank structure. Every number is a function of
 //! a stream and a counter, so the set is the same on every machine.
 
+use stradsap::random::Stream;
 use stradsap_examples::ratings::Rating;
-use stradsap_examples::rng::Stream;
 
 use crate::data::RatingSet;
 

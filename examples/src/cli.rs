@@ -196,12 +196,6 @@ pub enum Output {
     File,
 }
 
-/// The arguments of an example: [`CommonArgs`] and its own.
-pub trait ExampleArgs: Parser {
-    /// The options that every example has.
-    fn common(&self) -> &CommonArgs;
-}
-
 /// Reads the command line; ends the program where it can't be followed, with one line on standard error and status 2.
 pub fn parse<A: Parser>() -> A {
     match A::try_parse() {
@@ -214,10 +208,16 @@ pub fn parse<A: Parser>() -> A {
     }
 }
 
-/// Prints an error as examples do, and gives the exit status that goes with it.
-pub fn fail(error: &Error) -> ExitCode {
-    eprintln!("error: {error}");
-    ExitCode::from(error.exit_code())
+/// The main function of a program without the library: reads the command line, runs, and gives the exit status. An error
+/// is one line on standard error.
+pub fn main<A: Parser>(run: impl FnOnce(&A) -> Result<()>) -> ExitCode {
+    match run(&parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
 }
 
 /// Clap's message without its usage section, its lines joined.

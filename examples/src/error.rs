@@ -97,7 +97,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn file(action: &'static str, path: &Path, source: std::io::Error) -> Error {
+    /// What the operating system says of a file; `action` is what was tried: "read", "write", ...
+    pub fn file(action: &'static str, path: &Path, source: std::io::Error) -> Error {
         Error::File { action, path: path.to_path_buf(), source }
     }
 }

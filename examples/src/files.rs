@@ -15,9 +15,9 @@ use crate::{Error, Result};
 /// [`Error::File`].
 pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     let file = fs::File::open(path).map_err(|e| Error::file("read", path, e))?;
-    let file = BufReader::with_capacity(1 << 16, file);
+    let file = BufReader::with_capacity(1 << 18, file);
     if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz")) {
-        Ok(Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(file))))
+        Ok(Box::new(BufReader::with_capacity(1 << 18, MultiGzDecoder::new(file))))
     } else {
         Ok(Box::new(file))
     }

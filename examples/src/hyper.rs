@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::Result;
+use stradsap::Session;
+
+use crate::cli::CommonArgs;
 use crate::model::DataSize;
 use crate::rank::Rank;
 use crate::ratings::{Ratings, Split};
+use crate::{Result, ids};
 
 /// The options of matrix factorisation.
 #[derive(Debug, Clone, clap::Args)]
@@ -45,19 +48,33 @@ impl FactorArgs {
         )
     }
 
-    /// Reads ratings, as they are trained on and tested with.
+    /// Reads the ratings that the command line names, as they are trained on and tested with.
     ///
     /// # Errors
-    /// As [`Ratings::read`] and [`Ratings::split`].
-    pub fn read(&self, path: &Path, seed: u64) -> Result<(Ratings, Split)> {
-        self.prepare(Ratings::read(path)?, path, seed)
+    /// As [`CommonArgs::data_or_default`], [`Ratings::read`] and [`Ratings::split`].
+    pub fn read(&self, common: &CommonArgs) -> Result<(Ratings, Split)> {
+        let path = common.data_or_default()?;
+        self.prepare(Ratings::read(&path)?, &path, common.seed)
+    }
+
+    /// [`read`](FactorArgs::read), with users and items numbered on the session's threads or workers.
+    ///
+    /// # Errors
+    /// Those of [`read`](FactorArgs::read) and of the operators.
+    pub fn read_with(
+        &self,
+        session: &Session,
+        common: &CommonArgs,
+    ) -> std::result::Result<(Ratings, Split), crate::AnyError> {
+        let path = common.data_or_default()?;
+        Ok(self.prepare(ids::read(session, &path)?, &path, common.seed)?)
     }
 
     /// The order and the split that the options ask for.
     ///
     /// # Errors
     /// As [`Ratings::split`].
-    pub fn prepare(&self, mut ratings: Ratings, path: &Path, seed: u64) -> Result<(Ratings, Split)> {
+    fn prepare(&self, mut ratings: Ratings, path: &Path, seed: u64) -> Result<(Ratings, Split)> {
         if !self.file_order {
             ratings.renumber(seed);
         }
@@ -73,15 +90,27 @@ fn number<T: FromStr>(text: &str, good: impl Fn(&T) -> bool, expected: &str) -> 
     text.parse().ok().filter(good).ok_or_else(|| format!("expected {expected}"))
 }
 
-pub(crate) fn positive(text: &str) -> std::result::Result<f32, String> {
+/// Reads a finite number above 0.
+///
+/// # Errors
+/// What was expected.
+pub fn positive(text: &str) -> std::result::Result<f32, String> {
     number(text, |x: &f32| x.is_finite() && *x > 0.0, "a number above 0")
 }
 
-pub(crate) fn not_negative(text: &str) -> std::result::Result<f32, String> {
+/// Reads a finite number of at least 0.
+///
+/// # Errors
+/// What was expected.
+pub fn not_negative(text: &str) -> std::result::Result<f32, String> {
     number(text, |x: &f32| x.is_finite() && *x >= 0.0, "a number of at least 0")
 }
 
-pub(crate) fn fraction(text: &str) -> std::result::Result<f64, String> {
+/// Reads a number of at least 0 and below 1.
+///
+/// # Errors
+/// What was expected.
+pub fn fraction(text: &str) -> std::result::Result<f64, String> {
     number(text, |x: &f64| (0.0..1.0).contains(x), "a number of at least 0 and below 1")
 }
 

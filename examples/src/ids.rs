@@ -6,8 +6,8 @@ use std::path::Path;
 
 use stradsap::prelude::*;
 
-use crate::files;
 use crate::ratings::{Rating, Ratings, id_of, read_rows};
+use crate::{AnyError, files};
 
 /// An id as it stands in a file: a number of any size, or a text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Element)]
@@ -73,7 +73,7 @@ impl Numbering {
 ///
 /// # Errors
 /// As [`Ratings::read`], and those of the operators.
-pub fn read(session: &Session, path: &Path) -> Result<Ratings, Box<dyn std::error::Error>> {
+pub fn read(session: &Session, path: &Path) -> Result<Ratings, AnyError> {
     let mut rows = Vec::new();
     read_rows(path, files::open(path)?, |[user, item, _], stars| {
         rows.push(Row { user: id_of(user, 1)?.into(), item: id_of(item, 2)?.into(), stars });

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use wide::f32x8;
 
 use crate::files::{Staged, create_folder};
+pub use crate::hyper::FactorArgs;
 use crate::ratings::{Rating, Ratings, Split};
-use crate::rng::Stream;
 use crate::run::Measures;
 use crate::{Result, npy};
+use stradsap::random::Stream;
 
 /// The data's size, for the report.
 #[derive(Debug, Clone, Serialize)]

@@ -71,24 +71,8 @@ pub struct Loops {
 }
 
 impl Loops {
-    /// Notes what calls did: the same loops in the same order each time. The conflict graph of the first is written where
-    /// `--dot` says.
-    ///
-    /// # Errors
-    /// [`stradsap::Error::File`].
-    pub fn note(&mut self, common: &CommonArgs, calls: &[&LoopReport]) -> stradsap::Result<()> {
-        self.note_all(common, &[], calls)
-    }
-
-    /// Notes what calls of synchronous loops did: the same loops in the same order each time.
-    pub fn note_sync(&mut self, calls: &[&SyncReport]) {
-        if self.seen.is_empty() {
-            self.seen = calls.iter().map(|call| sync_entry(call)).collect();
-        }
-        self.add_times(calls.iter().map(|call| call.workers()));
-    }
-
-    /// Notes what calls of synchronous loops and of others did, as [`note`](Loops::note) does.
+    /// Notes what calls of synchronous loops and of others did: the same loops in the same order each time. The conflict
+    /// graph of the first of the others is written where `--dot` says.
     ///
     /// # Errors
     /// [`stradsap::Error::File`].

@@ -10,7 +10,9 @@ use std::path::Path;
 
 use indexmap::IndexSet;
 
-use crate::rng::Stream;
+use stradsap::Element;
+use stradsap::random::Stream;
+
 use crate::{Error, Result, files};
 
 /// The purpose of the random numbers that choose the test ratings.
@@ -19,7 +21,7 @@ const SPLIT: u64 = 0x7e57;
 const ORDERS: [u64; 3] = [0x0bde, 0x0bdf, 0x0be0];
 
 /// One rating: who, what, how much. Users and items are numbered from 0.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Element)]
 pub struct Rating {
     /// The user's number.
     pub user: u32,
@@ -149,12 +151,7 @@ impl Ratings {
     /// # Errors
     /// [`Error::Data`] when nothing is left to train on; `path` is what it names.
     pub fn split(&self, path: &Path, seed: u64, fraction: f64) -> Result<Split> {
-        let stream = Stream::new(seed, SPLIT);
-        let (mut train, mut test) = (Vec::with_capacity(self.rows.len()), Vec::new());
-        for (row, rating) in (0..).zip(&self.rows) {
-            let side = if stream.chosen(row, fraction) { &mut test } else { &mut train };
-            side.push(*rating);
-        }
+        let (train, test) = Stream::new(seed, SPLIT).split(self.rows.iter().copied(), fraction);
         if train.is_empty() {
             let problem = format!("no training ratings: all {} are for the test", test.len());
             return Err(Error::Data { path: path.to_path_buf(), problem });

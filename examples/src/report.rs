@@ -93,44 +93,6 @@ impl<D: Serialize, M: Serialize> Report<D, M> {
     }
 }
 
-/// Hashes a model row by row or value by value, as little-endian numbers in index order.
-#[derive(Debug, Default)]
-pub struct Digest {
-    hasher: blake3::Hasher,
-    bytes: Vec<u8>,
-}
-
-impl Digest {
-    /// Of no rows yet.
-    pub fn new() -> Digest {
-        Digest::default()
-    }
-
-    /// Adds the rows of a matrix.
-    pub fn matrix<R: AsRef<[f32]>>(mut self, rows: impl Iterator<Item = R>) -> Digest {
-        for row in rows {
-            self.bytes.clear();
-            self.bytes.extend(row.as_ref().iter().flat_map(|x| x.to_le_bytes()));
-            self.hasher.update(&self.bytes);
-        }
-        self
-    }
-
-    /// Adds the values of a vector.
-    pub fn vector(mut self, values: impl Iterator<Item = f64>) -> Digest {
-        for x in values {
-            self.hasher.update(&x.to_le_bytes());
-        }
-        self
-    }
-}
-
-impl std::fmt::Display for Digest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "blake3:{}", self.hasher.finalize().to_hex())
-    }
-}
-
 /// The most memory that this process has held so far, where the system tells (Linux).
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -142,17 +104,6 @@ pub fn peak_rss_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_digest_depends_on_every_value_and_its_place() {
-        let digest = |rows: &[[f32; 2]]| Digest::new().matrix(rows.iter()).to_string();
-        let one = digest(&[[1.0, 2.0], [3.0, 4.0]]);
-        assert!(one.starts_with("blake3:") && one.len() == 7 + 64, "{one}");
-        assert_ne!(one, digest(&[[1.0, 2.0], [4.0, 3.0]]));
-        assert_ne!(digest(&[[0.0, 0.0]]), digest(&[[-0.0, 0.0]]));
-        let parts = Digest::new().matrix([[1.0f32, 2.0]].iter()).matrix([[3.0f32, 4.0]].iter());
-        assert_eq!(one, parts.to_string());
-    }
 
     #[cfg(target_os = "linux")]
     #[test]

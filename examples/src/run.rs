@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use stradsap::Digest;
 
 use crate::cli::{CommonArgs, Output};
 use crate::plot::{self, Series};
 use crate::progress::Progress;
-use crate::report::{Digest, Epoch, Loop, Report, peak_rss_bytes};
+use crate::report::{Epoch, Loop, Report, peak_rss_bytes};
 use crate::{Error, Result};
 
 /// What an example measures after each epoch.
@@ -34,22 +35,19 @@ pub trait Measures: Serialize + DeserializeOwned + Clone {
 /// Epochs that are done: the seconds, the bytes sent and the measures of each.
 pub type History<M> = Vec<(f64, u64, M)>;
 
-/// What is known at the end of a run.
+/// What a run ran on: nothing but the program's own thread, in a program without the library.
 #[derive(Debug)]
-pub struct Outcome<D> {
-    /// The data's size.
-    pub data: D,
+pub(crate) struct Ran {
     /// Worker processes; 0: all in the program's own process.
-    pub workers: usize,
+    pub(crate) workers: usize,
     /// Threads that trained (in each worker).
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// The parallel loops.
-    pub loops: Vec<Loop>,
-    /// Of the model.
-    pub digest: Digest,
+    pub(crate) loops: Vec<Loop>,
 }
 
-/// A run from the program's start to its report.
+/// A run from the program's start to its report. A program without the library has one; one with it has a
+/// [`Training`](crate::Training), which is a run and more.
 #[derive(Debug)]
 pub struct Run<'a, M> {
     example: &'static str,
@@ -60,19 +58,25 @@ pub struct Run<'a, M> {
 }
 
 impl<'a, M: Measures> Run<'a, M> {
-    /// Starts the clock, and checks that what is asked for can be written at the end.
+    /// A run of a program without the library: refuses options of parallel loops, checks that what is asked for can be
+    /// written at the end, and starts the clock.
     ///
     /// # Errors
-    /// As [`CommonArgs::check_outputs`].
-    pub fn start(example: &'static str, args: &'a CommonArgs) -> Result<Run<'a, M>> {
-        Run::start_with(example, args, Output::Folder)
+    /// As [`CommonArgs::require_sequential`] and [`CommonArgs::check_outputs`].
+    pub fn sequential(example: &'static str, args: &'a CommonArgs) -> Result<Run<'a, M>> {
+        Run::sequential_with(example, args, Output::Folder)
     }
 
-    /// The same for a program whose `--output` is one file.
+    /// [`sequential`](Run::sequential) for a program that says what `--output` names.
     ///
     /// # Errors
-    /// As [`CommonArgs::check_outputs`].
-    pub fn start_with(example: &'static str, args: &'a CommonArgs, output: Output) -> Result<Run<'a, M>> {
+    /// As [`sequential`](Run::sequential).
+    pub fn sequential_with(example: &'static str, args: &'a CommonArgs, output: Output) -> Result<Run<'a, M>> {
+        args.require_sequential()?;
+        Run::start(example, args, output)
+    }
+
+    pub(crate) fn start(example: &'static str, args: &'a CommonArgs, output: Output) -> Result<Run<'a, M>> {
         args.check_outputs(output)?;
         // A loop that explains itself prints lines, which a bar would run into.
         let progress = Progress::new(args.epochs, args.explain);
@@ -119,11 +123,15 @@ impl<'a, M: Measures> Run<'a, M> {
         Ok(())
     }
 
-    /// Draws the plot, writes the report, and says on standard output what was reached.
+    /// Draws the plot, writes the report of a program without the library, and says on standard output what was reached.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Plot`].
-    pub fn finish<D: Serialize>(self, outcome: Outcome<D>) -> Result<()> {
+    pub fn finish(self, data: impl Serialize, digest: &Digest) -> Result<()> {
+        self.finish_on(Ran { workers: 0, threads: 1, loops: Vec::new() }, data, digest)
+    }
+
+    pub(crate) fn finish_on(self, ran: Ran, data: impl Serialize, digest: &Digest) -> Result<()> {
         self.progress.finish();
         if let Some(path) = &self.args.plot {
             let seconds: Vec<f64> = self.epochs.iter().map(|e| e.seconds).collect();
@@ -132,15 +140,15 @@ impl<'a, M: Measures> Run<'a, M> {
         let reached = self.epochs.last().map_or_else(String::new, |e| shown(&e.measures));
         let report = Report {
             example: self.example,
-            workers: outcome.workers,
-            threads: outcome.threads,
+            workers: ran.workers,
+            threads: ran.threads,
             seed: self.args.seed,
-            data: outcome.data,
-            loops: outcome.loops,
+            data,
+            loops: ran.loops,
             epochs: self.epochs,
             seconds_total: self.started.elapsed().as_secs_f64(),
             peak_rss_bytes: peak_rss_bytes(),
-            model_digest: outcome.digest.to_string(),
+            model_digest: digest.to_string(),
         };
         if let Some(path) = &self.args.report {
             report.write(path)?;

@@ -7,8 +7,8 @@ use stradsap::{Checkpoint, Checkpoints, Error, Saved};
 use crate::cli::{CheckpointArgs, CommonArgs};
 use crate::run::{History, Measures, Run};
 
-/// Saves a run's vectors and its epochs so far.
-#[derive(Debug)]
+/// Saves a run's vectors and its epochs so far; without an option that asks for it, nothing.
+#[derive(Debug, Default)]
 pub struct Saving {
     /// And where they are.
     checkpoints: Option<(Checkpoints, PathBuf)>,

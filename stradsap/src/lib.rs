@@ -32,6 +32,7 @@
 //!   that all iterations contribute to.
 //! - [`Checkpoints`]: files from which a later run goes on.
 //! - [`kernels`]: vector operations on rows of floats.
+//! - [`random`]: random numbers by seed and index, splits and shuffles; [`Digest`]: the hash of a model.
 //!
 //! # What a loop promises
 //! [`async_parallel_for!`] leaves the data as some sequential order of the iterations would have, for any body
@@ -58,12 +59,16 @@
 // What the macros expand to names this crate, in itself as well.
 extern crate self as stradsap;
 
+pub mod random;
+
 mod checkpoint;
+mod digest;
 mod numeric;
 mod read;
 mod write;
 
 pub use checkpoint::{Checkpoint, Checkpoints, Saved};
+pub use digest::Digest;
 pub use numeric::Numeric;
 pub use read::{BagOfWords, Csv, Edge, Entry, Labelled, ReadFiles};
 pub use stradsap_macros::{Element, async_parallel_for, main, sync_parallel_for, with};
@@ -247,10 +252,10 @@ pub mod __private {
 pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
-        Checkpoints, ClusterOptions, DMap, DMultiMap, DVector, Element, LoopReport, Merge, Order, Partials, Program,
-        ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport, WriteFiles,
-        WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
-        sync_parallel_for, with,
+        Checkpoints, ClusterOptions, DMap, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials,
+        Program, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport,
+        WriteFiles, WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin,
+        schedule_static_rota, scheduled, sync_parallel_for, with,
     };
 }
 

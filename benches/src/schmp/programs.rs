@@ -107,7 +107,12 @@ impl Programs {
         fs::create_dir_all(&reports).with_context(|| format!("can't make {}", reports.display()))?;
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.arg("build").arg("--manifest-path").arg(workspace).args(["-p", "stradsap-examples"]);
+        cargo.arg("build").arg("--manifest-path").arg(workspace).args([
+            "-p",
+            "stradsap-examples",
+            "-p",
+            "stradsap-gallery",
+        ]);
         cargo.arg("--message-format=json-render-diagnostics");
         if !cfg!(debug_assertions) {
             cargo.arg("--release");

@@ -1,5 +1,6 @@
 //! What a loop is told besides its range, captures and body.
 
+use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
 use crate::session::error::LoopProblem;
@@ -147,8 +148,23 @@ impl Site {
 
 impl std::fmt::Display for Site {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
+        write!(f, "{}:{}", tidy(self.file), self.line)
     }
+}
+
+/// A path without `folder/..`: the compiler names files so that lie outside the folder of their package.
+fn tidy(file: &str) -> Cow<'_, str> {
+    if !file.contains("/../") {
+        return Cow::Borrowed(file);
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in file.split('/') {
+        match parts.last() {
+            Some(&folder) if part == ".." && !matches!(folder, "" | "." | "..") => _ = parts.pop(),
+            _ => parts.push(part),
+        }
+    }
+    Cow::Owned(parts.join("/"))
 }
 
 /// What a loop can run over: `a..b` and `a..=b` of `usize`, `u32`, `u64`, `i32` and `i64`, from 0 on.
@@ -193,3 +209,23 @@ pub fn range(range: impl LoopRange) -> Bounds {
 
 /// Checked bounds of a loop.
 pub struct Bounds(pub(crate) Result<Range<usize>, LoopProblem>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_have_paths_without_detours() {
+        for (file, shown) in [
+            ("src/main.rs", "src/main.rs:7"),
+            ("examples/gallery/../lda.rs", "examples/lda.rs:7"),
+            ("a/b/../../c.rs", "c.rs:7"),
+            ("../a/../c.rs", "../c.rs:7"),
+            ("a/../../../c.rs", "../../c.rs:7"),
+            ("/../c.rs", "/../c.rs:7"),
+            ("./../c.rs", "./../c.rs:7"),
+        ] {
+            assert_eq!(Site::new(file, 7, 1, &[]).to_string(), shown, "{file}");
+        }
+    }
+}

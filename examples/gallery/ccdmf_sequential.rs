@@ -1,0 +1,54 @@
+//! Matrix factorisation by cyclic coordinate descent, as a plain sequential program: the twin of `ccdmf`, without the
+//! library.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use stradsap_examples::model::DataSize;
+use stradsap_examples::ratings::Ratings;
+use stradsap_examples::{CommonArgs, Result, Run, cli};
+use stradsap_gallery::ccd::{ByUser, CcdArgs, Factors, SquaredError, train_epoch};
+
+/// Factorises a matrix of ratings by cyclic coordinate descent, sequentially.
+///
+/// A rating of item i by user u is predicted as the inner product of row u of W and row i of H. The objective in the report
+/// is the sum of the squared errors over the training ratings and L times the sum of the squares of all values, after each
+/// epoch; it and the errors aren't part of the epoch's seconds. W starts with zeros, H with small random values.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    factors: CcdArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+fn main() -> ExitCode {
+    cli::main(run)
+}
+
+fn run(args: &Args) -> Result<()> {
+    let mut run = Run::sequential("ccdmf_sequential", &args.common)?;
+    let path = args.common.data_or_default()?;
+    let (ratings, split) = args.factors.prepare(Ratings::read(&path)?, &path, args.common.seed)?;
+    let size = DataSize::of(&ratings, &split);
+    let (rank, lambda) = (args.factors.rank.get(), f64::from(args.factors.regularisation));
+    run.line(&format!("{size}, rank {rank}, sequential"));
+
+    let by_user = ByUser::new(&split.train, size.users);
+    let mut left = by_user.stars.clone();
+    let mut factors = Factors::new(rank, &size, args.common.seed);
+    for _epoch in 0..args.common.epochs {
+        let clock = Instant::now();
+        train_epoch(&mut factors, &by_user, &mut left, args.factors.order, lambda);
+        let seconds = clock.elapsed().as_secs_f64();
+        let squares = left.iter().map(|&r| f64::from(r) * f64::from(r)).sum();
+        run.epoch(seconds, 0, SquaredError::of(&size, &factors, lambda, squares, &split.test))?;
+    }
+
+    if let Some(folder) = &args.common.output {
+        factors.store(folder, &ratings)?;
+    }
+    run.finish(size, &factors.digest())
+}

@@ -1,0 +1,25 @@
+//! Sparse logistic regression by cyclic coordinate descent, as a plain sequential program: the twin of `logistic`, without the library.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use stradsap_examples::{CommonArgs, cli};
+use stradsap_gallery::regression::args::RegressionArgs;
+use stradsap_gallery::regression::{Loss, plain};
+
+/// Fits logistic regression with an L1 penalty by cyclic coordinate descent, sequentially.
+///
+/// An epoch updates each coefficient once, in the order of the columns. Objective, gap and what is stored are those of
+/// `logistic`.
+#[derive(Debug, Parser)]
+#[command(version, mut_arg("epochs", |epochs| epochs.default_value("1000")))]
+struct Args {
+    #[command(flatten)]
+    regression: RegressionArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+fn main() -> ExitCode {
+    cli::main(|args: &Args| plain::train(Loss::Logistic, "logistic_sequential", &args.common, &args.regression))
+}

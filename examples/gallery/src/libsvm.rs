@@ -1,0 +1,252 @@
+//! Examples of two classes in LIBSVM's text format.
+//!
+//! One example a line: a label, then `index:value` for each feature that isn't zero, indices ascending from 1. `#` begins
+//! a comment; blank lines are skipped; a name that ends in `.gz` is unpacked. The labels are any two numbers, of which
+//! the larger is the positive class.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::lines::{Lines, excerpt, words};
+use stradsap::random::Stream;
+use stradsap_examples::{Error, Result};
+
+/// The purpose of the random numbers that order examples.
+const ORDER: u64 = 0x11b5;
+
+/// One value of an example.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Feature {
+    /// Which feature, from 0.
+    pub index: u32,
+    /// Its value, finite.
+    pub value: f32,
+}
+
+/// The two labels of a data set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Classes {
+    /// The smaller.
+    pub negative: f32,
+    /// The larger.
+    pub positive: f32,
+}
+
+/// A file of examples in memory: 8 bytes a value and 12 bytes an example.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Examples {
+    labels: Vec<f32>,
+    /// Where each example's values end.
+    ends: Vec<usize>,
+    values: Vec<Feature>,
+    classes: Classes,
+}
+
+impl Examples {
+    /// Reads a file. With `classes`, those of the training set, other labels are errors.
+    ///
+    /// # Errors
+    /// [`Error::File`] when it can't be read, [`Error::Line`] with the line and column that isn't as it should be,
+    /// [`Error::Data`] when all examples are of one class and `classes` aren't known.
+    pub fn read(path: &Path, classes: Option<Classes>) -> Result<Examples> {
+        parse(path, Lines::open(path)?, classes)
+    }
+
+    /// Reads from memory or a stream; `path` is what errors name.
+    ///
+    /// # Errors
+    /// As [`Examples::read`].
+    pub fn parse(path: &Path, input: impl BufRead, classes: Option<Classes>) -> Result<Examples> {
+        parse(path, Lines::of(path, input), classes)
+    }
+
+    /// How many examples.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there are none: never so for a file that was read.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// How many values aren't zero.
+    pub fn values(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The largest index of a feature, counted from 1; 0 when no example has any.
+    pub fn features(&self) -> usize {
+        self.values.iter().map(|f| f.index as usize + 1).max().unwrap_or(0)
+    }
+
+    /// The labels of the file.
+    pub fn classes(&self) -> Classes {
+        self.classes
+    }
+
+    /// The examples: the label, -1 or 1, and the values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (f32, &[Feature])> + Clone {
+        (0..self.len()).map(|i| self.get(i))
+    }
+
+    /// Example `i`.
+    fn get(&self, i: usize) -> (f32, &[Feature]) {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        (self.labels[i], &self.values[start..self.ends[i]])
+    }
+
+    /// Puts the examples into a random order, chosen by the seed: files are often sorted by class, and steps that follow
+    /// each other would all pull one way.
+    pub fn shuffle(&mut self, seed: u64) {
+        let mut order: Vec<usize> = (0..self.len()).collect();
+        Stream::new(seed, ORDER).shuffle(&mut order);
+        *self = self.select(&order);
+    }
+
+    /// The first `count` examples.
+    pub fn first(&self, count: usize) -> Examples {
+        self.select(&(0..count.min(self.len())).collect::<Vec<_>>())
+    }
+
+    fn select(&self, order: &[usize]) -> Examples {
+        let mut chosen = Examples { values: Vec::new(), ..Examples::none(self.classes) };
+        for &i in order {
+            let (label, values) = self.get(i);
+            chosen.labels.push(label);
+            chosen.values.extend_from_slice(values);
+            chosen.ends.push(chosen.values.len());
+        }
+        chosen
+    }
+
+    /// Appends the example of a line, if it has one.
+    fn push(&mut self, line: &[u8], labels: &mut Labels) -> std::result::Result<(), Misplaced> {
+        let line = line.split(|&b| b == b'#').next().unwrap_or_default();
+        let mut words = words(line);
+        let Some((column, word)) = words.next() else { return Ok(()) };
+        let label = finite(word).ok_or_else(|| format!("the label is {}; expected a finite number", excerpt(word)));
+        let label = label.and_then(|label| labels.check(label)).map_err(|problem| (column, problem))?;
+        let values = &mut self.values;
+        pairs(words, |index, value| values.push(Feature { index, value }))?;
+        self.labels.push(label);
+        self.ends.push(self.values.len());
+        Ok(())
+    }
+
+    fn none(classes: Classes) -> Examples {
+        Examples { labels: Vec::new(), ends: Vec::new(), values: Vec::new(), classes }
+    }
+}
+
+/// The labels that were seen so far, at most two.
+#[derive(Default)]
+struct Labels {
+    seen: Vec<f32>,
+    /// Whether they were given, and no other may come.
+    fixed: bool,
+}
+
+impl Labels {
+    fn check(&mut self, label: f32) -> std::result::Result<f32, String> {
+        if self.seen.contains(&label) {
+            return Ok(label);
+        }
+        match self.seen[..] {
+            [a, b] if self.fixed => Err(format!("the label is {label}; the training set's are {a} and {b}")),
+            [a, b] => Err(format!("the label is {label}, a third beside {a} and {b}; expected two classes")),
+            _ => {
+                self.seen.push(label);
+                Ok(label)
+            }
+        }
+    }
+}
+
+fn parse(path: &Path, mut lines: Lines<'_>, classes: Option<Classes>) -> Result<Examples> {
+    let mut labels = Labels::default();
+    if let Some(classes) = classes {
+        labels = Labels { seen: vec![classes.negative, classes.positive], fixed: true };
+    }
+    let mut all = Examples::none(Classes { negative: -1.0, positive: 1.0 });
+    while let Some(line) = lines.advance()? {
+        all.push(line, &mut labels).map_err(|(column, problem)| lines.error(Some(column), problem))?;
+    }
+    if all.is_empty() {
+        return Err(lines.error(None, "no examples; expected lines of a label and index:value pairs".to_owned()));
+    }
+    all.classes = match labels.seen[..] {
+        [a, b] => Classes { negative: a.min(b), positive: a.max(b) },
+        _ => {
+            let problem = format!("all examples have the label {}; expected two classes", labels.seen[0]);
+            return Err(Error::Data { path: path.to_path_buf(), problem });
+        }
+    };
+    for label in &mut all.labels {
+        *label = if *label == all.classes.positive { 1.0 } else { -1.0 };
+    }
+    Ok(all)
+}
+
+/// A column, from 1, and what is wrong there.
+pub(crate) type Misplaced = (usize, String);
+
+/// A number that a file may hold.
+pub(crate) trait Number: Sized {
+    /// The number that the text says, if it is finite.
+    fn finite(text: &str) -> Option<Self>;
+}
+
+impl Number for f32 {
+    fn finite(text: &str) -> Option<f32> {
+        text.parse().ok().filter(|x: &f32| x.is_finite())
+    }
+}
+
+impl Number for f64 {
+    fn finite(text: &str) -> Option<f64> {
+        text.parse().ok().filter(|x: &f64| x.is_finite())
+    }
+}
+
+/// Gives the index (from 0) and the value of each word `index:value` of a line, after checking them.
+pub(crate) fn pairs<'a, N: Number>(
+    words: impl Iterator<Item = (usize, &'a [u8])>,
+    mut take: impl FnMut(u32, N),
+) -> std::result::Result<(), Misplaced> {
+    let mut last = 0;
+    for (column, word) in words {
+        let Some(colon) = word.iter().position(|&b| b == b':') else {
+            return Err((column, format!("{} has no colon; expected index:value", excerpt(word))));
+        };
+        let (index, value) = (&word[..colon], &word[colon + 1..]);
+        let number = text(index).and_then(|text| text.parse::<u32>().ok());
+        let index = match number {
+            Some(0) => return Err((column, "the index is 0; indices begin at 1".to_owned())),
+            Some(index) if index <= last => {
+                return Err((column, format!("index {index} after {last}; expected ascending indices")));
+            }
+            Some(index) => index,
+            None => {
+                let problem = format!("the index is {}; expected a number from 1 to {}", excerpt(index), u32::MAX);
+                return Err((column, problem));
+            }
+        };
+        let Some(value) = finite(value) else {
+            let problem = format!("the value is {}; expected a finite number", excerpt(value));
+            return Err((column + colon + 1, problem));
+        };
+        take(index - 1, value);
+        last = index;
+    }
+    Ok(())
+}
+
+/// The number of a word, if it is one and finite.
+pub(crate) fn finite<N: Number>(word: &[u8]) -> Option<N> {
+    N::finite(text(word)?)
+}
+
+fn text(word: &[u8]) -> Option<&str> {
+    std::str::from_utf8(word).ok()
+}

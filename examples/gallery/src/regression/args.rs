@@ -1,0 +1,82 @@
+//! The options of regressions, and the lambdas that they ask for.
+
+use std::str::FromStr;
+
+use crate::regression::scaling::{Columns, Constant};
+use stradsap_examples::{Error, Result};
+
+/// The last lambda of a path, as a part of the largest.
+const PATH_END: f64 = 0.01;
+const RATIO: f64 = 0.1;
+
+/// The options of Lasso and logistic regression.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Regression")]
+pub struct RegressionArgs {
+    /// What the columns are made before they are used
+    #[arg(long, value_enum, default_value_t = Columns::Standardised)]
+    pub columns: Columns,
+
+    /// What becomes of a column that is the same in all rows, where that can't be scaled
+    #[arg(long, value_enum, default_value_t = Constant::Refuse)]
+    pub constant: Constant,
+
+    /// Fit no intercept
+    #[arg(long)]
+    pub no_intercept: bool,
+
+    /// How strongly coefficients are drawn to 0 [default: as --lambda-ratio says]
+    #[arg(long, value_name = "L", value_parser = positive, conflicts_with = "lambda_ratio")]
+    pub lambda: Option<f64>,
+
+    /// The same as a part of the least lambda with which all coefficients are 0 [default: 0.1, and 0.01 for --path]
+    #[arg(long, value_name = "X", value_parser = ratio)]
+    pub lambda_ratio: Option<f64>,
+
+    /// Fit with N lambdas one after the other, from the largest that means anything to the one given, each a constant part of
+    /// the one before
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub path: Option<u32>,
+
+    /// Stop at this duality gap, as a part of the objective; 0 stops only after all epochs
+    #[arg(long, value_name = "G", default_value_t = 1e-6, value_parser = not_negative)]
+    pub tolerance: f64,
+}
+
+impl RegressionArgs {
+    /// The lambdas to fit with, where `largest` is the least with which all coefficients are 0.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a path would have to go upwards.
+    pub fn lambdas(&self, largest: f64) -> Result<Vec<f64>> {
+        let ratio = self.lambda_ratio.unwrap_or(if self.path.is_some() { PATH_END } else { RATIO });
+        let last = self.lambda.unwrap_or(ratio * largest);
+        let Some(steps) = self.path else { return Ok(vec![last]) };
+        if last >= largest {
+            let problem =
+                format!("a path leads down from {largest:e}, the least lambda with which all coefficients are 0");
+            let problem = format!("{problem}; expected its end below that, not {last:e}");
+            return Err(Error::Usage { option: "--path", problem });
+        }
+        let part = (last / largest).powf(1.0 / f64::from(steps));
+        let lambda = |step| if step == steps { last } else { largest * part.powi(step as i32) };
+        Ok((1..=steps).map(lambda).collect())
+    }
+}
+
+fn number(text: &str, good: impl Fn(f64) -> bool, expected: &str) -> std::result::Result<f64, String> {
+    f64::from_str(text).ok().filter(|x| x.is_finite() && good(*x)).ok_or_else(|| format!("expected {expected}"))
+}
+
+fn positive(text: &str) -> std::result::Result<f64, String> {
+    number(text, |x| x > 0.0, "a number above 0")
+}
+
+fn ratio(text: &str) -> std::result::Result<f64, String> {
+    number(text, |x| x > 0.0 && x <= 1.0, "a number above 0, up to 1")
+}
+
+/// A number of at least 0.
+pub(crate) fn not_negative(text: &str) -> std::result::Result<f64, String> {
+    number(text, |x| x >= 0.0, "a number of at least 0")
+}

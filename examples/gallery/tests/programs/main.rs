@@ -1,0 +1,16 @@
+//! The programs as a person meets them, and the readers of their input.
+
+mod ccdmf;
+#[path = "../../../tests/programs/common.rs"]
+mod common;
+mod graph;
+mod lasso;
+mod lda;
+mod libsvm;
+mod logistic;
+mod pagerank;
+mod sparse;
+mod svi;
+mod svm;
+mod topics;
+mod words;

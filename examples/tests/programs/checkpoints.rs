@@ -1,0 +1,96 @@
+//! A training run that ends early and goes on, as a person meets it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::common::{example, report, small_ratings, stderr, succeed};
+use stradsap::Checkpoint;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
+}
+
+/// The newest checkpoint's file.
+fn newest(folder: &Path) -> Option<std::path::PathBuf> {
+    let files = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "checkpoint")).max()
+}
+
+#[test]
+fn a_resumed_run_ends_with_the_same_bits_and_the_whole_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, kept) = (small_ratings(folder.path()), folder.path().join("kept"));
+    let common = ["--data", text(&data), "--rank", "8"];
+    let whole = report("sgdmf", &[&common[..], &["--epochs", "7"]].concat());
+
+    let saving = ["--checkpoint", text(&kept), "--checkpoint-every", "2"];
+    let half = report("sgdmf", &[&common[..], &saving, &["--epochs", "5", "--threads", "1"]].concat());
+    assert_ne!(half["model_digest"], whole["model_digest"]);
+    let rest = report("sgdmf", &[&common[..], &saving, &["--epochs", "7", "--threads", "3", "--resume"]].concat());
+    assert_eq!(rest["model_digest"], whole["model_digest"]);
+    let objectives = |report: &serde_json::Value| -> Vec<_> {
+        report["epochs"].as_array().unwrap().iter().map(|e| (e["epoch"].clone(), e["objective"].clone())).collect()
+    };
+    assert_eq!(objectives(&rest), objectives(&whole));
+
+    // A newest file that is cut short costs two epochs, and is named.
+    let newest = newest(&kept).unwrap();
+    assert!(newest.ends_with("step-000000000006.checkpoint"));
+    let bytes = fs::read(&newest).unwrap();
+    fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
+    let words = [&common[..], &saving, &["--epochs", "7", "--resume"]].concat();
+    let said = stderr(&succeed("sgdmf", &words));
+    assert!(said.contains(&format!("skipped a checkpoint: {}: damaged or cut short", newest.display())), "{said}");
+    assert!(said.contains("going on after epoch 4 with"), "{said}");
+    // The time may be another, and the times in the history are.
+    Checkpoint::open(&newest).unwrap();
+    assert_eq!(report("sgdmf", &words)["model_digest"], whole["model_digest"]);
+
+    // Nothing is left to train.
+    let done = report("sgdmf", &[&common[..], &saving, &["--epochs", "6", "--resume"]].concat());
+    assert_eq!(done["epochs"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_killed_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, kept) = (small_ratings(folder.path()), folder.path().join("kept"));
+    let words =
+        ["--data", text(&data), "--rank", "8", "--checkpoint", text(&kept), "--checkpoint-every", "3", "--resume"];
+    let mut run = example("sgdmf").args(words).args(["--epochs", "1000000"]).stderr(Stdio::null()).spawn().unwrap();
+    let since = Instant::now();
+    while newest(&kept).is_none() {
+        assert!(since.elapsed() < Duration::from_secs(60), "no checkpoint appears");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let step: u32 = newest(&kept).unwrap().file_stem().unwrap().to_str().unwrap()[5..].parse().unwrap();
+    let epochs = (step + 4).to_string();
+    let resumed = report("sgdmf", &[&words[..], &["--epochs", &epochs]].concat());
+    let whole = report("sgdmf", &["--data", text(&data), "--rank", "8", "--epochs", &epochs]);
+    assert_eq!(resumed["model_digest"], whole["model_digest"]);
+    let mut names = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!names.any(|name| name.ends_with(".unfinished")));
+}
+
+#[test]
+fn checkpoints_of_another_run_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, kept) = (small_ratings(folder.path()), folder.path().join("kept"));
+    let words = ["--data", text(&data), "--rank", "8", "--epochs", "2", "--checkpoint", text(&kept)];
+    // The same command line begins and goes on, as in the script of a batch system.
+    let said = stderr(&succeed("sgdmf", &[&words[..], &["--resume"]].concat()));
+    assert!(said.contains("yet: beginning with epoch 1"), "{said}");
+
+    let fail = |more: &[&str]| {
+        let output = example("sgdmf").args(words).args(more).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        stderr(&output).lines().last().unwrap().to_owned()
+    };
+    assert!(fail(&[]).ends_with("holds checkpoints up to step 2: resume from them, or give a folder without any"));
+    let said = fail(&["--resume", "--seed", "2"]);
+    assert!(said.contains("is of another run: ") && said.contains("--seed 1; this one: "), "{said}");
+}

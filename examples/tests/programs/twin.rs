@@ -1,0 +1,57 @@
+//! The parallel program beside its sequential twin, on the real ratings of the repository.
+
+use crate::common::report;
+use serde_json::Value;
+use stradsap::random::Stream;
+use stradsap_examples::rank::Rank;
+use stradsap_examples::{model, with_rank};
+
+fn test_rmse(report: &Value) -> Option<f64> {
+    report["epochs"].as_array()?.last()?["test_rmse"].as_f64()
+}
+
+#[test]
+fn parallel_training_is_as_good_as_sequential() {
+    let run = |program| test_rmse(&report(program, &["--rank", "8", "--epochs", "4"])).unwrap();
+    let (twin, parallel) = (run("sgdmf_sequential"), run("sgdmf"));
+    assert!((parallel / twin - 1.0).abs() < 0.005, "test RMSE {parallel}, sequential {twin}");
+}
+
+fn same_dot<const K: usize>() {
+    let row = |seed| -> [f32; K] { std::array::from_fn(|k| Stream::new(seed, 1).unit(k as u64) - 0.5) };
+    for seed in 0..100 {
+        let (a, b) = (row(seed), row(seed + 1000));
+        assert_eq!(model::dot(&a, &b).to_bits(), stradsap::kernels::dot(&a, &b).to_bits(), "rank {K}");
+    }
+}
+
+#[test]
+fn the_twin_s_dot_has_the_bits_of_the_library_s() {
+    for rank in Rank::OFFERED {
+        let rank: Rank = rank.to_string().parse().unwrap();
+        with_rank!(rank, same_dot());
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let run = |threads| report("sgdmf", &["--rank", "16", "--epochs", "2", "--threads", threads]);
+    let (one, two, three) = (run("1"), run("2"), run("3"));
+    assert_eq!((&one["threads"], &two["threads"]), (&1.into(), &2.into()));
+    assert_eq!(one["model_digest"], two["model_digest"]);
+    assert_eq!(one["model_digest"], three["model_digest"]);
+    let objectives = |report: &Value| -> Vec<_> {
+        report["epochs"].as_array().unwrap().iter().map(|e| (e["objective"].clone(), e["test_rmse"].clone())).collect()
+    };
+    assert_eq!(objectives(&one), objectives(&two));
+}
+
+#[test]
+fn the_seed_changes_the_model() {
+    let digest =
+        |program, seed| report(program, &["--rank", "8", "--epochs", "1", "--seed", seed])["model_digest"].clone();
+    for program in ["sgdmf", "sgdmf_sequential"] {
+        assert_eq!(digest(program, "1"), digest(program, "1"));
+        assert_ne!(digest(program, "1"), digest(program, "2"));
+    }
+}

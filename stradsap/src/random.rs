@@ -1,0 +1,218 @@
+//! Random numbers that depend on a seed and an index alone: the same on any number of threads and processes.
+//!
+//! A generator with a state gives its numbers in the order in which it is asked, which in a parallel program is another one
+//! in each run. A [`Stream`] has no state: its number at an index is a function of the seed, the stream's purpose and the
+//! index. So initial values, the choice of test examples and the draws of an iteration are the same whoever computes them.
+//!
+//! # Examples
+//! ```
+//! use stradsap::prelude::*;
+//! use stradsap::random::Stream;
+//!
+//! # fn main() -> stradsap::Result<()> {
+//! let session = Session::builder().threads(2).build()?;
+//! let (seed, noise) = (1, 0);
+//! let start = Stream::new(seed, noise);
+//! let weights = DVector::from_fn(&session, 1000, |i| start.unit(i as u64) - 0.5)?;
+//! assert_eq!(weights.get(7)?, Stream::new(1, 0).unit(7) - 0.5);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Determinism
+//! The numbers are part of this crate's interface: later versions give the same. They pass for independent in simulations
+//! (SplitMix64); they are no secret from anybody who sees a few.
+
+/// Mixes 64 bits so that each of them depends on all the others (the finaliser of SplitMix64).
+#[inline(always)]
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// 24 of 64 random bits, as many as an `f32` holds, as a number in [0, 1).
+#[inline(always)]
+fn unit(bits: u64) -> f32 {
+    (bits >> 40) as f32 * (1.0 / (1u64 << 24) as f32)
+}
+
+/// The random numbers of one seed and one purpose, by index.
+///
+/// # Examples
+/// ```
+/// use stradsap::random::Stream;
+///
+/// const SPLIT: u64 = 1;
+/// let split = Stream::new(42, SPLIT);
+/// let (train, test) = split.split(0..1000, 0.1);
+/// assert!(train.len() + test.len() == 1000 && (50..200).contains(&test.len()));
+/// assert_eq!((train, test), Stream::new(42, SPLIT).split(0..1000, 0.1));
+/// ```
+///
+/// # Cost
+/// Four multiplications a number, and no memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    key: u64,
+}
+
+impl Stream {
+    /// The numbers of a seed for one purpose, whichever number stands for it. Streams of different purposes are unrelated.
+    pub const fn new(seed: u64, purpose: u64) -> Stream {
+        Stream { key: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose.rotate_left(32) }
+    }
+
+    /// 64 random bits for an index.
+    #[inline]
+    pub fn bits(self, index: u64) -> u64 {
+        mix(mix(self.key.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ mix(index.wrapping_add(0xd1b5_4a32_d192_ed03)))
+    }
+
+    /// A number in [0, 1) for an index, with 24 random bits.
+    #[inline]
+    pub fn unit(self, index: u64) -> f32 {
+        unit(self.bits(index))
+    }
+
+    /// A sequence of numbers of its own for an index: for an iteration that needs many.
+    pub fn sequence(self, index: u64) -> Sequence {
+        Sequence { state: self.bits(index) }
+    }
+
+    /// True for about `fraction` of all indices; for none with 0 or less, for all with 1 or more.
+    pub fn chosen(self, index: u64, fraction: f64) -> bool {
+        // 53 bits, as many as an f64 holds, so that a fraction of 0 chooses nothing.
+        ((self.bits(index) >> 11) as f64) < fraction * (1u64 << 53) as f64
+    }
+
+    /// Splits elements into those to train on and those to test with, which are about `fraction` of all: whichever
+    /// [`chosen`](Stream::chosen) chooses by their positions. Both keep their order.
+    ///
+    /// # Cost
+    /// One pass.
+    pub fn split<T>(self, elements: impl IntoIterator<Item = T>, fraction: f64) -> (Vec<T>, Vec<T>) {
+        let elements = elements.into_iter();
+        let (mut train, mut test) = (Vec::with_capacity(elements.size_hint().0), Vec::new());
+        for (index, element) in (0..).zip(elements) {
+            let side = if self.chosen(index, fraction) { &mut test } else { &mut train };
+            side.push(element);
+        }
+        (train, test)
+    }
+
+    /// Puts elements into a random order.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut rows = [1, 2, 3, 4, 5];
+    /// stradsap::random::Stream::new(1, 0).shuffle(&mut rows);
+    /// rows.sort();
+    /// assert_eq!(rows, [1, 2, 3, 4, 5]);
+    /// ```
+    ///
+    /// # Cost
+    /// One pass, in place.
+    pub fn shuffle<T>(self, elements: &mut [T]) {
+        for last in (1..elements.len()).rev() {
+            // The high half of the product is below `last + 1`, and as good as evenly spread.
+            let at = (u128::from(self.bits(last as u64)) * (last as u128 + 1)) >> 64;
+            elements.swap(last, at as usize);
+        }
+    }
+}
+
+/// Random numbers one after the other (SplitMix64): [`Stream::sequence`].
+///
+/// # Examples
+/// ```
+/// use stradsap::random::Stream;
+///
+/// let mut dice = Stream::new(1, 0).sequence(17);
+/// let throws: Vec<u64> = (0..5).map(|_| 1 + dice.bits() % 6).collect();
+/// assert!(throws.iter().all(|throw| (1..=6).contains(throw)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    state: u64,
+}
+
+impl Sequence {
+    /// The next 64 random bits.
+    #[inline(always)]
+    pub fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.state)
+    }
+
+    /// The next number in [0, 1), with 24 random bits.
+    #[inline(always)]
+    pub fn unit(&mut self) -> f32 {
+        unit(self.bits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_depend_on_seed_purpose_and_index() {
+        let numbers = [
+            Stream::new(1, 1).bits(0),
+            Stream::new(2, 1).bits(0),
+            Stream::new(1, 2).bits(0),
+            Stream::new(1, 1).bits(1),
+        ];
+        for (i, a) in numbers.iter().enumerate() {
+            assert!(numbers[..i].iter().all(|b| a != b));
+        }
+        assert_eq!(numbers[0], Stream::new(1, 1).bits(0));
+    }
+
+    #[test]
+    fn units_are_spread_evenly() {
+        let stream = Stream::new(7, 3);
+        let mut tenths = [0u32; 10];
+        for i in 0..100_000 {
+            tenths[(stream.unit(i) * 10.0) as usize] += 1;
+        }
+        assert!(tenths.iter().all(|&n| (9_500..10_500).contains(&n)), "{tenths:?}");
+    }
+
+    #[test]
+    fn a_shuffle_keeps_all_and_its_order_is_the_seed_s() {
+        let shuffled = |seed| {
+            let mut all: Vec<u32> = (0..1000).collect();
+            Stream::new(seed, 1).shuffle(&mut all);
+            all
+        };
+        assert_eq!(shuffled(1), shuffled(1));
+        assert_ne!(shuffled(1), shuffled(2));
+        let in_place = shuffled(1).iter().zip(0..).filter(|&(&a, b)| a == b).count();
+        assert!(in_place < 10, "{in_place}");
+        let mut sorted = shuffled(1);
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..1000));
+    }
+
+    #[test]
+    fn a_fraction_is_chosen() {
+        let stream = Stream::new(1, 9);
+        let chosen = |fraction| (0..100_000).filter(|&i| stream.chosen(i, fraction)).count();
+        assert_eq!(chosen(0.0), 0);
+        assert!((9_500..10_500).contains(&chosen(0.1)), "{}", chosen(0.1));
+    }
+
+    #[test]
+    fn a_split_is_by_position() {
+        let stream = Stream::new(3, 2);
+        let (train, test) = stream.split((0..1000).map(|n| n * 10), 0.3);
+        assert_eq!(test, (0..1000).filter(|&n| stream.chosen(n, 0.3)).map(|n| n * 10).collect::<Vec<_>>());
+        let mut all = [train, test].concat();
+        all.sort_unstable();
+        assert!(all.into_iter().eq((0..1000).map(|n| n * 10)));
+        assert_eq!(stream.split(0..9, 0.0), ((0..9).collect(), vec![]));
+        assert_eq!(stream.split(0..9, 1.0), (vec![], (0..9).collect()));
+    }
+}
