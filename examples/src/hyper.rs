@@ -1,12 +1,12 @@
 //! The hyper-parameters of matrix factorisation.
 
 use std::path::Path;
-use std::str::FromStr;
 
 use stradsap::Session;
 
 use crate::cli::CommonArgs;
 use crate::model::DataSize;
+use crate::numbers::{fraction, not_negative, positive};
 use crate::rank::Rank;
 use crate::ratings::{Ratings, Split};
 use crate::{Result, ids};
@@ -20,11 +20,11 @@ pub struct FactorArgs {
     pub rank: Rank,
 
     /// Step of the gradient descent
-    #[arg(long, value_name = "A", default_value_t = 0.008, value_parser = positive)]
+    #[arg(long, value_name = "A", default_value_t = 0.008, value_parser = positive::<f32>)]
     pub learning_rate: f32,
 
     /// How strongly long rows are pulled towards zero
-    #[arg(long, alias = "regularization", value_name = "L", default_value_t = 0.05, value_parser = not_negative)]
+    #[arg(long, alias = "regularization", value_name = "L", default_value_t = 0.05, value_parser = not_negative::<f32>)]
     pub regularisation: f32,
 
     /// Part of the ratings that is kept apart for the test, chosen by the seed
@@ -83,49 +83,5 @@ impl FactorArgs {
             split.shuffle(seed);
         }
         Ok((ratings, split))
-    }
-}
-
-fn number<T: FromStr>(text: &str, good: impl Fn(&T) -> bool, expected: &str) -> std::result::Result<T, String> {
-    text.parse().ok().filter(good).ok_or_else(|| format!("expected {expected}"))
-}
-
-/// Reads a finite number above 0.
-///
-/// # Errors
-/// What was expected.
-pub fn positive(text: &str) -> std::result::Result<f32, String> {
-    number(text, |x: &f32| x.is_finite() && *x > 0.0, "a number above 0")
-}
-
-/// Reads a finite number of at least 0.
-///
-/// # Errors
-/// What was expected.
-pub fn not_negative(text: &str) -> std::result::Result<f32, String> {
-    number(text, |x: &f32| x.is_finite() && *x >= 0.0, "a number of at least 0")
-}
-
-/// Reads a number of at least 0 and below 1.
-///
-/// # Errors
-/// What was expected.
-pub fn fraction(text: &str) -> std::result::Result<f64, String> {
-    number(text, |x: &f64| (0.0..1.0).contains(x), "a number of at least 0 and below 1")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fractions_and_rates_are_checked() {
-        assert_eq!(fraction("0"), Ok(0.0));
-        assert_eq!(fraction("0.999"), Ok(0.999));
-        for text in ["1", "-0.1", "nan", "inf", "a"] {
-            assert!(fraction(text).is_err(), "{text}");
-        }
-        assert!(positive("0").is_err() && positive("inf").is_err() && positive("1e-3").is_ok());
-        assert!(not_negative("-1").is_err() && not_negative("0").is_ok());
     }
 }

@@ -44,25 +44,26 @@ struct Row {
     stars: f32,
 }
 
+impl Row {
+    fn id(&self, user: bool) -> &Id {
+        if user { &self.user } else { &self.item }
+    }
+}
+
 /// Ids and their numbers: both ways.
-#[derive(Debug)]
-pub struct Numbering {
+struct Numbering {
     /// The ids, by number.
-    pub ids: DVector<Id>,
+    ids: DVector<Id>,
     /// The numbers, by id.
-    pub numbers: DMap<Id, u32>,
+    numbers: DMap<Id, u32>,
 }
 
 impl Numbering {
-    /// Numbers the ids that `id` finds in rows, in the order in which they first appear.
-    ///
-    /// # Errors
-    /// Those of the operators.
-    pub fn of<T: Element>(
-        rows: &DVector<T>,
-        id: impl Fn(&T) -> Id + Copy + Sync + 'static,
-    ) -> stradsap::Result<Numbering> {
-        let first = rows.enumerate().map(move |(row, it)| (id(it), *row as u64)).reduce_by_key(u64::min)?;
+    /// Numbers the users' ids, or the items', in the order in which they first appear. (Which of them is a value, not a
+    /// type: so the operators are compiled once.)
+    fn of(rows: &DVector<Row>, users: bool) -> stradsap::Result<Numbering> {
+        let appear = with!([users], rows.enumerate().map(|(row, it)| (it.id(users).clone(), *row as u64)));
+        let first = appear.reduce_by_key(u64::min)?;
         let ids = first.sort_by_key(|(_, row)| *row)?.map(|(id, _)| id.clone()).collect()?;
         let numbers = ids.enumerate().map(|(number, id)| (id.clone(), *number as u32)).collect_map()?;
         Ok(Numbering { ids, numbers })
@@ -80,7 +81,7 @@ pub fn read(session: &Session, path: &Path) -> Result<Ratings, AnyError> {
         Ok(())
     })?;
     let rows = DVector::from_vec(session, rows)?;
-    let (users, items) = (Numbering::of(&rows, |row| row.user.clone())?, Numbering::of(&rows, |row| row.item.clone())?);
+    let (users, items) = (Numbering::of(&rows, true)?, Numbering::of(&rows, false)?);
     let (user, item) = (&users.numbers, &items.numbers);
     let numbered = with!([&user, &item], rows.map(|row| (user[&row.user], item[&row.item], row.stars)).to_vec())?;
     Ok(Ratings {

@@ -11,6 +11,7 @@ pub mod hyper;
 pub mod ids;
 pub mod model;
 pub mod npy;
+pub mod numbers;
 pub mod parallel;
 pub mod plot;
 pub mod progress;

@@ -9,7 +9,6 @@ use std::io::BufRead;
 use std::path::Path;
 
 use indexmap::IndexSet;
-
 use stradsap::Element;
 use stradsap::random::Stream;
 

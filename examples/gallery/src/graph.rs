@@ -12,8 +12,9 @@ use std::io::BufRead;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::lines::{Lines, excerpt, words};
 use stradsap_examples::{Error, Result};
+
+use crate::lines::{Lines, excerpt, words};
 
 /// A graph: for each page the pages that link to it.
 #[derive(Debug, Clone, PartialEq, Default)]

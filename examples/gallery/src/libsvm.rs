@@ -7,9 +7,10 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::lines::{Lines, excerpt, words};
 use stradsap::random::Stream;
 use stradsap_examples::{Error, Result};
+
+use crate::lines::{Lines, excerpt, words};
 
 /// The purpose of the random numbers that order examples.
 const ORDER: u64 = 0x11b5;

@@ -8,14 +8,14 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-
-use crate::libsvm::{Classes, Examples, Feature};
 use stradsap_examples::files::{Staged, create_folder};
+use stradsap_examples::numbers::{not_negative, positive};
 use stradsap_examples::run::Measures;
 use stradsap_examples::{Result, data};
+
+use crate::libsvm::{Classes, Examples, Feature};
 
 mod plain;
 mod rate;
@@ -69,11 +69,11 @@ pub struct LinearArgs {
     pub loss: Loss,
 
     /// How strongly large weights are pulled towards zero
-    #[arg(long, value_name = "L", default_value_t = 1e-4, value_parser = not_negative)]
+    #[arg(long, value_name = "L", default_value_t = 1e-4, value_parser = not_negative::<f64>)]
     pub lambda: f64,
 
     /// The first learning rate [default: what does best on a sample of the training set]
-    #[arg(long, value_name = "A", value_parser = positive)]
+    #[arg(long, value_name = "A", value_parser = positive::<f64>)]
     pub eta0: Option<f64>,
 
     /// Examples to test with [default: those of the repository's data set, if --data isn't given]
@@ -106,18 +106,6 @@ impl LinearArgs {
         }
         Ok((train, test))
     }
-}
-
-fn number(text: &str, good: impl Fn(f64) -> bool, expected: &str) -> std::result::Result<f64, String> {
-    f64::from_str(text).ok().filter(|x| x.is_finite() && good(*x)).ok_or_else(|| format!("expected {expected}"))
-}
-
-fn positive(text: &str) -> std::result::Result<f64, String> {
-    number(text, |x| x > 0.0, "a number above 0")
-}
-
-fn not_negative(text: &str) -> std::result::Result<f64, String> {
-    number(text, |x| x >= 0.0, "a number of at least 0")
 }
 
 /// The data's size, for the report.

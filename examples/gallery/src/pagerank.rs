@@ -7,15 +7,15 @@
 use std::fmt;
 use std::io::{Write, stdout};
 use std::path::Path;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use stradsap_examples::Result;
+use stradsap_examples::files::{Staged, create_folder};
+use stradsap_examples::numbers::{fraction, not_negative};
+use stradsap_examples::run::Measures;
 
 use crate::graph::Graph;
 use crate::rmat::rmat;
-use stradsap_examples::Result;
-use stradsap_examples::files::{Staged, create_folder};
-use stradsap_examples::run::Measures;
 
 /// The options of PageRank.
 #[derive(Debug, Clone, clap::Args)]
@@ -26,7 +26,7 @@ pub struct RankArgs {
     pub damping: f64,
 
     /// Stop when the ranks change by less than this in an iteration, summed over all pages
-    #[arg(long, value_name = "T", default_value_t = 1e-10, value_parser = not_negative)]
+    #[arg(long, value_name = "T", default_value_t = 1e-10, value_parser = not_negative::<f64>)]
     pub tolerance: f64,
 
     /// Show the pages of highest rank
@@ -55,18 +55,6 @@ impl RankArgs {
     pub fn settings(&self, seed: u64, size: &DataSize) -> String {
         format!("{size}, --damping {} --seed {seed}", self.damping)
     }
-}
-
-fn number(text: &str, good: impl Fn(f64) -> bool, expected: &str) -> std::result::Result<f64, String> {
-    f64::from_str(text).ok().filter(|x| x.is_finite() && good(*x)).ok_or_else(|| format!("expected {expected}"))
-}
-
-fn fraction(text: &str) -> std::result::Result<f64, String> {
-    number(text, |x| (0.0..1.0).contains(&x), "a number of at least 0 and below 1")
-}
-
-fn not_negative(text: &str) -> std::result::Result<f64, String> {
-    number(text, |x| x >= 0.0, "a number of at least 0")
 }
 
 /// The graph's size, for the report.

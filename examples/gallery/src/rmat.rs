@@ -1,8 +1,9 @@
 //! Random graphs that look like the Web: R-MAT (Chakrabarti, Zhan, Faloutsos: "R-MAT: a recursive model for graph
 //! mining", SDM 2004), with the parts that Graph 500 uses.
 
-use crate::graph::Graph;
 use stradsap::random::Stream;
+
+use crate::graph::Graph;
 
 /// The purpose of the random numbers that choose links.
 const LINKS: u64 = 0x4a7;

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{example, report, small_ratings, stderr, succeed};
 use stradsap::Checkpoint;
+
+use crate::common::{example, report, small_ratings, stderr, succeed};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")

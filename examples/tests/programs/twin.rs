@@ -1,10 +1,11 @@
 //! The parallel program beside its sequential twin, on the real ratings of the repository.
 
-use crate::common::report;
 use serde_json::Value;
 use stradsap::random::Stream;
 use stradsap_examples::rank::Rank;
 use stradsap_examples::{model, with_rank};
+
+use crate::common::report;
 
 fn test_rmse(report: &Value) -> Option<f64> {
     report["epochs"].as_array()?.last()?["test_rmse"].as_f64()

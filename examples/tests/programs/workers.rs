@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what reads a trace for a test is part of it")]
 
-use crate::common::{example, report, small_ratings, stderr, succeed};
 use serde_json::Value;
+
+use crate::common::{example, report, small_ratings, stderr, succeed};
 
 #[test]
 fn the_report_says_what_each_worker_did() {

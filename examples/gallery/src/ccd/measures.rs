@@ -1,11 +1,11 @@
 //! What is measured after each epoch.
 
 use serde::{Deserialize, Serialize};
-
-use super::Factors;
 use stradsap_examples::model::DataSize;
 use stradsap_examples::ratings::Rating;
 use stradsap_examples::run::Measures;
+
+use super::Factors;
 
 /// Errors after an epoch.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]

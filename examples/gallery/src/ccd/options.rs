@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use stradsap_examples::Result;
-use stradsap_examples::hyper::{fraction, not_negative};
 use stradsap_examples::model::DataSize;
+use stradsap_examples::numbers::{fraction, not_negative};
 use stradsap_examples::ratings::{Ratings, Split};
 
 /// In which order coordinates are updated.
@@ -26,7 +26,7 @@ pub struct CcdArgs {
     pub rank: NonZeroUsize,
 
     /// How strongly all values are pulled towards zero
-    #[arg(long, alias = "regularization", value_name = "L", default_value_t = 10.0, value_parser = not_negative)]
+    #[arg(long, alias = "regularization", value_name = "L", default_value_t = 10.0, value_parser = not_negative::<f32>)]
     pub regularisation: f32,
 
     /// In which order coordinates are updated

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use super::{ByUser, Order, best, start};
 use stradsap::Digest;
 use stradsap_examples::Result;
 use stradsap_examples::model::{self, DataSize};
 use stradsap_examples::ratings::Ratings;
+
+use super::{ByUser, Order, best, start};
 
 /// The factors, by feature: `w[k * users + user]`, `h[k * items + item]`.
 #[derive(Debug, Clone, PartialEq)]

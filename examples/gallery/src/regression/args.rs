@@ -1,9 +1,9 @@
 //! The options of regressions, and the lambdas that they ask for.
 
-use std::str::FromStr;
+use stradsap_examples::numbers::{not_negative, number, positive};
+use stradsap_examples::{Error, Result};
 
 use crate::regression::scaling::{Columns, Constant};
-use stradsap_examples::{Error, Result};
 
 /// The last lambda of a path, as a part of the largest.
 const PATH_END: f64 = 0.01;
@@ -26,7 +26,7 @@ pub struct RegressionArgs {
     pub no_intercept: bool,
 
     /// How strongly coefficients are drawn to 0 [default: as --lambda-ratio says]
-    #[arg(long, value_name = "L", value_parser = positive, conflicts_with = "lambda_ratio")]
+    #[arg(long, value_name = "L", value_parser = positive::<f64>, conflicts_with = "lambda_ratio")]
     pub lambda: Option<f64>,
 
     /// The same as a part of the least lambda with which all coefficients are 0 [default: 0.1, and 0.01 for --path]
@@ -39,7 +39,7 @@ pub struct RegressionArgs {
     pub path: Option<u32>,
 
     /// Stop at this duality gap, as a part of the objective; 0 stops only after all epochs
-    #[arg(long, value_name = "G", default_value_t = 1e-6, value_parser = not_negative)]
+    #[arg(long, value_name = "G", default_value_t = 1e-6, value_parser = not_negative::<f64>)]
     pub tolerance: f64,
 }
 
@@ -64,19 +64,6 @@ impl RegressionArgs {
     }
 }
 
-fn number(text: &str, good: impl Fn(f64) -> bool, expected: &str) -> std::result::Result<f64, String> {
-    f64::from_str(text).ok().filter(|x| x.is_finite() && good(*x)).ok_or_else(|| format!("expected {expected}"))
-}
-
-fn positive(text: &str) -> std::result::Result<f64, String> {
-    number(text, |x| x > 0.0, "a number above 0")
-}
-
 fn ratio(text: &str) -> std::result::Result<f64, String> {
     number(text, |x| x > 0.0 && x <= 1.0, "a number above 0, up to 1")
-}
-
-/// A number of at least 0.
-pub(crate) fn not_negative(text: &str) -> std::result::Result<f64, String> {
-    number(text, |x| x >= 0.0, "a number of at least 0")
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use stradsap_examples::run::Measures;
 
 use crate::regression::gap::Gap;
 use crate::regression::problem::Problem;
-use stradsap_examples::run::Measures;
 
 /// The data's size, for the report.
 #[derive(Debug, Clone, Serialize)]

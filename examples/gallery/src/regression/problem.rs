@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::path::Path;
 
+use stradsap_examples::files::{Staged, create_folder};
+use stradsap_examples::{Error, Result, data};
+
 use crate::regression::Loss;
 use crate::regression::args::RegressionArgs;
 use crate::regression::scaling::{Columns, Scaling};
 use crate::regression::table::{Labels, Table};
-use stradsap_examples::files::{Staged, create_folder};
-use stradsap_examples::{Error, Result, data};
 
 /// A table, and how its columns and labels are scaled.
 #[derive(Debug, Clone)]

@@ -1,8 +1,9 @@
 //! How columns are shifted and scaled. The shift of a sparse column is not carried out, since it would make the column dense:
 //! who uses such a column reckons with it.
 
-use crate::regression::table::Table;
 use stradsap_examples::{Error, Result};
+
+use crate::regression::table::Table;
 
 /// What columns are before the regression sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

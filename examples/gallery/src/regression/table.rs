@@ -3,9 +3,10 @@
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
+use stradsap_examples::{Error, Result};
+
 use crate::libsvm::{Misplaced, finite, pairs};
 use crate::lines::{Lines, excerpt, words};
-use stradsap_examples::{Error, Result};
 
 /// One value of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]

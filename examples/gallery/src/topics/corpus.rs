@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use stradsap::{BagOfWords, Element, ReadFiles, Session};
-
-use super::{Vocabulary, plain};
 use stradsap_examples::cli::CommonArgs;
 use stradsap_examples::{Error, Result, data};
+
+use super::{Vocabulary, plain};
 
 /// How often a document has a word. Both are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Element)]

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use stradsap_examples::{Error, Result};
+
 use super::Entry;
 use crate::lines::{Lines, excerpt, words};
-use stradsap_examples::{Error, Result};
 
 /// What a file says.
 #[derive(Debug, PartialEq)]

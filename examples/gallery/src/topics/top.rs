@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::Vocabulary;
 use stradsap_examples::Result;
 use stradsap_examples::files::Staged;
 use stradsap_examples::progress::print_line;
+
+use super::Vocabulary;
 
 /// The words of each topic that weigh most, the heaviest first; of words that weigh the same, the one with the lower
 /// number.

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use crate::lines::{Lines, excerpt};
 use stradsap_examples::{Error, Result};
+
+use crate::lines::{Lines, excerpt};
 
 /// Words by number. Where their names aren't known, they are called by number.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use stradsap::Element;
-
-use crate::topics::{Corpus, Entry};
 use stradsap::random::Stream;
 use stradsap_examples::{Error, Result};
+
+use crate::topics::{Corpus, Entry};
 
 /// The purposes of random numbers.
 const ORDER: u64 = 0x1da0;

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use stradsap_examples::run::Measures;
 
 use super::{Document, Probe, Term};
 use crate::topics::Corpus;
-use stradsap_examples::run::Measures;
 
 /// The data's size, for the report.
 #[derive(Debug, Clone, Serialize)]

@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use stradsap_examples::numbers::{fraction, number, positive};
+
 use super::Documents;
 use crate::topics::Corpus;
-use stradsap_examples::hyper::{fraction, positive};
 
 /// The options of stochastic variational inference.
 #[derive(Debug, Clone, clap::Args)]
@@ -16,11 +17,11 @@ pub struct VariationalArgs {
     pub topics: NonZeroUsize,
 
     /// How many topics a document has, fewer the smaller it is: the parameter of its Dirichlet distribution
-    #[arg(long, value_name = "A", default_value_t = 0.1, value_parser = positive)]
+    #[arg(long, value_name = "A", default_value_t = 0.1, value_parser = positive::<f32>)]
     pub alpha: f32,
 
     /// How many words a topic has, fewer the smaller it is: the parameter of its Dirichlet distribution
-    #[arg(long, value_name = "B", default_value_t = 0.1, value_parser = positive)]
+    #[arg(long, value_name = "B", default_value_t = 0.1, value_parser = positive::<f32>)]
     pub eta: f32,
 
     /// The N-th minibatch moves the model by the part (T + N) ^ -KAPPA of the way
@@ -48,10 +49,6 @@ impl VariationalArgs {
     pub fn split(&self, corpus: &Corpus, path: &Path, seed: u64) -> stradsap_examples::Result<Documents> {
         Documents::of(corpus, path, seed, self.test_fraction, self.file_order)
     }
-}
-
-fn number(text: &str, good: impl Fn(f64) -> bool, expected: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|&x| good(x)).ok_or_else(|| format!("expected {expected}"))
 }
 
 fn at_least_one(text: &str) -> Result<f64, String> {

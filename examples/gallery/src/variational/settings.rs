@@ -4,12 +4,12 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-
-use super::{Inference, LANES, Lane, TopicSize, VariationalArgs};
-use crate::topics::{TopWords, Vocabulary};
 use stradsap::random::Stream;
 use stradsap_examples::files::{Staged, create_folder};
 use stradsap_examples::{Error, Result, npy};
+
+use super::{Inference, LANES, Lane, TopicSize, VariationalArgs};
+use crate::topics::{TopWords, Vocabulary};
 
 /// The purpose of the random numbers that the model starts from.
 const START: u64 = 0x1da3;

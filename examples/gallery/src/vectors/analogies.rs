@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use serde::Serialize;
+use stradsap_examples::{Error, Result};
 
 use super::Vectors;
 use super::pairs::lines;
 use super::search::{Query, Table};
-use stradsap_examples::{Error, Result};
 
 /// A file of questions.
 #[derive(Debug)]

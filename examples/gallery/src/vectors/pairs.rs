@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use serde::Serialize;
+use stradsap_examples::{Error, Result, files};
 
 use super::Vectors;
-use stradsap_examples::{Error, Result, files};
 
 /// A file of pairs.
 #[derive(Debug)]

@@ -3,8 +3,9 @@
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-use super::{Format, Vectors};
 use stradsap_examples::{Error, Result, files};
+
+use super::{Format, Vectors};
 
 /// The most values of a vector, which bounds the memory for one line.
 const MOST_VALUES: usize = 1_000_000;

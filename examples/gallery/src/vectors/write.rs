@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::Format;
 use stradsap_examples::{Result, files};
+
+use super::Format;
 
 /// Stores words and their vectors; the file has its old content, or all of the new. Numbers in text are the shortest
 /// that are read back as the same `f32`.

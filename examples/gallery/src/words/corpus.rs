@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use stradsap::Element;
+use stradsap_examples::{Error, Result, files};
 
 use super::reader::{Skipped, Token, read_words};
 use super::vocabulary::{Counts, Vocabulary};
-use stradsap_examples::{Error, Result, files};
 
 /// The most words of a sentence: a longer one is cut.
 pub const MAX_SENTENCE: usize = 1000;

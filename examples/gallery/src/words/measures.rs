@@ -3,9 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use stradsap_examples::run::Measures;
 
 use super::corpus::Corpus;
-use stradsap_examples::run::Measures;
 
 /// The data's size, for the report.
 #[derive(Debug, Clone, Serialize)]

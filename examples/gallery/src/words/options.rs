@@ -2,17 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use stradsap::Session;
+use stradsap_examples::cli::CommonArgs;
+use stradsap_examples::numbers::{not_negative, positive};
+use stradsap_examples::rank::Rank;
+use stradsap_examples::run::{Measures, Run};
+use stradsap_examples::{Error, Result, data};
 
 use super::corpus::Corpus;
 use super::sampling::Choices;
 use super::vocabulary::Vocabulary;
-
 use crate::vectors::{self, Format};
-use stradsap_examples::cli::CommonArgs;
-use stradsap_examples::hyper::{not_negative, positive};
-use stradsap_examples::rank::Rank;
-use stradsap_examples::run::{Measures, Run};
-use stradsap_examples::{Error, Result, data};
 
 /// The options of word vectors.
 #[derive(Debug, Clone, clap::Args)]
@@ -27,7 +26,7 @@ pub struct WordArgs {
     pub window: u32,
 
     /// Frequency above which occurrences of a word are dropped at random; 0: none is
-    #[arg(long, value_name = "F", default_value_t = 1e-3, value_parser = not_negative)]
+    #[arg(long, value_name = "F", default_value_t = 1e-3, value_parser = not_negative::<f32>)]
     pub sample: f32,
 
     /// Words drawn at random to tell each word from: negative sampling; 0: none
@@ -48,7 +47,7 @@ pub struct WordArgs {
 
     /// Learning rate at the beginning; it falls in step with the words read, to 1/10,000 of it [default: 0.025, or 0.05
     /// with --cbow 1]
-    #[arg(long, value_name = "A", value_parser = positive)]
+    #[arg(long, value_name = "A", value_parser = positive::<f32>)]
     pub alpha: Option<f32>,
 
     /// Format of the stored vectors [default: binary for names in .bin, else text]

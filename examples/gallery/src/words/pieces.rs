@@ -5,11 +5,11 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 
 use stradsap::prelude::*;
+use stradsap_examples::{Error, files};
 
 use super::corpus::{Corpus, Sentences, nothing_left};
 use super::reader::{Skipped, Token, read_words};
 use super::vocabulary::{SENTENCE_END, Vocabulary, WordHash};
-use stradsap_examples::{Error, files};
 
 /// About so many bytes of the text belong together.
 const PIECE: usize = 256 << 10;

@@ -1,11 +1,12 @@
 //! What training looks up by a word's number.
 
+use stradsap_examples::{Error, Result};
+
 use super::huffman::{Path, Tree};
 use super::negatives::Negatives;
 use super::options::{Settings, WordArgs};
 use super::sampling::keep_probabilities;
 use super::vocabulary::Vocabulary;
-use stradsap_examples::{Error, Result};
 
 /// What training looks up by a word's number, and how many rows the output layer has.
 #[derive(Debug)]

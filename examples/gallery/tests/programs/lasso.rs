@@ -5,9 +5,10 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::common::{example, report, stderr, succeed};
 use crate::sparse::{Data, last, number, solved};
-use serde_json::Value;
 
 const SCHEDULES: [&str; 5] = ["working-set", "cyclic", "random", "priority", "priority+dependency"];
 

@@ -5,9 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{example, report, stderr};
 use serde_json::Value;
 use stradsap::random::Stream;
+
+use crate::common::{example, report, stderr};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")

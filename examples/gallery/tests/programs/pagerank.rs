@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{example, report, stderr, succeed};
 use stradsap::random::Stream;
+
+use crate::common::{example, report, stderr, succeed};
 
 const PROGRAMS: &[&str] = &["pagerank", "pagerank_sequential"];
 

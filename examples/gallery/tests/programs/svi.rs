@@ -5,9 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{example, report, stderr, succeed};
 use serde_json::Value;
 use stradsap::random::Stream;
+
+use crate::common::{example, report, stderr, succeed};
 
 const PROGRAMS: &[&str] = &["lda-svi", "lda-svi_sequential"];
 

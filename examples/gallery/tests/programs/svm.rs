@@ -5,8 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{example, report, stderr, succeed};
 use serde_json::Value;
+
+use crate::common::{example, report, stderr, succeed};
 
 const PROGRAMS: &[&str] = &["svm", "svm_sequential"];
 /// The least objectives on the repository's data with the default lambda of 1e-4, found by LIBLINEAR.

@@ -6,9 +6,10 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{example, report, stderr, succeed};
 use serde_json::Value;
 use stradsap::random::Stream;
+
+use crate::common::{example, report, stderr, succeed};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")

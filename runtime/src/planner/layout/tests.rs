@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
 
-use crate::planner::layout::play::{Chance, play};
 use super::*;
+use crate::planner::layout::play::{Chance, play};
 use crate::planner::plan::Touch;
 
 fn write(resource: usize) -> Touch {

@@ -4,12 +4,13 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 use std::time::Instant;
 
 use stradsap::{Checkpoint, DVector, Digest, Result, Session};
+use stradsap_examples::numbers::not_negative;
 use stradsap_examples::{AnyError, CommonArgs, Training};
 
 use super::model::Model;
 use super::solver::{Epoch, Solver};
 use crate::regression::Loss;
-use crate::regression::args::{RegressionArgs, not_negative};
+use crate::regression::args::RegressionArgs;
 use crate::regression::fit::{DataSize, Fit};
 use crate::regression::gap::Gap;
 use crate::regression::problem::{Fitted, Problem};
@@ -43,7 +44,7 @@ pub struct ScheduleArgs {
     pub concurrent: NonZeroUsize,
 
     /// With priority+dependency: how much two columns may be correlated whose coefficients are updated at the same time
-    #[arg(long, value_name = "RHO", default_value_t = 0.1, value_parser = not_negative)]
+    #[arg(long, value_name = "RHO", default_value_t = 0.1, value_parser = not_negative::<f64>)]
     pub correlation: f64,
 
     /// Rounds that are in flight at a time: updates of a round don't see those of D - 1 rounds before it [default: 3, and 1

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use stradsap::Digest;
+use stradsap_examples::files::{Staged, create_folder};
+use stradsap_examples::numbers::positive;
+use stradsap_examples::run::Measures;
+use stradsap_examples::{Error, Result};
 
 use super::{DocumentRow, Prior, WordRow};
 use crate::topics::{Corpus, CorpusSize, TopWords, Vocabulary};
-use stradsap::Digest;
-use stradsap_examples::files::{Staged, create_folder};
-use stradsap_examples::hyper::positive;
-use stradsap_examples::run::Measures;
-use stradsap_examples::{Error, Result};
 
 /// The options of latent Dirichlet allocation.
 #[derive(Debug, Clone, clap::Args)]
@@ -21,11 +21,11 @@ pub struct LdaArgs {
     pub topics: u16,
 
     /// Prior of each topic in a document
-    #[arg(long, value_name = "A", default_value_t = 0.1, value_parser = positive)]
+    #[arg(long, value_name = "A", default_value_t = 0.1, value_parser = positive::<f32>)]
     pub alpha: f32,
 
     /// Prior of each word in a topic
-    #[arg(long, value_name = "B", default_value_t = 0.01, value_parser = positive)]
+    #[arg(long, value_name = "B", default_value_t = 0.01, value_parser = positive::<f32>)]
     pub beta: f32,
 }
 

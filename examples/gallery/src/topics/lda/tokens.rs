@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use stradsap::Element;
+use stradsap::random::Stream;
 
 use super::{DocumentRow, WordRow};
 use crate::topics::Corpus;
-use stradsap::random::Stream;
 
 /// One occurrence of a word in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Element)]
