@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -80,7 +80,7 @@ pub fn start(name: &str) -> Result<Logging, FilterError> {
 }
 
 /// What a text lets through; nothing where it is empty.
-fn filter(text: &str) -> Result<Option<EnvFilter>, FilterError> {
+fn filter(text: &str) -> Result<Option<Targets>, FilterError> {
     let text = text.trim();
     let refused = |why: String| FilterError { given: text.to_owned(), why };
     if text.is_empty() {
@@ -88,13 +88,14 @@ fn filter(text: &str) -> Result<Option<EnvFilter>, FilterError> {
     }
     for word in text.split(',').map(str::trim) {
         // The library would take a mistyped level for a target that nobody logs to.
-        if !word.contains(['=', '[']) && !LEVELS.contains(&word.to_ascii_lowercase().as_str()) {
+        if !word.contains('=') && !LEVELS.contains(&word.to_ascii_lowercase().as_str()) {
             return Err(refused(format!("`{word}` is no level")));
         }
     }
     // The library beneath tells of each message, which is rarely what is looked for.
     let quiet = if text.contains("tarpc") { "" } else { "tarpc=warn," };
-    EnvFilter::builder().parse(format!("{quiet}{text}")).map(Some).map_err(|error| refused(error.to_string()))
+    let directives: Result<Targets, _> = format!("{quiet}{text}").parse();
+    directives.map(Some).map_err(|error| refused(error.to_string()))
 }
 
 /// Makes a line of each event.
