@@ -1,13 +1,9 @@
 //! Checkpoints as a program uses them, and as a disk may leave them.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::session;
+use crate::common::session;
 use stradsap::prelude::*;
 use stradsap::{Checkpoint, Result};
 
@@ -52,7 +48,7 @@ fn file(folder: &Path, step: u64) -> PathBuf {
 /// Trains on ratings, going on where checkpoints end, up to so many epochs; gives the model's digests.
 fn train(folder: &Path, threads: usize, resume: bool, epochs: u64) -> Result<[String; 2]> {
     let session = session(threads);
-    let ratings = DVector::from_vec(&session, common::ratings(2000, 50, 20))?;
+    let ratings = DVector::from_vec(&session, crate::common::ratings(2000, 50, 20))?;
     let mut p = DVector::from_fn(&session, 50, |i| [0.1 * i as f32 + 0.5; 4])?;
     let mut q = DVector::from_fn(&session, 20, |i| [0.2 * i as f32 + 0.5; 4])?;
     let mut checkpoints = Checkpoints::new(folder, 2)?;

@@ -1,7 +1,5 @@
 //! Elements and captured values read back from their bytes, whole, cut short and changed.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
@@ -218,7 +216,7 @@ fn derived_types() {
     ]);
     assert_eq!(
         Never::decode(&mut &[0, 0, 0, 0][..]).unwrap_err().to_string(),
-        "0 is no variant of decoding::Never, which has 0"
+        "0 is no variant of one_process::decoding::Never, which has 0"
     );
 }
 
@@ -240,8 +238,8 @@ fn what_is_no_element_is_refused() {
         &[&2usize.to_ne_bytes()[..], &[b'a', 0xff]].concat(),
         "UTF-8 was expected, and after 1 bytes of it comes something else",
     );
-    says::<Shape<u8>>(&9u32.to_ne_bytes(), "9 is no variant of decoding::Shape<u8>, which has 4");
-    says::<Plain>(&[0; 15], "decoding::Plain: 16 bytes were expected, and 15 are left");
+    says::<Shape<u8>>(&9u32.to_ne_bytes(), "9 is no variant of one_process::decoding::Shape<u8>, which has 4");
+    says::<Plain>(&[0; 15], "one_process::decoding::Plain: 16 bytes were expected, and 15 are left");
 }
 
 /// The elements' claimed number, or the text's length, is huge.
@@ -271,7 +269,7 @@ fn claims_are_not_believed() {
     assert_eq!(decoded::<OnlyList<()>>(&bytes_of(&OnlyList(vec![(); 1000]))).unwrap().0.len(), 1000);
     for claim in [1usize << 63, (1 << 20) + 1] {
         let error = Vec::<Unit>::decode(&mut &bytes_of(&claim)[..]).unwrap_err();
-        assert_eq!(error, DecodeError::Length { of: "decoding::Unit", len: claim, left: 0 });
+        assert_eq!(error, DecodeError::Length { of: "one_process::decoding::Unit", len: claim, left: 0 });
         assert!(Vec::<()>::decode(&mut &bytes_of(&claim)[..]).is_err());
         assert!(OnlyList::<()>::decode(&mut &bytes_of(&claim)[..]).is_err());
     }
@@ -359,7 +357,10 @@ enum Untagged {
 #[test]
 fn captured_values_that_can_not_travel() {
     let refused = (value(&1u8), value(&Refuses)).encode().unwrap_err();
-    assert_eq!(refused.to_string(), "captured value 1, a decoding::Refuses, can't be serialised: not today");
+    assert_eq!(
+        refused.to_string(),
+        "captured value 1, a one_process::decoding::Refuses, can't be serialised: not today"
+    );
     let values = (value(&Untagged::Number(3)),);
     let bytes = values.encode().unwrap();
     fn back<V: Values>(_: &V, bytes: &[u8]) -> String {
@@ -367,7 +368,7 @@ fn captured_values_that_can_not_travel() {
     }
     assert_eq!(
         back(&values, &bytes),
-        "captured value 0, a decoding::Untagged, can't be read back: the bytes are no such value: \
+        "captured value 0, a one_process::decoding::Untagged, can't be read back: the bytes are no such value: \
          the type asks what the bytes are, which they don't say"
     );
     let flags = (value(&1u8), value(&true));

@@ -1,6 +1,4 @@
 //! The documentation names what exists: every relative link, every heading that a link names, every path.
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 use std::fs;

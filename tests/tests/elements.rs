@@ -1,10 +1,6 @@
 //! What DVectors hold, and how the driver reads and changes it.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::session;
+use crate::common::session;
 use serde::{Deserialize, Serialize};
 use stradsap::prelude::*;
 use stradsap::{Element, Error};

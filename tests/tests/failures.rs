@@ -1,13 +1,9 @@
 //! Iterations that fail: the error names the iteration and the cause, and nothing has changed.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use common::{WAYS, Way, below, session};
+use crate::common::{WAYS, Way, below, session};
 use stradsap::prelude::*;
 use stradsap::{Count, Error, Max, Min, Result, Sum};
 
@@ -461,7 +457,7 @@ fn child_whose_loops_panic() {
 #[test]
 fn panics_of_bodies_are_not_printed_and_others_are() {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_whose_loops_panic", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "failures::child_whose_loops_panic", "--nocapture", "--test-threads=1"])
         .env("STRADSAP_TESTS_CHILD", "1")
         .output()
         .unwrap();

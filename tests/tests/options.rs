@@ -1,10 +1,6 @@
 //! What a loop can be told: order, parts, strategy, label; over which ranges; with which captures.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Rating, bits, bits32, ratings, session};
+use crate::common::{Rating, bits, bits32, ratings, session};
 use stradsap::prelude::*;
 use stradsap::{Error, LoopProblem, Result};
 

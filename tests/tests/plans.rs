@@ -1,16 +1,12 @@
 //! Plans: when they are used again, what they look like, and what is said about them.
 //!
-//! `STRADSAP_REGENERATE=1 cargo test -p stradsap-tests --test plans` writes the schedules in `tests/golden` anew; a
+//! `STRADSAP_REGENERATE=1 cargo test -p stradsap-tests --test one_process plans` writes the schedules in `tests/golden` anew; a
 //! change there changes the bits of everybody's results.
-
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use common::{Rating, mix, ratings, session};
+use crate::common::{Rating, mix, ratings, session};
 use stradsap::prelude::*;
 
 /// One place in the source, for all tests of reuse.
@@ -305,8 +301,8 @@ fn long_epoch(threads: usize, data: &[Rating], hidden: bool, order: Order) -> (L
         order = order
     )
     .unwrap();
-    let mut bits = common::bits(p.iter().unwrap());
-    bits.extend(common::bits(q.iter().unwrap()));
+    let mut bits = crate::common::bits(p.iter().unwrap());
+    bits.extend(crate::common::bits(q.iter().unwrap()));
     bits.push(loss.get().to_bits());
     (report, bits)
 }
@@ -323,8 +319,8 @@ fn plain_epoch(data: &[Rating], hidden: bool, order: impl Iterator<Item = usize>
         q[v] -= 0.01 * e;
         loss += e * e;
     }
-    let mut bits = common::bits(p);
-    bits.extend(common::bits(q));
+    let mut bits = crate::common::bits(p);
+    bits.extend(crate::common::bits(q));
     bits.push(loss.to_bits());
     bits
 }
@@ -382,8 +378,8 @@ fn a_sample_that_misleads_costs_a_stray_and_nothing_else() {
                 pq[v] = pq[v] * 0.5 + i as f64;
             }
             assert_eq!(
-                (common::bits(p.iter().unwrap()), common::bits(q.iter().unwrap())),
-                (common::bits(pp), common::bits(pq))
+                (crate::common::bits(p.iter().unwrap()), crate::common::bits(q.iter().unwrap())),
+                (crate::common::bits(pp), crate::common::bits(pq))
             );
         }
     }

@@ -1,10 +1,6 @@
 //! Reductions: what all iterations come to, the same on any number of threads.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Way, mix, session};
+use crate::common::{Way, mix, session};
 use stradsap::prelude::*;
 
 const N: usize = 5000;

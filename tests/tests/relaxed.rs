@@ -1,8 +1,6 @@
 //! What iterations see of relaxed state, checked against what they say that they saw: nothing here knows how plans are
 //! made.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use stradsap::prelude::*;
 
 const KINDS: usize = 3;

@@ -1,10 +1,6 @@
 //! Loops whose pattern of accesses is not what was recorded: they are begun again, and end as some serial order would.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{below, mix, session};
+use crate::common::{below, mix, session};
 use stradsap::prelude::*;
 use stradsap::{Error, Result};
 

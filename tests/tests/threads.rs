@@ -1,10 +1,6 @@
 //! The same bits on any number of threads, and with `verify` on.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Rating, WAYS, Way, ratings, session};
+use crate::common::{Rating, WAYS, Way, ratings, session};
 use stradsap::prelude::*;
 use stradsap::{Error, Result};
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::common::below;
-use super::jobs::job::{Job, LONG, Setting, joining};
-use super::jobs::processes::{a_secret, free_port, runs, signal_to, wait_for};
-use super::jobs::runner::{Watch, seeds};
+use crate::common::below;
+use crate::jobs::job::{Job, LONG, Setting, joining};
+use crate::jobs::processes::{a_secret, free_port, runs, signal_to, wait_for};
+use crate::jobs::runner::{Watch, seeds};
 
 pub(crate) fn undisturbed(expected: &str) {
     for (workers, servers) in [(2, 0), (3, 2)] {
@@ -17,7 +17,7 @@ pub(crate) fn undisturbed(expected: &str) {
 /// A worker or a server, at any moment of any job.
 pub(crate) fn one(expected: &str) {
     for seed in seeds(5, 50) {
-        let case = format!("STRADSAP_SEED={seed} cargo test -p stradsap-tests --test chaos -- --exact 'one is killed'");
+        let case = super::seed_of(seed, "one is killed");
         let _watch = Watch::new(&case, Duration::from_secs(60));
         let pick = |k: u64, n: usize| below(seed * 10 + k, n);
         let (workers, servers) = (2 + pick(0, 3), if pick(1, 2) == 0 { 0 } else { 2 });

@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::common::below;
-use super::jobs::job::{Job, Setting, joining};
-use super::jobs::minibatches::POLICIES;
-use super::jobs::processes::{a_secret, assert_alone, free_port, ports, signal_to, wait_for};
-use super::jobs::runner::{Test, Watch, seeds};
 use super::proxy::Wire;
+use crate::common::below;
+use crate::jobs::job::{Job, Setting, joining};
+use crate::jobs::minibatches::POLICIES;
+use crate::jobs::processes::{a_secret, assert_alone, free_port, ports, signal_to, wait_for};
+use crate::jobs::runner::{Test, Watch, seeds};
 
 const EPOCHS: usize = 12;
 
@@ -71,9 +71,7 @@ fn undisturbed(policy: &str) {
 fn killed(policy: &str) {
     let expected = [2, 3].map(|workers| expected(policy, workers));
     for seed in seeds(5, 60) {
-        let case = format!(
-            "STRADSAP_SEED={seed} cargo test -p stradsap-tests --test chaos -- --exact 'one is killed: {policy}'"
-        );
+        let case = super::seed_of(seed, &format!("minibatches::one is killed: {policy}"));
         let _watch = Watch::new(&case, Duration::from_secs(60));
         let pick = |k: u64, n: usize| below(seed * 10 + k + policy.len() as u64 * 1000, n);
         let (workers, servers) = (2 + pick(0, 2), if pick(1, 2) == 0 { 0 } else { 2 });

@@ -4,11 +4,11 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::common::below;
-use super::jobs::job::{Job, Setting};
-use super::jobs::operators::STEPS;
-use super::jobs::processes::{assert_alone, signal_to};
-use super::jobs::runner::{Test, Watch, seeds};
+use crate::common::below;
+use crate::jobs::job::{Job, Setting};
+use crate::jobs::operators::STEPS;
+use crate::jobs::processes::{assert_alone, signal_to};
+use crate::jobs::runner::{Test, Watch, seeds};
 
 const EPOCHS: usize = 4;
 
@@ -31,9 +31,9 @@ pub(crate) fn tests() -> Vec<Test> {
         })
     };
     vec![
-        test("undisturbed: operators", 60, undisturbed),
-        test("one is killed: operators", 3600, one),
-        test("one after the other is killed: operators", 120, repeated),
+        test("undisturbed", 60, undisturbed),
+        test("one is killed", 3600, one),
+        test("one after the other is killed", 120, repeated),
     ]
 }
 
@@ -47,9 +47,7 @@ fn undisturbed(expected: &str) {
 /// After each of the steps, at once or some way into the next one.
 fn one(expected: &str) {
     for seed in seeds(2 * STEPS as u64, 100) {
-        let case = format!(
-            "STRADSAP_SEED={seed} cargo test -p stradsap-tests --test chaos -- --exact 'one is killed: operators'"
-        );
+        let case = super::seed_of(seed, "operators::one is killed");
         let _watch = Watch::new(&case, Duration::from_secs(60));
         let pick = |k: u64, n: usize| below(seed * 10 + k, n);
         let (workers, servers) = (2 + pick(0, 2), if pick(1, 2) == 0 { 0 } else { 2 });

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::jobs::job::{Job, LONG, Setting, joining};
-use super::jobs::processes::{Process, a_secret, free_port, ports, wait_for};
 use super::proxy::Wire;
+use crate::jobs::job::{Job, LONG, Setting, joining};
+use crate::jobs::processes::{Process, a_secret, free_port, ports, wait_for};
 
 /// A loss must be told so soon.
 const NOTICED: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ pub(crate) fn stopped(expected: &str) {
     job.reached(3);
     let pid = job.workers()[1];
     let since = Instant::now();
-    super::jobs::processes::signal_to(pid, "STOP");
+    crate::jobs::processes::signal_to(pid, "STOP");
     told(&job, pid, since);
     assert_eq!(job.digest("a stopped worker is replaced").0, expected);
 }

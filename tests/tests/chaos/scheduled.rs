@@ -5,12 +5,12 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::common::below;
-use super::jobs::job::{Job, Setting, joining};
-use super::jobs::processes::{a_secret, assert_alone, free_port, ports, signal_to, wait_for};
-use super::jobs::runner::{Test, Watch, seeds};
-use super::jobs::scheduled::SAYS;
 use super::proxy::Wire;
+use crate::common::below;
+use crate::jobs::job::{Job, Setting, joining};
+use crate::jobs::processes::{a_secret, assert_alone, free_port, ports, signal_to, wait_for};
+use crate::jobs::runner::{Test, Watch, seeds};
+use crate::jobs::scheduled::SAYS;
 
 const EPOCHS: usize = 9;
 
@@ -33,11 +33,11 @@ pub(crate) fn tests() -> Vec<Test> {
         })
     };
     vec![
-        test("undisturbed: scheduled", 60, undisturbed),
-        test("one is killed: scheduled", 3600, one),
-        test("one after the other is killed: scheduled", 120, repeated),
-        test("a worker is stopped: scheduled", 60, stopped),
-        test("nothing arrives at a worker: scheduled", 60, cut_off),
+        test("undisturbed", 60, undisturbed),
+        test("one is killed", 3600, one),
+        test("one after the other is killed", 120, repeated),
+        test("a worker is stopped", 60, stopped),
+        test("nothing arrives at a worker", 60, cut_off),
     ]
 }
 
@@ -51,9 +51,7 @@ fn undisturbed(expected: &str) {
 /// In the middle of a call's rounds, or between calls.
 fn one(expected: &str) {
     for seed in seeds(10, 100) {
-        let case = format!(
-            "STRADSAP_SEED={seed} cargo test -p stradsap-tests --test chaos -- --exact 'one is killed: scheduled'"
-        );
+        let case = super::seed_of(seed, "scheduled::one is killed");
         let _watch = Watch::new(&case, Duration::from_secs(60));
         let pick = |k: u64, n: usize| below(seed * 10 + k, n);
         let (workers, servers) = (2 + pick(0, 2), if pick(1, 2) == 0 { 0 } else { 2 });

@@ -5,10 +5,10 @@ use std::time::Duration;
 use stradsap::ClusterOptions;
 use stradsap::prelude::*;
 
-use super::common::{Rating, ratings};
-use super::jobs::processes::{self, assert_alone, children_as, memory, this_program, wait_for};
-use super::jobs::runner::Test;
-use super::matrix::{ALONE, Place};
+use crate::common::{Rating, ratings};
+use crate::jobs::processes::{self, assert_alone, children_as, memory, this_program, wait_for};
+use crate::jobs::runner::Test;
+use crate::places::{ALONE, Place};
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
@@ -155,7 +155,7 @@ fn explained() {
 }
 
 fn started_once() {
-    let session = Place { workers: 1, ..ALONE }.session().unwrap();
+    let session = Place { workers: 1, ..ALONE }.session();
     let own = std::process::id();
     let worker = wait_for("a worker", Duration::from_secs(5), || children_as(own, "worker").first().copied());
     let error = session.start_workers(&ClusterOptions::new(1)).unwrap_err();

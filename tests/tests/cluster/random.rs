@@ -6,30 +6,45 @@ use std::time::Duration;
 use stradsap::Error;
 use stradsap::prelude::*;
 
-use super::jobs::runner::{Test, Watch, seeds};
-use super::matrix::{ALONE, Place};
-use super::program::{Program, Rng, SHAPES};
-use super::running::{Failing, HOWS, How, Loop, OnPurpose, State, bits};
+use crate::jobs::runner::{Test, Watch, seeds};
+use crate::places::{ALONE, Place, place};
+use crate::random::program::{Program, Rng, SHAPES};
+use crate::random::running::{Failing, HOWS, How, Loop, OnPurpose, State, bits};
+use crate::random::sequences::{self, Length};
 
-const PLACES: [Place; 4] = [
-    ALONE,
-    Place { workers: 1, threads: 2, servers: 0 },
-    Place { workers: 2, threads: 1, servers: 1 },
-    Place { workers: 3, threads: 2, servers: 0 },
-];
+const PLACES: [Place; 4] = [ALONE, place(1, 2, 0), place(2, 1, 1), place(3, 2, 0)];
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("small random loops", 4 * 3600, || run(0, 100, 4000, 60)),
         Test::new("large random loops", 4 * 3600, || run(1_000_000, 8, 400, 4000)),
+        Test::new("sequences of short random loops", 4 * 3600, || in_sequence(2_000_000, 30, 2000, Length::Short)),
+        Test::new("sequences of longer random loops", 4 * 3600, || in_sequence(3_000_000, 5, 200, Length::Middle)),
+        Test::new("sequences around the threshold of sampling", 4 * 3600, || {
+            in_sequence(4_000_000, 1, 20, Length::AroundTheThreshold);
+        }),
     ]
 }
 
 fn run(from: u64, short: u64, long: u64, most_iterations: usize) {
-    let sessions = PLACES.map(|place| Rc::new(place.session().unwrap()));
+    let sessions = PLACES.map(|place| Rc::new(place.session()));
     for seed in seeds(short, long) {
         let _watch = Watch::new(&format!("STRADSAP_SEED={seed} random loops"), Duration::from_secs(30));
         check(from + seed, &sessions, most_iterations);
+    }
+}
+
+/// Loops of several kinds on the same DVectors.
+fn in_sequence(from: u64, short: u64, long: u64, length: Length) {
+    let start = || PLACES.map(|place| Rc::new(place.session()));
+    let mut sessions = start();
+    for (k, seed) in seeds(short, long).enumerate() {
+        // A loop that went elsewhere than foreseen runs serially for the rest of its session.
+        if k % 5 == 4 {
+            sessions = start();
+        }
+        let _watch = Watch::new(&format!("STRADSAP_SEED={seed} sequences of loops"), Duration::from_secs(120));
+        sequences::check(from + seed, length, &sessions);
     }
 }
 

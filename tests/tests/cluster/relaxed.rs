@@ -2,8 +2,8 @@
 
 use stradsap::prelude::*;
 
-use super::common::{Way, below, mix};
-use super::seen::{Seen, without_worker};
+use crate::common::{Way, below, mix};
+use crate::seen::{Seen, without_worker};
 
 type Result = stradsap::Result<()>;
 

@@ -2,8 +2,8 @@
 
 use stradsap::prelude::*;
 
-use super::common::{Rating, Way, below, mix, ratings};
-use super::seen::Seen;
+use crate::common::{Rating, Way, below, mix, ratings};
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

@@ -3,8 +3,8 @@
 use stradsap::Error;
 use stradsap::prelude::*;
 
-use super::common::{Way, below, mix, ratings};
-use super::seen::{Seen, without_worker};
+use crate::common::{Way, below, mix, ratings};
+use crate::seen::{Seen, without_worker};
 
 type Result = stradsap::Result<()>;
 

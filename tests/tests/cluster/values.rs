@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use stradsap::Element;
 use stradsap::prelude::*;
 
-use super::common::{Way, mix};
-use super::seen::Seen;
+use crate::common::{Way, mix};
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

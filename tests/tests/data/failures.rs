@@ -3,7 +3,7 @@
 use stradsap::prelude::*;
 use stradsap::{Error, LoopProblem};
 
-use super::seen::{Seen, without_worker};
+use crate::seen::{Seen, without_worker};
 
 type Result = stradsap::Result<()>;
 

@@ -6,7 +6,7 @@ use stradsap::prelude::*;
 
 use super::pool::{Pool, Rng, assert_near, assert_same, entries, keep, made, made_lists, made_map};
 use super::programs::Step;
-use super::seen::Seen;
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use stradsap::prelude::*;
 
-use super::common::{below, mix};
 use super::pool::{entries, made_lists, made_map, word};
-use super::seen::Seen;
+use crate::common::{below, mix};
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

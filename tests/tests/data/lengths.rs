@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use stradsap::prelude::*;
 
-use super::common::below;
 use super::pool::{assert_near, assert_same, made_lists, made_map, word};
-use super::seen::Seen;
+use crate::common::below;
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

@@ -4,7 +4,7 @@ use stradsap::prelude::*;
 
 use super::pool::{Pool, Rng, keep, made, made_lists, made_map, word};
 use super::programs::Step;
-use super::seen::Seen;
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

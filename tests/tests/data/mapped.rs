@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use stradsap::prelude::*;
 
-use super::common::{Rating, below, bits32, ratings};
 use super::pool::{entries, word};
-use super::seen::Seen;
+use crate::common::{Rating, below, bits32, ratings};
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use stradsap::Element;
 use stradsap::prelude::*;
 
-use super::common::mix;
-use super::seen::Seen;
+use crate::common::mix;
+use crate::seen::Seen;
 
 /// A reproducible stream of numbers.
 pub(crate) struct Rng(u64);

@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use stradsap::prelude::*;
 
-use super::jobs::runner::seeds;
 use super::pool::{Pool, Rng};
-use super::seen::Seen;
 use super::{keyed, loops, steps};
+use crate::jobs::runner::seeds;
+use crate::seen::Seen;
 
 pub(crate) type Step = fn(&mut Pool<'_>, &mut Rng, &mut Seen) -> stradsap::Result<()>;
 
@@ -30,7 +30,9 @@ pub(crate) fn random_programs(session: &Session, seen: &mut Seen) -> stradsap::R
         let ran = catch_unwind(AssertUnwindSafe(|| program(session, seed, seen)));
         let case = || {
             let last = seen.0.iter().rev().find(|line| line.starts_with("seed and step")).cloned().unwrap_or_default();
-            eprintln!("STRADSAP_SEED={seed} cargo test -p stradsap-tests --test data -- random_programs; {last}");
+            eprintln!(
+                "STRADSAP_SEED={seed} cargo test -p stradsap-tests --test workers -- data::random_programs; {last}"
+            );
         };
         match ran {
             Ok(ended) => ended.inspect_err(|_| case())?,

@@ -4,7 +4,7 @@ use stradsap::prelude::*;
 
 use super::pool::{Pool, Rng, Row, assert_near, assert_same, made, row};
 use super::programs::Step;
-use super::seen::Seen;
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

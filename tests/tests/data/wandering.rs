@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use stradsap::prelude::*;
 use stradsap::{Element, Error};
 
-use super::jobs::runner::seeds;
 use super::pool::{Rng, made_lists, made_map};
-use super::seen::{Seen, without_worker};
+use crate::jobs::runner::seeds;
+use crate::seen::{Seen, without_worker};
 
 type Result = stradsap::Result<()>;
 
@@ -231,7 +231,7 @@ fn random_loop(session: &Session, seed: u64, seen: &mut Seen) -> Result {
 pub(crate) fn random_loops_over_maps(session: &Session, seen: &mut Seen) -> Result {
     for seed in seeds(60, 3_000) {
         let context =
-            format!("STRADSAP_SEED={seed} cargo test -p stradsap-tests --test data -- random_loops_over_maps");
+            format!("STRADSAP_SEED={seed} cargo test -p stradsap-tests --test workers -- data::random_loops_over_maps");
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| random_loop(session, seed, seen)));
         match ran {
             Ok(ended) => ended.inspect_err(|_| eprintln!("{context}"))?,

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
-use super::jobs::job::{Job, Setting, joining};
-use super::jobs::processes::{Process, a_secret, free_port, this_program};
+use crate::jobs::job::{Job, Setting, joining};
+use crate::jobs::processes::{Process, a_secret, free_port, this_program};
 
 const SOON: Duration = Duration::from_secs(15);
 

@@ -10,9 +10,9 @@ use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role, greet};
 use stradsap_dds_server::secret::Secret;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::common::mix;
-use super::jobs::job::{Job, Setting, joining};
-use super::jobs::processes::{a_secret, free_port, memory, ports, wait_for};
+use crate::common::mix;
+use crate::jobs::job::{Job, Setting, joining};
+use crate::jobs::processes::{a_secret, free_port, memory, ports, wait_for};
 
 /// Long enough to outlast what strangers do.
 const EPOCHS: usize = 500;

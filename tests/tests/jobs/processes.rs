@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::runner::GROUP;
+
 /// Waits until something is there.
 pub(crate) fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
@@ -206,10 +208,13 @@ pub(crate) fn ports(of: u32) -> Vec<u16> {
     listening.collect()
 }
 
-/// All running processes of an executable, but for this one.
+/// All running processes of an executable, but for this one and those of other groups of tests.
 pub(crate) fn others_of(executable: &Path) -> Vec<u32> {
-    let own = std::process::id();
-    let same = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == executable);
+    let (own, group) = (std::process::id(), std::env::var(GROUP).ok());
+    let same = |pid: u32| {
+        std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == executable)
+            && variable(pid, GROUP) == group
+    };
     pids().into_iter().filter(|&pid| pid != own && same(pid) && runs(pid)).collect()
 }
 

@@ -1,9 +1,12 @@
-//! Runs tests one after the other, by name, as `cargo test` expects it, each with a limit on its time. The standard
-//! harness can't be used: a worker is this executable too, and goes no further than `#[stradsap::main]`.
+//! Runs tests by name, as `cargo test` expects it, each with a limit on its time: those of a group one after the other, and
+//! some groups at once. The standard harness can't be used: a worker is this executable too, and goes no further than `#[stradsap::main]`.
 
 #![allow(clippy::print_stdout)]
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Stdio;
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -56,21 +59,59 @@ impl Asked {
 }
 
 /// Whether the command line asks for any of these names: what many tests share need not be made for none.
-pub(crate) fn wanted(name: &str) -> bool {
+pub(crate) fn wanted(group: &str, name: &str) -> bool {
     let asked = Asked::of(std::env::args().skip(1));
-    !asked.list && asked.wants(name)
+    !asked.list && asked.wants(&within(group, name))
 }
 
-/// Runs the tests that the command line asks for, and says how many failed.
-pub(crate) fn run(tests: Vec<Test>) -> Result<(), Box<dyn std::error::Error>> {
+fn within(group: &str, name: &str) -> String {
+    format!("{group}::{name}")
+}
+
+/// Names the group of tests that a process runs; processes that it starts have it too.
+pub(crate) const GROUP: &str = "TESTS_OF_GROUP";
+
+/// How many groups run at once. Much of their time is waiting: for timeouts, and for each other's processes.
+const AT_ONCE: usize = 3;
+
+/// Runs the tests that the command line asks for, each group in a process of its own, and says how many failed.
+pub(crate) fn run(mut groups: Vec<(&'static str, Vec<Test>)>) -> Result<(), Box<dyn std::error::Error>> {
     let asked = Asked::of(std::env::args().skip(1));
-    let all = tests.len();
-    let tests: Vec<Test> = tests.into_iter().filter(|test| asked.wants(&test.name)).collect();
+    for (group, tests) in &mut groups {
+        tests.iter_mut().for_each(|test| test.name = within(group, &test.name));
+        tests.retain(|test| asked.wants(&test.name));
+    }
     if asked.list {
-        tests.iter().for_each(|test| println!("{}: test", test.name));
-        println!("\n{} tests, 0 benchmarks", tests.len());
+        groups.iter().flat_map(|(_, tests)| tests).for_each(|test| println!("{}: test", test.name));
         return Ok(());
     }
+    let own = std::env::var(GROUP).ok();
+    groups.retain(|(group, tests)| !tests.is_empty() && own.as_ref().is_none_or(|own| own == group));
+    if own.is_some() || groups.len() < 2 {
+        return one_after_the_other(groups.into_iter().flat_map(|(_, tests)| tests).collect());
+    }
+    let since = Instant::now();
+    let left = Mutex::new(groups.iter().map(|(group, _)| *group).collect::<VecDeque<_>>());
+    let next = || left.lock().unwrap().pop_front();
+    let failed = std::thread::scope(|scope| {
+        let in_turn = || std::iter::from_fn(next).filter(|group| !succeeds(group)).collect::<Vec<_>>();
+        let slots: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(in_turn)).collect();
+        slots.into_iter().flat_map(|slot| slot.join().unwrap()).collect::<Vec<_>>()
+    });
+    println!("{} groups of tests in {:.1} s\n", groups.len(), since.elapsed().as_secs_f64());
+    if failed.is_empty() { Ok(()) } else { Err(format!("tests failed in {}", failed.join(", ")).into()) }
+}
+
+/// Runs a group in a process of its own, and then prints what it wrote.
+fn succeeds(group: &str) -> bool {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let ended = command.args(std::env::args().skip(1)).env(GROUP, group).stdin(Stdio::null()).output().unwrap();
+    print!("{}", String::from_utf8_lossy(&ended.stdout));
+    eprint!("{}", String::from_utf8_lossy(&ended.stderr));
+    ended.status.success()
+}
+
+fn one_after_the_other(tests: Vec<Test>) -> Result<(), Box<dyn std::error::Error>> {
     let (chosen, since) = (tests.len(), Instant::now());
     println!("\nrunning {chosen} tests");
     let mut failed = Vec::new();
@@ -86,10 +127,9 @@ pub(crate) fn run(tests: Vec<Test>) -> Result<(), Box<dyn std::error::Error>> {
     let (seconds, verdict) = (since.elapsed().as_secs_f64(), if failed.is_empty() { "ok" } else { "FAILED" });
     failed.iter().for_each(|name| println!("    {name}"));
     println!(
-        "\ntest result: {verdict}. {} passed; {} failed; 0 ignored; 0 measured; {} filtered out; finished in {seconds:.2} s\n",
+        "\ntest result: {verdict}. {} passed; {} failed; finished in {seconds:.2} s\n",
         chosen - failed.len(),
         failed.len(),
-        all - chosen
     );
     if failed.is_empty() { Ok(()) } else { Err(format!("{} tests failed", failed.len()).into()) }
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use stradsap::prelude::*;
 use stradsap::{Error, RoundProblem};
 
-use super::common::below;
 use super::program::{AtRandom, Fails, Function, Keeps, Mixing, shard};
-use super::seen::{Seen, without_worker};
+use crate::common::below;
+use crate::seen::{Seen, without_worker};
 
 const SHARDS: usize = 5;
 

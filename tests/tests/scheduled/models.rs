@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use stradsap::prelude::*;
 use stradsap::{Block, Pick};
 
-use super::common::{below, mix};
-use super::seen::Seen;
+use crate::common::{below, mix};
+use crate::seen::Seen;
 
 fn unit(k: u64) -> f64 {
     (mix(k) >> 11) as f64 / (1u64 << 53) as f64

@@ -8,7 +8,7 @@ use std::thread::ThreadId;
 use serde::{Deserialize, Serialize};
 use stradsap::prelude::*;
 
-use super::common::{below, mix};
+use crate::common::{below, mix};
 
 /// The threads of this process that ran updates.
 pub(crate) static THREADS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());

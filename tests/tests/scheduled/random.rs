@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 
 use stradsap::prelude::*;
 
-use super::common::below;
 use super::interpreter::{Outcome, interpret};
 use super::program::{AtRandom, Keeps, Mixing, THREADS, shard};
-use super::seen::Seen;
+use crate::common::below;
+use crate::seen::Seen;
 
 /// What is the same wherever it runs.
 struct Case {

@@ -1,5 +1,5 @@
 //! Rounds of one light job on two workers: the same bits at each depth as in one process. With `STRADSAP_MEASURE=1` it says how
-//! many there are in a second: `STRADSAP_MEASURE=1 cargo test --release -p stradsap-tests --test scheduled -- 'round trips'`.
+//! many there are in a second: `STRADSAP_MEASURE=1 cargo test --release -p stradsap-tests --test workers -- 'scheduled::round trips'`.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use stradsap::ClusterOptions;
 use stradsap::prelude::*;
 
-use super::jobs::runner::Test;
+use crate::jobs::runner::Test;
 
 #[derive(Serialize, Deserialize)]
 struct Light;

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use stradsap::prelude::*;
 
-use super::common::below;
-use super::jobs::runner::Test;
-use super::places::{PLACES, Place};
+use super::places::PLACES;
+use crate::common::below;
+use crate::jobs::runner::Test;
+use crate::places::Place;
 
 pub(crate) fn tests() -> Vec<Test> {
     let places = PLACES.iter().copied().flatten().copied();
@@ -16,7 +17,7 @@ pub(crate) fn tests() -> Vec<Test> {
 const COUNTERS: usize = 13;
 
 fn exact(place: Place) {
-    let session = place.session();
+    let session = place.verified();
     let one_each = place.threads == 1;
     let mut policies = vec![
         SyncPolicy::Bsp,

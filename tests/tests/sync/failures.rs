@@ -4,10 +4,10 @@ use stradsap::Error;
 use stradsap::prelude::*;
 use stradsap::{Element, Merge};
 
-use super::common::below;
-use super::jobs::runner::Test;
 use super::places::{PLACES, copies, note, policies};
-use super::seen::Seen;
+use crate::common::below;
+use crate::jobs::runner::Test;
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 
@@ -128,7 +128,7 @@ pub(crate) fn failures(session: &Session, seen: &mut Seen) -> Result {
 /// A body that fails while changes of others are still on their way: none of them is left.
 fn in_mid_push() {
     for place in [PLACES[1][2], PLACES[3][3]] {
-        let session = place.session();
+        let session = place.verified();
         let input = DVector::from_fn(&session, 64, |i| i as u32).unwrap();
         let mut x = DVector::from_fn(&session, 3000, |i| [i as f32; 64]).unwrap();
         let before = x.digest().unwrap();
@@ -157,7 +157,7 @@ fn in_mid_push() {
 /// A call that is broken off after some workers told others what they will want, before these heard of it.
 fn wants_that_nobody_heard() {
     for place in [PLACES[1][2], PLACES[2][2], PLACES[3][2], PLACES[3][3]] {
-        let session = place.session();
+        let session = place.verified();
         let rows = 90;
         let mut input = DVector::from_fn(&session, 60, |i| [i as u32 % 17, 0]).unwrap();
         let mut x = DVector::from_fn(&session, rows, |i| i as i64).unwrap();
@@ -207,7 +207,7 @@ impl Merge for Stubborn {
 /// A union of copies that panics is a failure of the loop, as a body's is: it ends, and leaves nothing.
 fn unions_that_panic() {
     for place in PLACES[1..].iter().copied().flatten() {
-        let session = place.session();
+        let session = place.verified();
         let input = DVector::from_fn(&session, 40, |i| i as u32).unwrap();
         let mut x = DVector::from_fn(&session, 4, |_| Stubborn(0)).unwrap();
         let mut policies =

@@ -3,9 +3,9 @@
 use stradsap::prelude::*;
 use stradsap::{Element, Merge, Shared};
 
-use super::common::{below, mix};
 use super::places::{note, policies};
-use super::seen::Seen;
+use crate::common::{below, mix};
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

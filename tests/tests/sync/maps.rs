@@ -6,12 +6,12 @@ use std::fmt::Debug;
 use stradsap::prelude::*;
 use stradsap::{Error, Key};
 
-use super::common::{below, mix};
-use super::jobs::processes::{children_as, signal_to};
-use super::jobs::runner::Test;
 use super::kinds::{Chain, Row};
 use super::places::{PLACES, note, policies};
-use super::seen::Seen;
+use crate::common::{below, mix};
+use crate::jobs::processes::{children_as, signal_to};
+use crate::jobs::runner::Test;
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 
@@ -365,7 +365,7 @@ pub(crate) fn maps_after_failures(session: &Session, seen: &mut Seen) -> Result 
 /// Threads that share a map's values without locks lose some of their changes, and never anything else.
 fn maps_without_locks() {
     for place in PLACES.iter().copied().flatten().copied() {
-        let session = place.session();
+        let session = place.verified();
         let input = DVector::from_fn(&session, 4000, |i| i as u32).unwrap();
         let mut map = DMap::from_entries(&session, (0..500u32).map(|i| (format!("key {i}"), [0u64; 2]))).unwrap();
         for epoch in 1..=3u64 {
@@ -395,7 +395,7 @@ fn maps_without_locks() {
 /// nothing is recorded or planned anew as long as the keys are the same.
 fn maps_stay_where_they_are() {
     for place in [PLACES[1][2], PLACES[2][2], PLACES[3][3]] {
-        let session = place.session();
+        let session = place.verified();
         let workers = session.workers() as u32;
         let input = DVector::from_fn(&session, 60, |i| i as u32).unwrap();
         let mut map = DMap::from_entries(&session, (0..90u32).map(|i| (i, i64::from(i)))).unwrap();
@@ -481,9 +481,9 @@ fn run_with_losses(session: &Session, mut lose: impl FnMut(u64)) -> Vec<String> 
 /// Workers are lost while they have the values of a map, before and after others need its buckets.
 fn maps_after_losses() {
     let (here, there) = (PLACES[1][0], PLACES[1][2]);
-    let expected = run_with_losses(&here.session(), |_| {});
+    let expected = run_with_losses(&here.verified(), |_| {});
     let earlier = children_as(std::process::id(), "worker");
-    let session = there.session();
+    let session = there.verified();
     let mut lost = 0;
     let found = run_with_losses(&session, |epoch| {
         if [0, 2, 3, 6].contains(&epoch) {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use stradsap::prelude::*;
 
-use super::common::{below, mix};
 use super::places::{copies, note, policies};
-use super::seen::Seen;
+use crate::common::{below, mix};
+use crate::seen::Seen;
 
 type Result = stradsap::Result<()>;
 

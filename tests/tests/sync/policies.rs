@@ -3,7 +3,7 @@
 use stradsap::Error;
 use stradsap::prelude::*;
 
-use super::jobs::runner::Test;
+use crate::jobs::runner::Test;
 
 const POLICIES: [SyncPolicy; 5] = [
     SyncPolicy::Bsp,

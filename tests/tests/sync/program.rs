@@ -3,7 +3,7 @@
 use stradsap::Element;
 use stradsap::prelude::*;
 
-use super::common::mix;
+use crate::common::mix;
 
 /// A reproducible stream of numbers.
 pub(crate) struct Rng(u64);
@@ -153,7 +153,7 @@ impl Program {
 /// What one element of the input does; in a loop body on shared rows, in the interpreter on plain ones.
 macro_rules! element {
     ($i:expr, $ops:expr, $failing:expr, $table:expr, [$a:expr, $b:expr, $c:expr, $d:expr], $reductions:expr) => {{
-        use $crate::program::{ADD, FAILING, Failing, INDIRECT, NOTHING, OnPurpose, READ};
+        use $crate::sync::program::{ADD, FAILING, Failing, INDIRECT, NOTHING, OnPurpose, READ};
         let mut seen = $crate::common::mix($i as u64);
         for op in $ops {
             let number = (seen % 1000) as f32 / 7.0 - 50.0;
@@ -214,10 +214,10 @@ macro_rules! element {
                     match op.kind {
                         READ => seen = $crate::common::mix(seen ^ before.0),
                         NOTHING => {
-                            x.set($crate::kinds::Chain(0));
+                            x.set($crate::sync::kinds::Chain(0));
                             x.set(before);
                         }
-                        _ => x.set($crate::kinds::Chain($crate::common::mix(before.0 ^ seen))),
+                        _ => x.set($crate::sync::kinds::Chain($crate::common::mix(before.0 ^ seen))),
                     }
                 }
             }

@@ -6,10 +6,11 @@ use stradsap::Error;
 use stradsap::prelude::*;
 
 use super::interpreter::{self, State, Totals};
-use super::jobs::runner::{Test, Watch, seeds};
-use super::places::{PLACES, Place, copies};
+use super::places::{PLACES, copies};
 use super::program::{Failing, Program, Rng};
 use super::running::{Bits, Loop, TABLE};
+use crate::jobs::runner::{Test, Watch, seeds};
+use crate::places::Place;
 
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests = vec![
@@ -27,14 +28,14 @@ fn here(from: u64, short: u64, long: u64, most: usize) {
     for seed in seeds(short, long) {
         let _watch = Watch::new(&format!("STRADSAP_SEED={seed} random programs"), Duration::from_secs(60));
         for places in PLACES {
-            check(from + seed, &places[0].session(), places[0], most);
+            check(from + seed, &places[0].verified(), places[0], most);
         }
     }
 }
 
 /// On workers: all on the same session, one after the other.
 fn on(place: Place) {
-    let session = place.session();
+    let session = place.verified();
     for seed in seeds(12, 600) {
         let _watch = Watch::new(&format!("STRADSAP_SEED={seed} random programs: {place}"), Duration::from_secs(60));
         check(seed, &session, place, if seed % 4 == 0 { 300 } else { 50 });

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use stradsap::prelude::*;
 
-use super::common::below;
-use super::jobs::runner::{Test, long};
-use super::places::{PLACES, Place, copies};
+use super::places::{PLACES, copies};
+use crate::common::below;
+use crate::jobs::runner::{Test, long};
+use crate::places::Place;
 
 pub(crate) fn tests() -> Vec<Test> {
     let places = [PLACES[1][0], PLACES[3][0], PLACES[1][1], PLACES[1][2], PLACES[2][2], PLACES[3][2]];
@@ -92,7 +93,7 @@ fn run(session: &Session, staleness: usize, each: usize, reads: usize, pace: Pac
 }
 
 fn bound(place: Place) {
-    let session = place.session();
+    let session = place.verified();
     let (each, reads) = (if long() { 20_000 } else { 700 }, 80);
     let mut checked = 0;
     for staleness in [0, 1, 3, 10] {
@@ -113,7 +114,7 @@ fn bound(place: Place) {
 }
 
 fn ahead_and_waiting(place: Place) {
-    let session = place.session();
+    let session = place.verified();
     for staleness in [0, 1, 3, 10] {
         let (report, observed) = run(&session, staleness, 40, 2, Pace::Slow);
         let case = format!("staleness {staleness} on {place}: {report}");

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use stradsap::Result;
 use stradsap::prelude::*;
 
-use crate::program::{INDIRECT, NOTHING, PAIR, Program, READ, Step, WRITE, mix};
+use super::program::{INDIRECT, NOTHING, PAIR, Program, READ, Step, WRITE, mix};
 
 /// The DDSs that loops work on, of four kinds of elements.
 #[derive(Clone, PartialEq, Debug)]
@@ -158,7 +158,7 @@ macro_rules! pair_of_slice {
 pub(crate) struct Plain<T>(pub(crate) T);
 
 impl<T: std::ops::AddAssign> Plain<T> {
-    fn add(&mut self, value: T) {
+    pub(crate) fn add(&mut self, value: T) {
         self.0 += value;
     }
 }

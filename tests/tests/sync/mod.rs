@@ -1,17 +1,11 @@
 //! Synchronous loops: what their policies promise, in this process and on workers.
 //!
-//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test sync` runs thousands of random programs instead of hundreds;
+//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test workers -- sync` runs thousands of random programs instead of hundreds;
 //! `STRADSAP_SEED=n` the one with that seed.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod counters;
 mod failures;
 mod interpreter;
-#[path = "../jobs/mod.rs"]
-mod jobs;
 mod kinds;
 mod maps;
 mod patterns;
@@ -20,19 +14,11 @@ mod policies;
 mod program;
 mod random;
 mod running;
-#[path = "../cluster/seen.rs"]
-mod seen;
 mod staleness;
 
-use jobs::runner;
-use seen::Scenario;
-use stradsap::prelude::*;
-
-macro_rules! scenarios {
-    ($($module:ident :: $name:ident),* $(,)?) => {
-        &[$(Scenario { name: stringify!($name), run: $module::$name }),*]
-    };
-}
+use crate::jobs::runner::Test;
+use crate::scenarios;
+use crate::seen::Scenario;
 
 const SCENARIOS: &[Scenario] = scenarios![
     kinds::numbers,
@@ -59,8 +45,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     maps::maps_after_failures,
 ];
 
-#[stradsap::main]
-fn main(_: &Session) -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn tests() -> Vec<Test> {
     let mut tests = policies::tests();
     tests.extend(places::tests(SCENARIOS));
     tests.extend(failures::tests());
@@ -68,5 +53,5 @@ fn main(_: &Session) -> Result<(), Box<dyn std::error::Error>> {
     tests.extend(counters::tests());
     tests.extend(staleness::tests());
     tests.extend(random::tests());
-    runner::run(tests)
+    tests
 }

@@ -1,29 +1,22 @@
 //! Jobs whose processes are killed, stopped and cut off: what they leave is what undisturbed ones leave, or they end with
 //! an error at once; and nothing of them is left.
 //!
-//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test chaos` kills with 50 seeds instead of 5;
+//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test workers -- chaos` kills with 50 seeds instead of 5;
 //! `STRADSAP_SEED=n` with that one.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../jobs/mod.rs"]
-mod jobs;
 mod kills;
-mod minibatches;
-mod operators;
+pub(crate) mod minibatches;
+pub(crate) mod operators;
 mod partitions;
 mod proxy;
-mod scheduled;
+pub(crate) mod scheduled;
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use jobs::job::{Job, LONG, Setting, asked_for};
-use jobs::processes::assert_alone;
-use jobs::runner::{self, Test};
-use stradsap::prelude::*;
+use crate::jobs::job::{Job, LONG, Setting};
+use crate::jobs::processes::assert_alone;
+use crate::jobs::runner::{Test, repeat};
 
 /// What every job must leave, however it ran.
 fn expected() -> String {
@@ -39,13 +32,14 @@ fn test(name: &'static str, seconds: u64, expected: &Rc<std::cell::OnceCell<Stri
     })
 }
 
-#[stradsap::main]
-fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
-    if let Some(ended) = asked_for(session) {
-        return Ok(ended?);
-    }
+/// The command that runs a test here again with one seed.
+fn seed_of(seed: u64, test: &str) -> String {
+    format!("STRADSAP_SEED={seed} {}", repeat(&format!("chaos::{test}")))
+}
+
+pub(crate) fn tests() -> Vec<Test> {
     let expected = Rc::default();
-    let mut tests = vec![
+    vec![
         test("undisturbed", 60, &expected, kills::undisturbed),
         test("one is killed", 3600, &expected, kills::one),
         test("one after the other is killed", 120, &expected, kills::repeated),
@@ -60,9 +54,5 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         test("nothing arrives from one worker at another", 60, &expected, |expected| {
             partitions::from_worker(expected, proxy::Wire::cut);
         }),
-    ];
-    tests.extend(minibatches::tests());
-    tests.extend(operators::tests());
-    tests.extend(scheduled::tests());
-    runner::run(tests)
+    ]
 }

@@ -1,36 +1,21 @@
 //! The same programs in one process and on many: what they leave is the same, bit for bit.
 //!
-//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test cluster -- random` runs thousands of random loops instead
-//! of a hundred; `STRADSAP_SEED=n` the one with that seed.
+//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test workers -- "random loops"` runs thousands of random loops
+//! instead of a hundred; `STRADSAP_SEED=n` the one with that seed.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../jobs/mod.rs"]
-mod jobs;
 mod matrix;
 mod measures;
-#[path = "../random_loops/program.rs"]
-mod program;
 mod random;
 mod relaxed;
-#[path = "../random_loops/running.rs"]
-mod running;
-mod seen;
 mod strategies;
 mod troubles;
 mod values;
 
-use jobs::runner;
-use seen::Scenario;
 use stradsap::prelude::*;
 
-macro_rules! scenarios {
-    ($($module:ident :: $name:ident),* $(,)?) => {
-        &[$(Scenario { name: stringify!($name), run: $module::$name }),*]
-    };
-}
+use crate::jobs::runner::Test;
+use crate::scenarios;
+use crate::seen::Scenario;
 
 const SCENARIOS: &[Scenario] = scenarios![
     strategies::factorisation,
@@ -71,17 +56,21 @@ const SCENARIOS: &[Scenario] = scenarios![
     relaxed::scratch,
 ];
 
-#[stradsap::main]
-fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
-    if let Ok(chosen) = std::env::var("STRADSAP_TEST_SCENARIOS") {
-        if std::env::var_os("STRADSAP_TEST_MEMORY").is_some() {
-            return Ok(measures::use_memory(session)?);
-        }
-        matrix::print_all(session, SCENARIOS, &chosen);
-        return Ok(());
+pub(crate) const GROUP: &str = "cluster";
+
+/// The program that runs some scenarios, where this process is to be it.
+pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
+    let chosen = std::env::var("STRADSAP_TEST_SCENARIOS").ok()?;
+    if std::env::var_os("STRADSAP_TEST_MEMORY").is_some() {
+        return Some(measures::use_memory(session));
     }
+    matrix::print_all(session, SCENARIOS, &chosen);
+    Some(Ok(()))
+}
+
+pub(crate) fn tests() -> Vec<Test> {
     let mut tests = matrix::tests(SCENARIOS);
     tests.extend(measures::tests());
     tests.extend(random::tests());
-    runner::run(tests)
+    tests
 }

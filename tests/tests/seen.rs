@@ -1,8 +1,5 @@
 //! What a scenario saw: the same in one process and on any number of workers.
 
-// Not every target that shares this uses all of it.
-#![allow(dead_code)]
-
 use std::fmt::Debug;
 
 use stradsap::Element;
@@ -27,7 +24,7 @@ impl Seen {
 
     /// What of a report must be the same everywhere.
     pub(crate) fn report(&mut self, what: &str, report: &LoopReport) {
-        let order = report.serial_order().fold(7u64, |hash, i| super::common::mix(hash ^ i as u64));
+        let order = report.serial_order().fold(7u64, |hash, i| crate::common::mix(hash ^ i as u64));
         self.note(
             what,
             (
@@ -48,6 +45,14 @@ impl Seen {
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&Session, &mut Seen) -> stradsap::Result<()>,
+}
+
+/// The scenarios of these functions, named as they are.
+#[macro_export]
+macro_rules! scenarios {
+    ($($module:ident :: $name:ident),* $(,)?) => {
+        &[$($crate::seen::Scenario { name: stringify!($name), run: $module::$name }),*]
+    };
 }
 
 /// An error's message names the worker where there are workers; it is taken out, as it is another each time.

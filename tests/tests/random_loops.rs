@@ -2,18 +2,14 @@
 //! strategy and any number of threads; with `order = Preserve` that order is the loop's own. Failing bodies leave
 //! everything as it was.
 //!
-//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test random_loops` runs 10,000 loops instead of some
+//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test one_process random_loops` runs 10,000 loops instead of some
 //! hundreds; `STRADSAP_SEED=n` runs the one with that seed.
-
-#![allow(clippy::unwrap_used)]
-
-mod program;
-mod running;
 
 use std::rc::Rc;
 
-use program::{Program, Rng, SHAPES, Shape, Step, WRITE};
-use running::{Failing, HOWS, How, Loop, OnPurpose, Plain, State, bits, plain_iteration};
+use crate::random::program::{Op, Program, Rng, SHAPES, Shape, Step, WRITE};
+use crate::random::running::{Failing, HOWS, How, Loop, OnPurpose, Plain, State, bits, plain_iteration};
+use crate::random::sequences::{self, Length};
 use stradsap::Error;
 use stradsap::prelude::*;
 
@@ -156,6 +152,28 @@ fn large_loops_are_serialisable() {
     seeds(40, 1_000).for_each(|seed| check(1_000_000 + seed, 4_000));
 }
 
+fn sequences(from: u64, seeds: std::ops::Range<u64>, length: Length) {
+    for seed in seeds {
+        let sessions = [1, 2, 4].map(|threads| Rc::new(crate::common::session(threads)));
+        sequences::check(from + seed, length, &sessions);
+    }
+}
+
+#[test]
+fn sequences_of_short_loops() {
+    sequences(2_000_000, seeds(200, 6_000), Length::Short);
+}
+
+#[test]
+fn sequences_of_longer_loops() {
+    sequences(3_000_000, seeds(20, 600), Length::Middle);
+}
+
+#[test]
+fn sequences_around_the_threshold_of_sampling() {
+    sequences(4_000_000, seeds(2, 40), Length::AroundTheThreshold);
+}
+
 /// Large enough for the pattern to be inferred from a sample.
 #[test]
 fn inferred_loops_are_serialisable() {
@@ -167,13 +185,13 @@ fn inferred_loops_are_serialisable() {
         for step in &mut steps {
             for (k, op) in step.ops.iter_mut().take(2).enumerate() {
                 let most = 1 + rng.below(program.lens[k]);
-                *op = program::Op { dds: k as u32, index: rng.below(most) as u32, kind: WRITE };
+                *op = Op { dds: k as u32, index: rng.below(most) as u32, kind: WRITE };
             }
         }
         // Sometimes one iteration, far from any sample, breaks the rule.
         let broken = rng.one_in(2);
         if broken {
-            steps[31_234].ops[2] = program::Op { dds: 0, index: 5, kind: WRITE };
+            steps[31_234].ops[2] = Op { dds: 0, index: 5, kind: WRITE };
         }
         program.steps = steps;
         let before = State::new(&program.lens);

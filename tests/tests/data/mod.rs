@@ -1,43 +1,30 @@
 //! Maps and operators: what operators make is what the standard library's iterators make, loops over maps leave what a
 //! plain map would hold, and both are the same in one process and on workers.
 //!
-//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test data -- random` runs thousands of random programs instead
-//! of dozens; `STRADSAP_SEED=n` the one with that seed.
+//! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test workers -- data::random` runs thousands of random
+//! programs instead of dozens; `STRADSAP_SEED=n` the one with that seed.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![allow(
     clippy::redundant_closure_for_method_calls,
     clippy::manual_is_multiple_of,
     reason = "closures and loops as programs write them"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod failures;
-#[path = "../jobs/mod.rs"]
-mod jobs;
 mod keyed;
 mod keys;
 mod lengths;
 mod loops;
 mod mapped;
-mod places;
 mod pool;
 mod programs;
-#[path = "../cluster/seen.rs"]
-mod seen;
 mod steps;
 mod wandering;
 
-use jobs::runner;
-use seen::Scenario;
-use stradsap::prelude::*;
-
-macro_rules! scenarios {
-    ($($module:ident :: $name:ident),* $(,)?) => {
-        &[$(Scenario { name: stringify!($name), run: $module::$name }),*]
-    };
-}
+use crate::jobs::runner::{Test, long};
+use crate::places::{self, ALONE, Expected, Place, place};
+use crate::scenarios;
+use crate::seen::Scenario;
 
 const SCENARIOS: &[Scenario] = scenarios![
     programs::random_programs,
@@ -59,7 +46,9 @@ const SCENARIOS: &[Scenario] = scenarios![
     failures::refused,
 ];
 
-#[stradsap::main]
-fn main(_: &Session) -> Result<(), Box<dyn std::error::Error>> {
-    runner::run(places::tests(SCENARIOS))
+const PLACES: [Place; 6] = [ALONE, place(0, 2, 0), place(0, 3, 0), place(1, 1, 0), place(2, 2, 0), place(3, 1, 2)];
+
+pub(crate) fn tests() -> Vec<Test> {
+    // Loops are replayed in their serial order and compared, but where scenarios do that themselves.
+    places::tests(&PLACES, &Expected::new(ALONE, Place::verified), if long() { 7200 } else { 120 }, SCENARIOS)
 }

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Runs tests under ThreadSanitizer and AddressSanitizer: `tests/sanitize.sh` for all of them, `tests/sanitize.sh thread races`
+# for one sanitizer and the tests whose names contain a word. Fails if one of them finds anything.
+#
+# Needs a nightly toolchain with its sources (`rustup toolchain install nightly --component rust-src`): the standard
+# library is built anew, so that what passes between threads by its locks and channels is seen as well. Valgrind's
+# detectors can't be used: helgrind and drd know only the locks of pthreads, while Rust's are futexes, and take every
+# atomic operation for a race, those of the standard library first.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(rustc -vV | sed -n 's/^host: //p')
+if ! sysroot=$(rustc +nightly --print sysroot 2>/dev/null) || [ ! -e "$sysroot/lib/rustlib/src/rust/library" ]; then
+    echo "sanitize: no nightly toolchain with sources: rustup toolchain install nightly --component rust-src" >&2
+    exit 1
+fi
+
+sanitizers=(thread address)
+case "${1:-}" in thread | address) sanitizers=("$1") && shift ;; esac
+
+for sanitizer in "${sanitizers[@]}"; do
+    export RUSTFLAGS="-Zsanitizer=$sanitizer"
+    export CARGO_TARGET_DIR=target/sanitize-$sanitizer
+    run() {
+        cargo +nightly test -Zbuild-std --target "$target" --quiet "$@"
+    }
+    [ $# -gt 0 ] || run -p stradsap-runtime --lib
+    run -p stradsap-tests --test one_process -- "$@"
+    echo "sanitize: nothing found by the $sanitizer sanitizer"
+done

@@ -1,0 +1,19 @@
+//! Tests of loops in this process, under the standard harness. Those on workers are in `workers.rs`.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod checkpoint;
+mod common;
+mod decoding;
+mod documentation;
+mod elements;
+mod failures;
+mod options;
+mod plans;
+mod races;
+mod random;
+mod random_loops;
+mod reductions;
+mod relaxed;
+mod straying;
+mod threads;

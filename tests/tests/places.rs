@@ -1,0 +1,111 @@
+//! Where loops can run, and scenarios at every such place against one of them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use stradsap::ClusterOptions;
+use stradsap::prelude::*;
+
+use crate::jobs::runner::Test;
+use crate::seen::{Scenario, Seen};
+
+/// Where loops run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// 0: in this process.
+    pub(crate) workers: usize,
+    pub(crate) threads: usize,
+    pub(crate) servers: usize,
+}
+
+pub(crate) const fn place(workers: usize, threads: usize, servers: usize) -> Place {
+    Place { workers, threads, servers }
+}
+
+/// One thread of this process.
+pub(crate) const ALONE: Place = place(0, 1, 0);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Place { workers: 0, threads, .. } => write!(f, "in process x {threads}"),
+            Place { workers, threads, servers: 0 } => write!(f, "{workers} workers x {threads}"),
+            Place { workers, threads, servers } => write!(f, "{workers} workers x {threads}, {servers} servers"),
+        }
+    }
+}
+
+impl Place {
+    /// A session there.
+    pub(crate) fn session(self) -> Session {
+        self.start(false)
+    }
+
+    /// One in which loops are checked: replayed if that gives the same bits, else read by read.
+    pub(crate) fn verified(self) -> Session {
+        self.start(true)
+    }
+
+    fn start(self, verify: bool) -> Session {
+        let session = Session::builder().threads(self.threads).verify(verify).explain(false).build().unwrap();
+        if self.workers > 0 {
+            // A snapshot now and then is part of the ordinary run.
+            let options = ClusterOptions::new(self.workers).threads(self.threads).dds_servers(self.servers);
+            session.start_workers(&options.snapshot_every(3)).unwrap_or_else(|error| panic!("{self}: {error}"));
+        }
+        session
+    }
+}
+
+/// What a scenario sees on a session.
+pub(crate) fn look(session: &Session, scenario: &Scenario) -> Seen {
+    let mut seen = Seen::default();
+    (scenario.run)(session, &mut seen).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+    assert!(!seen.0.is_empty(), "{} sees nothing", scenario.name);
+    seen
+}
+
+/// What scenarios must see: what they see at one place, each run there once.
+#[derive(Clone)]
+pub(crate) struct Expected {
+    place: Place,
+    session: fn(Place) -> Session,
+    seen: Rc<RefCell<BTreeMap<&'static str, Seen>>>,
+}
+
+impl Expected {
+    pub(crate) fn new(place: Place, session: fn(Place) -> Session) -> Expected {
+        Expected { place, session, seen: Rc::default() }
+    }
+
+    pub(crate) fn check(&self, scenario: &Scenario, found: &Seen) {
+        let mut all = self.seen.borrow_mut();
+        let expected = all.entry(scenario.name).or_insert_with(|| look(&(self.session)(self.place), scenario));
+        for (k, (found, expected)) in found.0.iter().zip(&expected.0).enumerate() {
+            assert_eq!(found, expected, "line {k}");
+        }
+        assert_eq!(found.0.len(), expected.0.len());
+    }
+}
+
+/// A test of each scenario at each place, none of which may take longer than so many seconds.
+pub(crate) fn tests(places: &[Place], expected: &Expected, seconds: u64, scenarios: &'static [Scenario]) -> Vec<Test> {
+    let mut tests = Vec::new();
+    for &place in places {
+        // The scenarios of a place share a session, which ends with the last of them.
+        let session: Rc<RefCell<Option<Session>>> = Rc::default();
+        for scenario in scenarios {
+            let (session, expected) = (Rc::clone(&session), expected.clone());
+            tests.push(Test::new(format!("{}: {place}", scenario.name), seconds, move || {
+                // One that fails takes the session with it: the next begins anew.
+                let own = session.borrow_mut().take().unwrap_or_else(|| (expected.session)(place));
+                let found = look(&own, scenario);
+                *session.borrow_mut() = Some(own);
+                expected.check(scenario, &found);
+            }));
+        }
+    }
+    tests
+}
