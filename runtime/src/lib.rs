@@ -16,9 +16,10 @@ mod loops;
 mod memory;
 mod minibatch;
 mod operate;
-mod planner;
 mod scheduled;
 mod session;
+
+pub(crate) use stradsap_planner as planner;
 
 pub use body::value::Value;
 pub use body::view::{ElementIndex, ReadView, WriteView};

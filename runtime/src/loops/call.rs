@@ -13,7 +13,7 @@ use crate::dds::relaxed::board::{self, Board};
 use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::pack;
 use crate::loops::plan_cache::{CachedPlan, PlanKey};
-use crate::loops::record::{Depth, record, shapes};
+use crate::loops::record::{Depth, Fetched, record, shapes};
 use crate::loops::undo::Undo;
 use crate::loops::verify::Verifier;
 use crate::memory::codec::CodecError;
@@ -245,25 +245,19 @@ impl<'c> Call<'c> {
             };
             plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
         } else {
+            let fetched = Fetched::new();
             let recording;
-            // What rules point at, where it had to be fetched.
-            let fetched;
             let recording_now = span(Category::Record, self.key.range.len() as u64);
-            (recording, depth_used, fetched) = match &self.cluster {
-                None => {
-                    let (recording, used) = record(self.task, self.captured, self.key.range.clone(), depth, &self.pool);
-                    (recording, used, Vec::new())
-                }
-                Some(cluster) => cluster.record(self, depth)?,
+            (recording, depth_used) = match &self.cluster {
+                None => record(self.task, self.captured, self.key.range.clone(), depth, &self.pool),
+                Some(cluster) => cluster.record(self, depth, &fetched)?,
             };
             drop(recording_now);
             recorded = Instant::now();
             let mut planning = span(Category::Plan, 0);
-            plan = plan::plan(&recording, &shapes(self.captured), options, &self.pool);
+            plan = plan::plan(&recording, &shapes(self.captured), &options.planning(), &*self.pool);
             planning.set(plan.blocks.len() as u64);
             drop(planning);
-            drop(recording);
-            drop(fetched);
         }
         let mut cached = self.cached(plan, depth_used)?;
         // Laying out the elements is part of planning: later calls find it done.

@@ -1,5 +1,6 @@
 //! The virtual iteration: the loop's body on every index, with nothing written (STRADS-AP section 3).
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::body::capture::{Captured, Kind};
@@ -9,7 +10,7 @@ use crate::body::task::Task;
 use crate::dds::relaxed::board::{self, Copies};
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
-use crate::planner::recording::{CaptureLog, CaptureShape, Recording, SLICE};
+use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, SLICE, Usage};
 use crate::session::pool::Pool;
 
 /// What the planner has to know of the captures.
@@ -23,6 +24,17 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
         .collect()
 }
 
+/// Captures, with elements that had to be fetched from other processes to be read here.
+pub(crate) struct InStep {
+    pub(crate) captured: Vec<Captured>,
+    /// What the captures point at.
+    #[allow(dead_code, reason = "it is only kept")]
+    pub(crate) elements: Vec<RawBuf>,
+}
+
+/// What rules are read from, where it had to be fetched.
+pub(crate) type Fetched = OnceCell<InStep>;
+
 /// How thoroughly a loop is recorded: each is tried after a stray from a plan of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
@@ -35,13 +47,13 @@ pub(crate) enum Depth {
 }
 
 /// Records a loop on all threads, at least as thoroughly as asked, and says how it was done.
-pub(crate) fn record(
+pub(crate) fn record<'c>(
     task: &dyn Task,
-    captured: &[Captured],
+    captured: &'c [Captured],
     range: Range<usize>,
     depth: Depth,
     pool: &Pool,
-) -> (Recording, Depth) {
+) -> (Recording<'c>, Depth) {
     let exact = depth == Depth::Exact;
     let relaxed = board::before(captured);
     let run = |slices: Vec<Range<usize>>| {
@@ -50,11 +62,33 @@ pub(crate) fn record(
     };
     if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
-        && let Some(recording) = inference::infer(&run(samples.clone()), &samples, captured, pool)
     {
-        return (recording, Depth::Sampled);
+        let sampled = run(samples.clone());
+        let fields = fields(&sampled, captured);
+        if let Some(recording) = inference::infer(&sampled, &samples, &shapes(captured), &fields, pool) {
+            return (recording, Depth::Sampled);
+        }
     }
     (run(slices(&range)), if exact { Depth::Exact } else { Depth::Blank })
+}
+
+/// For each capture its elements as bytes, where rules could be read from them: those of plain elements that the loop
+/// reads in step and does not write.
+pub(crate) fn fields<'c>(sampled: &Recording<'_>, captured: &'c [Captured]) -> Vec<Option<Fields<'c>>> {
+    let range = &sampled.range;
+    let of = |(c, capture): (usize, &'c Captured)| match (&capture.kind, sampled.usage[c]) {
+        (Kind::Vector { base, ops, .. }, Usage::InStep { offset, written: false }) if ops.plain => {
+            let first = base.wrapping_add(range.start.wrapping_add(offset).wrapping_mul(ops.size));
+            // SAFETY: the DVector has an element for each iteration (the recording checked both ends of the range). Every
+            // byte of a plain element is initialised. The loop holds the DVector borrowed as long as `captured`, and
+            // nobody writes it before the loop runs.
+            #[allow(unsafe_code)]
+            let bytes = unsafe { std::slice::from_raw_parts(first, range.len() * ops.size) };
+            Some(Fields::new(range.start, ops.size, bytes))
+        }
+        _ => None,
+    };
+    captured.iter().enumerate().map(of).collect()
 }
 
 /// The slices that a whole loop is recorded in.

@@ -63,11 +63,6 @@ impl Undo {
             _ => None,
         };
         match plan.strategy {
-            Strategy::Serial => {
-                for (c, capture) in captured.iter().enumerate() {
-                    upfront.extend(whole(capture).filter(|_| !is_logged(captured, plan)).map(|all| keep(c, all)));
-                }
-            }
             Strategy::Coloured => {
                 for (&c, listed) in plan.shared.iter().zip(&plan.listed) {
                     let listed = plan.is_sparse(c).then(|| Extent::List(listed.written()));
@@ -75,6 +70,12 @@ impl Undo {
                 }
             }
             Strategy::Aligned | Strategy::Grid => {}
+            // Serial.
+            _ => {
+                for (c, capture) in captured.iter().enumerate() {
+                    upfront.extend(whole(capture).filter(|_| !is_logged(captured, plan)).map(|all| keep(c, all)));
+                }
+            }
         }
         let mut part_saved = saved_elsewhere.to_vec();
         part_saved.resize(plan.parts.as_ref().map_or(0, crate::planner::plan::Parts::resources), false);

@@ -1,7 +1,6 @@
 //! Memory of elements: buffers, a worker's reservations, elements and their bytes, rows that threads share.
 
 pub(crate) mod buffer;
-pub(crate) mod bulk;
 pub(crate) mod codec;
 pub(crate) mod decode;
 pub(crate) mod element;

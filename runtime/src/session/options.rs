@@ -3,61 +3,9 @@
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
+use crate::planner::PlanOptions;
+pub use crate::planner::{Order, Strategy};
 use crate::session::error::LoopProblem;
-
-/// Which serial order a loop must be equal to: `order = Preserve` behind a loop's closure.
-///
-/// ```
-/// assert_eq!(stradsap_runtime::Order::default(), stradsap_runtime::Order::Any);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-pub enum Order {
-    /// Any: the planner picks one with much parallelism.
-    #[default]
-    Any,
-    /// The loop's own: bit-identical to the plain `for`.
-    Preserve,
-}
-
-/// How a plan finds parallelism. The planner chooses by estimated time, or takes the one that `strategy = ...` names.
-///
-/// ```
-/// assert_eq!(stradsap_runtime::Strategy::Grid.to_string(), "grid");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[non_exhaustive]
-pub enum Strategy {
-    /// No element is shared and written: consecutive iterations in blocks, all at once.
-    Aligned,
-    /// Iterations grouped by the parts of the DDSs that they touch.
-    Grid,
-    /// Single iterations coloured so that those of one colour share nothing.
-    Coloured,
-    /// One after the other.
-    Serial,
-}
-
-impl Strategy {
-    /// The name in reports.
-    ///
-    /// ```
-    /// assert_eq!(stradsap_runtime::Strategy::Aligned.as_str(), "aligned");
-    /// ```
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Strategy::Aligned => "aligned",
-            Strategy::Grid => "grid",
-            Strategy::Coloured => "coloured",
-            Strategy::Serial => "serial",
-        }
-    }
-}
-
-impl std::fmt::Display for Strategy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
-}
 
 /// The options behind a loop's closure, which the macro makes of `order = Preserve, parts = 8, label = "epoch"`.
 ///
@@ -113,6 +61,11 @@ impl LoopOptions {
     pub fn staleness(mut self, strata: usize) -> Self {
         self.staleness = Some(strata);
         self
+    }
+
+    /// What the loop's plan depends on.
+    pub(crate) fn planning(&self) -> PlanOptions {
+        PlanOptions { order: self.order, parts: self.parts, strategy: self.strategy, scratch: self.scratch }
     }
 
     /// `label = "..."`: a name for reports.

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use crate::planner::Threads;
 use crate::session::error::{Error, Result};
 
 /// A number of threads; with one, everything runs on the caller's own.
@@ -49,5 +50,15 @@ impl Pool {
             }
             _ => f(),
         }
+    }
+}
+
+impl Threads for Pool {
+    fn count(&self) -> usize {
+        self.threads
+    }
+
+    fn run(&self, n: usize, f: &(dyn Fn(usize) + Sync)) {
+        self.map(n, f);
     }
 }

@@ -17,7 +17,7 @@ use crate::dds::relaxed::board::{self, Board};
 use crate::loops::call::{Call, Ended};
 use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::plan_cache::CachedPlan;
-use crate::loops::record::{Depth, shapes, slices};
+use crate::loops::record::{Depth, Fetched, InStep, fields, shapes, slices};
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
@@ -109,8 +109,13 @@ impl Cluster {
         self.insist(&mut state, async |cluster, state| cluster.get_ready(state, plan).await)
     }
 
-    /// Records a loop on the workers. What comes third has to live as long as the recording.
-    pub(crate) fn record(&self, call: &Call<'_>, depth: Depth) -> Result<(Recording, Depth, Vec<RawBuf>)> {
+    /// Records a loop on the workers. Elements that rules are read from are fetched where they are not here.
+    pub(crate) fn record<'f>(
+        &self,
+        call: &Call<'_>,
+        depth: Depth,
+        fetched: &'f Fetched,
+    ) -> Result<(Recording<'f>, Depth)> {
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
         let range = call.key.range.clone();
@@ -118,14 +123,16 @@ impl Cluster {
             && let Some(samples) = inference::samples(&range)
         {
             let sampled = self.record_slices(&mut state, call, &samples, false)?;
-            let (captured, fetched) = self.with_elements_in_step(&mut state, call, &sampled)?;
-            if let Some(recording) = inference::infer(&sampled, &samples, &captured, &self.pool) {
-                return Ok((recording, Depth::Sampled, fetched));
+            let here = self.with_elements_in_step(&mut state, call, &sampled)?;
+            let fields = fields(&sampled, &fetched.get_or_init(|| here).captured);
+            let shapes = shapes(call.captured);
+            if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
+                return Ok((recording, Depth::Sampled));
             }
         }
         let exact = depth == Depth::Exact;
         let recording = self.record_slices(&mut state, call, &slices(&range), exact)?;
-        Ok((recording, if exact { Depth::Exact } else { Depth::Blank }, Vec::new()))
+        Ok((recording, if exact { Depth::Exact } else { Depth::Blank }))
     }
 
     fn record_slices(
@@ -134,7 +141,7 @@ impl Cluster {
         call: &Call<'_>,
         slices: &[Range<usize>],
         exact: bool,
-    ) -> Result<Recording> {
+    ) -> Result<Recording<'static>> {
         let (task, captures) = (remote_task(call)?, remote_captures(call.captured)?);
         let relaxed = board::to_bytes(&board::before(call.captured));
         let logs = self.insist(state, async |cluster, state| {
@@ -189,12 +196,7 @@ impl Cluster {
     }
 
     /// The captures, with the elements that rules could be read from in this process's memory.
-    fn with_elements_in_step(
-        &self,
-        state: &mut State,
-        call: &Call<'_>,
-        sampled: &Recording,
-    ) -> Result<(Vec<Captured>, Vec<RawBuf>)> {
+    fn with_elements_in_step(&self, state: &mut State, call: &Call<'_>, sampled: &Recording<'_>) -> Result<InStep> {
         let mut fetched = Vec::new();
         let mut captured = Vec::with_capacity(call.captured.len());
         for (c, capture) in call.captured.iter().enumerate() {
@@ -215,7 +217,7 @@ impl Cluster {
                 home: capture.home.clone(),
             });
         }
-        Ok((captured, fetched))
+        Ok(InStep { captured, elements: fetched })
     }
 
     /// Runs a loop by its plan. After a failure everything is as it was.

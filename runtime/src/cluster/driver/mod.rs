@@ -8,11 +8,12 @@ pub(crate) mod hub;
 pub(crate) mod loops;
 pub(crate) mod minibatch;
 pub(crate) mod operate;
-pub(crate) mod placement;
 pub(crate) mod recover;
 pub(crate) mod remote_plan;
 pub(crate) mod scheduled;
 pub(crate) mod shares;
+
+pub(crate) use crate::planner::placement;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -7,13 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::minibatch::{Counts, Schedule, SyncPolicy};
 use crate::operate::run::Cut;
+pub(crate) use crate::planner::placement::{DRIVER, Held, Holder, Node, Pull};
 use crate::scheduled::drive::Failed;
 use crate::session::options::Order;
-
-/// The number of a process in its job: 0 is the driver. Never given twice.
-pub(crate) type Node = u32;
-
-pub(crate) const DRIVER: Node = 0;
 
 /// Who takes part, from now on. What was under way is over, and what workers hold of DDSs is void.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,21 +45,6 @@ pub(crate) enum RemoteCapture {
     Vector { id: u64, len: usize, ops: u64, writable: bool },
     Reduction { ops: u64 },
     Relaxed { ops: u64, len: usize },
-}
-
-/// Where a range of a DDS can be had.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Held {
-    pub(crate) range: Range<usize>,
-    pub(crate) at: Vec<Holder>,
-}
-
-/// A process that has a range: in its memory, or as part of a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Holder {
-    pub(crate) node: Node,
-    /// The snapshot's number; 0 for memory.
-    pub(crate) snapshot: u64,
 }
 
 /// Iterations to run virtually.
@@ -102,14 +83,6 @@ pub(crate) struct Prepare {
     pub(crate) pulls: Vec<Pull>,
     /// Elements in the order in which the worker's blocks run: capture, blob, version.
     pub(crate) laid_out: Vec<(usize, u64, u64)>,
-}
-
-/// A range to be fetched.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Pull {
-    pub(crate) dds: u64,
-    pub(crate) range: Range<usize>,
-    pub(crate) from: Holder,
 }
 
 /// A loop to be run.

@@ -31,9 +31,9 @@ use crate::loops::pack::Gathered;
 use crate::loops::undo::Undo;
 use crate::memory::buffer::RawBuf;
 use crate::memory::shard::Shard;
-use crate::planner::plan::ADDED;
-use crate::planner::plan::{Plan, Share};
+use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
+use crate::planner::share::{ADDED, Share};
 use crate::session::pool::Pool;
 use crate::session::{Session, locked};
 

@@ -12,7 +12,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::loops::handoff::{Dispatch, take_best};
-use crate::planner::plan::{Arrival, BlockGraph, Send};
+use crate::planner::plan::BlockGraph;
+use crate::planner::share::{Arrival, Send};
 
 /// The way out of a worker, and into its memory.
 pub(crate) trait Ports: Sync {

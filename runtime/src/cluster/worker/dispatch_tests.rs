@@ -6,8 +6,20 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
 use crate::planner::layout::layout;
-use crate::planner::layout::play::Chance;
 use crate::planner::plan::{Plan, Touch};
+
+/// Small random numbers (SplitMix64).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
+    }
+}
 
 type Letter = Option<(u32, u64)>;
 

@@ -47,7 +47,7 @@ use crate::cluster::worker::scheduled::Scheduling;
 use crate::dds::relaxed::board;
 use crate::loops::record::record_slices;
 use crate::memory::shard::Shard;
-use crate::planner::plan::Share;
+use crate::planner::share::Share;
 use crate::session::error::{ClusterError, Result};
 use crate::session::logging;
 use crate::session::timeline::{self, Category, span, task_span};

@@ -1,8 +1,8 @@
 //! Putting the iterations of each block side by side, in the order in which they run.
 
 use super::group::Groups;
-use crate::planner::recording::{Recording, SLICE};
-use crate::session::pool::Pool;
+use crate::recording::{Recording, SLICE};
+use crate::threads::Threads;
 
 /// How many places of a group take turns, where neighbours would wait for each other.
 const LANES: usize = 16;
@@ -11,7 +11,12 @@ const WORTH_INTERLEAVING: usize = 4 * LANES;
 
 /// The iterations (offsets from the first) sorted by block, in loop order within each. `place[g]` is the
 /// block of group `g`.
-pub(crate) fn sort_by_block(groups: &Groups, renumbered: Option<&[u16]>, place: &[u32], pool: &Pool) -> Vec<u32> {
+pub(crate) fn sort_by_block(
+    groups: &Groups,
+    renumbered: Option<&[u16]>,
+    place: &[u32],
+    pool: &dyn Threads,
+) -> Vec<u32> {
     let block_of = |&group: &u16| match renumbered {
         Some(to) => place[to[group as usize] as usize],
         None => place[group as usize],
@@ -44,7 +49,7 @@ pub(crate) fn sort_by_block(groups: &Groups, renumbered: Option<&[u16]>, place: 
     }
     let stretches: Vec<_> = stretches.into_iter().map(|run| std::sync::Mutex::new(Some(run))).collect();
     pool.map(stretches.len(), |run| {
-        let Some(mut stretches) = crate::session::locked(&stretches[run]).take() else { return };
+        let Some(mut stretches) = crate::threads::locked(&stretches[run]).take() else { return };
         let mut filled = vec![0u32; stretches.len()];
         for (s, ids) in groups.of.iter().enumerate().skip(run * each).take(each) {
             for (k, &id) in ids.iter().enumerate() {
@@ -60,7 +65,12 @@ pub(crate) fn sort_by_block(groups: &Groups, renumbered: Option<&[u16]>, place: 
 /// Whether consecutive iterations of a block often write the same element: then each waits for the one before.
 ///
 /// Looks at some stretches of each block only.
-pub(crate) fn neighbours_collide(recording: &Recording, captures: &[usize], offsets: &[u32], starts: &[usize]) -> bool {
+pub(crate) fn neighbours_collide(
+    recording: &Recording<'_>,
+    captures: &[usize],
+    offsets: &[u32],
+    starts: &[usize],
+) -> bool {
     const LOOK: usize = 64;
     let (mut pairs, mut collisions) = (0usize, 0usize);
     let (mut one, mut other) = (Vec::new(), Vec::new());
@@ -82,7 +92,7 @@ pub(crate) fn neighbours_collide(recording: &Recording, captures: &[usize], offs
 }
 
 /// Lets places far apart in each block take turns, so that neighbours seldom wait for each other's result.
-pub(crate) fn interleave(offsets: &mut [u32], starts: &[usize], pool: &Pool) {
+pub(crate) fn interleave(offsets: &mut [u32], starts: &[usize], pool: &dyn Threads) {
     let mut rest = offsets;
     let mut blocks = Vec::with_capacity(starts.len());
     for ends in starts.windows(2) {
@@ -91,7 +101,7 @@ pub(crate) fn interleave(offsets: &mut [u32], starts: &[usize], pool: &Pool) {
         blocks.push(std::sync::Mutex::new(block));
     }
     pool.map(blocks.len(), |b| {
-        let mut block = crate::session::locked(&blocks[b]);
+        let mut block = crate::threads::locked(&blocks[b]);
         let n = block.len();
         if n < WORTH_INTERLEAVING {
             return;

@@ -2,45 +2,81 @@
 
 use std::ops::Range;
 
-use crate::cluster::wire::protocol::{DRIVER, Held, Holder, Node, Pull};
+use serde::{Deserialize, Serialize};
+
+/// The number of a process in its job: 0 is the driver. Never given twice.
+pub type Node = u32;
+
+/// The driver, in which the program runs.
+pub const DRIVER: Node = 0;
+
+/// Where a range of a DDS can be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The range.
+    pub range: Range<usize>,
+    /// Those that have it.
+    pub at: Vec<Holder>,
+}
+
+/// A process that has a range: in its memory, or as part of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Holder {
+    /// The process.
+    pub node: Node,
+    /// The snapshot's number; 0 for memory.
+    pub snapshot: u64,
+}
+
+/// A range to be fetched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pull {
+    /// The DDS of which it is a range.
+    pub dds: u64,
+    /// The range.
+    pub range: Range<usize>,
+    /// Where it is fetched from.
+    pub from: Holder,
+}
 
 /// The ranges of one DDS, one after the other, each with those that hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Placement {
+pub struct Placement {
     pieces: Vec<Held>,
 }
 
 impl Holder {
     /// In a process's memory.
-    pub(crate) fn memory(node: Node) -> Holder {
+    pub fn memory(node: Node) -> Holder {
         Holder { node, snapshot: 0 }
     }
 }
 
 impl Placement {
     /// All of it with the driver.
-    pub(crate) fn home(len: usize) -> Placement {
+    pub fn home(len: usize) -> Placement {
         Placement { pieces: vec![Held { range: 0..len, at: vec![Holder::memory(DRIVER)] }] }
     }
 
     /// Nobody has any of it: it is still to be made.
-    pub(crate) fn nowhere() -> Placement {
+    pub fn nowhere() -> Placement {
         Placement { pieces: Vec::new() }
     }
 
     /// These ranges, one after the other, each with one process.
-    pub(crate) fn of_ranges(ranges: impl Iterator<Item = (Range<usize>, Node)>) -> Placement {
+    pub fn of_ranges(ranges: impl Iterator<Item = (Range<usize>, Node)>) -> Placement {
         let mut pieces = Vec::new();
         ranges.for_each(|(range, node)| push(&mut pieces, range, vec![Holder::memory(node)]));
         Placement { pieces }
     }
 
-    pub(crate) fn pieces(&self) -> &[Held] {
+    /// All ranges, one after the other.
+    pub fn pieces(&self) -> &[Held] {
         &self.pieces
     }
 
     /// Whether the driver has all of it in memory.
-    pub(crate) fn is_home(&self) -> bool {
+    pub fn is_home(&self) -> bool {
         self.pieces.iter().all(|held| held.at.contains(&Holder::memory(DRIVER)))
     }
 
@@ -63,7 +99,7 @@ impl Placement {
     }
 
     /// A range has been written: this process alone has it now.
-    pub(crate) fn written(&mut self, range: &Range<usize>, at: Holder) {
+    pub fn written(&mut self, range: &Range<usize>, at: Holder) {
         // So it is whenever a loop runs again.
         if self.of(range).all(|(_, holders)| holders == [at]) {
             return;
@@ -72,7 +108,7 @@ impl Placement {
     }
 
     /// This process has a range, too.
-    pub(crate) fn copied(&mut self, range: &Range<usize>, at: Holder) {
+    pub fn copied(&mut self, range: &Range<usize>, at: Holder) {
         self.change(range, |holders| {
             if !holders.contains(&at) {
                 holders.push(at);
@@ -81,14 +117,14 @@ impl Placement {
     }
 
     /// A process is gone; false if something is lost with it.
-    pub(crate) fn without(&mut self, alive: impl Fn(Node) -> bool) -> bool {
+    pub fn without(&mut self, alive: impl Fn(Node) -> bool) -> bool {
         self.pieces.iter_mut().for_each(|held| held.at.retain(|holder| alive(holder.node)));
         self.pieces.iter().all(|held| held.range.is_empty() || !held.at.is_empty())
     }
 
     /// What a process must fetch to hold a range. `spread` tells apart those who fetch the same, so that they don't all
     /// ask the same process.
-    pub(crate) fn missing(&self, dds: u64, range: &Range<usize>, me: Node, spread: usize) -> Vec<Pull> {
+    pub fn missing(&self, dds: u64, range: &Range<usize>, me: Node, spread: usize) -> Vec<Pull> {
         let mut pulls = Vec::new();
         for Held { range: piece, at } in &self.pieces {
             let inside = piece.start.max(range.start)..piece.end.min(range.end);
@@ -101,7 +137,7 @@ impl Placement {
     }
 
     /// The parts of a range and who has them.
-    pub(crate) fn of(&self, range: &Range<usize>) -> impl Iterator<Item = (Range<usize>, &[Holder])> {
+    pub fn of(&self, range: &Range<usize>) -> impl Iterator<Item = (Range<usize>, &[Holder])> {
         let (start, end) = (range.start, range.end);
         self.pieces.iter().filter_map(move |held| {
             let inside = held.range.start.max(start)..held.range.end.min(end);

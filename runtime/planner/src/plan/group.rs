@@ -5,8 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::cut::Cut;
 use super::graph::Touch;
-use crate::planner::recording::Recording;
-use crate::session::pool::Pool;
+use crate::recording::Recording;
+use crate::threads::Threads;
 
 /// The most groups that a plan has: they are ordered and dispatched one by one.
 pub(crate) const MAX_GROUPS: usize = 16384;
@@ -39,14 +39,17 @@ impl Groups {
 
 /// How shared DDSs are cut, and how their parts are numbered together.
 #[derive(Debug, Clone)]
-pub(crate) struct Parts {
-    pub(crate) captures: Vec<usize>,
-    pub(crate) cuts: Vec<Cut>,
+pub struct Parts {
+    /// The captures that are cut,
+    pub captures: Vec<usize>,
+    /// and how each is cut.
+    pub cuts: Vec<Cut>,
     first: Vec<u32>,
 }
 
 impl Parts {
-    pub(crate) fn new(captures: Vec<usize>, cuts: Vec<Cut>) -> Self {
+    /// Numbers the parts of these captures, cut like this.
+    pub fn new(captures: Vec<usize>, cuts: Vec<Cut>) -> Self {
         let mut first = vec![0];
         for cut in &cuts {
             first.push(first[first.len() - 1] + cut.parts() as u32);
@@ -55,12 +58,12 @@ impl Parts {
     }
 
     /// How many parts there are in all.
-    pub(crate) fn resources(&self) -> usize {
+    pub fn resources(&self) -> usize {
         self.first[self.cuts.len()] as usize
     }
 
     /// The capture (by its place in `captures`) and the part behind a resource.
-    pub(crate) fn part_of(&self, resource: u32) -> (usize, usize) {
+    pub fn part_of(&self, resource: u32) -> (usize, usize) {
         let slot = self.first.partition_point(|&first| first <= resource) - 1;
         (slot, (resource - self.first[slot]) as usize)
     }
@@ -107,7 +110,7 @@ struct SliceGroups {
 }
 
 /// Groups the iterations, or none if there would be too many groups.
-pub(crate) fn group(recording: &Recording, parts: &Parts, pool: &Pool) -> Option<Groups> {
+pub(crate) fn group(recording: &Recording<'_>, parts: &Parts, pool: &dyn Threads) -> Option<Groups> {
     let tables: Vec<Vec<u16>> = parts.cuts.iter().map(Cut::table).collect();
     match dense_radices(recording, parts) {
         Some(radices) => Some(group_dense(recording, parts, &tables, &radices, pool)),
@@ -119,7 +122,7 @@ pub(crate) fn group(recording: &Recording, parts: &Parts, pool: &Pool) -> Option
 }
 
 /// Key sizes, if every iteration touches exactly one element of each shared DDS and the keys are few.
-fn dense_radices(recording: &Recording, parts: &Parts) -> Option<Vec<usize>> {
+fn dense_radices(recording: &Recording<'_>, parts: &Parts) -> Option<Vec<usize>> {
     let single = parts.captures.iter().all(|&c| recording.is_single(c));
     let radices: Vec<usize> = parts.cuts.iter().map(|cut| 2 * cut.parts()).collect();
     let keys = radices.iter().try_fold(1usize, |keys, radix| keys.checked_mul(*radix))?;
@@ -131,7 +134,13 @@ fn key_part(table: &[u16], first: u32, entry: u32) -> u32 {
 }
 
 /// Every iteration touches one part of each shared DDS: its number is computed from them.
-fn group_dense(recording: &Recording, parts: &Parts, tables: &[Vec<u16>], radices: &[usize], pool: &Pool) -> Groups {
+fn group_dense(
+    recording: &Recording<'_>,
+    parts: &Parts,
+    tables: &[Vec<u16>],
+    radices: &[usize],
+    pool: &dyn Threads,
+) -> Groups {
     let size = radices.iter().product();
     let sliced: Vec<(Vec<u16>, Vec<u32>)> = pool.map(recording.slice_count(), |s| {
         let mut numbers = vec![0u16; recording.slice_len(s)];
@@ -185,7 +194,7 @@ fn group_dense(recording: &Recording, parts: &Parts, tables: &[Vec<u16>], radice
     groups
 }
 
-fn group_by_hash(recording: &Recording, s: usize, parts: &Parts, tables: &[Vec<u16>]) -> Option<SliceGroups> {
+fn group_by_hash(recording: &Recording<'_>, s: usize, parts: &Parts, tables: &[Vec<u16>]) -> Option<SliceGroups> {
     let logs: Vec<_> = parts.captures.iter().map(|&capture| recording.log(s, capture)).collect();
     let n = recording.slice_len(s);
     let mut ids = KeyMap::default();
@@ -230,7 +239,7 @@ fn group_by_hash(recording: &Recording, s: usize, parts: &Parts, tables: &[Vec<u
 }
 
 /// One numbering for all slices, by sorted keys, so that it can't depend on who grouped what.
-fn unite(sliced: Vec<Option<SliceGroups>>, pool: &Pool) -> Option<Groups> {
+fn unite(sliced: Vec<Option<SliceGroups>>, pool: &dyn Threads) -> Option<Groups> {
     let sliced: Vec<SliceGroups> = sliced.into_iter().collect::<Option<_>>()?;
     let mut numbers: BTreeMap<&[u32], (usize, u64)> = BTreeMap::new();
     for slice in &sliced {

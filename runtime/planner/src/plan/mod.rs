@@ -8,27 +8,25 @@ mod cut;
 mod cyclic;
 mod graph;
 mod group;
-mod layout;
 mod order;
 mod preserve;
-mod share;
+mod sort;
 mod strata;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use colour::Listed;
-pub(crate) use cut::MAX_PARTS;
-pub(crate) use graph::{BlockGraph, Touch};
-pub(crate) use group::Parts;
-pub(crate) use share::{ADDED, Arrival, Send, Share};
-pub(crate) use strata::Strata;
+pub use colour::Listed;
+pub use cut::{Cut, MAX_PARTS};
+pub use graph::{BlockGraph, Touch};
+pub use group::Parts;
+pub use strata::Strata;
 
-use crate::planner::inference::FieldPlace;
-use crate::planner::recording::{CaptureShape, Recording, Usage};
-use crate::session::options::{LoopOptions, Order, Strategy};
-use crate::session::pool::Pool;
-use cut::{Cut, Weights};
+use crate::options::{Order, PlanOptions, Strategy};
+use crate::recording::FieldPlace;
+use crate::recording::{CaptureShape, Recording, Usage};
+use crate::threads::Threads;
+use cut::Weights;
 use group::Groups;
 
 /// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
@@ -56,68 +54,85 @@ const LISTED_COST: f64 = 2.0;
 
 /// The iterations of one block: places in `Plan::offsets`, or offsets themselves where that is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Block {
-    pub(crate) start: usize,
-    pub(crate) end: usize,
+pub struct Block {
+    /// The first place.
+    pub start: usize,
+    /// The place behind the last.
+    pub end: usize,
 }
 
 /// The plan of a loop.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) strategy: Strategy,
-    pub(crate) range: Range<usize>,
-    pub(crate) usage: Vec<Usage>,
+pub struct Plan {
+    /// How the plan finds parallelism.
+    pub strategy: Strategy,
+    /// The loop's indices.
+    pub range: Range<usize>,
+    /// For each capture: how the loop uses it.
+    pub usage: Vec<Usage>,
     /// In serial order.
-    pub(crate) blocks: Vec<Block>,
+    pub blocks: Vec<Block>,
     /// Offsets of iterations from the first, in serial order; empty where that is the loop's own.
-    pub(crate) offsets: Vec<u32>,
-    pub(crate) graph: BlockGraph,
+    pub offsets: Vec<u32>,
+    /// Which blocks wait for which.
+    pub graph: BlockGraph,
     /// By parts: the cut, and what each block touches.
-    pub(crate) parts: Option<Parts>,
-    touch_starts: Vec<u32>,
-    touches: Vec<Touch>,
+    pub parts: Option<Parts>,
+    pub(crate) touch_starts: Vec<u32>,
+    pub(crate) touches: Vec<Touch>,
     /// By iterations: for each shared capture, in the order of `Recording::shared`.
-    pub(crate) listed: Vec<Listed>,
-    pub(crate) shared: Vec<usize>,
+    pub listed: Vec<Listed>,
+    /// The captures that are shared and written.
+    pub shared: Vec<usize>,
     /// For each capture: the field in which the index of each iteration's one element stands.
-    pub(crate) fields: Vec<Option<FieldPlace>>,
+    pub fields: Vec<Option<FieldPlace>>,
     /// For each shared capture: whether so few of its elements are touched that saving whole parts would be waste.
-    sparse: Vec<bool>,
+    pub(crate) sparse: Vec<bool>,
     /// Empty unless the loop has relaxed state.
-    pub(crate) strata: Arc<Strata>,
+    pub strata: Arc<Strata>,
     /// Of a share of a plan: the blocks' places in the whole plan's serial order.
-    pub(crate) global: Vec<u32>,
-    pub(crate) facts: Facts,
+    pub global: Vec<u32>,
+    /// What reports say of the plan.
+    pub facts: Facts,
 }
 
 /// What reports say of a plan.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
-    pub(crate) colours: usize,
-    pub(crate) parts: Vec<(usize, usize)>,
-    pub(crate) hot: Vec<HotDds>,
-    pub(crate) reason: String,
-    pub(crate) peak_bytes: usize,
-    pub(crate) accesses: usize,
-    pub(crate) inferred: bool,
+pub struct Facts {
+    /// How many colours a coloured plan has.
+    pub colours: usize,
+    /// The captures that are cut, and into how many parts each.
+    pub parts: Vec<(usize, usize)>,
+    /// The DDSs that make iterations conflict.
+    pub hot: Vec<HotDds>,
+    /// Why the plan is as it is.
+    pub reason: String,
+    /// Bytes of recording and plan at their largest.
+    pub peak_bytes: usize,
+    /// How many accesses iterations make to shared DDSs.
+    pub accesses: usize,
+    /// Whether the accesses were computed from the data.
+    pub inferred: bool,
     /// Whether the blocks' order is a rotation (see `cyclic`).
-    pub(crate) rotation: bool,
+    pub rotation: bool,
 }
 
 /// A DDS that makes iterations conflict, and its elements that do so most.
 #[derive(Debug, Clone)]
-pub(crate) struct HotDds {
-    pub(crate) capture: usize,
-    pub(crate) accesses: usize,
+pub struct HotDds {
+    /// Which capture.
+    pub capture: usize,
+    /// How many accesses iterations make to shared DDSs.
+    pub accesses: usize,
     /// Index, and how many iterations touch it.
-    pub(crate) elements: Vec<(usize, u32)>,
+    pub elements: Vec<(usize, u32)>,
     /// Whether those numbers come from a sample.
-    pub(crate) estimated: bool,
+    pub estimated: bool,
 }
 
 impl Plan {
     /// What a block touches, by parts.
-    pub(crate) fn touches(&self, block: usize) -> &[Touch] {
+    pub fn touches(&self, block: usize) -> &[Touch] {
         match self.touch_starts.get(block..block + 2) {
             Some(ends) => &self.touches[ends[0] as usize..ends[1] as usize],
             None => &[],
@@ -125,29 +140,29 @@ impl Plan {
     }
 
     /// Whether the elements of a capture are saved one by one as they are changed.
-    pub(crate) fn is_sparse(&self, capture: usize) -> bool {
+    pub fn is_sparse(&self, capture: usize) -> bool {
         self.shared.iter().zip(&self.sparse).any(|(&c, &sparse)| c == capture && sparse)
     }
 
     /// A block's place in the whole plan's serial order.
-    pub(crate) fn number(&self, block: usize) -> usize {
+    pub fn number(&self, block: usize) -> usize {
         self.global.get(block).map_or(block, |&global| global as usize)
     }
 
     /// Cuts the serial order into strata, for a loop with relaxed state, and has the blocks wait for what they see of it.
-    pub(crate) fn stratify(&mut self, staleness: Option<usize>) {
+    pub fn stratify(&mut self, staleness: Option<usize>) {
         let strata = Strata::new(&self.graph, staleness);
         self.graph.add_edges(strata.edges());
         self.strata = Arc::new(strata);
     }
 
     /// The offset from the first iteration of the one at a place in the serial order.
-    pub(crate) fn offset(&self, place: usize) -> usize {
+    pub fn offset(&self, place: usize) -> usize {
         self.offsets.get(place).map_or(place, |&offset| offset as usize)
     }
 
     /// A plan that runs the loop's own order in one block. Views may own everything, recorded or not.
-    pub(crate) fn serial(range: Range<usize>, captures: usize, facts: Facts) -> Plan {
+    pub fn serial(range: Range<usize>, captures: usize, facts: Facts) -> Plan {
         let n = range.len();
         Plan {
             strategy: Strategy::Serial,
@@ -170,10 +185,10 @@ impl Plan {
     }
 }
 
-#[cfg(test)]
 impl Plan {
-    /// A plan of blocks that touch so much, of one iteration each, over DDSs of so many parts of 8 elements.
-    pub(crate) fn of_touches(parts: &[usize], cost: Vec<u64>, touches: &[Vec<Touch>]) -> Plan {
+    /// A grid of blocks of one iteration each that touch these parts, over DDSs of so many parts of 8 elements: what
+    /// layouts and dispatchers are tried with.
+    pub fn of_touches(parts: &[usize], cost: Vec<u64>, touches: &[Vec<Touch>]) -> Plan {
         let cuts = parts.iter().map(|&parts| Cut { bounds: (0..=parts).map(|k| 8 * k).collect() }).collect();
         let parts = Parts::new((0..parts.len()).collect(), cuts);
         let mut touch_starts = vec![0u32];
@@ -194,7 +209,7 @@ impl Plan {
 }
 
 /// Makes the plan of a recorded loop.
-pub(crate) fn plan(recording: &Recording, shapes: &[CaptureShape], options: &LoopOptions, pool: &Pool) -> Plan {
+pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions, pool: &dyn Threads) -> Plan {
     let shared = recording.shared();
     if shared.is_empty() && !matches!(options.strategy, Some(Strategy::Serial)) {
         return aligned(recording);
@@ -203,7 +218,7 @@ pub(crate) fn plan(recording: &Recording, shapes: &[CaptureShape], options: &Loo
 }
 
 /// Nothing conflicts: consecutive iterations, in as many blocks as there is work for.
-fn aligned(recording: &Recording) -> Plan {
+fn aligned(recording: &Recording<'_>) -> Plan {
     let n = recording.iterations();
     let each = 1.0 + recording.accesses_each;
     let blocks = ((n as f64 * each) as usize / ALIGNED_BLOCK).clamp(1, 256).min(n.max(1));
@@ -225,9 +240,9 @@ fn aligned(recording: &Recording) -> Plan {
 }
 
 struct Planner<'r> {
-    recording: &'r Recording,
-    options: &'r LoopOptions,
-    pool: &'r Pool,
+    recording: &'r Recording<'r>,
+    options: &'r PlanOptions,
+    pool: &'r dyn Threads,
     shared: Vec<usize>,
     lens: Vec<usize>,
     weights: Vec<Weights>,
@@ -246,10 +261,10 @@ struct GridCandidate {
 
 impl<'r> Planner<'r> {
     fn new(
-        recording: &'r Recording,
+        recording: &'r Recording<'r>,
         shapes: &[CaptureShape],
-        options: &'r LoopOptions,
-        pool: &'r Pool,
+        options: &'r PlanOptions,
+        pool: &'r dyn Threads,
         shared: Vec<usize>,
     ) -> Self {
         let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
@@ -451,10 +466,9 @@ impl<'r> Planner<'r> {
                     place[g as usize] = block as u32;
                     starts.push(starts[block] + chosen.iterations[g as usize]);
                 }
-                let mut offsets = layout::sort_by_block(&groups, renumbered, &place, self.pool);
-                if !self.options.scratch && layout::neighbours_collide(self.recording, &self.shared, &offsets, &starts)
-                {
-                    layout::interleave(&mut offsets, &starts, self.pool);
+                let mut offsets = sort::sort_by_block(&groups, renumbered, &place, self.pool);
+                if !self.options.scratch && sort::neighbours_collide(self.recording, &self.shared, &offsets, &starts) {
+                    sort::interleave(&mut offsets, &starts, self.pool);
                 }
                 let costs = self.group_costs(chosen, &parts);
                 let ordered = order.iter().map(|&g| costs[g as usize]).collect();

@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::planner::layout::Layout;
-use crate::planner::plan::Plan;
+use crate::layout::Layout;
+use crate::plan::Plan;
 
 /// How many bytes move in the time of one access.
 ///

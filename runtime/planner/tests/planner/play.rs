@@ -1,6 +1,7 @@
 //! Plays layouts on workers with versioned memory, in random interleavings, and checks what every block sees.
 
-use crate::planner::layout::{Layout, Parts, Plan};
+use stradsap_planner::layout::Layout;
+use stradsap_planner::plan::{Parts, Plan};
 
 /// Small random numbers (SplitMix64).
 pub(crate) struct Chance(pub(crate) u64);
@@ -181,7 +182,7 @@ impl<'p> World<'p> {
 }
 
 /// Plays a layout to its end and checks everything on the way.
-pub(super) fn play(plan: &Plan, layout: &Layout, seed: u64) {
+pub(crate) fn play(plan: &Plan, layout: &Layout, seed: u64) {
     let mut chance = Chance(seed);
     let mut world = World::new(plan, layout);
     world.send(None);

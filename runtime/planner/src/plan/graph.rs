@@ -5,30 +5,29 @@ use std::collections::BinaryHeap;
 
 /// A resource that a block needs, alone or with other readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Touch {
-    pub(crate) resource: u32,
-    pub(crate) write: bool,
+pub struct Touch {
+    /// Which resource.
+    pub resource: u32,
+    /// Whether it is needed alone.
+    pub write: bool,
 }
 
 /// Blocks in their serial order, each with those that must wait for it.
 #[derive(Debug, Default)]
-pub(crate) struct BlockGraph {
+pub struct BlockGraph {
     /// How many blocks each has to wait for.
-    pub(crate) waits_for: Vec<u32>,
+    pub waits_for: Vec<u32>,
     starts: Vec<u32>,
     followers: Vec<u32>,
-    pub(crate) cost: Vec<u64>,
+    /// The cost of each block, in accesses.
+    pub cost: Vec<u64>,
     /// The cost of the longest chain that begins with the block: what to run first.
-    pub(crate) tail: Vec<u64>,
+    pub tail: Vec<u64>,
 }
 
 impl BlockGraph {
     /// Restricts the serial order to each resource: a writer waits for all before it, a reader for the last writer.
-    pub(crate) fn from_touches<'t>(
-        cost: Vec<u64>,
-        resources: usize,
-        touches: impl Iterator<Item = &'t [Touch]>,
-    ) -> Self {
+    pub fn from_touches<'t>(cost: Vec<u64>, resources: usize, touches: impl Iterator<Item = &'t [Touch]>) -> Self {
         const NOBODY: u32 = u32::MAX;
         let mut last_writer = vec![NOBODY; resources];
         let mut readers: Vec<Vec<u32>> = vec![Vec::new(); resources];
@@ -56,7 +55,7 @@ impl BlockGraph {
     }
 
     /// A graph from edges (before, after), each of them once.
-    pub(crate) fn from_edges(cost: Vec<u64>, mut edges: Vec<(u32, u32)>) -> Self {
+    pub fn from_edges(cost: Vec<u64>, mut edges: Vec<(u32, u32)>) -> Self {
         let n = cost.len();
         edges.sort_unstable();
         let mut waits_for = vec![0; n];
@@ -79,7 +78,7 @@ impl BlockGraph {
     }
 
     /// Has blocks wait for others besides: pairs (before, after).
-    pub(crate) fn add_edges(&mut self, more: Vec<(u32, u32)>) {
+    pub fn add_edges(&mut self, more: Vec<(u32, u32)>) {
         if more.is_empty() {
             return;
         }
@@ -92,31 +91,33 @@ impl BlockGraph {
         *self = BlockGraph::from_edges(std::mem::take(&mut self.cost), edges);
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
         self.cost.len()
     }
 
     /// The blocks that wait for this one.
-    pub(crate) fn followers(&self, block: usize) -> &[u32] {
+    pub fn followers(&self, block: usize) -> &[u32] {
         &self.followers[self.starts[block] as usize..self.starts[block + 1] as usize]
     }
 
-    pub(crate) fn edges(&self) -> usize {
+    /// How many pairs of blocks are named of which one waits for the other.
+    pub fn edges(&self) -> usize {
         self.followers.len()
     }
 
     /// The cost of all blocks.
-    pub(crate) fn work(&self) -> u64 {
+    pub fn work(&self) -> u64 {
         self.cost.iter().sum()
     }
 
     /// The cost of the longest chain.
-    pub(crate) fn critical_path(&self) -> u64 {
+    pub fn critical_path(&self) -> u64 {
         self.tail.iter().copied().max().unwrap_or(0)
     }
 
     /// What `workers` need that always take the ready block with the longest chain behind it.
-    pub(crate) fn makespan(&self, workers: usize) -> u64 {
+    pub fn makespan(&self, workers: usize) -> u64 {
         let mut waits_for = self.waits_for.clone();
         let mut ready: BinaryHeap<(u64, Reverse<usize>)> =
             (0..self.len()).filter(|&b| waits_for[b] == 0).map(|b| (self.tail[b], Reverse(b))).collect();

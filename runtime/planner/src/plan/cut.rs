@@ -1,10 +1,10 @@
 //! Cutting a DDS into parts: contiguous ranges of about equal access weight.
 
-use crate::planner::recording::Recording;
-use crate::session::pool::Pool;
+use crate::recording::Recording;
+use crate::threads::Threads;
 
 /// The most parts that a DDS is ever cut into.
-pub(crate) const MAX_PARTS: usize = 1024;
+pub const MAX_PARTS: usize = 1024;
 
 /// Loops with more accesses than this to a DDS are weighed by a sample of about so many.
 const ENOUGH: usize = 1 << 17;
@@ -20,11 +20,11 @@ pub(crate) struct Weights {
 }
 
 /// Counts the accesses to each element: of all iterations, or of short runs all over the loop where there are many.
-pub(crate) fn weigh(recording: &Recording, capture: usize, len: usize, pool: &Pool) -> Weights {
+pub(crate) fn weigh(recording: &Recording<'_>, capture: usize, len: usize, pool: &dyn Threads) -> Weights {
     let slices = recording.slice_count();
     let every = (recording.listed(capture) / ENOUGH).max(1);
     // A table a thread, but no more tables than the accesses are worth.
-    let tables = pool.threads().min(1 + recording.listed(capture) / every / len.max(1)).min(slices).max(1);
+    let tables = pool.count().min(1 + recording.listed(capture) / every / len.max(1)).min(slices).max(1);
     let each = slices.div_ceil(tables);
     let mut counted = pool.map(tables, |t| {
         let mut counts = vec![0u32; len];
@@ -70,9 +70,9 @@ impl Weights {
 
 /// One DDS in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub struct Cut {
     /// Part `k` is `bounds[k]..bounds[k + 1]`.
-    pub(crate) bounds: Vec<usize>,
+    pub bounds: Vec<usize>,
 }
 
 impl Cut {
@@ -95,7 +95,8 @@ impl Cut {
         Cut { bounds }
     }
 
-    pub(crate) fn parts(&self) -> usize {
+    /// How many parts there are.
+    pub fn parts(&self) -> usize {
         self.bounds.len() - 1
     }
 

@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::planner::layout::estimate::transfer_cost;
-use crate::planner::plan::{Parts, Plan};
+use crate::layout::estimate::transfer_cost;
+use crate::plan::{Parts, Plan};
 
 /// The most places at which the first run of a rotation is tried.
 const STARTS: usize = 64;
@@ -282,4 +282,37 @@ fn list_schedule(plan: &Plan, parts: &Parts, workers: usize, bytes: &dyn Fn(u32)
         }
     }
     worker_of
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+
+        #[test]
+        fn runs_are_as_even_as_can_be(cost in prop::collection::vec(1..1000u64, 1..40), workers in 1..9usize) {
+            let worker_of = runs(&cost, workers);
+            prop_assert_eq!(worker_of.len(), cost.len());
+            prop_assert!(worker_of.is_sorted() && worker_of.iter().all(|&w| (w as usize) < workers));
+            let mut loads = vec![0; workers];
+            worker_of.iter().zip(&cost).for_each(|(&w, cost)| loads[w as usize] += cost);
+            let most = loads.into_iter().max().unwrap();
+            // No contiguous runs have a smaller maximum.
+            let (mut needed, mut load) = (1, 0);
+            for &cost in &cost {
+                if cost > most - 1 {
+                    return Ok(());
+                }
+                if load + cost > most - 1 {
+                    (needed, load) = (needed + 1, 0);
+                }
+                load += cost;
+            }
+            prop_assert!(needed > workers);
+        }
+    }
 }

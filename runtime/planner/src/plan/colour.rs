@@ -2,8 +2,8 @@
 //! that one of them writes.
 
 use super::graph::{BlockGraph, unite_edges};
-use crate::planner::recording::Recording;
-use crate::session::options::Order;
+use crate::options::Order;
+use crate::recording::Recording;
 
 /// A colouring with more colours than this has too little to do in each.
 const MAX_COLOURS: usize = 1 << 16;
@@ -14,14 +14,16 @@ const LEVEL_SIZE: usize = 4;
 
 /// The accesses of a block's iterations, in the order of execution.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
-    pub(crate) entries: Vec<u32>,
-    pub(crate) ends: Vec<u32>,
+pub struct Listed {
+    /// `index << 1 | written`, iteration by iteration.
+    pub entries: Vec<u32>,
+    /// Where each iteration's entries end.
+    pub ends: Vec<u32>,
 }
 
 impl Listed {
     /// The elements that are written, each once.
-    pub(crate) fn written(&self) -> Vec<u32> {
+    pub fn written(&self) -> Vec<u32> {
         let mut written: Vec<u32> =
             self.entries.iter().filter(|&entry| entry & 1 == 1).map(|entry| entry >> 1).collect();
         written.sort_unstable();
@@ -51,7 +53,7 @@ struct Touched {
 }
 
 impl Touched {
-    fn new(recording: &Recording, capture: usize, len: usize) -> Touched {
+    fn new(recording: &Recording<'_>, capture: usize, len: usize) -> Touched {
         let mut bits = vec![0u64; len.div_ceil(64)];
         for s in 0..recording.slice_count() {
             for entry in recording.log(s, capture).entries() {
@@ -80,7 +82,7 @@ impl Touched {
 
 /// Calls `f(iteration, accesses)` for each iteration: its offset, and the (slot, entry) pairs of shared DDSs.
 /// Ends early when `f` says so.
-fn each_iteration(recording: &Recording, captures: &[usize], mut f: impl FnMut(usize, &[(usize, u32)]) -> bool) {
+fn each_iteration(recording: &Recording<'_>, captures: &[usize], mut f: impl FnMut(usize, &[(usize, u32)]) -> bool) {
     let mut accesses = Vec::new();
     let mut at = 0;
     for s in 0..recording.slice_count() {
@@ -99,7 +101,12 @@ fn each_iteration(recording: &Recording, captures: &[usize], mut f: impl FnMut(u
 }
 
 /// The colour of each iteration, or none if it takes too many.
-fn colours(recording: &Recording, captures: &[usize], touched: &[Touched], order: Order) -> Option<(Vec<u32>, usize)> {
+fn colours(
+    recording: &Recording<'_>,
+    captures: &[usize],
+    touched: &[Touched],
+    order: Order,
+) -> Option<(Vec<u32>, usize)> {
     match order {
         Order::Any => first_fit(recording, captures, touched),
         Order::Preserve => levels(recording, captures, touched),
@@ -107,7 +114,7 @@ fn colours(recording: &Recording, captures: &[usize], touched: &[Touched], order
 }
 
 /// The smallest colour that no conflicting iteration before has.
-fn first_fit(recording: &Recording, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
+fn first_fit(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
     const NONE: u32 = u32::MAX;
     let mut colour = vec![NONE; recording.iterations()];
     let mut left = colour.len();
@@ -154,7 +161,7 @@ fn first_fit(recording: &Recording, captures: &[usize], touched: &[Touched]) -> 
 }
 
 /// One more than the last conflicting iteration's: keeps the loop's own order.
-fn levels(recording: &Recording, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
+fn levels(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
     let n = recording.iterations();
     let limit = MAX_COLOURS.min(n / LEVEL_SIZE + 1) as u32;
     let mut last: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
@@ -194,7 +201,7 @@ fn blocks_of(size: usize) -> usize {
 /// Colours the iterations, and cuts every colour into blocks. `hottest` is how many iterations touch the element that
 /// most touch: there are at least as many colours, if they write it.
 pub(crate) fn colour(
-    recording: &Recording,
+    recording: &Recording<'_>,
     captures: &[usize],
     lens: &[usize],
     order: Order,
@@ -240,7 +247,7 @@ pub(crate) fn colour(
     Some(Coloured { colours, offsets, starts, graph, listed })
 }
 
-fn list(recording: &Recording, capture: usize, offsets: &[u32]) -> Listed {
+fn list(recording: &Recording<'_>, capture: usize, offsets: &[u32]) -> Listed {
     let mut listed =
         Listed { entries: Vec::with_capacity(recording.listed(capture)), ends: Vec::with_capacity(offsets.len()) };
     for &offset in offsets {

@@ -10,7 +10,7 @@ const STALENESS: usize = 2;
 
 /// The strata of a plan.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Strata {
+pub struct Strata {
     /// The first block of each, and the number of blocks.
     starts: Vec<u32>,
     staleness: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Strata {
 
 impl Strata {
     /// Cuts the serial order that a graph stands for.
-    pub(crate) fn new(graph: &BlockGraph, staleness: Option<usize>) -> Self {
+    pub fn new(graph: &BlockGraph, staleness: Option<usize>) -> Self {
         let n = graph.len();
         // The last of the blocks before each that it shares a part with.
         let mut follows: Vec<Option<usize>> = vec![None; n];
@@ -38,46 +38,49 @@ impl Strata {
     }
 
     /// As they travel.
-    pub(crate) fn to_parts(&self) -> (Vec<u32>, usize) {
+    pub fn to_parts(&self) -> (Vec<u32>, usize) {
         (self.starts.clone(), self.staleness)
     }
 
     /// Of what has travelled: starts that rise from 0 on.
-    pub(crate) fn of_parts(starts: Vec<u32>, staleness: usize) -> Option<Self> {
+    pub fn of_parts(starts: Vec<u32>, staleness: usize) -> Option<Self> {
         let whole = starts.first() == Some(&0) && starts.is_sorted() && starts.len() > 1;
         whole.then(|| Strata { starts, staleness: staleness.max(1) })
     }
 
-    pub(crate) fn staleness(&self) -> usize {
+    /// By how many strata reads of relaxed state may lag behind.
+    pub fn staleness(&self) -> usize {
         self.staleness
     }
 
     /// How many there are.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.starts.len().saturating_sub(1)
     }
 
     /// How many blocks the plan has.
-    pub(crate) fn blocks(&self) -> usize {
+    pub fn blocks(&self) -> usize {
         self.starts.last().map_or(0, |&end| end as usize)
     }
 
-    pub(crate) fn blocks_of(&self, stratum: usize) -> std::ops::Range<usize> {
+    /// The blocks of a stratum.
+    pub fn blocks_of(&self, stratum: usize) -> std::ops::Range<usize> {
         self.starts[stratum] as usize..self.starts[stratum + 1] as usize
     }
 
-    pub(crate) fn of(&self, block: usize) -> usize {
+    /// The stratum of a block.
+    pub fn of(&self, block: usize) -> usize {
         self.starts[1..].partition_point(|&start| start as usize <= block)
     }
 
     /// How many strata, the first ones, a block sees of relaxed state.
-    pub(crate) fn seen_by(&self, block: usize) -> usize {
+    pub fn seen_by(&self, block: usize) -> usize {
         (self.of(block) + 1).saturating_sub(self.staleness)
     }
 
     /// What must have ended before a block starts besides what shares its parts: pairs (before, after). The blocks of as
     /// many strata as reads may lag behind are named; they wait for those before them.
-    pub(crate) fn edges(&self) -> Vec<(u32, u32)> {
+    pub fn edges(&self) -> Vec<(u32, u32)> {
         let mut edges = Vec::new();
         for stratum in self.staleness..self.count() {
             let seen = stratum + 1 - self.staleness;

@@ -137,8 +137,8 @@ impl Strata {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::plan::cut::Cut;
-    use crate::planner::plan::graph::BlockGraph;
+    use crate::plan::cut::Cut;
+    use crate::plan::graph::BlockGraph;
 
     fn parts(of: &[usize]) -> Parts {
         let cuts = of.iter().map(|&parts| Cut { bounds: (0..=parts).collect() }).collect();

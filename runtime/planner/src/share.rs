@@ -6,23 +6,22 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::cut::Cut;
-use super::{Block, BlockGraph, Facts, Listed, Parts, Plan, Strata, Touch};
-use crate::planner::inference::FieldPlace;
-use crate::planner::layout::Layout;
-use crate::planner::recording::Usage;
-use crate::session::options::Strategy;
+use crate::layout::Layout;
+use crate::options::Strategy;
+use crate::plan::{Block, BlockGraph, Cut, Facts, Listed, Parts, Plan, Strata, Touch};
+use crate::recording::FieldPlace;
+use crate::recording::Usage;
 
 /// One worker's share of a plan, as it travels.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Share {
+pub struct Share {
     strategy: Strategy,
     range: Range<usize>,
     usage: Vec<Usage>,
     blocks: Vec<(usize, usize)>,
     /// The blocks' places in the whole plan's serial order.
-    pub(crate) global: Vec<u32>,
-    #[serde(with = "crate::memory::bulk")]
+    pub global: Vec<u32>,
+    #[serde(with = "crate::bulk")]
     offsets: Vec<u32>,
     cost: Vec<u64>,
     tail: Vec<u64>,
@@ -34,45 +33,50 @@ pub(crate) struct Share {
     fields: Vec<Option<(usize, usize)>>,
     sparse: Vec<bool>,
     /// For each part: whether another worker is the first to write it, and saves it.
-    pub(crate) saved_elsewhere: Vec<bool>,
-    pub(crate) arrivals: Vec<Arrival>,
-    pub(crate) sends: Vec<Send>,
+    pub saved_elsewhere: Vec<bool>,
+    /// What the worker awaits.
+    pub arrivals: Vec<Arrival>,
+    /// What the worker sends.
+    pub sends: Vec<Send>,
     /// For each capture: whether elements in step are reached by other means than `x[i]`.
-    pub(crate) by_index: Vec<bool>,
+    pub by_index: Vec<bool>,
     strata: (Vec<u32>, usize),
 }
 
 /// Numbers of resources from here on are blocks, whose additions to relaxed state travel like parts.
-pub(crate) const ADDED: u32 = 1 << 31;
+pub const ADDED: u32 = 1 << 31;
 
 /// A part that comes from another worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Arrival {
+pub struct Arrival {
     /// Its number on the wire.
-    pub(crate) transfer: u32,
-    pub(crate) resource: u32,
+    pub transfer: u32,
+    /// Which part, or [`ADDED`] and a block.
+    pub resource: u32,
     /// The worker's blocks that need it.
-    pub(crate) before: Vec<u32>,
+    pub before: Vec<u32>,
     /// The worker's blocks that use what it replaces.
-    pub(crate) behind: Vec<u32>,
+    pub behind: Vec<u32>,
 }
 
 /// A part that goes to another worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Send {
-    pub(crate) transfer: u32,
-    pub(crate) resource: u32,
+pub struct Send {
+    /// Its number on the wire.
+    pub transfer: u32,
+    /// Which part, or [`ADDED`] and a block.
+    pub resource: u32,
     /// The number of the worker that needs it.
-    pub(crate) to: u32,
+    pub to: u32,
     /// The worker's block that completes it; none: it stands when the loop begins.
-    pub(crate) after: Option<u32>,
+    pub after: Option<u32>,
     /// Whether the worker may write the part again while it is being sent.
-    pub(crate) copy: bool,
+    pub copy: bool,
 }
 
 impl Plan {
     /// The share of one worker.
-    pub(crate) fn share(&self, layout: &Layout, worker: u32, by_index: &[bool]) -> Share {
+    pub fn share(&self, layout: &Layout, worker: u32, by_index: &[bool]) -> Share {
         let (own, graph) = layout.graph_of(self, worker);
         let own: Vec<usize> = own.into_iter().map(|b| b as usize).collect();
         let mut local = vec![u32::MAX; self.blocks.len()];
@@ -183,7 +187,7 @@ impl Plan {
 
 impl Share {
     /// The share as a plan of its own, whose blocks are the worker's. Takes what a plan holds out of the share.
-    pub(crate) fn take_plan(&mut self) -> Plan {
+    pub fn take_plan(&mut self) -> Plan {
         let mut graph = BlockGraph::from_edges(std::mem::take(&mut self.cost), std::mem::take(&mut self.edges));
         graph.tail = std::mem::take(&mut self.tail);
         let mut touch_starts = vec![0u32];
@@ -225,4 +229,4 @@ impl Share {
 
 /// Numbers that travel as their memory, since there are many.
 #[derive(Debug, Serialize, Deserialize)]
-struct Bulk(#[serde(with = "crate::memory::bulk")] Vec<u32>);
+struct Bulk(#[serde(with = "crate::bulk")] Vec<u32>);

@@ -12,53 +12,53 @@
 
 mod assign;
 mod estimate;
-#[cfg(test)]
-pub(crate) mod play;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::planner::plan::{BlockGraph, Parts, Plan};
-use crate::session::options::Strategy;
+use crate::options::Strategy;
+use crate::plan::{BlockGraph, Parts, Plan};
 
 /// Where the blocks of a plan run, and how its parts travel, for one number of workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Layout {
-    pub(crate) workers: usize,
+pub struct Layout {
+    /// How many workers there are.
+    pub workers: usize,
     /// Of each block.
-    pub(crate) worker_of: Vec<u32>,
+    pub worker_of: Vec<u32>,
     /// In the serial order of the blocks that need them first; the index is the transfer's number on the wire.
-    pub(crate) transfers: Vec<Transfer>,
+    pub transfers: Vec<Transfer>,
     /// Of each resource that some block writes: who holds it between runs, the worker of its last writer.
-    pub(crate) holders: Vec<Option<u32>>,
+    pub holders: Vec<Option<u32>>,
     /// Of each resource that no block writes: the workers that read it, ascending. They get it once.
-    pub(crate) readers: Vec<Vec<u32>>,
+    pub readers: Vec<Vec<u32>>,
     /// Of each resource: the first block in serial order that writes it.
-    pub(crate) first_writer: Vec<Option<u32>>,
+    pub first_writer: Vec<Option<u32>>,
     /// Of each worker: the cost of its blocks, in accesses.
-    pub(crate) loads: Vec<u64>,
+    pub loads: Vec<u64>,
 }
 
 /// One version of a part on its way from one worker to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Transfer {
-    pub(crate) resource: u32,
-    pub(crate) from: u32,
-    pub(crate) to: u32,
+pub struct Transfer {
+    /// Which part.
+    pub resource: u32,
+    /// The worker that sends it.
+    pub from: u32,
+    /// The worker that needs it.
+    pub to: u32,
     /// The block on `from` whose end completes this version; none: the version that stands when the loop begins.
-    pub(crate) after: Option<u32>,
+    pub after: Option<u32>,
     /// Blocks on `to` that need it, ascending.
-    pub(crate) before: Vec<u32>,
+    pub before: Vec<u32>,
     /// Blocks on `to` that used an older version of the memory and must have ended before it is overwritten.
-    pub(crate) behind: Vec<u32>,
+    pub behind: Vec<u32>,
     /// Whether `from` may overwrite its memory while the transfer is under way, by a block of its own or by a newer
     /// version: it must send a copy, taken before any block that waits for `after` starts.
-    pub(crate) copy: bool,
+    pub copy: bool,
 }
 
 /// Lays a plan out on so many workers. `bytes` is the size of a resource.
-pub(crate) fn layout(plan: &Plan, workers: usize, bytes: &dyn Fn(u32) -> u64) -> Layout {
+pub fn layout(plan: &Plan, workers: usize, bytes: &dyn Fn(u32) -> u64) -> Layout {
     let workers = workers.max(1);
     let blocks = plan.blocks.len();
     match (&plan.parts, plan.strategy) {
@@ -88,7 +88,7 @@ fn best(plan: &Plan, parts: &Parts, workers: usize, bytes: &dyn Fn(u32) -> u64) 
 
 impl Layout {
     /// The layout that follows from an assignment of blocks to workers.
-    fn new(plan: &Plan, workers: usize, worker_of: Vec<u32>) -> Layout {
+    pub fn new(plan: &Plan, workers: usize, worker_of: Vec<u32>) -> Layout {
         let resources = plan.parts.as_ref().map_or(0, Parts::resources);
         let mut first_writer = vec![None; resources];
         let mut holders = vec![None; resources];
@@ -121,7 +121,7 @@ impl Layout {
     /// block `blocks[k]`; tails are those of the whole plan, since what others wait for is urgent too.
     ///
     /// The plan's own edges are not enough: it may say that a block waits for another only through one elsewhere.
-    pub(crate) fn graph_of(&self, plan: &Plan, worker: u32) -> (Vec<u32>, BlockGraph) {
+    pub fn graph_of(&self, plan: &Plan, worker: u32) -> (Vec<u32>, BlockGraph) {
         let blocks: Vec<u32> =
             (0..self.worker_of.len() as u32).filter(|&b| self.worker_of[b as usize] == worker).collect();
         let cost = blocks.iter().map(|&b| plan.graph.cost[b as usize]).collect();
@@ -153,12 +153,12 @@ impl Layout {
     }
 
     /// What all transfers of one run move.
-    pub(crate) fn bytes_moved(&self, bytes: &dyn Fn(u32) -> u64) -> u64 {
+    pub fn bytes_moved(&self, bytes: &dyn Fn(u32) -> u64) -> u64 {
         self.transfers.iter().fold(0, |sum, transfer| sum.saturating_add(bytes(transfer.resource)))
     }
 
     /// The load of the busiest worker, in average loads: 1 is even, [`Layout::workers`] is all on one.
-    pub(crate) fn imbalance(&self) -> f64 {
+    pub fn imbalance(&self) -> f64 {
         let all: u64 = self.loads.iter().sum();
         let busiest = self.loads.iter().copied().max().unwrap_or(0);
         if all == 0 { 1.0 } else { busiest as f64 * self.workers as f64 / all as f64 }

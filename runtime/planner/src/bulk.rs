@@ -5,7 +5,8 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserializer, Serializer};
 
-pub(crate) fn serialize<S: Serializer>(numbers: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
+/// Writes the numbers as one run of bytes.
+pub fn serialize<S: Serializer>(numbers: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
     let mut bytes = vec![0; 4 * numbers.len()];
     for (place, number) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
         *place = number.to_le_bytes();
@@ -13,7 +14,8 @@ pub(crate) fn serialize<S: Serializer>(numbers: &[u32], serializer: S) -> Result
     serializer.serialize_bytes(&bytes)
 }
 
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
+/// Reads what [`serialize`] wrote.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
     deserializer.deserialize_bytes(Numbers)
 }
 
@@ -38,8 +40,9 @@ impl Visitor<'_> for Numbers {
 
 #[cfg(test)]
 mod tests {
+    use bincode::config::standard;
+    use bincode::serde::{decode_from_slice, encode_to_vec};
     use serde::{Deserialize, Serialize};
-    use stradsap_dds_server::codec;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Wrapped(#[serde(with = "super")] Vec<u32>);
@@ -47,11 +50,12 @@ mod tests {
     #[test]
     fn numbers_come_back_and_torn_ones_don_t() {
         for numbers in [Vec::new(), vec![7], (0..1000).map(|n| n * 4_000_037).collect()] {
-            let bytes = codec::encode(&Wrapped(numbers)).unwrap();
-            let back: Wrapped = codec::decode(&bytes, codec::MAX_BYTES).unwrap();
-            assert_eq!(codec::encode(&back).unwrap(), bytes);
+            let numbers = Wrapped(numbers);
+            let bytes = encode_to_vec(&numbers, standard()).unwrap();
+            let (back, read): (Wrapped, usize) = decode_from_slice(&bytes, standard()).unwrap();
+            assert_eq!((back, read), (numbers, bytes.len()));
         }
-        let torn = codec::encode(&vec![1u8, 2, 3, 4, 5]).unwrap();
-        assert!(codec::decode::<Wrapped>(&torn, codec::MAX_BYTES).is_err());
+        let torn = encode_to_vec(vec![1u8, 2, 3, 4, 5], standard()).unwrap();
+        assert!(decode_from_slice::<Wrapped, _>(&torn, standard()).is_err());
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn runs(groups: &Groups, resources: usize, most: usize) -> Option<Run
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::plan::graph::Touch;
+    use crate::plan::graph::Touch;
 
     fn groups(of: &[u16], touches: &[&[(u32, bool)]]) -> Groups {
         let touches: Vec<Box<[Touch]>> =

@@ -109,7 +109,7 @@ fn startable(group: &[Touch], users: &[u32]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::plan::graph::BlockGraph;
+    use crate::plan::graph::BlockGraph;
 
     fn grid(n: u32, cost: impl Fn(u32, u32) -> u64) -> (Vec<Box<[Touch]>>, Vec<u64>) {
         let cells = (0..n).flat_map(|i| (0..n).map(move |j| (i, j)));

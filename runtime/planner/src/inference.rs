@@ -1,0 +1,126 @@
+//! Reading access patterns off a sample, instead of running every iteration virtually.
+//!
+//! Many loops reach shared elements through indices that stand in the data: `p[ratings[i].user]`. When in a sample of
+//! the iterations each access to a DDS is at a number found in an element read in step with the loop (or at
+//! `i + c`, or at a constant), the other iterations' accesses are computed from the data itself. That costs a pass over
+//! the data, where virtual iterations cost nearly as much as real ones.
+//!
+//! A guess that is wrong for some iteration is a stray access there: the loop is undone and recorded in full. So
+//! nothing but time depends on the guess.
+
+use std::ops::Range;
+
+use crate::recording::{CaptureShape, FieldPlace, Fields, Recording, Rule, SLICE, Usage};
+use crate::rule::{Source, Width};
+use crate::threads::Threads;
+
+/// How many iterations are sampled at a time, and how often.
+const SAMPLE: usize = 1024;
+const SAMPLES: usize = 8;
+/// Loops shorter than this are recorded in full.
+const WORTHWHILE: usize = 4 * SAMPLE * SAMPLES;
+/// More accesses of one iteration to one DDS than this are not looked for.
+const MOST_SOURCES: usize = 4;
+/// Elements of more bytes than this are not searched for indices.
+const LARGEST_RECORD: usize = 128;
+
+/// The iterations to sample, or none for a loop that is better recorded in full.
+pub fn samples(range: &Range<usize>) -> Option<Vec<Range<usize>>> {
+    let n = range.len();
+    (n >= WORTHWHILE).then(|| {
+        let begin = |k: usize| range.start + (n - SAMPLE) * k / (SAMPLES - 1);
+        (0..SAMPLES).map(|k| begin(k)..begin(k) + SAMPLE).collect()
+    })
+}
+
+/// A recording of the whole loop from a recording of samples, if the accesses to all shared DDSs follow rules. For each
+/// capture, `fields` has its elements, if it is read in step with the loop and its elements are plain.
+pub fn infer<'f>(
+    sampled: &Recording<'_>,
+    samples: &[Range<usize>],
+    shapes: &[CaptureShape],
+    fields: &[Option<Fields<'f>>],
+    pool: &dyn Threads,
+) -> Option<Recording<'f>> {
+    let range = &sampled.range;
+    let candidates: Vec<Source<'f>> = candidates(range, fields).collect();
+    let mut rules: Vec<Option<Rule<'f>>> = Vec::with_capacity(shapes.len());
+    for (c, shape) in shapes.iter().enumerate() {
+        if sampled.usage[c] != Usage::Shared {
+            rules.push(None);
+            continue;
+        }
+        let rule = rule_of(sampled, samples, &candidates, c)?;
+        let slices = range.len().div_ceil(SLICE);
+        let inside = pool.map(slices, |s| {
+            let start = range.start + s * SLICE;
+            rule.within(start..range.end.min(start + SLICE), shape.len)
+        });
+        if !inside.into_iter().all(|inside| inside) {
+            return None;
+        }
+        rules.push(Some(rule));
+    }
+    Some(Recording::by_rules(sampled, rules))
+}
+
+/// Every place in the elements where an index could stand.
+fn candidates<'f>(range: &Range<usize>, fields: &[Option<Fields<'f>>]) -> impl Iterator<Item = Source<'f>> {
+    let known = fields.iter().enumerate().filter_map(|(c, fields)| fields.map(|fields| (c, fields)));
+    // Elements of a few numbers are records; long ones are rows of data.
+    let records = known.filter(|(_, fields)| fields.size() <= LARGEST_RECORD && fields.cover(range));
+    records.flat_map(|(capture, fields)| {
+        Width::ALL.into_iter().flat_map(move |width| {
+            let places = (0..fields.size() / width.bytes()).map(move |k| k * width.bytes());
+            places.map(move |byte| Source::Field { fields, width, place: FieldPlace { capture, byte } })
+        })
+    })
+}
+
+fn rule_of<'f>(
+    sampled: &Recording<'_>,
+    samples: &[Range<usize>],
+    candidates: &[Source<'f>],
+    c: usize,
+) -> Option<Rule<'f>> {
+    let logs = || samples.iter().zip(&sampled.slices).map(|(iterations, slice)| (iterations, &slice[c]));
+    let (first, log) = logs().next()?;
+    let mut sources: Vec<(Source<'f>, bool)> = Vec::new();
+    for entry in log.of(0) {
+        let index = (entry >> 1) as usize;
+        sources.push((Source::Constant(index), false));
+        sources.push((Source::InStep { offset: index.wrapping_sub(first.start) }, false));
+    }
+    sources.extend(candidates.iter().map(|&field| (field, false)));
+    for (iterations, log) in logs() {
+        for (k, i) in iterations.clone().enumerate() {
+            let entries = log.of(k);
+            sources.retain_mut(|(source, write)| {
+                let index = source.index(i);
+                let found = entries.iter().find(|&&entry| (entry >> 1) as usize == index);
+                *write |= found.is_some_and(|entry| entry & 1 == 1);
+                found.is_some()
+            });
+            if sources.is_empty() {
+                return None;
+            }
+        }
+    }
+    // Two fields that always agree are one source; then every access must come from some source.
+    let mut distinct: Vec<(Source<'f>, bool)> = Vec::new();
+    for (source, write) in sources {
+        let same = |other: &&mut (Source<'f>, bool)| {
+            logs().all(|(iterations, _)| iterations.clone().all(|i| other.0.index(i) == source.index(i)))
+        };
+        match distinct.iter_mut().find(same) {
+            Some(other) => other.1 |= write,
+            None => distinct.push((source, write)),
+        }
+    }
+    let covered = logs().all(|(iterations, log)| {
+        iterations.clone().enumerate().all(|(k, i)| {
+            log.of(k).iter().all(|entry| distinct.iter().any(|(source, _)| source.index(i) == (entry >> 1) as usize))
+        })
+    });
+    (covered && distinct.len() <= MOST_SOURCES).then_some(Rule { sources: distinct })
+}

@@ -1,0 +1,32 @@
+//! From the accesses of a loop's iterations to a plan of their execution: the planner of
+//! [stradsap](https://docs.rs/stradsap).
+//!
+//! Everything here is a function of its arguments: of a [recording](recording::Recording), which is a log of the elements
+//! that each iteration touches, and of the loop's [options](PlanOptions). No function runs an iteration, reads a clock or
+//! depends on the number of threads. Each module uses only those before it:
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`bulk`], [`Threads`], [`PlanOptions`] | what the others have in common |
+//! | [`recording`] | the log of a loop's accesses, listed or as rules |
+//! | [`inference`] | finds such rules in a sample of the iterations |
+//! | [`plan`] | cuts DDSs into parts, groups or colours iterations, and orders the blocks |
+//! | [`layout`] | which worker runs which block, and which parts travel when |
+//! | [`placement`] | which process holds which range of a DDS |
+//! | [`share`] | what one worker has to know of a plan |
+#![forbid(unsafe_code)]
+
+pub mod bulk;
+pub mod inference;
+pub mod layout;
+mod log;
+mod options;
+pub mod placement;
+pub mod plan;
+pub mod recording;
+mod rule;
+pub mod share;
+mod threads;
+
+pub use options::{Order, PlanOptions, Strategy};
+pub use threads::{Inline, Threads};

@@ -1,0 +1,241 @@
+//! The log of what one DDS saw in a slice of a loop's iterations.
+//!
+//! It is a flat array of accesses (index and write bit in 32 bits), delimited only where the number of accesses changes
+//! from iteration to iteration. A DDS that is read in step with the loop (`x[i + c]` in iteration `i`) is not listed at
+//! all: a run of flags says so.
+
+use serde::{Deserialize, Serialize};
+
+/// Indices share 32 bits with the write bit.
+pub const MAX_LEN: usize = (1 << 31) - 1;
+
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+
+/// What one capture's elements saw in one slice.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureLog {
+    /// The slice's first iteration, and the running one.
+    first: usize,
+    at: usize,
+    /// `index - iteration`, as long as all accesses share it.
+    pub(crate) offset: Option<usize>,
+    pub(crate) strayed_from_step: bool,
+    /// In-step accesses: from which iteration of the slice on they are of which kind.
+    step_runs: Vec<(u32, u8)>,
+    step_now: u8,
+    /// `index << 1 | written`, iteration by iteration, each sorted and without repetition.
+    #[serde(with = "crate::bulk")]
+    entries: Vec<u32>,
+    /// Where each iteration's entries end, once their number is not always the same.
+    #[serde(with = "crate::bulk")]
+    ends: Vec<u32>,
+    per_iteration: usize,
+    pub(crate) iterations: usize,
+    mark: usize,
+    touched: u32,
+    /// All accesses so far, repeated ones too.
+    pub(crate) total: u64,
+    reads_only: bool,
+    pub(crate) wrote: bool,
+}
+
+impl CaptureLog {
+    /// A log for a slice that begins with iteration `first`. Captures that can't be written need no entries.
+    pub fn new(first: usize, iterations: usize, writable: bool) -> Self {
+        CaptureLog {
+            first,
+            at: first,
+            reads_only: !writable,
+            entries: Vec::with_capacity(if writable { iterations } else { 0 }),
+            ..CaptureLog::default()
+        }
+    }
+
+    /// A log whose accesses are pushed one by one.
+    pub(crate) fn listing(first: usize, iterations: usize) -> Self {
+        CaptureLog { strayed_from_step: true, ..CaptureLog::new(first, iterations, true) }
+    }
+
+    /// A log with exactly one access an iteration.
+    pub(crate) fn of_single(entries: Vec<u32>) -> Self {
+        CaptureLog {
+            strayed_from_step: true,
+            per_iteration: 1,
+            iterations: entries.len(),
+            entries,
+            ..CaptureLog::default()
+        }
+    }
+
+    /// Notes an access of the running iteration, and returns how many it made so far.
+    #[inline]
+    pub fn access(&mut self, index: usize, write: bool) -> u32 {
+        self.touched += 1;
+        let flags = if write { WRITE } else { READ };
+        if !self.strayed_from_step {
+            let offset = index.wrapping_sub(self.at);
+            if *self.offset.get_or_insert(offset) == offset {
+                self.step_now |= flags;
+                return self.touched;
+            }
+            self.leave_step();
+        }
+        self.push(index, write);
+        self.touched
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, index: usize, write: bool) {
+        self.wrote |= write;
+        if self.reads_only {
+            return;
+        }
+        let entry = (index as u32) << 1 | u32::from(write);
+        if self.entries.len() > self.mark {
+            let last = self.entries.len() - 1;
+            if self.entries[last] >> 1 == entry >> 1 {
+                self.entries[last] |= entry;
+                return;
+            }
+        }
+        self.entries.push(entry);
+    }
+
+    /// Ends the running iteration.
+    #[inline]
+    pub fn end_iteration(&mut self) {
+        self.total += u64::from(self.touched);
+        self.touched = 0;
+        let k = self.iterations;
+        if self.strayed_from_step {
+            self.close_entries(k);
+        } else if self.step_runs.last().map_or(0, |run| run.1) != self.step_now {
+            self.step_runs.push((k as u32, self.step_now));
+        }
+        self.step_now = 0;
+        self.iterations += 1;
+        self.at += 1;
+    }
+
+    #[inline]
+    fn close_entries(&mut self, k: usize) {
+        if self.entries.len() > self.mark + 1 {
+            sort_iteration(&mut self.entries, self.mark);
+        }
+        let count = self.entries.len() - self.mark;
+        if self.ends.is_empty() {
+            if k == 0 {
+                self.per_iteration = count;
+            } else if count != self.per_iteration {
+                let each = self.per_iteration as u32;
+                self.ends.extend((1..=k as u32).map(|n| n * each));
+                self.ends.push(self.entries.len() as u32);
+            }
+        } else {
+            self.ends.push(self.entries.len() as u32);
+        }
+        self.mark = self.entries.len();
+    }
+
+    /// Forgets the running iteration's accesses, which will be recorded again.
+    pub fn discard_iteration(&mut self) {
+        self.touched = 0;
+        self.step_now = 0;
+        self.entries.truncate(self.mark);
+    }
+
+    /// Writes out the accesses that were in step so far: they no longer all are.
+    pub(crate) fn leave_step(&mut self) {
+        self.strayed_from_step = true;
+        let offset = self.offset.unwrap_or(0);
+        let runs = std::mem::take(&mut self.step_runs);
+        let (now, first, done) = (self.step_now, self.first, self.iterations);
+        self.entries.clear();
+        self.mark = 0;
+        let bounds = runs.iter().map(|run| run.0 as usize).skip(1).chain([done]);
+        let mut from = 0;
+        for (run, to) in runs.iter().zip(bounds) {
+            self.write_out(from, run.0 as usize, 0, first, offset);
+            self.write_out(run.0 as usize, to, run.1, first, offset);
+            from = to;
+        }
+        self.write_out(from, done, 0, first, offset);
+        if now != 0 {
+            self.push_flags(first.wrapping_add(done).wrapping_add(offset), now);
+        }
+    }
+
+    fn write_out(&mut self, from: usize, to: usize, flags: u8, first: usize, offset: usize) {
+        for k in from..to {
+            if flags != 0 {
+                self.push_flags(first.wrapping_add(k).wrapping_add(offset), flags);
+            }
+            self.close_entries(k);
+        }
+    }
+
+    fn push_flags(&mut self, index: usize, flags: u8) {
+        self.push(index, flags & WRITE != 0);
+    }
+
+    pub(crate) fn wrote_in_step(&self) -> bool {
+        self.step_runs.iter().any(|run| run.1 & WRITE != 0)
+    }
+
+    /// How many accesses are listed.
+    pub fn listed(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The number of accesses of every iteration, where it is always the same.
+    #[inline]
+    pub fn uniform(&self) -> Option<usize> {
+        self.ends.is_empty().then_some(self.per_iteration)
+    }
+
+    /// All entries, one iteration after the other.
+    #[inline]
+    pub fn entries(&self) -> &[u32] {
+        &self.entries
+    }
+
+    /// The entries of the slice's `k`-th iteration.
+    #[inline]
+    pub fn of(&self, k: usize) -> &[u32] {
+        if self.ends.is_empty() {
+            &self.entries[k * self.per_iteration..(k + 1) * self.per_iteration]
+        } else {
+            let from = if k == 0 { 0 } else { self.ends[k - 1] as usize };
+            &self.entries[from..self.ends[k] as usize]
+        }
+    }
+
+    /// Drops the list of accesses.
+    pub(crate) fn forget(&mut self) {
+        self.entries = Vec::new();
+        self.ends = Vec::new();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        4 * (self.entries.capacity() + self.ends.capacity()) + 8 * self.step_runs.capacity()
+    }
+}
+
+/// Sorts an iteration's accesses and unites those of the same element.
+pub(crate) fn sort_iteration(entries: &mut Vec<u32>, mark: usize) {
+    if entries.len() <= mark + 1 {
+        return;
+    }
+    entries[mark..].sort_unstable();
+    let mut kept = mark;
+    for k in mark + 1..entries.len() {
+        if entries[k] >> 1 == entries[kept] >> 1 {
+            entries[kept] |= entries[k];
+        } else {
+            kept += 1;
+            entries[kept] = entries[k];
+        }
+    }
+    entries.truncate(kept + 1);
+}

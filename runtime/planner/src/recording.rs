@@ -1,0 +1,286 @@
+//! The recording of a whole loop: what each of its iterations touches.
+//!
+//! A loop is recorded in slices of [`SLICE`] iterations, by as many threads as there are: a [`CaptureLog`] for each slice
+//! and each capture. Where accesses follow rules, the recording has the [`Rule`]s instead and computes them.
+//!
+//! (STRADS-AP section 3, "virtual iteration"; IterStore section 3.2.)
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::log::{CaptureLog, MAX_LEN};
+pub use crate::rule::{FieldPlace, Fields, Rule};
+
+/// How many iterations one log covers. A constant: plans must not depend on the number of threads.
+pub const SLICE: usize = 1 << 14;
+/// How the loop uses one DDS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Usage {
+    /// No iteration touches it.
+    Untouched,
+    /// Iteration `i` touches `i + offset` alone, and nobody else does.
+    InStep {
+        /// What is added to the iteration.
+        offset: usize,
+        /// Whether some iteration writes its element.
+        written: bool,
+    },
+    /// Nobody writes it.
+    ReadOnly,
+    /// Shared between iterations, and written.
+    Shared,
+    /// A reduction.
+    Reduction,
+}
+
+/// The log of a whole loop.
+#[derive(Debug)]
+pub struct Recording<'f> {
+    /// The loop's indices.
+    pub range: Range<usize>,
+    /// For each capture: how the loop uses it.
+    pub usage: Vec<Usage>,
+    /// `slices[s][c]`: what capture `c` saw in slice `s`. Empty where the accesses are derived.
+    pub slices: Vec<Vec<CaptureLog>>,
+    /// The rules that accesses to shared DDSs follow, where they were found.
+    rules: Vec<Option<Rule<'f>>>,
+    /// How many accesses an iteration makes on average, of whatever kind, repeated ones too.
+    pub accesses_each: f64,
+    /// Bytes of the log at its largest.
+    pub peak_bytes: usize,
+}
+
+/// What the recording has to know of a capture.
+#[derive(Debug, Clone, Copy)]
+pub struct CaptureShape {
+    /// How many elements it has.
+    pub len: usize,
+    /// Whether it is a reduction or relaxed state, which no plan keeps apart.
+    pub reduction: bool,
+}
+
+impl<'f> Recording<'f> {
+    /// Puts the slices' logs together.
+    pub fn new(range: Range<usize>, mut slices: Vec<Vec<CaptureLog>>, shapes: &[CaptureShape]) -> Self {
+        let usage: Vec<Usage> =
+            shapes.iter().enumerate().map(|(c, shape)| usage_of(&range, &mut slices, c, *shape)).collect();
+        let peak_bytes = slices.iter().flatten().map(CaptureLog::bytes).sum();
+        let iterations: usize = slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations).sum();
+        let accesses: u64 = slices.iter().flatten().map(|log| log.total).sum();
+        let accesses_each = accesses as f64 / iterations.max(1) as f64;
+        Recording { range, usage, slices, rules: Vec::new(), accesses_each, peak_bytes }
+    }
+
+    /// A recording whose accesses to shared DDSs follow rules.
+    pub fn by_rules(sampled: &Recording<'_>, rules: Vec<Option<Rule<'f>>>) -> Self {
+        let Recording { range, usage, accesses_each, .. } = sampled;
+        let (range, usage, accesses_each) = (range.clone(), usage.clone(), *accesses_each);
+        Recording { range, usage, slices: Vec::new(), rules, accesses_each, peak_bytes: 0 }
+    }
+
+    fn rule(&self, capture: usize) -> Option<&Rule<'f>> {
+        self.rules.get(capture).and_then(Option::as_ref)
+    }
+
+    /// The field in which each iteration's one index of a capture stands, if that is the rule.
+    pub fn field(&self, capture: usize) -> Option<FieldPlace> {
+        self.rule(capture).and_then(Rule::field)
+    }
+
+    /// How many slices there are.
+    pub fn slice_count(&self) -> usize {
+        self.iterations().div_ceil(SLICE)
+    }
+
+    /// How many iterations a slice has.
+    pub fn slice_len(&self, s: usize) -> usize {
+        SLICE.min(self.iterations() - s * SLICE)
+    }
+
+    /// What a shared capture saw in a slice.
+    pub fn log(&self, s: usize, capture: usize) -> Cow<'_, CaptureLog> {
+        match self.rule(capture) {
+            Some(rule) => {
+                let start = self.range.start + s * SLICE;
+                Cow::Owned(rule.log(start..start + self.slice_len(s)))
+            }
+            None => Cow::Borrowed(&self.slices[s][capture]),
+        }
+    }
+
+    /// Calls `f` for the one access of each iteration of a slice to a capture that [is single](Self::is_single).
+    #[inline]
+    pub fn each_single(&self, s: usize, capture: usize, f: impl FnMut(u32)) {
+        match self.rule(capture) {
+            Some(rule) => {
+                let start = self.range.start + s * SLICE;
+                rule.each_single(start..start + self.slice_len(s), f);
+            }
+            None => self.slices[s][capture].entries().iter().copied().for_each(f),
+        }
+    }
+
+    /// Calls `f` for each access to a shared capture in one of `every` short runs of a slice's iterations, and says
+    /// how many iterations that were.
+    pub fn each_sampled(&self, s: usize, capture: usize, every: usize, mut f: impl FnMut(u32)) -> usize {
+        const RUN: usize = 64;
+        let n = self.slice_len(s);
+        let mut entries = Vec::new();
+        let mut seen = 0;
+        // Slices begin at different places of the rhythm.
+        for from in (0..n).step_by(RUN).skip(s % every).step_by(every) {
+            let to = n.min(from + RUN);
+            seen += to - from;
+            match self.rule(capture) {
+                Some(rule) if rule.per_iteration() == 1 => {
+                    let start = self.range.start + s * SLICE;
+                    rule.each_single(start + from..start + to, &mut f);
+                }
+                Some(rule) => {
+                    entries.clear();
+                    (from..to).for_each(|k| rule.entries_of(self.range.start + s * SLICE + k, &mut entries));
+                    entries.iter().copied().for_each(&mut f);
+                }
+                None => (from..to).for_each(|k| self.slices[s][capture].of(k).iter().copied().for_each(&mut f)),
+            }
+        }
+        seen
+    }
+
+    /// Appends the accesses of one iteration, given by its offset from the first.
+    pub fn entries_of(&self, offset: usize, capture: usize, out: &mut Vec<u32>) {
+        match self.rule(capture) {
+            Some(rule) => rule.entries_of(self.range.start + offset, out),
+            None => out.extend_from_slice(self.slices[offset / SLICE][capture].of(offset % SLICE)),
+        }
+    }
+
+    /// Whether every iteration has exactly one access to a shared capture.
+    pub fn is_single(&self, capture: usize) -> bool {
+        match self.rule(capture) {
+            Some(rule) => rule.per_iteration() == 1,
+            None => self.slices.iter().all(|slice| slice[capture].uniform() == Some(1)),
+        }
+    }
+
+    /// Whether the accesses were computed from the data.
+    pub fn is_inferred(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// How many iterations the loop has.
+    pub fn iterations(&self) -> usize {
+        self.range.len()
+    }
+
+    /// The captures that are shared and written, which the plan must keep apart.
+    pub fn shared(&self) -> Vec<usize> {
+        (0..self.usage.len()).filter(|&c| self.usage[c] == Usage::Shared).collect()
+    }
+
+    /// All listed accesses of a capture.
+    pub fn listed(&self, capture: usize) -> usize {
+        if let Some(rule) = self.rule(capture) {
+            return rule.per_iteration() * self.iterations();
+        }
+        self.slices.iter().map(|slice| slice[capture].listed()).sum()
+    }
+}
+
+fn usage_of(range: &Range<usize>, slices: &mut [Vec<CaptureLog>], c: usize, shape: CaptureShape) -> Usage {
+    if shape.reduction {
+        return Usage::Reduction;
+    }
+    let logs = || slices.iter().map(|slice| &slice[c]);
+    let mut offsets = logs().filter_map(|log| log.offset);
+    let Some(offset) = offsets.next() else { return Usage::Untouched };
+    let stepping = offsets.all(|other| other == offset) && !logs().any(|log| log.strayed_from_step);
+    let ends = (range.start.wrapping_add(offset), range.end.wrapping_add(offset));
+    if stepping && ends.0 <= ends.1 && ends.1 <= shape.len {
+        return Usage::InStep { offset, written: logs().any(CaptureLog::wrote_in_step) };
+    }
+    let mut wrote = false;
+    for log in slices.iter_mut().map(|slice| &mut slice[c]) {
+        if !log.strayed_from_step {
+            log.wrote |= log.wrote_in_step();
+            log.leave_step();
+        }
+        wrote |= log.wrote;
+    }
+    if wrote {
+        return Usage::Shared;
+    }
+    // Nothing of a DDS that is only read can conflict.
+    for slice in slices {
+        slice[c].forget();
+    }
+    Usage::ReadOnly
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log_of(iterations: &[&[(usize, bool)]]) -> CaptureLog {
+        let mut log = CaptureLog::new(0, iterations.len(), true);
+        for accesses in iterations {
+            for &(i, w) in *accesses {
+                log.access(i, w);
+            }
+            log.end_iteration();
+        }
+        log
+    }
+
+    const SHAPE: CaptureShape = CaptureShape { len: 100, reduction: false };
+
+    fn usage(iterations: &[&[(usize, bool)]]) -> (Usage, CaptureLog) {
+        let n = iterations.len();
+        let mut recording = Recording::new(0..n, vec![vec![log_of(iterations)]], &[SHAPE]);
+        (recording.usage[0], recording.slices.remove(0).remove(0))
+    }
+
+    #[test]
+    fn in_step_with_an_offset_lists_nothing() {
+        let (usage, log) = usage(&[&[(5, false)], &[(6, true), (6, false)], &[], &[(8, true)]]);
+        assert_eq!(usage, Usage::InStep { offset: 5, written: true });
+        assert_eq!(log.listed(), 0);
+    }
+
+    #[test]
+    fn leaving_step_writes_out_what_went_before() {
+        let (usage, log) = usage(&[&[], &[(1, false)], &[(2, true)], &[], &[(4, true), (9, false)], &[(0, false)]]);
+        assert_eq!(usage, Usage::Shared);
+        let want: [&[u32]; 6] = [&[], &[2], &[5], &[], &[9, 18], &[0]];
+        for (k, want) in want.iter().enumerate() {
+            assert_eq!(log.of(k), *want, "iteration {k}");
+        }
+    }
+
+    #[test]
+    fn repeated_accesses_unite() {
+        let (_, log) = usage(&[&[(7, false), (3, false), (7, true), (3, false)], &[(3, false), (7, false)]]);
+        assert_eq!(log.of(0), [6, 15]);
+        assert_eq!(log.of(1), [6, 14]);
+        assert_eq!(log.uniform(), Some(2));
+    }
+
+    #[test]
+    fn only_read_out_of_step_is_read_only() {
+        let (usage, log) = usage(&[&[(7, false)], &[(7, false)]]);
+        assert_eq!((usage, log.listed()), (Usage::ReadOnly, 0));
+    }
+
+    #[test]
+    fn out_of_range_steps_are_not_in_step() {
+        let mut log = CaptureLog::new(98, 4, true);
+        for i in 98..100 {
+            log.access(i, true);
+            log.end_iteration();
+        }
+        log.end_iteration();
+        let recording = Recording::new(98..101, vec![vec![log]], &[SHAPE]);
+        assert_eq!(recording.usage[0], Usage::Shared);
+    }
+}

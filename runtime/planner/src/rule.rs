@@ -1,0 +1,183 @@
+//! Rules that tell the elements that an iteration touches from its index and from the data.
+
+use std::ops::Range;
+
+use crate::log::{CaptureLog, sort_iteration};
+
+/// The elements that a loop reads in step, one element of a capture for each iteration, as bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fields<'f> {
+    first: usize,
+    size: usize,
+    bytes: &'f [u8],
+}
+
+impl<'f> Fields<'f> {
+    /// Elements of `size` bytes, one behind the other, from that of iteration `first` on.
+    pub fn new(first: usize, size: usize, bytes: &'f [u8]) -> Self {
+        Fields { first, size, bytes }
+    }
+
+    /// How many bytes an element has.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether each of these iterations has an element.
+    pub(crate) fn cover(&self, iterations: &Range<usize>) -> bool {
+        let count = self.bytes.len().checked_div(self.size).unwrap_or(0);
+        self.first <= iterations.start && iterations.end <= self.first.saturating_add(count)
+    }
+
+    /// The bytes of these iterations' elements; fewer if there are no more.
+    fn of(&self, iterations: Range<usize>) -> &'f [u8] {
+        let at =
+            |iteration: usize| iteration.saturating_sub(self.first).saturating_mul(self.size).min(self.bytes.len());
+        &self.bytes[at(iterations.start)..at(iterations.end)]
+    }
+
+    /// The number that stands in a field of an iteration's element; where there is none, one that is no index.
+    fn number(&self, iteration: usize, byte: usize, width: Width) -> usize {
+        width.read(self.of(iteration..iteration.saturating_add(1)), byte)
+    }
+}
+
+/// A field of the elements of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldPlace {
+    /// Which capture.
+    pub capture: usize,
+    /// How many bytes into the element.
+    pub byte: usize,
+}
+
+/// How many bytes a number has that might be an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    Four,
+    Eight,
+}
+
+impl Width {
+    pub(crate) const ALL: [Width; 2] = [Width::Four, Width::Eight];
+
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Width::Four => 4,
+            Width::Eight => 8,
+        }
+    }
+
+    #[inline]
+    fn read(self, element: &[u8], byte: usize) -> usize {
+        let Some(at) = element.get(byte..) else { return usize::MAX };
+        match self {
+            Width::Four => at.first_chunk().map_or(usize::MAX, |&bytes| u32::from_ne_bytes(bytes) as usize),
+            Width::Eight => at.first_chunk().map_or(usize::MAX, |&bytes| u64::from_ne_bytes(bytes) as usize),
+        }
+    }
+}
+
+/// Where an index comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source<'f> {
+    Constant(usize),
+    InStep {
+        offset: usize,
+    },
+    /// An unsigned number in the element of the running iteration.
+    Field {
+        fields: Fields<'f>,
+        width: Width,
+        place: FieldPlace,
+    },
+}
+
+impl Source<'_> {
+    pub(crate) fn index(&self, iteration: usize) -> usize {
+        match self {
+            Source::Constant(index) => *index,
+            Source::InStep { offset } => iteration.wrapping_add(*offset),
+            Source::Field { fields, width, place } => fields.number(iteration, place.byte, *width),
+        }
+    }
+
+    /// Calls `f` with the index of each iteration.
+    #[inline]
+    fn each(&self, iterations: Range<usize>, mut f: impl FnMut(usize)) {
+        match *self {
+            // Nearly all long loops come here: one bound is checked for all elements.
+            Source::Field { fields, width: Width::Four, place } => fields
+                .of(iterations)
+                .chunks_exact(fields.size)
+                .for_each(|element| f(Width::Four.read(element, place.byte))),
+            _ => iterations.for_each(|i| f(self.index(i))),
+        }
+    }
+}
+
+/// All accesses of a loop to one DDS, as a rule.
+#[derive(Debug)]
+pub struct Rule<'f> {
+    pub(crate) sources: Vec<(Source<'f>, bool)>,
+}
+
+impl Rule<'_> {
+    /// The field of 4 bytes in which each iteration's one index stands, if that is the rule.
+    pub(crate) fn field(&self) -> Option<FieldPlace> {
+        match self.sources[..] {
+            [(Source::Field { width: Width::Four, place, .. }, _)] => Some(place),
+            _ => None,
+        }
+    }
+
+    /// How many accesses an iteration has at most.
+    pub(crate) fn per_iteration(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Appends the accesses of one iteration, sorted and each once.
+    pub(crate) fn entries_of(&self, iteration: usize, out: &mut Vec<u32>) {
+        let mark = out.len();
+        out.extend(self.sources.iter().map(|(source, write)| entry(source.index(iteration), *write)));
+        sort_iteration(out, mark);
+    }
+
+    /// Calls `f` for the one access of each iteration.
+    #[inline]
+    pub(crate) fn each_single(&self, iterations: Range<usize>, mut f: impl FnMut(u32)) {
+        if let Some((source, write)) = self.sources.first() {
+            source.each(iterations, |index| f(entry(index, *write)));
+        }
+    }
+
+    /// The log of a slice.
+    pub(crate) fn log(&self, iterations: Range<usize>) -> CaptureLog {
+        if self.sources.len() == 1 {
+            let mut entries = Vec::with_capacity(iterations.len());
+            self.each_single(iterations, |entry| entries.push(entry));
+            return CaptureLog::of_single(entries);
+        }
+        let mut log = CaptureLog::listing(iterations.start, iterations.len());
+        for i in iterations {
+            for (source, write) in &self.sources {
+                log.push(source.index(i), *write);
+            }
+            log.end_iteration();
+        }
+        log
+    }
+
+    /// Whether all its indices in these iterations are below `len`.
+    pub(crate) fn within(&self, iterations: Range<usize>, len: usize) -> bool {
+        self.sources.iter().all(|(source, _)| {
+            let mut largest = 0;
+            source.each(iterations.clone(), |index| largest = largest.max(index));
+            largest < len
+        })
+    }
+}
+
+fn entry(index: usize, write: bool) -> u32 {
+    (index as u32) << 1 | u32::from(write)
+}
