@@ -7,12 +7,7 @@ use stradsap_planner::Strategy;
 use stradsap_planner::layout::{Layout, layout};
 use stradsap_planner::plan::{BlockGraph, Plan, Touch};
 
-<<<<<<< HEAD:runtime/src/planner/layout/tests.rs
-use super::*;
-use crate::planner::plan::Touch;
-=======
 use crate::play::{Chance, play};
->>>>>>> 9b585b0 (The planner is a crate of its own, without unsafe code):runtime/planner/tests/planner/cluster.rs
 
 fn write(resource: usize) -> Touch {
     Touch { resource: resource as u32, write: true }
