@@ -343,14 +343,14 @@ impl Drop for RawBuf {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge(ptr: *mut u8, bytes: usize) {
     // SAFETY: the range was just allocated; advice changes no contents, and a refusal is harmless.
     unsafe { libc::madvise(ptr.cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
 /// Asks for the pages of a fresh range at once, instead of one fault each. Whoever is about to write it all may ask.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn populate(ptr: *mut u8, bytes: usize) {
     const PAGE: usize = 4096;
     let before = ptr.addr().wrapping_neg() % PAGE;
@@ -361,10 +361,10 @@ pub(crate) fn populate(ptr: *mut u8, bytes: usize) {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn populate(_ptr: *mut u8, _bytes: usize) {}
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 fn advise_huge(_ptr: *mut u8, _bytes: usize) {}
 
 #[cfg(test)]

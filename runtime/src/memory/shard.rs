@@ -48,7 +48,9 @@ impl Shard {
         let bytes = ops.size.checked_mul(len)?;
         let align = ops.align().max(if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE });
         let mapped = bytes.checked_add(align)?.max(PAGE);
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // Miri knows no other flags, and no advice.
+        let reserve = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | reserve;
         // SAFETY: a new private mapping, apart from everything else.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if at == libc::MAP_FAILED {
@@ -56,7 +58,7 @@ impl Shard {
         }
         let ptr = NonNull::new(at.cast::<u8>())?;
         let offset = ptr.as_ptr().addr().wrapping_neg() % align;
-        if bytes >= HUGE_PAGE {
+        if bytes >= HUGE_PAGE && !cfg!(miri) {
             // SAFETY: within the mapping; advice changes no contents, and a refusal is harmless.
             unsafe { libc::madvise(ptr.as_ptr().add(offset).cast(), bytes, libc::MADV_HUGEPAGE) };
         }
