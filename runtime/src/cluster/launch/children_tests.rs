@@ -78,7 +78,7 @@ fn no_child_outlives_a_killed_parent() {
         return;
     }
     let note = std::env::temp_dir().join(format!("stradsap-orphan-{}", std::process::id()));
-    let name = "cluster::children::tests::no_child_outlives_a_killed_parent";
+    let name = "cluster::launch::children::tests::no_child_outlives_a_killed_parent";
     let mut parent = Command::new(std::env::current_exe().unwrap());
     let mut parent = parent.args([name, "--exact"]).env(NOTE, &note).stdout(Stdio::null()).spawn().unwrap();
     let until = |what: &dyn Fn() -> bool| {

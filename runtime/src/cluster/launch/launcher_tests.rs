@@ -66,7 +66,7 @@ fn ranks_of_real_launchers_meet() {
         }
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).arg(std::env::current_exe().unwrap());
-        command.args(["--exact", "cluster::launcher::tests::ranks_of_real_launchers_meet", "--nocapture"]);
+        command.args(["--exact", "cluster::launch::launcher::tests::ranks_of_real_launchers_meet", "--nocapture"]);
         command.env(INSIDE, "1").env("STRADSAP_RENDEZVOUS", &folder);
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         let Output { status, stdout, stderr } = command.output().unwrap();
