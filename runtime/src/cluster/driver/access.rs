@@ -1,7 +1,7 @@
 //! The program's own reading and writing of a DDS, between loops.
 
 use std::ops::Range;
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use stradsap_dds_server::hello::Role;
 
@@ -121,8 +121,17 @@ impl Cluster {
         Ok(Some(wanted))
     }
 
-    /// Changes the home of a DDS, which is made current before.
+    /// Changes the home of a DDS, which is made current before. What doesn't depend on the type of the result is compiled
+    /// here, not in each program.
     pub(crate) fn change<R>(&self, dds: u64, change: impl FnOnce() -> R) -> Result<R> {
+        let mut state = self.make_current(dds)?;
+        let changed = change();
+        state.home_changed(dds);
+        Ok(changed)
+    }
+
+    /// Brings a DDS home, unless it is there.
+    fn make_current(&self, dds: u64) -> Result<MutexGuard<'_, State>> {
         outside()?;
         let mut state = locked(&self.state);
         if state.entries.contains_key(&dds) {
@@ -133,13 +142,18 @@ impl Cluster {
                 if seen { cluster.snapshot(state).await } else { Ok(()) }
             })?;
         }
-        let changed = change();
-        if let Some(entry) = state.entries.get_mut(&dds) {
+        Ok(state)
+    }
+}
+
+impl State {
+    /// Workers have nothing of this DDS any more: its home is another than the one that they got it from.
+    fn home_changed(&mut self, dds: u64) {
+        if let Some(entry) = self.entries.get_mut(&dds) {
             entry.placement = Placement::home(entry.len);
             entry.base = Placement::home(entry.len);
             entry.version = next_id();
             entry.base_version = entry.version;
         }
-        Ok(changed)
     }
 }
