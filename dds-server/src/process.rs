@@ -1,7 +1,8 @@
 //! What a process can say of itself.
 
 use std::io;
-use std::sync::OnceLock;
+
+use once_cell::sync::OnceCell;
 
 /// What a process says goes into messages of one line, and to terminals.
 pub(crate) fn one_line(text: &str) -> String {
@@ -20,17 +21,16 @@ pub fn host_name() -> String {
 /// # Errors
 /// Where the executable can't be read.
 pub fn build_hash() -> io::Result<[u8; 32]> {
-    static HASH: OnceLock<[u8; 32]> = OnceLock::new();
-    if let Some(hash) = HASH.get() {
-        return Ok(*hash);
-    }
-    // What runs, though the file may have been replaced since.
-    let path = std::path::Path::new("/proc/self/exe");
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(_) => std::fs::File::open(std::env::current_exe()?)?,
-    };
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(file)?;
-    Ok(*HASH.get_or_init(|| *hasher.finalize().as_bytes()))
+    static HASH: OnceCell<[u8; 32]> = OnceCell::new();
+    let hash = HASH.get_or_try_init(|| {
+        // What runs, though the file may have been replaced since.
+        let file = match std::fs::File::open("/proc/self/exe") {
+            Ok(file) => file,
+            Err(_) => std::fs::File::open(std::env::current_exe()?)?,
+        };
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(file)?;
+        Ok::<_, io::Error>(*hasher.finalize().as_bytes())
+    })?;
+    Ok(*hash)
 }

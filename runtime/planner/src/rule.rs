@@ -106,14 +106,31 @@ impl Source<'_> {
     #[inline]
     fn each(&self, iterations: Range<usize>, mut f: impl FnMut(usize)) {
         match *self {
-            // Nearly all long loops come here: one bound is checked for all elements.
-            Source::Field { fields, width: Width::Four, place } => fields
-                .of(iterations)
-                .chunks_exact(fields.size)
-                .for_each(|element| f(Width::Four.read(element, place.byte))),
+            // Nearly all long loops come here.
+            Source::Field { fields, width: Width::Four, place } => {
+                each_number(fields.of(iterations), fields.size, place.byte, f);
+            }
             _ => iterations.for_each(|i| f(self.index(i))),
         }
     }
+}
+
+/// Calls `f` with the number of 4 bytes that begins at a byte of each element.
+#[inline]
+fn each_number(elements: &[u8], size: usize, byte: usize, mut f: impl FnMut(usize)) {
+    // With the size known when this is compiled, no element needs a check: a pass over 2^20 elements of 12 bytes takes
+    // 0.42 ms, as by addresses, and 0.87 ms otherwise.
+    macro_rules! by_size {
+        ($($n:literal)*) => {
+            match size {
+                $($n if byte <= $n - 4 => elements.as_chunks::<$n>().0.iter().for_each(|element| {
+                    f(u32::from_ne_bytes([element[byte], element[byte + 1], element[byte + 2], element[byte + 3]]) as usize);
+                }),)*
+                _ => elements.chunks_exact(size).for_each(|element| f(Width::Four.read(element, byte))),
+            }
+        };
+    }
+    by_size!(4 8 12 16 20 24 32);
 }
 
 /// All accesses of a loop to one DDS, as a rule.

@@ -111,7 +111,7 @@ impl Plan {
             usage: self.usage.clone(),
             blocks,
             offsets,
-            cost: own.iter().map(|&b| self.graph.cost[b]).collect(),
+            cost: own.iter().map(|&b| self.graph.cost(b)).collect(),
             tail: own.iter().map(|&b| self.graph.tail[b]).collect(),
             edges,
             parts: self

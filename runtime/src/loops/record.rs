@@ -1,7 +1,8 @@
 //! The virtual iteration: the loop's body on every index, with nothing written (STRADS-AP section 3).
 
-use std::cell::OnceCell;
 use std::ops::Range;
+
+use once_cell::unsync::OnceCell;
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Frame;

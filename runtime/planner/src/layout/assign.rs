@@ -7,6 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use petgraph::unionfind::UnionFind;
+
 use crate::layout::estimate::transfer_cost;
 use crate::plan::{Parts, Plan};
 
@@ -117,7 +119,7 @@ impl Anchored {
                 let costliest =
                     mine.max_by_key(|touch| (touch.write, bytes(touch.resource), Reverse(touch.resource)))?;
                 let part = parts.part_of(costliest.resource).1;
-                cost[part] += plan.graph.cost[b];
+                cost[part] += plan.graph.cost(b);
                 Some(part as u32)
             })
             .collect();
@@ -184,7 +186,7 @@ impl Anchored {
                         }
                     }
                     let best = (0..workers).max_by_key(|&w| (near[w], Reverse(loads[w]), Reverse(w))).unwrap_or(0);
-                    loads[best] += plan.graph.cost[b];
+                    loads[best] += plan.graph.cost(b);
                     best as u32
                 }
             };
@@ -200,20 +202,12 @@ impl Anchored {
 /// Joins pairs, the first given first, into chains through all of `0..n`, one chain behind the other.
 fn chains(n: usize, pairs: impl Iterator<Item = (u32, u32)>) -> Vec<usize> {
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); n];
-    let mut chain: Vec<usize> = (0..n).collect();
-    let end = |chain: &[usize], mut of: usize| {
-        while chain[of] != of {
-            of = chain[of];
-        }
-        of
-    };
+    let mut chains: UnionFind<usize> = UnionFind::new(n);
     for (a, b) in pairs {
         let (a, b) = (a as usize, b as usize);
-        let (first, second) = (end(&chain, a), end(&chain, b));
-        if next[a].len() < 2 && next[b].len() < 2 && first != second {
+        if next[a].len() < 2 && next[b].len() < 2 && chains.union(a, b) {
             next[a].push(b);
             next[b].push(a);
-            chain[first.max(second)] = first.min(second);
         }
     }
     let mut order = Vec::with_capacity(n);
@@ -261,7 +255,7 @@ fn list_schedule(plan: &Plan, parts: &Parts, workers: usize, bytes: &dyn Fn(u32)
             (start, moved, worker)
         };
         let Some((start, _, worker)) = (0..workers as u32).map(start_on).min() else { break };
-        let end = start + graph.cost[block];
+        let end = start + graph.cost(block);
         for touch in plan.touches(block) {
             let newest = newest[touch.resource as usize]
                 .get_or_insert_with(|| Newest { at: BTreeMap::from([(worker, 0)]), since: 0 });

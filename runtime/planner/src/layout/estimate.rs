@@ -127,7 +127,7 @@ impl Play<'_> {
             && let Some((_, Reverse(block))) = self.ready[worker].pop()
         {
             self.busy[worker] = true;
-            self.events.push(Reverse((now + self.plan.graph.cost[block as usize], Event::Ended(block))));
+            self.events.push(Reverse((now + self.plan.graph.cost(block as usize), Event::Ended(block))));
         }
     }
 

@@ -64,9 +64,14 @@ pub fn layout(plan: &Plan, workers: usize, bytes: &dyn Fn(u32) -> u64) -> Layout
     match (&plan.parts, plan.strategy) {
         _ if workers == 1 => Layout::new(plan, workers, vec![0; blocks]),
         (Some(parts), Strategy::Grid) => best(plan, parts, workers, bytes),
-        (_, Strategy::Aligned) => Layout::new(plan, workers, assign::runs(&plan.graph.cost, workers)),
+        (_, Strategy::Aligned) => Layout::new(plan, workers, assign::runs(&costs(plan), workers)),
         _ => Layout::new(plan, workers, vec![0; blocks]),
     }
+}
+
+/// The cost of each block.
+fn costs(plan: &Plan) -> Vec<u64> {
+    (0..plan.graph.len()).map(|block| plan.graph.cost(block)).collect()
 }
 
 /// Of the assignments whose cost is nearly the least, the one that moves the least.
@@ -95,7 +100,7 @@ impl Layout {
         let mut readers: Vec<Vec<u32>> = vec![Vec::new(); resources];
         let mut loads = vec![0u64; workers];
         for (block, &worker) in worker_of.iter().enumerate() {
-            loads[worker as usize] += plan.graph.cost[block];
+            loads[worker as usize] += plan.graph.cost(block);
             for touch in plan.touches(block) {
                 let at = touch.resource as usize;
                 if touch.write {
@@ -124,7 +129,7 @@ impl Layout {
     pub fn graph_of(&self, plan: &Plan, worker: u32) -> (Vec<u32>, BlockGraph) {
         let blocks: Vec<u32> =
             (0..self.worker_of.len() as u32).filter(|&b| self.worker_of[b as usize] == worker).collect();
-        let cost = blocks.iter().map(|&b| plan.graph.cost[b as usize]).collect();
+        let cost = blocks.iter().map(|&b| plan.graph.cost(b as usize)).collect();
         let mut graph = match &plan.parts {
             Some(parts) => {
                 BlockGraph::from_touches(cost, parts.resources(), blocks.iter().map(|&b| plan.touches(b as usize)))

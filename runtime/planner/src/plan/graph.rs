@@ -3,6 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use petgraph::Directed;
+use petgraph::csr::Csr;
+use petgraph::visit::{EdgeRef, IntoEdgeReferences, IntoNodeReferences};
+
 /// A resource that a block needs, alone or with other readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Touch {
@@ -12,15 +16,17 @@ pub struct Touch {
     pub write: bool,
 }
 
-/// Blocks in their serial order, each with those that must wait for it.
+/// The conflict graph of a plan's blocks: an edge leads from a block to one behind it in the serial order that must wait
+/// for it. Conflicts that follow from others have no edge of their own.
+///
+/// A compressed matrix, since graphs with lists of edges (`petgraph::graph::DiGraph`) have 16 bytes for an edge where
+/// this has 4, and executors ask for slices of followers.
 #[derive(Debug, Default)]
 pub struct BlockGraph {
+    /// Blocks in serial order, weighed by their cost in accesses.
+    graph: Csr<u64, (), Directed, u32>,
     /// How many blocks each has to wait for.
     pub waits_for: Vec<u32>,
-    starts: Vec<u32>,
-    followers: Vec<u32>,
-    /// The cost of each block, in accesses.
-    pub cost: Vec<u64>,
     /// The cost of the longest chain that begins with the block: what to run first.
     pub tail: Vec<u64>,
 }
@@ -54,25 +60,32 @@ impl BlockGraph {
         Self::from_edges(cost, edges)
     }
 
-    /// A graph from edges (before, after), each of them once.
+    /// A graph from edges (before, after), in any order.
+    ///
+    /// # Panics
+    /// If a number is not that of a block.
     pub fn from_edges(cost: Vec<u64>, mut edges: Vec<(u32, u32)>) -> Self {
-        let n = cost.len();
         edges.sort_unstable();
-        let mut waits_for = vec![0; n];
-        let mut starts = vec![0u32; n + 1];
+        edges.dedup();
+        let Ok(mut graph) = Csr::from_sorted_edges(&edges) else { unreachable!("the edges were sorted") };
+        let mut waits_for = vec![0; cost.len()];
         for &(before, after) in &edges {
             debug_assert!(before < after);
             waits_for[after as usize] += 1;
-            starts[before as usize + 1] += 1;
         }
-        for k in 0..n {
-            starts[k + 1] += starts[k];
+        for (block, &cost) in cost.iter().enumerate() {
+            // Only blocks up to the last one of an edge are there yet.
+            if block < graph.node_count() {
+                graph[block as u32] = cost;
+            } else {
+                graph.add_node(cost);
+            }
         }
-        let followers = edges.into_iter().map(|(_, after)| after).collect();
-        let mut graph = BlockGraph { waits_for, starts, followers, tail: vec![0; n], cost };
-        for block in (0..n).rev() {
+        let mut graph = BlockGraph { graph, waits_for, tail: cost };
+        // The serial order is a topological one, so chains are known from the end on.
+        for block in (0..graph.len()).rev() {
             let after = graph.followers(block).iter().map(|&f| graph.tail[f as usize]).max().unwrap_or(0);
-            graph.tail[block] = graph.cost[block] + after;
+            graph.tail[block] += after;
         }
         graph
     }
@@ -83,32 +96,44 @@ impl BlockGraph {
             return;
         }
         let mut edges = more;
-        for block in 0..self.len() {
-            edges.extend(self.followers(block).iter().map(|&after| (block as u32, after)));
-        }
-        edges.sort_unstable();
-        edges.dedup();
-        *self = BlockGraph::from_edges(std::mem::take(&mut self.cost), edges);
+        edges.extend(self.graph.edge_references().map(|edge| (edge.source(), edge.target())));
+        let cost = (0..self.len()).map(|block| self.cost(block)).collect();
+        *self = BlockGraph::from_edges(cost, edges);
+    }
+
+    /// The graph itself: a node for each block, weighed by its cost.
+    pub(crate) fn graph(&self) -> &Csr<u64, (), Directed, u32> {
+        &self.graph
+    }
+
+    /// The cost of a block, in accesses.
+    pub fn cost(&self, block: usize) -> u64 {
+        self.graph[block as u32]
+    }
+
+    /// Whether there is no block.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// How many blocks there are.
     pub fn len(&self) -> usize {
-        self.cost.len()
+        self.graph.node_count()
     }
 
     /// The blocks that wait for this one.
     pub fn followers(&self, block: usize) -> &[u32] {
-        &self.followers[self.starts[block] as usize..self.starts[block + 1] as usize]
+        self.graph.neighbors_slice(block as u32)
     }
 
     /// How many pairs of blocks are named of which one waits for the other.
     pub fn edges(&self) -> usize {
-        self.followers.len()
+        self.graph.edge_count()
     }
 
     /// The cost of all blocks.
     pub fn work(&self) -> u64 {
-        self.cost.iter().sum()
+        self.graph.node_references().map(|(_, cost)| cost).sum()
     }
 
     /// The cost of the longest chain.
@@ -126,7 +151,7 @@ impl BlockGraph {
         loop {
             while running.len() < workers {
                 let Some((_, Reverse(block))) = ready.pop() else { break };
-                running.push(Reverse((now + self.cost[block], block)));
+                running.push(Reverse((now + self.cost(block), block)));
             }
             let Some(Reverse((then, block))) = running.pop() else { return now };
             now = then;

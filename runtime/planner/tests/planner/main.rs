@@ -3,4 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cluster;
+mod golden;
+mod loops;
 mod play;
+mod random;

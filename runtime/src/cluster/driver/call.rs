@@ -123,8 +123,8 @@ impl Cluster {
             && let Some(samples) = inference::samples(&range)
         {
             let sampled = self.record_slices(&mut state, call, &samples, false)?;
-            let here = self.with_elements_in_step(&mut state, call, &sampled)?;
-            let fields = fields(&sampled, &fetched.get_or_init(|| here).captured);
+            let here = fetched.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
+            let fields = fields(&sampled, &here.captured);
             let shapes = shapes(call.captured);
             if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
                 return Ok((recording, Depth::Sampled));

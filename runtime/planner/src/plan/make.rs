@@ -1,0 +1,375 @@
+//! Making plans: candidates are compared by their estimated time.
+
+use super::colour::{self, Listed};
+use super::cut::{self, Cut, Weights};
+use super::graph::{BlockGraph, Touch};
+use super::group::{self, Groups, Parts};
+use super::{Block, Facts, HotDds, Plan, cyclic, order, preserve, sort};
+use crate::options::{Order, PlanOptions, Strategy};
+use crate::recording::{CaptureShape, Recording};
+use crate::threads::Threads;
+
+/// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
+const WORKERS: usize = 8;
+/// The finest cut that is tried unless the loop says `parts = N`.
+const FINEST: usize = 32;
+/// What is tried in any case: iterations may be few and long.
+const COARSEST: usize = 8;
+/// Iterations that a block should have on average.
+const WORTH_A_BLOCK: usize = 2048;
+/// Accesses that a block should make where blocks are free to run at any time.
+const ALIGNED_BLOCK: usize = 4096;
+/// What starting a block costs, in accesses.
+const BLOCK_COST: u64 = 256;
+/// A plan must promise this much over serial execution.
+const WORTHWHILE: f64 = 1.2;
+/// What a coarser cut must be faster by.
+const CLEARLY: f64 = 1.04;
+/// What a rotation may be slower by than an order that only looks for work: parts move less between processes.
+const ROTATION: f64 = 1.05;
+/// The other numbers of workers for which that must hold.
+const FEWER: [usize; 2] = [2, 4];
+/// How much dearer an access is when the plan lists it by itself.
+const LISTED_COST: f64 = 2.0;
+
+/// Makes the plan of a recorded loop.
+pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions, pool: &dyn Threads) -> Plan {
+    let shared = recording.shared();
+    if shared.is_empty() && !matches!(options.strategy, Some(Strategy::Serial)) {
+        return aligned(recording);
+    }
+    Planner::new(recording, shapes, options, pool, shared).plan()
+}
+
+/// Nothing conflicts: consecutive iterations, in as many blocks as there is work for.
+fn aligned(recording: &Recording<'_>) -> Plan {
+    let n = recording.iterations();
+    let each = 1.0 + recording.accesses_each;
+    let blocks = ((n as f64 * each) as usize / ALIGNED_BLOCK).clamp(1, 256).min(n.max(1));
+    let blocks: Vec<Block> = (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
+    let cost = blocks.iter().map(|block| ((block.end - block.start) as f64 * each) as u64).collect();
+    let facts = Facts {
+        reason: "no element is both shared and written".to_string(),
+        peak_bytes: recording.peak_bytes,
+        inferred: recording.is_inferred(),
+        ..Facts::default()
+    };
+    Plan {
+        strategy: Strategy::Aligned,
+        usage: recording.usage.clone(),
+        graph: BlockGraph::from_edges(cost, Vec::new()),
+        blocks,
+        ..Plan::serial(recording.range.clone(), recording.usage.len(), facts)
+    }
+}
+
+struct Planner<'r> {
+    recording: &'r Recording<'r>,
+    options: &'r PlanOptions,
+    pool: &'r dyn Threads,
+    shared: Vec<usize>,
+    lens: Vec<usize>,
+    weights: Vec<Weights>,
+    facts: Facts,
+}
+
+/// A grid of parts that might become the plan.
+struct GridCandidate {
+    shift: u32,
+    makespan: u64,
+    /// Group of each block, in serial order; `None` where blocks are not groups.
+    order: Vec<u32>,
+    rotation: bool,
+    groups: Option<(Groups, Vec<u16>)>,
+}
+
+impl<'r> Planner<'r> {
+    fn new(
+        recording: &'r Recording<'r>,
+        shapes: &[CaptureShape],
+        options: &'r PlanOptions,
+        pool: &'r dyn Threads,
+        shared: Vec<usize>,
+    ) -> Self {
+        let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
+        let weights: Vec<Weights> =
+            shared.iter().zip(&lens).map(|(&c, &len)| cut::weigh(recording, c, len, pool)).collect();
+        let hot = shared
+            .iter()
+            .zip(&weights)
+            .map(|(&capture, weights)| HotDds {
+                capture,
+                accesses: recording.listed(capture),
+                elements: weights.hottest(),
+                estimated: weights.weighed < weights.iterations,
+            })
+            .collect();
+        let facts = Facts {
+            hot,
+            inferred: recording.is_inferred(),
+            accesses: shared.iter().map(|&c| recording.listed(c)).sum(),
+            peak_bytes: recording.peak_bytes + 4 * lens.iter().sum::<usize>(),
+            ..Facts::default()
+        };
+        Planner { recording, options, pool, shared, lens, weights, facts }
+    }
+
+    fn plan(mut self) -> Plan {
+        let wanted = self.options.strategy;
+        let may = |strategy| wanted.is_none_or(|wanted| wanted == strategy);
+        let serial_cost = (self.recording.iterations() as f64 * (1.0 + self.recording.accesses_each)) as u64;
+        let enough = |makespan: u64| makespan as f64 * WORTHWHILE <= serial_cost as f64;
+        let grid = if may(Strategy::Grid) { self.grid() } else { None };
+        let grid_makespan = grid.as_ref().map_or(u64::MAX, Grid::makespan);
+        let forced = wanted.is_some();
+        // A grid that is nearly as good as can be needs no rival; colouring costs a pass over all accesses.
+        let good = grid_makespan.saturating_mul(WORKERS as u64) <= 2 * serial_cost;
+        if let Some(grid) = grid {
+            let coloured = if may(Strategy::Coloured) && !good { self.coloured() } else { None };
+            return match coloured {
+                Some((coloured, makespan)) if makespan < grid_makespan && enough(makespan) => {
+                    self.finish_coloured(coloured)
+                }
+                _ if forced || enough(grid_makespan) => self.finish_grid(grid),
+                _ => self.finish_serial(),
+            };
+        }
+        if may(Strategy::Coloured)
+            && let Some((coloured, makespan)) = self.coloured()
+            && (forced || enough(makespan))
+        {
+            return self.finish_coloured(coloured);
+        }
+        self.finish_serial()
+    }
+
+    fn finish_serial(mut self) -> Plan {
+        self.facts.reason = match self.options.strategy {
+            Some(Strategy::Serial) => "the loop says `strategy = Serial`".to_string(),
+            Some(wanted) => format!("the loop says `strategy = {wanted:?}`, but that finds no plan for it"),
+            None => "no plan promises to be faster than one iteration after the other".to_string(),
+        };
+        Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
+    }
+
+    /// The best cut into parts.
+    fn grid(&mut self) -> Option<Grid> {
+        let forced = self.options.parts;
+        let mut finest = forced.unwrap_or_else(|| self.finest());
+        loop {
+            let cuts = self.weights.iter().map(|weights| Cut::new(&weights.counts, finest)).collect();
+            let parts = Parts::new(self.shared.clone(), cuts);
+            match group::group(self.recording, &parts, self.pool) {
+                Some(groups) if self.options.order == Order::Preserve => {
+                    if let Some(grid) = self.preserving(groups, parts) {
+                        return Some(grid);
+                    }
+                }
+                Some(groups) => return Some(self.best_of(groups, parts, forced.is_some())),
+                None => {}
+            }
+            if finest <= 2 || forced.is_some() {
+                return None;
+            }
+            finest /= 2;
+        }
+    }
+
+    /// The finest cut worth trying: blocks of a grid should have some thousands of iterations.
+    fn finest(&self) -> usize {
+        let blocks = |parts: usize| parts.saturating_pow(self.shared.len() as u32);
+        let mut parts = FINEST;
+        while parts > COARSEST && blocks(parts) > self.recording.iterations() / WORTH_A_BLOCK {
+            parts /= 2;
+        }
+        parts
+    }
+
+    fn preserving(&self, groups: Groups, parts: Parts) -> Option<Grid> {
+        let runs = preserve::runs(&groups, parts.resources(), group::MAX_GROUPS)?;
+        let scale = self.scale();
+        let costs = runs.cost.iter().map(|&cost| (cost as f64 * scale) as u64 + BLOCK_COST).collect();
+        let touches = runs.group.iter().map(|&g| &*groups.touches[g as usize]);
+        let graph = BlockGraph::from_touches(costs, parts.resources(), touches);
+        Some(Grid::Runs { makespan: graph.makespan(WORKERS), runs, groups, parts, graph })
+    }
+
+    fn best_of(&self, groups: Groups, parts: Parts, only_this: bool) -> Grid {
+        let mut best: Option<GridCandidate> = None;
+        let finest = parts.cuts.first().map_or(1, Cut::parts);
+        let shifts = if only_this { 0..1 } else { 0..finest.ilog2().max(1) };
+        for shift in shifts {
+            let coarse_parts = parts.coarser(shift);
+            let coarse = (shift > 0).then(|| group::coarsen(&groups, &parts, &coarse_parts, shift));
+            let here = coarse.as_ref().map_or(&groups, |(coarse, _)| coarse);
+            let costs = self.group_costs(here, &coarse_parts);
+            let (order, makespan, rotation) = best_order(here, &costs, &coarse_parts);
+            // A finer cut serves more threads than are compared here: a coarser one must be clearly better.
+            if best.as_ref().is_none_or(|best| makespan as f64 * CLEARLY < best.makespan as f64) {
+                best = Some(GridCandidate { shift, makespan, order, rotation, groups: coarse });
+            }
+        }
+        let Some(best) = best else { unreachable!("at least one cut was tried") };
+        let parts = if best.shift > 0 { parts.coarser(best.shift) } else { parts };
+        Grid::Groups { candidate: best, groups, parts }
+    }
+
+    /// How much more the iterations do than touch each shared element once: they may read much else, or repeat.
+    fn scale(&self) -> f64 {
+        let counted = 1.0 + self.facts.accesses as f64 / self.recording.iterations().max(1) as f64;
+        ((1.0 + self.recording.accesses_each) / counted).max(1.0)
+    }
+
+    /// What each group costs: its iterations and accesses, dearer where they keep waiting for one hot element.
+    fn group_costs(&self, groups: &Groups, parts: &Parts) -> Vec<u64> {
+        let shares: Vec<Vec<f64>> =
+            parts.cuts.iter().zip(&self.weights).map(|(cut, weights)| cut.hottest_shares(&weights.counts)).collect();
+        let scale = self.scale();
+        let dearer = |touches: &[Touch]| {
+            let hottest = touches.iter().filter(|touch| touch.write).map(|touch| {
+                let (slot, part) = parts.part_of(touch.resource);
+                shares[slot][part]
+            });
+            1.0 + hottest.fold(0.0, f64::max)
+        };
+        groups
+            .touches
+            .iter()
+            .zip(&groups.cost)
+            .map(|(touches, &cost)| (cost as f64 * scale * dearer(touches)) as u64 + BLOCK_COST)
+            .collect()
+    }
+
+    fn coloured(&self) -> Option<(colour::Coloured, u64)> {
+        let hottest = self.facts.hot.iter().filter_map(|hot| hot.elements.first()).map(|element| element.1).max();
+        let hottest = hottest.unwrap_or(0) as usize;
+        let coloured = colour::colour(self.recording, &self.shared, &self.lens, self.options.order, hottest)?;
+        let blocks = coloured.graph.len() as u64;
+        let makespan = coloured.graph.makespan(WORKERS) as f64 * self.scale() * LISTED_COST;
+        Some((coloured, makespan as u64 + blocks * BLOCK_COST / WORKERS as u64))
+    }
+
+    fn finish_coloured(mut self, coloured: colour::Coloured) -> Plan {
+        self.facts.colours = coloured.colours;
+        self.facts.reason = format!("{} colours of single iterations", coloured.colours);
+        self.facts.peak_bytes += self.listed_bytes(&coloured.listed) + 4 * coloured.offsets.len();
+        let sparse = self.sparse();
+        let blocks = blocks_between(&coloured.starts);
+        Plan {
+            strategy: Strategy::Coloured,
+            usage: self.recording.usage.clone(),
+            blocks,
+            offsets: coloured.offsets,
+            graph: coloured.graph,
+            listed: coloured.listed,
+            shared: self.shared,
+            sparse,
+            ..Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
+        }
+    }
+
+    fn listed_bytes(&self, listed: &[Listed]) -> usize {
+        listed.iter().map(|listed| 4 * (listed.entries.len() + listed.ends.len())).sum()
+    }
+
+    fn finish_grid(mut self, grid: Grid) -> Plan {
+        let n = self.recording.iterations();
+        let (parts, graph, starts, offsets, touches): (_, _, _, _, Vec<Box<[Touch]>>) = match grid {
+            Grid::Runs { runs, groups, parts, graph, .. } => {
+                let touches = runs.group.iter().map(|&g| groups.touches[g as usize].clone()).collect();
+                (parts, graph, runs.starts, runs.offsets, touches)
+            }
+            Grid::Groups { candidate, groups, parts } => {
+                let renumbered = candidate.groups.as_ref().map(|(_, to)| to.as_slice());
+                self.facts.rotation = candidate.rotation;
+                let chosen = candidate.groups.as_ref().map_or(&groups, |(coarse, _)| coarse);
+                let order = &candidate.order;
+                let mut place = vec![0u32; order.len()];
+                let mut starts = vec![0usize];
+                for (block, &g) in order.iter().enumerate() {
+                    place[g as usize] = block as u32;
+                    starts.push(starts[block] + chosen.iterations[g as usize]);
+                }
+                let mut offsets = sort::sort_by_block(&groups, renumbered, &place, self.pool);
+                if !self.options.scratch && sort::neighbours_collide(self.recording, &self.shared, &offsets, &starts) {
+                    sort::interleave(&mut offsets, &starts, self.pool);
+                }
+                let costs = self.group_costs(chosen, &parts);
+                let ordered = order.iter().map(|&g| costs[g as usize]).collect();
+                let touches: Vec<Box<[Touch]>> = order.iter().map(|&g| chosen.touches[g as usize].clone()).collect();
+                let graph =
+                    BlockGraph::from_touches(ordered, parts.resources(), touches.iter().map(|touches| &**touches));
+                (parts, graph, starts, offsets, touches)
+            }
+        };
+        self.facts.peak_bytes += 2 * n + 4 * offsets.len();
+        self.facts.parts =
+            parts.captures.iter().zip(&parts.cuts).map(|(&capture, cut)| (capture, cut.parts())).collect();
+        self.facts.reason = format!("iterations grouped by the parts that they touch, {} groups", starts.len() - 1);
+        let sparse = self.sparse();
+        let mut touch_starts = vec![0u32];
+        for block in &touches {
+            touch_starts.push(touch_starts[touch_starts.len() - 1] + block.len() as u32);
+        }
+        Plan {
+            strategy: Strategy::Grid,
+            usage: self.recording.usage.clone(),
+            blocks: blocks_between(&starts),
+            offsets,
+            graph,
+            touch_starts,
+            touches: touches.into_iter().flatten().collect(),
+            parts: Some(parts),
+            fields: (0..self.recording.usage.len()).map(|c| self.recording.field(c)).collect(),
+            shared: self.shared,
+            sparse,
+            ..Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
+        }
+    }
+
+    fn sparse(&self) -> Vec<bool> {
+        self.weights.iter().map(Weights::is_sparse).collect()
+    }
+}
+
+enum Grid {
+    /// Blocks are whole groups, in any order.
+    Groups { candidate: GridCandidate, groups: Groups, parts: Parts },
+    /// Blocks keep the loop's order.
+    Runs { makespan: u64, runs: preserve::Runs, groups: Groups, parts: Parts, graph: BlockGraph },
+}
+
+impl Grid {
+    fn makespan(&self) -> u64 {
+        match self {
+            Grid::Groups { candidate, .. } => candidate.makespan,
+            Grid::Runs { makespan, .. } => *makespan,
+        }
+    }
+}
+
+/// The serial order of groups, its makespan, and whether it is a rotation: it is, where there is one that is about as fast as can be.
+fn best_order(groups: &Groups, costs: &[u64], parts: &Parts) -> (Vec<u32>, u64, bool) {
+    let graph = |order: &[u32]| {
+        let ordered = order.iter().map(|&g| costs[g as usize]).collect();
+        BlockGraph::from_touches(ordered, parts.resources(), order.iter().map(|&g| &*groups.touches[g as usize]))
+    };
+    let free = order::open_shop(&groups.touches, costs, parts.resources());
+    let free_graph = graph(&free);
+    let makespan = free_graph.makespan(WORKERS);
+    if let Some(rotation) = cyclic::cyclic(&groups.touches, costs, parts) {
+        let rotation_graph = graph(&rotation);
+        let rotating = rotation_graph.makespan(WORKERS);
+        let near = |rotating: u64, free: u64| rotating as f64 <= free as f64 * ROTATION;
+        if near(rotating, makespan)
+            && FEWER.iter().all(|&workers| near(rotation_graph.makespan(workers), free_graph.makespan(workers)))
+        {
+            return (rotation, rotating, true);
+        }
+    }
+    (free, makespan, false)
+}
+
+fn blocks_between(starts: &[usize]) -> Vec<Block> {
+    starts.windows(2).map(|ends| Block { start: ends[0], end: ends[1] }).collect()
+}
