@@ -76,6 +76,7 @@ pub struct Send {
 
 impl Plan {
     /// The share of one worker.
+    // Long, since it is one expression for each of a share's fields; nothing in it depends on what stands before.
     pub fn share(&self, layout: &Layout, worker: u32, by_index: &[bool]) -> Share {
         let (own, graph) = layout.graph_of(self, worker);
         let own: Vec<usize> = own.into_iter().map(|b| b as usize).collect();
