@@ -234,9 +234,10 @@ where
     R: Outcome,
 {
     unsafe fn run(&self, frame: &Frame<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        // SAFETY: rule 2, for both.
         let ran = unwound(|| match iterations {
+            // SAFETY: rule 2.
             Iterations::Range { start, end } => unsafe { self.run_range(frame, start, end) },
+            // SAFETY: rule 2.
             Iterations::List { first, offsets } => unsafe { self.run_list(frame, first, offsets) },
         });
         outcome(frame, None, ran)

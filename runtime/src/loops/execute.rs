@@ -449,7 +449,7 @@ impl BlockResult {
         let mut result = BlockResult::default();
         for (c, slot) in frame.slots.iter().enumerate() {
             result.totals.push(slot.total().get());
-            result.additions.push(slot.additions().map_or_else(Vec::new, |additions| additions.take()));
+            result.additions.push(slot.additions().map_or_else(Vec::new, RefCell::take));
             if let Doing::Logged { saved, .. } = slot.cold().doing() {
                 let saved = std::mem::take(&mut *saved.borrow_mut());
                 result.old.extend(saved.into_iter().map(|(index, copy)| (c, index, copy)));

@@ -132,14 +132,6 @@ impl SyncCall<'_> {
         Ok(())
     }
 
-    /// The input's length, and the size of an element.
-    pub(crate) fn input(&self) -> (usize, usize) {
-        match self.input.kind {
-            Kind::Vector { len, ops, .. } => (len, ops.size),
-            Kind::Reduction { .. } | Kind::Relaxed { .. } => (0, 0),
-        }
-    }
-
     fn run(&self) -> Result<SyncReport> {
         let report = match self.session.cluster() {
             Some(cluster) => cluster.run_sync(self)?,
@@ -157,8 +149,8 @@ impl SyncCall<'_> {
         // Threads that wait for each other must all be there: one such loop at a time.
         let _turn = self.session.sync_turn();
         let copies = if self.policy == SyncPolicy::Hybrid { 1 } else { pool.threads() };
-        let (len, size) = self.input();
         let (lease, elements) = (Lease::of(self.captured), Lent::of(self.input));
+        let (len, size) = elements.as_ref().map_or((0, 0), |elements| (elements.len(), elements.ops().size));
         let schedule = Schedule::new(len, self.minibatch, self.policy, copies, pool.threads());
         let merges = self.task.merges();
         let before = words(self.captured);
@@ -193,7 +185,7 @@ impl SyncCall<'_> {
             Ok(ran) => {
                 let serial = pool.threads() == 1 && copies == 1;
                 let after = unite(self.captured, &before, serial, &ran.totals);
-                let checked = self.verify(&kept, &lease, &merges, &input, schedule, &before, &after);
+                let checked = self.verify(&kept, &run, &after);
                 for (capture, &word) in self.captured.iter().zip(&after) {
                     capture.commit(word, next_id());
                 }
@@ -277,16 +269,8 @@ impl SyncCall<'_> {
     }
 
     /// Runs the loop once more as its copies are said to have run, one after the other on one thread, and compares.
-    fn verify(
-        &self,
-        kept: &Kept,
-        lease: &Lease<'_>,
-        merges: &[Option<&'static MergeOps>],
-        input: &Input,
-        schedule: Schedule,
-        before: &[u64],
-        after: &[u64],
-    ) -> Result<()> {
+    fn verify(&self, kept: &Kept, ran: &Here<'_>, after: &[u64]) -> Result<()> {
+        let Here { lease, merges, input, schedule, before, .. } = *ran;
         let copies = schedule.copies;
         let threads = if self.policy == SyncPolicy::Hybrid { self.session.pool()?.threads() } else { 1 };
         if !self.session.verifies() || !self.policy.is_deterministic(copies, threads) {

@@ -3,6 +3,12 @@
 //! # Why this is sound
 //! A closure without captures is a type of one value, which has no bytes. [`Travels::decode`] conjures it up in a process
 //! that runs the same code; nobody can name that function without having had the value (see `task`).
+//!
+//! What remains: that a closure of a plain method captures nothing is known by its size alone, and a value without bytes
+//! passes. In this process that is sound (the closure is `Copy`, `Sync` and `'static`, and one was given); in another a token
+//! that stands for something done there would be made out of nothing. No bound tells such closures apart; only the coercion
+//! to a `fn` does, which must stand where the closure is written. Loops have it in what their macro writes. A method has no
+//! such place, but for a parameter of type `fn`, which would be called for each element instead of inlined.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;

@@ -27,6 +27,8 @@ use crate::session::error::Result;
 ///
 /// Closures get references to items. They use no variables: those that do stand in `stradsap::with!`, which takes a capture
 /// list as loops do. They must have no side effects.
+/// What they are is known from their type alone where workers run them, so they must not capture a value without bytes
+/// that stands for something done in this process (a token). rustc refuses every capture that has bytes; it can't see these.
 ///
 /// # Dependencies
 /// Results depend on the data and the closures alone, not on the number of threads or workers: items stay in order, and
