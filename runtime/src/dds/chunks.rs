@@ -27,7 +27,7 @@ struct Destination<T>(*mut T);
 
 // SAFETY: `Element` requires `Send`, and who writes where is rule 3.
 unsafe impl<T: Element> Send for Destination<T> {}
-// SAFETY: as above.
+// SAFETY: `Element` requires `Send`, and who writes where is rule 3.
 unsafe impl<T: Element> Sync for Destination<T> {}
 
 impl<T: Element> Destination<T> {

@@ -64,7 +64,7 @@ pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, lease: 
 struct Shared(*mut u8);
 // SAFETY: see the callers: threads read one range and write stretches of their own of another.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: see the callers: threads read one range and write stretches of their own of another.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -80,11 +80,11 @@ pub(crate) unsafe fn copy_each(source: *const u8, target: *mut u8, size: usize, 
         ($($n:literal)*) => {
             match size {
                 $($n => for (k, &offset) in offsets.iter().enumerate() {
-                    // SAFETY: passed on; the size is a constant here, so that the copy is a move.
+                    // SAFETY: the caller's promise; the size is a constant here, so that the copy is a move.
                     unsafe { std::ptr::copy_nonoverlapping(source.add(offset as usize * $n), target.add(k * $n), $n) }
                 },)*
                 _ => for (k, &offset) in offsets.iter().enumerate() {
-                    // SAFETY: passed on.
+                    // SAFETY: the caller's promise.
                     unsafe {
                         std::ptr::copy_nonoverlapping(source.add(offset as usize * size), target.add(k * size), size);
                     }

@@ -80,14 +80,14 @@ unsafe fn clone_run<T: Element>(src: *const u8, dst: *mut u8, n: usize, done: &m
 /// # Safety
 /// `ptr` holds `n` elements that nobody uses afterwards.
 unsafe fn drop_run<T>(ptr: *mut u8, n: usize) {
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { std::ptr::slice_from_raw_parts_mut(ptr.cast::<T>(), n).drop_in_place() };
 }
 
 /// # Safety
 /// `ptr` holds `n` elements that nobody writes meanwhile.
 unsafe fn encode_run<T: Element>(ptr: *const u8, n: usize, out: &mut Vec<u8>) {
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     encode_slice(unsafe { std::slice::from_raw_parts(ptr.cast::<T>(), n) }, out);
 }
 
@@ -148,14 +148,14 @@ impl ElementOps {
     /// # Safety
     /// `ptr` holds `n` elements of this type that nobody uses afterwards.
     pub(crate) unsafe fn drop_elements(&self, ptr: *mut u8, n: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { (self.drop_run)(ptr, n) };
     }
 
     /// # Safety
     /// `ptr` holds an element of this type.
     pub(crate) unsafe fn encode(&self, ptr: *const u8, out: &mut Vec<u8>) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { self.encode_run(ptr, 1, out) };
     }
 
@@ -164,7 +164,7 @@ impl ElementOps {
     /// # Safety
     /// `ptr` holds `n` elements of this type that nobody writes meanwhile.
     pub(crate) unsafe fn encode_run(&self, ptr: *const u8, n: usize, out: &mut Vec<u8>) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { (self.encode_run)(ptr, n, out) };
     }
 }
@@ -180,7 +180,7 @@ pub(crate) struct RawBuf {
 
 // SAFETY: `Element` requires `Send` and `Sync`, and a RawBuf owns its elements.
 unsafe impl Send for RawBuf {}
-// SAFETY: as above; a shared RawBuf gives out addresses only, whose users state their own argument.
+// SAFETY: elements are `Sync`; a shared RawBuf gives out addresses only, whose users state their own argument.
 unsafe impl Sync for RawBuf {}
 
 impl RawBuf {
@@ -307,7 +307,7 @@ impl RawBuf {
     /// The elements by type, to change.
     pub(crate) fn as_mut_slice<T: 'static>(&mut self) -> &mut [T] {
         assert!(self.holds::<T>(), "another element type");
-        // SAFETY: as above, and the buffer is borrowed alone.
+        // SAFETY: rule 1, and the buffer is borrowed alone.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().cast::<T>(), self.len) }
     }
 

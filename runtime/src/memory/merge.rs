@@ -228,7 +228,7 @@ unsafe fn merge<T: Merge>(into: *mut u8, base: *const u8, locals: &[*const u8], 
             united
         }
     };
-    // SAFETY: as above.
+    // SAFETY: the caller vouches for the addresses.
     unsafe { into.cast::<T>().write_unaligned(united) };
 }
 
@@ -269,12 +269,12 @@ unsafe fn apply_shared<T: Merge>(into: *mut u8, change: *const u8) {
 }
 
 unsafe fn read_shared<T: Merge>(from: *const u8, out: *mut u8) {
-    // SAFETY: as above.
+    // SAFETY: the caller vouches for the addresses.
     unsafe { out.cast::<T>().write_unaligned((*from.cast::<Shared<T>>()).get()) };
 }
 
 unsafe fn write_shared<T: Merge>(into: *mut u8, value: *const u8) {
-    // SAFETY: as above.
+    // SAFETY: the caller vouches for the addresses.
     unsafe { (*into.cast::<Shared<T>>()).set(value.cast::<T>().read_unaligned()) };
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Shard {
 
 // SAFETY: `Element` requires `Send` and `Sync`; access to the elements is rule 3.
 unsafe impl Send for Shard {}
-// SAFETY: as above.
+// SAFETY: `Element` requires `Send` and `Sync`; access to the elements is rule 3.
 unsafe impl Sync for Shard {}
 
 impl Shard {
@@ -103,7 +103,7 @@ impl Shard {
     pub(crate) unsafe fn bytes_mut(&self, range: Range<usize>) -> &mut [u8] {
         self.check(&range);
         assert!(self.ops.plain, "elements that are not plain have no bytes to share");
-        // SAFETY: as above.
+        // SAFETY: within the reservation (checked), initialised (rule 2); the caller's promise.
         unsafe {
             std::slice::from_raw_parts_mut(self.base().add(range.start * self.ops.size), range.len() * self.ops.size)
         }

@@ -42,7 +42,7 @@ pub(crate) unsafe fn save(
 /// `to` has room for the elements of the range and before, and nobody else uses them meanwhile.
 pub(crate) unsafe fn restore(saved: &RawBuf, to: *mut u8, start: usize, pool: &Pool) {
     let size = saved.ops().size;
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { copy(saved.as_ptr(), to.wrapping_add(start * size), saved.len() * size, pool) };
 }
 

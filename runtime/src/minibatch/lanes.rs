@@ -35,7 +35,7 @@ pub(crate) struct Input {
 
 // SAFETY: an address of elements that nobody writes while the loop runs.
 unsafe impl Send for Input {}
-// SAFETY: as above.
+// SAFETY: an address of elements that nobody writes while the loop runs.
 unsafe impl Sync for Input {}
 
 /// Everything that the threads of one process share.

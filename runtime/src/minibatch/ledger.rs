@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
 
 // SAFETY: addresses, used as rule 1 says.
 unsafe impl Send for Ledger {}
-// SAFETY: as above.
+// SAFETY: addresses, used as rule 1 says.
 unsafe impl Sync for Ledger {}
 
 impl Ledger {

@@ -251,7 +251,7 @@ pub(crate) struct AllThere {
 
 // SAFETY: addresses; who may read or write what when is rule 2.
 unsafe impl Send for AllThere {}
-// SAFETY: as above.
+// SAFETY: addresses; who may read or write what when is rule 2.
 unsafe impl Sync for AllThere {}
 
 impl Source for AllThere {

@@ -203,7 +203,7 @@ macro_rules! one_step {
             }
 
             unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
-                // SAFETY: passed on: both were encoded, one after the other.
+                // SAFETY: the caller's promise: both were encoded, one after the other.
                 unsafe { Ok(Self::new($k::decode(bytes)?, $b::decode(bytes)?)) }
             }
         }
@@ -299,7 +299,7 @@ impl<K: Travels> Travels for Numbered<K> {
     }
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { K::decode(bytes).map(Numbered) }
     }
 }
@@ -344,7 +344,7 @@ impl<A: Travels, B: Travels> Travels for Zipped<A, B> {
     }
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
-        // SAFETY: passed on: both were encoded, one after the other.
+        // SAFETY: the caller's promise: both were encoded, one after the other.
         unsafe { Ok(Zipped(A::decode(bytes)?, B::decode(bytes)?)) }
     }
 }
@@ -398,7 +398,7 @@ impl<K: Travels> Travels for Sampled<K> {
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
         let (seed, below, keep) = decode_one(bytes)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         Ok(Sampled { before: unsafe { K::decode(bytes)? }, seed, below, keep })
     }
 }

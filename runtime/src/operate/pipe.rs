@@ -348,7 +348,7 @@ impl<M, F: Copy> Travels for Lookup<'_, M, F> {
     #[allow(unsafe_code)]
     unsafe fn decode(bytes: &mut &[u8]) -> std::result::Result<Self, crate::memory::codec::CodecError> {
         let slot = super::body::decode_one(bytes)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         Ok(Lookup { slot, key: unsafe { Travels::decode(bytes)? }, map: PhantomData })
     }
 }

@@ -80,7 +80,7 @@ type Maker<'t> = for<'b> unsafe fn(&'b [u8]) -> Result<Box<dyn Stage + 't>, Code
 
 unsafe fn make_stage<'t, S: Stage + Travels + 't>(bytes: &[u8]) -> Result<Box<dyn Stage + 't>, CodecError> {
     let mut rest = bytes;
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     let stage = unsafe { S::decode(&mut rest)? };
     match rest.len() {
         0 => Ok(Box::new(stage)),
@@ -116,7 +116,7 @@ impl<K: Travels> Travels for Collected<K> {
     }
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { K::decode(bytes).map(Collected) }
     }
 }
@@ -176,7 +176,7 @@ impl<K: Travels, A: Element, B: Travels> Travels for Folded<K, A, B> {
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
         let init = decode_one(bytes)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { Ok(Folded { init, kernel: K::decode(bytes)?, body: B::decode(bytes)? }) }
     }
 }
@@ -205,7 +205,7 @@ impl<K: Travels, F: Copy> Travels for Reduced<K, F> {
     }
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { Ok(Reduced { kernel: K::decode(bytes)?, body: Travels::decode(bytes)? }) }
     }
 }
@@ -242,7 +242,7 @@ impl<K: Travels, B: Travels, S> Travels for Keys<K, B, S> {
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
         let every = decode_one(bytes)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { Ok(Keys { every, kernel: K::decode(bytes)?, body: B::decode(bytes)?, key: PhantomData }) }
     }
 }
@@ -280,7 +280,7 @@ impl<K: Travels, B: Travels, S: Element> Travels for Sorted<K, B, S> {
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
         let borders = decode_elements(bytes)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { Ok(Sorted { borders, kernel: K::decode(bytes)?, body: B::decode(bytes)? }) }
     }
 }
@@ -380,7 +380,7 @@ impl<K: Travels, U, F: Copy> Travels for Grouped<K, U, F> {
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
         let partitions: usize = decode_one(bytes)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe {
             Ok(Grouped {
                 partitions: partitions.clamp(1, PARTITIONS),

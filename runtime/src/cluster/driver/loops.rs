@@ -370,7 +370,7 @@ struct Shared(*const u8);
 // SAFETY: the pool's threads read the one range, and write buffers of their own.
 #[allow(unsafe_code)]
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: the pool's threads read the one range, and write buffers of their own.
 #[allow(unsafe_code)]
 unsafe impl Sync for Shared {}
 

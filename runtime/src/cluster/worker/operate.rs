@@ -64,7 +64,7 @@ pub(crate) fn begin(bench: &Workbench, job: &OperateJob) -> Result<Operating, Pr
     // SAFETY: see the module's argument.
     let maker =
         unsafe { naming::stage_maker(job.task.maker) }.ok_or_else(|| broken("an operator of another program"))?;
-    // SAFETY: as above: the values were encoded for this stage.
+    // SAFETY: the module's argument: the values were encoded for this stage.
     let stage = unsafe { maker(&job.task.values) }.map_err(broken)?;
     let (sources, captured) = (bench.captured(&job.sources)?, bench.captured(&job.captures)?);
     let ends = job.cut.elements(&job.chunks).end;

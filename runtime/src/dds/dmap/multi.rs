@@ -271,7 +271,7 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMultiMap<K, V>> {
         slot: &'v Slot<'v>,
         _: &'v [Slot<'v>],
     ) -> MultiMapView<'v, K, V, C> {
-        // SAFETY: passed on: the slot was filled from this description.
+        // SAFETY: the caller's promise: the slot was filled from this description.
         MultiMapView(unsafe { <Read<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
     }
 
@@ -299,7 +299,7 @@ impl<K: Key, V: Element> Capture for Write<'_, DMultiMap<K, V>> {
         slot: &'v Slot<'v>,
         _: &'v [Slot<'v>],
     ) -> MultiMapWriteView<'v, K, V, C> {
-        // SAFETY: passed on: the slot was filled from this description.
+        // SAFETY: the caller's promise: the slot was filled from this description.
         MultiMapWriteView(unsafe { <Write<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
     }
 

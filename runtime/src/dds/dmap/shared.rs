@@ -107,7 +107,7 @@ impl<K: Key, V: Merge> Capture for WriteShared<'_, DMap<K, V>> {
         companions: &'v [Slot<'v>],
     ) -> MapSharedView<'v, K, V, C> {
         const { assert!(V::PLAIN, "values that a synchronous loop writes must be plain: numbers, and arrays of them") };
-        // SAFETY: passed on: the slot was filled from the description of a DVector of values, and that of the companion from
+        // SAFETY: the caller's promise: the slot was filled from the description of a DVector of values, and that of the companion from
         // the description of an index.
         unsafe { MapSharedView { values: SharedView::new(slot), index: ReadView::new::<CONSECUTIVE>(&companions[0]) } }
     }

@@ -143,7 +143,7 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMap<K, V>> {
         slot: &'v Slot<'v>,
         _: &'v [Slot<'v>],
     ) -> MapView<'v, K, V, C> {
-        // SAFETY: passed on: the slot was filled from the description of a DVector of buckets.
+        // SAFETY: the caller's promise: the slot was filled from the description of a DVector of buckets.
         MapView { buckets: unsafe { ReadView::new::<CONSECUTIVE>(slot) } }
     }
 
@@ -172,7 +172,7 @@ impl<K: Key, V: Element> Capture for Write<'_, DMap<K, V>> {
         slot: &'v Slot<'v>,
         _: &'v [Slot<'v>],
     ) -> MapWriteView<'v, K, V, C> {
-        // SAFETY: passed on: the slot was filled from the description of a DVector of buckets.
+        // SAFETY: the caller's promise: the slot was filled from the description of a DVector of buckets.
         MapWriteView { buckets: unsafe { WriteView::new::<CONSECUTIVE>(slot) } }
     }
 

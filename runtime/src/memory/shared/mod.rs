@@ -72,7 +72,7 @@ impl<T> Shared<T> {
     /// Elements that are borrowed alone, to be shared for as long.
     #[inline(always)]
     pub fn from_mut_slice(elements: &mut [T]) -> &[Self] {
-        // SAFETY: as above.
+        // SAFETY: rule 2: the layouts are the same, and the borrow keeps everybody else away.
         unsafe { &*(&raw mut *elements as *const [Self]) }
     }
 }

@@ -49,7 +49,7 @@ macro_rules! by_granules {
 #[inline(always)]
 pub(crate) unsafe fn get<T>(from: *const T) -> T {
     let mut out = MaybeUninit::<T>::uninit();
-    // SAFETY: passed on; all bytes are written, and any are a value.
+    // SAFETY: the caller's promise; all bytes are written, and any are a value.
     unsafe {
         get_rest(from, out.as_mut_ptr(), 0);
         out.assume_init()
@@ -72,7 +72,7 @@ pub(crate) unsafe fn get_rest<T>(from: *const T, out: *mut T, at: usize) {
 /// `to` holds an element of a plain type that nobody accesses meanwhile but by relaxed atomics; `value` is one.
 #[inline(always)]
 pub(crate) unsafe fn set<T>(to: *mut T, value: *const T) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { set_rest(to, value, 0) };
 }
 
@@ -107,44 +107,44 @@ unsafe fn update<N: Lane, const K: usize>(row: *mut [N; K], first: usize, mut f:
 /// As for [`get`], and likewise for all below.
 #[inline(always)]
 pub(crate) unsafe fn add<N: Lane, const K: usize>(row: *mut [N; K], x: &[N; K]) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { add_rest(row, x, 0) };
 }
 
 /// From the lane `first` on.
 #[inline(always)]
 pub(crate) unsafe fn add_rest<N: Lane, const K: usize>(row: *mut [N; K], x: &[N; K], first: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { update(row, first, |k, lane| lane.plus(x[k])) };
 }
 
 #[inline(always)]
 pub(crate) unsafe fn dot<N: Float, const K: usize>(row: *const [N; K], x: &[N; K]) -> N {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     kernels::dot(&unsafe { get(row) }, x)
 }
 
 #[inline(always)]
 pub(crate) unsafe fn axpy<N: Float, const K: usize>(row: *mut [N; K], a: N, x: &[N; K]) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { update(row, 0, |k, lane| lane.plus(a * x[k])) };
 }
 
 #[inline(always)]
 pub(crate) unsafe fn scale<N: Float, const K: usize>(row: *mut [N; K], a: N) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { update(row, 0, |_, lane| lane * a) };
 }
 
 #[inline(always)]
 pub(crate) unsafe fn add_to<N: Float, const K: usize>(row: *const [N; K], a: N, y: &mut [N; K]) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     kernels::axpy(a, &unsafe { get(row) }, y);
 }
 
 #[inline(always)]
 pub(crate) unsafe fn step<N: Float, const K: usize>(row: *mut [N; K], g: N, x: &[N; K], change: &mut [N; K]) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe {
         update(row, 0, |k, lane| {
             change[k] += g * lane;

@@ -162,7 +162,7 @@ impl Syncing {
                         }
                     }
                     CURRENT if section.size > 0 => {
-                        // SAFETY: as above.
+                        // SAFETY: rule 2: no body runs; a row of another process is this thread's to write.
                         unsafe { written.overwrite(row, section.value(&payload, k)) };
                         if let Some(state) = state {
                             state.store(HERE, Release);

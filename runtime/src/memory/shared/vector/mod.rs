@@ -45,7 +45,7 @@ use walk::{Place, Visit, walk};
 #[inline(always)]
 pub(crate) unsafe fn get<T>(from: *const T) -> T {
     if size_of::<T>() <= 8 {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         return unsafe { portable::get(from) };
     }
     let mut out = MaybeUninit::<T>::uninit();
@@ -61,7 +61,7 @@ pub(crate) unsafe fn get<T>(from: *const T) -> T {
 /// `to` holds an element of a plain type that nobody accesses meanwhile but by relaxed atomics; `value` is one.
 #[inline(always)]
 pub(crate) unsafe fn set<T>(to: *mut T, value: *const T) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe {
         if size_of::<T>() <= 8 {
             return portable::set(to, value);
@@ -75,7 +75,7 @@ pub(crate) unsafe fn set<T>(to: *mut T, value: *const T) {
 /// `row` holds K numbers that nobody accesses meanwhile but by relaxed atomics. Likewise for all below.
 #[inline(always)]
 pub(crate) unsafe fn add<N: Lane, const K: usize>(row: *mut [N; K], x: &[N; K]) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe {
         walk(row, Add(x));
         portable::add_rest(row, x, Shape::<[N; K]>::REST_AT / size_of::<N>());
@@ -84,31 +84,31 @@ pub(crate) unsafe fn add<N: Lane, const K: usize>(row: *mut [N; K], x: &[N; K]) 
 
 #[inline(always)]
 pub(crate) unsafe fn dot<N: Float, const K: usize>(row: *const [N; K], x: &[N; K]) -> N {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     N::total(unsafe { walk(row.cast_mut(), Dot { lanes: [ZERO; SUMS], x }) }.lanes)
 }
 
 #[inline(always)]
 pub(crate) unsafe fn axpy<N: Float, const K: usize>(row: *mut [N; K], a: N, x: &[N; K]) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { walk(row, Axpy { a: a.splat(), x }) };
 }
 
 #[inline(always)]
 pub(crate) unsafe fn scale<N: Float, const K: usize>(row: *mut [N; K], a: N) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { walk(row, Scale(a)) };
 }
 
 #[inline(always)]
 pub(crate) unsafe fn add_to<N: Float, const K: usize>(row: *const [N; K], a: N, y: &mut [N; K]) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { walk(row.cast_mut(), AddTo { a: a.splat(), y }) };
 }
 
 #[inline(always)]
 pub(crate) unsafe fn step<N: Float, const K: usize>(row: *mut [N; K], g: N, x: &[N; K], change: &mut [N; K]) {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe { walk(row, Step { g: g.splat(), x, change }) };
 }
 
