@@ -138,6 +138,8 @@ pub(crate) struct Touch<'t> {
 }
 
 impl RowPath for Touch<'_> {
+    #[cold]
+    #[inline(never)]
     fn reach(&self, i: usize) -> *mut u8 {
         if i >= self.len {
             self.end(Trouble::OutOfRange { capture: self.capture, index: i });

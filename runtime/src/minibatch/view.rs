@@ -26,7 +26,7 @@ pub struct SharedView<'v, T, const C: usize> {
     stamps: *const AtomicU32,
     mask: usize,
     now: u32,
-    path: Option<&'v (dyn RowPath + 'v)>,
+    path: &'v (dyn RowPath + 'v),
     lifetime: PhantomData<&'v T>,
 }
 
@@ -42,7 +42,7 @@ impl<'v, T, const C: usize> SharedView<'v, T, C> {
             stamps: rows.map_or(std::ptr::null(), |rows| rows.stamps.as_ptr()),
             mask: rows.map_or(0, |rows| rows.mask),
             now: rows.map_or(0, |rows| rows.now),
-            path: rows.map(|rows| &*rows.path),
+            path: rows.map_or(&Absent, |rows| &*rows.path),
             lifetime: PhantomData,
         }
     }
@@ -66,18 +66,22 @@ impl<'v, T, const C: usize> SharedView<'v, T, C> {
             if i < self.len && (*self.stamps.add(i & self.mask)).load(Acquire) == self.now {
                 &*self.base.add(i)
             } else {
-                &*self.far(i).cast::<Shared<T>>()
+                &*self.path.reach(i).cast::<Shared<T>>()
             }
         }
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn far(&self, i: usize) -> *mut u8 {
-        match self.path {
-            Some(path) => path.reach(i),
-            None => panic!("a DDS that is not here"),
-        }
+/// The path to rows of a DDS that is not here.
+struct Absent;
+
+impl RowPath for Absent {
+    fn reach(&self, _: usize) -> *mut u8 {
+        panic!("a DDS that is not here")
+    }
+
+    fn take_touched(&self) -> Vec<(u32, u32)> {
+        Vec::new()
     }
 }
 
