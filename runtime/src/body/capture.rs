@@ -11,13 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::body::context::Slot;
 use crate::body::view::{ReadView, WriteView};
-use crate::cluster::driver::hub::Home;
 use crate::dds::dvector::DVector;
 use crate::dds::reduction::{
     Count, CountView, Extreme, ExtremeView, Number, Reduction, ReductionOps, Sum, SumView, Which,
 };
 use crate::dds::relaxed::{Cell, Relaxed, RelaxedNumberView, RelaxedOps, RelaxedVector, RelaxedView};
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::{ElementOps, Home, RawBuf};
 use crate::memory::element::Element;
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
 use crate::minibatch::SharedView;

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::body::capture::{Captured, Kind};
-use crate::cluster::driver::hub::Home;
 use crate::dds::chunks::gather;
-use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
+use crate::memory::buffer::{ElementOps, Home, RawBuf, ops_of};
 use crate::memory::element::Element;
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
@@ -239,12 +238,10 @@ impl<T: 'static> DVector<T> {
     /// Nobody has a description of the elements that is still in use, and nobody makes one before this returns.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn change_settled<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
-        let home = Arc::clone(&self.home);
-        let change = || f(home.write().unwrap_or_else(PoisonError::into_inner).as_mut_slice::<T>());
-        let changed = match self.session.cluster() {
-            Some(cluster) => cluster.change(self.id, change)?,
-            None => change(),
-        };
+        let backend = self.session.elements();
+        let changing = backend.change(self.id)?;
+        let changed = f(self.home.write().unwrap_or_else(PoisonError::into_inner).as_mut_slice::<T>());
+        drop(changing);
         self.version.store(next_id(), Relaxed);
         Ok(changed)
     }
@@ -364,9 +361,7 @@ impl<T: 'static> DVector<T> {
         if range.start > range.end || range.end > self.len {
             return Err(self.out_of_bounds(&range));
         }
-        if let Some(cluster) = self.session.cluster()
-            && let Some(fetched) = cluster.read(self.id, range.clone())?
-        {
+        if let Some(fetched) = self.session.elements().read(self.id, range.clone())? {
             return Ok(Elements::Fetched(fetched));
         }
         Ok(Elements::Here(self.home.read().unwrap_or_else(PoisonError::into_inner), range))
@@ -438,10 +433,8 @@ impl Elements<'_> {
 
 impl<T> Drop for DVector<T> {
     fn drop(&mut self) {
-        self.session.forget_plans_of(self.id);
-        if let Some(cluster) = self.session.cluster() {
-            cluster.dropped(self.id);
-        }
+        self.session.forget(self.id);
+        self.session.elements().dropped(self.id);
     }
 }
 

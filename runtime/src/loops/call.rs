@@ -8,14 +8,11 @@ use crate::body::capture::{Captured, Handles, Kind};
 use crate::body::panics;
 use crate::body::task::{Failure, LoopTask, Outcome, Task};
 use crate::body::value::Values;
-use crate::cluster::driver::Cluster;
-use crate::dds::relaxed::board::{self, Board};
-use crate::loops::execute::{FirstFailure, Run, words};
-use crate::loops::pack;
-use crate::loops::plan_cache::{CachedPlan, PlanKey};
-use crate::loops::record::{Depth, Fetched, record, shapes};
-use crate::loops::undo::Undo;
-use crate::loops::verify::Verifier;
+use crate::dds::relaxed::board::Board;
+use crate::loops::backend::LoopBackend;
+use crate::loops::execute::FirstFailure;
+use crate::loops::plan_cache::{CachedPlan, PlanKey, Plans};
+use crate::loops::record::{Depth, Fetched, shapes};
 use crate::memory::codec::CodecError;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::session::dot;
@@ -69,7 +66,8 @@ pub(crate) struct Call<'c> {
     pub(crate) task: &'c dyn Task,
     pub(crate) pack: Pack<'c>,
     pub(crate) session: &'c SessionInner,
-    pub(crate) cluster: Option<Arc<Cluster>>,
+    backend: Arc<dyn LoopBackend>,
+    /// The threads of this process.
     pub(crate) pool: Arc<Pool>,
     strays: usize,
 }
@@ -140,16 +138,13 @@ impl<'c> Call<'c> {
             options,
             captures: captured.iter().map(identity).collect(),
         };
-        let cluster = first.session.cluster();
-        let pool = match &cluster {
-            Some(cluster) => Arc::clone(&cluster.pool),
-            None => first.session.pool()?,
-        };
-        Ok(Call { site, key, captured, task, pack, session: &first.session, cluster, pool, strays: 0 })
+        let backend = first.session.backend::<dyn LoopBackend>();
+        let pool = backend.planners(&first.session)?;
+        Ok(Call { site, key, captured, task, pack, session: &first.session, backend, pool, strays: 0 })
     }
 
     fn run(mut self) -> Result<LoopReport> {
-        let kept = self.session.plans().take(&self.key);
+        let kept = self.session.slot::<Plans>().take(&self.key);
         let mut reused = kept.is_some();
         let mut cached = match kept {
             Some(cached) => cached,
@@ -158,11 +153,7 @@ impl<'c> Call<'c> {
         let mut trace = false;
         loop {
             let begun = Instant::now();
-            let attempted = match &self.cluster {
-                None => self.attempt(&mut cached, trace),
-                Some(cluster) => cluster.attempt(&self, &mut cached, trace),
-            };
-            match attempted {
+            match self.backend.run(&self, &cached.plan, &mut cached.installed, trace) {
                 Ok(elsewhere) => {
                     cached.strays_in_row = 0;
                     let mut report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
@@ -193,34 +184,6 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn attempt(&self, cached: &mut CachedPlan, trace: bool) -> std::result::Result<Elsewhere, Ended> {
-        pack::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
-        let run = Run {
-            plan: &cached.plan,
-            task: self.task,
-            captured: self.captured,
-            gathered: &cached.gathered,
-            order: self.key.options.order,
-            trace,
-            before: words(self.captured),
-            board: Arc::new(Board::new(self.captured, board::before(self.captured), &cached.plan.strata)),
-            apart: None,
-        };
-        let first = self.key.range.start;
-        let verifier = match self.session.verifies() {
-            true => Some(
-                panics::caught(|| Verifier::before(self.captured))
-                    .map_err(|note| FirstFailure::new(0, Some(first), Failure::Panic(note)))?,
-            ),
-            false => None,
-        };
-        let after = run.run(&cached.undo, &self.pool)?;
-        let checked = verifier.map_or(Ok(()), |verifier| verifier.check(&run, &after));
-        self.commit(&after, &run.board);
-        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
-        Ok(Elsewhere { staleness: run.board.errors(), ..Elsewhere::default() })
-    }
-
     /// The loop ended well: the reductions get their values, and what was written is known to have changed.
     pub(crate) fn commit(&self, words: &[u64], board: &Board) {
         for (capture, &word) in self.captured.iter().zip(words) {
@@ -246,13 +209,10 @@ impl<'c> Call<'c> {
             plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
         } else {
             let fetched = Fetched::new();
-            let recording;
             let recording_now = span(Category::Record, self.key.range.len() as u64);
-            (recording, depth_used) = match &self.cluster {
-                None => record(self.task, self.captured, self.key.range.clone(), depth, &self.pool),
-                Some(cluster) => cluster.record(self, depth, &fetched)?,
-            };
+            let (recording, depth) = self.backend.record(self, depth, &fetched)?;
             drop(recording_now);
+            depth_used = depth;
             recorded = Instant::now();
             let mut planning = span(Category::Plan, 0);
             plan = plan::plan(&recording, &shapes(self.captured), &options.planning(), &*self.pool);
@@ -260,11 +220,6 @@ impl<'c> Call<'c> {
             drop(planning);
         }
         let mut cached = self.cached(plan, depth_used)?;
-        // Laying out the elements is part of planning: later calls find it done.
-        match (&self.cluster, &cached.remote) {
-            (Some(cluster), Some(remote)) => cluster.install_now(remote)?,
-            _ => pack::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool),
-        }
         cached.seconds_recording = (recorded - begun).as_secs_f64();
         cached.seconds_planning = recorded.elapsed().as_secs_f64();
         self.tell(&cached)?;
@@ -275,15 +230,11 @@ impl<'c> Call<'c> {
         if self.captured.iter().any(|capture| matches!(capture.kind, Kind::Relaxed { .. })) {
             plan.stratify(self.key.options.staleness);
         }
-        let undo = if self.cluster.is_some() { Undo::none() } else { Undo::new(&plan, self.captured, &[]) };
         let plan = Arc::new(plan);
-        let remote = self.cluster.as_ref().map(|cluster| cluster.remote(self, &plan)).transpose()?;
         Ok(CachedPlan {
-            undo,
+            installed: self.backend.install(self, &plan)?,
             plan,
-            remote,
             key: self.key.clone(),
-            gathered: Vec::new(),
             depth,
             strays_in_row: 0,
             seconds_recording: 0.0,
@@ -324,8 +275,7 @@ impl<'c> Call<'c> {
     }
 
     fn keep(&self, cached: CachedPlan) {
-        let oldest = self.session.plans().put(cached);
-        drop(oldest);
+        self.session.slot::<Plans>().put(cached);
     }
 
     fn tell(&self, cached: &CachedPlan) -> Result<()> {
@@ -339,8 +289,7 @@ impl<'c> Call<'c> {
     }
 
     fn report(&self, cached: &CachedPlan, reused: bool, seconds_running: f64) -> LoopReport {
-        let remote = self.cluster.as_ref().zip(cached.remote.as_ref());
-        let shares = remote.map(|(cluster, plan)| cluster.shares(plan));
+        let shares = self.backend.shares(&cached.installed);
         LoopReport {
             site: self.site,
             label: self.key.options.label.clone(),

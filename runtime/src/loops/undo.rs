@@ -108,11 +108,6 @@ impl Undo {
         Undo { saved, starts, by_block, upfront }
     }
 
-    /// No buffers: others undo.
-    pub(crate) fn none() -> Undo {
-        Undo { saved: Vec::new(), starts: Vec::new(), by_block: Vec::new(), upfront: Vec::new() }
-    }
-
     /// Saves what every block may change.
     pub(crate) fn save_upfront(&self, plan: &Plan, captured: &[Captured]) {
         self.upfront.iter().for_each(|&k| self.fill(k, plan, captured));

@@ -1,7 +1,8 @@
 //! The program's own reading and writing of a DDS, between loops.
 
 use std::ops::Range;
-use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{MutexGuard, PoisonError};
 
 use stradsap_dds_server::hello::Role;
 
@@ -9,6 +10,7 @@ use crate::body::panics;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::memory::buffer::RawBuf;
+use crate::session::backend::{Changing, ElementBackend};
 use crate::session::error::{ClusterError, Result};
 use crate::session::{locked, next_id};
 
@@ -70,8 +72,33 @@ impl Cluster {
         })
     }
 
-    /// Nothing is done any more because of a DDS, for some reason; or it is again.
-    pub(crate) fn owe(&self, dds: u64, problem: Option<String>) {
+    /// Whether somebody has come in place of a worker that was lost.
+    fn has_newcomers(&self, state: &State) -> bool {
+        state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
+    }
+}
+
+/// The program changes the home of a DDS; what the driver knows of it is brought up to date in the end.
+struct Change<'c> {
+    state: MutexGuard<'c, State>,
+    dds: u64,
+}
+
+impl Changing for Change<'_> {}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.state.entries.get_mut(&self.dds) {
+            entry.placement = Placement::home(entry.len);
+            entry.base = Placement::home(entry.len);
+            entry.version = next_id();
+            entry.base_version = entry.version;
+        }
+    }
+}
+
+impl ElementBackend for Cluster {
+    fn owe(&self, dds: u64, problem: Option<String>) {
         let owed = &mut locked(&self.state).owed;
         match problem {
             Some(problem) => drop(owed.insert(dds, problem)),
@@ -79,14 +106,25 @@ impl Cluster {
         }
     }
 
-    /// Whether somebody has come in place of a worker that was lost.
-    fn has_newcomers(&self, state: &State) -> bool {
-        state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
+    fn dropped(&self, dds: u64) {
+        if panics::inside_body() {
+            locked(&self.late).push(dds);
+            return;
+        }
+        self.dropped_now(&mut locked(&self.state), dds);
     }
 
-    /// Copies of elements; none if the home of the DDS has them.
+    fn workers(&self) -> usize {
+        // A scheduled program's functions run while it has the state.
+        if panics::inside_body() { self.options.workers() } else { locked(&self.state).workers.len() }
+    }
+
+    fn control_messages(&self) -> u64 {
+        self.hub.control_messages.load(Relaxed)
+    }
+
     #[allow(unsafe_code)]
-    pub(crate) fn read(&self, dds: u64, range: Range<usize>) -> Result<Option<RawBuf>> {
+    fn read(&self, dds: u64, range: Range<usize>) -> Result<Option<RawBuf>> {
         outside()?;
         let mut state = locked(&self.state);
         let state = &mut *state;
@@ -121,8 +159,7 @@ impl Cluster {
         Ok(Some(wanted))
     }
 
-    /// Changes the home of a DDS, which is made current before.
-    pub(crate) fn change<R>(&self, dds: u64, change: impl FnOnce() -> R) -> Result<R> {
+    fn change(&self, dds: u64) -> Result<Box<dyn Changing + '_>> {
         outside()?;
         let mut state = locked(&self.state);
         if state.entries.contains_key(&dds) {
@@ -133,13 +170,6 @@ impl Cluster {
                 if seen { cluster.snapshot(state).await } else { Ok(()) }
             })?;
         }
-        let changed = change();
-        if let Some(entry) = state.entries.get_mut(&dds) {
-            entry.placement = Placement::home(entry.len);
-            entry.base = Placement::home(entry.len);
-            entry.version = next_id();
-            entry.base_version = entry.version;
-        }
-        Ok(changed)
+        Ok(Box::new(Change { state, dds }))
     }
 }

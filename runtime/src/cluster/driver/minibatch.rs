@@ -20,7 +20,7 @@ use crate::cluster::wire::protocol::{
 };
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
-use crate::minibatch::{Counts, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite};
+use crate::minibatch::{Counts, MinibatchBackend, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite};
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::report::WorkerTime;
 use crate::session::timeline::{Category, span};
@@ -120,58 +120,6 @@ fn broken(what: impl std::fmt::Display) -> Fault {
 }
 
 impl Cluster {
-    /// Runs a synchronous loop on the workers.
-    pub(crate) fn run_sync(&self, call: &SyncCall<'_>) -> Result<SyncReport> {
-        let begun = Instant::now();
-        let mut state = locked(&self.state);
-        let logged = Arc::new(self.logged(&mut state, call)?);
-        let (schedule, threads) = (logged.schedule, self.threads() * state.workers.len());
-        let sent_before = self.hub.links.sent();
-        let finished = self.insist(&mut state, async |cluster, state| cluster.sync_once(state, &logged).await)?;
-        let Finished { ran, workers, preparing } = match finished {
-            Ok(finished) => finished,
-            Err(Failed { minibatch, what, node }) => {
-                let failure = match self.failure_of(what, node) {
-                    Failure::Stray { .. } => Failure::Stopped,
-                    failure => failure,
-                };
-                return Err(call.failed(schedule, minibatch, failure));
-            }
-        };
-        let alone = schedule.copies == 1;
-        let after = unite(call.captured, &logged.before, alone && self.threads() == 1, &ran.totals);
-        let own_threads = if logged.policy == SyncPolicy::Hybrid { self.threads() } else { 1 };
-        let same_again = logged.policy.is_deterministic(schedule.copies, own_threads);
-        if logged.written().next().is_some() {
-            state.log.push(Logged::Rounds(Arc::clone(&logged)));
-        }
-        // What would not have the same bits again is never run again once it has been seen.
-        if !same_again || state.log.len() >= self.options.every() {
-            self.insist(&mut state, async |cluster, state| {
-                let due = !same_again || state.log.len() >= cluster.options.every();
-                if due && !state.log.is_empty() { cluster.snapshot(state).await } else { Ok(()) }
-            })?;
-        }
-        drop(state);
-        for (capture, &word) in call.captured.iter().zip(&after) {
-            capture.commit(word, next_id());
-        }
-        call.within_bound(&ran)?;
-        let mut counts = ran.counts;
-        counts.bytes_sent += self.hub.links.sent() - sent_before;
-        let workers = workers
-            .into_iter()
-            .map(|(node, time)| WorkerTime {
-                worker: self.hub.name(node),
-                computing: time.computing,
-                waiting: time.waiting,
-                transferring: time.transferring,
-            })
-            .collect();
-        let all = begun.elapsed().as_secs_f64();
-        Ok(call.report(schedule, threads, (preparing.min(all), all - preparing.min(all)), counts, workers))
-    }
-
     fn logged(&self, state: &mut State, call: &SyncCall<'_>) -> Result<SyncLogged> {
         for capture in call.captured.iter().chain([call.input]) {
             if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
@@ -437,6 +385,59 @@ impl Cluster {
             pieces.push(offered);
         }
         Ok((Some(pieces), blobs))
+    }
+}
+
+impl MinibatchBackend for Cluster {
+    fn run_minibatches(&self, call: &SyncCall<'_>) -> Result<SyncReport> {
+        let begun = Instant::now();
+        let mut state = locked(&self.state);
+        let logged = Arc::new(self.logged(&mut state, call)?);
+        let (schedule, threads) = (logged.schedule, self.threads() * state.workers.len());
+        let sent_before = self.hub.links.sent();
+        let finished = self.insist(&mut state, async |cluster, state| cluster.sync_once(state, &logged).await)?;
+        let Finished { ran, workers, preparing } = match finished {
+            Ok(finished) => finished,
+            Err(Failed { minibatch, what, node }) => {
+                let failure = match self.failure_of(what, node) {
+                    Failure::Stray { .. } => Failure::Stopped,
+                    failure => failure,
+                };
+                return Err(call.failed(schedule, minibatch, failure));
+            }
+        };
+        let alone = schedule.copies == 1;
+        let after = unite(call.captured, &logged.before, alone && self.threads() == 1, &ran.totals);
+        let own_threads = if logged.policy == SyncPolicy::Hybrid { self.threads() } else { 1 };
+        let same_again = logged.policy.is_deterministic(schedule.copies, own_threads);
+        if logged.written().next().is_some() {
+            state.log.push(Logged::Rounds(Arc::clone(&logged)));
+        }
+        // What would not have the same bits again is never run again once it has been seen.
+        if !same_again || state.log.len() >= self.options.every() {
+            self.insist(&mut state, async |cluster, state| {
+                let due = !same_again || state.log.len() >= cluster.options.every();
+                if due && !state.log.is_empty() { cluster.snapshot(state).await } else { Ok(()) }
+            })?;
+        }
+        drop(state);
+        for (capture, &word) in call.captured.iter().zip(&after) {
+            capture.commit(word, next_id());
+        }
+        call.within_bound(&ran)?;
+        let mut counts = ran.counts;
+        counts.bytes_sent += self.hub.links.sent() - sent_before;
+        let workers = workers
+            .into_iter()
+            .map(|(node, time)| WorkerTime {
+                worker: self.hub.name(node),
+                computing: time.computing,
+                waiting: time.waiting,
+                transferring: time.transferring,
+            })
+            .collect();
+        let all = begun.elapsed().as_secs_f64();
+        Ok(call.report(schedule, threads, (preparing.min(all), all - preparing.min(all)), counts, workers))
     }
 }
 

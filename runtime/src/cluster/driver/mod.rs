@@ -18,7 +18,6 @@ pub(crate) use crate::planner::placement;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -30,9 +29,9 @@ use tarpc::client::RpcError;
 use tarpc::context::Context;
 use tokio::sync::oneshot;
 
-use crate::body::panics;
+use crate::backend::roles;
 use crate::cluster::driver::access::Nearby;
-use crate::cluster::driver::hub::{Home, Hub};
+use crate::cluster::driver::hub::Hub;
 use crate::cluster::driver::minibatch::Sites;
 use crate::cluster::driver::minibatch::SyncLogged;
 use crate::cluster::driver::operate::OperatorLogged;
@@ -44,10 +43,11 @@ use crate::cluster::launch::rendezvous::{self, Meeting, Published};
 use crate::cluster::launch::roles::{DriverRole, Workers, one_per_core};
 use crate::cluster::wire::join;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
+use crate::memory::buffer::Home;
 use crate::session::error::{ClusterError, Error, Result};
-use crate::session::locked;
 use crate::session::pool::Pool;
 use crate::session::timeline::file::TimelineFile;
+use crate::session::{Session, locked};
 
 /// How long processes may take to come.
 const STARTING: Duration = Duration::from_secs(30);
@@ -359,11 +359,6 @@ impl Cluster {
         !self.options.join
     }
 
-    /// Control messages that were sent so far.
-    pub(crate) fn control_messages(&self) -> u64 {
-        self.hub.control_messages.load(Relaxed)
-    }
-
     fn children_reach(&self) -> String {
         let ip =
             if self.address.ip().is_unspecified() { "127.0.0.1".to_string() } else { self.address.ip().to_string() };
@@ -547,15 +542,6 @@ impl Cluster {
         self.handle.block_on(future)
     }
 
-    /// A DVector is gone.
-    pub(crate) fn dropped(&self, dds: u64) {
-        if panics::inside_body() {
-            locked(&self.late).push(dds);
-            return;
-        }
-        self.dropped_now(&mut locked(&self.state), dds);
-    }
-
     pub(crate) fn dropped_now(&self, state: &mut State, dds: u64) {
         state.owed.remove(&dds);
         if state.entries.contains_key(&dds) {
@@ -594,6 +580,29 @@ impl Cluster {
                 dropped: false,
             }
         });
+    }
+}
+
+impl Session {
+    /// Runs all loops from here on on worker processes: of this same program, started now or awaited. No result depends
+    /// on how many there are. They end with the session.
+    ///
+    /// A program that starts workers must begin with [`#[stradsap::main]`](crate::private::launch): its workers are the
+    /// program itself, which goes no further than that.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the session has workers already, [`Error::Cluster`] if they don't come.
+    pub fn start_workers(&self, options: &ClusterOptions) -> Result<()> {
+        if self.workers() > 0 {
+            return Err(Error::usage("this session has its workers already"));
+        }
+        if options.workers() == 0 {
+            return Err(Error::usage("0 workers can't run loops: leave them out to run in this process"));
+        }
+        let cluster = Cluster::start(options, self.inner().take_timeline())?;
+        self.set_threads(cluster.threads())?;
+        // Two threads that start workers at once: the first wins, and the other's end here.
+        self.inner().hand_over(roles(cluster))
     }
 }
 

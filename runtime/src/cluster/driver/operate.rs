@@ -1,11 +1,10 @@
 //! The driver's side of an operator on workers.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use crate::body::capture::{Captured, Kind};
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
-use crate::cluster::driver::hub::Home;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Entry, Fault, Logged, State};
@@ -13,8 +12,8 @@ use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
     GatherJob, Holder, KeepJob, Node, OperateEnd, OperateJob, RemoteCapture, RemoteTask, What,
 };
-use crate::memory::buffer::ElementOps;
-use crate::operate::run::{Cut, Failed, Operation};
+use crate::memory::buffer::{ElementOps, Home, RawBuf};
+use crate::operate::run::{Cut, Failed, Made, Operation, OperatorBackend};
 use crate::operate::stage::{Piece, Stage};
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{ClusterError, Error, Result};
@@ -54,59 +53,6 @@ fn broken(what: impl std::fmt::Display) -> Fault {
 type FailedThere = (Option<usize>, What, Node);
 
 impl Cluster {
-    /// Runs an operator whose result the program wants to have.
-    pub(crate) fn operate_here(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Piece>>> {
-        let mut state = locked(&self.state);
-        let logged = self.operator(&mut state, operation, None)?;
-        let stage = operation.stage;
-        let given =
-            self.insist(&mut state, async |cluster, state| match cluster.operate_once(state, &logged).await? {
-                Ok((call, items)) => cluster.fetch_results(state, call, stage, &items).await.map(Ok),
-                Err(failed) => Ok(Err(failed)),
-            })?;
-        given.map_err(|failed| self.operator_error(operation, failed))
-    }
-
-    /// Runs an operator whose result stays with the workers, as a DVector of this number. Gives its length.
-    pub(crate) fn operate_there(
-        &self,
-        operation: &Operation<'_>,
-        dds: u64,
-        home: &Home,
-        ops: &'static ElementOps,
-    ) -> Result<usize> {
-        let mut state = locked(&self.state);
-        let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
-        let kept = Kept { dds, ops: name.ok_or_else(|| unnamed("an element type"))? };
-        let logged = Arc::new(self.operator(&mut state, operation, Some(kept))?);
-        let made =
-            self.insist(&mut state, async |cluster, state| match cluster.operate_once(state, &logged).await? {
-                Ok((call, items)) => match items.iter().sum() {
-                    len if len > MAX_LEN => Err(Fault::Error(Error::TooLong { len, max: MAX_LEN })),
-                    len => Ok(Ok((cluster.keep_results(state, call, kept, &items, len).await?, len))),
-                },
-                Err(failed) => Ok(Err(failed)),
-            })?;
-        let (placement, len) = made.map_err(|failed| self.operator_error(operation, failed))?;
-        let entry = Entry {
-            home: Arc::clone(home),
-            len,
-            placement,
-            scattered: None,
-            version: next_id(),
-            base: Placement::nowhere(),
-            base_version: 0,
-            dropped: false,
-        };
-        state.entries.insert(dds, entry);
-        locked(&self.hub.homes).insert(dds, Arc::clone(home));
-        state.log.push(Logged::Operator(logged));
-        if state.log.len() >= self.options.every() {
-            self.insist(&mut state, async |cluster, state| cluster.snapshot(state).await)?;
-        }
-        Ok(len)
-    }
-
     /// Runs an operator again that ended well before.
     pub(crate) async fn replay_operator(
         &self,
@@ -319,5 +265,53 @@ impl Cluster {
     fn operator_error(&self, operation: &Operation<'_>, (element, what, node): FailedThere) -> Error {
         let failed: Failed = (element, self.failure_of(what, node));
         operation.error(failed)
+    }
+}
+
+impl OperatorBackend for Cluster {
+    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Piece>>> {
+        let mut state = locked(&self.state);
+        let logged = self.operator(&mut state, operation, None)?;
+        let stage = operation.stage;
+        let given =
+            self.insist(&mut state, async |cluster, state| match cluster.operate_once(state, &logged).await? {
+                Ok((call, items)) => cluster.fetch_results(state, call, stage, &items).await.map(Ok),
+                Err(failed) => Ok(Err(failed)),
+            })?;
+        given.map_err(|failed| self.operator_error(operation, failed))
+    }
+
+    fn keep(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made> {
+        let (dds, home) = (next_id(), Home::new(RwLock::new(RawBuf::new(ops, 0))));
+        let mut state = locked(&self.state);
+        let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
+        let kept = Kept { dds, ops: name.ok_or_else(|| unnamed("an element type"))? };
+        let logged = Arc::new(self.operator(&mut state, operation, Some(kept))?);
+        let made =
+            self.insist(&mut state, async |cluster, state| match cluster.operate_once(state, &logged).await? {
+                Ok((call, items)) => match items.iter().sum() {
+                    len if len > MAX_LEN => Err(Fault::Error(Error::TooLong { len, max: MAX_LEN })),
+                    len => Ok(Ok((cluster.keep_results(state, call, kept, &items, len).await?, len))),
+                },
+                Err(failed) => Ok(Err(failed)),
+            })?;
+        let (placement, len) = made.map_err(|failed| self.operator_error(operation, failed))?;
+        let entry = Entry {
+            home: Arc::clone(&home),
+            len,
+            placement,
+            scattered: None,
+            version: next_id(),
+            base: Placement::nowhere(),
+            base_version: 0,
+            dropped: false,
+        };
+        state.entries.insert(dds, entry);
+        locked(&self.hub.homes).insert(dds, Arc::clone(&home));
+        state.log.push(Logged::Operator(logged));
+        if state.log.len() >= self.options.every() {
+            self.insist(&mut state, async |cluster, state| cluster.snapshot(state).await)?;
+        }
+        Ok(Made::Elsewhere { dds, home, len })
     }
 }

@@ -7,8 +7,7 @@ use std::time::Instant;
 use futures_util::future::{Either, select};
 
 use crate::body::capture::{Captured, Kind};
-use crate::body::panics;
-use crate::cluster::driver::away::{Answer, Away, Inbox, News, Stop};
+use crate::cluster::driver::away::{Answer, Away, Hearing, Inbox, News, Stop};
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Fault, Logged, PATIENCE, State};
@@ -19,8 +18,8 @@ use crate::cluster::wire::protocol::{
 };
 use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
-use crate::scheduled::drive::{Done, Failed, drive};
-use crate::scheduled::{Asked, Program, Schedule, pack};
+use crate::scheduled::backend::{Ended, ProgramCall, ScheduledBackend};
+use crate::scheduled::drive::{Done, Failed};
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::report::WorkerTime;
 use crate::session::timeline::{Category, span};
@@ -49,15 +48,6 @@ impl ScheduledLogged {
     }
 }
 
-/// What a call came to.
-pub(crate) struct Ended {
-    pub(crate) done: Done,
-    pub(crate) bytes_sent: u64,
-    pub(crate) threads: usize,
-    pub(crate) prepared: Instant,
-    pub(crate) workers: Vec<WorkerTime>,
-}
-
 /// What one attempt came to.
 struct Ran {
     done: Done,
@@ -73,76 +63,21 @@ fn broken(what: impl std::fmt::Display) -> Fault {
 }
 
 impl Cluster {
-    /// Runs a scheduled program on the workers.
-    pub(crate) fn run_scheduled<P, S, U>(
-        &self,
-        asked: &mut Asked<'_, P, S, U>,
-    ) -> Result<std::result::Result<Ended, Failed>>
-    where
-        P: Program,
-        S: Schedule<P::Model, P::Job, P::Change>,
-        U: FnMut(usize, &P::Model) -> bool,
-    {
-        let mut state = locked(&self.state);
-        let told = self.told(&mut state, asked)?;
-        let sent_before = self.hub.links.sent();
-        let mut begins_again = false;
-        let ran = self.insist(&mut state, async |cluster, state| {
-            if std::mem::replace(&mut begins_again, true) {
-                (*asked.schedule, *asked.model) = asked.kept.clone();
-            }
-            let ran = cluster.scheduled_once(state, &told, asked).await;
-            cluster.hub.scheduled.close();
-            ran
-        });
-        // DVectors that the program's own functions have dropped.
-        let late = std::mem::take(&mut *locked(&self.late));
-        late.into_iter().for_each(|dds| self.dropped_now(&mut state, dds));
-        let ran = match ran? {
-            Ok(ran) => ran,
-            Err(failed) => return Ok(Err(failed)),
-        };
-        if let Some(messages) = ran.log {
-            state.log.push(Logged::Scheduled(Arc::new(ScheduledLogged { told, messages })));
-        }
-        if state.log.len() >= self.options.every() {
-            self.insist(&mut state, async |cluster, state| {
-                if state.log.len() >= cluster.options.every() { cluster.snapshot(state).await } else { Ok(()) }
-            })?;
-        }
-        let threads = self.threads() * ran.workers.len();
-        drop(state);
-        asked.locals.commit(0, next_id());
-        let time = |(node, time): (Node, WorkerSeconds)| WorkerTime {
-            worker: self.hub.name(node),
-            computing: time.computing,
-            waiting: time.waiting,
-            transferring: time.transferring,
-        };
-        Ok(Ok(Ended {
-            done: ran.done,
-            bytes_sent: ran.bytes_sent + self.hub.links.sent() - sent_before,
-            threads,
-            prepared: ran.prepared,
-            workers: ran.workers.into_iter().map(time).collect(),
-        }))
-    }
-
-    fn told<P: Program, S, U>(&self, state: &mut State, asked: &Asked<'_, P, S, U>) -> Result<Told> {
-        let both: [&Captured; 2] = [&asked.shards, &asked.locals];
-        for capture in both {
+    fn told(&self, state: &mut State, call: &dyn ProgramCall) -> Result<Told> {
+        let both = call.captures();
+        for capture in &both {
             if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
                 self.register(state, capture.id, home, *len);
             }
         }
-        let packed = pack(asked.program);
-        let (maker, values) = packed.map_err(|source| Error::Values { site: asked.site.clone(), source })?;
+        let packed = call.pack();
+        let (maker, values) = packed.map_err(|source| Error::Values { site: call.site().to_string(), source })?;
         let capture = |capture: &Captured| {
             let [remote]: [RemoteCapture; 1] =
                 remote_captures(std::slice::from_ref(capture))?.try_into().map_err(|_| unnamed("an element type"))?;
             Ok::<_, Error>((remote, vector_of(capture).ok_or_else(|| unnamed("an element type"))?))
         };
-        let ((shards, of_shards), (locals, of_locals)) = (capture(both[0])?, capture(both[1])?);
+        let ((shards, of_shards), (locals, of_locals)) = (capture(&both[0])?, capture(&both[1])?);
         Ok(Told {
             task: RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the program"))?, values },
             captures: [shards, locals],
@@ -151,17 +86,12 @@ impl Cluster {
     }
 
     /// Runs a call once. If a function fails, everything is as it was, schedule and model apart.
-    async fn scheduled_once<P, S, U>(
+    async fn scheduled_once(
         &self,
         state: &mut State,
         told: &Told,
-        asked: &mut Asked<'_, P, S, U>,
-    ) -> std::result::Result<std::result::Result<Ran, Failed>, Fault>
-    where
-        P: Program,
-        S: Schedule<P::Model, P::Job, P::Change>,
-        U: FnMut(usize, &P::Model) -> bool,
-    {
+        program: &mut dyn ProgramCall,
+    ) -> std::result::Result<std::result::Result<Ran, Failed>, Fault> {
         let jobs = self.schedule_jobs(state, told, false).await?;
         let (epoch, call, all) = (state.epoch, state.next_call, told.vectors[0].len);
         let (sender, news) = mpsc::channel();
@@ -177,15 +107,14 @@ impl Cluster {
             None => Err(Fault::Lost),
         };
         let name = |node: Node| self.hub.name(node);
-        let mut away =
-            Away::new(asked.program, &self.hub.links, (epoch, call), all, members.clone(), news, &understand, &name);
+        let links = &self.hub.links;
+        let hearing = Hearing { links, epoch, call, all, news, understand: &understand, name: &name };
+        let mut away = Away::new(hearing, members.clone());
         let ran = away.ready().and_then(|()| {
             let prepared = Instant::now();
             let _waiting = span(Category::Wait, call);
             // The network has a thread of its own, so that this one may block.
-            let (schedule, model) = (&mut *asked.schedule, &mut *asked.model);
-            let done =
-                panics::quietly(|| drive(asked.program, schedule, model, &mut away, all, asked.depth, asked.end))?;
+            let done = program.run_away(&mut away).map_err(|stopped| away.stop(stopped))?;
             Ok((done, prepared))
         });
         for (node, own) in &members {
@@ -328,6 +257,54 @@ impl Cluster {
         }
         self.note_applied(state, &logged.told, &members);
         Ok(())
+    }
+}
+
+impl ScheduledBackend for Cluster {
+    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> Result<std::result::Result<Ended, Failed>> {
+        let mut state = locked(&self.state);
+        let told = self.told(&mut state, call)?;
+        let sent_before = self.hub.links.sent();
+        let mut begins_again = false;
+        let ran = self.insist(&mut state, async |cluster, state| {
+            if std::mem::replace(&mut begins_again, true) {
+                call.begin_again();
+            }
+            let ran = cluster.scheduled_once(state, &told, call).await;
+            cluster.hub.scheduled.close();
+            ran
+        });
+        // DVectors that the program's own functions have dropped.
+        let late = std::mem::take(&mut *locked(&self.late));
+        late.into_iter().for_each(|dds| self.dropped_now(&mut state, dds));
+        let ran = match ran? {
+            Ok(ran) => ran,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        if let Some(messages) = ran.log {
+            state.log.push(Logged::Scheduled(Arc::new(ScheduledLogged { told, messages })));
+        }
+        if state.log.len() >= self.options.every() {
+            self.insist(&mut state, async |cluster, state| {
+                if state.log.len() >= cluster.options.every() { cluster.snapshot(state).await } else { Ok(()) }
+            })?;
+        }
+        let threads = self.threads() * ran.workers.len();
+        drop(state);
+        call.committed();
+        let time = |(node, time): (Node, WorkerSeconds)| WorkerTime {
+            worker: self.hub.name(node),
+            computing: time.computing,
+            waiting: time.waiting,
+            transferring: time.transferring,
+        };
+        Ok(Ok(Ended {
+            done: ran.done,
+            bytes_sent: ran.bytes_sent + self.hub.links.sent() - sent_before,
+            threads,
+            prepared: ran.prepared,
+            workers: ran.workers.into_iter().map(time).collect(),
+        }))
     }
 }
 
