@@ -12,8 +12,9 @@ pub(crate) mod timeline;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
+pub(crate) use crate::memory::locked;
 use crate::session::backend::Roles;
 use crate::session::error::{Error, Result};
 use crate::session::pool::Pool;
@@ -333,9 +334,4 @@ impl SessionInner {
     pub(crate) fn take_timeline(&self) -> Option<TimelineFile> {
         locked(&self.timeline).take()
     }
-}
-
-/// What a panic left is whole: every lock here guards a single assignment or an insertion.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
