@@ -20,8 +20,7 @@ use crate::operate::run::{Made, Operation, OperatorBackend};
 use crate::operate::stage::Piece;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Recording;
-use crate::scheduled::backend::{self, ProgramCall, ScheduledBackend};
-use crate::scheduled::drive::Failed;
+use crate::scheduled::backend::{self, ProgramCall, ScheduledBackend, Unfinished};
 use crate::session::backend::{Changing, ElementBackend};
 use crate::session::error::Result;
 use crate::session::pool::Pool;
@@ -155,7 +154,7 @@ impl OperatorBackend for Local {
 }
 
 impl ScheduledBackend for Local {
-    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> Result<std::result::Result<backend::Ended, Failed>> {
+    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> std::result::Result<backend::Ended, Unfinished> {
         call.run_here()
     }
 }

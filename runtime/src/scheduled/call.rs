@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::backend::{Away, Ended, ProgramCall, ScheduledBackend, ShardsAway, Stopped};
+use super::backend::{Away, Ended, ProgramCall, ScheduledBackend, ShardsAway, Stopped, Unfinished};
 use super::drive::{DEEPEST, Done, End, Failed, What, drive};
 use super::here::Here;
 use super::program::{Program, Schedule};
@@ -111,7 +111,7 @@ where
         (*self.schedule, *self.model) = self.kept.clone();
     }
 
-    fn run_here(&mut self) -> Result<std::result::Result<Ended, Failed>> {
+    fn run_here(&mut self) -> std::result::Result<Ended, Unfinished> {
         let pool = self.session.pool()?;
         let (program, n, depth) = (self.program, self.shards.len(), self.depth);
         let data = self.shards.elements(0..n)?;
@@ -127,7 +127,8 @@ where
             (ran, prepared)
         })?;
         let (threads, workers) = (pool.threads(), Vec::new());
-        Ok(ran.map(|done| Ended { done, bytes_sent: 0, threads, prepared, workers }))
+        let done = ran.map_err(Unfinished::Failed)?;
+        Ok(Ended { done, bytes_sent: 0, threads, prepared, workers })
     }
 
     fn run_away(&mut self, shards: &mut dyn ShardsAway) -> std::result::Result<Done, Stopped> {
@@ -251,7 +252,11 @@ impl<P: Program> Scheduled<'_, P> {
             site: self.site(),
         };
         let ran = self.session.backend::<dyn ScheduledBackend>().run_scheduled(&mut call);
-        let ended = match ran.and_then(|ran| ran.map_err(|failed| self.error(failed, shards.len()))) {
+        let failed = |unfinished| match unfinished {
+            Unfinished::Failed(failed) => self.error(failed, shards.len()),
+            Unfinished::Error(error) => error,
+        };
+        let ended = match ran.map_err(failed) {
             Ok(ended) => ended,
             Err(error) => {
                 (*schedule, *model) = kept;

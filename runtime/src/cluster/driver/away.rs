@@ -9,6 +9,7 @@ use stradsap_dds_server::frame::Header;
 use tarpc::client::RpcError;
 
 use crate::cluster::driver::Fault;
+use crate::cluster::driver::remote;
 use crate::cluster::wire::links::{Links, Outgoing, Payload};
 use crate::cluster::wire::protocol::{Node, Problem, ScheduleEnd};
 use crate::cluster::wire::scheduled::Tag;
@@ -90,16 +91,7 @@ pub(super) struct Away<'a> {
 }
 
 /// Why rounds can't go on.
-pub(super) enum Stop {
-    Failed(Failed),
-    Fault(Fault),
-}
-
-impl From<Failed> for Stop {
-    fn from(failed: Failed) -> Stop {
-        Stop::Failed(failed)
-    }
-}
+type Stop = remote::Stop<Failed>;
 
 /// A call, its messages, and what to make of them.
 pub(super) struct Hearing<'a> {

@@ -8,11 +8,12 @@ use stradsap_dds_server::codec;
 use crate::body::capture::{Captured, Kind};
 use crate::body::panics::PanicNote;
 use crate::body::task::Failure;
-use crate::cluster::driver::loops::{Finished, Job, Stop};
+use crate::cluster::driver::loops::{Finished, Job, LoopLogged};
+use crate::cluster::driver::remote::remote_task;
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
-use crate::cluster::driver::{Cluster, Fault, Logged, State};
+use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
-use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteFailure, RemoteTask, What};
+use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteFailure, What};
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, Ended};
@@ -25,7 +26,7 @@ use crate::planner::plan::Plan;
 use crate::planner::recording::{CaptureLog, Recording, Usage};
 use crate::session::error::{BodyError, ClusterError, Error, Result};
 use crate::session::pool::Pool;
-use crate::session::report::{Elsewhere, WorkerShares, WorkerTime};
+use crate::session::report::{Elsewhere, WorkerShares};
 use crate::session::{SessionInner, locked};
 
 /// What a body returned on a worker.
@@ -70,20 +71,7 @@ pub(crate) fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture
         .collect()
 }
 
-fn remote_task(call: &Call<'_>) -> Result<RemoteTask> {
-    let (maker, values) = (call.pack)().map_err(|source| Error::Values { site: call.site.to_string(), source })?;
-    Ok(RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the loop"))?, values })
-}
-
 impl Cluster {
-    fn register_all(&self, state: &mut State, captured: &[Captured]) {
-        for capture in captured {
-            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
-                self.register(state, capture.id, home, *len);
-            }
-        }
-    }
-
     fn record_slices(
         &self,
         state: &mut State,
@@ -91,14 +79,10 @@ impl Cluster {
         slices: &[Range<usize>],
         exact: bool,
     ) -> Result<Recording<'static>> {
-        let (task, captures) = (remote_task(call)?, remote_captures(call.captured)?);
+        let (task, captures) = (remote_task(call.pack, call.site, "the loop")?, remote_captures(call.captured)?);
         let relaxed = board::to_bytes(&board::before(call.captured));
         let logs = self.insist(state, async |cluster, state| {
-            for vector in call.captured.iter().filter_map(vector_of) {
-                if state.entries.get(&vector.id).is_some_and(|entry| entry.scattered.is_some()) {
-                    cluster.bring_home(state, vector.id).await?;
-                }
-            }
+            cluster.settle(state, call.captured.iter().map(|capture| capture.id)).await?;
             let held: Vec<_> = call
                 .captured
                 .iter()
@@ -124,10 +108,7 @@ impl Cluster {
             let mut logs: Vec<Vec<CaptureLog>> = Vec::with_capacity(slices.len());
             for (recorded, &node) in recorded.iter().zip(&state.workers) {
                 for &blob in &recorded.blobs {
-                    let got = cluster.hub.links.blob(node, blob).await.map_err(|error| {
-                        cluster.hub.lose(node, &error.to_string());
-                        Fault::Lost
-                    })?;
+                    let got = cluster.blob(node, blob).await?;
                     let part: Vec<Vec<CaptureLog>> = codec::decode(&got, codec::MAX_BYTES).map_err(|error| {
                         let (who, problem) = (cluster.hub.name(node), error.to_string());
                         Fault::Error(ClusterError::Process { who, problem }.into())
@@ -292,7 +273,7 @@ impl LoopBackend for Cluster {
             *installed = self.install(call, plan)?;
         }
         let Some(plan) = installed.downcast_ref::<Arc<RemotePlan>>() else { unreachable!("made just now") };
-        let task = remote_task(call)?;
+        let task = remote_task(call.pack, call.site, "the loop")?;
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
         let relaxed = board::before(call.captured);
@@ -302,18 +283,16 @@ impl LoopBackend for Cluster {
         let order = call.key.options.order;
         let finished = loop {
             let job = Job { plan, task: &task, before: &before, order, trace };
-            let stopped =
-                self.insist(&mut state, async |cluster, state| match cluster.run_once(state, &job).await {
-                    Ok(finished) => Ok(Ok(finished)),
-                    Err(Stop::Failed(failure, node)) => Ok(Err((failure, node))),
-                    Err(Stop::Fault(fault)) => Err(fault),
-                })?;
-            match stopped {
+            let once = async |cluster: &Cluster, state: &mut State| cluster.run_once(state, &job).await;
+            let failed = |(failure, node)| Ended::Failed(self.first_failure_of(failure, node));
+            match self.run_call(&mut state, once, failed) {
                 Ok(finished) => break finished,
-                Err((RemoteFailure { what: What::Stray { capture }, .. }, _)) if by_index_now(plan, capture) => {
+                Err(Ended::Failed(FirstFailure { failure: Failure::Stray { capture }, .. }))
+                    if by_index_now(plan, capture) =>
+                {
                     // What is read in step is reached by other means than `x[i]`: the workers must keep count.
                 }
-                Err((failure, node)) => return Err(Ended::Failed(self.first_failure_of(failure, node))),
+                Err(ended) => return Err(ended),
             }
         };
         let Finished { results, relaxed, workers, bytes_sent } = finished;
@@ -341,27 +320,13 @@ impl LoopBackend for Cluster {
             None => Ok(()),
         };
         // A loop that only reads leaves nothing to be done again.
-        if plan.vectors.iter().flatten().any(|vector| vector.writable) {
-            state.log.push(Logged::Blocks { plan: Arc::clone(plan), task, before, order });
-        }
-        if state.log.len() >= self.options.every() {
-            self.insist(&mut state, async |cluster, state| {
-                // After a recovery there is a fresh one.
-                if state.log.len() >= cluster.options.every() { cluster.snapshot(state).await } else { Ok(()) }
-            })?;
-        }
+        let writes = plan.vectors.iter().flatten().any(|vector| vector.writable);
+        let logged = LoopLogged { plan: Arc::clone(plan), task, before, order };
+        self.note_call(&mut state, writes.then(|| Arc::new(logged) as _), true)?;
         drop(state);
         call.commit(&after, &run.board);
         checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
-        let workers = workers
-            .into_iter()
-            .map(|(node, time)| WorkerTime {
-                worker: self.hub.name(node),
-                computing: time.computing,
-                waiting: time.waiting,
-                transferring: time.transferring,
-            })
-            .collect();
+        let workers = self.times(workers);
         Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: run.board.errors() })
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod loops;
 pub(crate) mod minibatch;
 pub(crate) mod operate;
 pub(crate) mod recover;
+pub(crate) mod remote;
 pub(crate) mod remote_plan;
 pub(crate) mod scheduled;
 pub(crate) mod shares;
@@ -33,11 +34,9 @@ use crate::backend::roles;
 use crate::cluster::driver::access::Nearby;
 use crate::cluster::driver::hub::Hub;
 use crate::cluster::driver::minibatch::Sites;
-use crate::cluster::driver::minibatch::SyncLogged;
-use crate::cluster::driver::operate::OperatorLogged;
 use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::remote::Logged;
 use crate::cluster::driver::remote_plan::RemotePlan;
-use crate::cluster::driver::scheduled::ScheduledLogged;
 use crate::cluster::launch::children::{Nursery, Told};
 use crate::cluster::launch::rendezvous::{self, Meeting, Published};
 use crate::cluster::launch::roles::{DriverRole, Workers, one_per_core};
@@ -205,36 +204,12 @@ pub(crate) struct Entry {
     pub(crate) dropped: bool,
 }
 
-/// A loop since the last snapshot, to be run again if need be.
-pub(crate) enum Logged {
-    Blocks {
-        plan: Arc<RemotePlan>,
-        task: crate::cluster::wire::protocol::RemoteTask,
-        before: crate::cluster::wire::protocol::Before,
-        order: crate::session::options::Order,
-    },
-    Rounds(Arc<SyncLogged>),
-    Operator(Arc<OperatorLogged>),
-    Scheduled(Arc<ScheduledLogged>),
-}
-
-impl Logged {
-    /// Whether it touches a DDS.
-    pub(crate) fn uses(&self, dds: u64) -> bool {
-        match self {
-            Logged::Blocks { plan, .. } => plan.vectors.iter().flatten().any(|vector| vector.id == dds),
-            Logged::Rounds(logged) => logged.ddss().any(|id| id == dds),
-            Logged::Operator(logged) => logged.ddss().any(|id| id == dds),
-            Logged::Scheduled(logged) => logged.ddss().any(|id| id == dds),
-        }
-    }
-}
-
 /// What the driver keeps.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) entries: BTreeMap<u64, Entry>,
-    pub(crate) log: Vec<Logged>,
+    /// What has changed DDSs since the last snapshot, to be run again if need be.
+    pub(crate) log: Vec<Arc<dyn Logged>>,
     pub(crate) epoch: u32,
     /// In the order of their numbers in plans.
     pub(crate) workers: Vec<Node>,
