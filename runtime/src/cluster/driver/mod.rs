@@ -8,6 +8,7 @@ pub(crate) mod hub;
 pub(crate) mod loops;
 pub(crate) mod minibatch;
 pub(crate) mod operate;
+mod options;
 pub(crate) mod recover;
 pub(crate) mod remote;
 pub(crate) mod remote_plan;
@@ -18,7 +19,6 @@ pub(crate) use crate::planner::placement;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,6 @@ use tarpc::client::RpcError;
 use tarpc::context::Context;
 use tokio::sync::oneshot;
 
-use crate::backend::roles;
 use crate::cluster::driver::access::Nearby;
 use crate::cluster::driver::hub::Hub;
 use crate::cluster::driver::minibatch::Sites;
@@ -39,14 +38,15 @@ use crate::cluster::driver::remote::Logged;
 use crate::cluster::driver::remote_plan::RemotePlan;
 use crate::cluster::launch::children::{Nursery, Told};
 use crate::cluster::launch::rendezvous::{self, Meeting, Published};
-use crate::cluster::launch::roles::{DriverRole, Workers, one_per_core};
 use crate::cluster::wire::join;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::buffer::Home;
 use crate::session::error::{ClusterError, Error, Result};
+use crate::session::locked;
 use crate::session::pool::Pool;
 use crate::session::timeline::file::TimelineFile;
-use crate::session::{Session, locked};
+
+pub use options::ClusterOptions;
 
 /// How long processes may take to come.
 const STARTING: Duration = Duration::from_secs(30);
@@ -56,124 +56,6 @@ const STOPPING: Duration = Duration::from_secs(60);
 /// A loop may take long; who is lost is found otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 30);
 const LEAVING: Duration = Duration::from_secs(1);
-/// Loops from one snapshot to the next, unless told.
-const SNAPSHOT_EVERY: usize = 10;
-
-/// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
-///
-/// ```
-/// use stradsap_runtime::ClusterOptions;
-///
-/// let options = ClusterOptions::new(2).threads(1).dds_servers(1).snapshot_every(5);
-/// assert_eq!(options.workers(), 2);
-/// ```
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct ClusterOptions {
-    workers: usize,
-    threads: Option<usize>,
-    servers: usize,
-    listen: Option<String>,
-    snapshot_every: usize,
-    trace: Option<PathBuf>,
-    join: bool,
-    rendezvous: Option<PathBuf>,
-}
-
-impl ClusterOptions {
-    /// So many workers, started on this machine.
-    pub fn new(workers: usize) -> Self {
-        ClusterOptions {
-            workers,
-            threads: None,
-            servers: 0,
-            listen: None,
-            snapshot_every: SNAPSHOT_EVERY,
-            trace: None,
-            join: false,
-            rendezvous: None,
-        }
-    }
-
-    /// One worker for each core that this process may use, started on this machine. Each runs one thread, unless
-    /// [`threads`](ClusterOptions::threads) says otherwise.
-    ///
-    /// ```
-    /// use stradsap_runtime::ClusterOptions;
-    ///
-    /// assert!(ClusterOptions::one_per_core().workers() >= 1);
-    /// ```
-    pub fn one_per_core() -> Self {
-        Self::new(one_per_core())
-    }
-
-    /// How many threads run blocks in each worker; otherwise the cores are shared evenly.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
-        self
-    }
-
-    /// How many DDS servers are started beside the workers. With none, each worker embeds one.
-    pub fn dds_servers(mut self, servers: usize) -> Self {
-        self.servers = servers;
-        self
-    }
-
-    /// Where workers join that are started by others (`--join`); none is started then.
-    pub fn listen(mut self, address: impl Into<String>) -> Self {
-        self.listen = Some(address.into());
-        self.join = true;
-        self
-    }
-
-    /// Loops from one snapshot to the next: what has to run again when a process is lost.
-    pub fn snapshot_every(mut self, loops: usize) -> Self {
-        self.snapshot_every = loops.max(1);
-        self
-    }
-
-    /// Where the timeline of all processes is written when the session ends.
-    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
-        self.trace = Some(path.into());
-        self
-    }
-
-    /// How many workers there are to be.
-    pub fn workers(&self) -> usize {
-        self.workers
-    }
-
-    /// Loops from one snapshot to the next.
-    pub(crate) fn every(&self) -> usize {
-        self.snapshot_every
-    }
-
-    pub(crate) fn servers(&self) -> usize {
-        self.servers
-    }
-
-    pub(crate) fn of_role(role: &DriverRole) -> Option<Self> {
-        let (workers, join) = match role.workers {
-            Workers::None => return None,
-            Workers::Spawn(workers) => (workers, false),
-            Workers::Join(workers) => (workers, true),
-        };
-        Some(ClusterOptions {
-            join,
-            servers: role.servers,
-            listen: role.listen.clone(),
-            snapshot_every: role.snapshot_every.unwrap_or(SNAPSHOT_EVERY),
-            trace: role.trace.clone(),
-            rendezvous: role.rendezvous.clone(),
-            ..ClusterOptions::new(workers)
-        })
-    }
-
-    fn threads_each(&self) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or_else(|| (cores / self.workers.max(1)).max(1))
-    }
-}
 
 /// Why an operation on all workers did not come to its end.
 #[derive(Debug)]
@@ -555,29 +437,6 @@ impl Cluster {
                 dropped: false,
             }
         });
-    }
-}
-
-impl Session {
-    /// Runs all loops from here on on worker processes: of this same program, started now or awaited. No result depends
-    /// on how many there are. They end with the session.
-    ///
-    /// A program that starts workers must begin with [`#[stradsap::main]`](crate::private::launch): its workers are the
-    /// program itself, which goes no further than that.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if the session has workers already, [`Error::Cluster`] if they don't come.
-    pub fn start_workers(&self, options: &ClusterOptions) -> Result<()> {
-        if self.workers() > 0 {
-            return Err(Error::usage("this session has its workers already"));
-        }
-        if options.workers() == 0 {
-            return Err(Error::usage("0 workers can't run loops: leave them out to run in this process"));
-        }
-        let cluster = Cluster::start(options, self.inner().take_timeline())?;
-        self.set_threads(cluster.threads())?;
-        // Two threads that start workers at once: the first wins, and the other's end here.
-        self.inner().hand_over(roles(cluster))
     }
 }
 
