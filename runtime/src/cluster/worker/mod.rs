@@ -35,7 +35,7 @@ use crate::cluster::worker::bench::Workbench;
 use crate::cluster::worker::exchange::Syncing;
 use crate::cluster::worker::running::Running;
 use crate::cluster::worker::scheduled::Scheduling;
-use crate::cluster::worker::server::Server;
+pub(crate) use crate::cluster::worker::server::Server;
 use crate::session::error::{ClusterError, Result};
 use crate::session::{Session, locked, logging, timeline};
 

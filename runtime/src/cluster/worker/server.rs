@@ -15,7 +15,7 @@ use crate::session::timeline;
 
 /// A worker, for its driver.
 #[derive(Clone)]
-pub(super) struct Server(pub(super) Arc<Worker>);
+pub(crate) struct Server(pub(super) Arc<Worker>);
 
 impl Control for Server {
     async fn join(self, _: Context, membership: Membership) -> std::result::Result<(), Problem> {
