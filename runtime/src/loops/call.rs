@@ -1,10 +1,16 @@
 //! One call of a parallel loop: find or make the plan, run it, and begin again if the pattern was another.
+//!
+//! # Why this is sound
+//! A [`Call`] has the captures that its task was made for, and they stay borrowed as long as it lives: `new` asks for both.
+#![allow(unsafe_code)]
 
+use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::body::capture::{Captured, Handles, Kind};
+use crate::body::lease::Lease;
 use crate::body::panics;
 use crate::body::task::{Failure, LoopTask, Outcome, Task};
 use crate::body::value::Values;
@@ -13,7 +19,7 @@ use crate::dds::relaxed::board::{self, Board};
 use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::pack;
 use crate::loops::plan_cache::{CachedPlan, PlanKey};
-use crate::loops::record::{Depth, Fetched, record, shapes};
+use crate::loops::record::{Depth, record, shapes};
 use crate::loops::undo::Undo;
 use crate::loops::verify::Verifier;
 use crate::memory::codec::CodecError;
@@ -53,8 +59,11 @@ where
 {
     let task = LoopTask::<V, H, S, I, F, R>::new(values, &handles, scratch, body);
     let captured = handles.describe();
-    let result = Call::new(site, options, range, &captured, &task, &|| task.pack()).and_then(Call::run);
-    // The borrows that the descriptions stand for end here, not before.
+    let pack = || task.pack();
+    // SAFETY: the captures are those that the task was made for, and the handles keep them borrowed.
+    let call = unsafe { Call::new(site, options, range, &captured, &task, &pack) };
+    let result = call.and_then(Call::run);
+    // The borrows end here, not before.
     drop(handles);
     result
 }
@@ -93,7 +102,9 @@ impl From<Error> for Ended {
 }
 
 impl<'c> Call<'c> {
-    fn new(
+    /// # Safety
+    /// The captures are those that the task was made for, and stay borrowed as long as the call lives.
+    unsafe fn new(
         site: &'static Site,
         options: LoopOptions,
         range: Bounds,
@@ -194,11 +205,12 @@ impl<'c> Call<'c> {
     }
 
     fn attempt(&self, cached: &mut CachedPlan, trace: bool) -> std::result::Result<Elsewhere, Ended> {
-        pack::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool);
+        let lease = Lease::of(self.captured);
+        pack::refresh(&mut cached.gathered, &cached.plan, &lease, &self.pool);
         let run = Run {
             plan: &cached.plan,
             task: self.task,
-            captured: self.captured,
+            lease: &lease,
             gathered: &cached.gathered,
             order: self.key.options.order,
             trace,
@@ -209,7 +221,7 @@ impl<'c> Call<'c> {
         let first = self.key.range.start;
         let verifier = match self.session.verifies() {
             true => Some(
-                panics::caught(|| Verifier::before(self.captured))
+                panics::caught(|| Verifier::before(&lease))
                     .map_err(|note| FirstFailure::new(0, Some(first), Failure::Panic(note)))?,
             ),
             false => None,
@@ -245,12 +257,17 @@ impl<'c> Call<'c> {
             };
             plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
         } else {
-            let fetched = Fetched::new();
+            // What rules point at stays lent until the plan is made.
+            let lent = OnceCell::new();
             let recording;
             let recording_now = span(Category::Record, self.key.range.len() as u64);
             (recording, depth_used) = match &self.cluster {
-                None => record(self.task, self.captured, self.key.range.clone(), depth, &self.pool),
-                Some(cluster) => cluster.record(self, depth, &fetched)?,
+                None => {
+                    let lease = lent.get_or_init(|| Lease::of(self.captured));
+                    // SAFETY: the captures are those that the task was made for (`new`).
+                    unsafe { record(self.task, lease, self.key.range.clone(), depth, &self.pool) }
+                }
+                Some(cluster) => cluster.record(self, depth, &lent)?,
             };
             drop(recording_now);
             recorded = Instant::now();
@@ -263,7 +280,7 @@ impl<'c> Call<'c> {
         // Laying out the elements is part of planning: later calls find it done.
         match (&self.cluster, &cached.remote) {
             (Some(cluster), Some(remote)) => cluster.install_now(remote)?,
-            _ => pack::refresh(&mut cached.gathered, &cached.plan, self.captured, &self.pool),
+            _ => pack::refresh(&mut cached.gathered, &cached.plan, &Lease::of(self.captured), &self.pool),
         }
         cached.seconds_recording = (recorded - begun).as_secs_f64();
         cached.seconds_planning = recorded.elapsed().as_secs_f64();

@@ -1,6 +1,6 @@
 //! Results that become a DVector: in this process, or where they were made.
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use super::body::Travels;
 use super::run::Operation;
@@ -10,6 +10,7 @@ use crate::dds::chunks;
 use crate::dds::dvector::DVector;
 use crate::memory::buffer::{RawBuf, ops_of};
 use crate::memory::element::Element;
+use crate::memory::home::Home;
 use crate::session::error::Result;
 use crate::session::{SessionInner, next_id};
 
@@ -34,7 +35,7 @@ pub(super) fn keep<T: Element, S: Stage + Travels>(
         return Ok(DVector::of_buffer(Arc::clone(session), chunks::gather(session, made)?));
     };
     // The elements are with the workers, until somebody asks for them.
-    let (id, home) = (next_id(), Arc::new(RwLock::new(RawBuf::new(ops_of::<T>(), 0))));
+    let (id, home) = (next_id(), Home::new(RawBuf::new(ops_of::<T>(), 0), next_id()));
     let len = cluster.operate_there(&operation, id, &home, ops_of::<T>())?;
     Ok(DVector::elsewhere(Arc::clone(session), id, len, home))
 }

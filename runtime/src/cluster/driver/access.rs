@@ -1,7 +1,6 @@
 //! The program's own reading and writing of a DDS, between loops.
 
 use std::ops::Range;
-use std::sync::PoisonError;
 
 use stradsap_dds_server::hello::Role;
 
@@ -95,7 +94,7 @@ impl Cluster {
             return Ok(None);
         }
         let (len, version) = (entry.len, entry.version);
-        let ops = entry.home.read().unwrap_or_else(PoisonError::into_inner).ops();
+        let ops = entry.home.ops();
         let each = (NEARBY / ops.size.max(1)).max(1);
         if range.len() >= each {
             let fetched = self.insist(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;

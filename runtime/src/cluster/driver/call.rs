@@ -1,11 +1,13 @@
 //! A loop's call, on workers: recording, planning's other half, and running until no process is lost meanwhile.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use stradsap_dds_server::codec;
 
 use crate::body::capture::{Captured, Kind};
+use crate::body::lease::Lease;
 use crate::body::panics::{self, PanicNote};
 use crate::body::task::Failure;
 use crate::cluster::driver::loops::{Finished, Job, Stop};
@@ -15,9 +17,9 @@ use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteFailure, RemoteTask, What};
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::call::{Call, Ended};
-use crate::loops::execute::{FirstFailure, Run, words};
+use crate::loops::execute::{FirstFailure, Run, unite, words};
 use crate::loops::plan_cache::CachedPlan;
-use crate::loops::record::{Depth, Fetched, InStep, fields, shapes, slices};
+use crate::loops::record::{Depth, fields, shapes, slices};
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
@@ -82,7 +84,7 @@ impl Cluster {
 
     fn register_all(&self, state: &mut State, captured: &[Captured]) {
         for capture in captured {
-            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
+            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, capture.home()) {
                 self.register(state, capture.id, home, *len);
             }
         }
@@ -110,11 +112,11 @@ impl Cluster {
     }
 
     /// Records a loop on the workers. Elements that rules are read from are fetched where they are not here.
-    pub(crate) fn record<'f>(
+    pub(crate) fn record<'c, 'f>(
         &self,
-        call: &Call<'_>,
+        call: &Call<'c>,
         depth: Depth,
-        fetched: &'f Fetched,
+        lent: &'f OnceCell<Lease<'c>>,
     ) -> Result<(Recording<'f>, Depth)> {
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
@@ -124,7 +126,7 @@ impl Cluster {
         {
             let sampled = self.record_slices(&mut state, call, &samples, false)?;
             let here = self.with_elements_in_step(&mut state, call, &sampled)?;
-            let fields = fields(&sampled, &fetched.get_or_init(|| here).captured);
+            let fields = fields(&sampled, lent.get_or_init(|| here));
             let shapes = shapes(call.captured);
             if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
                 return Ok((recording, Depth::Sampled));
@@ -195,29 +197,27 @@ impl Cluster {
         Ok(Recording::new(call.key.range.clone(), logs, &shapes(call.captured)))
     }
 
-    /// The captures, with the elements that rules could be read from in this process's memory.
-    fn with_elements_in_step(&self, state: &mut State, call: &Call<'_>, sampled: &Recording<'_>) -> Result<InStep> {
-        let mut fetched = Vec::new();
-        let mut captured = Vec::with_capacity(call.captured.len());
+    /// The memory of the captures, with the elements that rules could be read from.
+    fn with_elements_in_step<'c>(
+        &self,
+        state: &mut State,
+        call: &Call<'c>,
+        sampled: &Recording<'_>,
+    ) -> Result<Lease<'c>> {
+        let mut fetched = Vec::with_capacity(call.captured.len());
         for (c, capture) in call.captured.iter().enumerate() {
-            let mut kind = capture.kind.clone();
-            if let (Kind::Vector { base, len, .. }, Usage::InStep { written: false, .. }) =
-                (&mut kind, sampled.usage[c])
-                && state.entries.get(&capture.id).is_some_and(|entry| !entry.placement.is_home())
-            {
-                let (id, len) = (capture.id, *len);
-                let elements = self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?;
-                *base = elements.base();
-                fetched.push(elements);
-            }
-            captured.push(Captured {
-                id: capture.id,
-                session: Arc::clone(&capture.session),
-                kind,
-                home: capture.home.clone(),
+            fetched.push(match (&capture.kind, sampled.usage[c]) {
+                (&Kind::Vector { len, .. }, Usage::InStep { written: false, .. })
+                    if state.entries.get(&capture.id).is_some_and(|entry| !entry.placement.is_home()) =>
+                {
+                    let id = capture.id;
+                    Some(self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?)
+                }
+                _ => None,
             });
         }
-        Ok(InStep { captured, elements: fetched })
+        // Only now: what was fetched may have been brought home on the way.
+        Ok(Lease::of(call.captured).with(fetched))
     }
 
     /// Runs a loop by its plan. After a failure everything is as it was.
@@ -260,20 +260,9 @@ impl Cluster {
                 return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
             }
         }
-        let run = Run {
-            plan: &plan.plan,
-            task: call.task,
-            captured: call.captured,
-            gathered: &[],
-            order,
-            trace: false,
-            before: before.words.clone(),
-            board,
-            apart: None,
-        };
-        let after = run.unite(results.into_iter());
+        let after = unite(&plan.plan, call.captured, order, &before.words, results.into_iter());
         let checked = match shadows {
-            Some(shadows) => self.check(&mut state, call, &plan, shadows, &after, &run.board)?,
+            Some(shadows) => self.check(&mut state, call, &plan, shadows, &after, &board)?,
             None => Ok(()),
         };
         // A loop that only reads leaves nothing to be done again.
@@ -287,7 +276,7 @@ impl Cluster {
             })?;
         }
         drop(state);
-        call.commit(&after, &run.board);
+        call.commit(&after, &board);
         checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
         let workers = workers
             .into_iter()
@@ -298,7 +287,7 @@ impl Cluster {
                 transferring: time.transferring,
             })
             .collect();
-        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: run.board.errors() })
+        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors() })
     }
 
     /// What all captured DDSs hold, in this process's memory.
@@ -327,22 +316,11 @@ impl Cluster {
         board: &Arc<Board>,
     ) -> Result<std::result::Result<(), (usize, usize)>> {
         let left = self.copies(state, call.captured)?;
-        let captured: Vec<Captured> = call
-            .captured
-            .iter()
-            .enumerate()
-            .map(|(c, capture)| {
-                let mut kind = capture.kind.clone();
-                if let (Kind::Vector { base, .. }, Some(left)) = (&mut kind, &left[c]) {
-                    *base = left.base();
-                }
-                Captured { id: capture.id, session: Arc::clone(&capture.session), kind, home: None }
-            })
-            .collect();
+        let lease = Lease::nothing(call.captured).with(left);
         let run = Run {
             plan: &plan.plan,
             task: call.task,
-            captured: &captured,
+            lease: &lease,
             gathered: &[],
             order: call.key.options.order,
             trace: false,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use stradsap_dds_server::frame::{self, FrameError, Header};
@@ -23,16 +23,13 @@ use crate::cluster::wire::join;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{ControlClient, Node};
 use crate::cluster::wire::serve::{self, Blobs, Local, Memory};
-use crate::memory::buffer::RawBuf;
+use crate::memory::home::Home;
 use crate::session::locked;
 
 /// How long a process may be silent. It says something every half second.
 const SILENCE: Duration = Duration::from_secs(3);
 /// The driver keeps the second copy of snapshots where there is only one other home.
 const STORE_LIMIT: u64 = 1 << 40;
-
-/// The memory of a DVector in the program's own process.
-pub(crate) type Home = Arc<RwLock<RawBuf>>;
 
 /// A worker or DDS server that has joined.
 pub(crate) struct Member {
@@ -256,8 +253,7 @@ impl Local for Hub {
     }
 
     fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory> {
-        let home = locked(&self.homes).get(&dds).cloned()?;
-        let elements = home.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let elements = locked(&self.homes).get(&dds)?.lend();
         if range.start > range.end || range.end > elements.len() {
             return None;
         }

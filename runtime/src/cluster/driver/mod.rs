@@ -32,7 +32,7 @@ use tokio::sync::oneshot;
 
 use crate::body::panics;
 use crate::cluster::driver::access::Nearby;
-use crate::cluster::driver::hub::{Home, Hub};
+use crate::cluster::driver::hub::Hub;
 use crate::cluster::driver::minibatch::Sites;
 use crate::cluster::driver::minibatch::SyncLogged;
 use crate::cluster::driver::operate::OperatorLogged;
@@ -44,6 +44,7 @@ use crate::cluster::launch::rendezvous::{self, Meeting, Published};
 use crate::cluster::launch::roles::{DriverRole, Workers, one_per_core};
 use crate::cluster::wire::join;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
+use crate::memory::home::Home;
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::locked;
 use crate::session::pool::Pool;
@@ -581,10 +582,10 @@ impl Cluster {
     /// Registers a DDS that loops are about to use.
     pub(crate) fn register(&self, state: &mut State, dds: u64, home: &Home, len: usize) {
         state.entries.entry(dds).or_insert_with(|| {
-            locked(&self.hub.homes).insert(dds, Arc::clone(home));
+            locked(&self.hub.homes).insert(dds, home.clone());
             let version = crate::session::next_id();
             Entry {
-                home: Arc::clone(home),
+                home: home.clone(),
                 len,
                 placement: Placement::home(len),
                 scattered: None,

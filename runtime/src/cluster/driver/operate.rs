@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::body::capture::{Captured, Kind};
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
-use crate::cluster::driver::hub::Home;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Entry, Fault, Logged, State};
@@ -14,6 +13,7 @@ use crate::cluster::wire::protocol::{
     GatherJob, Holder, KeepJob, Node, OperateEnd, OperateJob, RemoteCapture, RemoteTask, What,
 };
 use crate::memory::buffer::ElementOps;
+use crate::memory::home::Home;
 use crate::operate::run::{Cut, Failed, Operation};
 use crate::operate::stage::{Piece, Stage};
 use crate::planner::recording::MAX_LEN;
@@ -89,7 +89,7 @@ impl Cluster {
             })?;
         let (placement, len) = made.map_err(|failed| self.operator_error(operation, failed))?;
         let entry = Entry {
-            home: Arc::clone(home),
+            home: home.clone(),
             len,
             placement,
             scattered: None,
@@ -99,7 +99,7 @@ impl Cluster {
             dropped: false,
         };
         state.entries.insert(dds, entry);
-        locked(&self.hub.homes).insert(dds, Arc::clone(home));
+        locked(&self.hub.homes).insert(dds, home.clone());
         state.log.push(Logged::Operator(logged));
         if state.log.len() >= self.options.every() {
             self.insist(&mut state, async |cluster, state| cluster.snapshot(state).await)?;
@@ -134,7 +134,7 @@ impl Cluster {
 
     fn operator(&self, state: &mut State, operation: &Operation<'_>, kept: Option<Kept>) -> Result<OperatorLogged> {
         for capture in operation.captured.iter().chain(operation.sources) {
-            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
+            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, capture.home()) {
                 self.register(state, capture.id, home, *len);
             }
         }

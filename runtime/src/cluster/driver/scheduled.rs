@@ -131,7 +131,7 @@ impl Cluster {
     fn told<P: Program, S, U>(&self, state: &mut State, asked: &Asked<'_, P, S, U>) -> Result<Told> {
         let both: [&Captured; 2] = [&asked.shards, &asked.locals];
         for capture in both {
-            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
+            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, capture.home()) {
                 self.register(state, capture.id, home, *len);
             }
         }

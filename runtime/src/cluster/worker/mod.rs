@@ -29,6 +29,7 @@ use tarpc::context::Context;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot, watch};
 
+use crate::body::lease::Lease;
 use crate::body::slow_path::Pager;
 use crate::cluster::launch::roles::WorkerRole;
 use crate::cluster::wire::join::{self, Joined};
@@ -216,7 +217,12 @@ impl Worker {
                 }
                 let pool = bench.pool().map_err(|error| Problem::Broken(error.to_string()))?;
                 let logs = match pages.failed() {
-                    None => record_slices(&*task, &captured, &relaxed, &job.slices, job.exact, &pool, Some(&pages)),
+                    // SAFETY: the driver names the captures that the task was made for; no loop runs meanwhile.
+                    #[allow(unsafe_code)]
+                    None => unsafe {
+                        let lease = Lease::of(&captured);
+                        record_slices(&*task, &lease, &relaxed, &job.slices, job.exact, &pool, Some(&pages))
+                    },
                     Some(_) => Vec::new(),
                 };
                 drop(captured);
