@@ -1,9 +1,11 @@
 //! One process as a backend: the session's own threads, and no elements elsewhere.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::backend::roles;
+use crate::body::lease::Lease;
 use crate::body::panics;
 use crate::body::task::Failure;
 use crate::dds::relaxed::board::{self, Board};
@@ -11,7 +13,7 @@ use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, Ended};
 use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::pack::{self, Gathered};
-use crate::loops::record::{self, Depth, Fetched};
+use crate::loops::record::Depth;
 use crate::loops::undo::Undo;
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::{ElementOps, RawBuf};
@@ -84,13 +86,18 @@ impl LoopBackend for Local {
         session.pool()
     }
 
-    fn record<'f>(&self, call: &Call<'f>, depth: Depth, _: &'f Fetched) -> Result<(Recording<'f>, Depth)> {
-        Ok(record::record(call.task, call.captured, call.key.range.clone(), depth, &call.pool))
+    fn record<'c, 'f>(
+        &self,
+        call: &Call<'c>,
+        depth: Depth,
+        lent: &'f OnceCell<Lease<'c>>,
+    ) -> Result<(Recording<'f>, Depth)> {
+        Ok(call.record_here(lent.get_or_init(|| Lease::of(call.captured)), depth))
     }
 
     fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed> {
         let mut ready = Ready::new(call, plan);
-        pack::refresh(&mut ready.gathered, plan, call.captured, &call.pool);
+        pack::refresh(&mut ready.gathered, plan, &Lease::of(call.captured), &call.pool);
         Ok(Box::new(ready))
     }
 
@@ -105,11 +112,12 @@ impl LoopBackend for Local {
             *installed = Box::new(Ready::new(call, plan));
         }
         let Some(ready) = installed.downcast_mut::<Ready>() else { unreachable!("made just now") };
-        pack::refresh(&mut ready.gathered, plan, call.captured, &call.pool);
+        let lease = Lease::of(call.captured);
+        pack::refresh(&mut ready.gathered, plan, &lease, &call.pool);
         let run = Run {
             plan,
             task: call.task,
-            captured: call.captured,
+            lease: &lease,
             gathered: &ready.gathered,
             order: call.key.options.order,
             trace,
@@ -120,7 +128,7 @@ impl LoopBackend for Local {
         let first = call.key.range.start;
         let verifier = match call.session.verifies() {
             true => Some(
-                panics::caught(|| Verifier::before(call.captured))
+                panics::caught(|| Verifier::before(&lease))
                     .map_err(|note| FirstFailure::new(0, Some(first), Failure::Panic(note)))?,
             ),
             false => None,

@@ -38,6 +38,9 @@ pub struct CaptureLog {
     pub(crate) total: u64,
     reads_only: bool,
     pub(crate) wrote: bool,
+    in_scratch: bool,
+    /// How what sets up a block's scratch accesses the DDS, in each block.
+    by_scratch: u8,
 }
 
 impl CaptureLog {
@@ -73,6 +76,10 @@ impl CaptureLog {
     pub fn access(&mut self, index: usize, write: bool) -> u32 {
         self.touched += 1;
         let flags = if write { WRITE } else { READ };
+        if self.in_scratch {
+            self.by_scratch |= flags;
+            return self.touched;
+        }
         if !self.strayed_from_step {
             let offset = index.wrapping_sub(self.at);
             if *self.offset.get_or_insert(offset) == offset {
@@ -100,6 +107,21 @@ impl CaptureLog {
             }
         }
         self.entries.push(entry);
+    }
+
+    /// What sets up a block's scratch is about to run.
+    pub fn begin_scratch(&mut self) {
+        self.in_scratch = true;
+    }
+
+    /// The scratch is set up: iterations follow.
+    pub fn end_scratch(&mut self) {
+        self.in_scratch = false;
+    }
+
+    /// Whether setting up scratch touches the DDS, and whether it writes it.
+    pub(crate) fn by_scratch(&self) -> (bool, bool) {
+        (self.by_scratch != 0, self.by_scratch & WRITE != 0)
     }
 
     /// Ends the running iteration.
@@ -140,6 +162,7 @@ impl CaptureLog {
 
     /// Forgets the running iteration's accesses, which will be recorded again.
     pub fn discard_iteration(&mut self) {
+        self.in_scratch = false;
         self.touched = 0;
         self.step_now = 0;
         self.entries.truncate(self.mark);

@@ -46,6 +46,8 @@ pub struct Recording<'f> {
     pub slices: Vec<Vec<CaptureLog>>,
     /// The rules that accesses to shared DDSs follow, where they were found.
     rules: Vec<Option<Rule<'f>>>,
+    /// A capture that each block's scratch touches and somebody writes: every block conflicts with every other.
+    pub in_all_blocks: Option<usize>,
     /// How many accesses an iteration makes on average, of whatever kind, repeated ones too.
     pub accesses_each: f64,
     /// Bytes of the log at its largest.
@@ -64,20 +66,22 @@ pub struct CaptureShape {
 impl<'f> Recording<'f> {
     /// Puts the slices' logs together.
     pub fn new(range: Range<usize>, mut slices: Vec<Vec<CaptureLog>>, shapes: &[CaptureShape]) -> Self {
-        let usage: Vec<Usage> =
+        let mut usage: Vec<Usage> =
             shapes.iter().enumerate().map(|(c, shape)| usage_of(&range, &mut slices, c, *shape)).collect();
+        let in_all_blocks = by_scratch(&mut usage, &slices);
         let peak_bytes = slices.iter().flatten().map(CaptureLog::bytes).sum();
         let iterations: usize = slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations).sum();
         let accesses: u64 = slices.iter().flatten().map(|log| log.total).sum();
         let accesses_each = accesses as f64 / iterations.max(1) as f64;
-        Recording { range, usage, slices, rules: Vec::new(), accesses_each, peak_bytes }
+        Recording { range, usage, slices, rules: Vec::new(), in_all_blocks, accesses_each, peak_bytes }
     }
 
     /// A recording whose accesses to shared DDSs follow rules.
     pub fn by_rules(sampled: &Recording<'_>, rules: Vec<Option<Rule<'f>>>) -> Self {
-        let Recording { range, usage, accesses_each, .. } = sampled;
-        let (range, usage, accesses_each) = (range.clone(), usage.clone(), *accesses_each);
-        Recording { range, usage, slices: Vec::new(), rules, accesses_each, peak_bytes: 0 }
+        let Recording { range, usage, in_all_blocks, accesses_each, .. } = sampled;
+        let (range, usage) = (range.clone(), usage.clone());
+        let (in_all_blocks, accesses_each) = (*in_all_blocks, *accesses_each);
+        Recording { range, usage, slices: Vec::new(), rules, in_all_blocks, accesses_each, peak_bytes: 0 }
     }
 
     fn rule(&self, capture: usize) -> Option<&Rule<'f>> {
@@ -189,6 +193,26 @@ impl<'f> Recording<'f> {
     }
 }
 
+/// What each block's scratch touches may be any element: a DDS that nobody writes is read by all then. Gives the first
+/// capture that is written as well.
+fn by_scratch(usage: &mut [Usage], slices: &[Vec<CaptureLog>]) -> Option<usize> {
+    let mut written = None;
+    for (c, usage) in usage.iter_mut().enumerate() {
+        let seen = slices.iter().map(|slice| slice[c].by_scratch());
+        let (touches, writes) = seen.fold((false, false), |all, one| (all.0 | one.0, all.1 | one.1));
+        if !touches || *usage == Usage::Reduction {
+            continue;
+        }
+        match usage {
+            Usage::Untouched | Usage::ReadOnly | Usage::InStep { written: false, .. } if !writes => {
+                *usage = Usage::ReadOnly;
+            }
+            _ => written = written.or(Some(c)),
+        }
+    }
+    written
+}
+
 fn usage_of(range: &Range<usize>, slices: &mut [Vec<CaptureLog>], c: usize, shape: CaptureShape) -> Usage {
     if shape.reduction {
         return Usage::Reduction;
@@ -270,6 +294,33 @@ mod tests {
     fn only_read_out_of_step_is_read_only() {
         let (usage, log) = usage(&[&[(7, false)], &[(7, false)]]);
         assert_eq!((usage, log.listed()), (Usage::ReadOnly, 0));
+    }
+
+    /// A capture's usage, and whether every block conflicts with every other, where scratch makes one access.
+    fn beside_scratch(write: bool, iterations: &[&[(usize, bool)]]) -> (Usage, Option<usize>) {
+        let mut log = CaptureLog::new(0, iterations.len(), true);
+        log.begin_scratch();
+        log.access(7, write);
+        log.end_scratch();
+        for accesses in iterations {
+            accesses.iter().for_each(|&(i, w)| {
+                log.access(i, w);
+            });
+            log.end_iteration();
+        }
+        let recording = Recording::new(0..iterations.len(), vec![vec![log]], &[SHAPE]);
+        (recording.usage[0], recording.in_all_blocks)
+    }
+
+    #[test]
+    fn what_scratch_touches_every_block_touches() {
+        let in_step: [&[(usize, bool)]; 2] = [&[(0, false)], &[(1, false)]];
+        assert_eq!(beside_scratch(false, &in_step), (Usage::ReadOnly, None));
+        assert_eq!(beside_scratch(false, &[&[], &[]]), (Usage::ReadOnly, None));
+        assert_eq!(beside_scratch(true, &[&[], &[]]).1, Some(0));
+        assert_eq!(beside_scratch(true, &in_step).1, Some(0));
+        assert_eq!(beside_scratch(false, &[&[(0, true)], &[(1, true)]]).1, Some(0));
+        assert_eq!(beside_scratch(false, &[&[(5, true)], &[(5, false)]]).1, Some(0));
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! What a loop may capture by reference, and tuples of such captures.
 //!
+//! A description names the memory of a capture and keeps it alive; it has no address of it (see `lease`).
+//!
 //! # Why this is sound
-//! `describe` hands the engine addresses that are good for the borrow which the handle holds; the loop keeps
-//! the handles until its last block has ended. `view` is called by the engine only, with slots that it filled
-//! from these descriptions: the type of a capture decides both the description and the view.
+//! Rule 1: views are made by the engine only, of slots that it filled from these descriptions: the type of a capture decides
+//! both the description and the view. The handles, and with them the program's borrows, last until the last block has ended.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::body::context::Slot;
+use crate::body::slot::Slot;
 use crate::body::view::{ReadView, WriteView};
 use crate::dds::dvector::DVector;
 use crate::dds::reduction::{
@@ -18,7 +18,9 @@ use crate::dds::reduction::{
 use crate::dds::relaxed::{Cell, Relaxed, RelaxedNumberView, RelaxedOps, RelaxedVector, RelaxedView};
 use crate::memory::buffer::{ElementOps, Home, RawBuf};
 use crate::memory::element::Element;
+use crate::memory::home::Home;
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
+use crate::memory::shard::Shard;
 use crate::minibatch::SharedView;
 use crate::session::SessionInner;
 
@@ -31,74 +33,85 @@ pub struct Write<'h, D>(pub(crate) &'h mut D);
 /// A borrow of a DDS alone whose elements a synchronous loop shares, from `&mut x` in its capture list.
 pub struct WriteShared<'h, D>(pub(crate) &'h mut D);
 
-/// What the engine knows of a capture, without its type. Addresses are good as long as the loop's borrows.
+/// What the engine knows of a capture, without its type.
 pub(crate) struct Captured {
     pub(crate) id: u64,
     pub(crate) session: Arc<SessionInner>,
     pub(crate) kind: Kind,
-    /// What keeps a DVector's elements in this process.
-    pub(crate) home: Option<Home>,
 }
 
-#[derive(Clone)]
 pub(crate) enum Kind {
     Vector {
-        base: *mut u8,
         len: usize,
         ops: &'static ElementOps,
         writable: bool,
-        version: *const AtomicU64,
+        memory: Memory,
     },
+    /// On a worker there is no cell: what the value was before is told with each run.
     Reduction {
         ops: &'static ReductionOps,
-        cell: *const Reduction,
+        cell: Option<Arc<Reduction>>,
     },
-    /// On a worker the cell is null: what the state was before is told with each run.
+    /// The same.
     Relaxed {
         ops: &'static RelaxedOps,
-        cell: *const Cell,
+        cell: Option<Arc<Cell>>,
         len: usize,
     },
 }
 
-// SAFETY: the addresses are of DVectors and reductions, which are Send and Sync, and the threads of a loop
-// end before the loop returns the borrow. Who may touch which element is the views' argument.
-unsafe impl Send for Captured {}
-// SAFETY: as above.
-unsafe impl Sync for Captured {}
+/// What keeps a DVector's elements.
+pub(crate) enum Memory {
+    /// In the program's own process, unless they are with workers.
+    Home(Home),
+    /// On a worker.
+    Shard(Arc<Shard>),
+}
 
 impl Captured {
     /// The loop ended well: a reduction takes its new value, and what may have been written a new version.
     pub(crate) fn commit(&self, word: u64, version: u64) {
-        match self.kind {
-            // SAFETY: the loop holds both borrowed.
-            Kind::Reduction { cell, .. } => unsafe { (*cell).set_word(word) },
-            // SAFETY: as above.
-            Kind::Vector { writable: true, version: at, .. } => unsafe { (*at).store(version, Ordering::Relaxed) },
-            Kind::Vector { .. } | Kind::Relaxed { .. } => {}
+        match &self.kind {
+            Kind::Reduction { cell: Some(cell), .. } => cell.set_word(word),
+            Kind::Vector { writable: true, memory: Memory::Home(home), .. } => home.set_version(version),
+            Kind::Vector { .. } | Kind::Reduction { .. } | Kind::Relaxed { .. } => {}
+        }
+    }
+
+    /// The value of a reduction, where this process has it.
+    pub(crate) fn word(&self) -> u64 {
+        match &self.kind {
+            Kind::Reduction { cell: Some(cell), .. } => cell.word(),
+            Kind::Vector { .. } | Kind::Reduction { .. } | Kind::Relaxed { .. } => 0,
         }
     }
 
     /// A copy of relaxed state, where this process has it.
     pub(crate) fn relaxed(&self) -> Option<RawBuf> {
-        match self.kind {
-            // SAFETY: the loop holds it borrowed.
-            Kind::Relaxed { cell, .. } if !cell.is_null() => Some(unsafe { (*cell).copy() }),
+        match &self.kind {
+            Kind::Relaxed { cell: Some(cell), .. } => Some(cell.copy()),
             _ => None,
         }
     }
 
     /// The loop ended well: relaxed state takes its new values.
     pub(crate) fn commit_relaxed(&self, values: RawBuf) {
-        if let Kind::Relaxed { cell, .. } = self.kind {
-            // SAFETY: the loop holds it borrowed.
-            unsafe { (*cell).replace(values) };
+        if let Kind::Relaxed { cell: Some(cell), .. } = &self.kind {
+            cell.replace(values);
         }
     }
 
     /// Whether it is state that blocks only add to, and which has no place in a plan.
     pub(crate) fn is_added_to(&self) -> bool {
         matches!(self.kind, Kind::Reduction { .. } | Kind::Relaxed { .. })
+    }
+
+    /// Where a DVector's elements are in the program's own process.
+    pub(crate) fn home(&self) -> Option<&Home> {
+        match &self.kind {
+            Kind::Vector { memory: Memory::Home(home), .. } => Some(home),
+            _ => None,
+        }
     }
 }
 
@@ -123,8 +136,8 @@ pub trait Capture {
     /// The slots were filled from the descriptions of this capture and of its companions, and meet the view's rules.
     #[doc(hidden)]
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot,
-        companions: &'v [Slot],
+        slot: &'v Slot<'v>,
+        companions: &'v [Slot<'v>],
     ) -> Self::View<'v, C>;
     /// The view of a capture without companions.
     ///
@@ -132,15 +145,19 @@ pub trait Capture {
     /// The slot was filled from this capture's description, and meets the view's rules.
     #[doc(hidden)]
     #[inline(always)]
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot) -> Self::View<'v, C> {
+    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot<'v>) -> Self::View<'v, C> {
         const { assert!(Self::COMPANIONS == 0, "this capture has companions") };
-        // SAFETY: passed on.
+        // SAFETY: rule 1.
         unsafe { Self::view_beside::<C, CONSECUTIVE>(slot, &[]) }
     }
+    /// The block's first iteration is about to begin: what depends on the running iteration may be used from here on.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn begin<const C: usize>(_view: &mut Self::View<'_, C>, _slot: &Slot<'_>) {}
     #[doc(hidden)]
     fn step<const C: usize>(view: &mut Self::View<'_, C>, j: usize, i: usize);
     #[doc(hidden)]
-    fn finish<const C: usize>(_view: &Self::View<'_, C>, _slot: &Slot) {}
+    fn finish<const C: usize>(_view: &Self::View<'_, C>, _slot: &Slot<'_>) {}
     /// In a synchronous loop: how changes of copies are united.
     #[doc(hidden)]
     #[allow(private_interfaces)]
@@ -158,11 +175,16 @@ impl<T: 'static> Capture for Read<'_, DVector<T>> {
     }
 
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot,
-        _: &'v [Slot],
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
     ) -> ReadView<'v, T, C> {
-        // SAFETY: passed on.
+        // SAFETY: rule 1.
         unsafe { ReadView::new::<CONSECUTIVE>(slot) }
+    }
+
+    #[inline(always)]
+    fn begin<const C: usize>(view: &mut ReadView<'_, T, C>, slot: &Slot<'_>) {
+        view.begin(slot);
     }
 
     #[inline(always)]
@@ -180,11 +202,16 @@ impl<T: 'static> Capture for Write<'_, DVector<T>> {
     }
 
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot,
-        _: &'v [Slot],
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
     ) -> WriteView<'v, T, C> {
-        // SAFETY: passed on.
+        // SAFETY: rule 1.
         unsafe { WriteView::new::<CONSECUTIVE>(slot) }
+    }
+
+    #[inline(always)]
+    fn begin<const C: usize>(view: &mut WriteView<'_, T, C>, slot: &Slot<'_>) {
+        view.begin(slot);
     }
 
     #[inline(always)]
@@ -203,11 +230,11 @@ impl<T: Merge> Capture for WriteShared<'_, DVector<T>> {
     }
 
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot,
-        _: &'v [Slot],
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
     ) -> SharedView<'v, T, C> {
         const { assert!(T::PLAIN, "elements that a synchronous loop writes must be plain: numbers, and arrays of them") };
-        // SAFETY: passed on.
+        // SAFETY: rule 1.
         unsafe { SharedView::new(slot) }
     }
 
@@ -231,12 +258,11 @@ macro_rules! reductions {
                 Captured {
                     id: cell.id(),
                     session: Arc::clone(session),
-                    kind: Kind::Reduction { ops, cell: &raw const **cell },
-                    home: None,
+                    kind: Kind::Reduction { ops, cell: Some(Arc::clone(cell)) },
                 }
             }
 
-            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot, _: &'v [Slot]) -> Self::View<'v, C> {
+            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> Self::View<'v, C> {
                 <$view!('v)>::new(slot)
             }
 
@@ -247,7 +273,7 @@ macro_rules! reductions {
 
 
             #[inline(always)]
-            fn finish<const C: usize>(view: &Self::View<'_, C>, slot: &Slot) {
+            fn finish<const C: usize>(view: &Self::View<'_, C>, slot: &Slot<'_>) {
                 view.finish(slot);
             }
         }
@@ -273,13 +299,12 @@ macro_rules! relaxed {
                 Captured {
                     id: cell.id,
                     session: Arc::clone(session),
-                    kind: Kind::Relaxed { ops, cell: &raw const **cell, len: cell.len },
-                    home: None,
+                    kind: Kind::Relaxed { ops, cell: Some(Arc::clone(cell)), len: cell.len },
                 }
             }
 
-            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot, _: &'v [Slot]) -> Self::View<'v, C> {
-                // SAFETY: passed on.
+            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> Self::View<'v, C> {
+                // SAFETY: rule 1.
                 unsafe { $view::new(slot) }
             }
 
@@ -304,11 +329,13 @@ pub trait Handles {
     /// # Safety
     /// As for every single capture; there is a slot for each, and then for each companion.
     #[doc(hidden)]
-    unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot]) -> Self::Views<'v>;
+    unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot<'v>]) -> Self::Views<'v>;
+    #[doc(hidden)]
+    fn begin(views: &mut Self::Views<'_>, slots: &[Slot<'_>]);
     #[doc(hidden)]
     fn step(views: &mut Self::Views<'_>, j: usize, i: usize);
     #[doc(hidden)]
-    fn finish(views: &Self::Views<'_>, slots: &[Slot]);
+    fn finish(views: &Self::Views<'_>, slots: &[Slot<'_>]);
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn merges() -> Vec<Option<&'static MergeOps>>;
@@ -329,14 +356,20 @@ macro_rules! handles {
 
             #[allow(unused_variables, clippy::unused_unit)]
             #[inline(always)]
-            unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot]) -> Self::Views<'v> {
+            unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot<'v>]) -> Self::Views<'v> {
                 #[allow(unused_mut)]
                 let mut companions = &slots[<[usize]>::len(&[$($n),*])..];
                 ($({
                     let own = companions.split_off(..$name::COMPANIONS).unwrap_or(&[]);
-                    // SAFETY: passed on; companions come in the order of the captures that they belong to.
+                    // SAFETY: rule 1; companions come in the order of the captures that they belong to.
                     unsafe { $name::view_beside::<$n, CONSECUTIVE>(&slots[$n], own) }
                 },)*)
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn begin(views: &mut Self::Views<'_>, slots: &[Slot<'_>]) {
+                $($name::begin::<$n>(&mut views.$n, &slots[$n]);)*
             }
 
             #[inline(always)]
@@ -348,7 +381,7 @@ macro_rules! handles {
 
             #[inline(always)]
             #[allow(unused_variables)]
-            fn finish(views: &Self::Views<'_>, slots: &[Slot]) {
+            fn finish(views: &Self::Views<'_>, slots: &[Slot<'_>]) {
                 $($name::finish::<$n>(&views.$n, &slots[$n]);)*
             }
 

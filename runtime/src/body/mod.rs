@@ -2,7 +2,9 @@
 
 pub(crate) mod capture;
 pub(crate) mod context;
+pub(crate) mod lease;
 pub(crate) mod panics;
+pub(crate) mod slot;
 pub(crate) mod slow_path;
 pub(crate) mod task;
 pub(crate) mod value;

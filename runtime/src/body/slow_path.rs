@@ -5,7 +5,7 @@
 //! ranges, and ends the iteration when the plan didn't foresee the access.
 //!
 //! # Why this is sound
-//! 1. `base` is the address of `len` live elements for as long as the loop holds the driver's borrow.
+//! 1. The elements are lent: they live as long as the [`Cold`], and every index is compared with their number first.
 //! 2. While recording nothing is written to them: writers get scratch, so any thread may read any element. (On a worker a
 //!    pager first brings those that are elsewhere.)
 //! 3. In a run an address is given only for an element that the block owns in that way: the spans and lists
@@ -19,9 +19,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
+use std::rc::Rc;
 
-use crate::body::context::{EndIteration, FrameShared, Trouble};
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::body::context::{BlockState, EndIteration, Trouble};
+use crate::body::lease::Lent;
+use crate::memory::buffer::RawBuf;
 use crate::planner::recording::CaptureLog;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,31 +46,32 @@ pub(crate) struct Span {
 
 /// The elements of every iteration of a block: index and write bit in one number, delimited by `ends`.
 #[derive(Clone, Copy)]
-pub(crate) struct Listing {
-    pub(crate) entries: *const u32,
-    pub(crate) ends: *const u32,
+pub(crate) struct Listing<'t> {
+    pub(crate) entries: &'t [u32],
+    /// One for each iteration.
+    pub(crate) ends: &'t [u32],
     /// Where the block's first iteration begins.
     pub(crate) start: u32,
-    pub(crate) iterations: usize,
 }
 
-/// What the thread is doing with this capture.
-pub(crate) enum Doing {
+/// What the thread is doing with this capture. What depends on the running iteration is `None` until the first begins: what
+/// sets up a block's scratch runs before.
+pub(crate) enum Doing<'t> {
     /// The DDS is only read, by everybody: any element may be reached.
     ReadOnly,
     /// A run by parts: the spans that don't fit the view's one range.
     Spans(Vec<Span>),
     /// Each iteration owns the element at a distance from its number.
-    InStep { offset: usize, written: bool, now: Cell<usize> },
-    /// Each iteration reads the element at a distance from its number, and all lie in the order of execution: place and
-    /// number of the running iteration, and where the first element lies.
-    Gathered { offset: usize, now: Cell<(usize, usize)>, at: *mut u8 },
-    /// A run by single iterations.
-    Listed(Listing, Cell<(usize, usize)>),
+    InStep { offset: usize, written: bool, now: Cell<Option<usize>> },
+    /// Each iteration reads the element at a distance from its number, and all lie in the order of execution, the block's
+    /// from `start` on: place and number of the running iteration.
+    Gathered { offset: usize, now: Cell<Option<(usize, usize)>>, elements: &'t RawBuf, start: usize },
+    /// A run by single iterations: the bounds of the running one's entries.
+    Listed(Listing<'t>, Cell<Option<(usize, usize)>>),
     /// As `Spans`, but each element is saved before its first change: few of many are touched.
     Logged { spans: Vec<Span>, saved: RefCell<BTreeMap<usize, RawBuf>> },
     /// The virtual iteration.
-    Record(Box<Recorder>),
+    Record(Box<Recorder<'t>>),
     /// The capture is a reduction, and has no elements.
     Reduction,
 }
@@ -79,19 +82,17 @@ pub(crate) trait Pager: Sync {
     fn bring(&self, capture: usize, index: usize) -> bool;
 }
 
-pub(crate) struct Recorder {
-    /// Lives as long as the recording.
-    pager: Option<*const dyn Pager>,
+pub(crate) struct Recorder<'t> {
+    pager: Option<&'t dyn Pager>,
     pub(crate) log: RefCell<CaptureLog>,
-    /// The element that blank scratch is filled from: a value of the type that the program itself put there.
-    template: *const u8,
+    /// The elements that blank scratch is filled from: the middle one, a value that the program itself put there.
+    elements: &'t Lent,
     blank: RefCell<Vec<RawBuf>>,
     /// With real values: the iteration's own changes.
     own: RefCell<BTreeMap<usize, RawBuf>>,
     pub(crate) exact: Cell<bool>,
     /// Set where blank scratch has led a plan astray before.
     pub(crate) always_exact: bool,
-    written_by_view: bool,
 }
 
 /// An iteration that touches one DDS this often on blank scratch is run again with real values.
@@ -99,99 +100,71 @@ const RUNAWAY_BLANK: u32 = 1 << 16;
 /// And with real values this many are taken for an endless loop.
 const RUNAWAY_EXACT: u32 = 1 << 26;
 
-pub(crate) struct Cold {
+pub(crate) struct Cold<'t> {
     capture: usize,
-    base: *mut u8,
+    lent: Option<&'t Lent>,
     len: usize,
-    ops: Option<&'static ElementOps>,
-    doing: Doing,
-    shared: *const FrameShared,
+    doing: Doing<'t>,
+    state: Rc<BlockState>,
 }
 
-impl Cold {
-    pub(crate) fn new(
-        capture: usize,
-        base: *mut u8,
-        len: usize,
-        ops: Option<&'static ElementOps>,
-        doing: Doing,
-        shared: *const FrameShared,
-    ) -> Self {
-        Cold { capture, base, len, ops, doing, shared }
-    }
-
+impl<'t> Doing<'t> {
     /// The recording side of a capture.
-    pub(crate) fn recorder(
-        log: CaptureLog,
-        base: *const u8,
-        len: usize,
-        ops: &ElementOps,
-        writes: bool,
-        exact: bool,
-        pager: Option<*const dyn Pager>,
-    ) -> Doing {
-        // The middle one: the first rows are often special (a root, a padding word).
-        let template = base.wrapping_add(len / 2 * ops.size);
+    pub(crate) fn recording(log: CaptureLog, elements: &'t Lent, exact: bool, pager: Option<&'t dyn Pager>) -> Self {
         Doing::Record(Box::new(Recorder {
             pager,
             log: RefCell::new(log),
-            template,
+            elements,
             blank: RefCell::new(Vec::new()),
             own: RefCell::new(BTreeMap::new()),
             exact: Cell::new(exact),
             always_exact: exact,
-            written_by_view: writes,
         }))
+    }
+}
+
+impl<'t> Cold<'t> {
+    pub(super) fn new(capture: usize, lent: &'t Lent, doing: Doing<'t>, state: &Rc<BlockState>) -> Self {
+        Cold { capture, lent: Some(lent), len: lent.len(), doing, state: Rc::clone(state) }
+    }
+
+    /// Of what is reached by other means: every access through here ends the iteration.
+    pub(super) fn without_elements(capture: usize, len: usize, state: &Rc<BlockState>) -> Self {
+        Cold { capture, lent: None, len, doing: Doing::Reduction, state: Rc::clone(state) }
     }
 
     pub(crate) fn dds_len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn doing(&self) -> &Doing {
+    pub(crate) fn doing(&self) -> &Doing<'t> {
         &self.doing
     }
 
-    pub(crate) fn set_doing(&mut self, doing: Doing) {
-        self.doing = doing;
-    }
-
-    pub(crate) fn into_doing(self) -> Doing {
+    pub(crate) fn into_doing(self) -> Doing<'t> {
         self.doing
     }
 
     /// The address of element `i` to be read, or no return. (Few arguments: the call stands in every loop body, and
     /// small bodies are inlined.)
-    ///
-    /// # Safety
-    /// `this` is alive, and the caller is the view made for it.
     #[cold]
     #[inline(never)]
-    pub(crate) unsafe fn reach_read(this: *const Cold, i: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { &*this }.reach(i, Access::Read)
+    pub(crate) fn reach_read(&self, i: usize) -> *mut u8 {
+        self.reach(i, Access::Read)
     }
 
-    /// The address of element `i` to be written, or no return.
-    ///
-    /// # Safety
-    /// As for `reach_read`; the view is borrowed alone.
+    /// The address of element `i` to be written, or no return. The view is borrowed alone.
     #[cold]
     #[inline(never)]
-    pub(crate) unsafe fn reach_write(this: *const Cold, i: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { &*this }.reach(i, Access::Write { nth: 0 })
+    pub(crate) fn reach_write(&self, i: usize) -> *mut u8 {
+        self.reach(i, Access::Write { nth: 0 })
     }
 
-    /// The address of element `i`, the `nth` of several to be written at once, or no return.
-    ///
-    /// # Safety
-    /// As for `reach_write`.
+    /// The address of element `i`, the `nth` of several to be written at once, or no return. The view is borrowed alone.
     #[cold]
     #[inline(never)]
-    pub(crate) unsafe fn reach_nth(this: *const Cold, i: usize, nth: u8) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { &*this }.reach(i, Access::Write { nth })
+    pub(crate) fn reach_nth(&self, i: usize, nth: u8) -> *mut u8 {
+        self.reach(i, Access::Write { nth })
     }
 
     fn reach(&self, i: usize, access: Access) -> *mut u8 {
@@ -202,14 +175,23 @@ impl Cold {
             Doing::ReadOnly if access == Access::Read => self.address(i),
             Doing::Spans(spans) => self.in_spans(spans, i, access),
             Doing::InStep { offset, written, now }
-                if i == now.get().wrapping_add(*offset) && (*written || access == Access::Read) =>
+                if now.get().is_some_and(|now| i == now.wrapping_add(*offset))
+                    && (*written || access == Access::Read) =>
             {
                 self.address(i)
             }
-            Doing::Gathered { offset, now, at } if access == Access::Read && i == now.get().1.wrapping_add(*offset) => {
-                at.wrapping_add(now.get().0 * self.ops.map_or(0, |ops| ops.size))
-            }
-            Doing::Listed(listing, current) => self.in_listing(listing, current.get(), i, access),
+            Doing::Gathered { offset, now, elements, start } => match now.get() {
+                Some((place, now)) if access == Access::Read && i == now.wrapping_add(*offset) => {
+                    let place = start + place;
+                    assert!(place < elements.len());
+                    elements.base().wrapping_add(place * elements.ops().size)
+                }
+                _ => self.stray(),
+            },
+            Doing::Listed(listing, current) => match current.get() {
+                Some(bounds) => self.in_listing(listing, bounds, i, access),
+                None => self.stray(),
+            },
             Doing::Logged { spans, saved } => {
                 let address = self.in_spans(spans, i, access);
                 if access != Access::Read {
@@ -218,17 +200,19 @@ impl Cold {
                 address
             }
             Doing::Record(recorder) => self.record(recorder, i, access),
-            Doing::ReadOnly | Doing::InStep { .. } | Doing::Gathered { .. } | Doing::Reduction => self.stray(),
+            Doing::ReadOnly | Doing::InStep { .. } | Doing::Reduction => self.stray(),
         }
     }
 
     fn address(&self, i: usize) -> *mut u8 {
-        self.base.wrapping_add(i * self.ops.map_or(0, |ops| ops.size))
+        match self.lent {
+            Some(lent) => lent.at(i),
+            None => self.stray(),
+        }
     }
 
     fn end(&self, trouble: Trouble) -> ! {
-        // SAFETY: the frame owns both this and what it shares.
-        unsafe { &*self.shared }.note(trouble);
+        self.state.note(trouble);
         resume_unwind(Box::new(EndIteration));
     }
 
@@ -247,9 +231,8 @@ impl Cold {
         self.stray()
     }
 
-    fn in_listing(&self, listing: &Listing, (from, to): (usize, usize), i: usize, access: Access) -> *mut u8 {
-        // SAFETY: `from..to` was read from `ends`, which delimits `entries`.
-        let entries = unsafe { std::slice::from_raw_parts(listing.entries.add(from), to - from) };
+    fn in_listing(&self, listing: &Listing<'_>, (from, to): (usize, usize), i: usize, access: Access) -> *mut u8 {
+        let entries = listing.entries.get(from..to).unwrap_or_default();
         match entries.binary_search_by_key(&i, |entry| (entry >> 1) as usize) {
             Ok(k) if access == Access::Read || entries[k] & 1 == 1 => self.address(i),
             _ => self.stray(),
@@ -262,45 +245,44 @@ impl Cold {
     pub(crate) fn begin_iteration(&self, j: usize, i: usize) -> Span {
         let none = Span { lo: 0, len: 0, wlen: 0 };
         if let Doing::InStep { now, .. } = &self.doing {
-            now.set(i);
+            now.set(Some(i));
             return none;
         }
         if let Doing::Gathered { now, .. } = &self.doing {
-            now.set((j, i));
+            now.set(Some((j, i)));
             return none;
         }
         let Doing::Listed(listing, current) = &self.doing else { return none };
-        assert!(j < listing.iterations);
-        // SAFETY: `ends` has one number for each of the block's iterations, and the one before the first is `start`;
-        // they rise, and the last is within `entries`.
-        unsafe {
-            let from = if j == 0 { listing.start } else { *listing.ends.add(j - 1) } as usize;
-            let to = *listing.ends.add(j) as usize;
-            current.set((from, to));
-            if from == to {
-                return none;
-            }
-            let first = *listing.entries.add(from);
-            Span { lo: (first >> 1) as usize, len: 1, wlen: (first & 1) as usize }
+        let from = if j == 0 { listing.start } else { listing.ends[j - 1] } as usize;
+        let to = listing.ends[j] as usize;
+        current.set(Some((from, to)));
+        if from == to {
+            return none;
         }
+        let first = listing.entries[from];
+        let index = (first >> 1) as usize;
+        // (The view makes an address of it without another look.)
+        assert!(index < self.len);
+        Span { lo: index, len: 1, wlen: (first & 1) as usize }
     }
 
     fn save_first(&self, saved: &RefCell<BTreeMap<usize, RawBuf>>, i: usize) {
-        if let Some(ops) = self.ops {
-            saved.borrow_mut().entry(i).or_insert_with(|| self.clone_of(ops, self.address(i)));
+        if let Some(lent) = self.lent {
+            saved.borrow_mut().entry(i).or_insert_with(|| self.clone_of(lent, i));
         }
     }
 
-    fn clone_of(&self, ops: &'static ElementOps, from: *const u8) -> RawBuf {
-        let mut copy = RawBuf::new(ops, 1);
-        // SAFETY: `from` is one of this DDS's elements, and nobody writes it now: while recording nobody does,
-        // and in a run the block owns it.
-        unsafe { copy.push_clones(from, 1) };
+    fn clone_of(&self, lent: &Lent, i: usize) -> RawBuf {
+        assert!(i < lent.len());
+        let mut copy = RawBuf::new(lent.ops(), 1);
+        // SAFETY: rule 1: an element is there. Nobody writes it now: while recording nobody does (rule 2), and in a run
+        // the block owns it (rule 3).
+        unsafe { copy.push_clones(lent.at(i), 1) };
         copy
     }
 
-    fn record(&self, recorder: &Recorder, i: usize, access: Access) -> *mut u8 {
-        let Some(ops) = self.ops else { self.stray() };
+    fn record(&self, recorder: &Recorder<'_>, i: usize, access: Access) -> *mut u8 {
+        let lent = recorder.elements;
         let write = access != Access::Read;
         let exact = recorder.exact.get();
         let touched = recorder.log.borrow_mut().access(i, write);
@@ -309,32 +291,33 @@ impl Cold {
         }
         if let Some(pager) = recorder.pager
             && (exact || !write)
-            // SAFETY: the pager outlives the recording.
-            && !unsafe { &*pager }.bring(self.capture, i)
+            && !pager.bring(self.capture, i)
         {
             self.end(Trouble::Unreachable);
         }
-        if exact && recorder.written_by_view {
+        if exact && lent.is_writable() {
             let mut own = recorder.own.borrow_mut();
             return match own.get_mut(&i) {
                 Some(copy) => copy.as_mut_ptr(),
-                None if write => own.entry(i).or_insert_with(|| self.clone_of(ops, self.address(i))).as_mut_ptr(),
-                None => self.address(i),
+                None if write => own.entry(i).or_insert_with(|| self.clone_of(lent, i)).as_mut_ptr(),
+                None => lent.at(i),
             };
         }
-        let Access::Write { nth } = access else { return self.address(i) };
+        let Access::Write { nth } = access else { return lent.at(i) };
         let mut blank = recorder.blank.borrow_mut();
         while blank.len() <= usize::from(nth) {
-            blank.push(self.clone_of(ops, recorder.template));
+            // The middle one: the first rows are often special (a root, a padding word).
+            blank.push(self.clone_of(lent, lent.len() / 2));
         }
         let scratch = blank[usize::from(nth)].as_mut_ptr();
-        // SAFETY: both are elements of this type; the scratch copy is this view's alone (rule 4).
-        unsafe { ops.assign(recorder.template, scratch) };
+        // SAFETY: both are elements of this type (there is one, since `i` is below the length); the scratch copy is this
+        // view's alone (rule 4).
+        unsafe { lent.ops().assign(lent.at(lent.len() / 2), scratch) };
         scratch
     }
 }
 
-impl Recorder {
+impl Recorder<'_> {
     /// Forgets what the iteration changed.
     pub(crate) fn next_iteration(&self) {
         if self.exact.get() {

@@ -1,4 +1,12 @@
 //! A loop body as the engine runs it: without its types.
+//!
+//! # Why this is sound
+//! 1. A closure without captures is a type of one value, which has no bytes. Nobody can name the function that conjures it
+//!    up without having had that value: it is reached through a task that was made from one, in a program with the same
+//!    code.
+//! 2. Who runs a task vouches for the frame: its slots are those of the captures that `H` describes. All views of a slot are
+//!    made one after the other.
+#![allow(unsafe_code)]
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -8,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::body::capture::Handles;
 use crate::body::context::{Frame, Trouble};
 use crate::body::panics::{self, PanicNote};
-use crate::body::slow_path::Doing;
+use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
 use crate::memory::codec::CodecError;
 use crate::session::error::BodyError;
@@ -105,11 +113,21 @@ pub(crate) enum Failure {
 pub(crate) trait Task: Sync {
     /// Runs iterations for real. On failure says which iteration it was, unless it was one that unwound: the hot
     /// loop doesn't keep count for the sake of failures.
-    fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
+    ///
+    /// # Safety
+    /// The frame has a slot for each capture that this body was made for (and then for each companion), made of that
+    /// capture's description, for these iterations.
+    unsafe fn run(&self, frame: &Frame<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
     /// The same, slower, and keeping count.
-    fn trace(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
-    /// Runs iterations virtually: the frame's cold sides note what they touch.
-    fn record(&self, frame: &Frame, range: Range<usize>);
+    ///
+    /// # Safety
+    /// As for `run`.
+    unsafe fn trace(&self, frame: &Frame<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
+    /// Runs iterations virtually: the slow paths of the frame's slots note what they touch.
+    ///
+    /// # Safety
+    /// As for `run`; the slots record.
+    unsafe fn record(&self, frame: &Frame<'_>, range: Range<usize>);
     /// What tells this body from others at the same place in the source.
     fn type_id(&self) -> TypeId;
 }
@@ -166,10 +184,7 @@ where
     R: Outcome + 't,
 {
     const { assert!(size_of::<F>() == 0 && size_of::<I>() == 0) };
-    // SAFETY: a closure without captures is a type of one value, which has no bytes. Nobody can name this function
-    // without having had that value: it is reached through a task that was made from one, in a program with the same
-    // code.
-    #[allow(unsafe_code)]
+    // SAFETY: rule 1.
     let (scratch, body) =
         unsafe { (std::ptr::NonNull::<I>::dangling().read(), std::ptr::NonNull::<F>::dangling().read()) };
     let values = Given::Arrived(V::decode(values)?);
@@ -218,32 +233,36 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    fn run(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
+    unsafe fn run(&self, frame: &Frame<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
+        // SAFETY: rule 2, for both.
         let ran = unwound(|| match iterations {
-            Iterations::Range { start, end } => self.run_range(frame, start, end),
-            Iterations::List { first, offsets } => self.run_list(frame, first, offsets),
+            Iterations::Range { start, end } => unsafe { self.run_range(frame, start, end) },
+            Iterations::List { first, offsets } => unsafe { self.run_list(frame, first, offsets) },
         });
         outcome(frame, None, ran)
     }
 
-    fn trace(&self, frame: &Frame, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
+    unsafe fn trace(&self, frame: &Frame<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
         let ran = unwound(|| {
-            let mut views = views_of::<H, false>(frame);
+            // SAFETY: rule 2.
+            let mut views = unsafe { H::views::<false>(&frame.slots) };
             let mut scratch = (self.scratch)(self.values.refs(), &mut views);
+            H::begin(&mut views, &frame.slots);
             let error = self.one_by_one(frame, &mut views, &mut scratch, iterations, 0, |_| {});
             H::finish(&views, &frame.slots);
             error
         });
-        outcome(frame, Some(frame.shared.at.get()), ran)
+        outcome(frame, Some(frame.state.at.get()), ran)
     }
 
-    fn record(&self, frame: &Frame, range: Range<usize>) {
-        let at = &frame.shared.at;
+    unsafe fn record(&self, frame: &Frame<'_>, range: Range<usize>) {
+        let at = &frame.state.at;
         let (mut done, mut runaways) = (range.start, 0);
         while done < range.end {
             let rest = Iterations::Range { start: done, end: range.end };
             let ran = unwound(|| {
-                let mut views = views_of::<H, false>(frame);
+                // SAFETY: rule 2.
+                let mut views = unsafe { H::views::<false>(&frame.slots) };
                 let mut scratch = self.scratch_to_record(frame, &mut views, done);
                 // What an iteration returns means nothing: the values that it saw were not the real ones.
                 let mut from = 0;
@@ -255,26 +274,23 @@ where
             if ran.is_ok() {
                 return;
             }
-            runaways += u32::from(matches!(frame.shared.take_trouble(), Some((Trouble::Runaway, _))));
+            runaways += u32::from(matches!(frame.state.take_trouble(), Some((Trouble::Runaway, _))));
             if is_exact(frame) {
                 // The real run will show whether the iteration fails.
                 end_after_failure(frame);
             } else {
                 // Blank scratch may be to blame: once more, with real values.
-                for cold in &frame.colds {
-                    if let Doing::Record(recorder) = cold.doing() {
-                        recorder.log.borrow_mut().discard_iteration();
-                    }
-                }
+                each_recorder(frame, |recorder| recorder.log.borrow_mut().discard_iteration());
                 set_exact(frame, true);
                 let once_at = at.get();
                 let once = Iterations::Range { start: once_at, end: once_at + 1 };
                 let _ran = unwound(|| {
-                    let mut views = views_of::<H, false>(frame);
+                    // SAFETY: rule 2.
+                    let mut views = unsafe { H::views::<false>(&frame.slots) };
                     let mut scratch = self.scratch_to_record(frame, &mut views, once_at);
                     self.one_by_one(frame, &mut views, &mut scratch, once, 0, |_| {})
                 });
-                frame.shared.take_trouble();
+                frame.state.take_trouble();
                 end_after_failure(frame);
                 // Each one takes milliseconds to be found out, and one is seldom alone.
                 set_exact(frame, runaways >= MOST_RUNAWAYS);
@@ -297,11 +313,16 @@ where
     R: Outcome,
 {
     /// The hot loop over consecutive iterations.
+    ///
+    /// # Safety
+    /// Rule 2.
     #[inline(never)]
-    fn run_range(&self, frame: &Frame, start: usize, end: usize) -> Option<(usize, BodyError)> {
+    unsafe fn run_range(&self, frame: &Frame<'_>, start: usize, end: usize) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
-        let mut views = views_of::<H, true>(frame);
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views::<true>(&frame.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
+        H::begin(&mut views, &frame.slots);
         for i in start..end {
             H::step(&mut views, i - start, i);
             if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
@@ -313,11 +334,16 @@ where
     }
 
     /// The hot loop over iterations in an order of the plan's.
+    ///
+    /// # Safety
+    /// Rule 2.
     #[inline(never)]
-    fn run_list(&self, frame: &Frame, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
+    unsafe fn run_list(&self, frame: &Frame<'_>, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
-        let mut views = views_of::<H, false>(frame);
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views::<false>(&frame.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
+        H::begin(&mut views, &frame.slots);
         for (j, &offset) in offsets.iter().enumerate() {
             let i = first + offset as usize;
             H::step(&mut views, j, i);
@@ -329,10 +355,14 @@ where
         None
     }
 
-    /// Scratch for the virtual iteration. What setting it up touches counts as touched by the first iteration.
-    fn scratch_to_record<'v>(&'v self, frame: &'v Frame, views: &mut H::Views<'v>, first: usize) -> S {
-        frame.shared.at.set(first);
-        (self.scratch)(self.values.refs(), views)
+    /// Scratch for the virtual iteration. What setting it up touches, every block will touch.
+    fn scratch_to_record<'v>(&'v self, frame: &'v Frame<'_>, views: &mut H::Views<'v>, first: usize) -> S {
+        frame.state.at.set(first);
+        each_recorder(frame, |recorder| recorder.log.borrow_mut().begin_scratch());
+        let scratch = (self.scratch)(self.values.refs(), views);
+        each_recorder(frame, |recorder| recorder.log.borrow_mut().end_scratch());
+        H::begin(views, &frame.slots);
+        scratch
     }
 
     /// The body on each iteration from the `from`-th on, its number noted before, `after` called behind. Stops at
@@ -340,12 +370,12 @@ where
     #[inline(never)]
     fn one_by_one<'v>(
         &'v self,
-        frame: &'v Frame,
+        frame: &'v Frame<'_>,
         views: &mut H::Views<'v>,
         scratch: &mut S,
         iterations: Iterations<'_>,
         from: usize,
-        after: fn(&Frame),
+        after: fn(&Frame<'_>),
     ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         let n = match iterations {
@@ -357,7 +387,7 @@ where
                 Iterations::Range { start, .. } => start + j,
                 Iterations::List { first, offsets } => first + offsets[j] as usize,
             };
-            frame.shared.at.set(i);
+            frame.state.at.set(i);
             H::step(views, j, i);
             if let Some(error) = (self.body)(values, views, scratch, i).into_error() {
                 return Some((i, error));
@@ -375,11 +405,11 @@ pub(crate) fn unwound<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
 
 /// How a block ended. A body that catches its own unwinding can't hide what the frame noted.
 pub(crate) fn outcome(
-    frame: &Frame,
+    frame: &Frame<'_>,
     at: Option<usize>,
     ran: std::thread::Result<Option<(usize, BodyError)>>,
 ) -> Result<(), (Option<usize>, Failure)> {
-    match (frame.shared.take_trouble(), ran) {
+    match (frame.state.take_trouble(), ran) {
         (Some((Trouble::OutOfRange { capture, index }, then)), _) => {
             Err((at.map(|_| then), Failure::OutOfRange { capture, index }))
         }
@@ -391,27 +421,24 @@ pub(crate) fn outcome(
     }
 }
 
-/// The views of a frame's slots.
-#[inline(always)]
-#[allow(unsafe_code)]
-fn views_of<H: Handles, const CONSECUTIVE: bool>(frame: &Frame) -> H::Views<'_> {
-    // SAFETY: the engine made the frame's slots from the captures that `H` described, for a block that owns
-    // what they say (see `view`).
-    unsafe { H::views::<CONSECUTIVE>(&frame.slots) }
-}
-
-#[inline]
-fn end_recorded_iteration(frame: &Frame) {
-    for cold in &frame.colds {
-        if let Doing::Record(recorder) = cold.doing() {
-            recorder.log.borrow_mut().end_iteration();
-            recorder.next_iteration();
+fn each_recorder(frame: &Frame<'_>, f: impl Fn(&Recorder<'_>)) {
+    for slot in &frame.slots {
+        if let Doing::Record(recorder) = slot.cold().doing() {
+            f(recorder);
         }
     }
 }
 
+#[inline]
+fn end_recorded_iteration(frame: &Frame<'_>) {
+    each_recorder(frame, |recorder| {
+        recorder.log.borrow_mut().end_iteration();
+        recorder.next_iteration();
+    });
+}
+
 /// The same where scratch copies may be in any state: dropping one may panic, too.
-fn end_after_failure(frame: &Frame) {
+fn end_after_failure(frame: &Frame<'_>) {
     let _ended = panics::caught(|| end_recorded_iteration(frame));
 }
 
@@ -419,18 +446,16 @@ fn end_after_failure(frame: &Frame) {
 const MOST_RUNAWAYS: u32 = 3;
 
 /// Recorders that were exact from the start stay so.
-fn set_exact(frame: &Frame, exact: bool) {
-    for cold in &frame.colds {
-        if let Doing::Record(recorder) = cold.doing() {
-            recorder.next_iteration();
-            recorder.exact.set(exact || recorder.always_exact);
-        }
-    }
+fn set_exact(frame: &Frame<'_>, exact: bool) {
+    each_recorder(frame, |recorder| {
+        recorder.next_iteration();
+        recorder.exact.set(exact || recorder.always_exact);
+    });
 }
 
 /// Whether no capture is on blank scratch.
-fn is_exact(frame: &Frame) -> bool {
-    frame.colds.iter().all(|cold| match cold.doing() {
+fn is_exact(frame: &Frame<'_>) -> bool {
+    frame.slots.iter().all(|slot| match slot.cold().doing() {
         Doing::Record(recorder) => recorder.exact.get(),
         _ => true,
     })

@@ -8,24 +8,24 @@
 //!    thread touches one of its writable range. The executor guarantees it: two blocks that share a part
 //!    which one of them writes are ordered, and run one after the other.
 //! 2. One comparison (`index - lo < len`, wrapping) is both the bounds check and this ownership check.
-//!    Whatever fails it goes to the view's [`Cold`] side, which gives the address of an element that the block owns
-//!    by other means, of a scratch copy (while recording), or unwinds.
+//!    What fails it goes to the view's slow path ([`Cold`]), which gives the address of an element that the block owns
+//!    by other means, of a scratch copy (while recording), or unwinds. It lives in the slot, which the view borrows.
 //! 3. Within the block the borrow checker does the rest: a view is neither `Clone` nor `Copy`, reads borrow
 //!    it shared, writes borrow it alone, and the loop body must accept any lifetime, so that no reference
 //!    outlives its iteration. Several elements at once are given by `pair_mut` and `many_mut`, which refuse
 //!    equal indices.
 //! 4. [`ReadView`]s are of DDSs captured by shared reference: the driver's borrow lasts as long as the loop
 //!    and no view of it writes.
-//! 5. In blocks whose iterations each own the element of their own number, the engine says so (`Slot::here`), and says
-//!    before each iteration which one runs: `x[i]`, written so in the body, needs no comparison then.
-//! 6. `Slot::ahead` says for how many iterations of the block an index stands ahead, and where: in a layout that the
-//!    plan keeps while the block runs. What an index leads to is only fetched, never read: it may be anything.
+//! 5. In blocks whose iterations each own the element of their own number, the slot says so (`here`), and `step` says
+//!    before each iteration which one runs: `x[i]`, written so in the body, needs no comparison then. Before `begin`, while
+//!    a block's scratch is set up, no iteration runs, and a view makes no use of it.
+//! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-use crate::body::context::{Ahead, Slot};
+use crate::body::slot::{Ahead, Slot};
 use crate::body::slow_path::Cold;
 
 /// The index of the running iteration's own element: what `x[i]` in iteration `i` becomes.
@@ -51,25 +51,32 @@ macro_rules! common_to_views {
         impl<'v, T, const C: usize> $view<'v, T, C> {
             /// # Safety
             /// The slot describes elements of type T that meet the rules above while the view lives. Blocks of
-            /// `CONSECUTIVE` iterations have nothing gathered and nothing tracked.
+            /// `CONSECUTIVE` iterations have nothing packed and nothing tracked.
             #[inline(always)]
-            pub(crate) unsafe fn new<const CONSECUTIVE: bool>(slot: &'v Slot) -> Self {
+            pub(crate) unsafe fn new<const CONSECUTIVE: bool>(slot: &'v Slot<'v>) -> Self {
+                let range = slot.range();
                 $view {
-                    ptr: slot.ptr.cast(),
-                    lo: slot.lo,
-                    len: slot.len,
-                    wlen: slot.wlen,
-                    cold: slot.cold,
-                    here_base: slot.base.cast(),
-                    here_read: slot.here.read,
-                    here_write: slot.here.write,
-                    here_gathered: !CONSECUTIVE && slot.here.gathered,
-                    tracked: !CONSECUTIVE && slot.tracked,
-                    $($ahead: if CONSECUTIVE { Ahead::NOTHING } else { slot.ahead },)?
+                    ptr: slot.ptr().cast(),
+                    lo: range.lo,
+                    len: range.len,
+                    wlen: range.wlen,
+                    cold: slot.cold(),
+                    here_base: slot.base().cast(),
+                    here_read: false,
+                    here_write: false,
+                    here_packed: !CONSECUTIVE && slot.here().is_packed(),
+                    tracked: !CONSECUTIVE && slot.is_tracked(),
+                    $($ahead: if CONSECUTIVE { Ahead::NOTHING } else { slot.ahead() },)?
                     place: 0,
-                    iteration: 0,
+                    iteration: usize::MAX,
                     lifetime: PhantomData,
                 }
+            }
+
+            /// The first iteration is about to begin (rule 5). The slot is the one that the view was made of.
+            #[inline(always)]
+            pub(crate) fn begin(&mut self, slot: &Slot<'_>) {
+                (self.here_read, self.here_write) = (slot.here().read, slot.here().write);
             }
 
             /// Moves on to the `j`-th iteration of the block, which is iteration `i` of the loop.
@@ -78,8 +85,7 @@ macro_rules! common_to_views {
                 self.place = j;
                 self.iteration = i;
                 if self.tracked {
-                    // SAFETY: the engine keeps the `Cold` alive as long as the view.
-                    let first = unsafe { (*self.cold).begin_iteration(j, i) };
+                    let first = self.cold.begin_iteration(j, i);
                     (self.lo, self.len, self.wlen) = (first.lo, first.len, first.wlen);
                     self.ptr = self.here_base.wrapping_add(self.lo);
                 }
@@ -88,8 +94,7 @@ macro_rules! common_to_views {
             /// How many elements the whole DVector has.
             #[inline]
             pub fn len(&self) -> usize {
-                // SAFETY: the engine keeps the `Cold` alive as long as the view.
-                unsafe { (*self.cold).dds_len() }
+                self.cold.dds_len()
             }
 
             /// Whether the DVector has no elements.
@@ -105,8 +110,7 @@ macro_rules! common_to_views {
                     // SAFETY: k < len, so the element is in the owned range.
                     unsafe { self.ptr.add(k) }
                 } else {
-                    // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
-                    unsafe { Cold::reach_read(self.cold, i).cast() }
+                    self.cold.reach_read(i).cast()
                 };
                 // SAFETY: rules 1 and 3: nobody writes this element while the view is borrowed.
                 unsafe { &*ptr }
@@ -114,7 +118,7 @@ macro_rules! common_to_views {
 
             #[inline(always)]
             fn here(&self) -> *mut T {
-                self.here_base.wrapping_add(if self.here_gathered { self.place } else { self.iteration })
+                self.here_base.wrapping_add(if self.here_packed { self.place } else { self.iteration })
             }
         }
 
@@ -159,11 +163,11 @@ pub struct ReadView<'v, T, const C: usize> {
     lo: usize,
     len: usize,
     wlen: usize,
-    cold: *const Cold,
+    cold: &'v Cold<'v>,
     here_base: *mut T,
     here_read: bool,
     here_write: bool,
-    here_gathered: bool,
+    here_packed: bool,
     tracked: bool,
     place: usize,
     iteration: usize,
@@ -180,13 +184,13 @@ pub struct WriteView<'v, T, const C: usize> {
     lo: usize,
     len: usize,
     wlen: usize,
-    cold: *const Cold,
+    cold: &'v Cold<'v>,
     here_base: *mut T,
     here_read: bool,
     here_write: bool,
-    here_gathered: bool,
+    here_packed: bool,
     tracked: bool,
-    ahead: Ahead,
+    ahead: Ahead<'v>,
     place: usize,
     iteration: usize,
     lifetime: PhantomData<&'v mut T>,
@@ -198,9 +202,7 @@ impl<T, const C: usize> WriteView<'_, T, C> {
     /// Fetches the element of an iteration to come, where its index is known.
     #[inline(always)]
     pub(crate) fn look_ahead(&self, j: usize) {
-        if j < self.ahead.iterations {
-            // SAFETY: rule 6.
-            let i = unsafe { self.ahead.at.add(j * self.ahead.stride).cast::<u32>().read_unaligned() };
+        if let Some(i) = self.ahead.index(j) {
             fetch(self.ptr.wrapping_add((i as usize).wrapping_sub(self.lo)));
         }
     }
@@ -212,8 +214,7 @@ impl<T, const C: usize> WriteView<'_, T, C> {
             // SAFETY: k < wlen, so the element is in the owned range.
             unsafe { self.ptr.add(k) }
         } else {
-            // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
-            unsafe { Cold::reach_write(self.cold, i).cast() }
+            self.cold.reach_write(i).cast()
         }
     }
 
@@ -224,8 +225,7 @@ impl<T, const C: usize> WriteView<'_, T, C> {
             // SAFETY: k < wlen, so the element is in the owned range.
             unsafe { self.ptr.add(k) }
         } else {
-            // SAFETY: as in `len`. What comes back is the address of a live T (rule 2).
-            unsafe { Cold::reach_nth(self.cold, i, nth).cast() }
+            self.cold.reach_nth(i, nth).cast()
         }
     }
 
@@ -273,7 +273,7 @@ impl<T, const C: usize> IndexMut<usize> for WriteView<'_, T, C> {
 impl<T, const C: usize> IndexMut<u32> for WriteView<'_, T, C> {
     #[inline(always)]
     fn index_mut(&mut self, i: u32) -> &mut T {
-        // SAFETY: as above.
+        // SAFETY: rules 1 and 3.
         unsafe { &mut *self.address_mut(i as usize) }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
-use crate::body::capture::{Captured, Kind};
+use crate::body::capture::{Captured, Kind, Memory};
 use crate::dds::chunks::gather;
-use crate::memory::buffer::{ElementOps, Home, RawBuf, ops_of};
+use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
 use crate::memory::element::Element;
+use crate::memory::home::Home;
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner, next_id};
@@ -39,8 +39,6 @@ pub struct DVector<T> {
     ops: &'static ElementOps,
     /// The elements, unless they are with workers.
     home: Home,
-    /// Changes with the contents, so that copies made for a plan are known to be old.
-    version: AtomicU64,
     element: PhantomData<T>,
 }
 
@@ -133,8 +131,7 @@ impl<T: Element> DVector<T> {
             session,
             len: buffer.len(),
             ops: ops_of::<T>(),
-            home: Arc::new(RwLock::new(buffer)),
-            version: AtomicU64::new(next_id()),
+            home: Home::new(buffer, next_id()),
             element: PhantomData,
         }
     }
@@ -222,27 +219,21 @@ impl<T: 'static> DVector<T> {
     where
         T: Element,
     {
-        DVector { id, session, len, ops: ops_of::<T>(), home, version: AtomicU64::new(next_id()), element: PhantomData }
+        DVector { id, session, len, ops: ops_of::<T>(), home, element: PhantomData }
     }
 
     /// Changes elements in this process's memory, where they are all brought first.
-    #[allow(unsafe_code)]
     pub(crate) fn change<R>(&mut self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
-        // SAFETY: the DVector is borrowed alone.
-        unsafe { self.change_settled(f) }
+        self.change_settled(f)
     }
 
-    /// The same through a shared borrow.
-    ///
-    /// # Safety
-    /// Nobody has a description of the elements that is still in use, and nobody makes one before this returns.
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn change_settled<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+    /// The same through a shared borrow: whoever reads the elements now, goes on with those from before.
+    pub(crate) fn change_settled<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let backend = self.session.elements();
         let changing = backend.change(self.id)?;
-        let changed = f(self.home.write().unwrap_or_else(PoisonError::into_inner).as_mut_slice::<T>());
+        let changed = self.home.change(|elements| f(elements.as_mut_slice::<T>()));
         drop(changing);
-        self.version.store(next_id(), Relaxed);
+        self.home.set_version(next_id());
         Ok(changed)
     }
 
@@ -256,7 +247,7 @@ impl<T: 'static> DVector<T> {
 
     /// Another one whenever the contents are.
     pub(crate) fn version(&self) -> u64 {
-        self.version.load(Relaxed)
+        self.home.version()
     }
 
     /// Clones of a range of elements.
@@ -357,24 +348,20 @@ impl<T: 'static> DVector<T> {
     }
 
     /// A range of elements, from wherever they are.
-    pub(crate) fn elements(&self, range: Range<usize>) -> Result<Elements<'_>> {
+    pub(crate) fn elements(&self, range: Range<usize>) -> Result<Elements> {
         if range.start > range.end || range.end > self.len {
             return Err(self.out_of_bounds(&range));
         }
         if let Some(fetched) = self.session.elements().read(self.id, range.clone())? {
             return Ok(Elements::Fetched(fetched));
         }
-        Ok(Elements::Here(self.home.read().unwrap_or_else(PoisonError::into_inner), range))
+        Ok(Elements::Here(self.home.lend(), range))
     }
 
     pub(crate) fn describe(&self, writable: bool) -> Captured {
-        let base = self.home.read().unwrap_or_else(PoisonError::into_inner).base();
-        Captured {
-            id: self.id,
-            session: Arc::clone(&self.session),
-            kind: Kind::Vector { base, len: self.len, ops: self.ops, writable, version: &raw const self.version },
-            home: Some(Arc::clone(&self.home)),
-        }
+        let memory = Memory::Home(self.home.clone());
+        let kind = Kind::Vector { len: self.len, ops: self.ops, writable, memory };
+        Captured { id: self.id, session: Arc::clone(&self.session), kind }
     }
 }
 
@@ -384,7 +371,7 @@ const FETCHED: usize = 64 << 20;
 /// A number that changes with the contents; no two contents of this process have the same.
 #[doc(hidden)]
 pub fn version_of<T>(vector: &DVector<T>) -> u64 {
-    vector.version.load(Relaxed)
+    vector.home.version()
 }
 
 /// All elements as [`Element::encode`] writes them, one after the other, in place of what `bytes` held; plain ones are copied
@@ -409,12 +396,12 @@ pub fn encode_elements<T: Element>(vector: &DVector<T>, bytes: &mut Vec<u8>) -> 
 }
 
 /// Elements to be read.
-pub(crate) enum Elements<'v> {
-    Here(RwLockReadGuard<'v, RawBuf>, Range<usize>),
+pub(crate) enum Elements {
+    Here(Arc<RawBuf>, Range<usize>),
     Fetched(RawBuf),
 }
 
-impl Elements<'_> {
+impl Elements {
     pub(crate) fn as_slice<T: 'static>(&self) -> &[T] {
         match self {
             Elements::Here(buffer, range) => &buffer.as_slice::<T>()[range.clone()],

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::body::context::Slot;
+use crate::body::slot::Slot;
 use crate::session::{Session, SessionInner};
 
 /// The numbers that can be reduced: all integers up to 64 bits, `f32` and `f64`.
@@ -298,16 +298,16 @@ impl Session {
 /// A [`Sum`] inside a loop body.
 pub struct SumView<'v, N, const C: usize> {
     total: Cell<N>,
-    slot: &'v Slot,
+    slot: &'v Slot<'v>,
     one_by_one: bool,
     iteration: usize,
 }
 
 impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
     #[inline(always)]
-    pub(crate) fn new(slot: &'v Slot) -> Self {
-        let one_by_one = slot.additions.is_some() && !N::ASSOCIATIVE;
-        SumView { total: Cell::new(N::from_word(slot.total.get())), slot, one_by_one, iteration: 0 }
+    pub(crate) fn new(slot: &'v Slot<'v>) -> Self {
+        let one_by_one = slot.additions().is_some() && !N::ASSOCIATIVE;
+        SumView { total: Cell::new(N::from_word(slot.total().get())), slot, one_by_one, iteration: 0 }
     }
 
     /// Adds `value`.
@@ -327,32 +327,32 @@ impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
 
     #[cold]
     fn note(&self, value: N) {
-        if let Some(additions) = &self.slot.additions {
+        if let Some(additions) = self.slot.additions() {
             additions.borrow_mut().push((self.iteration, value.to_word()));
         }
     }
 
     #[inline(always)]
-    pub(crate) fn finish(&self, slot: &Slot) {
-        slot.total.set(self.total.get().to_word());
+    pub(crate) fn finish(&self, slot: &Slot<'_>) {
+        slot.total().set(self.total.get().to_word());
     }
 }
 
 /// A [`Min`] or [`Max`] inside a loop body.
 pub struct ExtremeView<'v, N, W, const C: usize> {
     best: Cell<N>,
-    slot: PhantomData<(&'v Slot, W)>,
+    slot: PhantomData<(&'v (), W)>,
 }
 
 impl<'v, N: Number, W: Which, const C: usize> ExtremeView<'v, N, W, C> {
     #[inline(always)]
-    pub(crate) fn new(slot: &'v Slot) -> Self {
-        ExtremeView { best: Cell::new(N::from_word(slot.total.get())), slot: PhantomData }
+    pub(crate) fn new(slot: &'v Slot<'v>) -> Self {
+        ExtremeView { best: Cell::new(N::from_word(slot.total().get())), slot: PhantomData }
     }
 
     #[inline(always)]
-    pub(crate) fn finish(&self, slot: &Slot) {
-        slot.total.set(self.best.get().to_word());
+    pub(crate) fn finish(&self, slot: &Slot<'_>) {
+        slot.total().set(self.best.get().to_word());
     }
 }
 
@@ -380,13 +380,13 @@ impl<N: Number, const C: usize> ExtremeView<'_, N, Largest, C> {
 /// A [`Count`] inside a loop body.
 pub struct CountView<'v, const C: usize> {
     total: Cell<u64>,
-    slot: PhantomData<&'v Slot>,
+    slot: PhantomData<&'v ()>,
 }
 
 impl<'v, const C: usize> CountView<'v, C> {
     #[inline(always)]
-    pub(crate) fn new(slot: &'v Slot) -> Self {
-        CountView { total: Cell::new(slot.total.get()), slot: PhantomData }
+    pub(crate) fn new(slot: &'v Slot<'v>) -> Self {
+        CountView { total: Cell::new(slot.total().get()), slot: PhantomData }
     }
 
     #[inline(always)]
@@ -399,7 +399,7 @@ impl<'v, const C: usize> CountView<'v, C> {
     }
 
     #[inline(always)]
-    pub(crate) fn finish(&self, slot: &Slot) {
-        slot.total.set(self.total.get());
+    pub(crate) fn finish(&self, slot: &Slot<'_>) {
+        slot.total().set(self.total.get());
     }
 }

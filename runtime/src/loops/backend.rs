@@ -1,10 +1,12 @@
 //! What asynchronous loops ask of a backend.
 
 use std::any::Any;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
+use crate::body::lease::Lease;
 use crate::loops::call::{Call, Ended};
-use crate::loops::record::{Depth, Fetched};
+use crate::loops::record::Depth;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Recording;
 use crate::session::SessionInner;
@@ -18,9 +20,14 @@ pub(crate) type Installed = Box<dyn Any + Send + Sync>;
 pub(crate) trait LoopBackend: Send + Sync {
     /// The threads of this process that recording and planning may use.
     fn planners(&self, session: &SessionInner) -> Result<Arc<Pool>>;
-    /// Runs a loop virtually, and says how thoroughly that was done. Elements that rules are read from are fetched where
-    /// this process doesn't have them.
-    fn record<'f>(&self, call: &Call<'f>, depth: Depth, fetched: &'f Fetched) -> Result<(Recording<'f>, Depth)>;
+    /// Runs a loop virtually, and says how thoroughly that was done. Elements that rules are read from are lent, or fetched
+    /// where this process doesn't have them.
+    fn record<'c, 'f>(
+        &self,
+        call: &Call<'c>,
+        depth: Depth,
+        lent: &'f OnceCell<Lease<'c>>,
+    ) -> Result<(Recording<'f>, Depth)>;
     /// Gets ready to run a loop by a new plan, so that later calls find that done.
     fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed>;
     /// Runs a loop by its plan, and commits what it came to. After a failure everything is as it was.

@@ -1,10 +1,16 @@
 //! One call of a parallel loop: find or make the plan, run it, and begin again if the pattern was another.
+//!
+//! # Why this is sound
+//! A [`Call`] has the captures that its task was made for, and they stay borrowed as long as it lives: `new` asks for both.
+#![allow(unsafe_code)]
 
+use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::body::capture::{Captured, Handles, Kind};
+use crate::body::lease::Lease;
 use crate::body::panics;
 use crate::body::task::{Failure, LoopTask, Outcome, Task};
 use crate::body::value::Values;
@@ -12,9 +18,10 @@ use crate::dds::relaxed::board::Board;
 use crate::loops::backend::LoopBackend;
 use crate::loops::execute::FirstFailure;
 use crate::loops::plan_cache::{CachedPlan, PlanKey, Plans};
-use crate::loops::record::{Depth, Fetched, shapes};
+use crate::loops::record::{Depth, record, shapes};
 use crate::memory::codec::CodecError;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
+use crate::planner::recording::Recording;
 use crate::session::dot;
 use crate::session::error::{Error, LoopProblem, Result};
 use crate::session::logging::warning;
@@ -50,8 +57,11 @@ where
 {
     let task = LoopTask::<V, H, S, I, F, R>::new(values, &handles, scratch, body);
     let captured = handles.describe();
-    let result = Call::new(site, options, range, &captured, &task, &|| task.pack()).and_then(Call::run);
-    // The borrows that the descriptions stand for end here, not before.
+    let pack = || task.pack();
+    // SAFETY: the captures are those that the task was made for, and the handles keep them borrowed.
+    let call = unsafe { Call::new(site, options, range, &captured, &task, &pack) };
+    let result = call.and_then(Call::run);
+    // The borrows end here, not before.
     drop(handles);
     result
 }
@@ -91,7 +101,9 @@ impl From<Error> for Ended {
 }
 
 impl<'c> Call<'c> {
-    fn new(
+    /// # Safety
+    /// The captures are those that the task was made for, and stay borrowed as long as the call lives.
+    unsafe fn new(
         site: &'static Site,
         options: LoopOptions,
         range: Bounds,
@@ -184,6 +196,13 @@ impl<'c> Call<'c> {
         }
     }
 
+    /// Records the loop in this process. The lease must be of the loop's captures.
+    pub(crate) fn record_here<'f>(&self, lease: &'f Lease<'c>, depth: Depth) -> (Recording<'f>, Depth) {
+        assert!(std::ptr::eq(lease.captured(), self.captured), "a lease of other captures");
+        // SAFETY: the captures are those that the task was made for (`new`).
+        unsafe { record(self.task, lease, self.key.range.clone(), depth, &self.pool) }
+    }
+
     /// The loop ended well: the reductions get their values, and what was written is known to have changed.
     pub(crate) fn commit(&self, words: &[u64], board: &Board) {
         for (capture, &word) in self.captured.iter().zip(words) {
@@ -208,9 +227,10 @@ impl<'c> Call<'c> {
             };
             plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
         } else {
-            let fetched = Fetched::new();
+            // What rules point at stays lent until the plan is made.
+            let lent = OnceCell::new();
             let recording_now = span(Category::Record, self.key.range.len() as u64);
-            let (recording, depth) = self.backend.record(self, depth, &fetched)?;
+            let (recording, depth) = self.backend.record(self, depth, &lent)?;
             drop(recording_now);
             depth_used = depth;
             recorded = Instant::now();

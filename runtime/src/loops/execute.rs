@@ -8,16 +8,19 @@
 //!    parts (or, when coloured, the listed elements), of DDSs in step with the loop the running iteration's own,
 //!    of DDSs that nobody writes all, for reading. On a worker (`apart`), which holds no other elements, views of DDSs
 //!    that are read in step own no more than that, either.
-//! 3. Every captured DDS stays borrowed by the loop until all threads have ended.
+//! 3. Every captured DDS stays borrowed by the loop, and its elements lent, until all threads have ended.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::body::capture::{Captured, Kind};
-use crate::body::context::{AHEAD, Ahead, Frame, Here, Slot};
+use crate::body::context::{BlockState, Frame};
+use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
-use crate::body::slow_path::{Cold, Doing, Listing, Span};
+use crate::body::slot::{Ahead, Copies, Here, Owned, Slot};
+use crate::body::slow_path::{Doing, Listing, Span};
 use crate::body::task::{Failure, Iterations, Task};
 use crate::dds::relaxed::board::{Board, Missing};
 use crate::loops::handoff::{Dispatch, Handoff};
@@ -41,7 +44,7 @@ const NOT_WAITING: u64 = 2_000;
 pub(crate) struct Run<'r> {
     pub(crate) plan: &'r Plan,
     pub(crate) task: &'r dyn Task,
-    pub(crate) captured: &'r [Captured],
+    pub(crate) lease: &'r Lease<'r>,
     pub(crate) gathered: &'r [Option<Gathered>],
     pub(crate) order: Order,
     /// Whether to keep count of iterations, to name one that unwinds.
@@ -85,14 +88,7 @@ impl FirstFailure {
 
 /// What the reductions hold before a loop.
 pub(crate) fn words(captured: &[Captured]) -> Vec<u64> {
-    captured
-        .iter()
-        .map(|capture| match capture.kind {
-            // SAFETY: the loop holds the reduction borrowed.
-            Kind::Reduction { cell, .. } => unsafe { (*cell).word() },
-            Kind::Vector { .. } | Kind::Relaxed { .. } => 0,
-        })
-        .collect()
+    captured.iter().map(Captured::word).collect()
 }
 
 impl Run<'_> {
@@ -102,7 +98,7 @@ impl Run<'_> {
         self.save_upfront(undo)?;
         let (results, failed) = self.run_blocks(&Handoff::new(&self.plan.graph), undo, pool);
         if let Some(failed) = failed {
-            restore(self.plan, self.captured, results, undo);
+            restore(self.plan, self.lease, results, undo);
             return Err(failed);
         }
         undo.commit();
@@ -111,7 +107,7 @@ impl Run<'_> {
 
     /// Saves what every block may change, before the first of them starts.
     pub(crate) fn save_upfront(&self, undo: &Undo) -> Result<(), FirstFailure> {
-        panics::caught(|| undo.save_upfront(self.plan, self.captured)).map_err(|note| {
+        panics::caught(|| undo.save_upfront(self.plan, self.lease)).map_err(|note| {
             undo.commit();
             FirstFailure::new(0, Some(self.plan.range.start), Failure::Panic(note))
         })
@@ -138,7 +134,7 @@ impl Run<'_> {
                 }
                 let Some(b) = next else { break };
                 let _span = recorded.then(|| timeline::span(Category::Block, handoff.number(b) as u64));
-                let saved = panics::caught(|| undo.save_for(b, self.plan, self.captured));
+                let saved = panics::caught(|| undo.save_for(b, self.plan, self.lease));
                 let first_of_block = self.plan.range.start + self.plan.offset(self.plan.blocks[b].start);
                 let (result, ended) = match saved {
                     Ok(()) => self.run_block(b),
@@ -170,36 +166,25 @@ impl Run<'_> {
     }
 
     fn run_block(&self, b: usize) -> (BlockResult, Result<(), (Option<usize>, Failure)>) {
-        let mut frame = self.frame(b);
-        if self.lend_relaxed(&mut frame, b, &self.board).is_err() {
+        let Ok(mut frame) = self.frame(b, &self.board) else {
             return (BlockResult::default(), Err((None, Failure::Stopped)));
-        }
-        let ran = if self.trace {
-            self.task.trace(&frame, self.iterations(b))
-        } else {
-            self.task.run(&frame, self.iterations(b))
+        };
+        // SAFETY: the frame was made for this block of the task's own captures.
+        let ran = unsafe {
+            if self.trace {
+                self.task.trace(&frame, self.iterations(b))
+            } else {
+                self.task.run(&frame, self.iterations(b))
+            }
         };
         if ran.is_ok() {
             self.keep_relaxed(&mut frame, b, &self.board);
         }
-        (BlockResult::of(&mut frame), ran)
+        (BlockResult::of(&frame), ran)
     }
 
-    /// Gives a block its copies of relaxed state.
-    fn lend_relaxed(&self, frame: &mut Frame, b: usize, board: &Board) -> Result<(), Missing> {
-        if board.is_empty() {
-            return Ok(());
-        }
-        for c in 0..self.captured.len() {
-            if let Some(copies) = board.copies(c, self.plan.number(b))? {
-                frame.lend(c, copies);
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes what a block that ended well has added to them.
-    fn keep_relaxed(&self, frame: &mut Frame, b: usize, board: &Board) {
+    /// Notes what a block that ended well has added to relaxed state.
+    fn keep_relaxed(&self, frame: &mut Frame<'_>, b: usize, board: &Board) {
         for (c, added) in frame.take_relaxed() {
             board.put(c, self.plan.number(b), added);
         }
@@ -214,130 +199,133 @@ impl Run<'_> {
         }
     }
 
-    fn frame(&self, b: usize) -> Frame {
-        let mut frame = Frame::new(|shared| {
-            self.captured
-                .iter()
-                .enumerate()
-                .map(|(c, capture)| match capture.kind {
-                    Kind::Vector { base, len, ops, .. } => Cold::new(c, base, len, Some(ops), Doing::ReadOnly, shared),
-                    Kind::Reduction { .. } => Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared),
-                    Kind::Relaxed { len, .. } => {
-                        Cold::new(c, std::ptr::null_mut(), len, None, Doing::Reduction, shared)
-                    }
-                })
-                .collect()
-        });
-        for (c, capture) in self.captured.iter().enumerate() {
-            match capture.kind {
-                Kind::Vector { base, len, writable, .. } => {
-                    let doing = self.fill(&mut frame.slots[c], b, c, base, len, writable);
-                    frame.colds[c].set_doing(doing);
-                }
-                Kind::Reduction { ops, .. } => {
-                    let slot = &mut frame.slots[c];
-                    if self.plan.strategy == Strategy::Serial {
-                        slot.total = Cell::new(self.before[c]);
-                    } else {
-                        slot.total = Cell::new((ops.neutral)(self.before[c]));
-                        slot.additions =
-                            (ops.ordered && self.order == Order::Preserve).then(|| RefCell::new(Vec::new()));
-                    }
-                }
-                Kind::Relaxed { .. } => {}
+    /// What a thread holds while it runs block `b`: the captures, as far as the block owns them.
+    fn frame(&self, b: usize, board: &Board) -> Result<Frame<'_>, Missing> {
+        let mut copies = self.copies(b, board)?;
+        Ok(Frame::new(|state| {
+            let slot = |c: usize| match (self.slot_without_elements(c, &mut copies, state), self.lease.vector(c)) {
+                (Some(slot), _) => slot,
+                (None, None) => Slot::absent(c, state),
+                // SAFETY: rules 1 and 2.
+                (None, Some(lent)) => unsafe { Slot::of_elements(c, lent, self.owned(b, c, lent), state) },
+            };
+            (0..self.captured().len()).map(slot).collect()
+        }))
+    }
+
+    /// A block's copies of relaxed state, by capture.
+    fn copies(&self, b: usize, board: &Board) -> Result<Vec<Option<Copies>>, Missing> {
+        if board.is_empty() {
+            return Ok(Vec::new());
+        }
+        (0..self.captured().len()).map(|c| board.copies(c, self.plan.number(b))).collect()
+    }
+
+    /// The slot of a reduction or of relaxed state.
+    fn slot_without_elements<'s>(
+        &self,
+        c: usize,
+        copies: &mut [Option<Copies>],
+        state: &Rc<BlockState>,
+    ) -> Option<Slot<'s>> {
+        match self.captured()[c].kind {
+            Kind::Vector { .. } => None,
+            Kind::Reduction { .. } if self.plan.strategy == Strategy::Serial => {
+                Some(Slot::of_reduction(c, self.before[c], false, state))
+            }
+            Kind::Reduction { ops, .. } => {
+                let one_by_one = ops.ordered && self.order == Order::Preserve;
+                Some(Slot::of_reduction(c, (ops.neutral)(self.before[c]), one_by_one, state))
+            }
+            Kind::Relaxed { len, .. } => {
+                Some(Slot::of_relaxed(c, len, copies.get_mut(c).and_then(Option::take), state))
             }
         }
-        frame
+    }
+
+    fn captured(&self) -> &[Captured] {
+        self.lease.captured()
     }
 
     /// What block `b` owns of capture `c`.
-    fn fill(&self, slot: &mut Slot, b: usize, c: usize, base: *mut u8, len: usize, writable: bool) -> Doing {
-        let (plan, block) = (self.plan, self.plan.blocks[b]);
-        let Kind::Vector { ops, .. } = self.captured[c].kind else { return Doing::Reduction };
-        slot.base = base;
+    fn owned<'s>(&'s self, b: usize, c: usize, lent: &'s Lent) -> Owned<'s> {
+        let plan = self.plan;
         // Where a block may read (or write) everything, that includes the element of its iteration's own number.
-        let number_is_index = plan.range.end <= len;
-        if plan.strategy == Strategy::Serial && writable {
-            whole(slot, base, len);
-            let spans = vec![Span { lo: 0, len, wlen: len }];
-            slot.here.read = number_is_index;
-            if is_logged(self.captured, plan) {
-                return Doing::Logged { spans, saved: RefCell::default() };
+        let number_is_index = plan.range.end <= lent.len();
+        if plan.strategy == Strategy::Serial && lent.is_writable() {
+            let whole = Span { lo: 0, len: lent.len(), wlen: lent.len() };
+            if is_logged(self.captured(), plan) {
+                let doing = Doing::Logged { spans: vec![whole], saved: RefCell::default() };
+                let range = Span { wlen: 0, ..whole };
+                return Owned { range, here: Here::new(number_is_index, false), ..Owned::by(doing) };
             }
-            slot.wlen = len;
-            slot.here.write = number_is_index;
-            return Doing::Spans(spans);
+            let here = Here::new(number_is_index, number_is_index);
+            return Owned { range: whole, here, ..Owned::by(Doing::Spans(vec![whole])) };
         }
-        let read_all = |slot: &mut Slot| {
-            whole(slot, base, len);
-            slot.here.read = number_is_index;
-            Doing::ReadOnly
-        };
+        let all = || Owned { here: Here::new(number_is_index, false), ..Owned::all(lent) };
         match plan.usage[c] {
-            Usage::InStep { offset, written } => {
-                // An access that is not written `x[i]`, or at a distance, is found by other means.
-                slot.here = Here { read: offset == 0, write: offset == 0 && written, gathered: false };
-                let gathered = self.gathered.get(c).and_then(Option::as_ref).filter(|_| !written);
-                if let Some(gathered) = gathered {
-                    slot.here.gathered = true;
-                    slot.base = gathered.elements.base().wrapping_add(block.start * ops.size);
+            Usage::InStep { offset, written } => self.owned_in_step(b, c, lent, offset, written),
+            Usage::ReadOnly => all(),
+            _ if !lent.is_writable() && self.apart.is_none_or(|_| plan.strategy == Strategy::Serial) => all(),
+            Usage::Untouched | Usage::Reduction => Owned::by(Doing::Spans(Vec::new())),
+            Usage::Shared if plan.strategy == Strategy::Coloured => self.listed(b, c),
+            Usage::Shared => self.owned_parts(b, c, lent),
+        }
+    }
+
+    /// Each iteration's own element. An access that is not written `x[i]`, or at a distance, is found by other means.
+    fn owned_in_step<'s>(&'s self, b: usize, c: usize, lent: &'s Lent, offset: usize, written: bool) -> Owned<'s> {
+        let (plan, block) = (self.plan, self.plan.blocks[b]);
+        let here = Here::new(offset == 0, offset == 0 && written);
+        let listed = !plan.offsets.is_empty();
+        let gathered = self.gathered.get(c).and_then(Option::as_ref).filter(|_| listed && !written);
+        let packed = gathered.map(|gathered| (&gathered.elements, block.start));
+        match (written, self.apart, packed) {
+            (false, None, _) => Owned { here, packed, ..Owned::all(lent) },
+            (false, Some(by_index), Some((elements, start))) => {
+                if !by_index.get(c).is_some_and(|&by_index| by_index) {
+                    return Owned { here, packed, ..Owned::by(Doing::Spans(Vec::new())) };
                 }
-                match (written, self.apart, gathered) {
-                    (false, None, _) => {
-                        (slot.ptr, slot.lo, slot.len) = (base, 0, len);
-                        return Doing::ReadOnly;
-                    }
-                    (false, Some(by_index), Some(_)) => {
-                        if !by_index.get(c).is_some_and(|&by_index| by_index) {
-                            return Doing::Spans(Vec::new());
-                        }
-                        slot.tracked = true;
-                        return Doing::Gathered { offset, now: Cell::new((0, 0)), at: slot.base };
-                    }
-                    _ => {}
-                }
-                if plan.offsets.is_empty() {
-                    slot.lo = plan.range.start.wrapping_add(offset).wrapping_add(block.start);
-                    slot.ptr = base.wrapping_add(slot.lo.wrapping_mul(ops.size));
-                    slot.len = block.end - block.start;
-                    slot.wlen = if written { slot.len } else { 0 };
-                    return Doing::Spans(Vec::new());
-                }
-                slot.tracked = true;
-                Doing::InStep { offset, written, now: Cell::new(0) }
+                let doing = Doing::Gathered { offset, now: Cell::new(None), elements, start };
+                Owned { here, packed, tracked: true, ..Owned::by(doing) }
             }
-            Usage::ReadOnly => read_all(slot),
-            _ if !writable && self.apart.is_none_or(|_| plan.strategy == Strategy::Serial) => read_all(slot),
-            Usage::Untouched | Usage::Reduction => Doing::Spans(Vec::new()),
-            Usage::Shared if plan.strategy == Strategy::Coloured => self.list(slot, b, c),
-            Usage::Shared => {
-                let spans = self.spans(b, c);
-                if let Some(largest) = spans.iter().max_by_key(|span| (span.wlen, span.len)) {
-                    (slot.lo, slot.len, slot.wlen) = (largest.lo, largest.len, largest.wlen);
-                    slot.ptr = base.wrapping_add(largest.lo * ops.size);
-                    if largest.len * ops.size >= WORTH_FETCHING && ops.size >= 64 {
-                        slot.ahead = self.ahead(b, c);
-                    }
-                }
-                if self.plan.is_sparse(c) {
-                    slot.wlen = 0;
-                    return Doing::Logged { spans, saved: RefCell::default() };
-                }
-                Doing::Spans(spans)
+            _ if listed => {
+                let doing = Doing::InStep { offset, written, now: Cell::new(None) };
+                Owned { here, tracked: true, ..Owned::by(doing) }
+            }
+            _ => {
+                let lo = plan.range.start.wrapping_add(offset).wrapping_add(block.start);
+                let len = block.end - block.start;
+                let range = Span { lo, len, wlen: if written { len } else { 0 } };
+                Owned { range, here, ..Owned::by(Doing::Spans(Vec::new())) }
             }
         }
     }
 
+    /// The parts of a shared DDS that a block owns.
+    fn owned_parts<'s>(&'s self, b: usize, c: usize, lent: &Lent) -> Owned<'s> {
+        let spans = self.spans(b, c);
+        let mut range = Span { lo: 0, len: 0, wlen: 0 };
+        let mut ahead = Ahead::NOTHING;
+        if let Some(largest) = spans.iter().max_by_key(|span| (span.wlen, span.len)) {
+            range = *largest;
+            if largest.len * lent.ops().size >= WORTH_FETCHING && lent.ops().size >= 64 {
+                ahead = self.ahead(b, c);
+            }
+        }
+        if self.plan.is_sparse(c) {
+            range.wlen = 0;
+            return Owned { range, ahead, ..Owned::by(Doing::Logged { spans, saved: RefCell::default() }) };
+        }
+        Owned { range, ahead, ..Owned::by(Doing::Spans(spans)) }
+    }
+
     /// Where the indices of the elements of capture `c` stand that later iterations of block `b` will touch.
-    fn ahead(&self, b: usize, c: usize) -> Ahead {
+    fn ahead(&self, b: usize, c: usize) -> Ahead<'_> {
         let Some(field) = self.plan.fields[c] else { return Ahead::NOTHING };
         let Some(gathered) = self.gathered.get(field.capture).and_then(Option::as_ref) else { return Ahead::NOTHING };
-        let (block, stride) = (self.plan.blocks[b], gathered.elements.ops().size);
-        Ahead {
-            at: gathered.elements.base().wrapping_add((block.start + AHEAD) * stride + field.byte),
-            stride,
-            iterations: (block.end - block.start).saturating_sub(AHEAD),
-        }
+        let block = self.plan.blocks[b];
+        Ahead::new(&gathered.elements, block.start, block.end, field.byte)
     }
 
     /// The ranges of a shared DDS that a block owns, neighbours joined.
@@ -361,99 +349,108 @@ impl Run<'_> {
         spans
     }
 
-    fn list(&self, slot: &mut Slot, b: usize, c: usize) -> Doing {
+    /// Of a coloured plan, the elements of every single iteration.
+    fn listed(&self, b: usize, c: usize) -> Owned<'_> {
         let place = self.plan.shared.iter().position(|&shared| shared == c);
         let Some(listed) = place.and_then(|place| self.plan.listed.get(place)) else {
-            return Doing::Spans(Vec::new());
+            return Owned::by(Doing::Spans(Vec::new()));
         };
-        slot.tracked = true;
         let block = self.plan.blocks[b];
         let listing = Listing {
-            entries: listed.entries.as_ptr(),
-            ends: listed.ends[block.start..].as_ptr(),
+            entries: &listed.entries,
+            ends: &listed.ends[block.start..block.end],
             start: block.start.checked_sub(1).map_or(0, |last| listed.ends[last]),
-            iterations: block.end - block.start,
         };
-        Doing::Listed(listing, Cell::new((0, 0)))
+        Owned { tracked: true, ..Owned::by(Doing::Listed(listing, Cell::new(None))) }
     }
 
-    /// What the reductions come to: the blocks' results in serial order, or all additions in the loop's.
+    /// What the reductions come to.
     pub(crate) fn unite(&self, results: impl Iterator<Item = BlockResult>) -> Vec<u64> {
-        let mut words = self.before.clone();
-        let mut additions: Vec<Vec<(usize, u64)>> = vec![Vec::new(); words.len()];
-        let serial = self.plan.strategy == Strategy::Serial;
-        for result in results {
-            for (c, capture) in self.captured.iter().enumerate() {
-                if let Kind::Reduction { ops, .. } = capture.kind {
-                    words[c] = if serial { result.totals[c] } else { (ops.unite)(words[c], result.totals[c]) };
-                }
-            }
-            for (all, block) in additions.iter_mut().zip(result.additions) {
-                all.extend(block);
-            }
-        }
-        for (c, mut additions) in additions.into_iter().enumerate() {
-            if let Kind::Reduction { ops, .. } = self.captured[c].kind
-                && ops.ordered
-                && self.order == Order::Preserve
-                && !serial
-            {
-                additions.sort_by_key(|&(iteration, _)| iteration);
-                words[c] = additions.iter().fold(self.before[c], |sum, &(_, word)| (ops.unite)(sum, word));
-            }
-        }
-        words
+        unite(self.plan, self.captured(), self.order, &self.before, results)
     }
 
-    /// Runs the blocks one after the other in the claimed serial order on other memory: the oracle of `verify`.
-    ///
-    /// `shadows` stands in for the captures that may be written; views own all of them.
-    pub(crate) fn replay(&self, shadows: &[Option<RawBuf>]) -> Result<Replayed, (Option<usize>, Failure)> {
+    /// Runs the blocks one after the other in the claimed serial order on other memory: the oracle of `verify`. Views own
+    /// all of it.
+    pub(crate) fn replay(&self, memory: &Lease<'_>) -> Result<Replayed, (Option<usize>, Failure)> {
         let mut results = Vec::new();
         let board = self.board.fresh();
         for b in 0..self.plan.blocks.len() {
-            let mut frame = self.frame(b);
-            for (c, shadow) in shadows.iter().enumerate() {
-                let Kind::Vector { base, len, ops, writable, .. } = self.captured[c].kind else { continue };
-                let base = shadow.as_ref().map_or(base, RawBuf::base);
-                let slot = &mut frame.slots[c];
-                whole(slot, base, len);
-                (slot.tracked, slot.here) = (false, Here::default());
-                slot.wlen = if writable { len } else { 0 };
-                frame.colds[c] = Cold::new(c, base, len, Some(ops), Doing::ReadOnly, &raw const *frame.shared);
-            }
-            self.lend_relaxed(&mut frame, b, &board).map_err(|Missing| (None, Failure::Stopped))?;
-            self.task.run(&frame, self.iterations(b))?;
+            let mut copies = self.copies(b, &board).map_err(|Missing| (None, Failure::Stopped))?;
+            let mut frame = Frame::new(|state| {
+                let slot = |c: usize| match (self.slot_without_elements(c, &mut copies, state), memory.vector(c)) {
+                    (Some(slot), _) => slot,
+                    (None, None) => Slot::absent(c, state),
+                    (None, Some(lent)) => {
+                        let mut owned = Owned::all(lent);
+                        owned.range.wlen = if lent.is_writable() { lent.len() } else { 0 };
+                        // SAFETY: nothing else runs; what may be written are copies that are this replay's alone.
+                        unsafe { Slot::of_elements(c, lent, owned, state) }
+                    }
+                };
+                (0..self.captured().len()).map(slot).collect()
+            });
+            // SAFETY: the frame was made for this block of the task's own captures.
+            unsafe { self.task.run(&frame, self.iterations(b))? };
             self.keep_relaxed(&mut frame, b, &board);
-            results.push(BlockResult::of(&mut frame));
+            results.push(BlockResult::of(&frame));
         }
         Ok(Replayed { words: self.unite(results.into_iter()), relaxed: board.total() })
     }
 }
 
+/// What the reductions come to: the blocks' results in serial order, or all additions in the loop's.
+pub(crate) fn unite(
+    plan: &Plan,
+    captured: &[Captured],
+    order: Order,
+    before: &[u64],
+    results: impl Iterator<Item = BlockResult>,
+) -> Vec<u64> {
+    let mut words = before.to_vec();
+    let mut additions: Vec<Vec<(usize, u64)>> = vec![Vec::new(); words.len()];
+    let serial = plan.strategy == Strategy::Serial;
+    for result in results {
+        for (c, capture) in captured.iter().enumerate() {
+            if let Kind::Reduction { ops, .. } = capture.kind {
+                words[c] = if serial { result.totals[c] } else { (ops.unite)(words[c], result.totals[c]) };
+            }
+        }
+        for (all, block) in additions.iter_mut().zip(result.additions) {
+            all.extend(block);
+        }
+    }
+    for (c, mut additions) in additions.into_iter().enumerate() {
+        if let Kind::Reduction { ops, .. } = captured[c].kind
+            && ops.ordered
+            && order == Order::Preserve
+            && !serial
+        {
+            additions.sort_by_key(|&(iteration, _)| iteration);
+            words[c] = additions.iter().fold(before[c], |sum, &(_, word)| (ops.unite)(sum, word));
+        }
+    }
+    words
+}
+
 /// Puts everything back as it was before the loop. All threads of it have ended.
-pub(crate) fn restore(plan: &Plan, captured: &[Captured], results: Vec<BlockResult>, undo: &Undo) {
-    undo.restore(plan, captured);
+pub(crate) fn restore(plan: &Plan, lease: &Lease<'_>, results: Vec<BlockResult>, undo: &Undo) {
+    undo.restore(plan, lease);
     // Of several blocks that changed an element the first saw it as it was before the loop.
     for (c, index, mut copy) in results.into_iter().rev().flat_map(|result| result.old) {
-        if let Kind::Vector { base, ops, .. } = captured[c].kind {
+        if let Some(lent) = lease.vector(c).filter(|lent| index < lent.len()) {
             // SAFETY: nobody else runs; both addresses hold an element.
-            unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), base.add(index * ops.size), ops.size) };
+            unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(index), lent.ops().size) };
         }
     }
 }
 
-fn whole(slot: &mut Slot, base: *mut u8, len: usize) {
-    (slot.ptr, slot.base, slot.lo, slot.len, slot.wlen) = (base, base, 0, len, 0);
-}
-
 impl BlockResult {
-    fn of(frame: &mut Frame) -> BlockResult {
+    fn of(frame: &Frame<'_>) -> BlockResult {
         let mut result = BlockResult::default();
-        for (c, (slot, cold)) in frame.slots.iter_mut().zip(&frame.colds).enumerate() {
-            result.totals.push(slot.total.get());
-            result.additions.push(slot.additions.take().map_or_else(Vec::new, RefCell::into_inner));
-            if let Doing::Logged { saved, .. } = cold.doing() {
+        for (c, slot) in frame.slots.iter().enumerate() {
+            result.totals.push(slot.total().get());
+            result.additions.push(slot.additions().map_or_else(Vec::new, |additions| additions.take()));
+            if let Doing::Logged { saved, .. } = slot.cold().doing() {
                 let saved = std::mem::take(&mut *saved.borrow_mut());
                 result.old.extend(saved.into_iter().map(|(index, copy)| (c, index, copy)));
             }

@@ -4,10 +4,9 @@
 //! Only plain elements are laid out, so a copy is as good as the element. Every thread fills a stretch of its own.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use crate::body::capture::{Captured, Kind};
+use crate::body::lease::Lease;
 use crate::memory::buffer::{RawBuf, populate};
+use crate::memory::home::Home;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
 use crate::session::pool::Pool;
@@ -22,19 +21,18 @@ pub(crate) struct Gathered {
 }
 
 /// The copies that a plan wants, made anew where the elements have changed since.
-pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, captured: &[Captured], pool: &Pool) {
-    gathered.resize_with(captured.len(), || None);
+pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, lease: &Lease<'_>, pool: &Pool) {
+    gathered.resize_with(lease.captured().len(), || None);
     if plan.offsets.is_empty() {
         return;
     }
-    for (c, capture) in captured.iter().enumerate() {
+    for (c, capture) in lease.captured().iter().enumerate() {
         let Usage::InStep { offset, written: false } = plan.usage[c] else { continue };
-        let Kind::Vector { base, ops, version, .. } = capture.kind else { continue };
+        let (Some(lent), Some(version)) = (lease.vector(c), capture.home().map(Home::version)) else { continue };
+        let ops = lent.ops();
         if !ops.plain || ops.size == 0 || ops.size > LARGEST {
             continue;
         }
-        // SAFETY: the loop holds the DVector borrowed.
-        let version = unsafe { AtomicU64::load(&*version, Relaxed) };
         if gathered[c].as_ref().is_some_and(|old| old.version == version) {
             continue;
         }
@@ -42,7 +40,8 @@ pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, capture
         let fresh = old.is_none();
         let mut elements = old.unwrap_or_else(|| RawBuf::new(ops, plan.offsets.len()));
         let first = plan.range.start.wrapping_add(offset);
-        let source = Shared(base.wrapping_add(first.wrapping_mul(ops.size)));
+        assert!(first <= lent.len() && plan.range.len() <= lent.len() - first);
+        let source = Shared(lent.at(first));
         let target = Shared(elements.as_mut_ptr());
         const STRETCH: usize = 1 << 16;
         pool.map(plan.offsets.len().div_ceil(STRETCH), |s| {
@@ -51,8 +50,8 @@ pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, capture
             if fresh {
                 populate(target, stretch.len() * ops.size);
             }
-            // SAFETY: every offset is below the number of iterations, so `first + offset` is an element (the
-            // recording checked both ends); stretch `s` of the target is this call's alone.
+            // SAFETY: every offset is below the number of iterations, so `first + offset` is an element (both ends were
+            // compared); stretch `s` of the target is this call's alone.
             unsafe { copy_each(source.get(), target, ops.size, stretch) };
         });
         // SAFETY: all of it has been written, and plain elements need no drop.

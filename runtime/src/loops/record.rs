@@ -1,13 +1,19 @@
 //! The virtual iteration: the loop's body on every index, with nothing written (STRADS-AP section 3).
+//!
+//! # Why this is sound
+//! While a loop is recorded nobody writes the captures' elements: the loop has them borrowed, and the slow path gives
+//! scratch to those who write.
+#![allow(unsafe_code)]
 
-use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Frame;
-use crate::body::slow_path::{Cold, Doing, Pager};
+use crate::body::lease::Lease;
+use crate::body::slot::{Copies, Owned, Slot};
+use crate::body::slow_path::{Doing, Pager};
 use crate::body::task::Task;
-use crate::dds::relaxed::board::{self, Copies};
+use crate::dds::relaxed::board;
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, SLICE, Usage};
@@ -24,17 +30,6 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
         .collect()
 }
 
-/// Captures, with elements that had to be fetched from other processes to be read here.
-pub(crate) struct InStep {
-    pub(crate) captured: Vec<Captured>,
-    /// What the captures point at.
-    #[allow(dead_code, reason = "it is only kept")]
-    pub(crate) elements: Vec<RawBuf>,
-}
-
-/// What rules are read from, where it had to be fetched.
-pub(crate) type Fetched = OnceCell<InStep>;
-
 /// How thoroughly a loop is recorded: each is tried after a stray from a plan of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
@@ -47,25 +42,30 @@ pub(crate) enum Depth {
 }
 
 /// Records a loop on all threads, at least as thoroughly as asked, and says how it was done.
-pub(crate) fn record<'c>(
+///
+/// # Safety
+/// The captures are those that the task was made for.
+pub(crate) unsafe fn record<'l>(
     task: &dyn Task,
-    captured: &'c [Captured],
+    lease: &'l Lease<'_>,
     range: Range<usize>,
     depth: Depth,
     pool: &Pool,
-) -> (Recording<'c>, Depth) {
+) -> (Recording<'l>, Depth) {
     let exact = depth == Depth::Exact;
-    let relaxed = board::before(captured);
+    let relaxed = board::before(lease.captured());
     let run = |slices: Vec<Range<usize>>| {
-        let logs = record_slices(task, captured, &relaxed, &slices, exact, pool, None);
-        Recording::new(range.clone(), logs, &shapes(captured))
+        // SAFETY: the caller's promise.
+        let logs = unsafe { record_slices(task, lease, &relaxed, &slices, exact, pool, None) };
+        Recording::new(range.clone(), logs, &shapes(lease.captured()))
     };
     if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
     {
         let sampled = run(samples.clone());
-        let fields = fields(&sampled, captured);
-        if let Some(recording) = inference::infer(&sampled, &samples, &shapes(captured), &fields, pool) {
+        let fields = fields(&sampled, lease);
+        let shapes = shapes(lease.captured());
+        if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, pool) {
             return (recording, Depth::Sampled);
         }
     }
@@ -74,21 +74,22 @@ pub(crate) fn record<'c>(
 
 /// For each capture its elements as bytes, where rules could be read from them: those of plain elements that the loop
 /// reads in step and does not write.
-pub(crate) fn fields<'c>(sampled: &Recording<'_>, captured: &'c [Captured]) -> Vec<Option<Fields<'c>>> {
+pub(crate) fn fields<'l>(sampled: &Recording<'_>, lease: &'l Lease<'_>) -> Vec<Option<Fields<'l>>> {
     let range = &sampled.range;
-    let of = |(c, capture): (usize, &'c Captured)| match (&capture.kind, sampled.usage[c]) {
-        (Kind::Vector { base, ops, .. }, Usage::InStep { offset, written: false }) if ops.plain => {
-            let first = base.wrapping_add(range.start.wrapping_add(offset).wrapping_mul(ops.size));
-            // SAFETY: the DVector has an element for each iteration (the recording checked both ends of the range). Every
-            // byte of a plain element is initialised. The loop holds the DVector borrowed as long as `captured`, and
-            // nobody writes it before the loop runs.
-            #[allow(unsafe_code)]
-            let bytes = unsafe { std::slice::from_raw_parts(first, range.len() * ops.size) };
-            Some(Fields::new(range.start, ops.size, bytes))
+    let of = |c: usize| match (lease.vector(c), sampled.usage[c]) {
+        (Some(lent), Usage::InStep { offset, written: false }) if lent.ops().plain => {
+            let (first, size) = (range.start.wrapping_add(offset), lent.ops().size);
+            if first > lent.len() || range.len() > lent.len() - first {
+                return None;
+            }
+            // SAFETY: there is an element for each iteration, lent as long as the slice lives. Every byte of a plain
+            // element is initialised. Nobody writes them before the loop runs.
+            let bytes = unsafe { std::slice::from_raw_parts(lent.at(first), range.len() * size) };
+            Some(Fields::new(range.start, size, bytes))
         }
         _ => None,
     };
-    captured.iter().enumerate().map(of).collect()
+    (0..lease.captured().len()).map(of).collect()
 }
 
 /// The slices that a whole loop is recorded in.
@@ -98,9 +99,13 @@ pub(crate) fn slices(range: &Range<usize>) -> Vec<Range<usize>> {
 
 /// The logs of slices of a loop, a log for each capture, given the values of relaxed ones. Where elements are elsewhere,
 /// the pager brings them.
-pub(crate) fn record_slices(
+///
+/// # Safety
+/// The captures are those that the task was made for, and nobody writes their elements meanwhile. Those that the pager
+/// doesn't bring are here.
+pub(crate) unsafe fn record_slices(
     task: &dyn Task,
-    captured: &[Captured],
+    lease: &Lease<'_>,
     relaxed: &[Option<RawBuf>],
     slices: &[Range<usize>],
     exact: bool,
@@ -108,57 +113,43 @@ pub(crate) fn record_slices(
     pager: Option<&dyn Pager>,
 ) -> Vec<Vec<CaptureLog>> {
     pool.map(slices.len(), |s| {
-        let frame = recording_frame(captured, relaxed, &slices[s], exact, pager);
-        task.record(&frame, slices[s].clone());
-        frame.colds.into_vec().into_iter().map(log_of).collect()
+        let frame = recording_frame(lease, relaxed, &slices[s], exact, pager);
+        // SAFETY: the frame was made of the captures that the task was made for (the caller's promise), and records.
+        unsafe { task.record(&frame, slices[s].clone()) };
+        frame.slots.into_iter().map(log_of).collect()
     })
 }
 
 /// A frame whose views own nothing, so that every access is noted.
-fn recording_frame(
-    captured: &[Captured],
+fn recording_frame<'s>(
+    lease: &'s Lease<'_>,
     relaxed: &[Option<RawBuf>],
     slice: &Range<usize>,
     exact: bool,
-    pager: Option<&dyn Pager>,
-) -> Frame {
-    // The frame ends with the recording, which borrows the pager.
-    let pager = pager.map(unbounded);
-    let mut frame = Frame::new(|shared| {
-        captured
-            .iter()
-            .enumerate()
-            .map(|(c, capture)| match capture.kind {
-                Kind::Vector { base, len, ops, writable, .. } => {
-                    let log = CaptureLog::new(slice.start, slice.len(), writable);
-                    let doing = Cold::recorder(log, base, len, ops, writable, exact || ops.by_key, pager);
-                    Cold::new(c, base, len, Some(ops), doing, shared)
-                }
-                Kind::Reduction { .. } => Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared),
-                Kind::Relaxed { len, .. } => Cold::new(c, std::ptr::null_mut(), len, None, Doing::Reduction, shared),
-            })
-            .collect()
-    });
-    // What an iteration adds means nothing here.
-    for (c, capture) in captured.iter().enumerate() {
-        let Kind::Relaxed { ops, len, .. } = capture.kind else { continue };
-        let now = relaxed.get(c).and_then(Option::as_ref).map_or_else(|| (ops.zeros)(len), RawBuf::copy);
-        frame.lend(c, Copies { now, added: (ops.zeros)(len) });
-    }
-    frame
+    pager: Option<&'s dyn Pager>,
+) -> Frame<'s> {
+    Frame::new(|state| {
+        let slot = |(c, capture): (usize, &Captured)| match capture.kind {
+            Kind::Vector { ops, writable, .. } => {
+                let Some(lent) = lease.vector(c) else { return Slot::absent(c, state) };
+                let log = CaptureLog::new(slice.start, slice.len(), writable);
+                let doing = Doing::recording(log, lent, exact || ops.by_key, pager);
+                // SAFETY: nothing is owned; the slow path gives what is read to nobody who writes it, and scratch.
+                unsafe { Slot::of_elements(c, lent, Owned::by(doing), state) }
+            }
+            Kind::Reduction { .. } => Slot::of_reduction(c, 0, false, state),
+            Kind::Relaxed { ops, len, .. } => {
+                // What an iteration adds means nothing here.
+                let now = relaxed.get(c).and_then(Option::as_ref).map_or_else(|| (ops.zeros)(len), RawBuf::copy);
+                Slot::of_relaxed(c, len, Some(Copies { now, added: (ops.zeros)(len) }), state)
+            }
+        };
+        lease.captured().iter().enumerate().map(slot).collect()
+    })
 }
 
-fn unbounded<'p>(pager: &'p (dyn Pager + 'p)) -> *const (dyn Pager + 'static) {
-    let pager: *const (dyn Pager + 'p) = pager;
-    // SAFETY: only the lifetime differs; who uses the pointer says why it is good.
-    #[allow(unsafe_code)]
-    unsafe {
-        std::mem::transmute(pager)
-    }
-}
-
-fn log_of(cold: Cold) -> CaptureLog {
-    match cold.into_doing() {
+fn log_of(slot: Slot<'_>) -> CaptureLog {
+    match slot.into_cold().into_doing() {
         Doing::Record(recorder) => recorder.log.into_inner(),
         _ => CaptureLog::default(),
     }

@@ -11,7 +11,8 @@
 use std::sync::Mutex;
 
 use crate::body::capture::{Captured, Kind};
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::body::lease::Lease;
+use crate::memory::buffer::RawBuf;
 use crate::planner::plan::{Block, Plan};
 use crate::planner::recording::Usage;
 use crate::session::locked;
@@ -109,43 +110,47 @@ impl Undo {
     }
 
     /// Saves what every block may change.
-    pub(crate) fn save_upfront(&self, plan: &Plan, captured: &[Captured]) {
-        self.upfront.iter().for_each(|&k| self.fill(k, plan, captured));
+    pub(crate) fn save_upfront(&self, plan: &Plan, lease: &Lease<'_>) {
+        self.upfront.iter().for_each(|&k| self.fill(k, plan, lease));
     }
 
     /// Saves what this block is the first to write.
-    pub(crate) fn save_for(&self, b: usize, plan: &Plan, captured: &[Captured]) {
+    pub(crate) fn save_for(&self, b: usize, plan: &Plan, lease: &Lease<'_>) {
         let range = self.starts[b] as usize..self.starts[b + 1] as usize;
-        self.by_block[range].iter().for_each(|&k| self.fill(k, plan, captured));
+        self.by_block[range].iter().for_each(|&k| self.fill(k, plan, lease));
     }
 
-    fn fill(&self, k: u32, plan: &Plan, captured: &[Captured]) {
+    fn fill(&self, k: u32, plan: &Plan, lease: &Lease<'_>) {
         let mut saved = locked(&self.saved[k as usize]);
         let saved = &mut *saved;
-        let Some((base, ops)) = vector(&captured[saved.capture]) else { return };
-        let copy = saved.copy.get_or_insert_with(|| RawBuf::new(ops, saved.extent.len()));
+        let Some(lent) = lease.vector(saved.capture) else { return };
+        let copy = saved.copy.get_or_insert_with(|| RawBuf::new(lent.ops(), saved.extent.len()));
         copy.clear();
         // SAFETY: the block that saves owns these elements now, or no block runs yet.
-        saved.extent.each_run(plan, |lo, len| unsafe { copy.push_clones(base.add(lo * ops.size), len) });
+        saved.extent.each_run(plan, |lo, len| unsafe {
+            assert!(len <= lent.len() && lo <= lent.len() - len);
+            copy.push_clones(lent.at(lo), len);
+        });
         saved.filled = true;
     }
 
     /// Puts everything back. All threads of the loop have ended.
-    pub(crate) fn restore(&self, plan: &Plan, captured: &[Captured]) {
+    pub(crate) fn restore(&self, plan: &Plan, lease: &Lease<'_>) {
         for saved in &self.saved {
             let mut saved = locked(saved);
             let saved = &mut *saved;
-            let (Some((base, ops)), Some(copy)) = (vector(&captured[saved.capture]), saved.copy.as_mut()) else {
-                continue;
-            };
+            let (Some(lent), Some(copy)) = (lease.vector(saved.capture), saved.copy.as_mut()) else { continue };
             if std::mem::take(&mut saved.filled) {
+                assert!(copy.len() == saved.extent.len());
+                let size = lent.ops().size;
                 let mut from = copy.as_mut_ptr();
                 saved.extent.each_run(plan, |lo, len| {
+                    assert!(len <= lent.len() && lo <= lent.len() - len);
                     // SAFETY: both ranges hold `len` elements, apart from each other; nobody else runs. What the
                     // loop made of them goes to the copy, which drops it.
                     unsafe {
-                        std::ptr::swap_nonoverlapping(from, base.add(lo * ops.size), len * ops.size);
-                        from = from.add(len * ops.size);
+                        std::ptr::swap_nonoverlapping(from, lent.at(lo), len * size);
+                        from = from.add(len * size);
                     }
                 });
             }
@@ -182,13 +187,6 @@ impl Extent {
                 .iter()
                 .for_each(|&offset| f(first.wrapping_add(offset as usize), 1)),
         }
-    }
-}
-
-fn vector(capture: &Captured) -> Option<(*mut u8, &'static ElementOps)> {
-    match capture.kind {
-        Kind::Vector { base, ops, .. } => Some((base, ops)),
-        Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
     }
 }
 

@@ -1,7 +1,11 @@
 //! Checking a loop against its promise: the claimed serial order, replayed, must give the same bits.
+//!
+//! # Why this is sound
+//! Before and after a loop no block of it runs, and the loop has its DDSs borrowed: what is lent may be read.
 #![allow(unsafe_code)]
 
 use crate::body::capture::{Captured, Kind};
+use crate::body::lease::Lease;
 use crate::loops::execute::Run;
 use crate::memory::buffer::RawBuf;
 
@@ -11,20 +15,15 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    pub(crate) fn before(captured: &[Captured]) -> Self {
-        let shadows = captured
-            .iter()
-            .map(|capture| match capture.kind {
-                Kind::Vector { base, len, ops, writable: true, .. } => {
-                    let mut copy = RawBuf::new(ops, len);
-                    // SAFETY: the loop holds the DVector borrowed, and no block runs.
-                    unsafe { copy.push_clones(base, len) };
-                    Some(copy)
-                }
-                _ => None,
-            })
-            .collect();
-        Verifier { shadows }
+    pub(crate) fn before(lease: &Lease<'_>) -> Self {
+        let copy_of = |c: usize| {
+            let lent = lease.vector(c).filter(|lent| lent.is_writable())?;
+            let mut copy = RawBuf::new(lent.ops(), lent.len());
+            // SAFETY: so many elements are lent, and no block runs.
+            unsafe { copy.push_clones(lent.base(), lent.len()) };
+            Some(copy)
+        };
+        Verifier { shadows: (0..lease.captured().len()).map(copy_of).collect() }
     }
 
     /// Of copies that were made elsewhere, of all captures.
@@ -35,21 +34,23 @@ impl Verifier {
     }
 
     /// The first capture and index where the replay differs from what the loop left.
-    pub(crate) fn check(&self, run: &Run<'_>, words: &[u64]) -> Result<(), (usize, usize)> {
+    pub(crate) fn check(self, run: &Run<'_>, words: &[u64]) -> Result<(), (usize, usize)> {
+        let replaced: Vec<bool> = self.shadows.iter().map(Option::is_some).collect();
+        let shadows = run.lease.with(self.shadows);
         // An iteration that failed in the replay did not fail in the run: that is a difference, too.
-        let replayed = run.replay(&self.shadows).map_err(|_| (0, 0))?;
+        let replayed = run.replay(&shadows).map_err(|_| (0, 0))?;
         let left = run.board.total();
         let (mut a, mut b) = (Vec::new(), Vec::new());
-        for (c, capture) in run.captured.iter().enumerate() {
-            match (&capture.kind, &self.shadows[c]) {
-                (Kind::Vector { base, len, ops, .. }, Some(shadow)) => {
+        for (c, capture) in run.lease.captured().iter().enumerate() {
+            match (&capture.kind, run.lease.vector(c).zip(shadows.vector(c)).filter(|_| replaced[c])) {
+                (Kind::Vector { len, ops, .. }, Some((own, shadow))) => {
                     for i in 0..*len {
                         a.clear();
                         b.clear();
                         // SAFETY: both hold `len` elements, and no block runs.
                         unsafe {
-                            ops.encode(base.add(i * ops.size), &mut a);
-                            ops.encode(shadow.as_ptr().add(i * ops.size), &mut b);
+                            ops.encode(own.at(i), &mut a);
+                            ops.encode(shadow.at(i), &mut b);
                         }
                         if a != b {
                             return Err((c, i));

@@ -4,6 +4,7 @@ pub(crate) mod buffer;
 pub(crate) mod codec;
 pub(crate) mod decode;
 pub(crate) mod element;
+pub(crate) mod home;
 pub(crate) mod merge;
 pub(crate) mod ranges;
 pub(crate) mod shard;

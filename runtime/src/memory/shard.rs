@@ -15,7 +15,6 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
 
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::decode::DecodeError;
@@ -33,8 +32,6 @@ pub(crate) struct Shard {
     ops: &'static ElementOps,
     /// Elements that are not plain: which of them are there.
     whole: Mutex<Ranges>,
-    /// What copies in the order of execution are compared with: see `gather`.
-    pub(crate) version: AtomicU64,
 }
 
 // SAFETY: `Element` requires `Send` and `Sync`; access to the elements is rule 3.
@@ -60,7 +57,7 @@ impl Shard {
             // SAFETY: within the mapping; advice changes no contents, and a refusal is harmless.
             unsafe { libc::madvise(ptr.as_ptr().add(offset).cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        Some(Shard { ptr, mapped, offset, len, ops, whole: Mutex::default(), version: AtomicU64::new(0) })
+        Some(Shard { ptr, mapped, offset, len, ops, whole: Mutex::default() })
     }
 
     pub(crate) fn base(&self) -> *mut u8 {

@@ -23,6 +23,7 @@ use super::stale::{Observed, Stale};
 use super::table::{AllThere, Table};
 use super::task::{BatchTask, BodyTask};
 use crate::body::capture::{Capture, Captured, Handles, Kind, Read};
+use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
 use crate::body::task::{Failure, Outcome};
 use crate::body::value::Values;
@@ -138,11 +139,11 @@ impl SyncCall<'_> {
         Ok(())
     }
 
-    /// The input's address, length and size of an element.
-    pub(crate) fn input(&self) -> (*mut u8, usize, usize) {
+    /// The input's length, and the size of an element.
+    pub(crate) fn input(&self) -> (usize, usize) {
         match self.input.kind {
-            Kind::Vector { base, len, ops, .. } => (base, len, ops.size),
-            Kind::Reduction { .. } | Kind::Relaxed { .. } => (std::ptr::null_mut(), 0, 0),
+            Kind::Vector { len, ops, .. } => (len, ops.size),
+            Kind::Reduction { .. } | Kind::Relaxed { .. } => (0, 0),
         }
     }
 
@@ -163,17 +164,19 @@ impl SyncCall<'_> {
         let state = self.session.slot::<SyncState>();
         let _turn = locked(&state.turn);
         let copies = if self.policy == SyncPolicy::Hybrid { 1 } else { pool.threads() };
-        let (base, len, size) = self.input();
+        let (len, size) = self.input();
+        let (lease, elements) = (Lease::of(self.captured), Lent::of(self.input));
         let schedule = Schedule::new(len, self.minibatch, self.policy, copies, pool.threads());
         let merges = self.task.merges();
         let before = words(self.captured);
         let mut kept = self.kept(&merges, copies)?;
+        let base = elements.as_ref().map_or(std::ptr::null_mut(), Lent::base);
         let input = Input { base, size, packed: None };
         let stopped = AtomicBool::new(false);
-        for (c, capture) in self.captured.iter().enumerate() {
-            if let Kind::Vector { base, len, ops, writable: true, .. } = capture.kind {
+        for (c, backup) in kept.backup.iter_mut().enumerate() {
+            if let Some(lent) = lease.vector(c).filter(|lent| lent.is_writable()) {
                 // SAFETY: the loop has the DVector borrowed, and no body runs.
-                unsafe { backup::save(&mut kept.backup[c], ops, base, 0..len, &pool) };
+                unsafe { backup::save(backup, lent.ops(), lent.base(), 0..lent.len(), &pool) };
             }
         }
         let stamp = kept.stamps_for(schedule.rounds());
@@ -181,7 +184,7 @@ impl SyncCall<'_> {
         let outcome = Outcomes::default();
         let run = Here {
             call: self,
-            captured: self.captured,
+            lease: &lease,
             merges: &merges,
             input: &input,
             schedule,
@@ -197,17 +200,17 @@ impl SyncCall<'_> {
             Ok(ran) => {
                 let serial = pool.threads() == 1 && copies == 1;
                 let after = unite(self.captured, &before, serial, &ran.totals);
-                let checked = self.verify(&kept, &merges, &input, schedule, &before, &after);
+                let checked = self.verify(&kept, &lease, &merges, &input, schedule, &before, &after);
                 for (capture, &word) in self.captured.iter().zip(&after) {
                     capture.commit(word, next_id());
                 }
                 checked.and_then(|()| self.within_bound(&ran)).map(|()| ran)
             }
             Err((minibatch, failure)) => {
-                for (capture, saved) in self.captured.iter().zip(&kept.backup) {
-                    if let (Kind::Vector { base, .. }, Some(saved)) = (&capture.kind, saved) {
+                for (c, saved) in kept.backup.iter().enumerate() {
+                    if let (Some(lent), Some(saved)) = (lease.vector(c), saved) {
                         // SAFETY: all bodies have ended.
-                        unsafe { backup::restore(saved, *base, 0, &pool) };
+                        unsafe { backup::restore(saved, lent.base(), 0, &pool) };
                     }
                 }
                 Err(self.failed(schedule, minibatch, failure))
@@ -284,6 +287,7 @@ impl SyncCall<'_> {
     fn verify(
         &self,
         kept: &Kept,
+        lease: &Lease<'_>,
         merges: &[Option<&'static MergeOps>],
         input: &Input,
         schedule: Schedule,
@@ -297,16 +301,13 @@ impl SyncCall<'_> {
         }
         let one = Pool::new(1)?;
         let mut shadows: Vec<Option<RawBuf>> = self.captured.iter().map(|_| None).collect();
-        let mut captured = Vec::new();
-        for (c, capture) in self.captured.iter().enumerate() {
-            let mut kind = capture.kind.clone();
-            if let (Kind::Vector { base, ops, len, .. }, Some(saved)) = (&mut kind, &kept.backup[c]) {
-                // SAFETY: the buffer is as long, and nobody writes it.
-                unsafe { backup::save(&mut shadows[c], ops, saved.as_ptr(), 0..*len, &one) };
-                *base = shadows[c].as_ref().map_or(*base, RawBuf::base);
+        for (shadow, saved) in shadows.iter_mut().zip(&kept.backup) {
+            if let Some(saved) = saved {
+                // SAFETY: a buffer of this call's own, which nobody writes.
+                unsafe { backup::save(shadow, saved.ops(), saved.as_ptr(), 0..saved.len(), &one) };
             }
-            captured.push(Captured { id: capture.id, session: Arc::clone(&capture.session), kind, home: None });
         }
+        let shadows = lease.with(shadows);
         let tables = if copies == 1 {
             Vec::new()
         } else {
@@ -315,7 +316,7 @@ impl SyncCall<'_> {
         let (stopped, outcome) = (AtomicBool::new(false), Outcomes::default());
         let run = Here {
             call: self,
-            captured: &captured,
+            lease: &shadows,
             merges,
             input,
             schedule,
@@ -331,11 +332,12 @@ impl SyncCall<'_> {
         let ran = run.run(&one, 1).map_err(|_| differs(0, 0))?;
         let replayed = unite(self.captured, before, copies == 1, &ran.totals);
         for (c, capture) in self.captured.iter().enumerate() {
-            if let (Kind::Vector { base, len, ops, .. }, Some(shadow)) = (&capture.kind, &shadows[c]) {
-                let row = |base: *const u8, i: usize| base.wrapping_add(i * ops.size);
+            let written = lease.vector(c).filter(|lent| lent.is_writable());
+            if let (Kind::Vector { len, ops, .. }, Some((own, shadow))) =
+                (&capture.kind, written.zip(shadows.vector(c)))
+            {
                 // SAFETY: both hold `len` elements, and no body runs.
-                let other = (0..*len)
-                    .find(|&i| unsafe { super::merging::differ(row(*base, i), row(shadow.as_ptr(), i), ops.size) });
+                let other = (0..*len).find(|&i| unsafe { super::merging::differ(own.at(i), shadow.at(i), ops.size) });
                 if let Some(index) = other {
                     return Err(differs(c, index));
                 }
@@ -389,10 +391,19 @@ pub(crate) fn tables(
     (0..copies).map(|_| captured.iter().zip(merges).map(table).collect()).collect()
 }
 
+/// What is lent, as the ledger knows it.
+pub(crate) fn bases(lease: &Lease<'_>, merges: &[Option<&'static MergeOps>]) -> Vec<Base> {
+    let base = |(c, &merge): (usize, &Option<&'static MergeOps>)| match lease.vector(c) {
+        Some(lent) => Base { at: lent.base(), size: lent.ops().size, len: lent.len(), merge },
+        None => Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None },
+    };
+    merges.iter().enumerate().map(base).collect()
+}
+
 /// A run in this process.
 struct Here<'h> {
     call: &'h SyncCall<'h>,
-    captured: &'h [Captured],
+    lease: &'h Lease<'h>,
     merges: &'h [Option<&'static MergeOps>],
     input: &'h Input,
     schedule: Schedule,
@@ -409,7 +420,7 @@ impl Here<'_> {
         let copies = self.schedule.copies;
         let lanes = Lanes {
             task: self.call.task,
-            captured: self.captured,
+            lease: self.lease,
             merges: self.merges,
             input: self.input,
             schedule: self.schedule,
@@ -420,13 +431,7 @@ impl Here<'_> {
             outcome: self.outcome,
             caches: (self.call.options.caches && self.call.policy == SyncPolicy::Hybrid).then_some(self.hot),
         };
-        let base = |(c, capture): (usize, &Captured)| match capture.kind {
-            Kind::Vector { base, len, ops, .. } => Base { at: base, size: ops.size, len, merge: self.merges[c] },
-            Kind::Reduction { .. } | Kind::Relaxed { .. } => {
-                Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None }
-            }
-        };
-        let bases: Vec<Base> = self.captured.iter().enumerate().map(base).collect();
+        let bases = bases(self.lease, self.merges);
         let source = AllThere { bases: bases.iter().map(|base| (base.at, base.size)).collect() };
         let observed = Observed::default();
         match self.call.policy {

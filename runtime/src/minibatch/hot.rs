@@ -7,8 +7,13 @@
 //! caches that row.
 //!
 //! # Why this is sound
-//! A thread's own rows are reached by that thread alone, through `Shared` as all rows are; the shared ones by atomic
-//! accesses, whole changes under a lock, so that none is lost to another thread's.
+//! 1. A body may hold `&Shared` of a thread's own copy, and have scoped threads that use it, while the copy is flushed: it
+//!    happens at an access. So copies are reached by atomic accesses alone, as the shared rows are (`read_shared`,
+//!    `apply_shared`, `write_shared`). What was `seen` is reached by `flush` alone, which one thread calls.
+//! 2. Elements are plain: any bytes are a value, and the zeroed memory of a copy is one.
+//! 3. Rows are below the length of what is lent (compared in `of`), and copies are as many as rows.
+//!
+//! Whole changes of shared rows are made under a lock, so that none is lost to another thread's.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -16,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::merging::differ;
-use crate::body::capture::{Captured, Kind};
+use crate::body::lease::{Lease, Lent};
 use crate::memory::merge::MergeOps;
 use crate::memory::shard::Shard;
 use crate::session::locked;
@@ -90,7 +95,7 @@ impl HotLocks {
 
 /// One thread's copies of some rows of a DDS.
 pub(crate) struct HotRows<'l> {
-    base: *mut u8,
+    shared: &'l Lent,
     size: usize,
     merge: &'static MergeOps,
     rows: Vec<u32>,
@@ -107,13 +112,14 @@ impl<'l> HotRows<'l> {
     /// Copies of these rows, by capture. None where there are none, or no memory for them.
     pub(crate) fn of(
         chosen: &[Vec<u32>],
-        captured: &[Captured],
+        lease: &'l Lease<'_>,
         merges: &[Option<&'static MergeOps>],
         locks: &'l HotLocks,
     ) -> Vec<Option<HotRows<'l>>> {
-        let make = |((rows, capture), &merge): ((&Vec<u32>, &Captured), &Option<&'static MergeOps>)| {
-            let Kind::Vector { base, len, ops, writable: true, .. } = capture.kind else { return None };
-            let rows: Vec<u32> = rows.iter().copied().filter(|&row| (row as usize) < len).collect();
+        let make = |((c, rows), &merge): ((usize, &Vec<u32>), &Option<&'static MergeOps>)| {
+            let shared = lease.vector(c).filter(|lent| lent.is_writable())?;
+            let ops = shared.ops();
+            let rows: Vec<u32> = rows.iter().copied().filter(|&row| (row as usize) < shared.len()).collect();
             if rows.is_empty() {
                 return None;
             }
@@ -122,16 +128,16 @@ impl<'l> HotRows<'l> {
                 slots[row as usize % SLOTS].store(k as u32 + 1, Relaxed);
             }
             let (own, seen) = (Shard::new(ops, rows.len())?, Shard::new(ops, rows.len())?);
-            let hot =
-                HotRows { base, size: ops.size, merge: merge?, rows, own, seen, slots, uses: Cell::new(0), locks };
+            let uses = Cell::new(0);
+            let hot = HotRows { shared, size: ops.size, merge: merge?, rows, own, seen, slots, uses, locks };
             hot.flush();
             Some(hot)
         };
-        chosen.iter().zip(captured).zip(merges).map(make).collect()
+        chosen.iter().enumerate().zip(merges).map(make).collect()
     }
 
-    pub(crate) fn slots(&self) -> *const AtomicU32 {
-        self.slots.as_ptr()
+    pub(crate) fn slots(&self) -> &[AtomicU32] {
+        &self.slots
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -150,28 +156,50 @@ impl<'l> HotRows<'l> {
                 }
                 self.own.base().wrapping_add(k * self.size)
             }
-            None => self.base.wrapping_add(i * self.size),
+            None => self.shared.at(i),
         }
     }
 
     /// Adds what this thread did to the shared rows, and takes over what others did.
     pub(crate) fn flush(&self) {
         self.uses.set(0);
-        let mut change = vec![0u8; self.size];
+        let (mut now, mut change) = (vec![0u8; self.size], vec![0u8; self.size]);
+        let (now, change) = (now.as_mut_ptr(), change.as_mut_ptr());
         for (k, &row) in self.rows.iter().enumerate() {
-            let shared = self.base.wrapping_add(row as usize * self.size);
+            let shared = self.shared.at(row as usize);
             let (own, seen) =
                 (self.own.base().wrapping_add(k * self.size), self.seen.base().wrapping_add(k * self.size));
             let lock = &self.locks.0[row as usize % LOCKS];
-            // SAFETY: `own` and `seen` are this thread's; `shared` is a row of the DDS, reached by atomic accesses.
+            // SAFETY: rules 1 to 3: `own` and `shared` are reached by atomic accesses here, too; the other three are this
+            // call's alone.
             unsafe {
-                if differ(seen, own, self.size) {
-                    (self.merge.change)(seen, own, change.as_mut_ptr());
+                (self.merge.read_shared)(own, now);
+                if differ(seen, now, self.size) {
+                    (self.merge.change)(seen, now, change);
                     let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-                    (self.merge.apply_shared)(shared, change.as_ptr());
+                    (self.merge.apply_shared)(shared, change);
                 }
-                (self.merge.read_shared)(shared, own);
-                std::ptr::copy_nonoverlapping(own, seen, self.size);
+                // From here on `seen` is what the shared row was, and `now` what this thread's copy was.
+                (self.merge.read_shared)(shared, seen);
+                self.take_over(own, now, seen, change);
+            }
+        }
+    }
+
+    /// Brings a copy that was `now` to what the shared row was when it was `seen`. What a second thread of the body has done
+    /// to it since then stays, and is added to the shared row the next time.
+    ///
+    /// # Safety
+    /// Four rows: `own` is reached by atomic accesses alone, the others are the caller's.
+    unsafe fn take_over(&self, own: *mut u8, now: *mut u8, seen: *mut u8, change: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (self.merge.read_shared)(own, change);
+            if !differ(now, change, self.size) {
+                (self.merge.write_shared)(own, seen);
+            } else {
+                (self.merge.change)(now, seen, change);
+                (self.merge.apply_shared)(own, change);
             }
         }
     }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use super::hot::{HotLocks, HotRows, Uses, choose};
-use super::lanes::{BatchFrame, Lanes, Place};
+use super::lanes::{Lanes, Place};
+use crate::body::context::Frame;
 use crate::session::pool::Pool;
 
 /// So many minibatches for each thread are worth a count of the accesses of one.
@@ -18,7 +19,7 @@ pub(crate) fn run(lanes: &Lanes<'_>, pool: &Pool) {
     let next = || Some(claimed.fetch_add(1, Relaxed)).filter(|&minibatch| minibatch < minibatches);
     pool.everywhere(lanes.threads, || {
         let since = Instant::now();
-        let run_all = |frame: &mut BatchFrame<'_>, after: &dyn Fn()| {
+        let run_all = |frame: &Frame<'_>, after: &dyn Fn()| {
             let mut first = true;
             while let Some(minibatch) = next() {
                 let ran = lanes.run(frame, minibatch, first);
@@ -32,23 +33,23 @@ pub(crate) fn run(lanes: &Lanes<'_>, pool: &Pool) {
         };
         match lanes.caches.filter(|_| lanes.threads > 1 && minibatches >= WORTH_COUNTING * lanes.threads) {
             None => {
-                let mut frame = lanes.frame(Place::Direct);
-                if run_all(&mut frame, &|| {}) && lanes.serial {
+                let frame = lanes.frame(Place::Direct);
+                if run_all(&frame, &|| {}) && lanes.serial {
                     lanes.finish_serial(&frame);
                 }
             }
             Some(known) => {
                 let chosen = known.get().or_else(|| {
-                    let uses: Vec<Uses> = lanes.captured.iter().map(|_| Uses::default()).collect();
+                    let uses: Vec<Uses> = lanes.captured().iter().map(|_| Uses::default()).collect();
                     let counted =
-                        next().is_some_and(|first| lanes.run(&mut lanes.frame(Place::Counted(&uses)), first, true));
+                        next().is_some_and(|first| lanes.run(&lanes.frame(Place::Counted(&uses)), first, true));
                     counted.then(|| choose(&uses, lanes.threads))
                 });
                 if let Some(chosen) = chosen {
-                    let hot = HotRows::of(&chosen, lanes.captured, lanes.merges, &locks);
+                    let hot = HotRows::of(&chosen, lanes.lease, lanes.merges, &locks);
                     lanes.outcome.cached.fetch_max(hot.iter().flatten().map(|hot| hot.len() as u64).sum(), Relaxed);
                     known.set(chosen);
-                    run_all(&mut lanes.frame(Place::Hot(&hot)), &|| hot.iter().flatten().for_each(HotRows::flush));
+                    run_all(&lanes.frame(Place::Hot(&hot)), &|| hot.iter().flatten().for_each(HotRows::flush));
                 }
             }
         }

@@ -3,21 +3,22 @@
 //! # Why this is sound
 //! 1. Elements that are only read, and the input, are written by nobody while the loop runs: the loop borrows them.
 //! 2. Elements that are written are plain, and reached through `Shared` by whoever runs a body (see `view`, `table`).
-//! 3. Slots point at cold sides that live in the same [`BatchFrame`], which outlives the views.
+//! 3. The rows of a table are as many as the DDS has elements: tables were made of the same captures.
 #![allow(unsafe_code)]
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::hot::{Chosen, HotRows, SLOTS, Uses};
 use super::table::{Reach, Runs, Source, Staleness, Table, Touch};
 use super::task::{BatchTask, RawBatch};
-use super::view::SharedSlot;
 use crate::body::capture::{Captured, Kind};
-use crate::body::context::Frame;
+use crate::body::context::{BlockState, Frame};
+use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
-use crate::body::slow_path::{Cold, Doing};
+use crate::body::slot::{Owned, Rows, Slot};
 use crate::body::task::Failure;
 use crate::memory::merge::MergeOps;
 use crate::minibatch::schedule::Schedule;
@@ -40,7 +41,7 @@ unsafe impl Sync for Input {}
 /// Everything that the threads of one process share.
 pub(crate) struct Lanes<'l> {
     pub(crate) task: &'l dyn BatchTask,
-    pub(crate) captured: &'l [Captured],
+    pub(crate) lease: &'l Lease<'l>,
     pub(crate) merges: &'l [Option<&'static MergeOps>],
     pub(crate) input: &'l Input,
     pub(crate) schedule: Schedule,
@@ -120,91 +121,82 @@ pub(crate) enum Place<'t> {
     },
 }
 
-/// A frame with the cold sides of written DDSs.
-pub(crate) struct BatchFrame<'t> {
-    pub(crate) frame: Frame,
-    touches: Box<[Touch<'t>]>,
-}
-
 /// The stamp that stands for all rows of elements that are written in place.
 static IN_PLACE: AtomicU32 = AtomicU32::new(0);
 /// A stamp that no row has: every access takes the long way.
 const NEVER: u32 = u32::MAX;
 
 impl<'l> Lanes<'l> {
+    pub(crate) fn captured(&self) -> &'l [Captured] {
+        self.lease.captured()
+    }
+
     /// A frame for minibatches of one copy.
-    pub(crate) fn frame<'t>(&self, place: Place<'t>) -> BatchFrame<'t>
+    pub(crate) fn frame<'t>(&self, place: Place<'t>) -> Frame<'t>
     where
         'l: 't,
     {
-        let mut frame = Frame::new(|shared| {
-            let cold = |(c, capture): (usize, &Captured)| match capture.kind {
-                Kind::Vector { base, len, ops, .. } => Cold::new(c, base, len, Some(ops), Doing::ReadOnly, shared),
-                Kind::Reduction { .. } | Kind::Relaxed { .. } => {
-                    Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared)
+        let lease: &'t Lease<'_> = self.lease;
+        Frame::new(|state| {
+            let slot = |(c, capture): (usize, &Captured)| match (&capture.kind, lease.vector(c)) {
+                (Kind::Reduction { .. }, _) => Slot::of_reduction(c, 0, false, state),
+                (_, None) => Slot::absent(c, state),
+                // SAFETY: rule 2.
+                (_, Some(lent)) if lent.is_writable() => unsafe {
+                    Slot::of_rows(c, self.rows(c, lent, place, state), state)
+                },
+                // SAFETY: rule 1.
+                (_, Some(lent)) => unsafe { Slot::of_elements(c, lent, Owned::all(lent), state) },
+            };
+            lease.captured().iter().enumerate().map(slot).collect()
+        })
+    }
+
+    /// How the rows of a written DDS are reached.
+    fn rows<'t>(&self, c: usize, lent: &'t Lent, place: Place<'t>, state: &Rc<BlockState>) -> Rows<'t>
+    where
+        'l: 't,
+    {
+        let in_place = Reach::InPlace { base: lent.base() };
+        let reach = match place {
+            Place::Direct => in_place,
+            Place::Hot(hot) => hot[c].as_ref().map_or(in_place, Reach::Hot),
+            Place::Counted(uses) => Reach::Counted { base: lent.base(), uses: &uses[c] },
+            Place::Copy { tables, source, now, checked } => match &tables[c] {
+                Some(table) => {
+                    let checked = checked.map(|(staleness, reached)| (&staleness[c], reached));
+                    Reach::Copy { table, source, now, stopped: self.stopped, checked }
                 }
-            };
-            self.captured.iter().enumerate().map(cold).collect()
-        });
-        let shared = &raw const *frame.shared;
-        let touch = |(c, capture): (usize, &Captured)| {
-            let (base, len, size) = match capture.kind {
-                Kind::Vector { base, len, ops, .. } => (base, len, ops.size),
-                Kind::Reduction { .. } | Kind::Relaxed { .. } => (std::ptr::null_mut(), 0, 0),
-            };
-            let reach = match place {
-                Place::Hot(hot) => match &hot[c] {
-                    Some(rows) => Reach::Hot(rows),
-                    None => Reach::InPlace { base },
-                },
-                Place::Counted(uses) => Reach::Counted { base, uses: &uses[c] },
-                Place::Copy { tables, source, now, checked } => match &tables[c] {
-                    Some(table) => {
-                        let checked = checked.map(|(staleness, reached)| (&staleness[c], reached));
-                        Reach::Copy { table, source, now, stopped: self.stopped, checked }
-                    }
-                    None => Reach::InPlace { base },
-                },
-                Place::Direct => Reach::InPlace { base },
-            };
-            Touch { capture: c, len, size, reach, touched: RefCell::default(), shared }
+                None => in_place,
+            },
         };
-        let touches: Box<[Touch<'t>]> = self.captured.iter().enumerate().map(touch).collect();
-        for (c, capture) in self.captured.iter().enumerate() {
-            let slot = &mut frame.slots[c];
-            let Kind::Vector { base, len, writable, .. } = capture.kind else { continue };
-            (slot.ptr, slot.base, slot.lo, slot.len, slot.wlen) = (base, base, 0, len, 0);
-            if !writable {
-                continue;
+        let stamp: &'t [AtomicU32] = std::slice::from_ref(&IN_PLACE);
+        let (base, stamps, mask, now) = match &reach {
+            Reach::InPlace { .. } => (lent.base(), stamp, 0, 0),
+            Reach::Counted { .. } => (lent.base(), stamp, 0, NEVER),
+            Reach::Hot(rows) => (lent.base(), rows.slots(), SLOTS - 1, 0),
+            Reach::Copy { table, now, checked, .. } => {
+                (table.base(), table.stamps(), usize::MAX, if checked.is_some() { NEVER } else { *now })
             }
-            let touch = std::ptr::from_ref(&touches[c]).cast::<Touch<'static>>();
-            slot.shared = match &touches[c].reach {
-                Reach::InPlace { .. } => SharedSlot { stamps: &raw const IN_PLACE, mask: 0, now: 0, touch },
-                Reach::Counted { .. } => SharedSlot { stamps: &raw const IN_PLACE, mask: 0, now: NEVER, touch },
-                Reach::Hot(rows) => SharedSlot { stamps: rows.slots(), mask: SLOTS - 1, now: 0, touch },
-                Reach::Copy { table, now, checked, .. } => {
-                    slot.ptr = table.base();
-                    let now = if checked.is_some() { NEVER } else { *now };
-                    SharedSlot { stamps: table.stamps(), mask: usize::MAX, now, touch }
-                }
-            };
-        }
-        BatchFrame { frame, touches }
+        };
+        let (len, size, touched) = (lent.len(), lent.ops().size, RefCell::default());
+        let path = Box::new(Touch { capture: c, len, size, reach, touched, state: Rc::clone(state) });
+        Rows { base, len, stamps, mask, now, path }
     }
 
     /// Runs one minibatch. False if the loop is to end.
-    pub(crate) fn run(&self, frame: &mut BatchFrame<'_>, minibatch: usize, first: bool) -> bool {
+    pub(crate) fn run(&self, frame: &Frame<'_>, minibatch: usize, first: bool) -> bool {
         if self.stopped.load(Relaxed) {
             return false;
         }
         let mut reduces = false;
-        for (c, capture) in self.captured.iter().enumerate() {
+        for (c, capture) in self.captured().iter().enumerate() {
             if let Kind::Reduction { ops, .. } = capture.kind {
                 reduces = true;
                 if !self.serial {
-                    frame.frame.slots[c].total = Cell::new((ops.neutral)(self.before[c]));
+                    frame.slots[c].total().set((ops.neutral)(self.before[c]));
                 } else if first {
-                    frame.frame.slots[c].total = Cell::new(self.before[c]);
+                    frame.slots[c].total().set(self.before[c]);
                 }
             }
         }
@@ -220,11 +212,11 @@ impl<'l> Lanes<'l> {
         let batch = RawBatch { at, len: elements.len(), start: elements.start, number: minibatch };
         let _span = timeline::is_on().then(|| timeline::span(Category::Block, minibatch as u64));
         // SAFETY: the frame was made from these captures, and the batch is one of the input's.
-        let ran = unsafe { self.task.run(&frame.frame, batch) };
+        let ran = unsafe { self.task.run(frame, batch) };
         match ran {
             Ok(()) => {
                 if reduces && !self.serial {
-                    let totals = frame.frame.slots.iter().map(|slot| slot.total.get()).collect();
+                    let totals = frame.slots.iter().map(|slot| slot.total().get()).collect();
                     locked(&self.outcome.totals).push((minibatch, totals));
                 }
                 true
@@ -254,15 +246,13 @@ impl<'l> Lanes<'l> {
     }
 
     /// The single thread is through: what the reductions came to.
-    pub(crate) fn finish_serial(&self, frame: &BatchFrame<'_>) {
-        let totals = frame.frame.slots.iter().map(|slot| slot.total.get()).collect();
+    pub(crate) fn finish_serial(&self, frame: &Frame<'_>) {
+        let totals = frame.slots.iter().map(|slot| slot.total().get()).collect();
         locked(&self.outcome.totals).push((0, totals));
     }
 }
 
-impl BatchFrame<'_> {
-    /// The rows that this frame's minibatches were the first of their copy to touch, by capture.
-    pub(crate) fn take_touched(&self) -> Vec<Runs> {
-        self.touches.iter().map(|touch| std::mem::take(&mut *touch.touched.borrow_mut())).collect()
-    }
+/// The rows that a frame's minibatches were the first of their copy to touch, by capture.
+pub(crate) fn take_touched(frame: &Frame<'_>) -> Vec<Runs> {
+    frame.slots.iter().map(|slot| slot.rows().map_or_else(Vec::new, |rows| rows.path.take_touched())).collect()
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
-use super::lanes::{Lanes, Place};
+use super::lanes::{Lanes, Place, take_touched};
 use super::meeting::Meeting;
 use super::merging::{At, List, cut, differ, each_row};
 use super::policy::SyncPolicy;
@@ -132,22 +132,22 @@ impl<'l> Rounds<'l> {
                 continue;
             }
             let place = Place::Copy { tables: &self.tables[local], source: self.source, now, checked: None };
-            let mut frame = self.lanes.frame(place);
+            let frame = self.lanes.frame(place);
             let of = self.lanes.schedule.of(round, copy);
             if self.shares_copies() {
                 while let Some(b) = of.clone().nth(self.claims[local].fetch_add(1, Relaxed)) {
-                    if !self.lanes.run(&mut frame, b, false) {
+                    if !self.lanes.run(&frame, b, false) {
                         break;
                     }
                 }
             } else {
                 for b in of {
-                    if !self.lanes.run(&mut frame, b, false) {
+                    if !self.lanes.run(&frame, b, false) {
                         break;
                     }
                 }
             }
-            touched.push((local, frame.take_touched()));
+            touched.push((local, take_touched(&frame)));
         }
         self.lanes.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         touched
@@ -157,14 +157,13 @@ impl<'l> Rounds<'l> {
     fn changed(&self, local: usize, touched: Vec<Runs>) -> Changed {
         let mut all = 0;
         let rows = touched.iter().enumerate().map(|(c, touched)| {
-            let (Some(table), Kind::Vector { base, ops, .. }) = (&self.tables[local][c], &self.lanes.captured[c].kind)
-            else {
+            let (Some(table), Some(lent)) = (&self.tables[local][c], self.lanes.lease.vector(c)) else {
                 return Vec::new();
             };
             let mut rows: Vec<u32> = rows_of(touched).collect();
             all += rows.len() as u64;
             // SAFETY: nobody writes either now (rules 1 and 3).
-            rows.retain(|&i| unsafe { differ(table.row(i as usize), base.add(i as usize * ops.size), ops.size) });
+            rows.retain(|&i| unsafe { differ(table.row(i as usize), lent.at(i as usize), lent.ops().size) });
             if !rows.is_sorted() {
                 rows.sort_unstable();
             }
@@ -214,19 +213,16 @@ impl<'l> Rounds<'l> {
         lists: &[List<'_>],
         mut changed: impl FnMut(u32, &[usize]),
     ) {
-        let (Kind::Vector { base, ops, .. }, Some(merge)) =
-            (&self.lanes.captured[capture].kind, self.lanes.merges[capture])
-        else {
-            return;
-        };
+        let (Some(lent), Some(merge)) = (self.lanes.lease.vector(capture), self.lanes.merges[capture]) else { return };
+        let size = lent.ops().size;
         let average = self.averages().then(|| self.lanes.schedule.active(round));
         let rows = cut(lists, rows, self.lanes.threads, lane);
         let one_row = |row: u32, values: &[*const u8], who: &[usize]| {
-            let into = base.wrapping_add(row as usize * ops.size);
+            let into = lent.at(row as usize);
             // SAFETY: rules 1 to 3.
             unsafe {
                 if let (None, &[value]) = (average, values) {
-                    std::ptr::copy_nonoverlapping(value, into, ops.size);
+                    std::ptr::copy_nonoverlapping(value, into, size);
                 } else {
                     (merge.merge)(into, into, values, average);
                 }
@@ -234,13 +230,13 @@ impl<'l> Rounds<'l> {
             changed(row, who);
         };
         let first = self.lanes.schedule.of(round, 0).start;
-        let _failed = self.lanes.uniting(first, || each_row(lists, rows, ops.size, one_row));
+        let _failed = self.lanes.uniting(first, || each_row(lists, rows, size, one_row));
     }
 
     /// One process has all copies: their changes go to the elements themselves.
     fn merge_all(&self, lane: usize, round: usize) {
         let published = self.published();
-        for (c, capture) in self.lanes.captured.iter().enumerate() {
+        for (c, capture) in self.lanes.captured().iter().enumerate() {
             let Kind::Vector { len, writable: true, .. } = capture.kind else { continue };
             let lists: Vec<List<'_>> = self.lists(&published, c).into_iter().map(|(_, list)| list).collect();
             self.merge(lane, round, c, 0..len as u32, &lists, |_, _| {});

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use super::lanes::{Lanes, Place};
+use super::lanes::{Lanes, Place, take_touched};
 use super::ledger::{Ledger, THROUGH};
 use super::merging::differ;
 use super::table::{Runs, Source, Staleness, Table, rows_of};
@@ -68,7 +68,7 @@ impl Stale<'_> {
             let bound = self.staleness as u64;
             let checks: Vec<Vec<Staleness>> = mine
                 .iter()
-                .map(|_| self.lanes.captured.iter().map(|_| Staleness { bound, ..Staleness::default() }).collect())
+                .map(|_| self.lanes.captured().iter().map(|_| Staleness { bound, ..Staleness::default() }).collect())
                 .collect();
             for round in 0..self.lanes.schedule.rounds() {
                 for (&local, staleness) in mine.iter().zip(&checks) {
@@ -101,12 +101,12 @@ impl Stale<'_> {
             now: self.stamp + 2 * round as u32 + 2,
             checked: self.checks.then_some((staleness, self.ledger.reached())),
         };
-        let mut frame = self.lanes.frame(place);
-        if !self.lanes.run(&mut frame, minibatch, false) {
+        let frame = self.lanes.frame(place);
+        if !self.lanes.run(&frame, minibatch, false) {
             return false;
         }
         let united = self.lanes.uniting(minibatch, || {
-            let changes = self.changes(local, &frame.take_touched());
+            let changes = self.changes(local, &take_touched(&frame));
             for (c, rows) in changes.rows.iter().enumerate() {
                 let Some(values) = &changes.values[c] else { continue };
                 for (k, &row) in rows.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Stale<'_> {
         let mut changes = Changes { rows: Vec::new(), values: Vec::new() };
         for (c, touched) in touched.iter().enumerate() {
             let (Some(table), Some(merge), Kind::Vector { ops, .. }) =
-                (&self.tables[local][c], self.lanes.merges[c], &self.lanes.captured[c].kind)
+                (&self.tables[local][c], self.lanes.merges[c], &self.lanes.captured()[c].kind)
             else {
                 changes.rows.push(Vec::new());
                 changes.values.push(None);

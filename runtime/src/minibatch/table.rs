@@ -13,10 +13,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use super::hot::{HotRows, Uses};
-use crate::body::context::{EndIteration, FrameShared, Trouble};
+use crate::body::context::{BlockState, EndIteration, Trouble};
+use crate::body::slot::RowPath;
 use crate::memory::buffer::ElementOps;
 use crate::memory::merge::MergeOps;
 use crate::memory::shard::Shard;
@@ -58,8 +60,8 @@ impl Table {
         self.before.as_ref().map(|before| before.base().wrapping_add(i * before.ops().size))
     }
 
-    pub(crate) fn stamps(&self) -> *const AtomicU32 {
-        self.stamps.as_ptr()
+    pub(crate) fn stamps(&self) -> &[AtomicU32] {
+        &self.stamps
     }
 
     /// Forgets what rounds were before.
@@ -104,7 +106,7 @@ pub(crate) struct Staleness {
     pub(crate) violations: Cell<u64>,
 }
 
-/// What a view's cold side does.
+/// What the path of a view does.
 pub(crate) enum Reach<'t> {
     /// The elements themselves.
     InPlace { base: *mut u8 },
@@ -124,7 +126,7 @@ pub(crate) enum Reach<'t> {
     },
 }
 
-/// The cold side of one view on one thread.
+/// The path of one view on one thread.
 pub(crate) struct Touch<'t> {
     pub(crate) capture: usize,
     pub(crate) len: usize,
@@ -132,31 +134,23 @@ pub(crate) struct Touch<'t> {
     pub(crate) reach: Reach<'t>,
     /// The rows that this thread brought, in that order.
     pub(crate) touched: RefCell<Runs>,
-    pub(crate) shared: *const FrameShared,
+    pub(crate) state: Rc<BlockState>,
 }
 
-impl Touch<'_> {
-    /// The address of row `i`, or no return.
-    ///
-    /// # Safety
-    /// `this` is alive.
-    #[cold]
-    #[inline(never)]
-    pub(crate) unsafe fn reach(this: *const Touch<'_>, i: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        let this = unsafe { &*this };
-        if i >= this.len {
-            this.end(Trouble::OutOfRange { capture: this.capture, index: i });
+impl RowPath for Touch<'_> {
+    fn reach(&self, i: usize) -> *mut u8 {
+        if i >= self.len {
+            self.end(Trouble::OutOfRange { capture: self.capture, index: i });
         }
-        match &this.reach {
-            Reach::InPlace { base } => base.wrapping_add(i * this.size),
+        match &self.reach {
+            Reach::InPlace { base } => base.wrapping_add(i * self.size),
             Reach::Counted { base, uses } => {
                 uses.note(i);
-                base.wrapping_add(i * this.size)
+                base.wrapping_add(i * self.size)
             }
             Reach::Hot(rows) => rows.reach(i),
             Reach::Copy { table, source, now, stopped, checked } => {
-                this.bring(table, *source, *now, stopped, i, *checked);
+                self.bring(table, *source, *now, stopped, i, *checked);
                 if let Some((staleness, _)) = checked {
                     staleness.check(i);
                 }
@@ -165,6 +159,12 @@ impl Touch<'_> {
         }
     }
 
+    fn take_touched(&self) -> Runs {
+        self.touched.take()
+    }
+}
+
+impl Touch<'_> {
     /// Sees to it that a table holds row `i`.
     fn bring(
         &self,
@@ -217,8 +217,7 @@ impl Touch<'_> {
     }
 
     fn end(&self, trouble: Trouble) -> ! {
-        // SAFETY: the frame owns both this and what it shares.
-        unsafe { &*self.shared }.note(trouble);
+        self.state.note(trouble);
         resume_unwind(Box::new(EndIteration));
     }
 }

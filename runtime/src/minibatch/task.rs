@@ -47,7 +47,7 @@ pub(crate) trait BatchTask: Sync {
     /// # Safety
     /// The frame's slots describe the captures that this body was made for, and the batch elements of its input's type
     /// which nobody writes meanwhile.
-    unsafe fn run(&self, frame: &Frame, batch: RawBatch) -> Result<(), Failure>;
+    unsafe fn run(&self, frame: &Frame<'_>, batch: RawBatch) -> Result<(), Failure>;
     /// How changes of copies are united, for each capture that is written.
     fn merges(&self) -> Vec<Option<&'static MergeOps>>;
     /// What tells this body from others at the same place in the source.
@@ -121,8 +121,10 @@ where
         Ok((maker_of(self), values))
     }
 
+    /// # Safety
+    /// As for [`BatchTask::run`].
     #[inline(never)]
-    fn call(&self, frame: &Frame, batch: RawBatch) -> Option<BodyError> {
+    unsafe fn call(&self, frame: &Frame<'_>, batch: RawBatch) -> Option<BodyError> {
         let values = self.values.refs();
         // SAFETY: the engine made the slots from the captures that `H` described.
         let mut views = unsafe { H::views::<false>(&frame.slots) };
@@ -142,9 +144,10 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    unsafe fn run(&self, frame: &Frame, batch: RawBatch) -> Result<(), Failure> {
-        frame.shared.at.set(batch.number);
-        let ran = unwound(|| self.call(frame, batch).map(|error| (batch.number, error)));
+    unsafe fn run(&self, frame: &Frame<'_>, batch: RawBatch) -> Result<(), Failure> {
+        frame.state.at.set(batch.number);
+        // SAFETY: the caller's promise.
+        let ran = unwound(|| unsafe { self.call(frame, batch) }.map(|error| (batch.number, error)));
         outcome(frame, Some(batch.number), ran).map_err(|(_, failure)| failure)
     }
 

@@ -5,15 +5,15 @@
 //!    everybody reaches through [`Shared`] only: its accesses are atomic.
 //! 2. An index is compared with `len` before an address is made of it.
 //! 3. A row of a copy's table is reached directly only where its stamp is `now`: it holds a value of this round then (see
-//!    `table`). The masked index of a stamp is below `len` or 0, and there is at least one stamp.
+//!    `table`). The masked index of a stamp is below their number (`Slot::of_rows`).
+//! 4. A path lives in the slot that the view borrows. It gives addresses of elements of the same kind.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::ops::Index;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
-use super::table::Touch;
-use crate::body::context::Slot;
+use crate::body::slot::{RowPath, Slot};
 use crate::memory::shared::Shared;
 
 /// A DVector captured as `&mut x` by a synchronous loop. `x[i]` (`usize` or `u32`) gives a [`Shared`] element, which is
@@ -26,36 +26,23 @@ pub struct SharedView<'v, T, const C: usize> {
     stamps: *const AtomicU32,
     mask: usize,
     now: u32,
-    touch: *const Touch<'static>,
+    path: Option<&'v (dyn RowPath + 'v)>,
     lifetime: PhantomData<&'v T>,
-}
-
-/// From what a [`SharedView`] is made, besides address and length.
-pub(crate) struct SharedSlot {
-    pub(crate) stamps: *const AtomicU32,
-    /// All bits, or none where one stamp stands for all rows.
-    pub(crate) mask: usize,
-    pub(crate) now: u32,
-    pub(crate) touch: *const Touch<'static>,
-}
-
-impl SharedSlot {
-    pub(crate) const NONE: SharedSlot =
-        SharedSlot { stamps: std::ptr::null(), mask: 0, now: 0, touch: std::ptr::null() };
 }
 
 impl<'v, T, const C: usize> SharedView<'v, T, C> {
     /// # Safety
     /// The slot describes elements of type T that meet the rules above while the view lives.
     #[inline(always)]
-    pub(crate) unsafe fn new(slot: &'v Slot) -> Self {
+    pub(crate) unsafe fn new(slot: &'v Slot<'v>) -> Self {
+        let rows = slot.rows();
         SharedView {
-            base: slot.ptr.cast::<Shared<T>>().cast_const(),
-            len: slot.len,
-            stamps: slot.shared.stamps,
-            mask: slot.shared.mask,
-            now: slot.shared.now,
-            touch: slot.shared.touch,
+            base: rows.map_or(std::ptr::null(), |rows| rows.base.cast::<Shared<T>>().cast_const()),
+            len: rows.map_or(0, |rows| rows.len),
+            stamps: rows.map_or(std::ptr::null(), |rows| rows.stamps.as_ptr()),
+            mask: rows.map_or(0, |rows| rows.mask),
+            now: rows.map_or(0, |rows| rows.now),
+            path: rows.map(|rows| &*rows.path),
             lifetime: PhantomData,
         }
     }
@@ -74,13 +61,22 @@ impl<'v, T, const C: usize> SharedView<'v, T, C> {
 
     #[inline(always)]
     fn at(&self, i: usize) -> &Shared<T> {
-        // SAFETY: rules 2 and 3. The cold side lives as long as the view, and gives addresses of rows only.
+        // SAFETY: rules 2 and 3. The path gives addresses of rows only (rule 4).
         unsafe {
             if i < self.len && (*self.stamps.add(i & self.mask)).load(Acquire) == self.now {
                 &*self.base.add(i)
             } else {
-                &*Touch::reach(self.touch, i).cast::<Shared<T>>()
+                &*self.far(i).cast::<Shared<T>>()
             }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn far(&self, i: usize) -> *mut u8 {
+        match self.path {
+            Some(path) => path.reach(i),
+            None => panic!("a DDS that is not here"),
         }
     }
 }

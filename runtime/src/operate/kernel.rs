@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use super::body::{Body, Travels, decode_one};
-use crate::body::context::Slot;
+use crate::body::slot::Slot;
 use crate::dds::dmap::hash::hash_of;
 use crate::dds::dmap::{Bucket, Key};
 use crate::memory::codec::CodecError;
@@ -25,7 +25,7 @@ pub struct Cx<'v> {
     /// The index of the first element, and how many there are.
     pub(crate) start: usize,
     pub(crate) len: usize,
-    pub(crate) slots: &'v [Slot],
+    pub(crate) slots: &'v [Slot<'v>],
     /// The index that is at work.
     pub(crate) at: &'v Cell<usize>,
     /// What chance goes by: the index, or the hash of a map's key.

@@ -16,10 +16,12 @@ use super::kernel::Cx;
 use super::stage::{Piece, Stage};
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Frame;
+use crate::body::lease::Lease;
 use crate::body::panics;
-use crate::body::slow_path::{Cold, Doing};
+use crate::body::slot::{Owned, Slot};
 use crate::body::task::{Failure, outcome, unwound};
-use crate::memory::buffer::{ElementOps, Home};
+use crate::memory::buffer::ElementOps;
+use crate::memory::home::Home;
 use crate::session::SessionInner;
 use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
 use crate::session::pool::Pool;
@@ -68,52 +70,23 @@ pub(crate) trait OperatorBackend: Send + Sync {
     fn keep(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made>;
 }
 
-/// Where a source's elements lie.
-#[derive(Clone, Copy)]
-pub(crate) struct Source {
-    pub(crate) base: *const u8,
-    pub(crate) size: usize,
-}
-
-// SAFETY: an address of elements that nobody writes while the operator runs.
-unsafe impl Send for Source {}
-// SAFETY: as above.
-unsafe impl Sync for Source {}
-
-pub(crate) fn sources_of(captured: &[Captured]) -> Vec<Source> {
-    captured
-        .iter()
-        .filter_map(|capture| match capture.kind {
-            Kind::Vector { base, ops, .. } => Some(Source { base, size: ops.size }),
-            Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
-        })
-        .collect()
-}
-
 /// A frame whose views reach every element of the captures, to be read.
-fn reading(captured: &[Captured]) -> Frame {
-    let mut frame = Frame::new(|shared| {
-        let cold = |(c, capture): (usize, &Captured)| match capture.kind {
-            Kind::Vector { base, len, ops, .. } => Cold::new(c, base, len, Some(ops), Doing::ReadOnly, shared),
-            Kind::Reduction { .. } | Kind::Relaxed { .. } => {
-                Cold::new(c, std::ptr::null_mut(), 0, None, Doing::Reduction, shared)
-            }
+fn reading<'s>(captures: &'s Lease<'_>) -> Frame<'s> {
+    Frame::new(|state| {
+        let slot = |c: usize| match captures.vector(c) {
+            // SAFETY: the operator has the captures borrowed, and nobody writes them.
+            Some(lent) => unsafe { Slot::of_elements(c, lent, Owned::all(lent), state) },
+            None => Slot::absent(c, state),
         };
-        captured.iter().enumerate().map(cold).collect()
-    });
-    for (slot, capture) in frame.slots.iter_mut().zip(captured) {
-        if let Kind::Vector { base, len, .. } = capture.kind {
-            (slot.ptr, slot.base, slot.lo, slot.len, slot.wlen) = (base, base, 0, len, 0);
-        }
-    }
-    frame
+        (0..captures.captured().len()).map(slot).collect()
+    })
 }
 
 /// What chunks are run with.
 pub(crate) struct Chunks<'c> {
     pub(crate) stage: &'c dyn Stage,
-    pub(crate) sources: &'c [Source],
-    pub(crate) captured: &'c [Captured],
+    pub(crate) sources: &'c Lease<'c>,
+    pub(crate) captures: &'c Lease<'c>,
     pub(crate) cut: Cut,
     /// Set by whoever doesn't want the result any more.
     pub(crate) stopped: &'c AtomicBool,
@@ -150,20 +123,22 @@ impl Chunks<'_> {
     /// Sources, captures and stage belong together, and the chunk's elements and the captures' are here.
     unsafe fn run_one(&self, chunk: usize) -> std::result::Result<Vec<Box<dyn Piece>>, Failed> {
         let Range { start, end } = self.cut.elements(&(chunk..chunk + 1));
-        let frame = reading(self.captured);
-        frame.shared.at.set(start);
-        let inputs: Vec<*const u8> =
-            self.sources.iter().map(|source| source.base.wrapping_add(start * source.size)).collect();
+        let frame = reading(self.captures);
+        frame.state.at.set(start);
+        let source = |k| self.sources.vector(k).filter(|source| end <= source.len()).map(|source| source.at(start));
+        let inputs: Option<Vec<*const u8>> =
+            (0..self.sources.captured().len()).map(|k| source(k).map(<*mut u8>::cast_const)).collect();
+        let Some(inputs) = inputs else { return Err((None, Failure::Stopped)) };
         let place = Cell::new(start as u64);
         let cx =
-            Cx { inputs: &inputs, start, len: end - start, slots: &frame.slots, at: &frame.shared.at, place: &place };
+            Cx { inputs: &inputs, start, len: end - start, slots: &frame.slots, at: &frame.state.at, place: &place };
         let mut made = None;
         let ran = unwound(|| {
             // SAFETY: the caller's promise.
             made = Some(unsafe { self.stage.run(&cx) });
             None
         });
-        let at = frame.shared.at.get();
+        let at = frame.state.at.get();
         outcome(&frame, Some(at), ran).map_err(|(_, failure)| (Some(at), failure))?;
         Ok(made.unwrap_or_default())
     }
@@ -263,9 +238,10 @@ impl Operation<'_> {
     /// All pieces of the result in order, made in this process.
     pub(crate) fn run_here(&self) -> Result<Vec<Box<dyn Piece>>> {
         let pool = self.session.pool()?;
-        let (sources, never) = (sources_of(self.sources), AtomicBool::new(false));
+        let (sources, captures) = (Lease::of(self.sources), Lease::of(self.captured));
+        let never = AtomicBool::new(false);
         let chunks =
-            Chunks { stage: self.stage, sources: &sources, captured: self.captured, cut: self.cut(), stopped: &never };
+            Chunks { stage: self.stage, sources: &sources, captures: &captures, cut: self.cut(), stopped: &never };
         // SAFETY: the pipe holds the borrows of its sources and captures, and put all of this together.
         let made = unsafe { chunks.run(0..self.cut().chunks(), &pool) };
         made.and_then(|made| gather_here(self.stage, made, &pool)).map_err(|failed| self.error(failed))

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
 
 use crate::body::capture::{Capture, Captured, Handles, Write};
-use crate::body::context::Slot;
+use crate::body::slot::Slot;
 use crate::body::value::Values;
 use crate::body::view::Here;
 use crate::dds::dmap::{Bucket, DMap};
@@ -57,9 +57,15 @@ impl<W: Capture, H: Handles> Handles for Among<W, H> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot]) -> Self::Views<'v> {
-        // SAFETY: passed on: slots come in the order of the descriptions.
+    unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot<'v>]) -> Self::Views<'v> {
+        // SAFETY: the caller's promise; slots come in the order of the descriptions.
         unsafe { (W::view::<0, CONSECUTIVE>(&slots[0]), H::views::<CONSECUTIVE>(&slots[1..])) }
+    }
+
+    #[inline(always)]
+    fn begin(views: &mut Self::Views<'_>, slots: &[Slot<'_>]) {
+        W::begin::<0>(&mut views.0, &slots[0]);
+        H::begin(&mut views.1, &slots[1..]);
     }
 
     #[inline(always)]
@@ -69,7 +75,7 @@ impl<W: Capture, H: Handles> Handles for Among<W, H> {
     }
 
     #[inline(always)]
-    fn finish(views: &Self::Views<'_>, slots: &[Slot]) {
+    fn finish(views: &Self::Views<'_>, slots: &[Slot<'_>]) {
         W::finish::<0>(&views.0, &slots[0]);
         H::finish(&views.1, &slots[1..]);
     }

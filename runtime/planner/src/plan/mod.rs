@@ -210,6 +210,11 @@ impl Plan {
 
 /// Makes the plan of a recorded loop.
 pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions, pool: &dyn Threads) -> Plan {
+    if recording.in_all_blocks.is_some() {
+        let reason = "each block's `scratch` touches elements that are written".to_string();
+        let facts = Facts { reason, peak_bytes: recording.peak_bytes, ..Facts::default() };
+        return Plan::serial(recording.range.clone(), shapes.len(), facts);
+    }
     let shared = recording.shared();
     if shared.is_empty() && !matches!(options.strategy, Some(Strategy::Serial)) {
         return aligned(recording);

@@ -1,8 +1,8 @@
 //! The program's own reading and writing of a DDS, between loops.
 
 use std::ops::Range;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{MutexGuard, PoisonError};
 
 use stradsap_dds_server::hello::Role;
 
@@ -133,7 +133,7 @@ impl ElementBackend for Cluster {
             return Ok(None);
         }
         let (len, version) = (entry.len, entry.version);
-        let ops = entry.home.read().unwrap_or_else(PoisonError::into_inner).ops();
+        let ops = entry.home.ops();
         let each = (NEARBY / ops.size.max(1)).max(1);
         if range.len() >= each {
             let fetched = self.insist(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;

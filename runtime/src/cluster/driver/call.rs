@@ -1,11 +1,13 @@
 //! A loop's call, on workers: recording, planning's other half, and running until no process is lost meanwhile.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use stradsap_dds_server::codec;
 
 use crate::body::capture::{Captured, Kind};
+use crate::body::lease::Lease;
 use crate::body::panics::PanicNote;
 use crate::body::task::Failure;
 use crate::cluster::driver::loops::{Finished, Job, LoopLogged};
@@ -17,8 +19,8 @@ use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteFai
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, Ended};
-use crate::loops::execute::{FirstFailure, Run, words};
-use crate::loops::record::{Depth, Fetched, InStep, fields, shapes, slices};
+use crate::loops::execute::{FirstFailure, Run, unite, words};
+use crate::loops::record::{Depth, fields, shapes, slices};
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
@@ -125,29 +127,27 @@ impl Cluster {
         Ok(Recording::new(call.key.range.clone(), logs, &shapes(call.captured)))
     }
 
-    /// The captures, with the elements that rules could be read from in this process's memory.
-    fn with_elements_in_step(&self, state: &mut State, call: &Call<'_>, sampled: &Recording<'_>) -> Result<InStep> {
-        let mut fetched = Vec::new();
-        let mut captured = Vec::with_capacity(call.captured.len());
+    /// The memory of the captures, with the elements that rules could be read from.
+    fn with_elements_in_step<'c>(
+        &self,
+        state: &mut State,
+        call: &Call<'c>,
+        sampled: &Recording<'_>,
+    ) -> Result<Lease<'c>> {
+        let mut fetched = Vec::with_capacity(call.captured.len());
         for (c, capture) in call.captured.iter().enumerate() {
-            let mut kind = capture.kind.clone();
-            if let (Kind::Vector { base, len, .. }, Usage::InStep { written: false, .. }) =
-                (&mut kind, sampled.usage[c])
-                && state.entries.get(&capture.id).is_some_and(|entry| !entry.placement.is_home())
-            {
-                let (id, len) = (capture.id, *len);
-                let elements = self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?;
-                *base = elements.base();
-                fetched.push(elements);
-            }
-            captured.push(Captured {
-                id: capture.id,
-                session: Arc::clone(&capture.session),
-                kind,
-                home: capture.home.clone(),
+            fetched.push(match (&capture.kind, sampled.usage[c]) {
+                (&Kind::Vector { len, .. }, Usage::InStep { written: false, .. })
+                    if state.entries.get(&capture.id).is_some_and(|entry| !entry.placement.is_home()) =>
+                {
+                    let id = capture.id;
+                    Some(self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?)
+                }
+                _ => None,
             });
         }
-        Ok(InStep { captured, elements: fetched })
+        // Only now: what was fetched may have been brought home on the way.
+        Ok(Lease::of(call.captured).with(fetched))
     }
 
     /// What all captured DDSs hold, in this process's memory.
@@ -176,22 +176,11 @@ impl Cluster {
         board: &Arc<Board>,
     ) -> Result<std::result::Result<(), (usize, usize)>> {
         let left = self.copies(state, call.captured)?;
-        let captured: Vec<Captured> = call
-            .captured
-            .iter()
-            .enumerate()
-            .map(|(c, capture)| {
-                let mut kind = capture.kind.clone();
-                if let (Kind::Vector { base, .. }, Some(left)) = (&mut kind, &left[c]) {
-                    *base = left.base();
-                }
-                Captured { id: capture.id, session: Arc::clone(&capture.session), kind, home: None }
-            })
-            .collect();
+        let lease = Lease::nothing(call.captured).with(left);
         let run = Run {
             plan: &plan.plan,
             task: call.task,
-            captured: &captured,
+            lease: &lease,
             gathered: &[],
             order: call.key.options.order,
             trace: false,
@@ -229,7 +218,12 @@ impl LoopBackend for Cluster {
         Ok(Arc::clone(&self.pool))
     }
 
-    fn record<'f>(&self, call: &Call<'f>, depth: Depth, fetched: &'f Fetched) -> Result<(Recording<'f>, Depth)> {
+    fn record<'c, 'f>(
+        &self,
+        call: &Call<'c>,
+        depth: Depth,
+        lent: &'f OnceCell<Lease<'c>>,
+    ) -> Result<(Recording<'f>, Depth)> {
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
         let range = call.key.range.clone();
@@ -238,7 +232,7 @@ impl LoopBackend for Cluster {
         {
             let sampled = self.record_slices(&mut state, call, &samples, false)?;
             let here = self.with_elements_in_step(&mut state, call, &sampled)?;
-            let fields = fields(&sampled, &fetched.get_or_init(|| here).captured);
+            let fields = fields(&sampled, lent.get_or_init(|| here));
             let shapes = shapes(call.captured);
             if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
                 return Ok((recording, Depth::Sampled));
@@ -303,20 +297,9 @@ impl LoopBackend for Cluster {
                 return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
             }
         }
-        let run = Run {
-            plan: &plan.plan,
-            task: call.task,
-            captured: call.captured,
-            gathered: &[],
-            order,
-            trace: false,
-            before: before.words.clone(),
-            board,
-            apart: None,
-        };
-        let after = run.unite(results.into_iter());
+        let after = unite(&plan.plan, call.captured, order, &before.words, results.into_iter());
         let checked = match shadows {
-            Some(shadows) => self.check(&mut state, call, plan, shadows, &after, &run.board)?,
+            Some(shadows) => self.check(&mut state, call, plan, shadows, &after, &board)?,
             None => Ok(()),
         };
         // A loop that only reads leaves nothing to be done again.
@@ -324,10 +307,10 @@ impl LoopBackend for Cluster {
         let logged = LoopLogged { plan: Arc::clone(plan), task, before, order };
         self.note_call(&mut state, writes.then(|| Arc::new(logged) as _), true)?;
         drop(state);
-        call.commit(&after, &run.board);
+        call.commit(&after, &board);
         checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
         let workers = self.times(workers);
-        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: run.board.errors() })
+        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors() })
     }
 
     fn shares(&self, installed: &Installed) -> Option<Arc<WorkerShares>> {

@@ -23,7 +23,7 @@ use crate::cluster::wire::join;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{ControlClient, Node};
 use crate::cluster::wire::serve::{self, Blobs, Local, Memory};
-use crate::memory::buffer::Home;
+use crate::memory::home::Home;
 use crate::session::locked;
 
 /// How long a process may be silent. It says something every half second.
@@ -253,8 +253,7 @@ impl Local for Hub {
     }
 
     fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory> {
-        let home = locked(&self.homes).get(&dds).cloned()?;
-        let elements = home.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let elements = locked(&self.homes).get(&dds)?.lend();
         if range.start > range.end || range.end > elements.len() {
             return None;
         }

@@ -379,8 +379,8 @@ impl Cluster {
             })
         };
         let entry = state.entries.get(&vector.id);
-        match entry.filter(|entry| entry.placement.is_home()).map(|entry| Arc::clone(&entry.home)) {
-            Some(home) => Ok(lay_out(&home.read().unwrap_or_else(std::sync::PoisonError::into_inner))),
+        match entry.filter(|entry| entry.placement.is_home()).map(|entry| entry.home.lend()) {
+            Some(home) => Ok(lay_out(&home)),
             None => Ok(lay_out(&self.fetch(state, vector.id, 0..vector.len).await?)),
         }
     }

@@ -2,7 +2,7 @@
 //! start, and what the workers hold afterwards.
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -357,11 +357,10 @@ impl Cluster {
             return Ok((None, Vec::new()));
         }
         let entry = state.entries.get(&logged.input.id).ok_or_else(|| broken("an unknown input"))?;
-        let (home, is_home) = (Arc::clone(&entry.home), entry.placement.is_home());
+        let (home, is_home) = (entry.home.lend(), entry.placement.is_home());
         let fetched = if is_home { None } else { Some(self.fetch(state, logged.input.id, 0..logged.input.len).await?) };
         let mut blobs = Vec::new();
         let mut pieces = Vec::new();
-        let home = home.read().unwrap_or_else(PoisonError::into_inner);
         let elements: &RawBuf = fetched.as_ref().unwrap_or(&home);
         for copies in copies {
             let mut own: Vec<usize> = logged.schedule.minibatches_of(copies.clone()).collect();

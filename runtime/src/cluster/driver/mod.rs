@@ -40,7 +40,7 @@ use crate::cluster::launch::children::{Nursery, Told};
 use crate::cluster::launch::rendezvous::{self, Meeting, Published};
 use crate::cluster::wire::join;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
-use crate::memory::buffer::Home;
+use crate::memory::home::Home;
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::locked;
 use crate::session::pool::Pool;
@@ -424,10 +424,10 @@ impl Cluster {
     /// Registers a DDS that loops are about to use.
     pub(crate) fn register(&self, state: &mut State, dds: u64, home: &Home, len: usize) {
         state.entries.entry(dds).or_insert_with(|| {
-            locked(&self.hub.homes).insert(dds, Arc::clone(home));
+            locked(&self.hub.homes).insert(dds, home.clone());
             let version = crate::session::next_id();
             Entry {
-                home: Arc::clone(home),
+                home: home.clone(),
                 len,
                 placement: Placement::home(len),
                 scattered: None,

@@ -1,7 +1,7 @@
 //! The driver's side of an operator on workers.
 
 use std::ops::Range;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use crate::body::capture::Captured;
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
@@ -13,7 +13,8 @@ use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
     GatherJob, KeepJob, Node, OperateEnd, OperateJob, RemoteCapture, RemoteTask, What,
 };
-use crate::memory::buffer::{ElementOps, Home, RawBuf};
+use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::home::Home;
 use crate::operate::run::{Cut, Failed, Made, Operation, OperatorBackend};
 use crate::operate::stage::{Piece, Stage};
 use crate::planner::recording::MAX_LEN;
@@ -249,7 +250,7 @@ impl OperatorBackend for Cluster {
     }
 
     fn keep(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made> {
-        let (dds, home) = (next_id(), Home::new(RwLock::new(RawBuf::new(ops, 0))));
+        let (dds, home) = (next_id(), Home::new(RawBuf::new(ops, 0), next_id()));
         let mut state = locked(&self.state);
         let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
         let kept = Kept { dds, ops: name.ok_or_else(|| unnamed("an element type"))? };
@@ -264,7 +265,7 @@ impl OperatorBackend for Cluster {
         let made = self.run_call(&mut state, once, |failed| self.operator_error(operation, failed));
         let (placement, len) = made?;
         let entry = Entry {
-            home: Arc::clone(&home),
+            home: home.clone(),
             len,
             placement,
             scattered: None,
@@ -274,7 +275,7 @@ impl OperatorBackend for Cluster {
             dropped: false,
         };
         state.entries.insert(dds, entry);
-        locked(&self.hub.homes).insert(dds, Arc::clone(&home));
+        locked(&self.hub.homes).insert(dds, home.clone());
         self.note_call(&mut state, Some(logged), true)?;
         Ok(Made::Elsewhere { dds, home, len })
     }

@@ -5,7 +5,7 @@
 //! loops since then again; each gives the same bits as before, since no plan depends on who runs it.
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use stradsap_dds_server::hello::Role;
@@ -49,12 +49,16 @@ impl Cluster {
     #[allow(unsafe_code)]
     async fn fetch_placed(&self, state: &State, dds: u64, range: Range<usize>) -> Result<RawBuf, Fault> {
         let entry = state.entries.get(&dds).ok_or_else(|| broken("an unknown DDS"))?;
-        let ops = entry.home.read().unwrap_or_else(PoisonError::into_inner).ops();
+        let ops = entry.home.ops();
         let mut fresh = RawBuf::new(ops, range.len());
         for (piece, holders) in entry.placement.of(&range) {
             if holders.contains(&Holder::memory(DRIVER)) {
-                let home = entry.home.read().unwrap_or_else(PoisonError::into_inner);
-                // SAFETY: the home has all elements, and is locked.
+                let home = entry.home.lend();
+                // The home has all elements.
+                if piece.end > home.len() {
+                    return Err(broken("a home without the elements that it should have"));
+                }
+                // SAFETY: so many elements are there, lent; nobody writes a home while loops run on workers.
                 unsafe { fresh.push_clones(home.as_ptr().add(piece.start * ops.size), piece.len()) };
                 continue;
             }
@@ -126,7 +130,7 @@ impl Cluster {
         let len = state.entries.get(&dds).map_or(0, |entry| entry.len);
         let current = self.fetch(state, dds, 0..len).await?;
         if let Some(entry) = state.entries.get_mut(&dds) {
-            *entry.home.write().unwrap_or_else(PoisonError::into_inner) = current;
+            entry.home.replace(current);
             entry.scattered = None;
             entry.placement = Placement::home(len);
             entry.base = Placement::home(len);
@@ -158,7 +162,7 @@ impl Cluster {
             if entry.dropped || entry.version == entry.base_version {
                 continue;
             }
-            let plain = entry.home.read().unwrap_or_else(PoisonError::into_inner).ops().plain;
+            let plain = entry.home.ops().plain;
             if entry.scattered.is_some() || (!plain && !entry.placement.is_home()) {
                 // What has no size can't be had again in other pieces: it goes to the driver.
                 homes.push((dds, self.fetch(state, dds, 0..entry.len).await?));
@@ -212,7 +216,7 @@ impl Cluster {
         }
         for (dds, all) in homes {
             let Some(entry) = state.entries.get_mut(&dds) else { continue };
-            *entry.home.write().unwrap_or_else(PoisonError::into_inner) = all;
+            entry.home.replace(all);
             entry.base = Placement::home(entry.len);
             entry.base_version = entry.version;
         }

@@ -73,7 +73,7 @@ impl Cluster {
     /// Registers the DDSs that a call captures.
     pub(crate) fn register_all<'c>(&self, state: &mut State, captured: impl IntoIterator<Item = &'c Captured>) {
         for capture in captured {
-            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, &capture.home) {
+            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, capture.home()) {
                 self.register(state, capture.id, home, *len);
             }
         }

@@ -13,7 +13,8 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::body::capture::{Captured, Kind};
+use crate::body::capture::{Captured, Kind, Memory};
+use crate::body::lease::Lease;
 use crate::body::task::{Failure, Task};
 use crate::cluster::wire::links::{CHUNK, Links};
 use crate::cluster::wire::naming;
@@ -154,21 +155,21 @@ impl Workbench {
                     if shard.len() != len {
                         return Err(broken("two lengths of one DDS"));
                     }
-                    (id, Kind::Vector { base: shard.base(), len, ops, writable, version: &raw const shard.version })
+                    (id, Kind::Vector { len, ops, writable, memory: Memory::Shard(Arc::clone(shard)) })
                 }
                 RemoteCapture::Reduction { ops } => {
                     // SAFETY: see the module's argument.
                     let ops = unsafe { naming::reduction_ops(ops) }.ok_or_else(unknown)?;
                     // Its value is the driver's: runs are told what it was before them.
-                    (0, Kind::Reduction { ops, cell: std::ptr::null() })
+                    (0, Kind::Reduction { ops, cell: None })
                 }
                 RemoteCapture::Relaxed { ops, len } => {
                     // SAFETY: see the module's argument.
                     let ops = unsafe { naming::relaxed_ops(ops) }.ok_or_else(unknown)?;
-                    (0, Kind::Relaxed { ops, cell: std::ptr::null(), len })
+                    (0, Kind::Relaxed { ops, cell: None, len })
                 }
             };
-            captured.push(Captured { id, session: Arc::clone(&session), kind, home: None });
+            captured.push(Captured { id, session: Arc::clone(&session), kind });
         }
         Ok(captured)
     }
@@ -215,7 +216,8 @@ impl Workbench {
         let Some((_, installed)) = last else { return Vec::new() };
         let mut installed = locked(&installed);
         let installed = &mut *installed;
-        restore(&installed.plan, &installed.captured, std::mem::take(&mut installed.results), &installed.undo);
+        let lease = Lease::of(&installed.captured);
+        restore(&installed.plan, &lease, std::mem::take(&mut installed.results), &installed.undo);
         std::mem::take(&mut installed.started)
     }
 
@@ -370,10 +372,11 @@ impl Installed {
                 return Err(problem);
             }
         };
+        let lease = Lease::of(&self.captured);
         let run = Run {
             plan: &self.plan,
             task: &*task,
-            captured: &self.captured,
+            lease: &lease,
             gathered: &self.gathered,
             order: job.order,
             trace: job.trace,

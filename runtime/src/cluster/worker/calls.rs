@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use stradsap_dds_server::codec;
 
+use crate::body::lease::Lease;
 use crate::body::slow_path::Pager;
 use crate::cluster::wire::protocol::{
     DRIVER, Install, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd, RunJob, ScheduleEnd, ScheduleJob,
@@ -56,7 +57,12 @@ impl Worker {
                 }
                 let pool = bench.pool().map_err(|error| Problem::Broken(error.to_string()))?;
                 let logs = match pages.failed() {
-                    None => record_slices(&*task, &captured, &relaxed, &job.slices, job.exact, &pool, Some(&pages)),
+                    // SAFETY: the driver names the captures that the task was made for; no loop runs meanwhile.
+                    #[allow(unsafe_code)]
+                    None => unsafe {
+                        let lease = Lease::of(&captured);
+                        record_slices(&*task, &lease, &relaxed, &job.slices, job.exact, &pool, Some(&pages))
+                    },
                     Some(_) => Vec::new(),
                 };
                 drop(captured);

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::body::capture::{Captured, Kind};
+use crate::body::capture::Captured;
+use crate::body::lease::Lease;
 use crate::body::task::Failure;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::naming;
@@ -24,7 +25,7 @@ use crate::memory::buffer::RawBuf;
 use crate::memory::merge::MergeOps;
 use crate::memory::shard::Shard;
 use crate::minibatch::{
-    Base, BatchTask, Counts, Input, Lanes, Ledger, Observed, Outcomes, Rounds, Stale, SyncPolicy, backup, in_place,
+    BatchTask, Counts, Input, Lanes, Ledger, Observed, Outcomes, Rounds, Stale, SyncPolicy, backup, bases, in_place,
     tables,
 };
 use crate::session::locked;
@@ -161,22 +162,12 @@ pub(crate) fn begin(
     let ledger = matches!(job.policy, SyncPolicy::Ssp { .. }).then(|| {
         let each = |copy| job.schedule.minibatches_of(copy..copy + 1).count();
         let minibatches: Vec<usize> = (0..job.schedule.copies).map(each).collect();
-        Ledger::new(bases(&captured, &merges), &minibatches)
+        Ledger::new(bases(&Lease::of(&captured), &merges), &minibatches)
     });
     let site = bench.sync.site(job.site);
     let (links, copies) = (Arc::clone(links), job.copies.clone());
     let syncing = Syncing::new(job.call, epoch, me, nodes, links, written, copies, job.fetching, ledger, site, threads);
     Ok(Begun { syncing: Arc::new(syncing), captured, merges, task })
-}
-
-fn bases(captured: &[Captured], merges: &[Option<&'static MergeOps>]) -> Vec<Base> {
-    let base = |(capture, &merge): (&Captured, &Option<&'static MergeOps>)| match capture.kind {
-        Kind::Vector { base, len, ops, .. } => Base { at: base, size: ops.size, len, merge },
-        Kind::Reduction { .. } | Kind::Relaxed { .. } => {
-            Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None }
-        }
-    };
-    captured.iter().zip(merges).map(base).collect()
 }
 
 /// Runs a worker's copies.
@@ -221,9 +212,10 @@ pub(crate) fn run(
     let rounds = job.schedule.rounds();
     let stamp = syncing.site.stamps_for(rounds, &kept);
     let outcome = Outcomes::default();
+    let lease = Lease::of(&begun.captured);
     let lanes = Lanes {
         task: &*begun.task,
-        captured: &begun.captured,
+        lease: &lease,
         merges: &begun.merges,
         input: &input,
         schedule: job.schedule,

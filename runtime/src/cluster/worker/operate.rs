@@ -2,23 +2,23 @@
 //!
 //! # Why this is sound
 //! Names of code and constants come from the driver alone (see `naming`), and with them values that were encoded for just
-//! this code. Shards live as long as what points at them (`Operating` holds them), and the driver has had every element
+//! this code. Leases keep shards alive, and the driver has had every element
 //! brought here that the chunks and the captures need.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 use crate::body::capture::Captured;
+use crate::body::lease::Lease;
 use crate::body::task::Failure;
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{KeepJob, Node, OperateEnd, OperateJob, Problem, RemoteCapture, What};
 use crate::cluster::wire::serve::Blobs;
 use crate::cluster::worker::bench::Workbench;
 use crate::memory::buffer::RawBuf;
-use crate::memory::shard::Shard;
-use crate::operate::run::{Chunks, Failed, gather_partitions, sources_of};
+use crate::operate::run::{Chunks, Failed, gather_partitions};
 use crate::operate::stage::{Piece, Stage};
 use crate::session::locked;
 
@@ -46,7 +46,6 @@ pub(crate) struct Operating {
     stage: Box<dyn Stage>,
     sources: Vec<Captured>,
     captured: Vec<Captured>,
-    _shards: Vec<Option<Arc<Shard>>>,
     /// What this worker's chunks have for the partitions that it gathers itself.
     own: Vec<Vec<Box<dyn Piece>>>,
     results: Vec<Box<dyn Piece>>,
@@ -68,13 +67,12 @@ pub(crate) fn begin(bench: &Workbench, job: &OperateJob) -> Result<Operating, Pr
     // SAFETY: as above: the values were encoded for this stage.
     let stage = unsafe { maker(&job.task.values) }.map_err(broken)?;
     let (sources, captured) = (bench.captured(&job.sources)?, bench.captured(&job.captures)?);
-    let shards = bench.shards_of(&job.sources).into_iter().chain(bench.shards_of(&job.captures)).collect();
     let ends = job.cut.elements(&job.chunks).end;
     let reaches = |capture: &RemoteCapture| matches!(capture, RemoteCapture::Vector { len, .. } if *len >= ends);
     if !job.sources.iter().all(reaches) {
         return Err(broken("chunks beyond the end of a source"));
     }
-    Ok(Operating { call: job.call, stage, sources, captured, _shards: shards, own: Vec::new(), results: Vec::new() })
+    Ok(Operating { call: job.call, stage, sources, captured, own: Vec::new(), results: Vec::new() })
 }
 
 /// Runs the chunks. What is for other workers to gather is offered as blobs.
@@ -86,9 +84,8 @@ pub(crate) fn run(
     stopped: &AtomicBool,
 ) -> Result<OperateEnd, Problem> {
     let pool = bench.pool().map_err(broken)?;
-    let sources = sources_of(&operating.sources);
-    let chunks =
-        Chunks { stage: &*operating.stage, sources: &sources, captured: &operating.captured, cut: job.cut, stopped };
+    let (sources, captures) = (Lease::of(&operating.sources), Lease::of(&operating.captured));
+    let chunks = Chunks { stage: &*operating.stage, sources: &sources, captures: &captures, cut: job.cut, stopped };
     // SAFETY: see the module's argument.
     let made = match unsafe { chunks.run(job.chunks.clone(), &pool) } {
         Ok(_) if stopped.load(Relaxed) => return Ok(OperateEnd::Stopped),

@@ -4,12 +4,9 @@
 //! The second form is made when a synchronous loop first writes the map, and stays. Which form is newer is told by the
 //! versions of their DVectors; the older one is brought up to date when somebody needs it, and not before.
 //!
-//! # Why this is sound
 //! `catch_up` changes buckets through a shared borrow, and only while the values are newer. They become newer through a
-//! `&mut` borrow alone (a loop that writes them), so nobody holds a description of the buckets from before, or a reference
-//! to them; and whoever asks for the buckets since then settles first. Two that ask at once take turns (`agreed`), and the
-//! second finds nothing left to do.
-#![allow(unsafe_code)]
+//! `&mut` borrow alone (a loop that writes them); and whoever asks for the buckets since then settles first. Two that ask at
+//! once take turns (`agreed`), and the second finds nothing left to do.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -97,8 +94,7 @@ impl<K: 'static, V: 'static> Forms<K, V> {
             return Ok(());
         };
         let values = dense.values.elements(0..dense.values.len())?;
-        // SAFETY: the values are newer, and the turn is ours: see the module's argument.
-        unsafe { self.buckets.change_settled(|buckets| (dense.put_back)(buckets, values.as_slice()))? };
+        self.buckets.change_settled(|buckets| (dense.put_back)(buckets, values.as_slice()))?;
         *agreed = Agreed { buckets: self.buckets.version(), values: dense.values.version() };
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::ops::Index;
 use super::view::{MapView, MapWriteView};
 use super::{DMap, Key};
 use crate::body::capture::{Capture, Captured, Read, ReadCapture, Write, WriteCapture};
-use crate::body::context::Slot;
+use crate::body::slot::Slot;
 use crate::memory::element::Element;
 use crate::session::Session;
 use crate::session::error::Result;
@@ -268,11 +268,16 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMultiMap<K, V>> {
 
     #[allow(unsafe_code)]
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot,
-        _: &'v [Slot],
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
     ) -> MultiMapView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from this description.
         MultiMapView(unsafe { <Read<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
+    }
+
+    #[inline(always)]
+    fn begin<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, slot: &Slot<'_>) {
+        <Read<'_, DMap<K, Vec<V>>>>::begin(&mut view.0, slot);
     }
 
     #[inline(always)]
@@ -291,11 +296,16 @@ impl<K: Key, V: Element> Capture for Write<'_, DMultiMap<K, V>> {
 
     #[allow(unsafe_code)]
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot,
-        _: &'v [Slot],
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
     ) -> MultiMapWriteView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from this description.
         MultiMapWriteView(unsafe { <Write<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
+    }
+
+    #[inline(always)]
+    fn begin<const C: usize>(view: &mut MultiMapWriteView<'_, K, V, C>, slot: &Slot<'_>) {
+        <Write<'_, DMap<K, Vec<V>>>>::begin(&mut view.0, slot);
     }
 
     #[inline(always)]

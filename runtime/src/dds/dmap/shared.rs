@@ -8,7 +8,7 @@ use super::bucket::Bucket;
 use super::hash::{bucket_of, hash_of};
 use super::{DMap, Key};
 use crate::body::capture::{ByMerge, ByNothing, Capture, Captured, Nothing, SharedCapture, WriteShared};
-use crate::body::context::Slot;
+use crate::body::slot::Slot;
 use crate::body::view::ReadView;
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
 use crate::memory::shared::Shared;
@@ -103,8 +103,8 @@ impl<K: Key, V: Merge> Capture for WriteShared<'_, DMap<K, V>> {
 
     #[allow(unsafe_code)]
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot,
-        companions: &'v [Slot],
+        slot: &'v Slot<'v>,
+        companions: &'v [Slot<'v>],
     ) -> MapSharedView<'v, K, V, C> {
         const { assert!(V::PLAIN, "values that a synchronous loop writes must be plain: numbers, and arrays of them") };
         // SAFETY: passed on: the slot was filled from the description of a DVector of values, and that of the companion from

@@ -8,7 +8,7 @@ use super::bucket::{Bucket, MapEntry};
 use super::hash::{bucket_of, hash_of};
 use super::{DMap, Key};
 use crate::body::capture::{Capture, Captured, Read, ReadCapture, Write, WriteCapture};
-use crate::body::context::Slot;
+use crate::body::slot::Slot;
 use crate::body::view::{ReadView, WriteView};
 use crate::memory::element::Element;
 
@@ -140,11 +140,16 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMap<K, V>> {
 
     #[allow(unsafe_code)]
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot,
-        _: &'v [Slot],
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
     ) -> MapView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from the description of a DVector of buckets.
         MapView { buckets: unsafe { ReadView::new::<CONSECUTIVE>(slot) } }
+    }
+
+    #[inline(always)]
+    fn begin<const C: usize>(view: &mut MapView<'_, K, V, C>, slot: &Slot<'_>) {
+        view.buckets.begin(slot);
     }
 
     #[inline(always)]
@@ -164,11 +169,16 @@ impl<K: Key, V: Element> Capture for Write<'_, DMap<K, V>> {
 
     #[allow(unsafe_code)]
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot,
-        _: &'v [Slot],
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
     ) -> MapWriteView<'v, K, V, C> {
         // SAFETY: passed on: the slot was filled from the description of a DVector of buckets.
         MapWriteView { buckets: unsafe { WriteView::new::<CONSECUTIVE>(slot) } }
+    }
+
+    #[inline(always)]
+    fn begin<const C: usize>(view: &mut MapWriteView<'_, K, V, C>, slot: &Slot<'_>) {
+        view.buckets.begin(slot);
     }
 
     #[inline(always)]

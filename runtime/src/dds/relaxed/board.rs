@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::RelaxedOps;
 use crate::body::capture::{Captured, Kind};
+use crate::body::slot::Copies;
 use crate::memory::buffer::RawBuf;
 use crate::planner::plan::Strata;
 use crate::session::locked;
@@ -23,12 +24,6 @@ struct Sheet {
     added: Vec<Mutex<Option<RawBuf>>>,
     /// What is known when so many strata have been merged.
     known: Mutex<Vec<Arc<RawBuf>>>,
-}
-
-/// A block's own copies.
-pub(crate) struct Copies {
-    pub(crate) now: RawBuf,
-    pub(crate) added: RawBuf,
 }
 
 /// What is to be merged is not there. It can't happen unless a process breaks the protocol.

@@ -9,7 +9,7 @@
 use std::marker::PhantomData;
 use std::ops::Index;
 
-use crate::body::context::Slot;
+use crate::body::slot::Slot;
 use crate::body::slow_path::Cold;
 use crate::dds::reduction::Number;
 
@@ -20,7 +20,7 @@ pub struct RelaxedView<'v, N, const C: usize> {
     /// What the block has added.
     added: *mut N,
     len: usize,
-    cold: *const Cold,
+    cold: &'v Cold<'v>,
     lifetime: PhantomData<&'v mut N>,
 }
 
@@ -28,12 +28,13 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
     /// # Safety
     /// The slot describes relaxed state of type N that meets the rules above.
     #[inline(always)]
-    pub(crate) unsafe fn new(slot: &'v Slot) -> Self {
+    pub(crate) unsafe fn new(slot: &'v Slot<'v>) -> Self {
+        let copies = slot.relaxed();
         RelaxedView {
-            now: slot.ptr.cast(),
-            added: slot.base.cast(),
-            len: slot.len,
-            cold: slot.cold,
+            now: copies.map_or(std::ptr::null_mut(), |copies| copies.now.base().cast()),
+            added: copies.map_or(std::ptr::null_mut(), |copies| copies.added.base().cast()),
+            len: copies.map_or(0, |copies| copies.now.len()),
+            cold: slot.cold(),
             lifetime: PhantomData,
         }
     }
@@ -74,8 +75,7 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
     #[inline(always)]
     fn checked(&self, k: usize) -> usize {
         if k >= self.len {
-            // SAFETY: the frame keeps the cold side as long as the view.
-            unsafe { Cold::reach_read(self.cold, k) };
+            self.cold.reach_read(k);
         }
         k
     }
@@ -103,8 +103,8 @@ impl<'v, N: Number, const C: usize> RelaxedNumberView<'v, N, C> {
     /// # Safety
     /// As for [`RelaxedView::new`], of one number.
     #[inline(always)]
-    pub(crate) unsafe fn new(slot: &'v Slot) -> Self {
-        // SAFETY: passed on.
+    pub(crate) unsafe fn new(slot: &'v Slot<'v>) -> Self {
+        // SAFETY: the caller's promise.
         RelaxedNumberView(unsafe { RelaxedView::new(slot) })
     }
 

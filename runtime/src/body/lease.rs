@@ -1,0 +1,149 @@
+//! The memory behind captures, lent for as long as somebody works on it.
+//!
+//! A capture names the memory that belongs to it and has no address of it. A call prepares its DDSs first and takes a lease
+//! then; the lease alone gives addresses. It holds every buffer by reference count, so that no buffer goes while the lease
+//! lives, whoever puts another in its place.
+
+use std::sync::Arc;
+
+use crate::body::capture::{Captured, Kind, Memory};
+use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::shard::Shard;
+
+/// The memory of the captures of one call.
+pub(crate) struct Lease<'c> {
+    captured: &'c [Captured],
+    lent: Vec<Option<Lent>>,
+}
+
+/// The elements of one capture. Their address is good as long as this lives.
+#[derive(Clone)]
+pub(crate) struct Lent {
+    held: Held,
+    ops: &'static ElementOps,
+    len: usize,
+    writable: bool,
+}
+
+#[derive(Clone)]
+enum Held {
+    Buffer(Arc<RawBuf>),
+    Shard(Arc<Shard>),
+}
+
+impl<'c> Lease<'c> {
+    /// The memory of these captures as it is now. A DVector whose elements are all elsewhere lends nothing.
+    pub(crate) fn of(captured: &'c [Captured]) -> Lease<'c> {
+        Lease { captured, lent: captured.iter().map(Lent::of).collect() }
+    }
+
+    /// No memory: others run the call.
+    pub(crate) fn nothing(captured: &'c [Captured]) -> Lease<'c> {
+        Lease { captured, lent: captured.iter().map(|_| None).collect() }
+    }
+
+    /// The same with other memory for some captures: copies of as many elements. Those that don't fit are passed over.
+    pub(crate) fn with(&self, copies: Vec<Option<RawBuf>>) -> Lease<'c> {
+        let mut lent = self.lent.clone();
+        for ((lent, copy), capture) in lent.iter_mut().zip(copies).zip(self.captured) {
+            if let (Some(copy), Kind::Vector { len, ops, writable, .. }) = (copy, &capture.kind)
+                && copy.len() == *len
+                && copy.ops().is(ops)
+            {
+                *lent = Some(Lent { held: Held::Buffer(Arc::new(copy)), ops, len: *len, writable: *writable });
+            }
+        }
+        Lease { captured: self.captured, lent }
+    }
+
+    pub(crate) fn captured(&self) -> &'c [Captured] {
+        self.captured
+    }
+
+    /// The elements of a capture; none of one that is no DVector.
+    pub(crate) fn vector(&self, capture: usize) -> Option<&Lent> {
+        self.lent.get(capture)?.as_ref()
+    }
+}
+
+impl Lent {
+    /// The elements of one capture.
+    pub(crate) fn of(capture: &Captured) -> Option<Lent> {
+        let Kind::Vector { len, ops, writable, memory } = &capture.kind else { return None };
+        let (held, there) = match memory {
+            Memory::Home(home) => {
+                let buffer = home.lend();
+                let there = if buffer.ops().is(ops) { buffer.len() } else { 0 };
+                (Held::Buffer(buffer), there)
+            }
+            Memory::Shard(shard) => {
+                let there = if shard.ops().is(ops) { shard.len() } else { 0 };
+                (Held::Shard(Arc::clone(shard)), there)
+            }
+        };
+        (there == *len).then_some(Lent { held, ops, len: *len, writable: *writable })
+    }
+
+    /// Where the first element lies.
+    pub(crate) fn base(&self) -> *mut u8 {
+        match &self.held {
+            Held::Buffer(buffer) => buffer.base(),
+            Held::Shard(shard) => shard.base(),
+        }
+    }
+
+    /// Where an element lies, or the end of the last one.
+    pub(crate) fn at(&self, i: usize) -> *mut u8 {
+        assert!(i <= self.len, "element {i} of {}", self.len);
+        self.base().wrapping_add(i * self.ops.size)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn ops(&self) -> &'static ElementOps {
+        self.ops
+    }
+
+    /// Whether the call may write the elements.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dds::dvector::DVector;
+
+    #[test]
+    fn a_lease_outlives_what_replaces_its_buffer() {
+        let session = crate::Session::builder().threads(1).build().unwrap();
+        let words = DVector::from_fn(&session, 3, |i| format!("word {i}, long enough for the heap")).unwrap();
+        let captured = [words.describe(false)];
+        let Kind::Vector { memory: Memory::Home(home), .. } = &captured[0].kind else { unreachable!() };
+        let before = home.lend().copy();
+        let lease = Lease::of(&captured);
+        home.replace(before);
+        let lent = lease.vector(0).unwrap();
+        assert_ne!(lent.base(), home.lend().base());
+        let mut copy = RawBuf::new(lent.ops(), 3);
+        // SAFETY: three strings are there, which nobody writes.
+        #[allow(unsafe_code)]
+        unsafe {
+            copy.push_clones(lent.base(), 3);
+        }
+        assert_eq!(copy.as_slice::<String>(), words.to_vec().unwrap());
+    }
+
+    #[test]
+    fn a_home_without_the_elements_lends_nothing() {
+        let session = crate::Session::builder().threads(1).build().unwrap();
+        let numbers = DVector::from_fn(&session, 3, |i| i as u32).unwrap();
+        let captured = [numbers.describe(false)];
+        let Kind::Vector { memory: Memory::Home(home), .. } = &captured[0].kind else { unreachable!() };
+        home.replace(RawBuf::new(home.ops(), 0));
+        assert!(Lease::of(&captured).vector(0).is_none());
+    }
+}

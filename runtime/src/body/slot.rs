@@ -1,0 +1,289 @@
+//! From what a view is made: what one block owns of one capture.
+//!
+//! # Why this is sound
+//! The fields are private to this module. A slot of elements is made by [`Slot::of_elements`] alone, and one of rows that
+//! threads share by [`Slot::of_rows`]; both are `unsafe`, and their obligations are all that views rely on:
+//!
+//! 1. The elements stay lent as long as the slot lives (it borrows the lease), and ranges are within them (asserted here).
+//! 2. What the slot owns for reading, nobody writes as long as the slot lives; what it owns for writing, nobody else
+//!    touches. [`Doing`] says what is owned beyond the range.
+//! 3. Relaxed state is in the slot itself.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::ptr::null_mut;
+use std::rc::Rc;
+use std::sync::atomic::AtomicU32;
+
+use crate::body::context::BlockState;
+use crate::body::lease::Lent;
+use crate::body::slow_path::{Cold, Doing, Span};
+use crate::memory::buffer::RawBuf;
+
+/// From what a view is made.
+#[doc(hidden)]
+pub struct Slot<'t> {
+    /// The range that is reached with one comparison, and where its first element lies.
+    ptr: *mut u8,
+    range: Span,
+    here: Here,
+    /// What `here` counts from; for listed accesses the first element.
+    base: *mut u8,
+    /// Whether the slow path must know which iteration runs.
+    tracked: bool,
+    ahead: Ahead<'t>,
+    cold: Cold<'t>,
+    rows: Option<Rows<'t>>,
+    relaxed: Option<Copies>,
+    /// What a reduction starts from, and what it came to.
+    total: Cell<u64>,
+    /// Every single addition with its iteration, where the order of additions must be the loop's own.
+    additions: Option<RefCell<Vec<(usize, u64)>>>,
+}
+
+/// A block's own copies of relaxed state.
+pub(crate) struct Copies {
+    pub(crate) now: RawBuf,
+    pub(crate) added: RawBuf,
+}
+
+/// What a block owns of a DVector.
+pub(crate) struct Owned<'t> {
+    /// What is reached with one comparison.
+    pub(crate) range: Span,
+    /// What iteration `i` may do with element `i` without a comparison.
+    pub(crate) here: Here,
+    /// The block's elements in the order of execution, from this one on, instead of by the iteration's number.
+    pub(crate) packed: Option<(&'t RawBuf, usize)>,
+    /// Whether the slow path must know which iteration runs.
+    pub(crate) tracked: bool,
+    pub(crate) ahead: Ahead<'t>,
+    /// What is owned besides.
+    pub(crate) doing: Doing<'t>,
+}
+
+impl<'t> Owned<'t> {
+    /// No range: the slow path knows.
+    pub(crate) fn by(doing: Doing<'t>) -> Self {
+        Owned {
+            range: Span { lo: 0, len: 0, wlen: 0 },
+            here: Here::default(),
+            packed: None,
+            tracked: false,
+            ahead: Ahead::NOTHING,
+            doing,
+        }
+    }
+
+    /// All elements, to be read.
+    pub(crate) fn all(lent: &Lent) -> Self {
+        Owned { range: Span { lo: 0, len: lent.len(), wlen: 0 }, ..Owned::by(Doing::ReadOnly) }
+    }
+}
+
+/// What may be done with the running iteration's own element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Here {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    /// It lies in the order of execution, rather than by the number of the iteration.
+    packed: bool,
+}
+
+impl Here {
+    pub(crate) fn new(read: bool, write: bool) -> Here {
+        Here { read, write, packed: false }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_packed(self) -> bool {
+        self.packed
+    }
+}
+
+/// Indices in elements laid out in the order of execution, of iterations to come.
+#[derive(Clone, Copy)]
+pub(crate) struct Ahead<'t> {
+    at: *const u8,
+    stride: usize,
+    iterations: usize,
+    elements: PhantomData<&'t RawBuf>,
+}
+
+/// How many iterations ahead elements are fetched.
+const AHEAD: usize = 12;
+
+impl<'t> Ahead<'t> {
+    pub(crate) const NOTHING: Ahead<'static> =
+        Ahead { at: std::ptr::null(), stride: 0, iterations: 0, elements: PhantomData };
+
+    /// An index of 4 bytes stands `byte` bytes into each of the elements `start..end`, one for each iteration of a block.
+    pub(crate) fn new(elements: &'t RawBuf, start: usize, end: usize, byte: usize) -> Ahead<'t> {
+        let stride = elements.ops().size;
+        if byte + 4 > stride || end > elements.len() || !elements.ops().plain || start + AHEAD >= end {
+            return Ahead::NOTHING;
+        }
+        Ahead {
+            at: elements.as_ptr().wrapping_add((start + AHEAD) * stride + byte),
+            stride,
+            iterations: end - start - AHEAD,
+            elements: PhantomData,
+        }
+    }
+
+    /// The index that stands ahead of the block's `j`-th iteration.
+    #[inline(always)]
+    pub(crate) fn index(&self, j: usize) -> Option<u32> {
+        // SAFETY: `new` saw to it that so many elements are there, and that the index is within each of them.
+        (j < self.iterations).then(|| unsafe { self.at.add(j * self.stride).cast::<u32>().read_unaligned() })
+    }
+}
+
+/// Rows that threads share: where they lie, and which of them may be reached at once.
+pub(crate) struct Rows<'t> {
+    pub(crate) base: *mut u8,
+    pub(crate) len: usize,
+    /// Row `i` is there if the stamp at `i & mask` is `now`.
+    pub(crate) stamps: &'t [AtomicU32],
+    pub(crate) mask: usize,
+    pub(crate) now: u32,
+    pub(crate) path: Box<dyn RowPath + 't>,
+}
+
+/// The way to a row that can't be reached at once.
+pub(crate) trait RowPath {
+    /// Where row `i` lies, or no return.
+    fn reach(&self, i: usize) -> *mut u8;
+    /// The rows that were brought since the last time, in that order: the first of each run, and how many.
+    fn take_touched(&self) -> Vec<(u32, u32)>;
+}
+
+impl<'t> Slot<'t> {
+    /// Owns nothing.
+    fn new(cold: Cold<'t>) -> Self {
+        Slot {
+            ptr: null_mut(),
+            range: Span { lo: 0, len: 0, wlen: 0 },
+            here: Here::default(),
+            base: null_mut(),
+            tracked: false,
+            ahead: Ahead::NOTHING,
+            cold,
+            rows: None,
+            relaxed: None,
+            total: Cell::new(0),
+            additions: None,
+        }
+    }
+
+    /// Elements that are not here.
+    pub(crate) fn absent(capture: usize, state: &Rc<BlockState>) -> Self {
+        Slot::new(Cold::without_elements(capture, 0, state))
+    }
+
+    /// A reduction that starts from `total`; `one_by_one` if each addition is to be kept.
+    pub(crate) fn of_reduction(capture: usize, total: u64, one_by_one: bool, state: &Rc<BlockState>) -> Self {
+        Slot {
+            total: Cell::new(total),
+            additions: one_by_one.then(RefCell::default),
+            ..Slot::new(Cold::without_elements(capture, 0, state))
+        }
+    }
+
+    /// Relaxed state of so many numbers. None: it is not to be used.
+    pub(crate) fn of_relaxed(capture: usize, len: usize, copies: Option<Copies>, state: &Rc<BlockState>) -> Self {
+        let copies = copies.filter(|copies| copies.now.len() == len && copies.added.len() == len);
+        Slot { relaxed: copies, ..Slot::new(Cold::without_elements(capture, len, state)) }
+    }
+
+    /// # Safety
+    /// Rule 2 holds for what is owned, as long as the slot lives. Where `owned.here` says so, the number of each iteration
+    /// that runs is that of an element (or the place of a packed one) which the block owns in that way.
+    pub(crate) unsafe fn of_elements(capture: usize, lent: &'t Lent, owned: Owned<'t>, state: &Rc<BlockState>) -> Self {
+        let Owned { range, mut here, packed, tracked, ahead, doing } = owned;
+        assert!(range.len <= lent.len() && range.wlen <= range.len && range.lo <= lent.len() - range.len);
+        here.packed = packed.is_some();
+        let base = match packed {
+            Some((elements, start)) => elements.base().wrapping_add(start * lent.ops().size),
+            None => lent.base(),
+        };
+        let cold = Cold::new(capture, lent, doing, state);
+        Slot { ptr: lent.at(range.lo), range, here, base, tracked, ahead, ..Slot::new(cold) }
+    }
+
+    /// Rows that threads share.
+    ///
+    /// # Safety
+    /// `base` is the address of `len` plain elements that live and stay there as long as the slot, that all threads reach
+    /// through [`Shared`](crate::Shared) alone, and of which those hold a value whose stamp says so. `path` gives addresses
+    /// of such elements alone. `mask` keeps every index below `len` within the stamps.
+    pub(crate) unsafe fn of_rows(capture: usize, rows: Rows<'t>, state: &Rc<BlockState>) -> Self {
+        assert!(rows.mask < rows.stamps.len() || rows.len <= rows.stamps.len());
+        Slot { rows: Some(rows), ..Slot::new(Cold::without_elements(capture, 0, state)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    #[inline(always)]
+    pub(crate) fn range(&self) -> Span {
+        self.range
+    }
+
+    #[inline(always)]
+    pub(crate) fn here(&self) -> Here {
+        self.here
+    }
+
+    #[inline(always)]
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.tracked
+    }
+
+    #[inline(always)]
+    pub(crate) fn ahead(&self) -> Ahead<'t> {
+        self.ahead
+    }
+
+    #[inline(always)]
+    pub(crate) fn cold(&self) -> &Cold<'t> {
+        &self.cold
+    }
+
+    pub(crate) fn into_cold(self) -> Cold<'t> {
+        self.cold
+    }
+
+    #[inline(always)]
+    pub(crate) fn rows(&self) -> Option<&Rows<'t>> {
+        self.rows.as_ref()
+    }
+
+    #[inline(always)]
+    pub(crate) fn relaxed(&self) -> Option<&Copies> {
+        self.relaxed.as_ref()
+    }
+
+    /// What the block has added to relaxed state. The views are gone.
+    pub(crate) fn take_relaxed(&mut self) -> Option<RawBuf> {
+        self.relaxed.take().map(|copies| copies.added)
+    }
+
+    #[inline(always)]
+    pub(crate) fn total(&self) -> &Cell<u64> {
+        &self.total
+    }
+
+    #[inline(always)]
+    pub(crate) fn additions(&self) -> Option<&RefCell<Vec<(usize, u64)>>> {
+        self.additions.as_ref()
+    }
+}
