@@ -16,7 +16,7 @@ use crate::dds::reduction::{
     Count, CountView, Extreme, ExtremeView, Number, Reduction, ReductionOps, Sum, SumView, Which,
 };
 use crate::dds::relaxed::{Cell, Relaxed, RelaxedNumberView, RelaxedOps, RelaxedVector, RelaxedView};
-use crate::memory::buffer::{ElementOps, Home, RawBuf};
+use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::element::Element;
 use crate::memory::home::Home;
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};

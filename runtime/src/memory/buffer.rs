@@ -13,7 +13,6 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::TypeId;
 use std::ptr::NonNull;
-use std::sync::{Arc, RwLock};
 
 use crate::memory::decode::{DecodeError, take_plain};
 use crate::memory::element::{Element, encode_slice};
@@ -22,9 +21,6 @@ use crate::memory::element::{Element, encode_slice};
 const ROW_ALIGN: usize = 64;
 /// From this size on, ask for huge pages: a model row is touched at random, and the TLB is what misses.
 const HUGE_PAGE: usize = 2 << 20;
-
-/// The memory of a DVector in the program's own process.
-pub(crate) type Home = Arc<RwLock<RawBuf>>;
 
 /// What the engine may do to elements of one type, by address.
 #[derive(Debug)]
