@@ -7,11 +7,13 @@ compile_error!(
     "stradsap ends iterations by unwinding (to undo a loop that strayed or failed): build with panic = \"unwind\""
 );
 
+mod backend;
 mod body;
 mod cluster;
 mod dds;
 pub mod kernels;
 mod launch;
+mod local;
 mod loops;
 mod memory;
 mod minibatch;

@@ -229,11 +229,10 @@ impl<T: 'static> DVector<T> {
 
     /// The same through a shared borrow: whoever reads the elements now, goes on with those from before.
     pub(crate) fn change_settled<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
-        let change = || self.home.change(|elements| f(elements.as_mut_slice::<T>()));
-        let changed = match self.session.cluster() {
-            Some(cluster) => cluster.change(self.id, change)?,
-            None => change(),
-        };
+        let backend = self.session.elements();
+        let changing = backend.change(self.id)?;
+        let changed = self.home.change(|elements| f(elements.as_mut_slice::<T>()));
+        drop(changing);
         self.home.set_version(next_id());
         Ok(changed)
     }
@@ -353,9 +352,7 @@ impl<T: 'static> DVector<T> {
         if range.start > range.end || range.end > self.len {
             return Err(self.out_of_bounds(&range));
         }
-        if let Some(cluster) = self.session.cluster()
-            && let Some(fetched) = cluster.read(self.id, range.clone())?
-        {
+        if let Some(fetched) = self.session.elements().read(self.id, range.clone())? {
             return Ok(Elements::Fetched(fetched));
         }
         Ok(Elements::Here(self.home.lend(), range))
@@ -423,10 +420,8 @@ impl Elements {
 
 impl<T> Drop for DVector<T> {
     fn drop(&mut self) {
-        self.session.forget_plans_of(self.id);
-        if let Some(cluster) = self.session.cluster() {
-            cluster.dropped(self.id);
-        }
+        self.session.forget(self.id);
+        self.session.elements().dropped(self.id);
     }
 }
 

@@ -15,16 +15,14 @@ use crate::body::lease::Lease;
 use crate::body::panics;
 use crate::body::task::{Failure, LoopTask, Outcome, Task};
 use crate::body::value::Values;
-use crate::cluster::driver::Cluster;
-use crate::dds::relaxed::board::{self, Board};
-use crate::loops::execute::{FirstFailure, Run, words};
-use crate::loops::pack;
-use crate::loops::plan_cache::{CachedPlan, PlanKey};
+use crate::dds::relaxed::board::Board;
+use crate::loops::backend::LoopBackend;
+use crate::loops::execute::FirstFailure;
+use crate::loops::plan_cache::{CachedPlan, PlanKey, Plans};
 use crate::loops::record::{Depth, record, shapes};
-use crate::loops::undo::Undo;
-use crate::loops::verify::Verifier;
 use crate::memory::codec::CodecError;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
+use crate::planner::recording::Recording;
 use crate::session::dot;
 use crate::session::error::{Error, LoopProblem, Result};
 use crate::session::logging::warning;
@@ -79,7 +77,8 @@ pub(crate) struct Call<'c> {
     pub(crate) task: &'c dyn Task,
     pub(crate) pack: Pack<'c>,
     pub(crate) session: &'c SessionInner,
-    pub(crate) cluster: Option<Arc<Cluster>>,
+    backend: Arc<dyn LoopBackend>,
+    /// The threads of this process.
     pub(crate) pool: Arc<Pool>,
     strays: usize,
 }
@@ -152,16 +151,13 @@ impl<'c> Call<'c> {
             options,
             captures: captured.iter().map(identity).collect(),
         };
-        let cluster = first.session.cluster();
-        let pool = match &cluster {
-            Some(cluster) => Arc::clone(&cluster.pool),
-            None => first.session.pool()?,
-        };
-        Ok(Call { site, key, captured, task, pack, session: &first.session, cluster, pool, strays: 0 })
+        let backend = first.session.backend::<dyn LoopBackend>();
+        let pool = backend.planners(&first.session)?;
+        Ok(Call { site, key, captured, task, pack, session: &first.session, backend, pool, strays: 0 })
     }
 
     fn run(mut self) -> Result<LoopReport> {
-        let kept = self.session.plans().take(&self.key);
+        let kept = self.session.slot::<Plans>().take(&self.key);
         let mut reused = kept.is_some();
         let mut cached = match kept {
             Some(cached) => cached,
@@ -170,11 +166,7 @@ impl<'c> Call<'c> {
         let mut trace = false;
         loop {
             let begun = Instant::now();
-            let attempted = match &self.cluster {
-                None => self.attempt(&mut cached, trace),
-                Some(cluster) => cluster.attempt(&self, &mut cached, trace),
-            };
-            match attempted {
+            match self.backend.run(&self, &cached.plan, &mut cached.installed, trace) {
                 Ok(elsewhere) => {
                     cached.strays_in_row = 0;
                     let mut report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
@@ -205,33 +197,11 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn attempt(&self, cached: &mut CachedPlan, trace: bool) -> std::result::Result<Elsewhere, Ended> {
-        let lease = Lease::of(self.captured);
-        pack::refresh(&mut cached.gathered, &cached.plan, &lease, &self.pool);
-        let run = Run {
-            plan: &cached.plan,
-            task: self.task,
-            lease: &lease,
-            gathered: &cached.gathered,
-            order: self.key.options.order,
-            trace,
-            before: words(self.captured),
-            board: Arc::new(Board::new(self.captured, board::before(self.captured), &cached.plan.strata)),
-            apart: None,
-        };
-        let first = self.key.range.start;
-        let verifier = match self.session.verifies() {
-            true => Some(
-                panics::caught(|| Verifier::before(&lease))
-                    .map_err(|note| FirstFailure::new(0, Some(first), Failure::Panic(note)))?,
-            ),
-            false => None,
-        };
-        let after = run.run(&cached.undo, &self.pool)?;
-        let checked = verifier.map_or(Ok(()), |verifier| verifier.check(&run, &after));
-        self.commit(&after, &run.board);
-        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
-        Ok(Elsewhere { staleness: run.board.errors(), ..Elsewhere::default() })
+    /// Records the loop in this process. The lease must be of the loop's captures.
+    pub(crate) fn record_here<'f>(&self, lease: &'f Lease<'c>, depth: Depth) -> (Recording<'f>, Depth) {
+        assert!(std::ptr::eq(lease.captured(), self.captured), "a lease of other captures");
+        // SAFETY: the captures are those that the task was made for (`new`).
+        unsafe { record(self.task, lease, self.key.range.clone(), depth, &self.pool) }
     }
 
     /// The loop ended well: the reductions get their values, and what was written is known to have changed.
@@ -260,17 +230,10 @@ impl<'c> Call<'c> {
         } else {
             // What rules point at stays lent until the plan is made.
             let lent = OnceCell::new();
-            let recording;
             let recording_now = span(Category::Record, self.key.range.len() as u64);
-            (recording, depth_used) = match &self.cluster {
-                None => {
-                    let lease = lent.get_or_init(|| Lease::of(self.captured));
-                    // SAFETY: the captures are those that the task was made for (`new`).
-                    unsafe { record(self.task, lease, self.key.range.clone(), depth, &self.pool) }
-                }
-                Some(cluster) => cluster.record(self, depth, &lent)?,
-            };
+            let (recording, depth) = self.backend.record(self, depth, &lent)?;
             drop(recording_now);
+            depth_used = depth;
             recorded = Instant::now();
             let mut planning = span(Category::Plan, 0);
             plan = plan::plan(&recording, &shapes(self.captured), &options.planning(), &*self.pool);
@@ -278,11 +241,6 @@ impl<'c> Call<'c> {
             drop(planning);
         }
         let mut cached = self.cached(plan, depth_used)?;
-        // Laying out the elements is part of planning: later calls find it done.
-        match (&self.cluster, &cached.remote) {
-            (Some(cluster), Some(remote)) => cluster.install_now(remote)?,
-            _ => pack::refresh(&mut cached.gathered, &cached.plan, &Lease::of(self.captured), &self.pool),
-        }
         cached.seconds_recording = (recorded - begun).as_secs_f64();
         cached.seconds_planning = recorded.elapsed().as_secs_f64();
         self.tell(&cached)?;
@@ -293,15 +251,11 @@ impl<'c> Call<'c> {
         if self.captured.iter().any(|capture| matches!(capture.kind, Kind::Relaxed { .. })) {
             plan.stratify(self.key.options.staleness);
         }
-        let undo = if self.cluster.is_some() { Undo::none() } else { Undo::new(&plan, self.captured, &[]) };
         let plan = Arc::new(plan);
-        let remote = self.cluster.as_ref().map(|cluster| cluster.remote(self, &plan)).transpose()?;
         Ok(CachedPlan {
-            undo,
+            installed: self.backend.install(self, &plan)?,
             plan,
-            remote,
             key: self.key.clone(),
-            gathered: Vec::new(),
             depth,
             strays_in_row: 0,
             seconds_recording: 0.0,
@@ -342,8 +296,7 @@ impl<'c> Call<'c> {
     }
 
     fn keep(&self, cached: CachedPlan) {
-        let oldest = self.session.plans().put(cached);
-        drop(oldest);
+        self.session.slot::<Plans>().put(cached);
     }
 
     fn tell(&self, cached: &CachedPlan) -> Result<()> {
@@ -357,8 +310,7 @@ impl<'c> Call<'c> {
     }
 
     fn report(&self, cached: &CachedPlan, reused: bool, seconds_running: f64) -> LoopReport {
-        let remote = self.cluster.as_ref().zip(cached.remote.as_ref());
-        let shares = remote.map(|(cluster, plan)| cluster.shares(plan));
+        let shares = self.backend.shares(&cached.installed);
         LoopReport {
             site: self.site,
             label: self.key.options.label.clone(),

@@ -4,14 +4,14 @@
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use crate::cluster::driver::remote_plan::RemotePlan;
-use crate::loops::pack::Gathered;
+use crate::loops::backend::Installed;
 use crate::loops::record::Depth;
-use crate::loops::undo::Undo;
 use crate::planner::plan::Plan;
+use crate::session::locked;
 use crate::session::options::LoopOptions;
+use crate::session::slots::Slot;
 
 /// What a plan belongs to: a body at a place in the source, over these indices of these DDSs, told this.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,10 +28,7 @@ pub(crate) struct PlanKey {
 pub(crate) struct CachedPlan {
     pub(crate) key: PlanKey,
     pub(crate) plan: Arc<Plan>,
-    pub(crate) undo: Undo,
-    /// The plan as workers know it.
-    pub(crate) remote: Option<Arc<RemotePlan>>,
-    pub(crate) gathered: Vec<Option<Gathered>>,
+    pub(crate) installed: Installed,
     /// How thoroughly the loop was recorded.
     pub(crate) depth: Depth,
     pub(crate) strays_in_row: usize,
@@ -42,35 +39,40 @@ pub(crate) struct CachedPlan {
 /// How many plans a place in the source keeps.
 const PER_SITE: usize = 4;
 
-/// The plans of a session, the newest of each place in the source last.
+/// The plans of a session, by place in the source, the newest of each last.
 #[derive(Default)]
-pub(crate) struct PlanCache {
-    sites: BTreeMap<usize, Vec<CachedPlan>>,
-}
+pub(crate) struct Plans(Mutex<BTreeMap<usize, Vec<CachedPlan>>>);
 
-impl PlanCache {
+impl Plans {
     /// Takes a plan out, if there is one.
-    pub(crate) fn take(&mut self, key: &PlanKey) -> Option<CachedPlan> {
-        let plans = self.sites.get_mut(&key.site)?;
+    pub(crate) fn take(&self, key: &PlanKey) -> Option<CachedPlan> {
+        let mut sites = locked(&self.0);
+        let plans = sites.get_mut(&key.site)?;
         let at = plans.iter().position(|cached| cached.key == *key)?;
         Some(plans.remove(at))
     }
 
-    /// Puts a plan in, and gives back one that had to make room.
-    pub(crate) fn put(&mut self, cached: CachedPlan) -> Option<CachedPlan> {
-        let plans = self.sites.entry(cached.key.site).or_default();
-        let oldest = (plans.len() >= PER_SITE).then(|| plans.remove(0));
-        plans.push(cached);
-        oldest
+    /// Puts a plan in, and drops the oldest if there is no room.
+    pub(crate) fn put(&self, cached: CachedPlan) {
+        let oldest = {
+            let mut sites = locked(&self.0);
+            let plans = sites.entry(cached.key.site).or_default();
+            let oldest = (plans.len() >= PER_SITE).then(|| plans.remove(0));
+            plans.push(cached);
+            oldest
+        };
+        // Plans hold copies of elements, whose drop must not run under the lock: it may drop DDSs.
+        drop(oldest);
     }
+}
 
-    /// Takes out all plans that use a DDS.
-    pub(crate) fn remove_users_of(&mut self, dds: u64) -> Vec<CachedPlan> {
+impl Slot for Plans {
+    fn forget(&self, dds: u64) {
         let mut removed = Vec::new();
-        for plans in self.sites.values_mut() {
+        for plans in locked(&self.0).values_mut() {
             let uses = |cached: &CachedPlan| cached.key.captures.iter().any(|&(id, _)| id == dds);
             removed.extend(plans.extract_if(.., |cached| uses(cached)));
         }
-        removed
+        drop(removed);
     }
 }

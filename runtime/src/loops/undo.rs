@@ -109,11 +109,6 @@ impl Undo {
         Undo { saved, starts, by_block, upfront }
     }
 
-    /// No buffers: others undo.
-    pub(crate) fn none() -> Undo {
-        Undo { saved: Vec::new(), starts: Vec::new(), by_block: Vec::new(), upfront: Vec::new() }
-    }
-
     /// Saves what every block may change.
     pub(crate) fn save_upfront(&self, plan: &Plan, lease: &Lease<'_>) {
         self.upfront.iter().for_each(|&k| self.fill(k, plan, lease));

@@ -9,3 +9,10 @@ pub(crate) mod merge;
 pub(crate) mod ranges;
 pub(crate) mod shard;
 pub(crate) mod shared;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a panic left is whole: every lock here guards a single assignment or an insertion.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -18,8 +18,8 @@ use std::sync::Mutex;
 
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::decode::DecodeError;
+use crate::memory::locked;
 use crate::memory::ranges::Ranges;
-use crate::session::locked;
 
 const PAGE: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::backup;
@@ -36,6 +36,7 @@ use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
 use crate::session::options::Site;
 use crate::session::pool::Pool;
 use crate::session::report::WorkerTime;
+use crate::session::slots::Slot;
 use crate::session::{SessionInner, locked, next_id};
 
 /// What `sync_parallel_for!` calls.
@@ -91,6 +92,12 @@ pub(crate) struct SyncCall<'c> {
     pub(crate) session: &'c Arc<SessionInner>,
 }
 
+/// What synchronous loops ask of a backend.
+pub(crate) trait MinibatchBackend: Send + Sync {
+    /// Runs a loop, and commits what it came to. After a failure everything is as it was.
+    fn run_minibatches(&self, call: &SyncCall<'_>) -> Result<SyncReport>;
+}
+
 /// How a loop ended in one process.
 pub(crate) struct Ran {
     pub(crate) totals: Vec<(usize, Vec<u64>)>,
@@ -133,21 +140,21 @@ impl SyncCall<'_> {
     }
 
     fn run(&self) -> Result<SyncReport> {
-        let report = match self.session.cluster() {
-            Some(cluster) => cluster.run_sync(self)?,
-            None => self.run_here()?,
-        };
-        if self.session.explains() && self.session.is_new((std::ptr::from_ref(self.site).addr(), self.policy)) {
+        let report = self.session.backend::<dyn MinibatchBackend>().run_minibatches(self)?;
+        let site = (std::ptr::from_ref(self.site).addr(), self.policy);
+        if self.session.explains() && self.session.slot::<SyncState>().is_new(site) {
             eprintln!("{report}");
         }
         Ok(report)
     }
 
-    fn run_here(&self) -> Result<SyncReport> {
+    /// Runs the loop on the session's threads.
+    pub(crate) fn run_here(&self) -> Result<SyncReport> {
         let begun = Instant::now();
         let pool = self.session.pool()?;
         // Threads that wait for each other must all be there: one such loop at a time.
-        let _turn = self.session.sync_turn();
+        let state = self.session.slot::<SyncState>();
+        let _turn = locked(&state.turn);
         let copies = if self.policy == SyncPolicy::Hybrid { 1 } else { pool.threads() };
         let (lease, elements) = (Lease::of(self.captured), Lent::of(self.input));
         let (len, size) = elements.as_ref().map_or((0, 0), |elements| (elements.len(), elements.ops().size));
@@ -201,7 +208,7 @@ impl SyncCall<'_> {
                 Err(self.failed(schedule, minibatch, failure))
             }
         };
-        let oldest = self.session.sync_cache().put(kept);
+        let oldest = locked(&state.cache).put(kept);
         drop(oldest);
         let seconds = ((prepared - begun).as_secs_f64(), prepared.elapsed().as_secs_f64());
         Ok(self.report(schedule, pool.threads(), seconds, ended?.counts, Vec::new()))
@@ -249,7 +256,7 @@ impl SyncCall<'_> {
 
     fn kept(&self, merges: &[Option<&'static MergeOps>], copies: usize) -> Result<Kept> {
         let key = self.key(copies);
-        let there = self.session.sync_cache().take(&key);
+        let there = locked(&self.session.slot::<SyncState>().cache).take(&key);
         if let Some(kept) = there {
             return Ok(kept);
         }
@@ -449,7 +456,7 @@ impl Here<'_> {
 
 /// What a session keeps of synchronous loops.
 #[derive(Default)]
-pub(crate) struct SyncState {
+struct SyncState {
     /// Whose turn it is.
     turn: Mutex<()>,
     cache: Mutex<SyncCache>,
@@ -457,24 +464,21 @@ pub(crate) struct SyncState {
     told: Mutex<Vec<(usize, SyncPolicy)>>,
 }
 
-/// The session's side of synchronous loops.
-impl SessionInner {
-    /// A turn to run one; it lasts as long as what it gives.
-    pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
-        locked(&self.sync.turn)
-    }
-
+impl SyncState {
     /// Whether a loop hasn't been explained yet.
     fn is_new(&self, site: (usize, SyncPolicy)) -> bool {
-        let mut told = locked(&self.sync.told);
+        let mut told = locked(&self.told);
         let new = !told.contains(&site);
         if new {
             told.push(site);
         }
         new
     }
+}
 
-    pub(crate) fn sync_cache(&self) -> MutexGuard<'_, SyncCache> {
-        locked(&self.sync.cache)
+impl Slot for SyncState {
+    fn forget(&self, dds: u64) {
+        let forgotten = locked(&self.cache).remove_users_of(dds);
+        drop(forgotten);
     }
 }

@@ -29,7 +29,7 @@ mod view;
 pub use batch::Batch;
 pub(crate) use cache::{SyncKey, next_stamps};
 pub use call::sync_for;
-pub(crate) use call::{Ran, SyncCall, SyncState, bases, tables};
+pub(crate) use call::{MinibatchBackend, Ran, SyncCall, bases, tables};
 pub(crate) use hot::Chosen;
 pub use input::{LoopInput, MinibatchSize, input, minibatch};
 pub(crate) use lanes::{Input, Lanes, Outcomes, unite};

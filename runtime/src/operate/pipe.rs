@@ -8,7 +8,7 @@ use super::body::{Body, Plain, Travels, With};
 use super::kernel::{
     Elements, Filtered, FlatMapped, IndexedKernel, Kernel, MapEntries, Mapped, Numbered, Sampled, Zipped,
 };
-use super::run::Operation;
+use super::run::{Operation, OperatorBackend};
 use super::stage::{Piece, Stage, maker_of};
 use crate::body::capture::{Captured, Handles, Read};
 use crate::body::value::Values;
@@ -86,10 +86,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         };
         let operation = Operation { session, site, sources, captured, len, stage, pack: &pack };
         operation.check()?;
-        match session.cluster() {
-            Some(cluster) => cluster.operate_here(&operation),
-            None => operation.run_here(),
-        }
+        session.backend::<dyn OperatorBackend>().give(&operation)
     }
 
     /// What a closure makes of each item.

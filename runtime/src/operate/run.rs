@@ -20,6 +20,8 @@ use crate::body::lease::Lease;
 use crate::body::panics;
 use crate::body::slot::{Owned, Slot};
 use crate::body::task::{Failure, outcome, unwound};
+use crate::memory::buffer::ElementOps;
+use crate::memory::home::Home;
 use crate::session::SessionInner;
 use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
 use crate::session::pool::Pool;
@@ -47,6 +49,25 @@ pub(crate) struct Operation<'c> {
     pub(crate) stage: &'c dyn Stage,
     /// What it needs to run elsewhere.
     pub(crate) pack: crate::loops::call::Pack<'c>,
+}
+
+/// A result that is kept.
+pub(crate) enum Made {
+    Here(Vec<Box<dyn Piece>>),
+    /// So many elements of a new DVector, whose home has none yet.
+    Elsewhere {
+        dds: u64,
+        home: Home,
+        len: usize,
+    },
+}
+
+/// What operators ask of a backend.
+pub(crate) trait OperatorBackend: Send + Sync {
+    /// Runs an operator whose result the program wants to have.
+    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Piece>>>;
+    /// Runs an operator whose result becomes a DVector of these elements, which may stay where they were made.
+    fn keep(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made>;
 }
 
 /// A frame whose views reach every element of the captures, to be read.

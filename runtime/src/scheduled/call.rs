@@ -4,18 +4,21 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::backend::{Away, Ended, ProgramCall, ScheduledBackend, ShardsAway, Stopped, Unfinished};
 use super::drive::{DEEPEST, Done, End, Failed, What, drive};
 use super::here::Here;
 use super::program::{Program, Schedule};
+use super::remote::pack;
 use super::report::ScheduledReport;
+use super::wire::Writer;
 use crate::body::capture::Captured;
 use crate::body::panics;
-use crate::cluster::driver::Cluster;
 use crate::dds::dvector::DVector;
+use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
 use crate::session::error::{Error, LoopProblem, Result, RoundProblem};
 use crate::session::pool::Pool;
-use crate::session::{Session, SessionInner};
+use crate::session::{Session, SessionInner, next_id};
 
 /// A call of a [`Program`], to be told more of and to be run: [`scheduled`].
 ///
@@ -71,18 +74,72 @@ pub struct Scheduled<'s, P> {
     site: &'static Location<'static>,
 }
 
-/// What a call asks of workers.
-pub(crate) struct Asked<'a, P: Program, S, U> {
-    pub(crate) program: &'a P,
-    pub(crate) schedule: &'a mut S,
-    pub(crate) model: &'a mut P::Model,
+/// One call, with what it is given.
+struct Call<'a, P: Program, S, U> {
+    session: &'a SessionInner,
+    program: &'a P,
+    schedule: &'a mut S,
+    model: &'a mut P::Model,
     /// Both as they were before the call.
-    pub(crate) kept: &'a (S, P::Model),
-    pub(crate) shards: Captured,
-    pub(crate) locals: Captured,
-    pub(crate) depth: usize,
-    pub(crate) end: &'a mut End<U>,
-    pub(crate) site: String,
+    kept: &'a (S, P::Model),
+    shards: &'a DVector<P::Shard>,
+    locals: &'a mut DVector<P::Local>,
+    depth: usize,
+    end: End<U>,
+    site: String,
+}
+
+impl<P, S, U> ProgramCall for Call<'_, P, S, U>
+where
+    P: Program,
+    S: Schedule<P::Model, P::Job, P::Change>,
+    U: FnMut(usize, &P::Model) -> bool,
+{
+    fn captures(&self) -> [Captured; 2] {
+        [self.shards.describe(false), self.locals.describe(true)]
+    }
+
+    fn site(&self) -> &str {
+        &self.site
+    }
+
+    fn pack(&self) -> std::result::Result<(usize, Vec<u8>), CodecError> {
+        pack(self.program)
+    }
+
+    fn begin_again(&mut self) {
+        (*self.schedule, *self.model) = self.kept.clone();
+    }
+
+    fn run_here(&mut self) -> std::result::Result<Ended, Unfinished> {
+        let pool = self.session.pool()?;
+        let (program, n, depth) = (self.program, self.shards.len(), self.depth);
+        let data = self.shards.elements(0..n)?;
+        let (schedule, model, end) = (&mut *self.schedule, &mut *self.model, &mut self.end);
+        let (ran, prepared) = self.locals.change(|locals| {
+            let kept = locals.to_vec();
+            let prepared = Instant::now();
+            let mut here = Here::new(program, data.as_slice(), locals, 0, n, &pool);
+            let ran = panics::quietly(|| drive(program, schedule, model, &mut here, n, depth, end));
+            if ran.is_err() {
+                locals.iter_mut().zip(kept).for_each(|(local, kept)| *local = kept);
+            }
+            (ran, prepared)
+        })?;
+        let (threads, workers) = (pool.threads(), Vec::new());
+        let done = ran.map_err(Unfinished::Failed)?;
+        Ok(Ended { done, bytes_sent: 0, threads, prepared, workers })
+    }
+
+    fn run_away(&mut self, shards: &mut dyn ShardsAway) -> std::result::Result<Done, Stopped> {
+        let (program, all, depth) = (self.program, self.shards.len(), self.depth);
+        let mut away = Away { program, all, writer: Writer::default(), shards };
+        panics::quietly(|| drive(program, self.schedule, self.model, &mut away, all, depth, &mut self.end))
+    }
+
+    fn committed(&self) {
+        self.locals.describe(true).commit(0, next_id());
+    }
 }
 
 /// Begins a call of a program over the session's threads or workers: [`Program`] and [`Scheduled`] have whole ones.
@@ -172,7 +229,7 @@ impl<P: Program> Scheduled<'_, P> {
         model: &mut P::Model,
         shards: &DVector<P::Shard>,
         locals: &mut DVector<P::Local>,
-        mut end: End<U>,
+        end: End<U>,
     ) -> Result<ScheduledReport>
     where
         S: Schedule<P::Model, P::Job, P::Change>,
@@ -182,17 +239,31 @@ impl<P: Program> Scheduled<'_, P> {
         let begun = Instant::now();
         let kept = (schedule.clone(), model.clone());
         let before = if self.session.verifies() { Some(locals.to_vec()?) } else { None };
-        let ran = match self.session.cluster() {
-            Some(cluster) => self.run_away(&cluster, schedule, model, &kept, shards, locals, &mut end, begun),
-            None => self.run_here(schedule, model, shards, locals, &mut end, begun),
+        let mut call = Call {
+            session: &self.session,
+            program: self.program,
+            schedule,
+            model,
+            kept: &kept,
+            shards,
+            locals,
+            depth: self.pipeline,
+            end,
+            site: self.site(),
         };
-        let report = match ran {
-            Ok(report) => report,
+        let ran = self.session.backend::<dyn ScheduledBackend>().run_scheduled(&mut call);
+        let failed = |unfinished| match unfinished {
+            Unfinished::Failed(failed) => self.error(failed, shards.len()),
+            Unfinished::Error(error) => error,
+        };
+        let ended = match ran.map_err(failed) {
+            Ok(ended) => ended,
             Err(error) => {
                 (*schedule, *model) = kept;
                 return Err(error);
             }
         };
+        let report = self.report(shards.len(), ended, begun);
         if let Some(before) = before {
             self.verify(kept, before, report.rounds(), shards, locals)?;
         }
@@ -222,69 +293,6 @@ impl<P: Program> Scheduled<'_, P> {
             )));
         }
         Ok(())
-    }
-
-    fn run_here<S, U>(
-        &self,
-        schedule: &mut S,
-        model: &mut P::Model,
-        shards: &DVector<P::Shard>,
-        locals: &mut DVector<P::Local>,
-        end: &mut End<U>,
-        begun: Instant,
-    ) -> Result<ScheduledReport>
-    where
-        S: Schedule<P::Model, P::Job, P::Change>,
-        U: FnMut(usize, &P::Model) -> bool,
-    {
-        let pool = self.session.pool()?;
-        let data = shards.elements(0..shards.len())?;
-        let n = shards.len();
-        let (ran, prepared) = locals.change(|locals| {
-            let kept = locals.to_vec();
-            let prepared = Instant::now();
-            let mut here = Here::new(self.program, data.as_slice(), locals, 0, n, &pool);
-            let ran = panics::quietly(|| drive(self.program, schedule, model, &mut here, n, self.pipeline, end));
-            if ran.is_err() {
-                locals.iter_mut().zip(kept).for_each(|(local, kept)| *local = kept);
-            }
-            (ran, prepared)
-        })?;
-        let done = ran.map_err(|failed| self.error(failed, n))?;
-        Ok(self.report(n, pool.threads(), done, begun, prepared))
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn run_away<S, U>(
-        &self,
-        cluster: &Cluster,
-        schedule: &mut S,
-        model: &mut P::Model,
-        kept: &(S, P::Model),
-        shards: &DVector<P::Shard>,
-        locals: &mut DVector<P::Local>,
-        end: &mut End<U>,
-        begun: Instant,
-    ) -> Result<ScheduledReport>
-    where
-        S: Schedule<P::Model, P::Job, P::Change>,
-        U: FnMut(usize, &P::Model) -> bool,
-    {
-        let n = shards.len();
-        let mut asked = Asked {
-            program: self.program,
-            schedule,
-            model,
-            kept,
-            shards: shards.describe(false),
-            locals: locals.describe(true),
-            depth: self.pipeline,
-            end,
-            site: self.site(),
-        };
-        let ended = cluster.run_scheduled(&mut asked)?.map_err(|failed| self.error(failed, n))?;
-        let report = self.report(n, ended.threads, ended.done, begun, ended.prepared);
-        Ok(ScheduledReport { bytes_sent: ended.bytes_sent, workers: ended.workers, ..report })
     }
 
     /// Runs the same rounds once more, one update after the other in this process, and compares the locals.
@@ -320,7 +328,8 @@ impl<P: Program> Scheduled<'_, P> {
         }
     }
 
-    fn report(&self, shards: usize, threads: usize, done: Done, begun: Instant, prepared: Instant) -> ScheduledReport {
+    fn report(&self, shards: usize, ended: Ended, begun: Instant) -> ScheduledReport {
+        let Ended { done, bytes_sent, threads, prepared, workers } = ended;
         ScheduledReport {
             site: self.site(),
             label: self.label.clone(),
@@ -328,10 +337,10 @@ impl<P: Program> Scheduled<'_, P> {
             shards,
             threads,
             done,
-            bytes_sent: 0,
+            bytes_sent,
             seconds_preparing: (prepared - begun).as_secs_f64(),
             seconds_running: prepared.elapsed().as_secs_f64(),
-            workers: Vec::new(),
+            workers,
         }
     }
 

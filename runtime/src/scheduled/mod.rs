@@ -2,9 +2,10 @@
 //!
 //! - `program`: what the user writes. `call`: what it is run with.
 //! - `drive`: the order of things, which is the same wherever the shards are. `here`: shards in this process;
-//!   `cluster::scheduled` has those of worker processes.
+//!   `backend`: shards that are elsewhere.
 //! - `ready`: schedules to be used as they are.
 
+pub(crate) mod backend;
 mod call;
 #[cfg(test)]
 mod cost;
@@ -16,12 +17,10 @@ pub(crate) mod remote;
 mod report;
 pub(crate) mod wire;
 
-pub(crate) use call::Asked;
 pub use call::{Scheduled, scheduled};
 pub use program::{Partials, Program, Schedule, Shards};
 pub use ready::{
     Block, DynRegr, Magnitude, Pick, RoundRobin, StaticRota, schedule_dyn_regr, schedule_round_robin,
     schedule_static_rota,
 };
-pub(crate) use remote::pack;
 pub use report::ScheduledReport;

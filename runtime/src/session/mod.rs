@@ -1,22 +1,24 @@
 //! A session: the threads that loops run on, their plans, and how much is said and checked.
 
+pub(crate) mod backend;
 pub(crate) mod dot;
 pub(crate) mod error;
 pub(crate) mod logging;
 pub(crate) mod options;
 pub(crate) mod pool;
 pub(crate) mod report;
+pub(crate) mod slots;
 pub(crate) mod timeline;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, RwLock};
 
-use crate::cluster::driver::{Cluster, ClusterOptions};
-use crate::loops::plan_cache::PlanCache;
-use crate::minibatch::SyncState;
+pub(crate) use crate::memory::locked;
+use crate::session::backend::Roles;
 use crate::session::error::{Error, Result};
 use crate::session::pool::Pool;
+use crate::session::slots::Slots;
 use crate::session::timeline::file::TimelineFile;
 
 /// Numbers that are never given twice in a process.
@@ -54,10 +56,9 @@ pub(crate) struct SessionInner {
     verify: AtomicBool,
     explain: AtomicBool,
     dot: Mutex<Option<PathBuf>>,
-    plans: Mutex<PlanCache>,
-    cluster: OnceLock<Arc<Cluster>>,
+    slots: Slots,
+    roles: RwLock<Roles>,
     timeline: Mutex<Option<TimelineFile>>,
-    pub(crate) sync: SyncState,
 }
 
 /// How a session is to be: [`Session::builder`].
@@ -104,11 +105,8 @@ impl SessionBuilder {
         self
     }
 
-    /// The session.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for a number of threads that is not offered, or a variable that is not understood.
-    pub fn build(self) -> Result<Session> {
+    /// A session whose loops run on a backend.
+    pub(crate) fn build_on(self, roles: Roles) -> Result<Session> {
         let threads = match self.threads {
             Some(threads) => threads,
             None => match env("STRADSAP_THREADS")? {
@@ -127,10 +125,9 @@ impl SessionBuilder {
                 verify: AtomicBool::new(verify),
                 explain: AtomicBool::new(explain),
                 dot: Mutex::new(None),
-                plans: Mutex::new(PlanCache::default()),
-                cluster: OnceLock::new(),
+                slots: Slots::default(),
+                roles: RwLock::new(roles),
                 timeline: Mutex::default(),
-                sync: SyncState::default(),
             }),
         };
         session.set_threads(threads)?;
@@ -239,27 +236,6 @@ impl Session {
         *locked(&self.inner.dot) = path.map(Path::to_path_buf);
     }
 
-    /// Runs all loops from here on on worker processes: of this same program, started now or awaited. No result depends
-    /// on how many there are. They end with the session.
-    ///
-    /// A program that starts workers must begin with [`#[stradsap::main]`](crate::private::launch): its workers are the
-    /// program itself, which goes no further than that.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if the session has workers already, [`Error::Cluster`] if they don't come.
-    pub fn start_workers(&self, options: &ClusterOptions) -> Result<()> {
-        if self.inner.cluster.get().is_some() {
-            return Err(Error::usage("this session has its workers already"));
-        }
-        if options.workers() == 0 {
-            return Err(Error::usage("0 workers can't run loops: leave them out to run in this process"));
-        }
-        let cluster = Cluster::start(options, locked(&self.inner.timeline).take())?;
-        self.set_threads(cluster.threads())?;
-        // Two threads that start workers at once: the first wins, and the other's end here.
-        self.inner.cluster.set(cluster).map_err(|_| Error::usage("this session has its workers already"))
-    }
-
     /// Has a timeline written to this file when the session ends: what each thread did when, in Chrome's trace format, which
     /// [Perfetto](https://ui.perfetto.dev) opens; with workers, of all processes. To be called before they are started.
     ///
@@ -276,7 +252,7 @@ impl Session {
     /// # Errors
     /// [`Error::File`] if it can't be written, [`Error::Usage`] if the session has a timeline or its workers already.
     pub fn trace(&self, path: impl AsRef<Path>) -> Result<()> {
-        if self.inner.cluster.get().is_some() {
+        if self.workers() > 0 {
             return Err(Error::usage("name the timeline's file before the workers are started"));
         }
         let mut timeline = locked(&self.inner.timeline);
@@ -289,12 +265,12 @@ impl Session {
 
     /// How many workers loops run on; 0 in one process.
     pub fn workers(&self) -> usize {
-        self.inner.cluster().map_or(0, |cluster| cluster.workers())
+        self.inner.elements().workers()
     }
 
     /// How many control messages the driver has sent to its workers so far: a constant number for each loop that runs.
     pub fn control_messages(&self) -> u64 {
-        self.inner.cluster().map_or(0, |cluster| cluster.control_messages())
+        self.inner.elements().control_messages()
     }
 
     /// Runs `f` once on each of up to `most` of the session's threads at the same time: for the readers of files. One runs
@@ -328,11 +304,6 @@ impl SessionInner {
         std::ptr::eq(self, other)
     }
 
-    /// The processes that loops run on, if it is not this one.
-    pub(crate) fn cluster(&self) -> Option<Arc<Cluster>> {
-        self.cluster.get().cloned()
-    }
-
     pub(crate) fn verifies(&self) -> bool {
         self.verify.load(Relaxed)
     }
@@ -359,20 +330,8 @@ impl SessionInner {
         }
     }
 
-    pub(crate) fn plans(&self) -> MutexGuard<'_, PlanCache> {
-        locked(&self.plans)
+    /// The file that a timeline is to be written to, for whoever writes it instead.
+    pub(crate) fn take_timeline(&self) -> Option<TimelineFile> {
+        locked(&self.timeline).take()
     }
-
-    pub(crate) fn forget_plans_of(&self, dds: u64) {
-        // Plans hold copies of elements, whose drop must not run under the lock: it may drop DDSs.
-        let forgotten = self.plans().remove_users_of(dds);
-        drop(forgotten);
-        let forgotten = self.sync_cache().remove_users_of(dds);
-        drop(forgotten);
-    }
-}
-
-/// What a panic left is whole: every lock here guards a single assignment or an insertion.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::dds::relaxed::board;
 use crate::planner::plan::Plan;
 use crate::session::options::{Site, Strategy};
 
@@ -36,7 +35,15 @@ pub(crate) struct Elsewhere {
     pub(crate) workers: Vec<WorkerTime>,
     pub(crate) shares: Option<Arc<WorkerShares>>,
     /// By capture, of relaxed state.
-    pub(crate) staleness: Vec<Option<board::Error>>,
+    pub(crate) staleness: Vec<Option<RelaxedError>>,
+}
+
+/// The s-error of one run (STRADS, supplement section 1): the distance (L1) of a block's copy from what the blocks before
+/// it in the serial order and it itself have made of the state, over the size (L1) of the state at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct RelaxedError {
+    pub(crate) mean: f64,
+    pub(crate) max: f64,
 }
 
 /// How a plan is laid out over the workers.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::MutexGuard;
+use std::sync::atomic::Ordering::Relaxed;
 
 use stradsap_dds_server::hello::Role;
 
@@ -9,6 +10,7 @@ use crate::body::panics;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::memory::buffer::RawBuf;
+use crate::session::backend::{Changing, ElementBackend};
 use crate::session::error::{ClusterError, Result};
 use crate::session::{locked, next_id};
 
@@ -70,8 +72,33 @@ impl Cluster {
         })
     }
 
-    /// Nothing is done any more because of a DDS, for some reason; or it is again.
-    pub(crate) fn owe(&self, dds: u64, problem: Option<String>) {
+    /// Whether somebody has come in place of a worker that was lost.
+    fn has_newcomers(&self, state: &State) -> bool {
+        state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
+    }
+}
+
+/// The program changes the home of a DDS; what the driver knows of it is brought up to date in the end.
+struct Change<'c> {
+    state: MutexGuard<'c, State>,
+    dds: u64,
+}
+
+impl Changing for Change<'_> {}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.state.entries.get_mut(&self.dds) {
+            entry.placement = Placement::home(entry.len);
+            entry.base = Placement::home(entry.len);
+            entry.version = next_id();
+            entry.base_version = entry.version;
+        }
+    }
+}
+
+impl ElementBackend for Cluster {
+    fn owe(&self, dds: u64, problem: Option<String>) {
         let owed = &mut locked(&self.state).owed;
         match problem {
             Some(problem) => drop(owed.insert(dds, problem)),
@@ -79,14 +106,25 @@ impl Cluster {
         }
     }
 
-    /// Whether somebody has come in place of a worker that was lost.
-    fn has_newcomers(&self, state: &State) -> bool {
-        state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
+    fn dropped(&self, dds: u64) {
+        if panics::inside_body() {
+            locked(&self.late).push(dds);
+            return;
+        }
+        self.dropped_now(&mut locked(&self.state), dds);
     }
 
-    /// Copies of elements; none if the home of the DDS has them.
+    fn workers(&self) -> usize {
+        // A scheduled program's functions run while it has the state.
+        if panics::inside_body() { self.options.workers() } else { locked(&self.state).workers.len() }
+    }
+
+    fn control_messages(&self) -> u64 {
+        self.hub.control_messages.load(Relaxed)
+    }
+
     #[allow(unsafe_code)]
-    pub(crate) fn read(&self, dds: u64, range: Range<usize>) -> Result<Option<RawBuf>> {
+    fn read(&self, dds: u64, range: Range<usize>) -> Result<Option<RawBuf>> {
         outside()?;
         let mut state = locked(&self.state);
         let state = &mut *state;
@@ -121,17 +159,7 @@ impl Cluster {
         Ok(Some(wanted))
     }
 
-    /// Changes the home of a DDS, which is made current before. What doesn't depend on the type of the result is compiled
-    /// here, not in each program.
-    pub(crate) fn change<R>(&self, dds: u64, change: impl FnOnce() -> R) -> Result<R> {
-        let mut state = self.make_current(dds)?;
-        let changed = change();
-        state.home_changed(dds);
-        Ok(changed)
-    }
-
-    /// Brings a DDS home, unless it is there.
-    fn make_current(&self, dds: u64) -> Result<MutexGuard<'_, State>> {
+    fn change(&self, dds: u64) -> Result<Box<dyn Changing + '_>> {
         outside()?;
         let mut state = locked(&self.state);
         if state.entries.contains_key(&dds) {
@@ -142,18 +170,6 @@ impl Cluster {
                 if seen { cluster.snapshot(state).await } else { Ok(()) }
             })?;
         }
-        Ok(state)
-    }
-}
-
-impl State {
-    /// Workers have nothing of this DDS any more: its home is another than the one that they got it from.
-    fn home_changed(&mut self, dds: u64) {
-        if let Some(entry) = self.entries.get_mut(&dds) {
-            entry.placement = Placement::home(entry.len);
-            entry.base = Placement::home(entry.len);
-            entry.version = next_id();
-            entry.base_version = entry.version;
-        }
+        Ok(Box::new(Change { state, dds }))
     }
 }

@@ -9,13 +9,13 @@ use stradsap_dds_server::frame::Header;
 use tarpc::client::RpcError;
 
 use crate::cluster::driver::Fault;
+use crate::cluster::driver::remote;
 use crate::cluster::wire::links::{Links, Outgoing, Payload};
 use crate::cluster::wire::protocol::{Node, Problem, ScheduleEnd};
 use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
-use crate::scheduled::Program;
-use crate::scheduled::drive::{Failed, Field, Round, What};
-use crate::scheduled::wire::{self, Writer};
+use crate::scheduled::backend::{ShardsAway, Stopped};
+use crate::scheduled::drive::{Failed, What};
 use crate::session::error::ClusterError;
 use crate::session::locked;
 
@@ -80,67 +80,42 @@ struct Worker {
 }
 
 /// Shards that are with workers.
-pub(super) struct Away<'a, P: Program> {
-    program: &'a P,
-    links: &'a Arc<Links>,
-    epoch: u32,
-    call: u64,
-    all: usize,
+pub(super) struct Away<'a> {
+    hearing: Hearing<'a>,
     workers: Vec<Worker>,
-    news: mpsc::Receiver<News>,
-    writer: Writer,
     /// Everything that was told, if that is worth keeping.
     pub(super) log: Option<Vec<Vec<u8>>>,
     logged: usize,
-    /// Makes a fault of an answer.
-    understand: &'a dyn Fn(Node, Answer) -> Result<ScheduleEnd, Fault>,
-    name: &'a dyn Fn(Node) -> String,
+    /// Why rounds can't go on, where it isn't the program.
+    fault: Option<Fault>,
 }
 
 /// Why rounds can't go on.
-pub(super) enum Stop {
-    Failed(Failed),
-    Fault(Fault),
+type Stop = remote::Stop<Failed>;
+
+/// A call, its messages, and what to make of them.
+pub(super) struct Hearing<'a> {
+    pub(super) links: &'a Arc<Links>,
+    pub(super) epoch: u32,
+    pub(super) call: u64,
+    /// How many shards there are.
+    pub(super) all: usize,
+    pub(super) news: mpsc::Receiver<News>,
+    /// Makes a fault of an answer.
+    pub(super) understand: &'a dyn Fn(Node, Answer) -> Result<ScheduleEnd, Fault>,
+    pub(super) name: &'a dyn Fn(Node) -> String,
 }
 
-impl From<Failed> for Stop {
-    fn from(failed: Failed) -> Stop {
-        Stop::Failed(failed)
-    }
-}
-
-impl<'a, P: Program> Away<'a, P> {
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn new(
-        program: &'a P,
-        links: &'a Arc<Links>,
-        (epoch, call): (u32, u64),
-        all: usize,
-        workers: Vec<(Node, Range<usize>)>,
-        news: mpsc::Receiver<News>,
-        understand: &'a dyn Fn(Node, Answer) -> Result<ScheduleEnd, Fault>,
-        name: &'a dyn Fn(Node) -> String,
-    ) -> Self {
+impl<'a> Away<'a> {
+    pub(super) fn new(hearing: Hearing<'a>, workers: Vec<(Node, Range<usize>)>) -> Self {
         let worker = |(node, own)| Worker { node, own, ready: false, given: VecDeque::new(), end: None };
-        Away {
-            program,
-            links,
-            epoch,
-            call,
-            all,
-            workers: workers.into_iter().map(worker).collect(),
-            news,
-            writer: Writer::default(),
-            log: Some(Vec::new()),
-            logged: 0,
-            understand,
-            name,
-        }
+        let workers = workers.into_iter().map(worker).collect();
+        Away { hearing, workers, log: Some(Vec::new()), logged: 0, fault: None }
     }
 
     fn process(&self, worker: usize, problem: impl std::fmt::Display) -> Stop {
         let who = match self.workers.get(worker) {
-            Some(worker) => (self.name)(worker.node),
+            Some(worker) => (self.hearing.name)(worker.node),
             None => format!("worker {worker}"),
         };
         Stop::Fault(Fault::Error(ClusterError::Process { who, problem: problem.to_string() }.into()))
@@ -148,7 +123,7 @@ impl<'a, P: Program> Away<'a, P> {
 
     /// Waits for something to happen.
     fn hear(&mut self) -> Result<(), Stop> {
-        let Ok(news) = self.news.recv() else { return Err(Stop::Fault(Fault::Lost)) };
+        let Ok(news) = self.hearing.news.recv() else { return Err(Stop::Fault(Fault::Lost)) };
         match news {
             News::Message { worker, tag, round, payload } => {
                 let Some(from) = self.workers.get_mut(worker) else {
@@ -165,7 +140,7 @@ impl<'a, P: Program> Away<'a, P> {
                 }
             }
             News::Ended { worker, answer } => {
-                let end = (self.understand)(self.workers[worker].node, *answer).map_err(Stop::Fault)?;
+                let end = (self.hearing.understand)(self.workers[worker].node, *answer).map_err(Stop::Fault)?;
                 self.workers[worker].end = Some(end);
             }
         }
@@ -189,14 +164,14 @@ impl<'a, P: Program> Away<'a, P> {
         }
     }
 
-    fn tell(&self, worker: usize, tag: Tag, payload: Vec<u8>) {
-        let header = header(self.epoch, self.call, tag, worker, 0);
-        self.links.push(self.workers[worker].node, Outgoing { header, payload: Payload::Bytes(payload) });
+    fn send(&self, worker: usize, tag: Tag, payload: Vec<u8>) {
+        let header = header(self.hearing.epoch, self.hearing.call, tag, worker, 0);
+        self.hearing.links.push(self.workers[worker].node, Outgoing { header, payload: Payload::Bytes(payload) });
     }
 
     /// Tells the workers that there are no more rounds, and waits until all have ended.
     pub(super) fn end(&mut self) -> Result<(), Stop> {
-        (0..self.workers.len()).for_each(|worker| self.tell(worker, Tag::Last, Vec::new()));
+        (0..self.workers.len()).for_each(|worker| self.send(worker, Tag::Last, Vec::new()));
         while self.workers.iter().any(|worker| worker.end.is_none()) {
             self.hear()?;
         }
@@ -213,39 +188,15 @@ impl<'a, P: Program> Away<'a, P> {
         let place = |(_, failed): &(usize, Failed)| (failed.round, failed.function, failed.job, failed.shard);
         let (worker, mut failed) = failures.min_by_key(place)?;
         if let What::Panic(note) = &mut failed.what {
-            note.location = format!("{}; {}", note.location, (self.name)(self.workers[worker].node));
+            note.location = format!("{}; {}", note.location, (self.hearing.name)(self.workers[worker].node));
         }
         Some(failed)
     }
 }
 
-impl<P: Program> Field<P> for Away<'_, P> {
-    type Stop = Stop;
-
-    fn step(&mut self, settled: Option<&Round<P>>, fresh: Option<&mut Round<P>>) -> Result<(), Stop> {
-        let written = self.writer.begin(self.program, settled, fresh.as_deref());
-        if let Err(error) = written {
-            let problem = format!("a job or a change can't be sent: {error}");
-            return Err(Stop::Fault(Fault::Error(
-                ClusterError::Process { who: "the driver".to_string(), problem }.into(),
-            )));
-        }
-        for worker in 0..self.workers.len() {
-            let message = self.writer.message(&self.workers[worker].own);
-            self.tell(worker, Tag::Round, message);
-        }
-        if let Some(log) = &mut self.log {
-            let message = self.writer.message(&(0..self.all));
-            self.logged += message.len();
-            log.push(message);
-            if self.logged > LONGEST_LOG {
-                self.log = None;
-            }
-        }
-        Ok(())
-    }
-
-    fn collect(&mut self, round: &mut Round<P>) -> Result<(), Stop> {
+impl Away<'_> {
+    /// Waits for what each worker has given for a round.
+    fn collected(&mut self, round: usize) -> Result<Vec<(Vec<u8>, Range<usize>)>, Stop> {
         while self.workers.iter().any(|worker| worker.given.is_empty()) {
             self.hear()?;
             self.nobody_left()?;
@@ -253,10 +204,10 @@ impl<P: Program> Field<P> for Away<'_, P> {
         let mut given = Vec::with_capacity(self.workers.len());
         for worker in 0..self.workers.len() {
             match self.workers[worker].given.pop_front() {
-                Some((number, answer)) if number == round.number => given.push(answer),
+                Some((number, answer)) if number == round => given.push(answer),
                 other => {
                     let found = other.map_or(0, |(number, _)| number);
-                    return Err(self.process(worker, format!("round {found} came in place of {}", round.number)));
+                    return Err(self.process(worker, format!("round {found} came in place of {round}")));
                 }
             }
         }
@@ -265,18 +216,67 @@ impl<P: Program> Field<P> for Away<'_, P> {
         if let Some(failed) = self.first(failures) {
             return Err(Stop::Failed(failed));
         }
-        let mut answers: Vec<(&[u8], Range<usize>)> = given
-            .iter()
-            .zip(&self.workers)
-            .map(|(answer, worker)| (answer.as_deref().unwrap_or_default(), worker.own.clone()))
-            .collect();
-        wire::unite(self.program, round, self.all, &mut answers).map_err(|(worker, why)| self.process(worker, why))
+        let own = self.workers.iter().map(|worker| worker.own.clone());
+        Ok(given.into_iter().map(Result::unwrap_or_default).zip(own).collect())
     }
 
-    fn finish(&mut self) -> Result<(), Stop> {
+    fn finished(&mut self) -> Result<(), Stop> {
         self.end()?;
         let failures = self.workers.iter().enumerate();
         let failures = failures.filter_map(|(w, worker)| Some((w, worker.end.as_ref()?.failed.clone()?)));
         self.first(failures).map_or(Ok(()), |failed| Err(Stop::Failed(failed)))
+    }
+
+    fn stopped(&mut self, stop: Stop) -> Stopped {
+        match stop {
+            Stop::Failed(failed) => Stopped::Failed(failed),
+            Stop::Fault(fault) => {
+                self.fault = Some(fault);
+                Stopped::Backend
+            }
+        }
+    }
+
+    /// Why rounds can't go on, as they were told.
+    pub(super) fn stop(&mut self, stopped: Stopped) -> Stop {
+        match stopped {
+            Stopped::Failed(failed) => Stop::Failed(failed),
+            Stopped::Backend => Stop::Fault(self.fault.take().unwrap_or(Fault::Lost)),
+        }
+    }
+}
+
+impl ShardsAway for Away<'_> {
+    fn tell(&mut self, message: &dyn Fn(&Range<usize>) -> Vec<u8>) {
+        for worker in 0..self.workers.len() {
+            self.send(worker, Tag::Round, message(&self.workers[worker].own));
+        }
+        if let Some(log) = &mut self.log {
+            let message = message(&(0..self.hearing.all));
+            self.logged += message.len();
+            log.push(message);
+            if self.logged > LONGEST_LOG {
+                self.log = None;
+            }
+        }
+    }
+
+    fn collect(&mut self, round: usize) -> Result<Vec<(Vec<u8>, Range<usize>)>, Stopped> {
+        self.collected(round).map_err(|stop| self.stopped(stop))
+    }
+
+    fn finish(&mut self) -> Result<(), Stopped> {
+        self.finished().map_err(|stop| self.stopped(stop))
+    }
+
+    fn give_up(&mut self, range: Option<usize>, problem: String) -> Stopped {
+        let stop = match range {
+            Some(worker) => self.process(worker, problem),
+            None => {
+                let who = "the driver".to_string();
+                Stop::Fault(Fault::Error(ClusterError::Process { who, problem }.into()))
+            }
+        };
+        self.stopped(stop)
     }
 }

@@ -8,17 +8,18 @@ use stradsap_dds_server::codec;
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::lease::Lease;
-use crate::body::panics::{self, PanicNote};
+use crate::body::panics::PanicNote;
 use crate::body::task::Failure;
-use crate::cluster::driver::loops::{Finished, Job, Stop};
+use crate::cluster::driver::loops::{Finished, Job, LoopLogged};
+use crate::cluster::driver::remote::remote_task;
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
-use crate::cluster::driver::{Cluster, Fault, Logged, State};
+use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
-use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteFailure, RemoteTask, What};
+use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteFailure, What};
 use crate::dds::relaxed::board::{self, Board};
+use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, Ended};
 use crate::loops::execute::{FirstFailure, Run, unite, words};
-use crate::loops::plan_cache::CachedPlan;
 use crate::loops::record::{Depth, fields, shapes, slices};
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
@@ -26,8 +27,9 @@ use crate::planner::inference;
 use crate::planner::plan::Plan;
 use crate::planner::recording::{CaptureLog, Recording, Usage};
 use crate::session::error::{BodyError, ClusterError, Error, Result};
-use crate::session::locked;
-use crate::session::report::{Elsewhere, WorkerTime};
+use crate::session::pool::Pool;
+use crate::session::report::{Elsewhere, WorkerShares};
+use crate::session::{SessionInner, locked};
 
 /// What a body returned on a worker.
 #[derive(Debug, thiserror::Error)]
@@ -71,72 +73,7 @@ pub(crate) fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture
         .collect()
 }
 
-fn remote_task(call: &Call<'_>) -> Result<RemoteTask> {
-    let (maker, values) = (call.pack)().map_err(|source| Error::Values { site: call.site.to_string(), source })?;
-    Ok(RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the loop"))?, values })
-}
-
 impl Cluster {
-    pub(crate) fn workers(&self) -> usize {
-        // A scheduled program's functions run while it has the state.
-        if panics::inside_body() { self.options.workers() } else { locked(&self.state).workers.len() }
-    }
-
-    fn register_all(&self, state: &mut State, captured: &[Captured]) {
-        for capture in captured {
-            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, capture.home()) {
-                self.register(state, capture.id, home, *len);
-            }
-        }
-    }
-
-    /// A plan that workers will know.
-    pub(crate) fn remote(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Arc<RemotePlan>> {
-        let mut state = locked(&self.state);
-        self.register_all(&mut state, call.captured);
-        state.next_plan += 1;
-        let vectors = call.captured.iter().map(vector_of).collect();
-        Ok(Arc::new(RemotePlan::new(
-            state.next_plan,
-            Arc::clone(plan),
-            remote_captures(call.captured)?,
-            vectors,
-            Arc::clone(&self.gone_plans),
-        )))
-    }
-
-    /// Sends the shares of a new plan, and the elements that are laid out by it.
-    pub(crate) fn install_now(&self, plan: &Arc<RemotePlan>) -> Result<()> {
-        let mut state = locked(&self.state);
-        self.insist(&mut state, async |cluster, state| cluster.get_ready(state, plan).await)
-    }
-
-    /// Records a loop on the workers. Elements that rules are read from are fetched where they are not here.
-    pub(crate) fn record<'c, 'f>(
-        &self,
-        call: &Call<'c>,
-        depth: Depth,
-        lent: &'f OnceCell<Lease<'c>>,
-    ) -> Result<(Recording<'f>, Depth)> {
-        let mut state = locked(&self.state);
-        self.register_all(&mut state, call.captured);
-        let range = call.key.range.clone();
-        if depth == Depth::Sampled
-            && let Some(samples) = inference::samples(&range)
-        {
-            let sampled = self.record_slices(&mut state, call, &samples, false)?;
-            let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
-            let fields = fields(&sampled, lease);
-            let shapes = shapes(call.captured);
-            if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
-                return Ok((recording, Depth::Sampled));
-            }
-        }
-        let exact = depth == Depth::Exact;
-        let recording = self.record_slices(&mut state, call, &slices(&range), exact)?;
-        Ok((recording, if exact { Depth::Exact } else { Depth::Blank }))
-    }
-
     fn record_slices(
         &self,
         state: &mut State,
@@ -144,14 +81,10 @@ impl Cluster {
         slices: &[Range<usize>],
         exact: bool,
     ) -> Result<Recording<'static>> {
-        let (task, captures) = (remote_task(call)?, remote_captures(call.captured)?);
+        let (task, captures) = (remote_task(call.pack, call.site, "the loop")?, remote_captures(call.captured)?);
         let relaxed = board::to_bytes(&board::before(call.captured));
         let logs = self.insist(state, async |cluster, state| {
-            for vector in call.captured.iter().filter_map(vector_of) {
-                if state.entries.get(&vector.id).is_some_and(|entry| entry.scattered.is_some()) {
-                    cluster.bring_home(state, vector.id).await?;
-                }
-            }
+            cluster.settle(state, call.captured.iter().map(|capture| capture.id)).await?;
             let held: Vec<_> = call
                 .captured
                 .iter()
@@ -177,10 +110,7 @@ impl Cluster {
             let mut logs: Vec<Vec<CaptureLog>> = Vec::with_capacity(slices.len());
             for (recorded, &node) in recorded.iter().zip(&state.workers) {
                 for &blob in &recorded.blobs {
-                    let got = cluster.hub.links.blob(node, blob).await.map_err(|error| {
-                        cluster.hub.lose(node, &error.to_string());
-                        Fault::Lost
-                    })?;
+                    let got = cluster.blob(node, blob).await?;
                     let part: Vec<Vec<CaptureLog>> = codec::decode(&got, codec::MAX_BYTES).map_err(|error| {
                         let (who, problem) = (cluster.hub.name(node), error.to_string());
                         Fault::Error(ClusterError::Process { who, problem }.into())
@@ -218,76 +148,6 @@ impl Cluster {
         }
         // Only now: what was fetched may have been brought home on the way.
         Ok(Lease::of(call.captured).with(fetched))
-    }
-
-    /// Runs a loop by its plan. After a failure everything is as it was.
-    pub(crate) fn attempt(
-        &self,
-        call: &Call<'_>,
-        cached: &mut CachedPlan,
-        trace: bool,
-    ) -> std::result::Result<Elsewhere, Ended> {
-        let Some(plan) = cached.remote.clone() else { return Err(unnamed("a plan").into()) };
-        let task = remote_task(call)?;
-        let mut state = locked(&self.state);
-        self.register_all(&mut state, call.captured);
-        let relaxed = board::before(call.captured);
-        let before = Before { words: words(call.captured), relaxed: board::to_bytes(&relaxed) };
-        let board = Arc::new(Board::new(call.captured, relaxed, &plan.plan.strata));
-        let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
-        let order = call.key.options.order;
-        let finished = loop {
-            let job = Job { plan: &plan, task: &task, before: &before, order, trace };
-            let stopped =
-                self.insist(&mut state, async |cluster, state| match cluster.run_once(state, &job).await {
-                    Ok(finished) => Ok(Ok(finished)),
-                    Err(Stop::Failed(failure, node)) => Ok(Err((failure, node))),
-                    Err(Stop::Fault(fault)) => Err(fault),
-                })?;
-            match stopped {
-                Ok(finished) => break finished,
-                Err((RemoteFailure { what: What::Stray { capture }, .. }, _)) if by_index_now(&plan, capture) => {
-                    // What is read in step is reached by other means than `x[i]`: the workers must keep count.
-                }
-                Err((failure, node)) => return Err(Ended::Failed(self.first_failure_of(failure, node))),
-            }
-        };
-        let Finished { results, relaxed, workers, bytes_sent } = finished;
-        for (blocks, bytes) in relaxed {
-            let mut rest = bytes.as_slice();
-            if !blocks.into_iter().all(|block| board.decode(block, &mut rest)) || !rest.is_empty() {
-                let problem = "a worker's relaxed state is not that of its blocks".to_string();
-                return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
-            }
-        }
-        let after = unite(&plan.plan, call.captured, order, &before.words, results.into_iter());
-        let checked = match shadows {
-            Some(shadows) => self.check(&mut state, call, &plan, shadows, &after, &board)?,
-            None => Ok(()),
-        };
-        // A loop that only reads leaves nothing to be done again.
-        if plan.vectors.iter().flatten().any(|vector| vector.writable) {
-            state.log.push(Logged::Blocks { plan: Arc::clone(&plan), task, before, order });
-        }
-        if state.log.len() >= self.options.every() {
-            self.insist(&mut state, async |cluster, state| {
-                // After a recovery there is a fresh one.
-                if state.log.len() >= cluster.options.every() { cluster.snapshot(state).await } else { Ok(()) }
-            })?;
-        }
-        drop(state);
-        call.commit(&after, &board);
-        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
-        let workers = workers
-            .into_iter()
-            .map(|(node, time)| WorkerTime {
-                worker: self.hub.name(node),
-                computing: time.computing,
-                waiting: time.waiting,
-                transferring: time.transferring,
-            })
-            .collect();
-        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors() })
     }
 
     /// What all captured DDSs hold, in this process's memory.
@@ -350,6 +210,111 @@ impl Cluster {
                 Failure::Panic(PanicNote { message, location: format!("{location}; {worker}") })
             }
         }
+    }
+}
+
+impl LoopBackend for Cluster {
+    fn planners(&self, _: &SessionInner) -> Result<Arc<Pool>> {
+        Ok(Arc::clone(&self.pool))
+    }
+
+    fn record<'c, 'f>(
+        &self,
+        call: &Call<'c>,
+        depth: Depth,
+        lent: &'f OnceCell<Lease<'c>>,
+    ) -> Result<(Recording<'f>, Depth)> {
+        let mut state = locked(&self.state);
+        self.register_all(&mut state, call.captured);
+        let range = call.key.range.clone();
+        if depth == Depth::Sampled
+            && let Some(samples) = inference::samples(&range)
+        {
+            let sampled = self.record_slices(&mut state, call, &samples, false)?;
+            let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
+            let fields = fields(&sampled, lease);
+            let shapes = shapes(call.captured);
+            if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
+                return Ok((recording, Depth::Sampled));
+            }
+        }
+        let exact = depth == Depth::Exact;
+        let recording = self.record_slices(&mut state, call, &slices(&range), exact)?;
+        Ok((recording, if exact { Depth::Exact } else { Depth::Blank }))
+    }
+
+    fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed> {
+        let mut state = locked(&self.state);
+        self.register_all(&mut state, call.captured);
+        state.next_plan += 1;
+        let vectors = call.captured.iter().map(vector_of).collect();
+        let captures = remote_captures(call.captured)?;
+        let (number, gone) = (state.next_plan, Arc::clone(&self.gone_plans));
+        let plan = Arc::new(RemotePlan::new(number, Arc::clone(plan), captures, vectors, gone));
+        // Its shares are sent, and the elements that are laid out by it.
+        self.insist(&mut state, async |cluster, state| cluster.get_ready(state, &plan).await)?;
+        Ok(Box::new(plan))
+    }
+
+    fn run(
+        &self,
+        call: &Call<'_>,
+        plan: &Arc<Plan>,
+        installed: &mut Installed,
+        trace: bool,
+    ) -> std::result::Result<Elsewhere, Ended> {
+        if !installed.is::<Arc<RemotePlan>>() {
+            *installed = self.install(call, plan)?;
+        }
+        let Some(plan) = installed.downcast_ref::<Arc<RemotePlan>>() else { unreachable!("made just now") };
+        let task = remote_task(call.pack, call.site, "the loop")?;
+        let mut state = locked(&self.state);
+        self.register_all(&mut state, call.captured);
+        let relaxed = board::before(call.captured);
+        let before = Before { words: words(call.captured), relaxed: board::to_bytes(&relaxed) };
+        let board = Arc::new(Board::new(call.captured, relaxed, &plan.plan.strata));
+        let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
+        let order = call.key.options.order;
+        let finished = loop {
+            let job = Job { plan, task: &task, before: &before, order, trace };
+            let once = async |cluster: &Cluster, state: &mut State| cluster.run_once(state, &job).await;
+            let failed = |(failure, node)| Ended::Failed(self.first_failure_of(failure, node));
+            match self.run_call(&mut state, once, failed) {
+                Ok(finished) => break finished,
+                Err(Ended::Failed(FirstFailure { failure: Failure::Stray { capture }, .. }))
+                    if by_index_now(plan, capture) =>
+                {
+                    // What is read in step is reached by other means than `x[i]`: the workers must keep count.
+                }
+                Err(ended) => return Err(ended),
+            }
+        };
+        let Finished { results, relaxed, workers, bytes_sent } = finished;
+        for (blocks, bytes) in relaxed {
+            let mut rest = bytes.as_slice();
+            if !blocks.into_iter().all(|block| board.decode(block, &mut rest)) || !rest.is_empty() {
+                let problem = "a worker's relaxed state is not that of its blocks".to_string();
+                return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
+            }
+        }
+        let after = unite(&plan.plan, call.captured, order, &before.words, results.into_iter());
+        let checked = match shadows {
+            Some(shadows) => self.check(&mut state, call, plan, shadows, &after, &board)?,
+            None => Ok(()),
+        };
+        // A loop that only reads leaves nothing to be done again.
+        let writes = plan.vectors.iter().flatten().any(|vector| vector.writable);
+        let logged = LoopLogged { plan: Arc::clone(plan), task, before, order };
+        self.note_call(&mut state, writes.then(|| Arc::new(logged) as _), true)?;
+        drop(state);
+        call.commit(&after, &board);
+        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
+        let workers = self.times(workers);
+        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors() })
+    }
+
+    fn shares(&self, installed: &Installed) -> Option<Arc<WorkerShares>> {
+        installed.downcast_ref::<Arc<RemotePlan>>().map(|plan| self.shares_of(plan))
     }
 }
 

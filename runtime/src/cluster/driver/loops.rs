@@ -7,17 +7,17 @@ use futures_util::future::{Either, join_all, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use stradsap_dds_server::codec;
 
-use crate::cluster::driver::remote_plan::{RemotePlan, place};
+use crate::cluster::driver::remote::{self, Logged, Replay, broken, moved};
+use crate::cluster::driver::remote_plan::{RemotePlan, Vector, place};
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::protocol::{
-    Before, DRIVER, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
+    Before, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
 };
 use crate::loops::execute::BlockResult;
 use crate::loops::pack::copy_each;
 use crate::memory::buffer::RawBuf;
 use crate::planner::layout::Layout;
 use crate::planner::recording::Usage;
-use crate::session::error::ClusterError;
 use crate::session::options::Order;
 use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
@@ -41,22 +41,34 @@ pub(crate) struct Finished {
     pub(crate) bytes_sent: u64,
 }
 
-/// How a loop ended that did not end well.
-pub(crate) enum Stop {
-    Fault(Fault),
-    /// A block failed; everything is as it was before the loop.
-    Failed(RemoteFailure, Node),
+/// A loop that ended well, to be run again.
+pub(crate) struct LoopLogged {
+    pub(crate) plan: Arc<RemotePlan>,
+    pub(crate) task: RemoteTask,
+    pub(crate) before: Before,
+    pub(crate) order: Order,
 }
 
-impl<F: Into<Fault>> From<F> for Stop {
-    fn from(fault: F) -> Stop {
-        Stop::Fault(fault.into())
+impl Logged for LoopLogged {
+    fn uses(&self, dds: u64) -> bool {
+        self.plan.vectors.iter().flatten().any(|vector| vector.id == dds)
+    }
+
+    fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
+        Box::pin(async move {
+            let LoopLogged { plan, task, before, order } = self;
+            let ran = cluster.run_once(state, &Job { plan, task, before, order: *order, trace: false }).await;
+            let told = |(failure, node): (RemoteFailure, Node)| {
+                let who = cluster.hub.name(node);
+                format!("a loop that ended well before fails on {who}: {:?}", failure.what)
+            };
+            ran.map(drop).map_err(|stop| stop.again(told))
+        })
     }
 }
 
-fn broken(what: impl std::fmt::Display) -> Fault {
-    Fault::Error(ClusterError::Process { who: "the driver".to_string(), problem: what.to_string() }.into())
-}
+/// Why a loop did not end well: a block failed, on a worker.
+type Stop = remote::Stop<(RemoteFailure, Node)>;
 
 impl Cluster {
     /// Runs a loop once. What the workers hold afterwards is known, however it ended, unless a process was lost.
@@ -64,21 +76,42 @@ impl Cluster {
         let layout = self.install(state, job.plan).await?;
         let sent_before = self.hub.links.sent();
         let moved = self.prepare(state, job.plan, &layout).await?;
-        state.next_call += 1;
-        let call = state.next_call;
-        let run = RunJob {
-            call,
-            plan: job.plan.id,
-            task: job.task.clone(),
-            before: job.before.clone(),
-            order: job.order,
-            trace: job.trace,
+        let call = Self::next_call(state);
+        let active: Vec<usize> = (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
+        let ended = match self.run_blocks(state, job, call, &active).await {
+            Ok(ended) => ended,
+            Err(stop) => {
+                if let Stop::Failed(_) = &stop {
+                    self.put_back(state, job.plan, &layout, call, &active).await?;
+                }
+                return Err(stop);
+            }
         };
+        let bytes_sent = moved + self.hub.links.sent() - sent_before;
+        let finished = self.finished(state, job.plan, &layout, ended, bytes_sent).await?;
+        self.note_written(state, job.plan, &layout);
+        Ok(finished)
+    }
+
+    /// Has the workers with blocks run them. Gives what each worker answered, or the failure that comes first.
+    async fn run_blocks(
+        &self,
+        state: &State,
+        job: &Job<'_>,
+        call: u64,
+        active: &[usize],
+    ) -> Result<Vec<Option<Ran>>, Stop> {
         let epoch = state.epoch;
         let waiting = span(Category::Wait, 0);
-        let active: Vec<usize> = (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
         let running = active.iter().map(|&w| {
-            let run = run.clone();
+            let run = RunJob {
+                call,
+                plan: job.plan.id,
+                task: job.task.clone(),
+                before: job.before.clone(),
+                order: job.order,
+                trace: job.trace,
+            };
             let end =
                 self.ask(state.workers[w], move |client, context| async move { client.run(context, epoch, run).await });
             async move { (w, end.await) }
@@ -97,39 +130,55 @@ impl Cluster {
             }
         }
         drop(waiting);
+        let Some(block) = cut else { return Ok(ended) };
+        // The questions stay open until the blocks before the failure have ended. An answer may have come before the
+        // next worker was asked at all: that is done now.
+        let others = async {
+            while let Some((_, end)) = running.next().await {
+                if let Err(fault) = end {
+                    return fault;
+                }
+            }
+            std::future::pending().await
+        };
         let nodes: Vec<Node> = active.iter().map(|&w| state.workers[w]).collect();
-        if let Some(block) = cut {
-            // The questions stay open until the blocks before the failure have ended. An answer may have come before the
-            // next worker was asked at all: that is done now.
-            let others = async {
-                while let Some((_, end)) = running.next().await {
-                    if let Err(fault) = end {
-                        return fault;
-                    }
-                }
-                std::future::pending().await
-            };
-            let settling = std::pin::pin!(self.first_failure(&nodes, epoch, call, block));
-            let (failure, node) = match select(std::pin::pin!(others), settling).await {
-                Either::Left((fault, _)) => return Err(fault.into()),
-                Either::Right((settled, _)) => settled?,
-            };
-            drop(running);
-            let ask = |_, client: crate::cluster::wire::protocol::ControlClient, context| async move {
-                client.undo(context, epoch, call).await
-            };
-            let started: Vec<u32> = self.ask_all(&nodes, ask).await?.concat();
-            job.plan.each_undone(&layout, &started, |worker, capture, range| {
-                let (Some(vector), node) = (job.plan.vectors[capture], state.workers[worker as usize]) else { return };
-                if let Some(entry) = state.entries.get_mut(&vector.id) {
-                    place(&mut entry.placement, &range, node, true);
-                }
-            });
-            return Err(Stop::Failed(failure, node));
+        let settling = std::pin::pin!(self.first_failure(&nodes, epoch, call, block));
+        match select(std::pin::pin!(others), settling).await {
+            Either::Left((fault, _)) => Err(fault.into()),
+            Either::Right((settled, _)) => Err(Stop::Failed(settled?)),
         }
-        drop(running);
-        let mut bytes_sent = moved + self.hub.links.sent() - sent_before;
-        let mut results: Vec<BlockResult> = job.plan.plan.blocks.iter().map(|_| BlockResult::default()).collect();
+    }
+
+    /// After a failure: parts are with their first writers, as far as these had begun.
+    async fn put_back(
+        &self,
+        state: &mut State,
+        plan: &RemotePlan,
+        layout: &Layout,
+        call: u64,
+        active: &[usize],
+    ) -> Result<(), Fault> {
+        let nodes: Vec<Node> = active.iter().map(|&w| state.workers[w]).collect();
+        let started = self.undo(&nodes, state.epoch, call).await?;
+        plan.each_undone(layout, &started, |worker, capture, range| {
+            let (Some(vector), node) = (plan.vectors[capture], state.workers[worker as usize]) else { return };
+            if let Some(entry) = state.entries.get_mut(&vector.id) {
+                place(&mut entry.placement, &range, node, true);
+            }
+        });
+        Ok(())
+    }
+
+    /// What the workers' answers come to.
+    async fn finished(
+        &self,
+        state: &State,
+        plan: &RemotePlan,
+        layout: &Layout,
+        ended: Vec<Option<Ran>>,
+        mut bytes_sent: u64,
+    ) -> Result<Finished, Fault> {
+        let mut results: Vec<BlockResult> = plan.plan.blocks.iter().map(|_| BlockResult::default()).collect();
         let mut seconds = Vec::new();
         let mut relaxed = Vec::new();
         for (w, ran) in ended.into_iter().enumerate() {
@@ -137,10 +186,7 @@ impl Cluster {
             let own = (0..results.len()).filter(|&b| layout.worker_of[b] == w as u32);
             if let Some(blob) = ran.relaxed {
                 let node = state.workers[w];
-                let bytes = self.hub.links.blob(node, blob).await.map_err(|error| {
-                    self.hub.lose(node, &error.to_string());
-                    Fault::Lost
-                })?;
+                let bytes = self.blob(node, blob).await?;
                 relaxed.push((own.clone().collect(), bytes));
             }
             for ((b, totals), additions) in own.zip(ran.totals).zip(ran.additions) {
@@ -150,10 +196,9 @@ impl Cluster {
             seconds.push((state.workers[w], ran.time));
             bytes_sent += ran.bytes_sent;
         }
-        if results.iter().any(|result| result.totals.len() != job.plan.captures.len()) {
-            return Err(broken("a worker's answer has another number of blocks or captures").into());
+        if results.iter().any(|result| result.totals.len() != plan.captures.len()) {
+            return Err(broken("a worker's answer has another number of blocks or captures"));
         }
-        self.note_written(state, job.plan, &layout);
         Ok(Finished { results, relaxed, workers: seconds, bytes_sent })
     }
 
@@ -295,15 +340,10 @@ impl Cluster {
         let prepared: Result<Vec<()>, Fault> = join_all(asked).await.into_iter().collect();
         blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
         prepared?;
-        let size = |dds: u64| plan.vectors.iter().flatten().find(|vector| vector.id == dds).map_or(0, |v| v.ops.size);
-        let elsewhere = jobs.iter().flat_map(|job| &job.pulls).filter(|pull| pull.from.node != DRIVER);
-        let moved = elsewhere.map(|pull| (pull.range.len() * size(pull.dds)) as u64).sum();
+        let vectors: Vec<Vector> = plan.vectors.iter().flatten().copied().collect();
+        let moved = moved(jobs.iter().flat_map(|job| &job.pulls), &vectors);
         for (w, job) in jobs.iter().enumerate() {
-            for pull in &job.pulls {
-                if let Some(entry) = state.entries.get_mut(&pull.dds) {
-                    place(&mut entry.placement, &pull.range, state.workers[w], false);
-                }
-            }
+            Self::note_pulled(state, state.workers[w], &job.pulls);
         }
         Ok(moved)
     }

@@ -7,22 +7,21 @@ use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::body::capture::Kind;
 use crate::body::task::Failure;
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::remote::{self, Logged, Replay, broken, moved, remote_task};
 use crate::cluster::driver::remote_plan::Vector;
-use crate::cluster::driver::{Cluster, Fault, Logged, State};
+use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    ControlClient, DRIVER, Fetching, Holder, INPUTS, InputJob, InputKey, Node, Pull, RemoteCapture, RemoteTask,
-    SyncEnd, SyncJob, SyncRan, What,
+    ControlClient, Fetching, Holder, INPUTS, InputJob, InputKey, Node, Pull, RemoteCapture, RemoteTask, SyncEnd,
+    SyncJob, SyncRan, What,
 };
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
-use crate::minibatch::{Counts, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite};
-use crate::session::error::{ClusterError, Error, Result};
-use crate::session::report::WorkerTime;
+use crate::minibatch::{Counts, MinibatchBackend, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite};
+use crate::session::error::Result;
 use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
 
@@ -90,10 +89,26 @@ pub(crate) struct SyncLogged {
     checks: bool,
 }
 
+impl Logged for SyncLogged {
+    fn uses(&self, dds: u64) -> bool {
+        self.all().any(|vector| vector.id == dds)
+    }
+
+    fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
+        Box::pin(async move {
+            let told = |Failed { what, node, .. }: Failed| {
+                let who = cluster.hub.name(node);
+                format!("a loop that ended well before fails on {who}: {what:?}")
+            };
+            cluster.sync_once(state, self).await.map(drop).map_err(|stop| stop.again(told))
+        })
+    }
+}
+
 impl SyncLogged {
-    /// The DDSs that it touches.
-    pub(crate) fn ddss(&self) -> impl Iterator<Item = u64> + '_ {
-        self.vectors.iter().flatten().map(|vector| vector.id).chain([self.input.id])
+    /// The DVectors that it touches.
+    fn all(&self) -> impl Iterator<Item = Vector> + '_ {
+        self.vectors.iter().flatten().copied().chain([self.input])
     }
 
     fn written(&self) -> impl Iterator<Item = (usize, Vector)> + '_ {
@@ -108,6 +123,24 @@ struct Finished {
     preparing: f64,
 }
 
+type Stop = remote::Stop<Failed>;
+
+/// Blobs of a worker's minibatches, and how many elements each has.
+type Offered = Vec<(u64, usize)>;
+
+/// How one run is dealt to the workers.
+struct Deal {
+    copies: Vec<Range<usize>>,
+    /// By capture: where each worker's rows begin.
+    cuts: Vec<Vec<u32>>,
+    fetching: Fetching,
+    /// By worker.
+    pulls: Vec<Vec<Pull>>,
+    /// By worker, unless all have the input.
+    pieces: Option<Vec<Offered>>,
+    blobs: Vec<u64>,
+}
+
 /// A minibatch failed; everything is as it was.
 struct Failed {
     minibatch: usize,
@@ -115,71 +148,10 @@ struct Failed {
     node: Node,
 }
 
-fn broken(what: impl std::fmt::Display) -> Fault {
-    Fault::Error(ClusterError::Process { who: "the driver".to_string(), problem: what.to_string() }.into())
-}
-
 impl Cluster {
-    /// Runs a synchronous loop on the workers.
-    pub(crate) fn run_sync(&self, call: &SyncCall<'_>) -> Result<SyncReport> {
-        let begun = Instant::now();
-        let mut state = locked(&self.state);
-        let logged = Arc::new(self.logged(&mut state, call)?);
-        let (schedule, threads) = (logged.schedule, self.threads() * state.workers.len());
-        let sent_before = self.hub.links.sent();
-        let finished = self.insist(&mut state, async |cluster, state| cluster.sync_once(state, &logged).await)?;
-        let Finished { ran, workers, preparing } = match finished {
-            Ok(finished) => finished,
-            Err(Failed { minibatch, what, node }) => {
-                let failure = match self.failure_of(what, node) {
-                    Failure::Stray { .. } => Failure::Stopped,
-                    failure => failure,
-                };
-                return Err(call.failed(schedule, minibatch, failure));
-            }
-        };
-        let alone = schedule.copies == 1;
-        let after = unite(call.captured, &logged.before, alone && self.threads() == 1, &ran.totals);
-        let own_threads = if logged.policy == SyncPolicy::Hybrid { self.threads() } else { 1 };
-        let same_again = logged.policy.is_deterministic(schedule.copies, own_threads);
-        if logged.written().next().is_some() {
-            state.log.push(Logged::Rounds(Arc::clone(&logged)));
-        }
-        // What would not have the same bits again is never run again once it has been seen.
-        if !same_again || state.log.len() >= self.options.every() {
-            self.insist(&mut state, async |cluster, state| {
-                let due = !same_again || state.log.len() >= cluster.options.every();
-                if due && !state.log.is_empty() { cluster.snapshot(state).await } else { Ok(()) }
-            })?;
-        }
-        drop(state);
-        for (capture, &word) in call.captured.iter().zip(&after) {
-            capture.commit(word, next_id());
-        }
-        call.within_bound(&ran)?;
-        let mut counts = ran.counts;
-        counts.bytes_sent += self.hub.links.sent() - sent_before;
-        let workers = workers
-            .into_iter()
-            .map(|(node, time)| WorkerTime {
-                worker: self.hub.name(node),
-                computing: time.computing,
-                waiting: time.waiting,
-                transferring: time.transferring,
-            })
-            .collect();
-        let all = begun.elapsed().as_secs_f64();
-        Ok(call.report(schedule, threads, (preparing.min(all), all - preparing.min(all)), counts, workers))
-    }
-
     fn logged(&self, state: &mut State, call: &SyncCall<'_>) -> Result<SyncLogged> {
-        for capture in call.captured.iter().chain([call.input]) {
-            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, capture.home()) {
-                self.register(state, capture.id, home, *len);
-            }
-        }
-        let (maker, values) = (call.pack)().map_err(|source| Error::Values { site: call.site.to_string(), source })?;
-        let task = RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the loop"))?, values };
+        self.register_all(state, call.captured.iter().chain([call.input]));
+        let task = remote_task(call.pack, call.site, "the loop")?;
         let input = vector_of(call.input).ok_or_else(|| unnamed("the input"))?;
         let input_ops = naming::name_of(std::ptr::from_ref(input.ops).expose_provenance());
         let (threads, workers) = (self.threads(), state.workers.len());
@@ -216,17 +188,47 @@ impl Cluster {
     }
 
     /// Runs a loop once. What the workers hold afterwards is known, however it ended, unless a process was lost.
-    async fn sync_once(
-        &self,
-        state: &mut State,
-        logged: &Arc<SyncLogged>,
-    ) -> std::result::Result<std::result::Result<Finished, Failed>, Fault> {
+    async fn sync_once(&self, state: &mut State, logged: &SyncLogged) -> std::result::Result<Finished, Stop> {
         self.forget_gone(state).await?;
-        for vector in logged.vectors.iter().flatten().chain([&logged.input]) {
-            if state.entries.get(&vector.id).is_some_and(|entry| entry.scattered.is_some()) {
-                self.bring_home(state, vector.id).await?;
+        self.settle(state, logged.all().map(|vector| vector.id)).await?;
+        let deal = self.deal(state, logged).await?;
+        let call = Self::next_call(state);
+        let waiting = span(Category::Wait, 0);
+        let ended = self.run_copies(state, logged, &deal, call).await;
+        drop(waiting);
+        deal.blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
+        if let Err(Stop::Fault(fault)) = ended {
+            return Err(fault.into());
+        }
+        // What is only read has been copied; of what is written each worker has its own rows, as they were or are.
+        for (node, pulls) in state.workers.clone().into_iter().zip(&deal.pulls) {
+            Self::note_pulled(state, node, pulls);
+        }
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(stop) => {
+                self.undo(&state.workers, state.epoch, call).await?;
+                self.note_kept(state, logged, &deal.cuts, &[]);
+                return Err(stop);
+            }
+        };
+        let holds_all: Vec<bool> = ended.iter().map(|ran| ran.holds_all && logged.schedule.copies > 1).collect();
+        self.note_kept(state, logged, &deal.cuts, &holds_all);
+        for (_, vector) in logged.written() {
+            if let Some(entry) = state.entries.get_mut(&vector.id) {
+                entry.version = next_id();
             }
         }
+        if let Some(known) = state.sites.known.iter_mut().find(|known| known.number == logged.site) {
+            known.foreseen = ended.iter().all(|ran| ran.foresees);
+        }
+        let vectors: Vec<Vector> = logged.all().collect();
+        let moved = moved(deal.pulls.iter().flatten(), &vectors);
+        Ok(finished(&state.workers, logged, ended, moved)?)
+    }
+
+    /// Who runs which copies and keeps which rows, and what each worker is to fetch.
+    async fn deal(&self, state: &mut State, logged: &SyncLogged) -> std::result::Result<Deal, Fault> {
         let workers = state.workers.len();
         let copies: Vec<Range<usize>> = (0..workers).map(|w| logged.schedule.share(w, workers)).collect();
         let cuts: Vec<Vec<u32>> = logged
@@ -244,17 +246,21 @@ impl Cluster {
         };
         let pulls = self.pulls(state, logged, &cuts, fetching);
         let (pieces, blobs) = self.deal_out(state, logged, &copies).await?;
-        state.next_call += 1;
-        let (call, epoch) = (state.next_call, state.epoch);
-        let size = |dds: u64| {
-            let vectors = logged.vectors.iter().flatten();
-            vectors.chain([&logged.input]).find(|vector| vector.id == dds).map_or(0, |vector| vector.ops.size)
-        };
-        let pulled = pulls.iter().flatten().filter(|pull| pull.from.node != DRIVER);
-        let moved: u64 = pulled.map(|pull| (pull.range.len() * size(pull.dds)) as u64).sum();
-        let key = self.input_key(state, logged);
-        let _waiting = span(Category::Wait, 0);
+        Ok(Deal { copies, cuts, fetching, pulls, pieces, blobs })
+    }
+
+    /// Has all workers run their copies. Gives what each answered, or the first failure by its minibatch, when all have
+    /// ended.
+    async fn run_copies(
+        &self,
+        state: &State,
+        logged: &SyncLogged,
+        deal: &Deal,
+        call: u64,
+    ) -> std::result::Result<Vec<SyncRan>, Stop> {
+        let (epoch, key) = (state.epoch, self.input_key(state, logged));
         let running = state.workers.iter().enumerate().map(|(w, &node)| {
+            let pieces = deal.pieces.as_ref().map(|pieces| pieces[w].clone());
             let job = SyncJob {
                 call,
                 site: logged.site,
@@ -263,11 +269,11 @@ impl Cluster {
                 before: logged.before.clone(),
                 policy: logged.policy,
                 schedule: logged.schedule,
-                copies: copies.clone(),
-                cuts: cuts.clone(),
-                input: InputJob { ops: logged.input_ops, key, pieces: pieces.as_ref().map(|pieces| pieces[w].clone()) },
-                pulls: pulls[w].clone(),
-                fetching,
+                copies: deal.copies.clone(),
+                cuts: deal.cuts.clone(),
+                input: InputJob { ops: logged.input_ops, key, pieces },
+                pulls: deal.pulls[w].clone(),
+                fetching: deal.fetching,
                 checks: logged.checks,
                 caches: logged.caches,
             };
@@ -277,88 +283,27 @@ impl Cluster {
         let mut running: FuturesUnordered<_> = running.collect();
         let mut ended: Vec<Option<SyncRan>> = state.workers.iter().map(|_| None).collect();
         let mut failed: Option<Failed> = None;
-        let mut halted = false;
         while let Some((w, end)) = running.next().await {
             match end? {
                 SyncEnd::Done(ran) => ended[w] = Some(ran),
                 SyncEnd::Failed { minibatch, what } => {
+                    let first = failed.is_none();
                     if failed.as_ref().is_none_or(|failed| minibatch < failed.minibatch) {
                         failed = Some(Failed { minibatch, what, node: state.workers[w] });
                     }
-                    if !halted {
-                        halted = true;
+                    if first {
                         let halt =
                             |_, client: ControlClient, context| async move { client.halt(context, epoch, call).await };
                         self.ask_all(&state.workers, halt).await?;
                     }
                 }
-                SyncEnd::Stopped if halted => {}
-                SyncEnd::Stopped => return Err(broken("a worker stopped by itself")),
+                SyncEnd::Stopped if failed.is_some() => {}
+                SyncEnd::Stopped => return Err(broken("a worker stopped by itself").into()),
             }
         }
-        drop(running);
-        blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
-        // What is only read has been copied; of what is written each worker has its own rows, as they were or are.
-        for (w, pulls) in pulls.iter().enumerate() {
-            for pull in pulls {
-                if let Some(entry) = state.entries.get_mut(&pull.dds) {
-                    entry.placement.copied(&pull.range, Holder::memory(state.workers[w]));
-                }
-            }
-        }
-        if let Some(failed) = failed {
-            let undo = |_, client: ControlClient, context| async move { client.undo(context, epoch, call).await };
-            self.ask_all(&state.workers, undo).await?;
-            self.note_kept(state, logged, &cuts, &[]);
-            return Ok(Err(failed));
-        }
-        let ended: Option<Vec<SyncRan>> = ended.into_iter().collect();
-        let ended = ended.ok_or_else(|| broken("a worker gave no answer"))?;
-        let holds_all: Vec<bool> = ended.iter().map(|ran| ran.holds_all && logged.schedule.copies > 1).collect();
-        self.note_kept(state, logged, &cuts, &holds_all);
-        for (_, vector) in logged.written() {
-            if let Some(entry) = state.entries.get_mut(&vector.id) {
-                entry.version = next_id();
-            }
-        }
-        if let Some(known) = state.sites.known.iter_mut().find(|known| known.number == logged.site) {
-            known.foreseen = ended.iter().all(|ran| ran.foresees);
-        }
-        let mut counts = Counts { bytes_sent: moved, ..Counts::default() };
-        let (mut totals, mut violations, mut preparing) = (Vec::new(), 0, 0.0f64);
-        let mut seconds = Vec::new();
-        for (ran, &node) in ended.into_iter().zip(&state.workers) {
-            counts.touched += ran.counts.touched;
-            counts.ahead += ran.counts.ahead;
-            counts.on_demand += ran.counts.on_demand;
-            counts.bytes_sent += ran.counts.bytes_sent;
-            counts.cached = counts.cached.max(ran.counts.cached);
-            counts.reads += ran.counts.reads;
-            counts.worst = counts.worst.max(ran.counts.worst);
-            violations += ran.violations;
-            preparing = preparing.max(ran.seconds_preparing);
-            totals.extend(ran.totals);
-            seconds.push((node, ran.time));
-        }
-        totals.sort_by_key(|&(minibatch, _)| minibatch);
-        if totals.iter().any(|(_, total)| total.len() != logged.captures.len()) {
-            return Err(broken("a worker's answer has another number of captures"));
-        }
-        Ok(Ok(Finished { ran: Ran { totals, counts, violations }, workers: seconds, preparing }))
-    }
-
-    /// Runs a loop again that ended well before.
-    pub(crate) async fn replay_sync(
-        &self,
-        state: &mut State,
-        logged: &Arc<SyncLogged>,
-    ) -> std::result::Result<(), Fault> {
-        match self.sync_once(state, logged).await? {
-            Ok(_) => Ok(()),
-            Err(Failed { what, node, .. }) => {
-                let who = self.hub.name(node);
-                Err(broken(format!("a loop that ended well before fails on {who}: {what:?}")))
-            }
+        match failed {
+            Some(failed) => Err(Stop::Failed(failed)),
+            None => Ok(ended.into_iter().collect::<Option<_>>().ok_or_else(|| broken("a worker gave no answer"))?),
         }
     }
 
@@ -401,13 +346,12 @@ impl Cluster {
     }
 
     /// Offers each worker its minibatches, unless the workers have them. Also gives all blobs.
-    #[allow(clippy::type_complexity)]
     async fn deal_out(
         &self,
         state: &mut State,
         logged: &SyncLogged,
         copies: &[Range<usize>],
-    ) -> std::result::Result<(Option<Vec<Vec<(u64, usize)>>>, Vec<u64>), Fault> {
+    ) -> std::result::Result<(Option<Vec<Offered>>, Vec<u64>), Fault> {
         let key = self.input_key(state, logged);
         if state.sites.use_input(key) {
             return Ok((None, Vec::new()));
@@ -436,6 +380,72 @@ impl Cluster {
             pieces.push(offered);
         }
         Ok((Some(pieces), blobs))
+    }
+}
+
+/// What the workers' answers come to.
+fn finished(
+    workers: &[Node],
+    logged: &SyncLogged,
+    ended: Vec<SyncRan>,
+    moved: u64,
+) -> std::result::Result<Finished, Fault> {
+    let mut counts = Counts { bytes_sent: moved, ..Counts::default() };
+    let (mut totals, mut violations, mut preparing) = (Vec::new(), 0, 0.0f64);
+    let mut seconds = Vec::new();
+    for (ran, &node) in ended.into_iter().zip(workers) {
+        counts.touched += ran.counts.touched;
+        counts.ahead += ran.counts.ahead;
+        counts.on_demand += ran.counts.on_demand;
+        counts.bytes_sent += ran.counts.bytes_sent;
+        counts.cached = counts.cached.max(ran.counts.cached);
+        counts.reads += ran.counts.reads;
+        counts.worst = counts.worst.max(ran.counts.worst);
+        violations += ran.violations;
+        preparing = preparing.max(ran.seconds_preparing);
+        totals.extend(ran.totals);
+        seconds.push((node, ran.time));
+    }
+    totals.sort_by_key(|&(minibatch, _)| minibatch);
+    if totals.iter().any(|(_, total)| total.len() != logged.captures.len()) {
+        return Err(broken("a worker's answer has another number of captures"));
+    }
+    Ok(Finished { ran: Ran { totals, counts, violations }, workers: seconds, preparing })
+}
+
+impl MinibatchBackend for Cluster {
+    fn run_minibatches(&self, call: &SyncCall<'_>) -> Result<SyncReport> {
+        let begun = Instant::now();
+        let mut state = locked(&self.state);
+        let logged = Arc::new(self.logged(&mut state, call)?);
+        let (schedule, threads) = (logged.schedule, self.threads() * state.workers.len());
+        let sent_before = self.hub.links.sent();
+        let once = async |cluster: &Cluster, state: &mut State| cluster.sync_once(state, &logged).await;
+        let failed = |Failed { minibatch, what, node }| {
+            let failure = match self.failure_of(what, node) {
+                Failure::Stray { .. } => Failure::Stopped,
+                failure => failure,
+            };
+            call.failed(schedule, minibatch, failure)
+        };
+        let Finished { ran, workers, preparing } = self.run_call(&mut state, once, failed)?;
+        let alone = schedule.copies == 1;
+        let after = unite(call.captured, &logged.before, alone && self.threads() == 1, &ran.totals);
+        let own_threads = if logged.policy == SyncPolicy::Hybrid { self.threads() } else { 1 };
+        let same_again = logged.policy.is_deterministic(schedule.copies, own_threads);
+        // What would not have the same bits again is never run again once it has been seen.
+        let writes = logged.written().next().is_some();
+        self.note_call(&mut state, writes.then(|| Arc::clone(&logged) as _), same_again)?;
+        drop(state);
+        for (capture, &word) in call.captured.iter().zip(&after) {
+            capture.commit(word, next_id());
+        }
+        call.within_bound(&ran)?;
+        let mut counts = ran.counts;
+        counts.bytes_sent += self.hub.links.sent() - sent_before;
+        let workers = self.times(workers);
+        let all = begun.elapsed().as_secs_f64();
+        Ok(call.report(schedule, threads, (preparing.min(all), all - preparing.min(all)), counts, workers))
     }
 }
 

@@ -8,7 +8,9 @@ pub(crate) mod hub;
 pub(crate) mod loops;
 pub(crate) mod minibatch;
 pub(crate) mod operate;
+mod options;
 pub(crate) mod recover;
+pub(crate) mod remote;
 pub(crate) mod remote_plan;
 pub(crate) mod scheduled;
 pub(crate) mod shares;
@@ -17,8 +19,6 @@ pub(crate) use crate::planner::placement;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -30,18 +30,14 @@ use tarpc::client::RpcError;
 use tarpc::context::Context;
 use tokio::sync::oneshot;
 
-use crate::body::panics;
 use crate::cluster::driver::access::Nearby;
 use crate::cluster::driver::hub::Hub;
 use crate::cluster::driver::minibatch::Sites;
-use crate::cluster::driver::minibatch::SyncLogged;
-use crate::cluster::driver::operate::OperatorLogged;
 use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::remote::Logged;
 use crate::cluster::driver::remote_plan::RemotePlan;
-use crate::cluster::driver::scheduled::ScheduledLogged;
 use crate::cluster::launch::children::{Nursery, Told};
 use crate::cluster::launch::rendezvous::{self, Meeting, Published};
-use crate::cluster::launch::roles::{DriverRole, Workers, one_per_core};
 use crate::cluster::wire::join;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::home::Home;
@@ -49,6 +45,8 @@ use crate::session::error::{ClusterError, Error, Result};
 use crate::session::locked;
 use crate::session::pool::Pool;
 use crate::session::timeline::file::TimelineFile;
+
+pub use options::ClusterOptions;
 
 /// How long processes may take to come.
 const STARTING: Duration = Duration::from_secs(30);
@@ -58,124 +56,6 @@ const STOPPING: Duration = Duration::from_secs(60);
 /// A loop may take long; who is lost is found otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 30);
 const LEAVING: Duration = Duration::from_secs(1);
-/// Loops from one snapshot to the next, unless told.
-const SNAPSHOT_EVERY: usize = 10;
-
-/// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
-///
-/// ```
-/// use stradsap_runtime::ClusterOptions;
-///
-/// let options = ClusterOptions::new(2).threads(1).dds_servers(1).snapshot_every(5);
-/// assert_eq!(options.workers(), 2);
-/// ```
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct ClusterOptions {
-    workers: usize,
-    threads: Option<usize>,
-    servers: usize,
-    listen: Option<String>,
-    snapshot_every: usize,
-    trace: Option<PathBuf>,
-    join: bool,
-    rendezvous: Option<PathBuf>,
-}
-
-impl ClusterOptions {
-    /// So many workers, started on this machine.
-    pub fn new(workers: usize) -> Self {
-        ClusterOptions {
-            workers,
-            threads: None,
-            servers: 0,
-            listen: None,
-            snapshot_every: SNAPSHOT_EVERY,
-            trace: None,
-            join: false,
-            rendezvous: None,
-        }
-    }
-
-    /// One worker for each core that this process may use, started on this machine. Each runs one thread, unless
-    /// [`threads`](ClusterOptions::threads) says otherwise.
-    ///
-    /// ```
-    /// use stradsap_runtime::ClusterOptions;
-    ///
-    /// assert!(ClusterOptions::one_per_core().workers() >= 1);
-    /// ```
-    pub fn one_per_core() -> Self {
-        Self::new(one_per_core())
-    }
-
-    /// How many threads run blocks in each worker; otherwise the cores are shared evenly.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
-        self
-    }
-
-    /// How many DDS servers are started beside the workers. With none, each worker embeds one.
-    pub fn dds_servers(mut self, servers: usize) -> Self {
-        self.servers = servers;
-        self
-    }
-
-    /// Where workers join that are started by others (`--join`); none is started then.
-    pub fn listen(mut self, address: impl Into<String>) -> Self {
-        self.listen = Some(address.into());
-        self.join = true;
-        self
-    }
-
-    /// Loops from one snapshot to the next: what has to run again when a process is lost.
-    pub fn snapshot_every(mut self, loops: usize) -> Self {
-        self.snapshot_every = loops.max(1);
-        self
-    }
-
-    /// Where the timeline of all processes is written when the session ends.
-    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
-        self.trace = Some(path.into());
-        self
-    }
-
-    /// How many workers there are to be.
-    pub fn workers(&self) -> usize {
-        self.workers
-    }
-
-    /// Loops from one snapshot to the next.
-    pub(crate) fn every(&self) -> usize {
-        self.snapshot_every
-    }
-
-    pub(crate) fn servers(&self) -> usize {
-        self.servers
-    }
-
-    pub(crate) fn of_role(role: &DriverRole) -> Option<Self> {
-        let (workers, join) = match role.workers {
-            Workers::None => return None,
-            Workers::Spawn(workers) => (workers, false),
-            Workers::Join(workers) => (workers, true),
-        };
-        Some(ClusterOptions {
-            join,
-            servers: role.servers,
-            listen: role.listen.clone(),
-            snapshot_every: role.snapshot_every.unwrap_or(SNAPSHOT_EVERY),
-            trace: role.trace.clone(),
-            rendezvous: role.rendezvous.clone(),
-            ..ClusterOptions::new(workers)
-        })
-    }
-
-    fn threads_each(&self) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or_else(|| (cores / self.workers.max(1)).max(1))
-    }
-}
 
 /// Why an operation on all workers did not come to its end.
 #[derive(Debug)]
@@ -206,36 +86,12 @@ pub(crate) struct Entry {
     pub(crate) dropped: bool,
 }
 
-/// A loop since the last snapshot, to be run again if need be.
-pub(crate) enum Logged {
-    Blocks {
-        plan: Arc<RemotePlan>,
-        task: crate::cluster::wire::protocol::RemoteTask,
-        before: crate::cluster::wire::protocol::Before,
-        order: crate::session::options::Order,
-    },
-    Rounds(Arc<SyncLogged>),
-    Operator(Arc<OperatorLogged>),
-    Scheduled(Arc<ScheduledLogged>),
-}
-
-impl Logged {
-    /// Whether it touches a DDS.
-    pub(crate) fn uses(&self, dds: u64) -> bool {
-        match self {
-            Logged::Blocks { plan, .. } => plan.vectors.iter().flatten().any(|vector| vector.id == dds),
-            Logged::Rounds(logged) => logged.ddss().any(|id| id == dds),
-            Logged::Operator(logged) => logged.ddss().any(|id| id == dds),
-            Logged::Scheduled(logged) => logged.ddss().any(|id| id == dds),
-        }
-    }
-}
-
 /// What the driver keeps.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) entries: BTreeMap<u64, Entry>,
-    pub(crate) log: Vec<Logged>,
+    /// What has changed DDSs since the last snapshot, to be run again if need be.
+    pub(crate) log: Vec<Arc<dyn Logged>>,
     pub(crate) epoch: u32,
     /// In the order of their numbers in plans.
     pub(crate) workers: Vec<Node>,
@@ -358,11 +214,6 @@ impl Cluster {
     /// Whether workers are this process's children, rather than started by others.
     pub(crate) fn starts_workers(&self) -> bool {
         !self.options.join
-    }
-
-    /// Control messages that were sent so far.
-    pub(crate) fn control_messages(&self) -> u64 {
-        self.hub.control_messages.load(Relaxed)
     }
 
     fn children_reach(&self) -> String {
@@ -546,15 +397,6 @@ impl Cluster {
     /// Does something on the network's time, from one of the program's own threads.
     pub(crate) fn wait<R>(&self, future: impl Future<Output = R>) -> R {
         self.handle.block_on(future)
-    }
-
-    /// A DVector is gone.
-    pub(crate) fn dropped(&self, dds: u64) {
-        if panics::inside_body() {
-            locked(&self.late).push(dds);
-            return;
-        }
-        self.dropped_now(&mut locked(&self.state), dds);
     }
 
     pub(crate) fn dropped_now(&self, state: &mut State, dds: u64) {

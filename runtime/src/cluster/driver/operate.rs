@@ -3,21 +3,22 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::body::capture::{Captured, Kind};
+use crate::body::capture::Captured;
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::remote::{self, Logged, Replay, broken, remote_task};
 use crate::cluster::driver::remote_plan::Vector;
-use crate::cluster::driver::{Cluster, Entry, Fault, Logged, State};
+use crate::cluster::driver::{Cluster, Entry, Fault, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    GatherJob, Holder, KeepJob, Node, OperateEnd, OperateJob, RemoteCapture, RemoteTask, What,
+    GatherJob, KeepJob, Node, OperateEnd, OperateJob, RemoteCapture, RemoteTask, What,
 };
-use crate::memory::buffer::ElementOps;
+use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::home::Home;
-use crate::operate::run::{Cut, Failed, Operation};
+use crate::operate::run::{Cut, Failed, Made, Operation, OperatorBackend};
 use crate::operate::stage::{Piece, Stage};
 use crate::planner::recording::MAX_LEN;
-use crate::session::error::{ClusterError, Error, Result};
+use crate::session::error::{Error, Result};
 use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
 
@@ -39,110 +40,43 @@ struct Kept {
     ops: u64,
 }
 
-impl OperatorLogged {
-    /// The DDSs that it touches.
-    pub(crate) fn ddss(&self) -> impl Iterator<Item = u64> + '_ {
-        self.vectors.iter().map(|vector| vector.id).chain(self.kept.map(|kept| kept.dds))
+impl Logged for OperatorLogged {
+    fn uses(&self, dds: u64) -> bool {
+        self.vectors.iter().any(|vector| vector.id == dds) || self.kept.is_some_and(|kept| kept.dds == dds)
     }
-}
 
-fn broken(what: impl std::fmt::Display) -> Fault {
-    Fault::Error(ClusterError::Process { who: "the driver".to_string(), problem: what.to_string() }.into())
+    fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
+        Box::pin(async move {
+            let Some(kept) = self.kept else { return Ok(()) };
+            let told = |(element, what, node): FailedThere| {
+                let who = cluster.hub.name(node);
+                format!("an operator that ended well before fails for element {element:?} on {who}: {what:?}")
+            };
+            let (call, items) = cluster.operate_once(state, self).await.map_err(|stop| stop.again(told))?;
+            let len = items.iter().sum();
+            let placement = cluster.keep_results(state, call, kept, &items, len).await?;
+            if let Some(entry) = state.entries.get_mut(&kept.dds) {
+                entry.placement = placement;
+            }
+            Ok(())
+        })
+    }
 }
 
 /// A failure, and the worker on which it happened.
 type FailedThere = (Option<usize>, What, Node);
 
+type Stop = remote::Stop<FailedThere>;
+
+/// What all workers made: how many items of the result each has, and what each has dealt out to partitions.
+type MadeThere = (Vec<usize>, Vec<Vec<(u64, usize)>>);
+
 impl Cluster {
-    /// Runs an operator whose result the program wants to have.
-    pub(crate) fn operate_here(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Piece>>> {
-        let mut state = locked(&self.state);
-        let logged = self.operator(&mut state, operation, None)?;
-        let stage = operation.stage;
-        let given =
-            self.insist(&mut state, async |cluster, state| match cluster.operate_once(state, &logged).await? {
-                Ok((call, items)) => cluster.fetch_results(state, call, stage, &items).await.map(Ok),
-                Err(failed) => Ok(Err(failed)),
-            })?;
-        given.map_err(|failed| self.operator_error(operation, failed))
-    }
-
-    /// Runs an operator whose result stays with the workers, as a DVector of this number. Gives its length.
-    pub(crate) fn operate_there(
-        &self,
-        operation: &Operation<'_>,
-        dds: u64,
-        home: &Home,
-        ops: &'static ElementOps,
-    ) -> Result<usize> {
-        let mut state = locked(&self.state);
-        let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
-        let kept = Kept { dds, ops: name.ok_or_else(|| unnamed("an element type"))? };
-        let logged = Arc::new(self.operator(&mut state, operation, Some(kept))?);
-        let made =
-            self.insist(&mut state, async |cluster, state| match cluster.operate_once(state, &logged).await? {
-                Ok((call, items)) => match items.iter().sum() {
-                    len if len > MAX_LEN => Err(Fault::Error(Error::TooLong { len, max: MAX_LEN })),
-                    len => Ok(Ok((cluster.keep_results(state, call, kept, &items, len).await?, len))),
-                },
-                Err(failed) => Ok(Err(failed)),
-            })?;
-        let (placement, len) = made.map_err(|failed| self.operator_error(operation, failed))?;
-        let entry = Entry {
-            home: home.clone(),
-            len,
-            placement,
-            scattered: None,
-            version: next_id(),
-            base: Placement::nowhere(),
-            base_version: 0,
-            dropped: false,
-        };
-        state.entries.insert(dds, entry);
-        locked(&self.hub.homes).insert(dds, home.clone());
-        state.log.push(Logged::Operator(logged));
-        if state.log.len() >= self.options.every() {
-            self.insist(&mut state, async |cluster, state| cluster.snapshot(state).await)?;
-        }
-        Ok(len)
-    }
-
-    /// Runs an operator again that ended well before.
-    pub(crate) async fn replay_operator(
-        &self,
-        state: &mut State,
-        logged: &OperatorLogged,
-    ) -> std::result::Result<(), Fault> {
-        let Some(kept) = logged.kept else { return Ok(()) };
-        match self.operate_once(state, logged).await? {
-            Ok((call, items)) => {
-                let len = items.iter().sum();
-                let placement = self.keep_results(state, call, kept, &items, len).await?;
-                if let Some(entry) = state.entries.get_mut(&kept.dds) {
-                    entry.placement = placement;
-                }
-                Ok(())
-            }
-            Err((element, what, node)) => {
-                let who = self.hub.name(node);
-                Err(broken(format!(
-                    "an operator that ended well before fails for element {element:?} on {who}: {what:?}"
-                )))
-            }
-        }
-    }
-
     fn operator(&self, state: &mut State, operation: &Operation<'_>, kept: Option<Kept>) -> Result<OperatorLogged> {
-        for capture in operation.captured.iter().chain(operation.sources) {
-            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, capture.home()) {
-                self.register(state, capture.id, home, *len);
-            }
-        }
-        let packed = (operation.pack)();
-        let (maker, values) = packed.map_err(|source| Error::Values { site: operation.site.to_string(), source })?;
+        self.register_all(state, operation.captured.iter().chain(operation.sources));
         let vectors = operation.sources.iter().chain(operation.captured).filter_map(|c: &Captured| vector_of(c));
         Ok(OperatorLogged {
-            task: RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the operator"))?, values },
+            task: remote_task(operation.pack, operation.site, "the operator")?,
             sources: remote_captures(operation.sources)?,
             captures: remote_captures(operation.captured)?,
             vectors: vectors.collect(),
@@ -157,15 +91,10 @@ impl Cluster {
         &self,
         state: &mut State,
         logged: &OperatorLogged,
-    ) -> std::result::Result<std::result::Result<(u64, Vec<usize>), FailedThere>, Fault> {
+    ) -> std::result::Result<(u64, Vec<usize>), Stop> {
         self.forget_gone(state).await?;
-        for vector in &logged.vectors {
-            if state.entries.get(&vector.id).is_some_and(|entry| entry.scattered.is_some()) {
-                self.bring_home(state, vector.id).await?;
-            }
-        }
-        state.next_call += 1;
-        let (call, epoch, workers) = (state.next_call, state.epoch, state.workers.len());
+        self.settle(state, logged.vectors.iter().map(|vector| vector.id)).await?;
+        let (call, epoch, workers) = (Self::next_call(state), state.epoch, state.workers.len());
         let _waiting = span(Category::Wait, call);
         let chunks = logged.cut.chunks();
         let share = |w: usize| chunks * w / workers..chunks * (w + 1) / workers;
@@ -192,22 +121,15 @@ impl Cluster {
                 async move { client.operate(context, epoch, job).await }
             })
             .await?;
-        for (pulls, &node) in pulled.iter().zip(&state.workers) {
-            for pull in pulls {
-                if let Some(entry) = state.entries.get_mut(&pull.dds) {
-                    entry.placement.copied(&pull.range, Holder::memory(node));
-                }
-            }
+        for (pulls, node) in pulled.iter().zip(state.workers.clone()) {
+            Self::note_pulled(state, node, pulls);
         }
-        let (items, dealt) = match self.all_done(state, ends)? {
-            Ok(done) => done,
-            Err(failed) => return Ok(Err(failed)),
-        };
+        let (items, dealt) = all_done(&state.workers, ends)?;
         if cuts.is_empty() {
-            return Ok(Ok((call, items)));
+            return Ok((call, items));
         }
         if dealt.iter().any(|dealt| dealt.len() != cuts[workers]) {
-            return Err(broken("a worker has dealt out another number of partitions"));
+            return Err(broken("a worker has dealt out another number of partitions").into());
         }
         let from =
             |p: usize| state.workers.iter().zip(&dealt).map(|(&node, dealt)| (node, dealt[p].0, dealt[p].1)).collect();
@@ -218,33 +140,8 @@ impl Cluster {
                 async move { client.gather(context, epoch, job).await }
             })
             .await?;
-        Ok(self.all_done(state, ends)?.map(|(items, _)| (call, items)))
-    }
-
-    /// What all workers answered, or the first failure by the order of the elements.
-    #[allow(clippy::type_complexity)]
-    fn all_done(
-        &self,
-        state: &State,
-        ends: Vec<OperateEnd>,
-    ) -> std::result::Result<std::result::Result<(Vec<usize>, Vec<Vec<(u64, usize)>>), FailedThere>, Fault> {
-        let mut failed: Option<FailedThere> = None;
-        let (mut items, mut dealt) = (Vec::new(), Vec::new());
-        for (end, &node) in ends.into_iter().zip(&state.workers) {
-            match end {
-                OperateEnd::Done { items: here, dealt: out } => {
-                    items.push(here);
-                    dealt.push(out);
-                }
-                OperateEnd::Failed { element, what } => {
-                    if failed.as_ref().is_none_or(|&(other, ..)| element < other) {
-                        failed = Some((element, what, node));
-                    }
-                }
-                OperateEnd::Stopped => return Err(broken("a worker stopped by itself")),
-            }
-        }
-        Ok(failed.map_or(Ok((items, dealt)), Err))
+        let (items, _) = all_done(&state.workers, ends)?;
+        Ok((call, items))
     }
 
     /// What a worker must fetch for its elements of the sources, and all of the captures.
@@ -307,10 +204,7 @@ impl Cluster {
             .await?;
         let mut pieces = Vec::with_capacity(blobs.len());
         for ((blob, &node), &n) in blobs.into_iter().zip(&state.workers).zip(items) {
-            let bytes = self.hub.links.blob(node, blob).await.map_err(|error| {
-                self.hub.lose(node, &error.to_string());
-                Fault::Lost
-            })?;
+            let bytes = self.blob(node, blob).await?;
             pieces.push(stage.returned(n, &bytes).map_err(broken)?);
         }
         Ok(pieces)
@@ -319,5 +213,70 @@ impl Cluster {
     fn operator_error(&self, operation: &Operation<'_>, (element, what, node): FailedThere) -> Error {
         let failed: Failed = (element, self.failure_of(what, node));
         operation.error(failed)
+    }
+}
+
+/// What these workers answered, or the first failure by the order of the elements.
+fn all_done(workers: &[Node], ends: Vec<OperateEnd>) -> std::result::Result<MadeThere, Stop> {
+    let mut failed: Option<FailedThere> = None;
+    let (mut items, mut dealt) = (Vec::new(), Vec::new());
+    for (end, &node) in ends.into_iter().zip(workers) {
+        match end {
+            OperateEnd::Done { items: here, dealt: out } => {
+                items.push(here);
+                dealt.push(out);
+            }
+            OperateEnd::Failed { element, what } => {
+                if failed.as_ref().is_none_or(|&(other, ..)| element < other) {
+                    failed = Some((element, what, node));
+                }
+            }
+            OperateEnd::Stopped => return Err(broken("a worker stopped by itself").into()),
+        }
+    }
+    failed.map_or(Ok((items, dealt)), |failed| Err(Stop::Failed(failed)))
+}
+
+impl OperatorBackend for Cluster {
+    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Piece>>> {
+        let mut state = locked(&self.state);
+        let logged = self.operator(&mut state, operation, None)?;
+        let stage = operation.stage;
+        let once = async |cluster: &Cluster, state: &mut State| {
+            let (call, items) = cluster.operate_once(state, &logged).await?;
+            Ok(cluster.fetch_results(state, call, stage, &items).await?)
+        };
+        self.run_call(&mut state, once, |failed| self.operator_error(operation, failed))
+    }
+
+    fn keep(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made> {
+        let (dds, home) = (next_id(), Home::new(RawBuf::new(ops, 0), next_id()));
+        let mut state = locked(&self.state);
+        let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
+        let kept = Kept { dds, ops: name.ok_or_else(|| unnamed("an element type"))? };
+        let logged = Arc::new(self.operator(&mut state, operation, Some(kept))?);
+        let once = async |cluster: &Cluster, state: &mut State| {
+            let (call, items) = cluster.operate_once(state, &logged).await?;
+            match items.iter().sum() {
+                len if len > MAX_LEN => Err(Fault::Error(Error::TooLong { len, max: MAX_LEN }).into()),
+                len => Ok((cluster.keep_results(state, call, kept, &items, len).await?, len)),
+            }
+        };
+        let made = self.run_call(&mut state, once, |failed| self.operator_error(operation, failed));
+        let (placement, len) = made?;
+        let entry = Entry {
+            home: home.clone(),
+            len,
+            placement,
+            scattered: None,
+            version: next_id(),
+            base: Placement::nowhere(),
+            base_version: 0,
+            dropped: false,
+        };
+        state.entries.insert(dds, entry);
+        locked(&self.hub.homes).insert(dds, home.clone());
+        self.note_call(&mut state, Some(logged), true)?;
+        Ok(Made::Elsewhere { dds, home, len })
     }
 }

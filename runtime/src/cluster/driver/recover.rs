@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use stradsap_dds_server::hello::Role;
 
-use crate::cluster::driver::loops::{Job, Stop};
 use crate::cluster::driver::placement::Placement;
-use crate::cluster::driver::{Cluster, Fault, Logged, State};
+use crate::cluster::driver::remote::broken;
+use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::links::CHUNK;
 use crate::cluster::wire::protocol::{DRIVER, Holder, Node, SnapshotJob};
 use crate::memory::buffer::RawBuf;
@@ -30,10 +30,6 @@ const IN_VAIN: usize = 8;
 const GRACE: Duration = Duration::from_millis(100);
 /// Pieces in which elements travel that are not plain.
 const PIECE: usize = 1 << 16;
-
-fn broken(what: impl std::fmt::Display) -> Fault {
-    Fault::Error(ClusterError::Process { who: "the driver".to_string(), problem: what.to_string() }.into())
-}
 
 impl Cluster {
     /// Copies of elements, from wherever they are.
@@ -104,10 +100,7 @@ impl Cluster {
         let first = plan.plan.range.start.wrapping_add(offset);
         for (w, blob) in blobs.into_iter().enumerate() {
             let node = state.workers[w];
-            let got = self.hub.links.blob(node, blob).await.map_err(|error| {
-                self.hub.lose(node, &error.to_string());
-                Fault::Lost
-            })?;
+            let got = self.blob(node, blob).await?;
             let mut bytes = got.as_slice();
             let offsets: Vec<u32> = plan.offsets_of(&layout, w as u32).flatten().copied().collect();
             let mut fresh = RawBuf::new(all.ops(), offsets.len());
@@ -298,21 +291,7 @@ impl Cluster {
         let loops = log.len();
         let mut replayed = Ok(());
         for logged in &log {
-            replayed = match logged {
-                Logged::Rounds(logged) => self.replay_sync(state, logged).await,
-                Logged::Operator(logged) => self.replay_operator(state, logged).await,
-                Logged::Scheduled(logged) => self.replay_scheduled(state, logged).await,
-                Logged::Blocks { plan, task, before, order } => {
-                    match self.run_once(state, &Job { plan, task, before, order: *order, trace: false }).await {
-                        Ok(_) => Ok(()),
-                        Err(Stop::Fault(fault)) => Err(fault),
-                        Err(Stop::Failed(failure, node)) => {
-                            let who = self.hub.name(node);
-                            Err(broken(format!("a loop that ended well before fails on {who}: {:?}", failure.what)))
-                        }
-                    }
-                }
-            };
+            replayed = logged.replay(self, state).await;
             if replayed.is_err() {
                 break;
             }

@@ -6,23 +6,21 @@ use std::time::Instant;
 
 use futures_util::future::{Either, select};
 
-use crate::body::capture::{Captured, Kind};
-use crate::body::panics;
-use crate::cluster::driver::away::{Answer, Away, Inbox, News, Stop};
+use crate::body::capture::Captured;
+use crate::cluster::driver::away::{Answer, Away, Hearing, Inbox, News};
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
+use crate::cluster::driver::remote::{Logged, Replay, Stop, broken, moved, remote_task};
 use crate::cluster::driver::remote_plan::Vector;
-use crate::cluster::driver::{Cluster, Fault, Logged, PATIENCE, State};
+use crate::cluster::driver::{Cluster, Fault, PATIENCE, State};
 use crate::cluster::wire::links::{Outgoing, Payload};
-use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
     Holder, Node, RemoteCapture, RemoteTask, ScheduleEnd, ScheduleJob, WorkerSeconds,
 };
 use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
-use crate::scheduled::drive::{Done, Failed, drive};
-use crate::scheduled::{Asked, Program, Schedule, pack};
-use crate::session::error::{ClusterError, Error, Result};
-use crate::session::report::WorkerTime;
+use crate::scheduled::backend::{Ended, ProgramCall, ScheduledBackend, Unfinished};
+use crate::scheduled::drive::{Done, Failed};
+use crate::session::error::{Error, Result};
 use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
 
@@ -42,20 +40,14 @@ pub(crate) struct ScheduledLogged {
     messages: Vec<Vec<u8>>,
 }
 
-impl ScheduledLogged {
-    /// The DDSs that it touches.
-    pub(crate) fn ddss(&self) -> impl Iterator<Item = u64> + '_ {
-        self.told.vectors.iter().map(|vector| vector.id)
+impl Logged for ScheduledLogged {
+    fn uses(&self, dds: u64) -> bool {
+        self.told.vectors.iter().any(|vector| vector.id == dds)
     }
-}
 
-/// What a call came to.
-pub(crate) struct Ended {
-    pub(crate) done: Done,
-    pub(crate) bytes_sent: u64,
-    pub(crate) threads: usize,
-    pub(crate) prepared: Instant,
-    pub(crate) workers: Vec<WorkerTime>,
+    fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
+        Box::pin(cluster.replay_scheduled(state, self))
+    }
 }
 
 /// What one attempt came to.
@@ -68,106 +60,36 @@ struct Ran {
     log: Option<Vec<Vec<u8>>>,
 }
 
-fn broken(what: impl std::fmt::Display) -> Fault {
-    Fault::Error(ClusterError::Process { who: "the driver".to_string(), problem: what.to_string() }.into())
-}
-
 impl Cluster {
-    /// Runs a scheduled program on the workers.
-    pub(crate) fn run_scheduled<P, S, U>(
-        &self,
-        asked: &mut Asked<'_, P, S, U>,
-    ) -> Result<std::result::Result<Ended, Failed>>
-    where
-        P: Program,
-        S: Schedule<P::Model, P::Job, P::Change>,
-        U: FnMut(usize, &P::Model) -> bool,
-    {
-        let mut state = locked(&self.state);
-        let told = self.told(&mut state, asked)?;
-        let sent_before = self.hub.links.sent();
-        let mut begins_again = false;
-        let ran = self.insist(&mut state, async |cluster, state| {
-            if std::mem::replace(&mut begins_again, true) {
-                (*asked.schedule, *asked.model) = asked.kept.clone();
-            }
-            let ran = cluster.scheduled_once(state, &told, asked).await;
-            cluster.hub.scheduled.close();
-            ran
-        });
-        // DVectors that the program's own functions have dropped.
-        let late = std::mem::take(&mut *locked(&self.late));
-        late.into_iter().for_each(|dds| self.dropped_now(&mut state, dds));
-        let ran = match ran? {
-            Ok(ran) => ran,
-            Err(failed) => return Ok(Err(failed)),
-        };
-        if let Some(messages) = ran.log {
-            state.log.push(Logged::Scheduled(Arc::new(ScheduledLogged { told, messages })));
-        }
-        if state.log.len() >= self.options.every() {
-            self.insist(&mut state, async |cluster, state| {
-                if state.log.len() >= cluster.options.every() { cluster.snapshot(state).await } else { Ok(()) }
-            })?;
-        }
-        let threads = self.threads() * ran.workers.len();
-        drop(state);
-        asked.locals.commit(0, next_id());
-        let time = |(node, time): (Node, WorkerSeconds)| WorkerTime {
-            worker: self.hub.name(node),
-            computing: time.computing,
-            waiting: time.waiting,
-            transferring: time.transferring,
-        };
-        Ok(Ok(Ended {
-            done: ran.done,
-            bytes_sent: ran.bytes_sent + self.hub.links.sent() - sent_before,
-            threads,
-            prepared: ran.prepared,
-            workers: ran.workers.into_iter().map(time).collect(),
-        }))
-    }
-
-    fn told<P: Program, S, U>(&self, state: &mut State, asked: &Asked<'_, P, S, U>) -> Result<Told> {
-        let both: [&Captured; 2] = [&asked.shards, &asked.locals];
-        for capture in both {
-            if let (Kind::Vector { len, .. }, Some(home)) = (&capture.kind, capture.home()) {
-                self.register(state, capture.id, home, *len);
-            }
-        }
-        let packed = pack(asked.program);
-        let (maker, values) = packed.map_err(|source| Error::Values { site: asked.site.clone(), source })?;
+    fn told(&self, state: &mut State, call: &dyn ProgramCall) -> Result<Told> {
+        let both = call.captures();
+        self.register_all(state, &both);
         let capture = |capture: &Captured| {
             let [remote]: [RemoteCapture; 1] =
                 remote_captures(std::slice::from_ref(capture))?.try_into().map_err(|_| unnamed("an element type"))?;
             Ok::<_, Error>((remote, vector_of(capture).ok_or_else(|| unnamed("an element type"))?))
         };
-        let ((shards, of_shards), (locals, of_locals)) = (capture(both[0])?, capture(both[1])?);
+        let ((shards, of_shards), (locals, of_locals)) = (capture(&both[0])?, capture(&both[1])?);
         Ok(Told {
-            task: RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed("the program"))?, values },
+            task: remote_task(&|| call.pack(), call.site(), "the program")?,
             captures: [shards, locals],
             vectors: [of_shards, of_locals],
         })
     }
 
     /// Runs a call once. If a function fails, everything is as it was, schedule and model apart.
-    async fn scheduled_once<P, S, U>(
+    async fn scheduled_once(
         &self,
         state: &mut State,
         told: &Told,
-        asked: &mut Asked<'_, P, S, U>,
-    ) -> std::result::Result<std::result::Result<Ran, Failed>, Fault>
-    where
-        P: Program,
-        S: Schedule<P::Model, P::Job, P::Change>,
-        U: FnMut(usize, &P::Model) -> bool,
-    {
+        program: &mut dyn ProgramCall,
+    ) -> std::result::Result<Ran, Stop<Failed>> {
         let jobs = self.schedule_jobs(state, told, false).await?;
         let (epoch, call, all) = (state.epoch, state.next_call, told.vectors[0].len);
         let (sender, news) = mpsc::channel();
         self.hub.scheduled.open(Inbox { call, news: sender.clone() });
         let members: Vec<(Node, Range<usize>)> = jobs.iter().map(|(node, job)| (*node, job.own.clone())).collect();
-        let moved = moved(told, &jobs);
+        let moved = moved(jobs.iter().flat_map(|(_, job)| &job.pulls), &told.vectors);
         for (worker, (node, job)) in jobs.into_iter().enumerate() {
             self.ask_apart(worker, node, epoch, job, sender.clone())?;
         }
@@ -177,15 +99,14 @@ impl Cluster {
             None => Err(Fault::Lost),
         };
         let name = |node: Node| self.hub.name(node);
-        let mut away =
-            Away::new(asked.program, &self.hub.links, (epoch, call), all, members.clone(), news, &understand, &name);
+        let links = &self.hub.links;
+        let hearing = Hearing { links, epoch, call, all, news, understand: &understand, name: &name };
+        let mut away = Away::new(hearing, members.clone());
         let ran = away.ready().and_then(|()| {
             let prepared = Instant::now();
             let _waiting = span(Category::Wait, call);
             // The network has a thread of its own, so that this one may block.
-            let (schedule, model) = (&mut *asked.schedule, &mut *asked.model);
-            let done =
-                panics::quietly(|| drive(asked.program, schedule, model, &mut away, all, asked.depth, asked.end))?;
+            let done = program.run_away(&mut away).map_err(|stopped| away.stop(stopped))?;
             Ok((done, prepared))
         });
         for (node, own) in &members {
@@ -197,15 +118,14 @@ impl Cluster {
         }
         let (done, prepared) = match ran {
             Ok(ran) => ran,
-            Err(Stop::Fault(fault)) => return Err(fault),
+            Err(Stop::Fault(fault)) => return Err(fault.into()),
             Err(Stop::Failed(failed)) => {
                 if let Err(Stop::Fault(fault)) = away.end() {
-                    return Err(fault);
+                    return Err(fault.into());
                 }
                 let nodes: Vec<Node> = members.iter().map(|&(node, _)| node).collect();
-                self.ask_all(&nodes, |_, client, context| async move { client.undo(context, epoch, call).await })
-                    .await?;
-                return Ok(Err(failed));
+                self.undo(&nodes, epoch, call).await?;
+                return Err(Stop::Failed(failed));
             }
         };
         let log = away.log.take();
@@ -219,7 +139,7 @@ impl Cluster {
             // What is too long to be told again must not have to be.
             self.snapshot(state).await?;
         }
-        Ok(Ok(Ran { done, prepared, bytes_sent, workers, log }))
+        Ok(Ran { done, prepared, bytes_sent, workers, log })
     }
 
     /// What each worker that has shards is asked.
@@ -230,13 +150,8 @@ impl Cluster {
         replay: bool,
     ) -> std::result::Result<Vec<(Node, ScheduleJob)>, Fault> {
         self.forget_gone(state).await?;
-        for vector in &told.vectors {
-            if state.entries.get(&vector.id).is_some_and(|entry| entry.scattered.is_some()) {
-                self.bring_home(state, vector.id).await?;
-            }
-        }
-        state.next_call += 1;
-        let (call, all, workers) = (state.next_call, told.vectors[0].len, state.workers.len());
+        self.settle(state, told.vectors.iter().map(|vector| vector.id)).await?;
+        let (call, all, workers) = (Self::next_call(state), told.vectors[0].len, state.workers.len());
         let mut jobs = Vec::new();
         for (w, &node) in state.workers.iter().enumerate() {
             let own = all * w / workers..all * (w + 1) / workers;
@@ -331,12 +246,36 @@ impl Cluster {
     }
 }
 
-/// About how many bytes workers send each other before a call begins.
-fn moved(told: &Told, jobs: &[(Node, ScheduleJob)]) -> u64 {
-    let size = |dds| told.vectors.iter().find(|vector| vector.id == dds).map_or(0, |vector| vector.ops.size);
-    let pulls = jobs
-        .iter()
-        .flat_map(|(_, job)| &job.pulls)
-        .filter(|pull| pull.from.node != crate::cluster::wire::protocol::DRIVER);
-    pulls.map(|pull| (pull.range.len() * size(pull.dds)) as u64).sum()
+impl ScheduledBackend for Cluster {
+    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> std::result::Result<Ended, Unfinished> {
+        let mut state = locked(&self.state);
+        let told = self.told(&mut state, call)?;
+        let sent_before = self.hub.links.sent();
+        let mut begins_again = false;
+        let once = async |cluster: &Cluster, state: &mut State| {
+            if std::mem::replace(&mut begins_again, true) {
+                call.begin_again();
+            }
+            let ran = cluster.scheduled_once(state, &told, call).await;
+            cluster.hub.scheduled.close();
+            ran
+        };
+        let ran = self.run_call(&mut state, once, Unfinished::Failed);
+        // DVectors that the program's own functions have dropped.
+        let late = std::mem::take(&mut *locked(&self.late));
+        late.into_iter().for_each(|dds| self.dropped_now(&mut state, dds));
+        let ran = ran?;
+        let logged = ran.log.map(|messages| Arc::new(ScheduledLogged { told, messages }) as _);
+        self.note_call(&mut state, logged, true)?;
+        let threads = self.threads() * ran.workers.len();
+        drop(state);
+        call.committed();
+        Ok(Ended {
+            done: ran.done,
+            bytes_sent: ran.bytes_sent + self.hub.links.sent() - sent_before,
+            threads,
+            prepared: ran.prepared,
+            workers: self.times(ran.workers),
+        })
+    }
 }

@@ -10,7 +10,7 @@ use crate::session::report::{WorkerShare, WorkerShares};
 
 impl Cluster {
     /// How a plan is laid out over the workers, as it is installed or would be now.
-    pub(crate) fn shares(&self, plan: &RemotePlan) -> Arc<WorkerShares> {
+    pub(crate) fn shares_of(&self, plan: &RemotePlan) -> Arc<WorkerShares> {
         let workers = locked(&self.state).workers.clone();
         let mut installed = locked(&plan.state);
         if let Some(shares) = &installed.shares {

@@ -78,9 +78,10 @@ fn no_child_outlives_a_killed_parent() {
         return;
     }
     let note = std::env::temp_dir().join(format!("stradsap-orphan-{}", std::process::id()));
-    let name = "cluster::launch::children::tests::no_child_outlives_a_killed_parent";
+    let module = module_path!().split_once("::").map_or("", |(_, module)| module);
+    let name = format!("{module}::no_child_outlives_a_killed_parent");
     let mut parent = Command::new(std::env::current_exe().unwrap());
-    let mut parent = parent.args([name, "--exact"]).env(NOTE, &note).stdout(Stdio::null()).spawn().unwrap();
+    let mut parent = parent.args([name.as_str(), "--exact"]).env(NOTE, &note).stdout(Stdio::null()).spawn().unwrap();
     let until = |what: &dyn Fn() -> bool| {
         let since = Instant::now();
         while !what() {

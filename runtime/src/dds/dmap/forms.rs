@@ -109,9 +109,7 @@ impl<K: 'static, V: 'static> Forms<K, V> {
         if self.owing.swap(problem.is_some(), Relaxed) == problem.is_some() {
             return;
         }
-        if let Some(cluster) = self.buckets.session().cluster() {
-            cluster.owe(self.buckets.id(), problem);
-        }
+        self.buckets.session().elements().owe(self.buckets.id(), problem);
     }
 
     /// The buckets, to be changed.

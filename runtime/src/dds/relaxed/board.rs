@@ -8,6 +8,7 @@ use crate::body::slot::Copies;
 use crate::memory::buffer::RawBuf;
 use crate::planner::plan::Strata;
 use crate::session::locked;
+use crate::session::report::RelaxedError;
 
 /// The relaxed state of one run, of all its captures.
 pub(crate) struct Board {
@@ -115,18 +116,10 @@ impl Board {
         self.sheets.iter().map(|sheet| sheet.as_ref().and_then(total)).collect()
     }
 
-    /// How far off the blocks' copies were when they ended, by capture (see [`Error`]).
-    pub(crate) fn errors(&self) -> Vec<Option<Error>> {
+    /// How far off the blocks' copies were when they ended, by capture (see [`RelaxedError`]).
+    pub(crate) fn errors(&self) -> Vec<Option<RelaxedError>> {
         self.sheets.iter().map(|sheet| sheet.as_ref().and_then(|sheet| sheet.error(&self.strata))).collect()
     }
-}
-
-/// The s-error of one run (STRADS, supplement section 1): the distance (L1) of a block's copy from what the blocks before
-/// it in the serial order and it itself have made of the state, over the size (L1) of the state at the end.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Error {
-    pub(crate) mean: f64,
-    pub(crate) max: f64,
 }
 
 impl Sheet {
@@ -146,11 +139,11 @@ impl Sheet {
         known.get(merged).cloned().ok_or(Missing)
     }
 
-    fn error(&self, strata: &Strata) -> Option<Error> {
+    fn error(&self, strata: &Strata) -> Option<RelaxedError> {
         let zeros = (self.ops.zeros)(self.len);
         let end = self.known(strata, strata.count()).ok()?;
         let size = (self.ops.apart)(&end, &zeros).max(f64::MIN_POSITIVE);
-        let mut error = Error::default();
+        let mut error = RelaxedError::default();
         // What all blocks before the one in question come to.
         let mut before = self.known(strata, 0).ok()?.copy();
         for block in 0..strata.blocks() {

@@ -1,0 +1,151 @@
+//! How many processes there are to be, and how a session gets them.
+
+use std::path::PathBuf;
+
+use crate::backend::roles;
+use crate::cluster::driver::Cluster;
+use crate::cluster::launch::roles::{DriverRole, Workers, one_per_core};
+use crate::session::Session;
+use crate::session::error::{Error, Result};
+
+/// Loops from one snapshot to the next, unless told.
+const SNAPSHOT_EVERY: usize = 10;
+
+/// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
+///
+/// ```
+/// use stradsap_runtime::ClusterOptions;
+///
+/// let options = ClusterOptions::new(2).threads(1).dds_servers(1).snapshot_every(5);
+/// assert_eq!(options.workers(), 2);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ClusterOptions {
+    pub(super) workers: usize,
+    pub(super) threads: Option<usize>,
+    pub(super) servers: usize,
+    pub(super) listen: Option<String>,
+    pub(super) snapshot_every: usize,
+    pub(super) trace: Option<PathBuf>,
+    pub(super) join: bool,
+    pub(super) rendezvous: Option<PathBuf>,
+}
+
+impl ClusterOptions {
+    /// So many workers, started on this machine.
+    pub fn new(workers: usize) -> Self {
+        ClusterOptions {
+            workers,
+            threads: None,
+            servers: 0,
+            listen: None,
+            snapshot_every: SNAPSHOT_EVERY,
+            trace: None,
+            join: false,
+            rendezvous: None,
+        }
+    }
+
+    /// One worker for each core that this process may use, started on this machine. Each runs one thread, unless
+    /// [`threads`](ClusterOptions::threads) says otherwise.
+    ///
+    /// ```
+    /// use stradsap_runtime::ClusterOptions;
+    ///
+    /// assert!(ClusterOptions::one_per_core().workers() >= 1);
+    /// ```
+    pub fn one_per_core() -> Self {
+        Self::new(one_per_core())
+    }
+
+    /// How many threads run blocks in each worker; otherwise the cores are shared evenly.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// How many DDS servers are started beside the workers. With none, each worker embeds one.
+    pub fn dds_servers(mut self, servers: usize) -> Self {
+        self.servers = servers;
+        self
+    }
+
+    /// Where workers join that are started by others (`--join`); none is started then.
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.listen = Some(address.into());
+        self.join = true;
+        self
+    }
+
+    /// Loops from one snapshot to the next: what has to run again when a process is lost.
+    pub fn snapshot_every(mut self, loops: usize) -> Self {
+        self.snapshot_every = loops.max(1);
+        self
+    }
+
+    /// Where the timeline of all processes is written when the session ends.
+    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.trace = Some(path.into());
+        self
+    }
+
+    /// How many workers there are to be.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Loops from one snapshot to the next.
+    pub(crate) fn every(&self) -> usize {
+        self.snapshot_every
+    }
+
+    pub(crate) fn servers(&self) -> usize {
+        self.servers
+    }
+
+    pub(crate) fn of_role(role: &DriverRole) -> Option<Self> {
+        let (workers, join) = match role.workers {
+            Workers::None => return None,
+            Workers::Spawn(workers) => (workers, false),
+            Workers::Join(workers) => (workers, true),
+        };
+        Some(ClusterOptions {
+            join,
+            servers: role.servers,
+            listen: role.listen.clone(),
+            snapshot_every: role.snapshot_every.unwrap_or(SNAPSHOT_EVERY),
+            trace: role.trace.clone(),
+            rendezvous: role.rendezvous.clone(),
+            ..ClusterOptions::new(workers)
+        })
+    }
+
+    pub(super) fn threads_each(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or_else(|| (cores / self.workers.max(1)).max(1))
+    }
+}
+
+impl Session {
+    /// Runs all loops from here on on worker processes: of this same program, started now or awaited. No result depends
+    /// on how many there are. They end with the session.
+    ///
+    /// A program that starts workers must begin with [`#[stradsap::main]`](crate::private::launch): its workers are the
+    /// program itself, which goes no further than that.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the session has workers already, [`Error::Cluster`] if they don't come.
+    pub fn start_workers(&self, options: &ClusterOptions) -> Result<()> {
+        if self.workers() > 0 {
+            return Err(Error::usage("this session has its workers already"));
+        }
+        if options.workers() == 0 {
+            return Err(Error::usage("0 workers can't run loops: leave them out to run in this process"));
+        }
+        let cluster = Cluster::start(options, self.inner().take_timeline())?;
+        self.set_threads(cluster.threads())?;
+        // Two threads that start workers at once: the first wins, and the other's end here.
+        self.inner().hand_over(roles(cluster))
+    }
+}

@@ -1,0 +1,326 @@
+//! What the driver asks of a worker: recordings, plans, loops, minibatches, scheduled programs, snapshots. Each runs on the
+//! second thread, and ends early when a process of the job can't be reached.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use stradsap_dds_server::codec;
+
+use crate::body::lease::Lease;
+use crate::body::slow_path::Pager;
+use crate::cluster::wire::protocol::{
+    DRIVER, Install, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd, RunJob, ScheduleEnd, ScheduleJob,
+    SnapshotJob, SyncEnd, SyncJob,
+};
+use crate::cluster::worker::exchange::Syncing;
+use crate::cluster::worker::pager::{Elements, Pages};
+use crate::cluster::worker::scheduled::{self, Scheduling};
+use crate::cluster::worker::{Worker, minibatch};
+use crate::dds::relaxed::board;
+use crate::loops::record::record_slices;
+use crate::planner::share::Share;
+use crate::session::locked;
+use crate::session::timeline::{Category, span, task_span};
+
+/// How long the question to run a loop may be behind the question how it ended.
+const BEGINNING: Duration = Duration::from_secs(20);
+/// Logs of so many slices travel together.
+const SLICES_A_BLOB: usize = 64;
+
+impl Worker {
+    pub(super) async fn record(self: &Arc<Self>, job: RecordJob) -> std::result::Result<Recorded, Problem> {
+        let stopped = Arc::clone(&locked(&self.stopped));
+        let me = self.node.load(Relaxed);
+        let runtime = tokio::runtime::Handle::current();
+        let logs = self
+            .apart(move |worker| {
+                let _span = span(Category::Record, job.slices.len() as u64);
+                let bench = &worker.bench;
+                bench.commit();
+                let task = bench.task(&job.task)?;
+                let captured = bench.captured(&job.captures)?;
+                let relaxed = board::of_bytes(&captured, &job.relaxed)
+                    .ok_or_else(|| Problem::Broken("relaxed state of another length".to_string()))?;
+                let shards = bench.shards_of(&job.captures);
+                let ids = job.captures.iter().map(crate::cluster::worker::bench::dds_of);
+                let paged = ids
+                    .zip(shards)
+                    .zip(job.held)
+                    .map(|((id, shard), held)| Some(Elements { dds: id?, shard: shard?, held }));
+                let pages = Pages::new(me, paged.collect(), Arc::clone(&worker.links), runtime, stopped);
+                for (c, capture) in captured.iter().enumerate() {
+                    // Blank copies are made of the middle element.
+                    if let crate::body::capture::Kind::Vector { len: len @ 1.., .. } = capture.kind {
+                        pages.bring(c, len / 2);
+                    }
+                }
+                let pool = bench.pool().map_err(|error| Problem::Broken(error.to_string()))?;
+                let logs = match pages.failed() {
+                    // SAFETY: the driver names the captures that the task was made for; no loop runs meanwhile.
+                    #[allow(unsafe_code)]
+                    None => unsafe {
+                        let lease = Lease::of(&captured);
+                        record_slices(&*task, &lease, &relaxed, &job.slices, job.exact, &pool, Some(&pages))
+                    },
+                    Some(_) => Vec::new(),
+                };
+                drop(captured);
+                pages.forget();
+                pages.failed().map_or(Ok(logs), Err)
+            })
+            .await??;
+        let mut blobs = Vec::new();
+        for logs in logs.chunks(SLICES_A_BLOB) {
+            let bytes = codec::encode(logs).map_err(|error| Problem::Broken(error.to_string()))?;
+            blobs.push(self.blobs.offer(bytes));
+        }
+        Ok(Recorded { blobs })
+    }
+
+    pub(super) async fn install(self: &Arc<Self>, job: Install) -> std::result::Result<(), Problem> {
+        let driver = |why: String| Problem::Peer { node: DRIVER, why };
+        let Some(blob) = job.share else { return Ok(()) };
+        let bytes = self.links.blob(DRIVER, blob).await.map_err(|error| driver(error.to_string()))?;
+        self.apart(move |worker| {
+            let _span = span(Category::Install, job.plan);
+            let share: Share =
+                codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| Problem::Broken(error.to_string()))?;
+            worker.bench.install(job.plan, &job.captures, share)
+        })
+        .await?
+    }
+
+    pub(super) async fn prepare(self: &Arc<Self>, job: Prepare) -> std::result::Result<(), Problem> {
+        let _span = task_span(Category::Prepare, (job.pulls.len() + job.laid_out.len()) as u64);
+        self.apart(|worker| worker.bench.commit()).await?;
+        for pull in job.pulls {
+            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            self.links.fill(&shard, pull.dds, pull.range, pull.from).await?;
+        }
+        for (capture, blob, version) in job.laid_out {
+            let (plan, links) = (job.plan, Arc::clone(&self.links));
+            let mut fresh = self.bench.begin_layout(plan, capture)?;
+            let mut buffer = Vec::new();
+            for range in fresh.pieces() {
+                buffer.resize(range.len(), 0);
+                let read = links.blob_into(DRIVER, blob, range.start, &mut buffer).await;
+                read.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
+                fresh.push(&buffer)?;
+            }
+            self.bench.end_layout(plan, capture, fresh, version)?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn run(self: &Arc<Self>, epoch: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
+        let call = job.call;
+        // The driver has fetched what it wanted of what was offered before.
+        self.blobs.clear();
+        self.bench.commit();
+        let installed = self.bench.installed(job.plan)?;
+        let sent_before = self.links.sent();
+        let running = locked(&installed).start(epoch, &job, &self.links, &self.bench)?;
+        if locked(&self.stopped).load(Relaxed) {
+            running.blocks.stop();
+        }
+        self.running.send_replace(Some(Arc::clone(&running)));
+        let (at_work, its) = (Arc::clone(&installed), Arc::clone(&running));
+        self.bench.remember(call, &installed);
+        let work = self.apart(move |worker| locked(&at_work).run(&its, &job, &worker.bench));
+        let trouble = self.trouble.wait();
+        let ports = running.blocks.ports();
+        tokio::select! {
+            biased;
+            end = work => match end?? {
+                Some(mut ran) => {
+                    ran.bytes_sent = self.links.sent() - sent_before;
+                    ran.relaxed = running.added().map(|added| self.blobs.offer(added));
+                    Ok(RunEnd::Done(ran))
+                }
+                None => match ports.first_failed.load(Relaxed) {
+                    u32::MAX if running.blocks.is_broken() => Err(Problem::Broken("a part that can't be read".into())),
+                    u32::MAX => Ok(RunEnd::Stopped),
+                    block => Ok(RunEnd::Failed { block: running.global[block as usize] }),
+                },
+            },
+            () = ports.news.notified() => {
+                let block = ports.first_failed.load(Relaxed);
+                tracing::debug!(call, block, "a block failed");
+                Ok(RunEnd::Failed { block: running.global[block as usize] })
+            }
+            (node, why) = trouble => {
+                running.blocks.stop();
+                Err(Problem::Peer { node, why })
+            }
+        }
+    }
+
+    pub(super) async fn settle(
+        self: &Arc<Self>,
+        call: u64,
+        cut: u32,
+    ) -> std::result::Result<Option<RemoteFailure>, Problem> {
+        let mut current = self.running.subscribe();
+        let beginning = async {
+            loop {
+                let now = current.borrow_and_update().clone();
+                match now {
+                    Some(running) if running.call >= call => return Some(running),
+                    // The question to run it is on its way.
+                    _ => current.changed().await.ok()?,
+                }
+            }
+        };
+        let running = tokio::select! {
+            begun = tokio::time::timeout(BEGINNING, beginning) => begun.ok().flatten(),
+            (node, why) = self.trouble.wait() => return Err(Problem::Peer { node, why }),
+        };
+        let Some(running) = running.filter(|running| running.call == call) else {
+            return Err(Problem::Broken("a run that never began can't be settled".to_string()));
+        };
+        running.blocks.cut_at(running.local_cut(cut));
+        loop {
+            let end = running.end.notified();
+            if let Some(ending) = locked(&running.ended).clone() {
+                return Ok(ending.failure);
+            }
+            tokio::select! {
+                () = end => {}
+                (node, why) = self.trouble.wait() => {
+                    running.blocks.stop();
+                    return Err(Problem::Peer { node, why });
+                }
+            }
+        }
+    }
+
+    pub(super) async fn sync(self: &Arc<Self>, epoch: u32, job: SyncJob) -> std::result::Result<SyncEnd, Problem> {
+        let since = Instant::now();
+        self.blobs.clear();
+        self.apart(|worker| worker.bench.commit()).await?;
+        let threads = self.bench.threads();
+        let begun = minibatch::begin(&self.bench, &job, epoch, self.bench.workers(), &self.links, threads)?;
+        let syncing = Arc::clone(&begun.syncing);
+        // From here on messages of the loop find it.
+        self.syncing.send_replace(Some(Arc::clone(&syncing)));
+        if locked(&self.stopped).load(Relaxed) {
+            syncing.stop();
+        }
+        let preparing = task_span(Category::Prepare, job.pulls.len() as u64);
+        for pull in &job.pulls {
+            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
+        }
+        let input = self.bench.sync.input(&job.input, &self.links).await?;
+        drop(preparing);
+        let (sent_before, prepared) = (self.links.sent(), since.elapsed().as_secs_f64());
+        let work = self.apart(move |worker| minibatch::run(&begun, &job, &input, &worker.bench, prepared));
+        let trouble = self.trouble.wait();
+        tokio::select! {
+            biased;
+            end = work => match end?? {
+                SyncEnd::Done(mut ran) => {
+                    ran.counts.bytes_sent = self.links.sent() - sent_before;
+                    Ok(SyncEnd::Done(ran))
+                }
+                end => Ok(end),
+            },
+            (node, why) = trouble => {
+                syncing.stop();
+                Err(Problem::Peer { node, why })
+            }
+        }
+    }
+
+    /// The synchronous loop of a call, when it has begun here; none if it is over.
+    pub(super) async fn syncing(&self, call: u64) -> Option<Arc<Syncing>> {
+        let mut current = self.syncing.subscribe();
+        loop {
+            let now = current.borrow_and_update().clone();
+            match now {
+                Some(syncing) if syncing.call == call => return Some(syncing),
+                Some(syncing) if syncing.call > call => return None,
+                // A neighbour was quicker to begin.
+                _ => current.changed().await.ok()?,
+            }
+        }
+    }
+
+    pub(super) async fn scheduled(
+        self: &Arc<Self>,
+        epoch: u32,
+        job: ScheduleJob,
+    ) -> std::result::Result<ScheduleEnd, Problem> {
+        self.blobs.clear();
+        self.apart(|worker| worker.bench.commit()).await?;
+        let sent_before = self.links.sent();
+        let begun = scheduled::begin(&self.bench, &job)?;
+        for pull in &job.pulls {
+            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
+        }
+        let scheduling = Arc::clone(&begun.scheduling);
+        self.scheduling.send_replace(Some(Arc::clone(&scheduling)));
+        if locked(&self.stopped).load(Relaxed) {
+            scheduling.stop();
+        }
+        let work = self.apart(move |worker| scheduled::run(&begun, &job, &worker.bench, &worker.links, epoch));
+        let trouble = self.trouble.wait();
+        tokio::select! {
+            biased;
+            end = work => {
+                let end = end??;
+                Ok(ScheduleEnd { bytes_sent: self.links.sent() - sent_before, ..end })
+            }
+            (node, why) = trouble => {
+                scheduling.stop();
+                Err(Problem::Peer { node, why })
+            }
+        }
+    }
+
+    /// The scheduled program of a call, when it has begun here; none if it is over.
+    pub(super) async fn scheduling(&self, call: u64) -> Option<Arc<Scheduling>> {
+        let mut current = self.scheduling.subscribe();
+        loop {
+            let now = current.borrow_and_update().clone();
+            match now {
+                Some(scheduling) if scheduling.call == call => return Some(scheduling),
+                Some(scheduling) if scheduling.call > call => return None,
+                // The question to run it is on its way.
+                _ => current.changed().await.ok()?,
+            }
+        }
+    }
+
+    pub(super) async fn snapshot(self: &Arc<Self>, job: SnapshotJob) -> std::result::Result<u64, Problem> {
+        let _span = task_span(Category::Snapshot, job.snapshot);
+        self.apart(|worker| worker.bench.commit()).await?;
+        let mut bytes_stored = 0;
+        for (dds, range, to) in job.parts {
+            let shard = self.bench.shard(dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            let mut encoded = Vec::new();
+            // SAFETY: no loop runs while a snapshot is taken.
+            #[allow(unsafe_code)]
+            let bytes = unsafe {
+                if shard.is_plain() {
+                    shard.bytes(range.clone())
+                } else {
+                    shard.encode(range.clone(), &mut encoded);
+                    encoded.as_slice()
+                }
+            };
+            bytes_stored += bytes.len() as u64;
+            if to == self.node.load(Relaxed) {
+                let (lo, hi) = (range.start as u64, range.end as u64);
+                let put = locked(&self.store).put(dds, job.snapshot, lo, hi, bytes.to_vec());
+                put.map_err(|error| Problem::Broken(error.to_string()))?;
+            } else {
+                let put = self.links.put(to, dds, &range, job.snapshot, bytes).await;
+                put.map_err(|error| Problem::Peer { node: to, why: error.to_string() })?;
+            }
+        }
+        Ok(bytes_stored)
+    }
+}

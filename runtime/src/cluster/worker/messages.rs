@@ -1,0 +1,123 @@
+//! What other processes send a worker, and fetch from it.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use stradsap_dds_server::frame::{self, FrameError, Header};
+use stradsap_dds_server::store::Store;
+use tokio::net::TcpStream;
+
+use crate::cluster::wire::links::Links;
+use crate::cluster::wire::protocol::Node;
+use crate::cluster::wire::serve::{Blobs, Local, Memory};
+use crate::cluster::worker::Worker;
+use crate::cluster::worker::dispatch::Room;
+use crate::cluster::worker::running::Place;
+use crate::cluster::worker::scheduled::Scheduling;
+use crate::memory::shard::Shard;
+use crate::session::timeline::{Category, task_span};
+
+impl Local for Worker {
+    fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    fn links(&self) -> &Arc<Links> {
+        &self.links
+    }
+
+    fn store(&self) -> &Mutex<Store> {
+        &self.store
+    }
+
+    fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory> {
+        let shard: Arc<Shard> = self.bench.shard(dds)?;
+        if range.start > range.end || range.end > shard.len() {
+            return None;
+        }
+        if shard.is_plain() {
+            return Some(Memory::InPlace(shard, range));
+        }
+        let mut bytes = Vec::new();
+        // SAFETY: as for elements in place; the driver asks for what is here.
+        #[allow(unsafe_code)]
+        unsafe {
+            shard.encode_there(range, &mut bytes)?;
+        }
+        Some(Memory::Encoded(bytes))
+    }
+
+    fn trouble(&self, peer: Node, why: &str) {
+        self.trouble.tell(peer, why.to_string());
+    }
+
+    async fn message(&self, header: Header, stream: &mut TcpStream) -> std::result::Result<(), FrameError> {
+        if Scheduling::is_one(&header) {
+            let Some(scheduling) = self.scheduling(header.call).await else {
+                return frame::skip_payload(stream, &header).await;
+            };
+            let payload = frame::read_payload(stream, &header).await?;
+            scheduling.take(&header, payload);
+            return Ok(());
+        }
+        let Some(syncing) = self.syncing(header.call).await else {
+            return frame::skip_payload(stream, &header).await;
+        };
+        let _span = task_span(Category::Receive, header.len);
+        let payload = frame::read_payload(stream, &header).await?;
+        syncing.take(&header, payload);
+        Ok(())
+    }
+
+    async fn part(&self, header: Header, stream: &mut TcpStream) -> std::result::Result<(), FrameError> {
+        let mut current = self.running.subscribe();
+        let running = loop {
+            let now = current.borrow_and_update().clone();
+            match now {
+                Some(running) if running.call == header.call => break running,
+                Some(running) if running.call > header.call => return frame::skip_payload(stream, &header).await,
+                // A neighbour was quicker to begin.
+                _ => {
+                    if current.changed().await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let Some(&k) = u32::try_from(header.tag).ok().and_then(|transfer| running.arrivals.get(&transfer)) else {
+            return frame::skip_payload(stream, &header).await;
+        };
+        let since = Instant::now();
+        let _span = task_span(Category::Receive, header.len);
+        let place = &running.blocks.ports().places[k];
+        let fits = (header.dds, header.lo, header.hi) == place.label();
+        let room = if fits { running.blocks.room_for(k) } else { Room::Nowhere };
+        match (room, place) {
+            (Room::Nowhere, _) => frame::skip_payload(stream, &header).await?,
+            (Room::InPlace, Place::Part { shard, range, .. }) if shard.is_plain() => {
+                // SAFETY: the blocks that used what lies there have ended, and those that wait for this part start
+                // only when it has arrived.
+                #[allow(unsafe_code)]
+                let into = unsafe { shard.bytes_mut(range.clone()) };
+                match frame::read_payload_into(stream, &header, into).await {
+                    Ok(()) => running.blocks.arrived(k),
+                    Err(error) => {
+                        running.blocks.broke_off(k);
+                        return Err(error);
+                    }
+                }
+            }
+            (Room::InPlace | Room::Aside, _) => match frame::read_payload(stream, &header).await {
+                Ok(bytes) => running.blocks.arrived_aside(k, bytes),
+                Err(error) => {
+                    running.blocks.broke_off(k);
+                    return Err(error);
+                }
+            },
+        }
+        running.received.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        Ok(())
+    }
+}

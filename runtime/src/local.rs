@@ -1,0 +1,168 @@
+//! One process as a backend: the session's own threads, and no elements elsewhere.
+
+use once_cell::unsync::OnceCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::backend::roles;
+use crate::body::lease::Lease;
+use crate::body::panics;
+use crate::body::task::Failure;
+use crate::dds::relaxed::board::{self, Board};
+use crate::loops::backend::{Installed, LoopBackend};
+use crate::loops::call::{Call, Ended};
+use crate::loops::execute::{FirstFailure, Run, words};
+use crate::loops::pack::{self, Gathered};
+use crate::loops::record::Depth;
+use crate::loops::undo::Undo;
+use crate::loops::verify::Verifier;
+use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::minibatch::{MinibatchBackend, SyncCall, SyncReport};
+use crate::operate::run::{Made, Operation, OperatorBackend};
+use crate::operate::stage::Piece;
+use crate::planner::plan::Plan;
+use crate::planner::recording::Recording;
+use crate::scheduled::backend::{self, ProgramCall, ScheduledBackend, Unfinished};
+use crate::session::backend::{Changing, ElementBackend};
+use crate::session::error::Result;
+use crate::session::pool::Pool;
+use crate::session::report::{Elsewhere, WorkerShares};
+use crate::session::{Session, SessionBuilder, SessionInner};
+
+struct Local;
+
+impl SessionBuilder {
+    /// The session.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::Error::Usage) for a number of threads that is not offered, or a variable that is not
+    /// understood.
+    pub fn build(self) -> Result<Session> {
+        self.build_on(roles(Arc::new(Local)))
+    }
+}
+
+/// Nothing has to be done when a change ends.
+struct Changed;
+
+impl Changing for Changed {}
+
+impl ElementBackend for Local {
+    fn read(&self, _: u64, _: Range<usize>) -> Result<Option<RawBuf>> {
+        Ok(None)
+    }
+
+    fn change(&self, _: u64) -> Result<Box<dyn Changing + '_>> {
+        Ok(Box::new(Changed))
+    }
+
+    fn dropped(&self, _: u64) {}
+
+    fn owe(&self, _: u64, _: Option<String>) {}
+
+    fn workers(&self) -> usize {
+        0
+    }
+
+    fn control_messages(&self) -> u64 {
+        0
+    }
+}
+
+/// What is kept of a plan.
+struct Ready {
+    undo: Undo,
+    gathered: Vec<Option<Gathered>>,
+}
+
+impl Ready {
+    fn new(call: &Call<'_>, plan: &Plan) -> Ready {
+        Ready { undo: Undo::new(plan, call.captured, &[]), gathered: Vec::new() }
+    }
+}
+
+impl LoopBackend for Local {
+    fn planners(&self, session: &SessionInner) -> Result<Arc<Pool>> {
+        session.pool()
+    }
+
+    fn record<'c, 'f>(
+        &self,
+        call: &Call<'c>,
+        depth: Depth,
+        lent: &'f OnceCell<Lease<'c>>,
+    ) -> Result<(Recording<'f>, Depth)> {
+        Ok(call.record_here(lent.get_or_init(|| Lease::of(call.captured)), depth))
+    }
+
+    fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed> {
+        let mut ready = Ready::new(call, plan);
+        pack::refresh(&mut ready.gathered, plan, &Lease::of(call.captured), &call.pool);
+        Ok(Box::new(ready))
+    }
+
+    fn run(
+        &self,
+        call: &Call<'_>,
+        plan: &Arc<Plan>,
+        installed: &mut Installed,
+        trace: bool,
+    ) -> std::result::Result<Elsewhere, Ended> {
+        if !installed.is::<Ready>() {
+            *installed = Box::new(Ready::new(call, plan));
+        }
+        let Some(ready) = installed.downcast_mut::<Ready>() else { unreachable!("made just now") };
+        let lease = Lease::of(call.captured);
+        pack::refresh(&mut ready.gathered, plan, &lease, &call.pool);
+        let run = Run {
+            plan,
+            task: call.task,
+            lease: &lease,
+            gathered: &ready.gathered,
+            order: call.key.options.order,
+            trace,
+            before: words(call.captured),
+            board: Arc::new(Board::new(call.captured, board::before(call.captured), &plan.strata)),
+            apart: None,
+        };
+        let first = call.key.range.start;
+        let verifier = match call.session.verifies() {
+            true => Some(
+                panics::caught(|| Verifier::before(&lease))
+                    .map_err(|note| FirstFailure::new(0, Some(first), Failure::Panic(note)))?,
+            ),
+            false => None,
+        };
+        let after = run.run(&ready.undo, &call.pool)?;
+        let checked = verifier.map_or(Ok(()), |verifier| verifier.check(&run, &after));
+        call.commit(&after, &run.board);
+        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
+        Ok(Elsewhere { staleness: run.board.errors(), ..Elsewhere::default() })
+    }
+
+    fn shares(&self, _: &Installed) -> Option<Arc<WorkerShares>> {
+        None
+    }
+}
+
+impl MinibatchBackend for Local {
+    fn run_minibatches(&self, call: &SyncCall<'_>) -> Result<SyncReport> {
+        call.run_here()
+    }
+}
+
+impl OperatorBackend for Local {
+    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Piece>>> {
+        operation.run_here()
+    }
+
+    fn keep(&self, operation: &Operation<'_>, _: &'static ElementOps) -> Result<Made> {
+        operation.run_here().map(Made::Here)
+    }
+}
+
+impl ScheduledBackend for Local {
+    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> std::result::Result<backend::Ended, Unfinished> {
+        call.run_here()
+    }
+}

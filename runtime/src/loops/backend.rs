@@ -1,0 +1,43 @@
+//! What asynchronous loops ask of a backend.
+
+use once_cell::unsync::OnceCell;
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::body::lease::Lease;
+use crate::loops::call::{Call, Ended};
+use crate::loops::record::Depth;
+use crate::planner::plan::Plan;
+use crate::planner::recording::Recording;
+use crate::session::SessionInner;
+use crate::session::error::Result;
+use crate::session::pool::Pool;
+use crate::session::report::{Elsewhere, WorkerShares};
+
+/// What a backend keeps of a plan from call to call. Another backend's is no use to it.
+pub(crate) type Installed = Box<dyn Any + Send + Sync>;
+
+pub(crate) trait LoopBackend: Send + Sync {
+    /// The threads of this process that recording and planning may use.
+    fn planners(&self, session: &SessionInner) -> Result<Arc<Pool>>;
+    /// Runs a loop virtually, and says how thoroughly that was done. Elements that rules are read from are lent, or fetched
+    /// where this process doesn't have them.
+    fn record<'c, 'f>(
+        &self,
+        call: &Call<'c>,
+        depth: Depth,
+        lent: &'f OnceCell<Lease<'c>>,
+    ) -> Result<(Recording<'f>, Depth)>;
+    /// Gets ready to run a loop by a new plan, so that later calls find that done.
+    fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed>;
+    /// Runs a loop by its plan, and commits what it came to. After a failure everything is as it was.
+    fn run(
+        &self,
+        call: &Call<'_>,
+        plan: &Arc<Plan>,
+        installed: &mut Installed,
+        trace: bool,
+    ) -> std::result::Result<Elsewhere, Ended>;
+    /// Which process runs how much of a plan, where there are several.
+    fn shares(&self, installed: &Installed) -> Option<Arc<WorkerShares>>;
+}
