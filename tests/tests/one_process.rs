@@ -15,5 +15,7 @@ mod random;
 mod random_loops;
 mod reductions;
 mod relaxed;
+mod seen;
+mod sound;
 mod straying;
 mod threads;

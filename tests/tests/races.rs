@@ -245,3 +245,15 @@ fn relaxed_state_and_scratch() {
     assert!(report.blocks() > 0);
     assert_eq!(totals.to_vec().iter().sum::<u64>(), N as u64);
 }
+
+/// Beside the places of `workers`, where sanitizers and Miri see them.
+#[test]
+fn sound_programs() {
+    for threads in [1, 2, 4] {
+        let session = session(threads);
+        for scenario in crate::sound::SCENARIOS {
+            let mut seen = crate::seen::Seen::default();
+            (scenario.run)(&session, &mut seen).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        }
+    }
+}

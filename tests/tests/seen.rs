@@ -55,6 +55,8 @@ macro_rules! scenarios {
     };
 }
 
+// Not every executable that shares this asks for it.
+#[allow(dead_code)]
 /// An error's message names the worker where there are workers; it is taken out, as it is another each time.
 pub(crate) fn without_worker(session: &Session, text: &str) -> String {
     let Some(at) = text.find("worker ") else {

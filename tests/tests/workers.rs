@@ -13,10 +13,25 @@ mod places;
 mod random;
 mod scheduled;
 mod seen;
+mod sound;
 mod sync;
 
 use jobs::{job, runner};
+use places::{ALONE, Expected, Place, place};
 use stradsap::prelude::*;
+
+/// Where `sound` runs.
+const SOUND: [Place; 9] = [
+    ALONE,
+    place(0, 2, 0),
+    place(0, 4, 0),
+    place(1, 1, 0),
+    place(1, 4, 0),
+    place(2, 1, 0),
+    place(2, 2, 0),
+    place(3, 1, 2),
+    place(3, 2, 0),
+];
 
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -34,6 +49,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         (cluster::GROUP, cluster::tests()),
         ("data", data::tests()),
         ("hostile", hostile::tests()),
+        ("sound", places::tests(&SOUND, &Expected::new(ALONE, Place::session), 60, sound::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])
 }

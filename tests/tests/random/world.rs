@@ -103,6 +103,8 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// Whether it has `scratch`, so that results depend on where blocks begin.
     pub(crate) blocks: bool,
+    /// Whether `scratch` touches what belongs to single iterations: the loop may then end with an error.
+    pub(crate) may_be_refused: bool,
     pub(crate) run: fn(&mut World, &Call) -> Result<LoopReport>,
     /// Iterations in an order; of each index whether a block begins with it; gives what the reduction counts.
     pub(crate) plain: PlainLoop,
@@ -132,6 +134,7 @@ macro_rules! kind {
         Kind {
             name: stringify!($name),
             blocks: false,
+            may_be_refused: false,
             run: |world, call| {
                 let World { $($read,)* $($write,)* sum: $sum, .. } = world;
                 let Call { range, order, parts, $($value,)* .. } = call.clone();
@@ -152,12 +155,13 @@ macro_rules! kind {
         }
     };
     (
-        $name:ident, [$($value:ident),*], [$($read:ident),*], [$($write:ident),*], $sum:ident,
+        $name:ident, $may_be_refused:expr, [$($value:ident),*], [$($read:ident),*], [$($write:ident),*], $sum:ident,
         |$n:ident, $run:ident| {$($body:tt)*}, scratch = {$($scratch:tt)*}
     ) => {
         Kind {
             name: stringify!($name),
             blocks: true,
+            may_be_refused: $may_be_refused,
             run: |world, call| {
                 let World { $($read,)* $($write,)* sum: $sum, .. } = world;
                 let Call { range, order, parts, $($value,)* .. } = call.clone();
@@ -248,6 +252,7 @@ pub(crate) const KINDS: &[Kind] = &[
     }),
     kind!(
         scratch_of_values,
+        false,
         [salt],
         [edges, near],
         [left, nth],
@@ -262,6 +267,7 @@ pub(crate) const KINDS: &[Kind] = &[
     ),
     kind!(
         scratch_that_reads,
+        false,
         [salt],
         [edges, right, names],
         [texts, left, nth],
@@ -274,6 +280,63 @@ pub(crate) const KINDS: &[Kind] = &[
             sum.add(1);
         },
         scratch = { Run::new(salt ^ right[salt as usize % right.len()].sum() ^ names[0usize].len() as u64) }
+    ),
+];
+
+/// Those whose `scratch` writes, or touches what belongs to single iterations.
+pub(crate) const BOLD: &[Kind] = &[
+    kind!(
+        scratch_that_writes,
+        false,
+        [salt],
+        [edges, near],
+        [left, nth, names],
+        sum,
+        |n, run| {
+            nth[n] = run.next();
+            let a = edges[n][0] as usize;
+            left[a][2] ^= (mix(near[n]) as u32) ^ run.start as u32;
+            sum.add(1);
+        },
+        scratch = {
+            names[0usize] = format!("{:.12} and so on", names[0usize].chars().rev().collect::<String>());
+            Run::new(salt ^ names[0usize].len() as u64)
+        }
+    ),
+    kind!(
+        scratch_that_reads_in_step,
+        true,
+        [salt],
+        [edges, near],
+        [left, nth],
+        sum,
+        |n, run| {
+            nth[n] = run.next();
+            left[edges[n][0] as usize][0] ^= (near[n] ^ run.start) as u32;
+            sum.add(1);
+        },
+        scratch = { Run::new(near[salt as usize % near.len()]) }
+    ),
+    kind!(
+        scratch_that_writes_in_step,
+        true,
+        [salt, slot],
+        [edges],
+        [items, texts, left, nth],
+        sum,
+        |n, run| {
+            nth[n] = run.next();
+            left[edges[n][0] as usize][0] ^= (items[n].sum() ^ run.start) as u32;
+            texts[n] = format!("iteration {n} of a block that began with {}", run.start);
+            items[n] = Item::new(slot, run.start);
+            sum.add(1);
+        },
+        scratch = {
+            let at = salt as usize % items.len();
+            items[at].change(salt);
+            texts[at] = format!("a block wrote this, {salt}");
+            Run::new(items[at].sum())
+        }
     ),
 ];
 
