@@ -1,5 +1,7 @@
 //! The engine's modules stand on floors, and no module names one of a floor below its own (docs/architecture.md).
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,7 +108,7 @@ fn word(text: &str) -> &str {
 /// below the root.
 fn named(code: &str, depth: usize) -> Vec<(usize, &str)> {
     let mut names = Vec::new();
-    let up = format!("{}", "super::".repeat(depth));
+    let up = "super::".repeat(depth);
     let roots = ["crate::", up.as_str()];
     for root in roots.into_iter().filter(|root| !root.is_empty()) {
         for (at, _) in code.match_indices(root) {
