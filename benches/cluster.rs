@@ -49,7 +49,7 @@ struct Options {
     /// Epochs in a turn [default: enough for 4 M ratings, quick: 2]
     #[arg(long, value_name = "N", value_parser = at_least_1())]
     epochs: Option<u32>,
-    /// A contestant more: two workers beside so many DDS servers
+    /// A contestant more: two workers beside this many DDS servers
     #[arg(long, value_name = "M", value_parser = at_least_1())]
     dds_servers: Option<u32>,
     /// Parts a side of the program for MPI [default: the best of 8, 16 and as many as stradsap's plan has]
@@ -70,7 +70,7 @@ struct Options {
     /// Write the table to this file as well
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Only measure the memory of a job of so many workers, and say it in one line
+    /// Only measure the memory of a job of this many workers, and say it in one line
     #[arg(long, hide = true)]
     peaks_of: Option<usize>,
     /// What cargo passes to every benchmark

@@ -104,7 +104,7 @@ struct Tables<const K: usize> {
     targets: Vec<[f32; K]>,
 }
 
-/// Which rows meet: one of the inputs and so many targets, then the next.
+/// Which rows meet: one of the inputs and this many targets, then the next.
 struct Work {
     targets: usize,
     indices: Vec<usize>,

@@ -95,7 +95,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
         let s_error = sampling.staleness().first().map_or(0.0, |stale| stale.mean_error);
         run.epoch(seconds, sampling.bytes_sent(), Fit::new(log_likelihood, size.tokens, seconds, s_error))?;
         run.save(&[("topics", &topics), ("documents", &documents), ("words", &words)])?;
-        run.note(&[&sampling, &reading])?;
+        run.record(&[&sampling, &reading])?;
     }
 
     let (documents, words) = (documents.to_vec()?, words.to_vec()?);

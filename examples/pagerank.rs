@@ -45,7 +45,7 @@ struct Strip {
     links_in: Vec<u32>,
 }
 
-/// Strips of a graph, at least: so many that threads can share the work.
+/// Strips of a graph, at least: this many that threads can share the work.
 const STRIPS: usize = 64;
 /// Pages and links of a strip: no fewer than are worth a minibatch, no more than fit the cache beside the shares.
 const LEAST: usize = 64;
@@ -142,7 +142,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
         let change = Change { change: changes.get(), dangling_rank };
         run.epoch(clock.elapsed().as_secs_f64(), iteration.bytes_sent(), change)?;
         run.save(&[("shares", &shares)])?;
-        run.note_all(&[&iteration], &[])?;
+        run.record_all(&[&iteration], &[])?;
         done = converged(change);
     }
 

@@ -76,7 +76,7 @@ fn train<const K: usize>(
         })?;
         run.epoch(seconds, training.bytes_sent(), Rmse::of(&size, loss.get(), test_loss.get()))?;
         run.save(&[("p", &p), ("q", &q)])?;
-        run.note(&[&training, &testing])?;
+        run.record(&[&training, &testing])?;
     }
 
     if let Some(folder) = &args.common.output {

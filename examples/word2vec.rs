@@ -180,7 +180,7 @@ fn train<const K: usize>(
         let seconds = clock.elapsed().as_secs_f64();
         run.epoch(seconds, training.bytes_sent(), LogLoss::of(&size, loss.get(), predictions.get(), seconds))?;
         run.save(&[("input", &input), ("nodes", &nodes), ("targets", &targets)])?;
-        run.note_all(&[&training], &[])?;
+        run.record_all(&[&training], &[])?;
     }
 
     args.words.store(&args.common, &corpus.vocabulary, input.iter()?)?;

@@ -9,7 +9,7 @@
 //! | 4 | version of the format |
 //! | 5 | kind |
 //! | 6..8 | zero |
-//! | 8..12 | epoch |
+//! | 8..12 | generation |
 //! | 12..16 | CRC-32 of the payload |
 //! | 16..24, 24..32, 32..40, 40..48, 48..56 | call, dds, lo, hi, tag |
 //! | 56..64 | payload bytes |
@@ -89,7 +89,7 @@ impl Kind {
 /// ```
 /// use stradsap_dds_server::frame::{Header, Kind};
 ///
-/// let header = Header { epoch: 2, dds: 7, lo: 10, hi: 20, ..Header::new(Kind::Get) };
+/// let header = Header { generation: 2, dds: 7, lo: 10, hi: 20, ..Header::new(Kind::Get) };
 /// assert_eq!(Header::decode(&header.encode())?, header);
 /// # Ok::<(), stradsap_dds_server::frame::FrameError>(())
 /// ```
@@ -97,8 +97,8 @@ impl Kind {
 pub struct Header {
     /// What the frame is for.
     pub kind: Kind,
-    /// The epoch of the job that the sender is in: it goes up by one whenever a process was lost.
-    pub epoch: u32,
+    /// The generation of the job that the sender is in: it goes up by one whenever a process was lost.
+    pub generation: u32,
     /// Tells calls, and with them answers, apart; an answer has the call of its request.
     pub call: u64,
     /// The DDS that the elements belong to.
@@ -118,7 +118,7 @@ pub struct Header {
 impl Header {
     /// A header of this kind with every number 0.
     pub const fn new(kind: Kind) -> Header {
-        Header { kind, epoch: 0, call: 0, dds: 0, lo: 0, hi: 0, tag: 0, len: 0, checksum: 0 }
+        Header { kind, generation: 0, call: 0, dds: 0, lo: 0, hi: 0, tag: 0, len: 0, checksum: 0 }
     }
 
     /// The header of an answer to this frame: the same numbers under another kind, without a payload.
@@ -132,7 +132,7 @@ impl Header {
         out[0..4].copy_from_slice(&MAGIC);
         out[4] = VERSION;
         out[5] = self.kind as u8;
-        out[8..12].copy_from_slice(&self.epoch.to_le_bytes());
+        out[8..12].copy_from_slice(&self.generation.to_le_bytes());
         out[12..16].copy_from_slice(&self.checksum.to_le_bytes());
         for (i, word) in [self.call, self.dds, self.lo, self.hi, self.tag, self.len].into_iter().enumerate() {
             out[16 + i * 8..24 + i * 8].copy_from_slice(&word.to_le_bytes());
@@ -165,7 +165,7 @@ impl Header {
         }
         Ok(Header {
             kind: Kind::from_byte(bytes[5]).ok_or(FrameError::Kind(bytes[5]))?,
-            epoch: short(8),
+            generation: short(8),
             checksum: short(12),
             call: long(16),
             dds: long(24),

@@ -27,7 +27,7 @@ const FOLD: Duration = Duration::from_secs(1);
 /// said.
 ///
 /// `me` is asked for what to say of this process, at each connection; `check` may refuse a peer that has proved the
-/// secret, with a reason that it is told (see [`welcome`]).
+/// secret, with a reason that it receives (see [`welcome`]).
 pub async fn watch<C>(
     listener: &TcpListener,
     secret: &Secret,

@@ -65,8 +65,8 @@ pub struct Hello {
     pub purpose: Purpose,
     /// Its place among those of its role, where it has been given one.
     pub index: Option<u32>,
-    /// The epoch that it is in.
-    pub epoch: u32,
+    /// The generation that it is in.
+    pub generation: u32,
     /// The hash of its executable; see [`build_hash`].
     pub build: [u8; 32],
     /// The version of its stradsap.
@@ -82,7 +82,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// A hello of this process: its executable, version, host and process number, without an index or address, in epoch 0,
+    /// A hello of this process: its executable, version, host and process number, without an index or address, in generation 0,
     /// with one thread.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Hello {
             role,
             purpose,
             index: None,
-            epoch: 0,
+            generation: 0,
             build: build_hash()?,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: String::new(),
@@ -215,9 +215,9 @@ struct Proofs<'a> {
 
 impl Proofs<'_> {
     fn of(&self, step: &str, said: &[&[u8]]) -> blake3::Hash {
-        let mut pieces: Vec<&[u8]> = vec![&PROTOCOL, step.as_bytes(), &self.connecting, &self.accepting];
-        pieces.extend_from_slice(said);
-        self.secret.mac(&pieces)
+        let mut fields: Vec<&[u8]> = vec![&PROTOCOL, step.as_bytes(), &self.connecting, &self.accepting];
+        fields.extend_from_slice(said);
+        self.secret.mac(&fields)
     }
 }
 

@@ -20,7 +20,7 @@ pub const VARIABLE: &str = "STRADSAP_LOG";
 
 /// Within so long an equal line is only counted.
 const WINDOW: Duration = Duration::from_secs(5);
-/// So many different lines are remembered.
+/// This many different lines are remembered.
 const REMEMBERED: usize = 64;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -187,7 +187,7 @@ impl<W: Write> Fold<W> {
         }
         text.push_str(end);
         text.push('\n');
-        // One call, so that lines of several processes don't mix; whoever closed the stream wants none.
+        // One call, so that lines of several processes don't mix; a closed stream wants none.
         let _ = self.out.write_all(text.as_bytes());
     }
 }

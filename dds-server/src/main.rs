@@ -70,12 +70,12 @@ fn config(arguments: Arguments) -> Result<ServerConfig, String> {
         Some(index) => Some(index),
         None => number("STRADSAP_INDEX")?,
     };
-    let epoch = number("STRADSAP_EPOCH")?.unwrap_or(0);
+    let generation = number("STRADSAP_GENERATION")?.unwrap_or(0);
     Ok(ServerConfig {
         bind: arguments.bind,
         explicit_secret: true,
         index,
-        epoch,
+        generation,
         ..ServerConfig::new(join, secret, memory)
     })
 }

@@ -174,13 +174,13 @@ impl Secret {
         options.open(path).and_then(write).map_err(|error| SecretError::File { path: path.to_owned(), error })
     }
 
-    /// The keyed hash of these pieces under this secret. Each piece has its length before it, so that no two lists of
-    /// pieces hash the same bytes.
-    pub(crate) fn mac(&self, pieces: &[&[u8]]) -> blake3::Hash {
+    /// The keyed hash of these fields under this secret. Each field has its length before it, so that no two lists of
+    /// fields hash the same bytes.
+    pub(crate) fn mac(&self, fields: &[&[u8]]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        for piece in pieces {
-            hasher.update(&(piece.len() as u64).to_le_bytes());
-            hasher.update(piece);
+        for field in fields {
+            hasher.update(&(field.len() as u64).to_le_bytes());
+            hasher.update(field);
         }
         hasher.finalize()
     }

@@ -111,8 +111,8 @@ impl<'a> Claim<'a> {
 
     fn store(self, header: &Header, bytes: Vec<u8>) -> Result<(), StoreError> {
         let mut store = lock(self.store);
-        // The epoch may have changed while the payload came.
-        store.admit(header.epoch)?;
+        // The generation may have changed while the payload came.
+        store.admit(header.generation)?;
         store.put_claimed(header.dds, header.tag, header.lo, header.hi, bytes)?;
         drop(store);
         std::mem::forget(self);
@@ -144,7 +144,7 @@ pub async fn serve_connection<S: AsyncRead + AsyncWrite + Unpin>(
             Ok(Some(header)) => answer(io, &header, peer, store).await?,
             Ok(None) => return Ok(()),
             Err(error @ FrameError::TooLong { .. }) => {
-                // Too much to be skipped; the peer is told before it is left.
+                // Too much to be skipped; the peer gets an answer before it is left.
                 let _gone = refuse(io, &Header::new(Kind::Refused), error.to_string()).await;
                 return Err(failed(error));
             }
@@ -162,7 +162,7 @@ pub async fn serve_connection<S: AsyncRead + AsyncWrite + Unpin>(
 /// | [`Drop`](Kind::Drop) | none | [`Done`](Kind::Done) when the snapshots of `dds` below `tag` are forgotten |
 /// | [`Ping`](Kind::Ping) | none | [`Pong`](Kind::Pong) |
 ///
-/// What can't be done is answered by [`Refused`](Kind::Refused) with the reason, also where the header's epoch is older
+/// What can't be done is answered by [`Refused`](Kind::Refused) with the reason, also where the header's generation is older
 /// than the newest that the store has seen. An answer has the numbers of its request.
 ///
 /// # Errors
@@ -195,7 +195,7 @@ async fn put<S: AsyncRead + AsyncWrite + Unpin>(
     store: &Mutex<Store>,
 ) -> Result<(), FrameError> {
     // Not within the match below: a guard that is held across an await would stop the others.
-    let admitted = lock(store).admit(header.epoch);
+    let admitted = lock(store).admit(header.generation);
     let claim = match admitted.and_then(|()| Claim::new(store, header)) {
         Ok(claim) => claim,
         Err(error) => return skip_and_refuse(io, header, error.to_string()).await,
@@ -228,7 +228,7 @@ async fn get<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let found = {
         let mut store = lock(store);
-        let admitted = store.admit(header.epoch);
+        let admitted = store.admit(header.generation);
         admitted.and_then(|()| store.get(header.dds, header.tag, header.lo, header.hi, layout))
     };
     match found {
@@ -243,7 +243,7 @@ async fn get<S: AsyncRead + AsyncWrite + Unpin>(
 async fn forget<S: AsyncWrite + Unpin>(io: &mut S, header: &Header, store: &Mutex<Store>) -> Result<(), FrameError> {
     let admitted = {
         let mut store = lock(store);
-        store.admit(header.epoch).map(|()| store.drop_below(header.dds, header.tag))
+        store.admit(header.generation).map(|()| store.drop_below(header.dds, header.tag))
     };
     match admitted {
         Ok(_) => frame::write_frame(io, header.answer(Kind::Done), &[]).await,
@@ -279,8 +279,8 @@ pub struct ServerConfig {
     pub memory: u64,
     /// This server's place among the servers, where it has been given one.
     pub index: Option<u32>,
-    /// The epoch that it is started in.
-    pub epoch: u32,
+    /// The generation that it is started in.
+    pub generation: u32,
 }
 
 impl ServerConfig {
@@ -294,7 +294,7 @@ impl ServerConfig {
             explicit_secret: false,
             memory,
             index: None,
-            epoch: 0,
+            generation: 0,
         }
     }
 }
@@ -305,7 +305,7 @@ impl ServerConfig {
 /// # Errors
 /// [`ServerError`], also where the driver is lost.
 pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
-    let ServerConfig { join, bind, secret, explicit_secret, memory, index, epoch } = config;
+    let ServerConfig { join, bind, secret, explicit_secret, memory, index, generation } = config;
     let listener = net::bind(&bind, explicit_secret).await?;
     let mut bound = listener.local_addr().map_err(ServerError::Address)?;
     let mut control = reach(&join).await?;
@@ -315,7 +315,7 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     }
     let mut me = Hello::of_this_process(Role::Server, Purpose::Control).map_err(ServerError::Executable)?;
     me.index = index;
-    me.epoch = epoch;
+    me.generation = generation;
     me.address = bound.to_string();
     let driver = introduce(&mut control, &join, &secret, &me).await?;
     if let Some(index) = index {
@@ -324,15 +324,15 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     let heart = beating(&join, &secret, &Hello { purpose: Purpose::Heartbeat, ..me.clone() }).await?;
 
     let store = Arc::new(Mutex::new(Store::new(memory)));
-    // It was new a line ago, so there is no epoch that could be newer.
-    let _first = lock(&store).admit(epoch);
+    // It was new a line ago, so there is no generation that could be newer.
+    let _first = lock(&store).admit(generation);
     tracing::info!("serving {} at {}", driver.who(), me.address);
 
     let mut serving = JoinSet::new();
     let welcoming = gate::watch(
         &listener,
         &secret,
-        || Hello { purpose: Purpose::Data, epoch: lock(&store).epoch(), ..me.clone() },
+        || Hello { purpose: Purpose::Data, generation: lock(&store).generation(), ..me.clone() },
         |peer: &Hello| match peer.purpose {
             Purpose::Data => Ok(()),
             other => Err(format!("a server is connected to for data, not for {other:?}")),

@@ -99,11 +99,11 @@ pub enum StoreError {
         found: u64,
     },
     /// The one who asks has not noticed that a process was lost; what it says is of a time that was undone.
-    #[error("epoch {found} is over: this is epoch {now}")]
+    #[error("generation {found} is over: this is generation {now}")]
     Stale {
-        /// The epoch of the one who asks.
+        /// The generation of the one who asks.
         found: u32,
-        /// The epoch here.
+        /// The generation here.
         now: u32,
     },
 }
@@ -130,14 +130,14 @@ struct Part {
 pub struct Store {
     limit: u64,
     held: u64,
-    epoch: u32,
+    generation: u32,
     snapshots: BTreeMap<(u64, u64), BTreeMap<u64, Part>>,
 }
 
 impl Store {
     /// A store that holds at most `limit` bytes.
     pub const fn new(limit: u64) -> Store {
-        Store { limit, held: 0, epoch: 0, snapshots: BTreeMap::new() }
+        Store { limit, held: 0, generation: 0, snapshots: BTreeMap::new() }
     }
 
     /// The most bytes that may be held.
@@ -150,20 +150,20 @@ impl Store {
         self.held
     }
 
-    /// The newest epoch that has been seen.
-    pub const fn epoch(&self) -> u32 {
-        self.epoch
+    /// The newest generation that has been seen.
+    pub const fn generation(&self) -> u32 {
+        self.generation
     }
 
-    /// Lets one who is in this epoch in, or fences it off where a newer one has been seen.
+    /// Lets one who is in this generation in, or fences it off where a newer one has been seen.
     ///
     /// # Errors
     /// [`StoreError::Stale`].
-    pub fn admit(&mut self, epoch: u32) -> Result<(), StoreError> {
-        if epoch < self.epoch {
-            return Err(StoreError::Stale { found: epoch, now: self.epoch });
+    pub fn admit(&mut self, generation: u32) -> Result<(), StoreError> {
+        if generation < self.generation {
+            return Err(StoreError::Stale { found: generation, now: self.generation });
         }
-        self.epoch = epoch;
+        self.generation = generation;
         Ok(())
     }
 

@@ -14,7 +14,9 @@ use tokio::io::AsyncWriteExt;
 
 fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dds-server"));
-    for variable in ["STRADSAP_SECRET", "STRADSAP_SECRET_FILE", "STRADSAP_JOIN", "STRADSAP_INDEX", "STRADSAP_EPOCH"] {
+    for variable in
+        ["STRADSAP_SECRET", "STRADSAP_SECRET_FILE", "STRADSAP_JOIN", "STRADSAP_INDEX", "STRADSAP_GENERATION"]
+    {
         command.env_remove(variable);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -69,13 +71,13 @@ async fn it_serves_until_the_driver_ends() {
         .env("STRADSAP_SECRET", driver.secret.to_hex())
         .env("STRADSAP_JOIN", driver.address())
         .env("STRADSAP_INDEX", "3")
-        .env("STRADSAP_EPOCH", "2")
+        .env("STRADSAP_GENERATION", "2")
         .spawn()
         .unwrap();
     let joined = driver.join().await;
-    assert_eq!((joined.hello.index, joined.hello.epoch, joined.hello.pid), (Some(3), 2, server.id()));
+    assert_eq!((joined.hello.index, joined.hello.generation, joined.hello.pid), (Some(3), 2, server.id()));
     let mut data = driver.connect(&joined.hello.address).await.unwrap();
-    let put = Header { epoch: 2, lo: 0, hi: 1, ..Header::new(Kind::Put) };
+    let put = Header { generation: 2, lo: 0, hi: 1, ..Header::new(Kind::Put) };
     assert_eq!(ask(&mut data, put, b"one").await.0.kind, Kind::Done);
     drop(joined);
     let status = ended(&mut server).await;

@@ -11,7 +11,7 @@ use stradsap_dds_server::frame::*;
 use tokio::io::AsyncWrite;
 
 fn header() -> Header {
-    Header { epoch: 3, call: 4, dds: 5, lo: 6, hi: 7, tag: 8, len: 9, checksum: 10, ..Header::new(Kind::Put) }
+    Header { generation: 3, call: 4, dds: 5, lo: 6, hi: 7, tag: 8, len: 9, checksum: 10, ..Header::new(Kind::Put) }
 }
 
 /// Sets bytes of an encoded header and makes its checksum right again.
@@ -32,10 +32,10 @@ async fn written(header: Header, parts: &[&[u8]]) -> Vec<u8> {
 proptest! {
     #[test]
     fn every_header_is_read_as_it_was_written(
-        kind in 0..Kind::ALL.len(), epoch: u32, numbers: [u64; 6], checksum: u32,
+        kind in 0..Kind::ALL.len(), generation: u32, numbers: [u64; 6], checksum: u32,
     ) {
         let [call, dds, lo, hi, tag, len] = numbers;
-        let header = Header { kind: Kind::ALL[kind], epoch, call, dds, lo, hi, tag, len, checksum };
+        let header = Header { kind: Kind::ALL[kind], generation, call, dds, lo, hi, tag, len, checksum };
         prop_assert_eq!(Header::decode(&header.encode()).unwrap(), header);
     }
 }

@@ -13,7 +13,7 @@ fn hello(role: Role, build: u8) -> Hello {
         role,
         purpose: Purpose::Control,
         index: Some(u32::from(build)),
-        epoch: 0,
+        generation: 0,
         build: [build; 32],
         version: "0.1.0".to_owned(),
         address: "127.0.0.1:1".to_owned(),

@@ -64,7 +64,7 @@ fn the_codec_refuses_or_reads() {
         role: Role::Worker,
         purpose: Purpose::Data,
         index: Some(3),
-        epoch: 1,
+        generation: 1,
         build: [7; 32],
         version: "0.1.0".into(),
         address: "127.0.0.1:4000".into(),
@@ -102,7 +102,7 @@ async fn the_frame_reader_refuses_or_reads() {
         let payload = random.bytes(64);
         let kind = Kind::ALL[random.below(Kind::ALL.len())];
         let header = Header {
-            epoch: random.next() as u32,
+            generation: random.next() as u32,
             call: random.next(),
             len: payload.len() as u64,
             checksum: crc32fast::hash(&payload),

@@ -81,15 +81,15 @@ async fn parts_are_stored_got_and_dropped() {
     // What was held and what was refused is free again.
     assert_eq!(ask(&mut data, put(0, 10), &vec![0; 15 << 20]).await.0.kind, Kind::Done);
 
-    // Who has not noticed that the epoch is over is fenced off.
+    // Who has not noticed that the generation is over is fenced off.
     let mut control = joined.control;
-    assert_eq!(ask(&mut control, Header { epoch: 1, ..drop_below }, &[]).await.0.kind, Kind::Done);
-    assert!(why(ask(&mut data, put(0, 10), &[0; 10]).await).contains("epoch 0 is over"));
-    assert!(why(ask(&mut data, get(0, 10), &[]).await).contains("epoch 0 is over"));
-    assert_eq!(ask(&mut data, Header { epoch: 1, ..put(0, 10) }, &[0; 10]).await.0.kind, Kind::Done);
+    assert_eq!(ask(&mut control, Header { generation: 1, ..drop_below }, &[]).await.0.kind, Kind::Done);
+    assert!(why(ask(&mut data, put(0, 10), &[0; 10]).await).contains("generation 0 is over"));
+    assert!(why(ask(&mut data, get(0, 10), &[]).await).contains("generation 0 is over"));
+    assert_eq!(ask(&mut data, Header { generation: 1, ..put(0, 10) }, &[0; 10]).await.0.kind, Kind::Done);
 
     // A claim beyond the server's memory ends the connection, after a word.
-    data.write_all(&Header { epoch: 1, len: 1 << 63, ..put(20, 30) }.encode()).await.unwrap();
+    data.write_all(&Header { generation: 1, len: 1 << 63, ..put(20, 30) }.encode()).await.unwrap();
     let refused = frame::read_header(&mut data, 1000).await.unwrap().unwrap();
     assert_eq!(refused.kind, Kind::Refused);
     frame::skip_payload(&mut data, &refused).await.unwrap();

@@ -108,7 +108,7 @@ fn who_is_of_an_older_epoch_is_fenced_off() {
     let mut store = Store::new(0);
     store.admit(3).unwrap();
     store.admit(3).unwrap();
-    assert_eq!(store.admit(2).unwrap_err().to_string(), "epoch 2 is over: this is epoch 3");
+    assert_eq!(store.admit(2).unwrap_err().to_string(), "generation 2 is over: this is generation 3");
     store.admit(4).unwrap();
-    assert_eq!(store.epoch(), 4);
+    assert_eq!(store.generation(), 4);
 }

@@ -294,8 +294,8 @@ fn train(
             let h = DVector::from_vec(session, factors.h.clone())?;
             run.save(&[("states", &states), ("w", &w), ("h", &h)])?;
         }
-        run.note(&[&scoring])?;
-        run.note_scheduled([&pass]);
+        run.record(&[&scoring])?;
+        run.record_scheduled([&pass]);
     }
 
     if let Some(folder) = &args.common.output {

@@ -9,7 +9,7 @@ use stradsap_examples::{AnyError, CommonArgs, Training, cli};
 use stradsap_gallery::sync::{SyncArgs, threads};
 use stradsap_gallery::topics::{Corpus, CorpusArgs};
 use stradsap_gallery::variational::{
-    self, Document, Documents, LANES, Lane, Perplexity, Probe, Settings, TopicSize, VariationalArgs,
+    self, Document, Documents, Perplexity, Probe, STRIP, Settings, Strip, TopicSize, VariationalArgs,
 };
 
 /// Finds topics in documents by stochastic variational inference, in parallel.
@@ -36,10 +36,10 @@ const AVERAGES: usize = 4;
 
 /// The model: `lambda = eta + scale * v`.
 struct Model {
-    /// The lanes of all words' rows.
-    v: DVector<Lane>,
+    /// The strips of all words' rows.
+    v: DVector<Strip>,
     /// The sums of the rows.
-    totals: DVector<[f64; LANES]>,
+    totals: DVector<[f64; STRIP]>,
     /// One element: how many steps there were, and the logarithm of `scale`. Each copy has its own, as of the rest.
     clock: DVector<[f64; 2]>,
 }
@@ -72,8 +72,8 @@ fn training(
     let description =
         format!("{}, {policy:?}, {copies} copies", settings.describe(&size, &args.variational, args.common.seed));
     run.resume(description)?;
-    let (lanes, seed) = (settings.words * settings.lanes(), args.common.seed);
-    let v = run.vector("v", || DVector::from_fn(session, lanes, |at| settings.start(seed, at)))?;
+    let (strips, seed) = (settings.words * settings.strips(), args.common.seed);
+    let v = run.vector("v", || DVector::from_fn(session, strips, |at| settings.start(seed, at)))?;
     let totals = run.vector("totals", || DVector::from_vec(session, variational::start(&settings, v.iter()?)))?;
     let clock = run.vector("clock", || DVector::from_vec(session, vec![[0.0; 2]]))?;
     let mut model = Model { v, totals, clock };
@@ -89,7 +89,7 @@ fn training(
         let (log_likelihood, scoring) = log_likelihood(session, &model, &test, settings)?;
         run.epoch(seconds, pass.bytes_sent() + folding.bytes_sent(), Perplexity::of(&size, log_likelihood, seconds))?;
         run.save(&[("v", &model.v), ("totals", &model.totals), ("clock", &model.clock)])?;
-        run.note_all(&[&pass], &[&folding, &scoring])?;
+        run.record_all(&[&pass], &[&folding, &scoring])?;
     }
 
     let top = settings.top_words(args.corpus.top_words, model.v.iter()?);
@@ -116,16 +116,16 @@ fn infer(
         settings.minibatch,
         [settings, minibatches, together, &mut v, &mut totals, &mut clock],
         |batch| {
-            let lanes = settings.lanes();
+            let strips = settings.strips();
             let v = &v;
-            let sums: Vec<_> = (0..lanes).map(|b| totals[b].get()).collect();
+            let sums: Vec<_> = (0..strips).map(|b| totals[b].get()).collect();
             let [steps, log_scale] = clock[0].get();
             let mut inference = settings.inference();
             inference.begin(log_scale.exp(), &sums);
             for document in batch {
                 inference.document(&document.terms, |word| {
-                    let first = word as usize * lanes;
-                    (first..first + lanes).map(|lane| v[lane].get())
+                    let first = word as usize * strips;
+                    (first..first + strips).map(|strip| v[strip].get())
                 });
             }
             // The minibatches that are one step together: as many as there are copies, but in the last round.
@@ -133,12 +133,12 @@ fn infer(
             let step = settings.step(steps, batch.len()) * part;
             let weight = settings.weight(step, log_scale - step, batch.len());
             for n in 0..inference.finish() {
-                for b in 0..lanes {
-                    let lane = &v[inference.word(n) * lanes + b];
-                    lane.add(&inference.change(n, b, weight, lane.get()));
+                for b in 0..strips {
+                    let strip = &v[inference.word(n) * strips + b];
+                    strip.add(&inference.change(n, b, weight, strip.get()));
                 }
             }
-            for b in 0..lanes {
+            for b in 0..strips {
                 totals[b].add(&inference.change_of_totals(b, weight));
             }
             clock[0].add(&[part, -step]);
@@ -158,7 +158,7 @@ fn fold(model: &mut Model, settings: Settings) -> stradsap::Result<LoopReport> {
             *x = settings.folded(scale, *x);
         }
     })?;
-    for b in 0..settings.lanes() {
+    for b in 0..settings.strips() {
         totals.set(b, totals.get(b)?.map(|total| total * scale))?;
     }
     clock.set(0, [steps, 0.0])?;
@@ -176,8 +176,8 @@ fn log_likelihood(
     let totals = totals.to_vec()?;
     let sum = session.sum(0.0f64);
     let scoring = async_parallel_for!(0..test.len(), [settings, totals, &test, &v, &sum], |i| {
-        let (lanes, v) = (settings.lanes(), &v);
-        let row = |word: u32| (0..lanes).map(move |b| v[word as usize * lanes + b]);
+        let (strips, v) = (settings.strips(), &v);
+        let row = |word: u32| (0..strips).map(move |b| v[word as usize * strips + b]);
         sum.add(settings.inference().log_likelihood(&test[i], totals, row));
     })?;
     Ok((sum.get(), scoring))

@@ -48,7 +48,7 @@ impl Example {
     }
 }
 
-/// The model: weights `w = scale v` after so many steps. Scale and steps are single numbers that each copy has, too.
+/// The model: weights `w = scale v` after this many steps. Scale and steps are single numbers that each copy has, too.
 struct Model {
     v: DVector<f64>,
     scale: DVector<f64>,
@@ -117,7 +117,7 @@ fn training(
         let fit = Fit::of(&size, lambda, squares, train_score, test_score, rounds);
         run.epoch(seconds, pass.bytes_sent(), fit)?;
         run.save(&[("v", &model.v), ("scale", &model.scale), ("steps", &model.steps)])?;
-        run.note_all(&[&pass], &[&scoring])?;
+        run.record_all(&[&pass], &[&scoring])?;
     }
 
     let scale = model.scale.get(0)?;

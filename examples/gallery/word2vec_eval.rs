@@ -90,7 +90,7 @@ fn run(args: &Args) -> Result<()> {
         pair_files.push(data::word_pairs()?);
         analogy_file = Some(data::analogies()?);
     }
-    // What is wrong with a small file is told before the large one is read.
+    // What is wrong with a small file is reported before the large one is read.
     let pairs = pair_files.iter().map(|path| Pairs::read(path)).collect::<Result<Vec<_>>>()?;
     let analogies = analogy_file.iter().map(|path| Analogies::read(path)).collect::<Result<Vec<_>>>()?;
     let vectors = Vectors::read(&args.vectors, args.format.unwrap_or_else(|| Format::of(&args.vectors)))?;

@@ -1,4 +1,4 @@
-//! The command line that every example has, and how its mistakes are told: one line, exit status 2.
+//! The command line that every example has, and how its mistakes are reported: one line, exit status 2.
 
 use std::path::PathBuf;
 use std::process::{ExitCode, exit};

@@ -76,7 +76,7 @@ impl Loops {
     ///
     /// # Errors
     /// [`stradsap::Error::File`].
-    pub fn note_all(
+    pub fn record_all(
         &mut self,
         common: &CommonArgs,
         synchronous: &[&SyncReport],
@@ -94,7 +94,7 @@ impl Loops {
     }
 
     /// Notes what calls of scheduled programs did.
-    pub fn note_scheduled<'r>(&mut self, calls: impl IntoIterator<Item = &'r ScheduledReport>) {
+    pub fn record_scheduled<'r>(&mut self, calls: impl IntoIterator<Item = &'r ScheduledReport>) {
         for call in calls {
             let entry = scheduled_entry(call);
             let at = self.seen.iter().position(|seen| (&seen.site, &seen.strategy) == (&entry.site, &entry.strategy));

@@ -69,7 +69,7 @@ impl Saving {
         unless_of_a_file(run, folder, saved)
     }
 
-    /// Waits until the last checkpoint is on the disk. As above, one that can't be written is told of and no more.
+    /// Waits until the last checkpoint is on the disk. As above, one that can't be written is only reported.
     ///
     /// # Errors
     /// As above.

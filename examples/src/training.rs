@@ -78,21 +78,21 @@ impl<'a, M: Measures> Training<'a, M> {
     ///
     /// # Errors
     /// [`stradsap::Error::File`].
-    pub fn note(&mut self, calls: &[&LoopReport]) -> stradsap::Result<()> {
-        self.note_all(&[], calls)
+    pub fn record(&mut self, calls: &[&LoopReport]) -> stradsap::Result<()> {
+        self.record_all(&[], calls)
     }
 
     /// Notes what an epoch's synchronous loops did, and its asynchronous ones, as [`note`](Training::note) does.
     ///
     /// # Errors
     /// [`stradsap::Error::File`].
-    pub fn note_all(&mut self, synchronous: &[&SyncReport], calls: &[&LoopReport]) -> stradsap::Result<()> {
-        self.loops.note_all(self.common, synchronous, calls)
+    pub fn record_all(&mut self, synchronous: &[&SyncReport], calls: &[&LoopReport]) -> stradsap::Result<()> {
+        self.loops.record_all(self.common, synchronous, calls)
     }
 
     /// Notes what calls of scheduled programs did.
-    pub fn note_scheduled<'r>(&mut self, calls: impl IntoIterator<Item = &'r ScheduledReport>) {
-        self.loops.note_scheduled(calls);
+    pub fn record_scheduled<'r>(&mut self, calls: impl IntoIterator<Item = &'r ScheduledReport>) {
+        self.loops.record_scheduled(calls);
     }
 
     /// Whether a checkpoint is due after the last epoch.

@@ -4,7 +4,7 @@
 
 #[cfg(panic = "abort")]
 compile_error!(
-    "stradsap ends iterations by unwinding (to undo a loop that strayed or failed): build with panic = \"unwind\""
+    "stradsap ends iterations by unwinding (to undo a loop that was misspeculated or failed): build with panic = \"unwind\""
 );
 
 mod backend;

@@ -12,14 +12,14 @@ use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, Ended};
 use crate::loops::execute::{FirstFailure, Run, words};
-use crate::loops::pack::{self, Gathered};
+use crate::loops::pack::{self, Packed};
 use crate::loops::record::Depth;
 use crate::loops::undo::Undo;
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::minibatch::{MinibatchBackend, SyncCall, SyncReport};
 use crate::operate::run::{Made, Operation, OperatorBackend};
-use crate::operate::stage::Piece;
+use crate::operate::stage::Items;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Recording;
 use crate::scheduled::backend::{self, ProgramCall, ScheduledBackend, Unfinished};
@@ -72,12 +72,12 @@ impl ElementBackend for Local {
 /// What is kept of a plan.
 struct Ready {
     undo: Undo,
-    gathered: Vec<Option<Gathered>>,
+    packed: Vec<Option<Packed>>,
 }
 
 impl Ready {
     fn new(call: &Call<'_>, plan: &Plan) -> Ready {
-        Ready { undo: Undo::new(plan, call.captured, &[]), gathered: Vec::new() }
+        Ready { undo: Undo::new(plan, call.captured, &[]), packed: Vec::new() }
     }
 }
 
@@ -97,7 +97,7 @@ impl LoopBackend for Local {
 
     fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed> {
         let mut ready = Ready::new(call, plan);
-        pack::refresh(&mut ready.gathered, plan, &Lease::of(call.captured), &call.pool);
+        pack::refresh(&mut ready.packed, plan, &Lease::of(call.captured), &call.pool);
         Ok(Box::new(ready))
     }
 
@@ -113,12 +113,12 @@ impl LoopBackend for Local {
         }
         let Some(ready) = installed.downcast_mut::<Ready>() else { unreachable!("made just now") };
         let lease = Lease::of(call.captured);
-        pack::refresh(&mut ready.gathered, plan, &lease, &call.pool);
+        pack::refresh(&mut ready.packed, plan, &lease, &call.pool);
         let run = Run {
             plan,
             task: call.task,
             lease: &lease,
-            gathered: &ready.gathered,
+            packed: &ready.packed,
             order: call.key.options.order,
             trace,
             before: words(call.captured),
@@ -152,11 +152,11 @@ impl MinibatchBackend for Local {
 }
 
 impl OperatorBackend for Local {
-    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Piece>>> {
+    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Items>>> {
         operation.run_here()
     }
 
-    fn keep(&self, operation: &Operation<'_>, _: &'static ElementOps) -> Result<Made> {
+    fn store(&self, operation: &Operation<'_>, _: &'static ElementOps) -> Result<Made> {
         operation.run_here().map(Made::Here)
     }
 }

@@ -85,7 +85,7 @@ use proc_macro::TokenStream;
 /// most three times in a row it runs serially, with a warning.
 ///
 /// While a loop is recorded nothing is written: reads give the real elements, and an element that is taken to be
-/// written is a blank copy, with another element's value. Hence a body must have no side effects (what it prints
+/// written is a placeholder, with another element's value. Hence a body must have no side effects (what it prints
 /// happens more than once), must depend on nothing but its index and captures, and must end whatever values it sees.
 ///
 /// # Errors
@@ -217,7 +217,7 @@ pub fn async_parallel_for(input: TokenStream) -> TokenStream {
 ///   is further ahead waits.
 /// - `Hybrid`: within a process whatever is written, at once and without locks (Hogwild); processes agree after each
 ///   round, as under `Bsp`.
-/// - `ModelAverage { every }`: the average of all copies, made when each has run so many minibatches. Each process
+/// - `ModelAverage { every }`: the average of all copies, made when each has run `every` minibatches. Each process
 ///   averages its share of the rows, by reduce-scatter and all-gather without a central node (MA-SGD, section 3).
 ///
 /// *With one copy*, and under `Hybrid` with one thread, every policy is the plain loop over all minibatches, in order

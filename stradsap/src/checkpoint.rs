@@ -1,4 +1,4 @@
-//! Checkpoints: the state of a program after so many steps, kept in files, from which a later run goes on.
+//! Checkpoints: the state of a program after some of its steps, kept in files, from which a later run goes on.
 
 mod background;
 pub(crate) mod command;
@@ -74,7 +74,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Checkpoints in a folder, which is created where needed, `every` so many steps.
+    /// Checkpoints in a folder, which is created where needed, one each `every` steps.
     ///
     /// # Errors
     /// [`Error::Usage`] for every 0 steps; [`Error::File`] if the folder can't be created or read.
@@ -91,7 +91,7 @@ impl Checkpoints {
         Ok(Checkpoints { folder, every, background: Mutex::default() })
     }
 
-    /// Whether a checkpoint is due after so many steps.
+    /// Whether a checkpoint is due after this many steps.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -162,13 +162,13 @@ impl Checkpoints {
         newest.map_or(Ok(None), Err)
     }
 
-    /// Keeps what the program needs to go on after so many steps: a state of its own and its vectors. Once it is written,
+    /// Keeps what the program needs to go on after this many steps: a state of its own and its vectors. Once it is written,
     /// which a thread does, it stays through a power cut; then all but the last two checkpoints are deleted. Until it is
     /// written whole, those before it stay as they are.
     ///
     /// # Errors
     /// [`Error::File`] if the checkpoint *before* could not be written, or not all that is old be deleted; the new one is
-    /// under way nonetheless. [`finish`](Checkpoints::finish) tells of the last. [`Error::File`] as well if the folder can't
+    /// under way nonetheless. [`finish`](Checkpoints::finish) reports the last. [`Error::File`] as well if the folder can't
     /// be read, or holds a checkpoint of another version of the format; [`Error::Usage`] if two vectors have the same name,
     /// or none, if the state takes more than 64 MiB, or if the folder holds later checkpoints, which another run must have
     /// written. After these nothing is under way.
@@ -417,7 +417,7 @@ impl Checkpoint {
     }
 
     /// Contents that were read: the next checkpoint of the same folder needn't write them again.
-    fn note_loaded(&self, version: u64, name: &str, section: &'static str) {
+    fn record_loaded(&self, version: u64, name: &str, section: &'static str) {
         let entry = self.manifest.vectors.iter().find(|entry| entry.name == name);
         let found = entry.and_then(|entry| entry.sections.iter().find(|found| found.name == section));
         if let Some(found) = found {

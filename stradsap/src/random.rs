@@ -2,7 +2,7 @@
 //!
 //! A generator with a state gives its numbers in the order in which it is asked, which in a parallel program is another one
 //! in each run. A [`Stream`] has no state: its number at an index is a function of the seed, the stream's purpose and the
-//! index. So initial values, the choice of test examples and the draws of an iteration are the same whoever computes them.
+//! index. So initial values, the choice of test examples and the draws of an iteration are the same on any thread of any process.
 //!
 //! # Examples
 //! ```

@@ -45,7 +45,7 @@ fn file(folder: &Path, step: u64) -> PathBuf {
     folder.join(format!("step-{step:012}.checkpoint"))
 }
 
-/// Trains on ratings, going on where checkpoints end, up to so many epochs; gives the model's digests.
+/// Trains on ratings, going on where checkpoints end, up to this many epochs; gives the model's digests.
 fn train(folder: &Path, threads: usize, resume: bool, epochs: u64) -> Result<[String; 2]> {
     let session = session(threads);
     let ratings = DVector::from_vec(&session, crate::common::ratings(2000, 50, 20))?;
@@ -214,7 +214,7 @@ fn mistakes_are_told_and_nothing_is_lost() {
     assert!(message.contains("a checkpoint of step 10 is there before step 5"), "{message}");
     assert_eq!(names(folder.path()), ["step-000000000010.checkpoint"]);
 
-    // A write that fails leaves what was there, and is told of when it has failed.
+    // A write that fails leaves what was there, and is reported when it has failed.
     let in_the_way = folder.path().join("step-000000000015.checkpoint.unfinished");
     fs::create_dir(&in_the_way).unwrap();
     checkpoints.save(15, &(), &[("x", &x)]).unwrap();

@@ -385,7 +385,7 @@ fn several_elements_at_once() {
             parts = 3
         )
         .unwrap();
-        assert_eq!((report.strategy(), report.strays()), (strategy, 0));
+        assert_eq!((report.strategy(), report.misspeculations()), (strategy, 0));
         for i in report.serial_order() {
             px.swap(i % 40, (i + 13) % 40);
             px[i % 40].push(i);

@@ -310,7 +310,7 @@ fn a_body_may_catch_its_own_panics() {
             parts = 3
         )
         .unwrap();
-        assert_eq!((report.strategy(), report.strays()), (way.strategy(), 0));
+        assert_eq!((report.strategy(), report.misspeculations()), (way.strategy(), 0));
         let (mut px, mut py) = (vec![0; rows], vec![0; cols]);
         for (i, [a, b]) in pairs.iter().unwrap().enumerate() {
             px[a as usize] += 1;
@@ -320,9 +320,9 @@ fn a_body_may_catch_its_own_panics() {
     }
 }
 
-/// A body that catches the end of its iteration where it strays is begun again all the same.
+/// A body that catches the end of its iteration where it is misspeculated is begun again all the same.
 #[test]
-fn a_body_that_catches_its_unwinding_cannot_hide_a_stray() {
+fn a_body_that_catches_its_unwinding_cannot_hide_a_misspeculation() {
     let (rows, cols) = (60, 60);
     for way in [Way::Grid, Way::Coloured] {
         for threads in [1, 2, 3] {
@@ -345,12 +345,12 @@ fn a_body_that_catches_its_unwinding_cannot_hide_a_stray() {
                 )
                 .unwrap()
             };
-            assert_eq!(run(&pairs).strays(), 0);
+            assert_eq!(run(&pairs).misspeculations(), 0);
             for i in 0..N {
                 let [a, b] = pairs.get(i).unwrap();
                 pairs.set(i, [(a + 31) % rows as u32, b]).unwrap();
             }
-            assert_eq!(run(&pairs).strays(), 1, "{way:?}, {threads} threads");
+            assert_eq!(run(&pairs).misspeculations(), 1, "{way:?}, {threads} threads");
             let mut expected = vec![0; rows];
             for (i, [a, _]) in pairs.iter().unwrap().enumerate() {
                 expected[a as usize] += 1;
@@ -377,7 +377,7 @@ impl Clone for Fragile {
 
 #[test]
 fn elements_whose_clone_panics_fail_the_loop_and_keep_their_values() {
-    // 13: one of many. Usize::MAX: all of them, those that blank values are made from as well.
+    // 13: one of many. Usize::MAX: all of them, those that placeholders are made from as well.
     for broken in [13, usize::MAX] {
         for way in WAYS {
             // A large vector is saved element by element.

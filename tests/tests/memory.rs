@@ -98,7 +98,7 @@ fn factorisation(threads: usize, hidden: bool, order: Order, strategy: Option<St
         None => run!(),
     });
     assert_eq!(report.inferred(), !hidden);
-    assert_eq!(report.strays(), 0);
+    assert_eq!(report.misspeculations(), 0);
     let case = format!(
         "factorisation, {}, {order:?}, {threads} threads, {}",
         report.strategy(),
@@ -131,7 +131,7 @@ fn sparse(threads: usize, len: usize) {
         )
         .unwrap()
     });
-    assert_eq!((report.strategy(), report.strays()), (Strategy::Coloured, 0));
+    assert_eq!((report.strategy(), report.misspeculations()), (Strategy::Coloured, 0));
     assert!(!report.inferred());
     check(&format!("sparse, coloured, {len} elements, {threads} threads"), peak, 4 * len, 5 * n);
 }

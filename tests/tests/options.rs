@@ -1,4 +1,4 @@
-//! What a loop can be told: order, parts, strategy, label; over which ranges; with which captures.
+//! The options of a loop: order, parts, strategy, label; over which ranges; with which captures.
 
 use crate::common::{Rating, bits, bits32, ratings, session};
 use stradsap::prelude::*;

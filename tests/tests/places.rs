@@ -90,7 +90,7 @@ impl Expected {
     }
 }
 
-/// A test of each scenario at each place, none of which may take longer than so many seconds.
+/// A test of each scenario at each place, none of which may take longer than this many seconds.
 pub(crate) fn tests(places: &[Place], expected: &Expected, seconds: u64, scenarios: &'static [Scenario]) -> Vec<Test> {
     let mut tests = Vec::new();
     for &place in places {

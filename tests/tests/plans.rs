@@ -47,7 +47,7 @@ fn plans_are_used_again_until_something_differs() {
     for _ in 0..3 {
         let report = count_visits(&pairs, &mut x, &sum, 0..n, 4, Order::Any);
         assert!(report.reused());
-        assert_eq!(report.strays(), 0);
+        assert_eq!(report.misspeculations(), 0);
         // A reduction holds nothing that a plan could depend on.
         let another = session.sum(0);
         assert!(count_visits(&pairs, &mut x, &another, 0..n, 4, Order::Any).reused());
@@ -328,7 +328,7 @@ fn patterns_read_off_a_sample_keep_all_promises() {
         for hidden in [false, true] {
             let (report, bits) = long_epoch(1, &data, hidden, order);
             assert_eq!(report.inferred(), !hidden);
-            assert_eq!(report.strays(), 0);
+            assert_eq!(report.misspeculations(), 0);
             let rows = bits.len() - 1;
             match order {
                 Order::Any => assert_eq!(bits[..rows], plain_epoch(&data, hidden, report.serial_order())[..rows]),
@@ -347,7 +347,7 @@ fn patterns_read_off_a_sample_keep_all_promises() {
 
 /// A rule that holds in every sample, and not everywhere.
 #[test]
-fn a_sample_that_misleads_costs_a_stray_and_nothing_else() {
+fn a_sample_that_misleads_costs_a_misspeculation_and_nothing_else() {
     let n = 60_000;
     for threads in [1, 3] {
         let session = session(threads);
@@ -364,7 +364,7 @@ fn a_sample_that_misleads_costs_a_stray_and_nothing_else() {
                 q[r.item] = q[r.item] * 0.5 + i as f64;
             })
             .unwrap();
-            assert_eq!((report.strays(), report.reused()), if call == 0 { (1, false) } else { (0, true) });
+            assert_eq!((report.misspeculations(), report.reused()), if call == 0 { (1, false) } else { (0, true) });
             assert!(!report.inferred());
             let data = data.to_vec().unwrap();
             for i in report.serial_order() {

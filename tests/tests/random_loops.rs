@@ -87,7 +87,7 @@ fn order_is_equivalent(order: &[usize], program: &Program, state: &State) -> boo
     bits(&a) == bits(&b)
 }
 
-/// Bodies that fail: the error is the first in the serial order, and nothing has changed. Where accesses hang on data
+/// Bodies that fail: the error is the first in the serial order, and nothing has changed. Where accesses depend on data
 /// (not `foreseeable`) a call may be planned anew, in another order: then all threads must agree with each other.
 fn check_failures(case: &str, loops: &mut [Loop], how: How, program: &Program, before: &State, foreseeable: bool) {
     // A run that doesn't fail shows the order; its effects are taken over.

@@ -10,7 +10,7 @@ use stradsap::prelude::*;
 pub(crate) struct Seen(pub(crate) Vec<String>);
 
 impl Seen {
-    pub(crate) fn note(&mut self, what: &str, value: impl Debug) {
+    pub(crate) fn record(&mut self, what: &str, value: impl Debug) {
         // One line each, as they may travel on one.
         self.0.push(format!("{what}: {value:?}").replace('\n', " "));
     }
@@ -18,19 +18,19 @@ impl Seen {
     /// All elements of a DVector.
     pub(crate) fn digest<T: Element>(&mut self, what: &str, x: &DVector<T>) -> stradsap::Result<()> {
         let digest = x.digest()?;
-        self.note(what, digest);
+        self.record(what, digest);
         Ok(())
     }
 
     /// What of a report must be the same everywhere.
     pub(crate) fn report(&mut self, what: &str, report: &LoopReport) {
         let order = report.serial_order().fold(7u64, |hash, i| crate::common::mix(hash ^ i as u64));
-        self.note(
+        self.record(
             what,
             (
                 report.strategy(),
                 report.reused(),
-                report.strays(),
+                report.misspeculations(),
                 report.blocks(),
                 report.work(),
                 report.inferred(),

@@ -155,7 +155,7 @@ mod scratch {
             }
             assert_eq!(q.to_vec()?, plain, "{ended:?}");
         }
-        seen.note("edges", edges.digest()?);
+        seen.record("edges", edges.digest()?);
         Ok(())
     }
 }
@@ -289,7 +289,7 @@ mod hot {
                 assert_eq!(w.get(k)?, [0; 8]);
             }
         }
-        seen.note("data", data.digest()?);
+        seen.record("data", data.digest()?);
         Ok(())
     }
 }

@@ -182,7 +182,7 @@ fn verify_passes_on_all_strategies() {
 }
 
 #[test]
-fn verify_passes_where_a_loop_strays_and_keeps_its_errors() {
+fn verify_passes_where_a_loop_is_misspeculated_and_keeps_its_errors() {
     let session = session(2);
     session.verify(true);
     let mut targets = DVector::from_fn(&session, 2000, |i| (i * 7 % 50) as u32).unwrap();
@@ -198,11 +198,11 @@ fn verify_passes_where_a_loop_strays_and_keeps_its_errors() {
             strategy = Coloured
         )
     };
-    assert_eq!(run(9999, &targets, &mut x).unwrap().strays(), 0);
+    assert_eq!(run(9999, &targets, &mut x).unwrap().misspeculations(), 0);
     targets.set(77, 3).unwrap();
     assert_eq!(targets.get(77).unwrap(), 3);
     targets.set(78, 4).unwrap();
-    assert_eq!(run(9999, &targets, &mut x).unwrap().strays(), 1);
+    assert_eq!(run(9999, &targets, &mut x).unwrap().misspeculations(), 1);
     let before = x.to_vec().unwrap();
     assert!(matches!(run(1234, &targets, &mut x), Err(Error::Body { iteration: 1234, .. })));
     assert_eq!(x.to_vec().unwrap(), before);

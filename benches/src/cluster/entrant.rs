@@ -42,7 +42,7 @@ struct Epoch {
 }
 
 impl Entrant {
-    /// stradsap on so many threads of this process.
+    /// stradsap on this many threads of this process.
     ///
     /// # Errors
     /// As [`Ours::new`].
@@ -75,7 +75,7 @@ impl Entrant {
         self.run(epochs).map(drop)
     }
 
-    /// A turn of so many epochs.
+    /// A turn of this many epochs.
     ///
     /// # Errors
     /// Whatever keeps the contestant from running.
@@ -107,7 +107,7 @@ impl Entrant {
         Samples::new(self.turns.clone())
     }
 
-    /// Seconds an epoch on average, snapshots included, which come every so many loops.
+    /// Seconds an epoch on average, snapshots included, which come every this many loops.
     pub fn mean(&self) -> f64 {
         self.average(|epoch| epoch.seconds)
     }

@@ -25,7 +25,7 @@ pub struct Peaks {
     pub workers: Vec<u64>,
 }
 
-/// Trains in this process, or on so many workers of one thread, and says what that took.
+/// Trains in this process, or on this many workers of one thread, and says what that took.
 ///
 /// # Errors
 /// Workers don't come, or the system doesn't tell.

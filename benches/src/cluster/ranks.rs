@@ -42,7 +42,7 @@ impl Epoch {
 }
 
 impl Ranks {
-    /// Starts `program` on so many ranks by the command `mpirun`, with `parts` parts a side, and waits until it has its
+    /// Starts `program` on this many ranks by the command `mpirun`, with `parts` parts a side, and waits until it has its
     /// data.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Ranks {
         Ok(ranks)
     }
 
-    /// So many epochs.
+    /// This many epochs.
     ///
     /// # Errors
     /// The program has ended, or says something else.

@@ -74,7 +74,7 @@ impl Epoch {
 }
 
 impl Run {
-    /// A program with options, which are words with spaces between, for so many epochs.
+    /// A program with options, which are words with spaces between, for this many epochs.
     pub fn new(program: &'static str, epochs: u32, options: &str) -> Run {
         Run { program, epochs, options: options.split_whitespace().map(str::to_owned).collect() }
     }

@@ -17,7 +17,7 @@ use crate::peers::hogwild::Hogwild;
 /// How a program runs: the name of the run, and the options.
 const PLACES: [(&str, &str); 3] =
     [("1 thread", "--threads 1"), ("2 threads", "--threads 2"), ("2 workers", "--workers 2 --threads 1")];
-/// So many strata that topic totals are merged only at an epoch's end.
+/// This many strata that topic totals are merged only at an epoch's end.
 const NEVER: &str = "--staleness 65535";
 /// The factors' rank.
 const RANK: usize = 32;

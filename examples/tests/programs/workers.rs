@@ -85,14 +85,14 @@ fn events(path: &std::path::Path) -> Vec<Value> {
             other => panic!("{other}: {event}"),
         }
     }
-    // Within a lane, spans lie side by side or within each other: overlapping ones are not drawn.
-    let mut lanes: std::collections::BTreeMap<u64, Vec<(u64, u64)>> = std::collections::BTreeMap::new();
+    // Within a track, spans lie side by side or within each other: overlapping ones are not drawn.
+    let mut tracks: std::collections::BTreeMap<u64, Vec<(u64, u64)>> = std::collections::BTreeMap::new();
     for event in events.iter().filter(|event| event["ph"] == "X") {
         let nanoseconds = |key: &str| (event[key].as_f64().unwrap() * 1000.0).round() as u64;
         let (start, duration) = (nanoseconds("ts"), nanoseconds("dur"));
-        lanes.entry(event["tid"].as_u64().unwrap()).or_default().push((start, start + duration));
+        tracks.entry(event["tid"].as_u64().unwrap()).or_default().push((start, start + duration));
     }
-    for spans in lanes.values_mut() {
+    for spans in tracks.values_mut() {
         spans.sort_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
         let mut open: Vec<u64> = Vec::new();
         for &(start, end) in spans.iter() {

@@ -5,7 +5,7 @@
 //! `i + c`, or at a constant), the other iterations' accesses are computed from the data itself. That costs a pass over
 //! the data, where virtual iterations cost nearly as much as real ones.
 //!
-//! A guess that is wrong for some iteration is a stray access there: the loop is undone and recorded in full. So
+//! A guess that is wrong for some iteration is a misspeculation there: the loop is undone and recorded in full. So
 //! nothing but time depends on the guess.
 
 use std::ops::Range;

@@ -20,7 +20,7 @@ pub struct CaptureLog {
     at: usize,
     /// `index - iteration`, as long as all accesses share it.
     pub(crate) offset: Option<usize>,
-    pub(crate) strayed_from_step: bool,
+    pub(crate) left_step: bool,
     /// In-step accesses: from which iteration of the slice on they are of which kind.
     step_runs: Vec<(u32, u8)>,
     step_now: u8,
@@ -57,18 +57,12 @@ impl CaptureLog {
 
     /// A log whose accesses are pushed one by one.
     pub(crate) fn listing(first: usize, iterations: usize) -> Self {
-        CaptureLog { strayed_from_step: true, ..CaptureLog::new(first, iterations, true) }
+        CaptureLog { left_step: true, ..CaptureLog::new(first, iterations, true) }
     }
 
     /// A log with exactly one access an iteration.
     pub(crate) fn of_single(entries: Vec<u32>) -> Self {
-        CaptureLog {
-            strayed_from_step: true,
-            per_iteration: 1,
-            iterations: entries.len(),
-            entries,
-            ..CaptureLog::default()
-        }
+        CaptureLog { left_step: true, per_iteration: 1, iterations: entries.len(), entries, ..CaptureLog::default() }
     }
 
     /// Notes an access of the running iteration, and returns how many it made so far.
@@ -80,7 +74,7 @@ impl CaptureLog {
             self.by_scratch |= flags;
             return self.touched;
         }
-        if !self.strayed_from_step {
+        if !self.left_step {
             let offset = index.wrapping_sub(self.at);
             if *self.offset.get_or_insert(offset) == offset {
                 self.step_now |= flags;
@@ -130,7 +124,7 @@ impl CaptureLog {
         self.total += u64::from(self.touched);
         self.touched = 0;
         let k = self.iterations;
-        if self.strayed_from_step {
+        if self.left_step {
             self.close_entries(k);
         } else if self.step_runs.last().map_or(0, |run| run.1) != self.step_now {
             self.step_runs.push((k as u32, self.step_now));
@@ -170,7 +164,7 @@ impl CaptureLog {
 
     /// Writes out the accesses that were in step so far: they no longer all are.
     pub(crate) fn leave_step(&mut self) {
-        self.strayed_from_step = true;
+        self.left_step = true;
         let offset = self.offset.unwrap_or(0);
         let runs = std::mem::take(&mut self.step_runs);
         let (now, first, done) = (self.step_now, self.first, self.iterations);

@@ -42,7 +42,7 @@ pub struct Pull {
 /// The ranges of one DDS, one after the other, each with those that hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    pieces: Vec<Held>,
+    segments: Vec<Held>,
 }
 
 impl Holder {
@@ -55,47 +55,47 @@ impl Holder {
 impl Placement {
     /// All of it with the driver.
     pub fn home(len: usize) -> Placement {
-        Placement { pieces: vec![Held { range: 0..len, at: vec![Holder::memory(DRIVER)] }] }
+        Placement { segments: vec![Held { range: 0..len, at: vec![Holder::memory(DRIVER)] }] }
     }
 
     /// Nobody has any of it: it is still to be made.
     pub fn nowhere() -> Placement {
-        Placement { pieces: Vec::new() }
+        Placement { segments: Vec::new() }
     }
 
     /// These ranges, one after the other, each with one process.
     pub fn of_ranges(ranges: impl Iterator<Item = (Range<usize>, Node)>) -> Placement {
-        let mut pieces = Vec::new();
-        ranges.for_each(|(range, node)| push(&mut pieces, range, vec![Holder::memory(node)]));
-        Placement { pieces }
+        let mut segments = Vec::new();
+        ranges.for_each(|(range, node)| push(&mut segments, range, vec![Holder::memory(node)]));
+        Placement { segments }
     }
 
     /// All ranges, one after the other.
-    pub fn pieces(&self) -> &[Held] {
-        &self.pieces
+    pub fn segments(&self) -> &[Held] {
+        &self.segments
     }
 
     /// Whether the driver has all of it in memory.
     pub fn is_home(&self) -> bool {
-        self.pieces.iter().all(|held| held.at.contains(&Holder::memory(DRIVER)))
+        self.segments.iter().all(|held| held.at.contains(&Holder::memory(DRIVER)))
     }
 
     /// Has `f` change who holds a range.
     fn change(&mut self, range: &Range<usize>, f: impl Fn(&mut Vec<Holder>)) {
-        let mut pieces: Vec<Held> = Vec::with_capacity(self.pieces.len() + 2);
-        for Held { range: piece, at } in self.pieces.drain(..) {
-            let inside = piece.start.max(range.start)..piece.end.min(range.end);
+        let mut segments: Vec<Held> = Vec::with_capacity(self.segments.len() + 2);
+        for Held { range: segment, at } in self.segments.drain(..) {
+            let inside = segment.start.max(range.start)..segment.end.min(range.end);
             if inside.is_empty() {
-                push(&mut pieces, piece, at);
+                push(&mut segments, segment, at);
                 continue;
             }
-            push(&mut pieces, piece.start..inside.start, at.clone());
+            push(&mut segments, segment.start..inside.start, at.clone());
             let mut changed = at.clone();
             f(&mut changed);
-            push(&mut pieces, inside.clone(), changed);
-            push(&mut pieces, inside.end..piece.end, at);
+            push(&mut segments, inside.clone(), changed);
+            push(&mut segments, inside.end..segment.end, at);
         }
-        self.pieces = pieces;
+        self.segments = segments;
     }
 
     /// A range has been written: this process alone has it now.
@@ -118,16 +118,16 @@ impl Placement {
 
     /// A process is gone; false if something is lost with it.
     pub fn without(&mut self, alive: impl Fn(Node) -> bool) -> bool {
-        self.pieces.iter_mut().for_each(|held| held.at.retain(|holder| alive(holder.node)));
-        self.pieces.iter().all(|held| held.range.is_empty() || !held.at.is_empty())
+        self.segments.iter_mut().for_each(|held| held.at.retain(|holder| alive(holder.node)));
+        self.segments.iter().all(|held| held.range.is_empty() || !held.at.is_empty())
     }
 
     /// What a process must fetch to hold a range. `spread` tells apart those who fetch the same, so that they don't all
     /// ask the same process.
     pub fn missing(&self, dds: u64, range: &Range<usize>, me: Node, spread: usize) -> Vec<Pull> {
         let mut pulls = Vec::new();
-        for Held { range: piece, at } in &self.pieces {
-            let inside = piece.start.max(range.start)..piece.end.min(range.end);
+        for Held { range: segment, at } in &self.segments {
+            let inside = segment.start.max(range.start)..segment.end.min(range.end);
             if inside.is_empty() || at.contains(&Holder::memory(me)) || at.is_empty() {
                 continue;
             }
@@ -139,20 +139,20 @@ impl Placement {
     /// The parts of a range and who has them.
     pub fn of(&self, range: &Range<usize>) -> impl Iterator<Item = (Range<usize>, &[Holder])> {
         let (start, end) = (range.start, range.end);
-        self.pieces.iter().filter_map(move |held| {
+        self.segments.iter().filter_map(move |held| {
             let inside = held.range.start.max(start)..held.range.end.min(end);
             (!inside.is_empty()).then_some((inside, held.at.as_slice()))
         })
     }
 }
 
-fn push(pieces: &mut Vec<Held>, range: Range<usize>, at: Vec<Holder>) {
+fn push(segments: &mut Vec<Held>, range: Range<usize>, at: Vec<Holder>) {
     if range.is_empty() {
         return;
     }
-    match pieces.last_mut() {
+    match segments.last_mut() {
         Some(last) if last.at == at && last.range.end == range.start => last.range.end = range.end,
-        _ => pieces.push(Held { range, at }),
+        _ => segments.push(Held { range, at }),
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
         let ranges: Vec<_> = pulls.iter().map(|pull| (pull.range.clone(), pull.from.node)).collect();
         assert_eq!(ranges, [(30..40, 1), (80..90, DRIVER)]);
         placement.written(&(0..100), one);
-        assert_eq!(placement.pieces().len(), 1);
+        assert_eq!(placement.segments().len(), 1);
         assert!(!placement.clone().without(|node| node != 1));
         placement.copied(&(0..100), two);
         assert!(placement.without(|node| node != 1));

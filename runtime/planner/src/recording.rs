@@ -220,14 +220,14 @@ fn usage_of(range: &Range<usize>, slices: &mut [Vec<CaptureLog>], c: usize, shap
     let logs = || slices.iter().map(|slice| &slice[c]);
     let mut offsets = logs().filter_map(|log| log.offset);
     let Some(offset) = offsets.next() else { return Usage::Untouched };
-    let stepping = offsets.all(|other| other == offset) && !logs().any(|log| log.strayed_from_step);
+    let stepping = offsets.all(|other| other == offset) && !logs().any(|log| log.left_step);
     let ends = (range.start.wrapping_add(offset), range.end.wrapping_add(offset));
     if stepping && ends.0 <= ends.1 && ends.1 <= shape.len {
         return Usage::InStep { offset, written: logs().any(CaptureLog::wrote_in_step) };
     }
     let mut wrote = false;
     for log in slices.iter_mut().map(|slice| &mut slice[c]) {
-        if !log.strayed_from_step {
+        if !log.left_step {
             log.wrote |= log.wrote_in_step();
             log.leave_step();
         }

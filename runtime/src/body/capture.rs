@@ -20,7 +20,7 @@ use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::element::Element;
 use crate::memory::home::Home;
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 use crate::minibatch::SharedView;
 use crate::session::SessionInner;
 
@@ -65,7 +65,7 @@ pub(crate) enum Memory {
     /// In the program's own process, unless they are with workers.
     Home(Home),
     /// On a worker.
-    Shard(Arc<Shard>),
+    Reservation(Arc<Reservation>),
 }
 
 impl Captured {
@@ -125,28 +125,28 @@ pub trait Capture {
     fn describe(&mut self) -> Captured;
     /// How many DDSs the engine is given for it besides its own: a map's index.
     #[doc(hidden)]
-    const COMPANIONS: usize = 0;
+    const KEY_INDEXES: usize = 0;
     /// Those, which come after all captures, so that the captures' numbers are what the program's are.
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn companions(&mut self) -> Vec<Captured> {
+    fn key_indexes(&mut self) -> Vec<Captured> {
         Vec::new()
     }
     /// # Safety
-    /// The slots were filled from the descriptions of this capture and of its companions, and meet the view's rules.
+    /// The slots were filled from the descriptions of this capture and of its key indexes, and meet the view's rules.
     #[doc(hidden)]
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
         slot: &'v Slot<'v>,
-        companions: &'v [Slot<'v>],
+        key_indexes: &'v [Slot<'v>],
     ) -> Self::View<'v, C>;
-    /// The view of a capture without companions.
+    /// The view of a capture without key indexes.
     ///
     /// # Safety
     /// The slot was filled from this capture's description, and meets the view's rules.
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot<'v>) -> Self::View<'v, C> {
-        const { assert!(Self::COMPANIONS == 0, "this capture has companions") };
+        const { assert!(Self::KEY_INDEXES == 0, "this capture has key indexes") };
         // SAFETY: rule 1.
         unsafe { Self::view_beside::<C, CONSECUTIVE>(slot, &[]) }
     }
@@ -327,7 +327,7 @@ pub trait Handles {
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Vec<Captured>;
     /// # Safety
-    /// As for every single capture; there is a slot for each, and then for each companion.
+    /// As for every single capture; there is a slot for each, and then for each key index.
     #[doc(hidden)]
     unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot<'v>]) -> Self::Views<'v>;
     #[doc(hidden)]
@@ -350,7 +350,7 @@ macro_rules! handles {
             fn describe(&mut self) -> Vec<Captured> {
                 #[allow(unused_mut)]
                 let mut captured = vec![$(self.$n.describe()),*];
-                $(captured.extend(self.$n.companions());)*
+                $(captured.extend(self.$n.key_indexes());)*
                 captured
             }
 
@@ -358,10 +358,10 @@ macro_rules! handles {
             #[inline(always)]
             unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot<'v>]) -> Self::Views<'v> {
                 #[allow(unused_mut)]
-                let mut companions = &slots[<[usize]>::len(&[$($n),*])..];
+                let mut key_indexes = &slots[<[usize]>::len(&[$($n),*])..];
                 ($({
-                    let own = companions.split_off(..$name::COMPANIONS).unwrap_or(&[]);
-                    // SAFETY: rule 1; companions come in the order of the captures that they belong to.
+                    let own = key_indexes.split_off(..$name::KEY_INDEXES).unwrap_or(&[]);
+                    // SAFETY: rule 1; key indexes come in the order of the captures that they belong to.
                     unsafe { $name::view_beside::<$n, CONSECUTIVE>(&slots[$n], own) }
                 },)*)
             }
@@ -387,8 +387,8 @@ macro_rules! handles {
 
             #[allow(private_interfaces)]
             fn merges() -> Vec<Option<&'static MergeOps>> {
-                let companions = 0 $(+ $name::COMPANIONS)*;
-                [$($name::merge()),*].into_iter().chain(std::iter::repeat_n(None, companions)).collect()
+                let key_indexes = 0 $(+ $name::KEY_INDEXES)*;
+                [$($name::merge()),*].into_iter().chain(std::iter::repeat_n(None, key_indexes)).collect()
             }
         }
     )*};

@@ -9,7 +9,7 @@ use crate::body::slot::Slot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// An access that the plan didn't foresee.
-    Stray { capture: usize },
+    Misspeculation { capture: usize },
     /// An index that no element has.
     OutOfRange { capture: usize, index: usize },
     /// Recording: the iteration touches implausibly much; its values may be to blame.
@@ -19,7 +19,7 @@ pub(crate) enum Trouble {
 }
 
 /// The state of one thread in one block.
-pub(crate) struct Frame<'t> {
+pub(crate) struct Context<'t> {
     /// One for each capture, in their order.
     pub(crate) slots: Vec<Slot<'t>>,
     pub(crate) state: Rc<BlockState>,
@@ -34,24 +34,24 @@ pub(crate) struct BlockState {
 }
 
 impl BlockState {
-    /// Notes why the running iteration ends early. The first note stays, whatever a body does about its unwinding.
-    pub(crate) fn note(&self, trouble: Trouble) {
+    /// Records why the running iteration ends early. The first one stays, whatever a body does about its unwinding.
+    pub(crate) fn record(&self, trouble: Trouble) {
         if self.trouble.get().is_none() {
             self.trouble.set(Some((trouble, self.at.get())));
         }
     }
 
-    /// What was noted, and which iteration was counted then.
+    /// What was recorded, and which iteration was counted then.
     pub(crate) fn take_trouble(&self) -> Option<(Trouble, usize)> {
         self.trouble.take()
     }
 }
 
-impl<'t> Frame<'t> {
-    /// A frame with these slots.
+impl<'t> Context<'t> {
+    /// A context with these slots.
     pub(crate) fn new(slots: impl FnOnce(&Rc<BlockState>) -> Vec<Slot<'t>>) -> Self {
         let state = Rc::default();
-        Frame { slots: slots(&state), state }
+        Context { slots: slots(&state), state }
     }
 
     /// What the block has added to relaxed state, by capture. The views are gone.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::body::capture::{Captured, Kind, Memory};
 use crate::memory::buffer::{ElementOps, RawBuf};
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 
 /// The memory of the captures of one call.
 pub(crate) struct Lease<'c> {
@@ -28,7 +28,7 @@ pub(crate) struct Lent {
 #[derive(Clone)]
 enum Held {
     Buffer(Arc<RawBuf>),
-    Shard(Arc<Shard>),
+    Reservation(Arc<Reservation>),
 }
 
 impl<'c> Lease<'c> {
@@ -76,9 +76,9 @@ impl Lent {
                 let there = if buffer.ops().is(ops) { buffer.len() } else { 0 };
                 (Held::Buffer(buffer), there)
             }
-            Memory::Shard(shard) => {
+            Memory::Reservation(shard) => {
                 let there = if shard.ops().is(ops) { shard.len() } else { 0 };
-                (Held::Shard(Arc::clone(shard)), there)
+                (Held::Reservation(Arc::clone(shard)), there)
             }
         };
         (there == *len).then_some(Lent { held, ops, len: *len, writable: *writable })
@@ -88,7 +88,7 @@ impl Lent {
     pub(crate) fn base(&self) -> *mut u8 {
         match &self.held {
             Held::Buffer(buffer) => buffer.base(),
-            Held::Shard(shard) => shard.base(),
+            Held::Reservation(shard) => shard.base(),
         }
     }
 

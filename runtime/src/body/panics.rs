@@ -10,7 +10,7 @@ use std::sync::Once;
 
 /// What a panic said, and where.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct PanicNote {
+pub(crate) struct CaughtPanic {
     pub(crate) message: String,
     pub(crate) location: String,
 }
@@ -20,7 +20,7 @@ thread_local! {
     static LAST_LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `f` with panics on this thread noted instead of printed.
+/// Runs `f` with panics on this thread recorded instead of printed.
 pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
     install_hook();
     let before = QUIET.replace(true);
@@ -51,7 +51,7 @@ fn install_hook() {
 }
 
 /// What the payload of a caught panic says.
-pub(crate) fn note_of(payload: &(dyn Any + Send)) -> PanicNote {
+pub(crate) fn caught_panic(payload: &(dyn Any + Send)) -> CaughtPanic {
     let message = if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_string()
     } else if let Some(text) = payload.downcast_ref::<String>() {
@@ -60,16 +60,16 @@ pub(crate) fn note_of(payload: &(dyn Any + Send)) -> PanicNote {
         "a payload that is not text".to_string()
     };
     let location = LAST_LOCATION.take().unwrap_or_else(|| "unknown place".to_string());
-    PanicNote { message, location }
+    CaughtPanic { message, location }
 }
 
 /// What `f` gives, or what its panic said.
-pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, PanicNote> {
-    quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f))).map_err(|payload| note_of(&*payload))
+pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, CaughtPanic> {
+    quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f))).map_err(|payload| caught_panic(&*payload))
 }
 
 /// The same for what is called within [`quietly`], which it doesn't begin again: it costs next to nothing.
 #[inline(always)]
-pub(crate) fn caught_within<R>(f: impl FnOnce() -> R) -> Result<R, PanicNote> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).map_err(|payload| note_of(&*payload))
+pub(crate) fn caught_within<R>(f: impl FnOnce() -> R) -> Result<R, CaughtPanic> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).map_err(|payload| caught_panic(&*payload))
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU32;
 
 use crate::body::context::BlockState;
 use crate::body::lease::Lent;
-use crate::body::slow_path::{Cold, Doing, Span};
+use crate::body::slow_path::{Doing, SlowPath, Span};
 use crate::memory::buffer::RawBuf;
 
 /// From what a view is made.
@@ -27,13 +27,13 @@ pub struct Slot<'t> {
     /// The range that is reached with one comparison, and where its first element lies.
     ptr: *mut u8,
     range: Span,
-    here: Here,
+    here: OwnElement,
     /// What `here` counts from; for listed accesses the first element.
     base: *mut u8,
     /// Whether the slow path must know which iteration runs.
     tracked: bool,
     ahead: Ahead<'t>,
-    cold: Cold<'t>,
+    slow_path: SlowPath<'t>,
     rows: Option<Rows<'t>>,
     relaxed: Option<Copies>,
     /// What a reduction starts from, and what it came to.
@@ -53,7 +53,7 @@ pub(crate) struct Owned<'t> {
     /// What is reached with one comparison.
     pub(crate) range: Span,
     /// What iteration `i` may do with element `i` without a comparison.
-    pub(crate) here: Here,
+    pub(crate) here: OwnElement,
     /// The block's elements in the order of execution, from this one on, instead of by the iteration's number.
     pub(crate) packed: Option<(&'t RawBuf, usize)>,
     /// Whether the slow path must know which iteration runs.
@@ -68,7 +68,7 @@ impl<'t> Owned<'t> {
     pub(crate) fn by(doing: Doing<'t>) -> Self {
         Owned {
             range: Span { lo: 0, len: 0, wlen: 0 },
-            here: Here::default(),
+            here: OwnElement::default(),
             packed: None,
             tracked: false,
             ahead: Ahead::NOTHING,
@@ -84,16 +84,16 @@ impl<'t> Owned<'t> {
 
 /// What may be done with the running iteration's own element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Here {
+pub(crate) struct OwnElement {
     pub(crate) read: bool,
     pub(crate) write: bool,
     /// It lies in the order of execution, rather than by the number of the iteration.
     packed: bool,
 }
 
-impl Here {
-    pub(crate) fn new(read: bool, write: bool) -> Here {
-        Here { read, write, packed: false }
+impl OwnElement {
+    pub(crate) fn new(read: bool, write: bool) -> OwnElement {
+        OwnElement { read, write, packed: false }
     }
 
     #[inline(always)]
@@ -135,7 +135,7 @@ impl<'t> Ahead<'t> {
     /// The index that stands ahead of the block's `j`-th iteration.
     #[inline(always)]
     pub(crate) fn index(&self, j: usize) -> Option<u32> {
-        // SAFETY: `new` saw to it that so many elements are there, and that the index is within each of them.
+        // SAFETY: `new` saw to it that this many elements are there, and that the index is within each of them.
         (j < self.iterations).then(|| unsafe { self.at.add(j * self.stride).cast::<u32>().read_unaligned() })
     }
 }
@@ -161,15 +161,15 @@ pub(crate) trait RowPath {
 
 impl<'t> Slot<'t> {
     /// Owns nothing.
-    fn new(cold: Cold<'t>) -> Self {
+    fn new(slow_path: SlowPath<'t>) -> Self {
         Slot {
             ptr: null_mut(),
             range: Span { lo: 0, len: 0, wlen: 0 },
-            here: Here::default(),
+            here: OwnElement::default(),
             base: null_mut(),
             tracked: false,
             ahead: Ahead::NOTHING,
-            cold,
+            slow_path,
             rows: None,
             relaxed: None,
             total: Cell::new(0),
@@ -179,7 +179,7 @@ impl<'t> Slot<'t> {
 
     /// Elements that are not here.
     pub(crate) fn absent(capture: usize, state: &Rc<BlockState>) -> Self {
-        Slot::new(Cold::without_elements(capture, 0, state))
+        Slot::new(SlowPath::without_elements(capture, 0, state))
     }
 
     /// A reduction that starts from `total`; `one_by_one` if each addition is to be kept.
@@ -187,14 +187,14 @@ impl<'t> Slot<'t> {
         Slot {
             total: Cell::new(total),
             additions: one_by_one.then(RefCell::default),
-            ..Slot::new(Cold::without_elements(capture, 0, state))
+            ..Slot::new(SlowPath::without_elements(capture, 0, state))
         }
     }
 
-    /// Relaxed state of so many numbers. None: it is not to be used.
+    /// Relaxed state of this many numbers. None: it is not to be used.
     pub(crate) fn of_relaxed(capture: usize, len: usize, copies: Option<Copies>, state: &Rc<BlockState>) -> Self {
         let copies = copies.filter(|copies| copies.now.len() == len && copies.added.len() == len);
-        Slot { relaxed: copies, ..Slot::new(Cold::without_elements(capture, len, state)) }
+        Slot { relaxed: copies, ..Slot::new(SlowPath::without_elements(capture, len, state)) }
     }
 
     /// # Safety
@@ -208,8 +208,8 @@ impl<'t> Slot<'t> {
             Some((elements, start)) => elements.base().wrapping_add(start * lent.ops().size),
             None => lent.base(),
         };
-        let cold = Cold::new(capture, lent, doing, state);
-        Slot { ptr: lent.at(range.lo), range, here, base, tracked, ahead, ..Slot::new(cold) }
+        let slow_path = SlowPath::new(capture, lent, doing, state);
+        Slot { ptr: lent.at(range.lo), range, here, base, tracked, ahead, ..Slot::new(slow_path) }
     }
 
     /// Rows that threads share.
@@ -220,7 +220,7 @@ impl<'t> Slot<'t> {
     /// of such elements alone. `mask` keeps every index below `len` within the stamps.
     pub(crate) unsafe fn of_rows(capture: usize, rows: Rows<'t>, state: &Rc<BlockState>) -> Self {
         assert!(rows.mask < rows.stamps.len() || rows.len <= rows.stamps.len());
-        Slot { rows: Some(rows), ..Slot::new(Cold::without_elements(capture, 0, state)) }
+        Slot { rows: Some(rows), ..Slot::new(SlowPath::without_elements(capture, 0, state)) }
     }
 
     #[inline(always)]
@@ -234,7 +234,7 @@ impl<'t> Slot<'t> {
     }
 
     #[inline(always)]
-    pub(crate) fn here(&self) -> Here {
+    pub(crate) fn here(&self) -> OwnElement {
         self.here
     }
 
@@ -254,12 +254,12 @@ impl<'t> Slot<'t> {
     }
 
     #[inline(always)]
-    pub(crate) fn cold(&self) -> &Cold<'t> {
-        &self.cold
+    pub(crate) fn slow_path(&self) -> &SlowPath<'t> {
+        &self.slow_path
     }
 
-    pub(crate) fn into_cold(self) -> Cold<'t> {
-        self.cold
+    pub(crate) fn into_cold(self) -> SlowPath<'t> {
+        self.slow_path
     }
 
     #[inline(always)]

@@ -1,11 +1,11 @@
 //! The way to an element that is not in a view's own range.
 //!
 //! Out of line, and the same machine code for every element type. What it does depends on what the thread is
-//! doing: recording notes the access and lends a scratch copy to writers; a run looks among the block's other
+//! doing: recording logs the access and lends a scratch copy to writers; a run looks among the block's other
 //! ranges, and ends the iteration when the plan didn't foresee the access.
 //!
 //! # Why this is sound
-//! 1. The elements are lent: they live as long as the [`Cold`], and every index is compared with their number first.
+//! 1. The elements are lent: they live as long as the [`SlowPath`], and every index is compared with their number first.
 //! 2. While recording nothing is written to them: writers get scratch, so any thread may read any element. (On a worker a
 //!    pager first brings those that are elsewhere.)
 //! 3. In a run an address is given only for an element that the block owns in that way: the spans and lists
@@ -65,7 +65,7 @@ pub(crate) enum Doing<'t> {
     InStep { offset: usize, written: bool, now: Cell<Option<usize>> },
     /// Each iteration reads the element at a distance from its number, and all lie in the order of execution, the block's
     /// from `start` on: place and number of the running iteration.
-    Gathered { offset: usize, now: Cell<Option<(usize, usize)>>, elements: &'t RawBuf, start: usize },
+    Packed { offset: usize, now: Cell<Option<(usize, usize)>>, elements: &'t RawBuf, start: usize },
     /// A run by single iterations: the bounds of the running one's entries.
     Listed(Listing<'t>, Cell<Option<(usize, usize)>>),
     /// As `Spans`, but each element is saved before its first change: few of many are touched.
@@ -85,22 +85,22 @@ pub(crate) trait Pager: Sync {
 pub(crate) struct Recorder<'t> {
     pager: Option<&'t dyn Pager>,
     pub(crate) log: RefCell<CaptureLog>,
-    /// The elements that blank scratch is filled from: the middle one, a value that the program itself put there.
+    /// The elements that placeholders are filled from: the middle one, a value that the program itself put there.
     elements: &'t Lent,
-    blank: RefCell<Vec<RawBuf>>,
+    placeholders: RefCell<Vec<RawBuf>>,
     /// With real values: the iteration's own changes.
     own: RefCell<BTreeMap<usize, RawBuf>>,
-    pub(crate) exact: Cell<bool>,
-    /// Set where blank scratch has led a plan astray before.
-    pub(crate) always_exact: bool,
+    pub(crate) concrete: Cell<bool>,
+    /// Set where placeholders have misled a plan before.
+    pub(crate) always_concrete: bool,
 }
 
-/// An iteration that touches one DDS this often on blank scratch is run again with real values.
-const RUNAWAY_BLANK: u32 = 1 << 16;
+/// An iteration that touches one DDS this often on placeholders is run again with real values.
+const RUNAWAY_SYMBOLIC: u32 = 1 << 16;
 /// And with real values this many are taken for an endless loop.
-const RUNAWAY_EXACT: u32 = 1 << 26;
+const RUNAWAY_CONCRETE: u32 = 1 << 26;
 
-pub(crate) struct Cold<'t> {
+pub(crate) struct SlowPath<'t> {
     capture: usize,
     lent: Option<&'t Lent>,
     len: usize,
@@ -110,27 +110,27 @@ pub(crate) struct Cold<'t> {
 
 impl<'t> Doing<'t> {
     /// The recording side of a capture.
-    pub(crate) fn recording(log: CaptureLog, elements: &'t Lent, exact: bool, pager: Option<&'t dyn Pager>) -> Self {
+    pub(crate) fn recording(log: CaptureLog, elements: &'t Lent, concrete: bool, pager: Option<&'t dyn Pager>) -> Self {
         Doing::Record(Box::new(Recorder {
             pager,
             log: RefCell::new(log),
             elements,
-            blank: RefCell::new(Vec::new()),
+            placeholders: RefCell::new(Vec::new()),
             own: RefCell::new(BTreeMap::new()),
-            exact: Cell::new(exact),
-            always_exact: exact,
+            concrete: Cell::new(concrete),
+            always_concrete: concrete,
         }))
     }
 }
 
-impl<'t> Cold<'t> {
+impl<'t> SlowPath<'t> {
     pub(super) fn new(capture: usize, lent: &'t Lent, doing: Doing<'t>, state: &Rc<BlockState>) -> Self {
-        Cold { capture, lent: Some(lent), len: lent.len(), doing, state: Rc::clone(state) }
+        SlowPath { capture, lent: Some(lent), len: lent.len(), doing, state: Rc::clone(state) }
     }
 
     /// Of what is reached by other means: every access through here ends the iteration.
     pub(super) fn without_elements(capture: usize, len: usize, state: &Rc<BlockState>) -> Self {
-        Cold { capture, lent: None, len, doing: Doing::Reduction, state: Rc::clone(state) }
+        SlowPath { capture, lent: None, len, doing: Doing::Reduction, state: Rc::clone(state) }
     }
 
     pub(crate) fn dds_len(&self) -> usize {
@@ -180,17 +180,17 @@ impl<'t> Cold<'t> {
             {
                 self.address(i)
             }
-            Doing::Gathered { offset, now, elements, start } => match now.get() {
+            Doing::Packed { offset, now, elements, start } => match now.get() {
                 Some((place, now)) if access == Access::Read && i == now.wrapping_add(*offset) => {
                     let place = start + place;
                     assert!(place < elements.len());
                     elements.base().wrapping_add(place * elements.ops().size)
                 }
-                _ => self.stray(),
+                _ => self.misspeculate(),
             },
             Doing::Listed(listing, current) => match current.get() {
                 Some(bounds) => self.in_listing(listing, bounds, i, access),
-                None => self.stray(),
+                None => self.misspeculate(),
             },
             Doing::Logged { spans, saved } => {
                 let address = self.in_spans(spans, i, access);
@@ -200,24 +200,24 @@ impl<'t> Cold<'t> {
                 address
             }
             Doing::Record(recorder) => self.record(recorder, i, access),
-            Doing::ReadOnly | Doing::InStep { .. } | Doing::Reduction => self.stray(),
+            Doing::ReadOnly | Doing::InStep { .. } | Doing::Reduction => self.misspeculate(),
         }
     }
 
     fn address(&self, i: usize) -> *mut u8 {
         match self.lent {
             Some(lent) => lent.at(i),
-            None => self.stray(),
+            None => self.misspeculate(),
         }
     }
 
     fn end(&self, trouble: Trouble) -> ! {
-        self.state.note(trouble);
+        self.state.record(trouble);
         resume_unwind(Box::new(EndIteration));
     }
 
-    fn stray(&self) -> ! {
-        self.end(Trouble::Stray { capture: self.capture })
+    fn misspeculate(&self) -> ! {
+        self.end(Trouble::Misspeculation { capture: self.capture })
     }
 
     fn in_spans(&self, spans: &[Span], i: usize, access: Access) -> *mut u8 {
@@ -228,14 +228,14 @@ impl<'t> Cold<'t> {
                 return self.address(i);
             }
         }
-        self.stray()
+        self.misspeculate()
     }
 
     fn in_listing(&self, listing: &Listing<'_>, (from, to): (usize, usize), i: usize, access: Access) -> *mut u8 {
         let entries = listing.entries.get(from..to).unwrap_or_default();
         match entries.binary_search_by_key(&i, |entry| (entry >> 1) as usize) {
             Ok(k) if access == Access::Read || entries[k] & 1 == 1 => self.address(i),
-            _ => self.stray(),
+            _ => self.misspeculate(),
         }
     }
 
@@ -248,7 +248,7 @@ impl<'t> Cold<'t> {
             now.set(Some(i));
             return none;
         }
-        if let Doing::Gathered { now, .. } = &self.doing {
+        if let Doing::Packed { now, .. } = &self.doing {
             now.set(Some((j, i)));
             return none;
         }
@@ -284,18 +284,18 @@ impl<'t> Cold<'t> {
     fn record(&self, recorder: &Recorder<'_>, i: usize, access: Access) -> *mut u8 {
         let lent = recorder.elements;
         let write = access != Access::Read;
-        let exact = recorder.exact.get();
+        let concrete = recorder.concrete.get();
         let touched = recorder.log.borrow_mut().access(i, write);
-        if touched > if exact { RUNAWAY_EXACT } else { RUNAWAY_BLANK } {
+        if touched > if concrete { RUNAWAY_CONCRETE } else { RUNAWAY_SYMBOLIC } {
             self.end(Trouble::Runaway);
         }
         if let Some(pager) = recorder.pager
-            && (exact || !write)
+            && (concrete || !write)
             && !pager.bring(self.capture, i)
         {
             self.end(Trouble::Unreachable);
         }
-        if exact && lent.is_writable() {
+        if concrete && lent.is_writable() {
             let mut own = recorder.own.borrow_mut();
             return match own.get_mut(&i) {
                 Some(copy) => copy.as_mut_ptr(),
@@ -304,12 +304,12 @@ impl<'t> Cold<'t> {
             };
         }
         let Access::Write { nth } = access else { return lent.at(i) };
-        let mut blank = recorder.blank.borrow_mut();
-        while blank.len() <= usize::from(nth) {
+        let mut placeholders = recorder.placeholders.borrow_mut();
+        while placeholders.len() <= usize::from(nth) {
             // The middle one: the first rows are often special (a root, a padding word).
-            blank.push(self.clone_of(lent, lent.len() / 2));
+            placeholders.push(self.clone_of(lent, lent.len() / 2));
         }
-        let scratch = blank[usize::from(nth)].as_mut_ptr();
+        let scratch = placeholders[usize::from(nth)].as_mut_ptr();
         // SAFETY: both are elements of this type (there is one, since `i` is below the length); the scratch copy is this
         // view's alone (rule 4).
         unsafe { lent.ops().assign(lent.at(lent.len() / 2), scratch) };
@@ -320,7 +320,7 @@ impl<'t> Cold<'t> {
 impl Recorder<'_> {
     /// Forgets what the iteration changed.
     pub(crate) fn next_iteration(&self) {
-        if self.exact.get() {
+        if self.concrete.get() {
             self.own.borrow_mut().clear();
         }
     }

@@ -4,7 +4,7 @@
 //! 1. A closure without captures is a type of one value, which has no bytes. Nobody can name the function that conjures it
 //!    up without having had that value: it is reached through a task that was made from one, in a program with the same
 //!    code.
-//! 2. Who runs a task vouches for the frame: its slots are those of the captures that `H` describes. All views of a slot are
+//! 2. Who runs a task vouches for the context: its slots are those of the captures that `H` describes. All views of a slot are
 //!    made one after the other.
 #![allow(unsafe_code)]
 
@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::body::capture::Handles;
-use crate::body::context::{Frame, Trouble};
-use crate::body::panics::{self, PanicNote};
+use crate::body::context::{Context, Trouble};
+use crate::body::panics::{self, CaughtPanic};
 use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
 use crate::memory::codec::CodecError;
@@ -91,7 +91,7 @@ pub(crate) enum Iterations<'p> {
 /// Why a block did not end well.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    Stray {
+    Misspeculation {
         capture: usize,
     },
     OutOfRange {
@@ -99,7 +99,7 @@ pub(crate) enum Failure {
         index: usize,
     },
     Body(BodyError),
-    Panic(PanicNote),
+    Panic(CaughtPanic),
     /// The loop is being ended, or a row of another process can't be had.
     Stopped,
     /// The replay of the claimed order gave other bits.
@@ -115,19 +115,19 @@ pub(crate) trait Task: Sync {
     /// loop doesn't keep count for the sake of failures.
     ///
     /// # Safety
-    /// The frame has a slot for each capture that this body was made for (and then for each companion), made of that
+    /// The context has a slot for each capture that this body was made for (and then for each key index), made of that
     /// capture's description, for these iterations.
-    unsafe fn run(&self, frame: &Frame<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
+    unsafe fn run(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
     /// The same, slower, and keeping count.
     ///
     /// # Safety
     /// As for `run`.
-    unsafe fn trace(&self, frame: &Frame<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
-    /// Runs iterations virtually: the slow paths of the frame's slots note what they touch.
+    unsafe fn trace(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)>;
+    /// Runs iterations virtually: the slow paths of the context's slots note what they touch.
     ///
     /// # Safety
     /// As for `run`; the slots record.
-    unsafe fn record(&self, frame: &Frame<'_>, range: Range<usize>);
+    unsafe fn record(&self, context: &Context<'_>, range: Range<usize>);
     /// What tells this body from others at the same place in the source.
     fn type_id(&self) -> TypeId;
 }
@@ -233,68 +233,68 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    unsafe fn run(&self, frame: &Frame<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
+    unsafe fn run(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
         let ran = unwound(|| match iterations {
             // SAFETY: rule 2.
-            Iterations::Range { start, end } => unsafe { self.run_range(frame, start, end) },
+            Iterations::Range { start, end } => unsafe { self.run_range(context, start, end) },
             // SAFETY: rule 2.
-            Iterations::List { first, offsets } => unsafe { self.run_list(frame, first, offsets) },
+            Iterations::List { first, offsets } => unsafe { self.run_list(context, first, offsets) },
         });
-        outcome(frame, None, ran)
+        outcome(context, None, ran)
     }
 
-    unsafe fn trace(&self, frame: &Frame<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
+    unsafe fn trace(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
         let ran = unwound(|| {
             // SAFETY: rule 2.
-            let mut views = unsafe { H::views::<false>(&frame.slots) };
+            let mut views = unsafe { H::views::<false>(&context.slots) };
             let mut scratch = (self.scratch)(self.values.refs(), &mut views);
-            H::begin(&mut views, &frame.slots);
-            let error = self.one_by_one(frame, &mut views, &mut scratch, iterations, 0, |_| {});
-            H::finish(&views, &frame.slots);
+            H::begin(&mut views, &context.slots);
+            let error = self.one_by_one(context, &mut views, &mut scratch, iterations, 0, |_| {});
+            H::finish(&views, &context.slots);
             error
         });
-        outcome(frame, Some(frame.state.at.get()), ran)
+        outcome(context, Some(context.state.at.get()), ran)
     }
 
-    unsafe fn record(&self, frame: &Frame<'_>, range: Range<usize>) {
-        let at = &frame.state.at;
+    unsafe fn record(&self, context: &Context<'_>, range: Range<usize>) {
+        let at = &context.state.at;
         let (mut done, mut runaways) = (range.start, 0);
         while done < range.end {
             let rest = Iterations::Range { start: done, end: range.end };
             let ran = unwound(|| {
                 // SAFETY: rule 2.
-                let mut views = unsafe { H::views::<false>(&frame.slots) };
-                let mut scratch = self.scratch_to_record(frame, &mut views, done);
+                let mut views = unsafe { H::views::<false>(&context.slots) };
+                let mut scratch = self.scratch_to_record(context, &mut views, done);
                 // What an iteration returns means nothing: the values that it saw were not the real ones.
                 let mut from = 0;
-                while self.one_by_one(frame, &mut views, &mut scratch, rest, from, end_recorded_iteration).is_some() {
-                    end_recorded_iteration(frame);
+                while self.one_by_one(context, &mut views, &mut scratch, rest, from, end_recorded_iteration).is_some() {
+                    end_recorded_iteration(context);
                     from = at.get() + 1 - done;
                 }
             });
             if ran.is_ok() {
                 return;
             }
-            runaways += u32::from(matches!(frame.state.take_trouble(), Some((Trouble::Runaway, _))));
-            if is_exact(frame) {
+            runaways += u32::from(matches!(context.state.take_trouble(), Some((Trouble::Runaway, _))));
+            if is_concrete(context) {
                 // The real run will show whether the iteration fails.
-                end_after_failure(frame);
+                end_after_failure(context);
             } else {
-                // Blank scratch may be to blame: once more, with real values.
-                each_recorder(frame, |recorder| recorder.log.borrow_mut().discard_iteration());
-                set_exact(frame, true);
+                // Placeholders may be to blame: once more, with real values.
+                each_recorder(context, |recorder| recorder.log.borrow_mut().discard_iteration());
+                set_concrete(context, true);
                 let once_at = at.get();
                 let once = Iterations::Range { start: once_at, end: once_at + 1 };
                 let _ran = unwound(|| {
                     // SAFETY: rule 2.
-                    let mut views = unsafe { H::views::<false>(&frame.slots) };
-                    let mut scratch = self.scratch_to_record(frame, &mut views, once_at);
-                    self.one_by_one(frame, &mut views, &mut scratch, once, 0, |_| {})
+                    let mut views = unsafe { H::views::<false>(&context.slots) };
+                    let mut scratch = self.scratch_to_record(context, &mut views, once_at);
+                    self.one_by_one(context, &mut views, &mut scratch, once, 0, |_| {})
                 });
-                frame.state.take_trouble();
-                end_after_failure(frame);
+                context.state.take_trouble();
+                end_after_failure(context);
                 // Each one takes milliseconds to be found out, and one is seldom alone.
-                set_exact(frame, runaways >= MOST_RUNAWAYS);
+                set_concrete(context, runaways >= MOST_RUNAWAYS);
             }
             done = at.get() + 1;
         }
@@ -318,19 +318,19 @@ where
     /// # Safety
     /// Rule 2.
     #[inline(never)]
-    unsafe fn run_range(&self, frame: &Frame<'_>, start: usize, end: usize) -> Option<(usize, BodyError)> {
+    unsafe fn run_range(&self, context: &Context<'_>, start: usize, end: usize) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         // SAFETY: rule 2.
-        let mut views = unsafe { H::views::<true>(&frame.slots) };
+        let mut views = unsafe { H::views::<true>(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
-        H::begin(&mut views, &frame.slots);
+        H::begin(&mut views, &context.slots);
         for i in start..end {
             H::step(&mut views, i - start, i);
             if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
                 return Some((i, error));
             }
         }
-        H::finish(&views, &frame.slots);
+        H::finish(&views, &context.slots);
         None
     }
 
@@ -339,12 +339,12 @@ where
     /// # Safety
     /// Rule 2.
     #[inline(never)]
-    unsafe fn run_list(&self, frame: &Frame<'_>, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
+    unsafe fn run_list(&self, context: &Context<'_>, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         // SAFETY: rule 2.
-        let mut views = unsafe { H::views::<false>(&frame.slots) };
+        let mut views = unsafe { H::views::<false>(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
-        H::begin(&mut views, &frame.slots);
+        H::begin(&mut views, &context.slots);
         for (j, &offset) in offsets.iter().enumerate() {
             let i = first + offset as usize;
             H::step(&mut views, j, i);
@@ -352,31 +352,31 @@ where
                 return Some((i, error));
             }
         }
-        H::finish(&views, &frame.slots);
+        H::finish(&views, &context.slots);
         None
     }
 
     /// Scratch for the virtual iteration. What setting it up touches, every block will touch.
-    fn scratch_to_record<'v>(&'v self, frame: &'v Frame<'_>, views: &mut H::Views<'v>, first: usize) -> S {
-        frame.state.at.set(first);
-        each_recorder(frame, |recorder| recorder.log.borrow_mut().begin_scratch());
+    fn scratch_to_record<'v>(&'v self, context: &'v Context<'_>, views: &mut H::Views<'v>, first: usize) -> S {
+        context.state.at.set(first);
+        each_recorder(context, |recorder| recorder.log.borrow_mut().begin_scratch());
         let scratch = (self.scratch)(self.values.refs(), views);
-        each_recorder(frame, |recorder| recorder.log.borrow_mut().end_scratch());
-        H::begin(views, &frame.slots);
+        each_recorder(context, |recorder| recorder.log.borrow_mut().end_scratch());
+        H::begin(views, &context.slots);
         scratch
     }
 
-    /// The body on each iteration from the `from`-th on, its number noted before, `after` called behind. Stops at
+    /// The body on each iteration from the `from`-th on, its number recorded before, `after` called behind. Stops at
     /// the first error. One instance of the body serves recording and tracing.
     #[inline(never)]
     fn one_by_one<'v>(
         &'v self,
-        frame: &'v Frame<'_>,
+        context: &'v Context<'_>,
         views: &mut H::Views<'v>,
         scratch: &mut S,
         iterations: Iterations<'_>,
         from: usize,
-        after: fn(&Frame<'_>),
+        after: fn(&Context<'_>),
     ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         let n = match iterations {
@@ -388,12 +388,12 @@ where
                 Iterations::Range { start, .. } => start + j,
                 Iterations::List { first, offsets } => first + offsets[j] as usize,
             };
-            frame.state.at.set(i);
+            context.state.at.set(i);
             H::step(views, j, i);
             if let Some(error) = (self.body)(values, views, scratch, i).into_error() {
                 return Some((i, error));
             }
-            after(frame);
+            after(context);
         }
         None
     }
@@ -404,60 +404,62 @@ pub(crate) fn unwound<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
     panics::quietly(|| catch_unwind(AssertUnwindSafe(f)))
 }
 
-/// How a block ended. A body that catches its own unwinding can't hide what the frame noted.
+/// How a block ended. A body that catches its own unwinding can't hide what the context recorded.
 pub(crate) fn outcome(
-    frame: &Frame<'_>,
+    context: &Context<'_>,
     at: Option<usize>,
     ran: std::thread::Result<Option<(usize, BodyError)>>,
 ) -> Result<(), (Option<usize>, Failure)> {
-    match (frame.state.take_trouble(), ran) {
+    match (context.state.take_trouble(), ran) {
         (Some((Trouble::OutOfRange { capture, index }, then)), _) => {
             Err((at.map(|_| then), Failure::OutOfRange { capture, index }))
         }
-        (Some((Trouble::Stray { capture }, then)), _) => Err((at.map(|_| then), Failure::Stray { capture })),
+        (Some((Trouble::Misspeculation { capture }, then)), _) => {
+            Err((at.map(|_| then), Failure::Misspeculation { capture }))
+        }
         (Some((Trouble::Unreachable, then)), _) => Err((at.map(|_| then), Failure::Stopped)),
-        (_, Err(payload)) => Err((at, Failure::Panic(panics::note_of(&*payload)))),
+        (_, Err(payload)) => Err((at, Failure::Panic(panics::caught_panic(&*payload)))),
         (_, Ok(Some((i, error)))) => Err((Some(i), Failure::Body(error))),
         (_, Ok(None)) => Ok(()),
     }
 }
 
-fn each_recorder(frame: &Frame<'_>, f: impl Fn(&Recorder<'_>)) {
-    for slot in &frame.slots {
-        if let Doing::Record(recorder) = slot.cold().doing() {
+fn each_recorder(context: &Context<'_>, f: impl Fn(&Recorder<'_>)) {
+    for slot in &context.slots {
+        if let Doing::Record(recorder) = slot.slow_path().doing() {
             f(recorder);
         }
     }
 }
 
 #[inline]
-fn end_recorded_iteration(frame: &Frame<'_>) {
-    each_recorder(frame, |recorder| {
+fn end_recorded_iteration(context: &Context<'_>) {
+    each_recorder(context, |recorder| {
         recorder.log.borrow_mut().end_iteration();
         recorder.next_iteration();
     });
 }
 
 /// The same where scratch copies may be in any state: dropping one may panic, too.
-fn end_after_failure(frame: &Frame<'_>) {
-    let _ended = panics::caught(|| end_recorded_iteration(frame));
+fn end_after_failure(context: &Context<'_>) {
+    let _ended = panics::caught(|| end_recorded_iteration(context));
 }
 
-/// After so many iterations that never end on blank scratch, the rest of a slice is recorded with real values.
+/// After this many iterations that never end on placeholders, the rest of a slice is recorded with real values.
 const MOST_RUNAWAYS: u32 = 3;
 
-/// Recorders that were exact from the start stay so.
-fn set_exact(frame: &Frame<'_>, exact: bool) {
-    each_recorder(frame, |recorder| {
+/// Recorders that were concrete from the start stay so.
+fn set_concrete(context: &Context<'_>, concrete: bool) {
+    each_recorder(context, |recorder| {
         recorder.next_iteration();
-        recorder.exact.set(exact || recorder.always_exact);
+        recorder.concrete.set(concrete || recorder.always_concrete);
     });
 }
 
-/// Whether no capture is on blank scratch.
-fn is_exact(frame: &Frame<'_>) -> bool {
-    frame.slots.iter().all(|slot| match slot.cold().doing() {
-        Doing::Record(recorder) => recorder.exact.get(),
+/// Whether no capture is on placeholders.
+fn is_concrete(context: &Context<'_>) -> bool {
+    context.slots.iter().all(|slot| match slot.slow_path().doing() {
+        Doing::Record(recorder) => recorder.concrete.get(),
         _ => true,
     })
 }

@@ -8,7 +8,7 @@
 //!    thread touches one of its writable range. The executor guarantees it: two blocks that share a part
 //!    which one of them writes are ordered, and run one after the other.
 //! 2. One comparison (`index - lo < len`, wrapping) is both the bounds check and this ownership check.
-//!    What fails it goes to the view's slow path ([`Cold`]), which gives the address of an element that the block owns
+//!    What fails it goes to the view's slow path ([`SlowPath`]), which gives the address of an element that the block owns
 //!    by other means, of a scratch copy (while recording), or unwinds. It lives in the slot, which the view borrows.
 //! 3. Within the block the borrow checker does the rest: a view is neither `Clone` nor `Copy`, reads borrow
 //!    it shared, writes borrow it alone, and the loop body must accept any lifetime, so that no reference
@@ -26,7 +26,7 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
 use crate::body::slot::{Ahead, Slot};
-use crate::body::slow_path::Cold;
+use crate::body::slow_path::SlowPath;
 
 /// The index of the running iteration's own element: what `x[i]` in iteration `i` becomes.
 #[doc(hidden)]
@@ -60,7 +60,7 @@ macro_rules! common_to_views {
                     lo: range.lo,
                     len: range.len,
                     wlen: range.wlen,
-                    cold: slot.cold(),
+                    slow_path: slot.slow_path(),
                     here_base: slot.base().cast(),
                     here_read: false,
                     here_write: false,
@@ -85,7 +85,7 @@ macro_rules! common_to_views {
                 self.place = j;
                 self.iteration = i;
                 if self.tracked {
-                    let first = self.cold.begin_iteration(j, i);
+                    let first = self.slow_path.begin_iteration(j, i);
                     (self.lo, self.len, self.wlen) = (first.lo, first.len, first.wlen);
                     self.ptr = self.here_base.wrapping_add(self.lo);
                 }
@@ -94,7 +94,7 @@ macro_rules! common_to_views {
             /// How many elements the whole DVector has.
             #[inline]
             pub fn len(&self) -> usize {
-                self.cold.dds_len()
+                self.slow_path.dds_len()
             }
 
             /// Whether the DVector has no elements.
@@ -110,7 +110,7 @@ macro_rules! common_to_views {
                     // SAFETY: k < len, so the element is in the owned range.
                     unsafe { self.ptr.add(k) }
                 } else {
-                    self.cold.reach_read(i).cast()
+                    self.slow_path.reach_read(i).cast()
                 };
                 // SAFETY: rules 1 and 3: nobody writes this element while the view is borrowed.
                 unsafe { &*ptr }
@@ -163,7 +163,7 @@ pub struct ReadView<'v, T, const C: usize> {
     lo: usize,
     len: usize,
     wlen: usize,
-    cold: &'v Cold<'v>,
+    slow_path: &'v SlowPath<'v>,
     here_base: *mut T,
     here_read: bool,
     here_write: bool,
@@ -184,7 +184,7 @@ pub struct WriteView<'v, T, const C: usize> {
     lo: usize,
     len: usize,
     wlen: usize,
-    cold: &'v Cold<'v>,
+    slow_path: &'v SlowPath<'v>,
     here_base: *mut T,
     here_read: bool,
     here_write: bool,
@@ -214,7 +214,7 @@ impl<T, const C: usize> WriteView<'_, T, C> {
             // SAFETY: k < wlen, so the element is in the owned range.
             unsafe { self.ptr.add(k) }
         } else {
-            self.cold.reach_write(i).cast()
+            self.slow_path.reach_write(i).cast()
         }
     }
 
@@ -225,7 +225,7 @@ impl<T, const C: usize> WriteView<'_, T, C> {
             // SAFETY: k < wlen, so the element is in the owned range.
             unsafe { self.ptr.add(k) }
         } else {
-            self.cold.reach_nth(i, nth).cast()
+            self.slow_path.reach_nth(i, nth).cast()
         }
     }
 

@@ -1,11 +1,11 @@
-//! Elements that were made piece by piece, brought together in one buffer.
+//! Chunks of elements, concatenated in one buffer.
 //!
 //! # Why this is sound
-//! 1. A piece's elements are moved: its `Vec` forgets them before their bytes are copied, and the buffer counts them only
-//!    when all pieces are there. A panic between leaves elements that nobody drops, and none that is dropped twice.
-//! 2. Where a piece goes is the sum of the lengths before it, so no two pieces overlap, and the last ends where the buffer
-//!    does. Lengths can't change meanwhile: the pieces are owned.
-//! 3. Each piece is taken out of its mutex by one thread. Threads share the buffer's address alone, and write disjoint
+//! 1. A chunk's elements are moved: its `Vec` forgets them before their bytes are copied, and the buffer counts them only
+//!    when all chunks are there. A panic between leaves elements that nobody drops, and none that is dropped twice.
+//! 2. Where a chunk goes is the sum of the lengths before it, so no two chunks overlap, and the last ends where the buffer
+//!    does. Lengths can't change meanwhile: the chunks are owned.
+//! 3. Each chunk is taken out of its mutex by one thread. Threads share the buffer's address alone, and write disjoint
 //!    ranges of it.
 //! 4. Pages are given back within the allocation of an empty `Vec`, whose contents nobody may rely on.
 #![allow(unsafe_code)]
@@ -19,7 +19,7 @@ use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
 use crate::session::{SessionInner, locked};
 
-/// From so many bytes on, threads move pieces side by side.
+/// From this many bytes on, threads move chunks side by side.
 const WORTH_THREADS: usize = 4 << 20;
 
 /// An address that threads write through, each its own range.
@@ -31,73 +31,73 @@ unsafe impl<T: Element> Send for Destination<T> {}
 unsafe impl<T: Element> Sync for Destination<T> {}
 
 impl<T: Element> Destination<T> {
-    /// Moves a piece to the elements from `offset` on, and gives its memory back.
+    /// Moves a chunk to the elements from `offset` on, and gives its memory back.
     ///
     /// # Safety
-    /// The whole piece fits there, and nobody else uses that range.
-    unsafe fn take(&self, offset: usize, mut piece: Vec<T>) {
-        let len = piece.len();
+    /// The whole chunk fits there, and nobody else uses that range.
+    unsafe fn take(&self, offset: usize, mut chunk: Vec<T>) {
+        let len = chunk.len();
         // SAFETY: no element is left in the vector's count, so it drops none of those that are copied (rule 1); the
         // caller vouches for the range.
         unsafe {
-            piece.set_len(0);
-            std::ptr::copy_nonoverlapping(piece.as_ptr(), self.0.add(offset), len);
+            chunk.set_len(0);
+            std::ptr::copy_nonoverlapping(chunk.as_ptr(), self.0.add(offset), len);
         }
-        give_back(&mut piece);
+        give_back(&mut chunk);
     }
 }
 
-/// One buffer with the elements of all pieces, in their order. Pieces are freed as they are moved.
-pub(crate) fn gather<T: Element>(session: &SessionInner, pieces: Vec<Vec<T>>) -> Result<RawBuf> {
-    let len = pieces.iter().fold(0usize, |sum, piece| sum.saturating_add(piece.len()));
+/// One buffer with the elements of all chunks, in their order. Chunks are freed as they are moved.
+pub(crate) fn concatenate<T: Element>(session: &SessionInner, chunks: Vec<Vec<T>>) -> Result<RawBuf> {
+    let len = chunks.iter().fold(0usize, |sum, chunk| sum.saturating_add(chunk.len()));
     if len > MAX_LEN {
         return Err(Error::TooLong { len, max: MAX_LEN });
     }
     let mut buffer = RawBuf::for_random_access(ops_of::<T>(), len);
     let destination = Destination(buffer.base().cast::<T>());
-    let mut starts = Vec::with_capacity(pieces.len());
+    let mut starts = Vec::with_capacity(chunks.len());
     let mut end = 0;
-    for piece in &pieces {
+    for chunk in &chunks {
         starts.push(end);
-        end += piece.len();
+        end += chunk.len();
     }
-    if pieces.len() == 1 || len.saturating_mul(size_of::<T>()) < WORTH_THREADS {
-        for (start, piece) in starts.into_iter().zip(pieces) {
+    if chunks.len() == 1 || len.saturating_mul(size_of::<T>()) < WORTH_THREADS {
+        for (start, chunk) in starts.into_iter().zip(chunks) {
             // SAFETY: rule 2.
-            unsafe { destination.take(start, piece) };
+            unsafe { destination.take(start, chunk) };
         }
     } else {
         let next = AtomicUsize::new(0);
-        let pieces: Vec<Mutex<Vec<T>>> = pieces.into_iter().map(Mutex::new).collect();
-        session.pool()?.everywhere(pieces.len(), || {
+        let chunks: Vec<Mutex<Vec<T>>> = chunks.into_iter().map(Mutex::new).collect();
+        session.pool()?.everywhere(chunks.len(), || {
             loop {
                 let k = next.fetch_add(1, Relaxed);
-                let (Some(piece), Some(&start)) = (pieces.get(k), starts.get(k)) else { break };
-                let piece = std::mem::take(&mut *locked(piece));
+                let (Some(chunk), Some(&start)) = (chunks.get(k), starts.get(k)) else { break };
+                let chunk = std::mem::take(&mut *locked(chunk));
                 // SAFETY: rules 2 and 3.
-                unsafe { destination.take(start, piece) };
+                unsafe { destination.take(start, chunk) };
             }
         });
     }
-    // SAFETY: every piece was moved, and the buffer was made with this capacity.
+    // SAFETY: every chunk was moved, and the buffer was made with this capacity.
     unsafe { buffer.set_len(len) };
     Ok(buffer)
 }
 
 /// One buffer with the elements of a vector.
-pub(crate) fn single<T: Element>(piece: Vec<T>) -> RawBuf {
-    let len = piece.len();
+pub(crate) fn single<T: Element>(chunk: Vec<T>) -> RawBuf {
+    let len = chunk.len();
     let mut buffer = RawBuf::new(ops_of::<T>(), len);
     // SAFETY: the buffer was made with this capacity, and is nobody else's.
     unsafe {
-        Destination(buffer.base().cast::<T>()).take(0, piece);
+        Destination(buffer.base().cast::<T>()).take(0, chunk);
         buffer.set_len(len);
     }
     buffer
 }
 
 /// Gives the pages of an empty vector back to the system before the allocator has it, which may keep what it is given:
-/// pieces and buffer would then need twice the memory.
+/// chunks and buffer would then need twice the memory.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn give_back<T>(empty: &mut Vec<T>) {
     const PAGE: usize = 4096;
@@ -147,11 +147,11 @@ mod tests {
     fn each_element_is_dropped_once() {
         for (threads, len) in [(1, 10), (2, 10), (3, 3000)] {
             let owner = Arc::new(());
-            let pieces = (0..400u64)
+            let chunks = (0..400u64)
                 .map(|k| (0..k % 3 * len).map(|i| Counted(1_000_000 * k + i, Arc::clone(&owner))).collect())
                 .collect::<Vec<Vec<Counted>>>();
-            let numbers: Vec<u64> = pieces.iter().flatten().map(|counted| counted.0).collect();
-            let buffer = gather(&session(threads), pieces).unwrap();
+            let numbers: Vec<u64> = chunks.iter().flatten().map(|counted| counted.0).collect();
+            let buffer = concatenate(&session(threads), chunks).unwrap();
             assert!(buffer.as_slice::<Counted>().iter().map(|counted| counted.0).eq(numbers.iter().copied()));
             assert!(buffer.as_slice::<Counted>().iter().all(|counted| Arc::ptr_eq(&counted.1, &owner)));
             assert_eq!(Arc::strong_count(&owner), numbers.len() + 1);
@@ -161,29 +161,29 @@ mod tests {
     }
 
     #[test]
-    fn large_pieces_keep_their_order() {
-        let pieces: Vec<Vec<[u64; 2]>> =
+    fn large_chunks_keep_their_order() {
+        let chunks: Vec<Vec<[u64; 2]>> =
             (0..9).map(|k| (0..40_000 + 13 * k).map(|i| [k, i]).collect()).chain([Vec::new()]).collect();
-        let flat: Vec<[u64; 2]> = pieces.iter().flatten().copied().collect();
+        let flat: Vec<[u64; 2]> = chunks.iter().flatten().copied().collect();
         for threads in [1, 2, 4] {
-            let buffer = gather(&session(threads), pieces.clone()).unwrap();
+            let buffer = concatenate(&session(threads), chunks.clone()).unwrap();
             assert_eq!(buffer.as_slice::<[u64; 2]>(), flat);
         }
     }
 
     #[test]
     fn elements_without_a_size() {
-        let buffer = gather(&session(2), vec![vec![(); 3], vec![], vec![(); 4]]).unwrap();
+        let buffer = concatenate(&session(2), vec![vec![(); 3], vec![], vec![(); 4]]).unwrap();
         assert_eq!(buffer.len(), 7);
-        let too_long = gather(&session(1), vec![vec![(); MAX_LEN], vec![()]]).map(|_| ());
+        let too_long = concatenate(&session(1), vec![vec![(); MAX_LEN], vec![()]]).map(|_| ());
         assert!(matches!(too_long, Err(Error::TooLong { len, .. }) if len == MAX_LEN + 1));
     }
 
     proptest! {
         #[test]
-        fn pieces_follow_each_other(pieces in prop::collection::vec(prop::collection::vec(".{0,4}", 0..9), 0..9)) {
-            let flat = pieces.concat();
-            let buffer = gather(&session(1), pieces).unwrap();
+        fn chunks_follow_each_other(chunks in prop::collection::vec(prop::collection::vec(".{0,4}", 0..9), 0..9)) {
+            let flat = chunks.concat();
+            let buffer = concatenate(&session(1), chunks).unwrap();
             prop_assert_eq!(buffer.as_slice::<String>(), flat);
         }
     }

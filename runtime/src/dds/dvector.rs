@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::body::capture::{Captured, Kind, Memory};
-use crate::dds::chunks::gather;
+use crate::dds::chunks::concatenate;
 use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
 use crate::memory::element::Element;
 use crate::memory::home::Home;
@@ -13,7 +13,7 @@ use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner, next_id};
 
-/// So many elements are encoded at once for a digest.
+/// This many elements are encoded at once for a digest.
 const RUN: usize = 4096;
 
 /// A vector of `T` that parallel loops read and write by index.
@@ -100,19 +100,19 @@ impl<T: Element> DVector<T> {
     /// use stradsap_runtime::{DVector, Session};
     ///
     /// let session = Session::builder().threads(2).build()?;
-    /// let numbers = DVector::from_pieces(&session, vec![vec![1u8, 2], vec![], vec![3]])?;
+    /// let numbers = DVector::from_chunks(&session, vec![vec![1u8, 2], vec![], vec![3]])?;
     /// assert_eq!(numbers.to_vec()?, [1, 2, 3]);
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     ///
     /// # Cost
-    /// Elements are moved, not cloned, on all threads where there are megabytes of them. Each piece is freed as soon as it
-    /// was moved: many small pieces need little more memory than the DVector itself, a single one twice that.
+    /// Elements are moved, not cloned, on all threads where there are megabytes of them. Each chunk is freed as soon as it
+    /// was moved: many small chunks need little more memory than the DVector itself, a single one twice that.
     ///
     /// # Errors
     /// [`Error::TooLong`]; [`Error::Threads`] if the threads are to be started here and can't be.
-    pub fn from_pieces(session: &Session, pieces: Vec<Vec<T>>) -> Result<Self> {
-        Ok(Self::of_buffer(session.inner(), gather(&session.inner(), pieces)?))
+    pub fn from_chunks(session: &Session, chunks: Vec<Vec<T>>) -> Result<Self> {
+        Ok(Self::of_buffer(session.inner(), concatenate(&session.inner(), chunks)?))
     }
 
     fn collect(session: &Session, len: usize, elements: impl Iterator<Item = T>) -> Result<Self> {
@@ -365,7 +365,7 @@ impl<T: 'static> DVector<T> {
     }
 }
 
-/// So many bytes' worth of elements that are with workers are fetched at once to be encoded.
+/// This many bytes' worth of elements that are with workers are fetched at once to be encoded.
 const FETCHED: usize = 64 << 20;
 
 /// A number that changes with the contents; no two contents of this process have the same.

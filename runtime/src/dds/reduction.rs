@@ -314,7 +314,7 @@ impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
     #[inline(always)]
     pub fn add(&self, value: N) {
         if !N::ASSOCIATIVE && self.one_by_one {
-            self.note(value);
+            self.record(value);
         } else {
             self.total.set(self.total.get().plus(value));
         }
@@ -326,7 +326,7 @@ impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
     }
 
     #[cold]
-    fn note(&self, value: N) {
+    fn record(&self, value: N) {
         if let Some(additions) = self.slot.additions() {
             additions.borrow_mut().push((self.iteration, value.to_word()));
         }

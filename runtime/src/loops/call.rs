@@ -32,8 +32,8 @@ use crate::session::report::{Elsewhere, LoopReport};
 use crate::session::timeline::{Category, span};
 use crate::session::{SessionInner, next_id};
 
-/// After so many strays in a row a loop runs serially.
-const STRAYS: usize = 3;
+/// After this many misspeculations in a row a loop runs serially.
+const MISSPECULATIONS: usize = 3;
 
 /// What `async_parallel_for!` calls.
 ///
@@ -80,7 +80,7 @@ pub(crate) struct Call<'c> {
     backend: Arc<dyn LoopBackend>,
     /// The threads of this process.
     pub(crate) pool: Arc<Pool>,
-    strays: usize,
+    misspeculations: usize,
 }
 
 /// Why a loop did not end well.
@@ -153,7 +153,7 @@ impl<'c> Call<'c> {
         };
         let backend = first.session.backend::<dyn LoopBackend>();
         let pool = backend.planners(&first.session)?;
-        Ok(Call { site, key, captured, task, pack, session: &first.session, backend, pool, strays: 0 })
+        Ok(Call { site, key, captured, task, pack, session: &first.session, backend, pool, misspeculations: 0 })
     }
 
     fn run(mut self) -> Result<LoopReport> {
@@ -168,19 +168,19 @@ impl<'c> Call<'c> {
             let begun = Instant::now();
             match self.backend.run(&self, &cached.plan, &mut cached.installed, trace) {
                 Ok(elsewhere) => {
-                    cached.strays_in_row = 0;
+                    cached.misspeculations_in_row = 0;
                     let mut report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
                     let shares = report.elsewhere.shares.take();
                     report.elsewhere = Elsewhere { shares, ..elsewhere };
-                    self.keep(cached);
+                    self.store(cached);
                     return Ok(report);
                 }
                 Err(Ended::Error(error)) => {
-                    self.keep(cached);
+                    self.store(cached);
                     return Err(error);
                 }
                 Err(Ended::Failed(failed)) => {
-                    if let Failure::Stray { capture } = failed.failure {
+                    if let Failure::Misspeculation { capture } = failed.failure {
                         cached = self.replan(&cached, capture, reused)?;
                         reused = false;
                         continue;
@@ -190,7 +190,7 @@ impl<'c> Call<'c> {
                         trace = true;
                         continue;
                     }
-                    self.keep(cached);
+                    self.store(cached);
                     return Err(self.error(failed));
                 }
             }
@@ -221,7 +221,7 @@ impl<'c> Call<'c> {
         let options = &self.key.options;
         let (recorded, plan, depth_used);
         if options.strategy == Some(Strategy::Serial) || self.key.range.len() < 2 {
-            (recorded, depth_used) = (begun, Depth::Exact);
+            (recorded, depth_used) = (begun, Depth::Concrete);
             let reason = match options.strategy {
                 Some(Strategy::Serial) => "the loop says `strategy = Serial`".to_string(),
                 _ => "fewer than two iterations".to_string(),
@@ -243,7 +243,7 @@ impl<'c> Call<'c> {
         let mut cached = self.cached(plan, depth_used)?;
         cached.seconds_recording = (recorded - begun).as_secs_f64();
         cached.seconds_planning = recorded.elapsed().as_secs_f64();
-        self.tell(&cached)?;
+        self.explain(&cached)?;
         Ok(cached)
     }
 
@@ -257,19 +257,19 @@ impl<'c> Call<'c> {
             plan,
             key: self.key.clone(),
             depth,
-            strays_in_row: 0,
+            misspeculations_in_row: 0,
             seconds_recording: 0.0,
             seconds_planning: 0.0,
         })
     }
 
-    /// A plan after a stray access: the loop is recorded more thoroughly. When the most thorough recording strays too,
-    /// or any for the third time in a row, what the iterations touch hangs on what others wrote.
+    /// A plan after a misspeculation: the loop is recorded more thoroughly. When even the most thorough recording misspeculates,
+    /// or any for the third time in a row, what the iterations touch depends on what others wrote.
     fn replan(&mut self, old: &CachedPlan, capture: usize, reused: bool) -> Result<CachedPlan> {
-        self.strays += 1;
-        let in_row = old.strays_in_row + 1;
-        let hopeless = old.depth == Depth::Exact && !reused;
-        let mut fresh = if in_row >= STRAYS || hopeless {
+        self.misspeculations += 1;
+        let in_row = old.misspeculations_in_row + 1;
+        let hopeless = old.depth == Depth::Concrete && !reused;
+        let mut fresh = if in_row >= MISSPECULATIONS || hopeless {
             let name = self.site.name(capture);
             warning!(
                 "{}: runs serially from now on, since iterations touched other elements of `{name}` than \
@@ -278,28 +278,28 @@ impl<'c> Call<'c> {
             );
             let reason = format!("what iterations touch of `{name}` changes while the loop runs");
             let plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
-            let cached = self.cached(plan, Depth::Exact)?;
-            self.tell(&cached)?;
+            let cached = self.cached(plan, Depth::Concrete)?;
+            self.explain(&cached)?;
             cached
         } else {
-            // A plan from an earlier call may just be out of date. A fresh one was misled: by its sample, or by blank
+            // A plan from an earlier call may just be out of date. A fresh one was misled: by its sample, or by
             // values.
             let depth = match old.depth {
-                Depth::Sampled => Depth::Blank,
-                Depth::Blank if reused => Depth::Blank,
-                Depth::Blank | Depth::Exact => Depth::Exact,
+                Depth::Sampled => Depth::Symbolic,
+                Depth::Symbolic if reused => Depth::Symbolic,
+                Depth::Symbolic | Depth::Concrete => Depth::Concrete,
             };
             self.make_plan(depth)?
         };
-        fresh.strays_in_row = in_row;
+        fresh.misspeculations_in_row = in_row;
         Ok(fresh)
     }
 
-    fn keep(&self, cached: CachedPlan) {
+    fn store(&self, cached: CachedPlan) {
         self.session.slot::<Plans>().put(cached);
     }
 
-    fn tell(&self, cached: &CachedPlan) -> Result<()> {
+    fn explain(&self, cached: &CachedPlan) -> Result<()> {
         if self.session.explains() {
             eprintln!("{}", self.report(cached, false, 0.0));
         }
@@ -315,7 +315,7 @@ impl<'c> Call<'c> {
             site: self.site,
             label: self.key.options.label.clone(),
             plan: Arc::clone(&cached.plan),
-            strays: self.strays,
+            misspeculations: self.misspeculations,
             reused,
             seconds_recording: cached.seconds_recording,
             seconds_planning: cached.seconds_planning,
@@ -335,8 +335,8 @@ impl<'c> Call<'c> {
             Failure::Body(source) => Error::Body { site, iteration, source },
             Failure::Panic(note) => Error::Panic { site, iteration, message: note.message, location: note.location },
             Failure::Difference { capture, index } => Error::Verification { site, dds: self.site.name(capture), index },
-            Failure::Stray { .. } | Failure::Stopped => {
-                unreachable!("strays are planned anew, and only rounds are stopped")
+            Failure::Misspeculation { .. } | Failure::Stopped => {
+                unreachable!("misspeculations are planned anew, and only rounds are stopped")
             }
         }
     }

@@ -16,15 +16,15 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::body::capture::{Captured, Kind};
-use crate::body::context::{BlockState, Frame};
+use crate::body::context::{BlockState, Context};
 use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
-use crate::body::slot::{Ahead, Copies, Here, Owned, Slot};
+use crate::body::slot::{Ahead, Copies, OwnElement, Owned, Slot};
 use crate::body::slow_path::{Doing, Listing, Span};
 use crate::body::task::{Failure, Iterations, Task};
 use crate::dds::relaxed::board::{Board, Missing};
 use crate::loops::handoff::{Dispatch, Handoff};
-use crate::loops::pack::Gathered;
+use crate::loops::pack::Packed;
 use crate::loops::undo::{Undo, is_logged};
 use crate::memory::buffer::RawBuf;
 use crate::planner::plan::Plan;
@@ -45,7 +45,7 @@ pub(crate) struct Run<'r> {
     pub(crate) plan: &'r Plan,
     pub(crate) task: &'r dyn Task,
     pub(crate) lease: &'r Lease<'r>,
-    pub(crate) gathered: &'r [Option<Gathered>],
+    pub(crate) packed: &'r [Option<Packed>],
     pub(crate) order: Order,
     /// Whether to keep count of iterations, to name one that unwinds.
     pub(crate) trace: bool,
@@ -166,26 +166,26 @@ impl Run<'_> {
     }
 
     fn run_block(&self, b: usize) -> (BlockResult, Result<(), (Option<usize>, Failure)>) {
-        let Ok(mut frame) = self.frame(b, &self.board) else {
+        let Ok(mut context) = self.context(b, &self.board) else {
             return (BlockResult::default(), Err((None, Failure::Stopped)));
         };
-        // SAFETY: the frame was made for this block of the task's own captures.
+        // SAFETY: the context was made for this block of the task's own captures.
         let ran = unsafe {
             if self.trace {
-                self.task.trace(&frame, self.iterations(b))
+                self.task.trace(&context, self.iterations(b))
             } else {
-                self.task.run(&frame, self.iterations(b))
+                self.task.run(&context, self.iterations(b))
             }
         };
         if ran.is_ok() {
-            self.keep_relaxed(&mut frame, b, &self.board);
+            self.store_relaxed(&mut context, b, &self.board);
         }
-        (BlockResult::of(&frame), ran)
+        (BlockResult::of(&context), ran)
     }
 
     /// Notes what a block that ended well has added to relaxed state.
-    fn keep_relaxed(&self, frame: &mut Frame<'_>, b: usize, board: &Board) {
-        for (c, added) in frame.take_relaxed() {
+    fn store_relaxed(&self, context: &mut Context<'_>, b: usize, board: &Board) {
+        for (c, added) in context.take_relaxed() {
             board.put(c, self.plan.number(b), added);
         }
     }
@@ -200,9 +200,9 @@ impl Run<'_> {
     }
 
     /// What a thread holds while it runs block `b`: the captures, as far as the block owns them.
-    fn frame(&self, b: usize, board: &Board) -> Result<Frame<'_>, Missing> {
+    fn context(&self, b: usize, board: &Board) -> Result<Context<'_>, Missing> {
         let mut copies = self.copies(b, board)?;
-        Ok(Frame::new(|state| {
+        Ok(Context::new(|state| {
             let slot = |c: usize| match (self.slot_without_elements(c, &mut copies, state), self.lease.vector(c)) {
                 (Some(slot), _) => slot,
                 (None, None) => Slot::absent(c, state),
@@ -257,12 +257,12 @@ impl Run<'_> {
             if is_logged(self.captured(), plan) {
                 let doing = Doing::Logged { spans: vec![whole], saved: RefCell::default() };
                 let range = Span { wlen: 0, ..whole };
-                return Owned { range, here: Here::new(number_is_index, false), ..Owned::by(doing) };
+                return Owned { range, here: OwnElement::new(number_is_index, false), ..Owned::by(doing) };
             }
-            let here = Here::new(number_is_index, number_is_index);
+            let here = OwnElement::new(number_is_index, number_is_index);
             return Owned { range: whole, here, ..Owned::by(Doing::Spans(vec![whole])) };
         }
-        let all = || Owned { here: Here::new(number_is_index, false), ..Owned::all(lent) };
+        let all = || Owned { here: OwnElement::new(number_is_index, false), ..Owned::all(lent) };
         match plan.usage[c] {
             Usage::InStep { offset, written } => self.owned_in_step(b, c, lent, offset, written),
             Usage::ReadOnly => all(),
@@ -276,17 +276,17 @@ impl Run<'_> {
     /// Each iteration's own element. An access that is not written `x[i]`, or at a distance, is found by other means.
     fn owned_in_step<'s>(&'s self, b: usize, c: usize, lent: &'s Lent, offset: usize, written: bool) -> Owned<'s> {
         let (plan, block) = (self.plan, self.plan.blocks[b]);
-        let here = Here::new(offset == 0, offset == 0 && written);
+        let here = OwnElement::new(offset == 0, offset == 0 && written);
         let listed = !plan.offsets.is_empty();
-        let gathered = self.gathered.get(c).and_then(Option::as_ref).filter(|_| listed && !written);
-        let packed = gathered.map(|gathered| (&gathered.elements, block.start));
+        let packed = self.packed.get(c).and_then(Option::as_ref).filter(|_| listed && !written);
+        let packed = packed.map(|packed| (&packed.elements, block.start));
         match (written, self.apart, packed) {
             (false, None, _) => Owned { here, packed, ..Owned::all(lent) },
             (false, Some(by_index), Some((elements, start))) => {
                 if !by_index.get(c).is_some_and(|&by_index| by_index) {
                     return Owned { here, packed, ..Owned::by(Doing::Spans(Vec::new())) };
                 }
-                let doing = Doing::Gathered { offset, now: Cell::new(None), elements, start };
+                let doing = Doing::Packed { offset, now: Cell::new(None), elements, start };
                 Owned { here, packed, tracked: true, ..Owned::by(doing) }
             }
             _ if listed => {
@@ -323,9 +323,9 @@ impl Run<'_> {
     /// Where the indices of the elements of capture `c` stand that later iterations of block `b` will touch.
     fn ahead(&self, b: usize, c: usize) -> Ahead<'_> {
         let Some(field) = self.plan.fields[c] else { return Ahead::NOTHING };
-        let Some(gathered) = self.gathered.get(field.capture).and_then(Option::as_ref) else { return Ahead::NOTHING };
+        let Some(packed) = self.packed.get(field.capture).and_then(Option::as_ref) else { return Ahead::NOTHING };
         let block = self.plan.blocks[b];
-        Ahead::new(&gathered.elements, block.start, block.end, field.byte)
+        Ahead::new(&packed.elements, block.start, block.end, field.byte)
     }
 
     /// The ranges of a shared DDS that a block owns, neighbours joined.
@@ -376,7 +376,7 @@ impl Run<'_> {
         let board = self.board.fresh();
         for b in 0..self.plan.blocks.len() {
             let mut copies = self.copies(b, &board).map_err(|Missing| (None, Failure::Stopped))?;
-            let mut frame = Frame::new(|state| {
+            let mut context = Context::new(|state| {
                 let slot = |c: usize| match (self.slot_without_elements(c, &mut copies, state), memory.vector(c)) {
                     (Some(slot), _) => slot,
                     (None, None) => Slot::absent(c, state),
@@ -389,10 +389,10 @@ impl Run<'_> {
                 };
                 (0..self.captured().len()).map(slot).collect()
             });
-            // SAFETY: the frame was made for this block of the task's own captures.
-            unsafe { self.task.run(&frame, self.iterations(b))? };
-            self.keep_relaxed(&mut frame, b, &board);
-            results.push(BlockResult::of(&frame));
+            // SAFETY: the context was made for this block of the task's own captures.
+            unsafe { self.task.run(&context, self.iterations(b))? };
+            self.store_relaxed(&mut context, b, &board);
+            results.push(BlockResult::of(&context));
         }
         Ok(Replayed { words: self.unite(results.into_iter()), relaxed: board.total() })
     }
@@ -445,12 +445,12 @@ pub(crate) fn restore(plan: &Plan, lease: &Lease<'_>, results: Vec<BlockResult>,
 }
 
 impl BlockResult {
-    fn of(frame: &Frame<'_>) -> BlockResult {
+    fn of(context: &Context<'_>) -> BlockResult {
         let mut result = BlockResult::default();
-        for (c, slot) in frame.slots.iter().enumerate() {
+        for (c, slot) in context.slots.iter().enumerate() {
             result.totals.push(slot.total().get());
             result.additions.push(slot.additions().map_or_else(Vec::new, RefCell::take));
-            if let Doing::Logged { saved, .. } = slot.cold().doing() {
+            if let Doing::Logged { saved, .. } = slot.slow_path().doing() {
                 let saved = std::mem::take(&mut *saved.borrow_mut());
                 result.old.extend(saved.into_iter().map(|(index, copy)| (c, index, copy)));
             }

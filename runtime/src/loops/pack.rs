@@ -15,14 +15,14 @@ use crate::session::pool::Pool;
 pub(crate) const LARGEST: usize = 128;
 
 /// A copy of a DVector in execution order.
-pub(crate) struct Gathered {
+pub(crate) struct Packed {
     pub(crate) elements: RawBuf,
     pub(crate) version: u64,
 }
 
 /// The copies that a plan wants, made anew where the elements have changed since.
-pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, lease: &Lease<'_>, pool: &Pool) {
-    gathered.resize_with(lease.captured().len(), || None);
+pub(crate) fn refresh(packed: &mut Vec<Option<Packed>>, plan: &Plan, lease: &Lease<'_>, pool: &Pool) {
+    packed.resize_with(lease.captured().len(), || None);
     if plan.offsets.is_empty() {
         return;
     }
@@ -33,10 +33,10 @@ pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, lease: 
         if !ops.plain || ops.size == 0 || ops.size > LARGEST {
             continue;
         }
-        if gathered[c].as_ref().is_some_and(|old| old.version == version) {
+        if packed[c].as_ref().is_some_and(|old| old.version == version) {
             continue;
         }
-        let old = gathered[c].take().map(|old| old.elements).filter(|old| old.len() == plan.offsets.len());
+        let old = packed[c].take().map(|old| old.elements).filter(|old| old.len() == plan.offsets.len());
         let fresh = old.is_none();
         let mut elements = old.unwrap_or_else(|| RawBuf::new(ops, plan.offsets.len()));
         let first = plan.range.start.wrapping_add(offset);
@@ -56,7 +56,7 @@ pub(crate) fn refresh(gathered: &mut Vec<Option<Gathered>>, plan: &Plan, lease: 
         });
         // SAFETY: all of it has been written, and plain elements need no drop.
         unsafe { elements.set_len(plan.offsets.len()) };
-        gathered[c] = Some(Gathered { elements, version });
+        packed[c] = Some(Packed { elements, version });
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct CachedPlan {
     pub(crate) installed: Installed,
     /// How thoroughly the loop was recorded.
     pub(crate) depth: Depth,
-    pub(crate) strays_in_row: usize,
+    pub(crate) misspeculations_in_row: usize,
     pub(crate) seconds_recording: f64,
     pub(crate) seconds_planning: f64,
 }

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::body::capture::{Captured, Kind};
-use crate::body::context::Frame;
+use crate::body::context::Context;
 use crate::body::lease::Lease;
 use crate::body::slot::{Copies, Owned, Slot};
 use crate::body::slow_path::{Doing, Pager};
@@ -30,15 +30,15 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
         .collect()
 }
 
-/// How thoroughly a loop is recorded: each is tried after a stray from a plan of the one before.
+/// How thoroughly a loop is recorded: each is tried after a misspeculation by a plan of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// A sample is run, and the rest inferred, where that is possible.
     Sampled,
-    /// Every iteration, with blank copies of what it writes.
-    Blank,
-    /// Every iteration, with copies of the real elements.
-    Exact,
+    /// Every iteration, with placeholders for what it writes (symbolic).
+    Symbolic,
+    /// Every iteration, with copies of the real elements (concrete).
+    Concrete,
 }
 
 /// Records a loop on all threads, at least as thoroughly as asked, and says how it was done.
@@ -52,11 +52,11 @@ pub(crate) unsafe fn record<'l>(
     depth: Depth,
     pool: &Pool,
 ) -> (Recording<'l>, Depth) {
-    let exact = depth == Depth::Exact;
+    let concrete = depth == Depth::Concrete;
     let relaxed = board::before(lease.captured());
     let run = |slices: Vec<Range<usize>>| {
         // SAFETY: the caller's promise.
-        let logs = unsafe { record_slices(task, lease, &relaxed, &slices, exact, pool, None) };
+        let logs = unsafe { record_slices(task, lease, &relaxed, &slices, concrete, pool, None) };
         Recording::new(range.clone(), logs, &shapes(lease.captured()))
     };
     if depth == Depth::Sampled
@@ -69,7 +69,7 @@ pub(crate) unsafe fn record<'l>(
             return (recording, Depth::Sampled);
         }
     }
-    (run(slices(&range)), if exact { Depth::Exact } else { Depth::Blank })
+    (run(slices(&range)), if concrete { Depth::Concrete } else { Depth::Symbolic })
 }
 
 /// For each capture its elements as bytes, where rules could be read from them: those of plain elements that the loop
@@ -108,32 +108,32 @@ pub(crate) unsafe fn record_slices(
     lease: &Lease<'_>,
     relaxed: &[Option<RawBuf>],
     slices: &[Range<usize>],
-    exact: bool,
+    concrete: bool,
     pool: &Pool,
     pager: Option<&dyn Pager>,
 ) -> Vec<Vec<CaptureLog>> {
     pool.map(slices.len(), |s| {
-        let frame = recording_frame(lease, relaxed, &slices[s], exact, pager);
-        // SAFETY: the frame was made of the captures that the task was made for (the caller's promise), and records.
-        unsafe { task.record(&frame, slices[s].clone()) };
-        frame.slots.into_iter().map(log_of).collect()
+        let context = recording_context(lease, relaxed, &slices[s], concrete, pager);
+        // SAFETY: the context was made of the captures that the task was made for (the caller's promise), and records.
+        unsafe { task.record(&context, slices[s].clone()) };
+        context.slots.into_iter().map(log_of).collect()
     })
 }
 
-/// A frame whose views own nothing, so that every access is noted.
-fn recording_frame<'s>(
+/// A context whose views own nothing, so that every access is logged.
+fn recording_context<'s>(
     lease: &'s Lease<'_>,
     relaxed: &[Option<RawBuf>],
     slice: &Range<usize>,
-    exact: bool,
+    concrete: bool,
     pager: Option<&'s dyn Pager>,
-) -> Frame<'s> {
-    Frame::new(|state| {
+) -> Context<'s> {
+    Context::new(|state| {
         let slot = |(c, capture): (usize, &Captured)| match capture.kind {
             Kind::Vector { ops, writable, .. } => {
                 let Some(lent) = lease.vector(c) else { return Slot::absent(c, state) };
                 let log = CaptureLog::new(slice.start, slice.len(), writable);
-                let doing = Doing::recording(log, lent, exact || ops.by_key, pager);
+                let doing = Doing::recording(log, lent, concrete || ops.by_key, pager);
                 // SAFETY: nothing is owned; the slow path gives what is read to nobody who writes it, and scratch.
                 unsafe { Slot::of_elements(c, lent, Owned::by(doing), state) }
             }

@@ -55,7 +55,7 @@ impl Undo {
     pub(crate) fn new(plan: &Plan, captured: &[Captured], saved_elsewhere: &[bool]) -> Undo {
         let mut saved = Vec::new();
         let mut upfront = Vec::new();
-        let mut keep = |capture: usize, extent: Extent| {
+        let mut store = |capture: usize, extent: Extent| {
             saved.push(Mutex::new(Saved { capture, extent, copy: None, filled: false }));
             saved.len() as u32 - 1
         };
@@ -67,14 +67,14 @@ impl Undo {
             Strategy::Coloured => {
                 for (&c, listed) in plan.shared.iter().zip(&plan.listed) {
                     let listed = plan.is_sparse(c).then(|| Extent::List(listed.written()));
-                    upfront.extend(listed.or_else(|| whole(&captured[c])).map(|extent| keep(c, extent)));
+                    upfront.extend(listed.or_else(|| whole(&captured[c])).map(|extent| store(c, extent)));
                 }
             }
             Strategy::Aligned | Strategy::Grid => {}
             // Serial.
             _ => {
                 for (c, capture) in captured.iter().enumerate() {
-                    upfront.extend(whole(capture).filter(|_| !is_logged(captured, plan)).map(|all| keep(c, all)));
+                    upfront.extend(whole(capture).filter(|_| !is_logged(captured, plan)).map(|all| store(c, all)));
                 }
             }
         }
@@ -89,7 +89,7 @@ impl Undo {
                     let (slot, part) = parts.part_of(touch.resource);
                     let (lo, hi) = (parts.cuts[slot].bounds[part], parts.cuts[slot].bounds[part + 1]);
                     if !plan.is_sparse(plan.shared[slot]) {
-                        by_block.push(keep(plan.shared[slot], Extent::Range { lo, len: hi - lo }));
+                        by_block.push(store(plan.shared[slot], Extent::Range { lo, len: hi - lo }));
                     }
                 }
             }
@@ -101,7 +101,7 @@ impl Undo {
                     } else {
                         Extent::Steps { block, first }
                     };
-                    by_block.push(keep(c, extent));
+                    by_block.push(store(c, extent));
                 }
             }
             starts.push(by_block.len() as u32);

@@ -19,7 +19,7 @@ impl Verifier {
         let copy_of = |c: usize| {
             let lent = lease.vector(c).filter(|lent| lent.is_writable())?;
             let mut copy = RawBuf::new(lent.ops(), lent.len());
-            // SAFETY: so many elements are lent, and no block runs.
+            // SAFETY: this many elements are lent, and no block runs.
             unsafe { copy.push_clones(lent.base(), lent.len()) };
             Some(copy)
         };

@@ -25,7 +25,7 @@ const HUGE_PAGE: usize = 2 << 20;
 /// What the engine may do to elements of one type, by address.
 #[derive(Debug)]
 pub(crate) struct ElementOps {
-    /// A function, since constants can't be told their type's id yet.
+    /// A function, since a type's id is no constant yet.
     type_id: fn() -> TypeId,
     pub(crate) size: usize,
     align: usize,

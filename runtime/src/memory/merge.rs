@@ -65,7 +65,7 @@ pub trait Merge: Element {
     /// Goes through a change of another copy as well.
     fn apply(&mut self, change: &Self);
 
-    /// Makes of a change the part of one of so many copies, when models are averaged: the parts of `copies` equal changes
+    /// Makes of a change the part of one of this many copies, when models are averaged: the parts of `copies` equal changes
     /// make up one of them.
     fn share(&mut self, copies: usize);
 }
@@ -159,7 +159,7 @@ pub(crate) struct MergeOps {
     /// # Safety
     /// As above.
     pub(crate) change: unsafe fn(*const u8, *const u8, *mut u8),
-    /// Makes of a change the share of one of so many copies.
+    /// Makes of a change the share of one of this many copies.
     ///
     /// # Safety
     /// As above.

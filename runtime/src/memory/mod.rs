@@ -7,7 +7,7 @@ pub(crate) mod element;
 pub(crate) mod home;
 pub(crate) mod merge;
 pub(crate) mod ranges;
-pub(crate) mod shard;
+pub(crate) mod reservation;
 pub(crate) mod shared;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

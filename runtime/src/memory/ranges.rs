@@ -32,9 +32,9 @@ impl Ranges {
         self.ends.range(..=index).next_back().is_some_and(|(_, &end)| index < end)
     }
 
-    /// The range cut where membership changes: its pieces, with whether each is in the set.
-    pub(crate) fn pieces(&self, range: Range<usize>) -> Vec<(Range<usize>, bool)> {
-        let mut pieces = Vec::new();
+    /// The range cut where membership changes: its segments, with whether each is in the set.
+    pub(crate) fn segments(&self, range: Range<usize>) -> Vec<(Range<usize>, bool)> {
+        let mut segments = Vec::new();
         let mut at = range.start;
         let before = self.ends.range(..=at).next_back().map(|(&start, _)| start).unwrap_or(at);
         for (&start, &end) in self.ends.range(before..range.end.max(before)) {
@@ -42,18 +42,18 @@ impl Ranges {
                 continue;
             }
             if start > at {
-                pieces.push((at..start.min(range.end), false));
+                segments.push((at..start.min(range.end), false));
                 at = start.min(range.end);
             }
             if at < range.end {
-                pieces.push((at..end.min(range.end), true));
+                segments.push((at..end.min(range.end), true));
                 at = end.min(range.end);
             }
         }
         if at < range.end {
-            pieces.push((at..range.end, false));
+            segments.push((at..range.end, false));
         }
-        pieces
+        segments
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Range<usize>> + '_ {
@@ -81,10 +81,10 @@ mod tests {
                 plain[start..end].fill(true);
             }
             (0..40).for_each(|i| assert_eq!(ranges.contains(i), plain[i]));
-            let pieces = ranges.pieces(3..37);
-            assert_eq!(pieces.iter().map(|(range, _)| range.len()).sum::<usize>(), 34);
+            let segments = ranges.segments(3..37);
+            assert_eq!(segments.iter().map(|(range, _)| range.len()).sum::<usize>(), 34);
             let mut at = 3;
-            for (range, inside) in pieces {
+            for (range, inside) in segments {
                 assert_eq!(range.start, at);
                 assert!(range.clone().all(|i| plain[i] == inside), "{range:?}");
                 at = range.end;

@@ -11,7 +11,7 @@ use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::session::pool::Pool;
 
 /// Bytes that a thread copies at once.
-const PIECE: usize = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
 /// Saves elements to a buffer, which may be there from an earlier time.
 ///
@@ -55,9 +55,9 @@ unsafe impl Sync for Both {}
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize, pool: &Pool) {
     let both = Both(from, to);
     let both = &both;
-    pool.map(bytes.div_ceil(PIECE), |k| {
-        let n = PIECE.min(bytes - k * PIECE);
-        // SAFETY: pieces of the ranges, no two of them the same.
-        unsafe { std::ptr::copy_nonoverlapping(both.0.add(k * PIECE), both.1.add(k * PIECE), n) };
+    pool.map(bytes.div_ceil(CHUNK), |k| {
+        let n = CHUNK.min(bytes - k * CHUNK);
+        // SAFETY: chunks of the ranges, no two of them the same.
+        unsafe { std::ptr::copy_nonoverlapping(both.0.add(k * CHUNK), both.1.add(k * CHUNK), n) };
     });
 }

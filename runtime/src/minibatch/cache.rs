@@ -18,7 +18,7 @@ pub(crate) struct SyncKey {
 }
 
 /// Tables and buffers, to be used again.
-pub(crate) struct Kept {
+pub(crate) struct CachedLoop {
     pub(crate) key: SyncKey,
     /// By copy, by capture.
     pub(crate) tables: Vec<Vec<Option<Table>>>,
@@ -29,8 +29,8 @@ pub(crate) struct Kept {
     pub(crate) hot: Chosen,
 }
 
-impl Kept {
-    /// The stamp after which a run of so many rounds counts on.
+impl CachedLoop {
+    /// The stamp after which a run of this many rounds counts on.
     pub(crate) fn stamps_for(&mut self, rounds: usize) -> u32 {
         let (from, stamp) = next_stamps(self.stamp, rounds, &self.tables);
         self.stamp = stamp;
@@ -38,7 +38,7 @@ impl Kept {
     }
 }
 
-/// The stamp after which a run of so many rounds counts on, and its last; the tables forget what they have seen when stamps
+/// The stamp after which a run of this many rounds counts on, and its last; the tables forget what they have seen when stamps
 /// run out.
 pub(crate) fn next_stamps(stamp: u32, rounds: usize, tables: &[Vec<Option<Table>>]) -> (u32, u32) {
     let wanted = 2 * rounds as u64 + 4;
@@ -54,25 +54,25 @@ const MOST: usize = 4;
 
 #[derive(Default)]
 pub(crate) struct SyncCache {
-    kept: Vec<Kept>,
+    kept: Vec<CachedLoop>,
 }
 
 impl SyncCache {
-    pub(crate) fn take(&mut self, key: &SyncKey) -> Option<Kept> {
+    pub(crate) fn take(&mut self, key: &SyncKey) -> Option<CachedLoop> {
         let at = self.kept.iter().position(|kept| kept.key == *key)?;
         Some(self.kept.remove(at))
     }
 
     /// Keeps tables, and gives back those that had to make room.
-    pub(crate) fn put(&mut self, kept: Kept) -> Option<Kept> {
+    pub(crate) fn put(&mut self, kept: CachedLoop) -> Option<CachedLoop> {
         let oldest = (self.kept.len() >= MOST).then(|| self.kept.remove(0));
         self.kept.push(kept);
         oldest
     }
 
     /// Takes out what belongs to a DDS.
-    pub(crate) fn remove_users_of(&mut self, dds: u64) -> Vec<Kept> {
-        let uses = |kept: &mut Kept| kept.key.written.iter().any(|&(id, _)| id == dds);
+    pub(crate) fn remove_users_of(&mut self, dds: u64) -> Vec<CachedLoop> {
+        let uses = |kept: &mut CachedLoop| kept.key.written.iter().any(|&(id, _)| id == dds);
         self.kept.extract_if(.., uses).collect()
     }
 }

@@ -10,14 +10,14 @@ use std::time::Instant;
 
 use super::backup;
 use super::batch::Batch;
-use super::cache::{Kept, SyncCache, SyncKey};
+use super::cache::{CachedLoop, SyncCache, SyncKey};
 use super::hot::Chosen;
 use super::in_place;
-use super::lanes::{Input, Lanes, Outcomes, unite};
 use super::ledger::{Base, Ledger};
 use super::policy::{SyncOptions, SyncPolicy};
 use super::report::{Counts, SyncReport};
 use super::rounds::Rounds;
+use super::runner::{Input, Outcomes, Runner, unite};
 use super::schedule::Schedule;
 use super::stale::{Observed, Stale};
 use super::table::{AllThere, Table};
@@ -174,7 +174,7 @@ impl SyncCall<'_> {
         let stamp = kept.stamps_for(schedule.rounds());
         let prepared = Instant::now();
         let outcome = Outcomes::default();
-        let run = Here {
+        let run = LocalRun {
             call: self,
             lease: &lease,
             merges: &merges,
@@ -254,7 +254,7 @@ impl SyncCall<'_> {
         }
     }
 
-    fn kept(&self, merges: &[Option<&'static MergeOps>], copies: usize) -> Result<Kept> {
+    fn kept(&self, merges: &[Option<&'static MergeOps>], copies: usize) -> Result<CachedLoop> {
         let key = self.key(copies);
         let there = locked(&self.session.slot::<SyncState>().cache).take(&key);
         if let Some(kept) = there {
@@ -262,7 +262,7 @@ impl SyncCall<'_> {
         }
         let tables = if copies == 1 { Vec::new() } else { self.tables(merges, copies, key.keeps_before)? };
         let backup = self.captured.iter().map(|_| None).collect();
-        Ok(Kept { key, tables, stamp: 0, backup, hot: Chosen::default() })
+        Ok(CachedLoop { key, tables, stamp: 0, backup, hot: Chosen::default() })
     }
 
     fn tables(
@@ -276,8 +276,8 @@ impl SyncCall<'_> {
     }
 
     /// Runs the loop once more as its copies are said to have run, one after the other on one thread, and compares.
-    fn verify(&self, kept: &Kept, ran: &Here<'_>, after: &[u64]) -> Result<()> {
-        let Here { lease, merges, input, schedule, before, .. } = *ran;
+    fn verify(&self, kept: &CachedLoop, ran: &LocalRun<'_>, after: &[u64]) -> Result<()> {
+        let LocalRun { lease, merges, input, schedule, before, .. } = *ran;
         let copies = schedule.copies;
         let threads = if self.policy == SyncPolicy::Hybrid { self.session.pool()?.threads() } else { 1 };
         if !self.session.verifies() || !self.policy.is_deterministic(copies, threads) {
@@ -298,7 +298,7 @@ impl SyncCall<'_> {
             self.tables(merges, copies, matches!(self.policy, SyncPolicy::Ssp { .. }))?
         };
         let (stopped, outcome) = (AtomicBool::new(false), Outcomes::default());
-        let run = Here {
+        let run = LocalRun {
             call: self,
             lease: &shadows,
             merges,
@@ -351,7 +351,7 @@ impl SyncCall<'_> {
             }
             Failure::Body(source) => BatchProblem::Body(source),
             Failure::Panic(note) => BatchProblem::Panic { message: note.message, location: note.location },
-            Failure::Stray { .. } | Failure::Stopped | Failure::Difference { .. } => BatchProblem::Stopped,
+            Failure::Misspeculation { .. } | Failure::Stopped | Failure::Difference { .. } => BatchProblem::Stopped,
         };
         let elements = schedule.elements(minibatch);
         Error::Minibatch { site: self.site.to_string(), minibatch, start: elements.start, end: elements.end, problem }
@@ -385,7 +385,7 @@ pub(crate) fn bases(lease: &Lease<'_>, merges: &[Option<&'static MergeOps>]) -> 
 }
 
 /// A run in this process.
-struct Here<'h> {
+struct LocalRun<'h> {
     call: &'h SyncCall<'h>,
     lease: &'h Lease<'h>,
     merges: &'h [Option<&'static MergeOps>],
@@ -399,10 +399,10 @@ struct Here<'h> {
     hot: &'h Chosen,
 }
 
-impl Here<'_> {
+impl LocalRun<'_> {
     fn run(&self, pool: &Pool, threads: usize) -> std::result::Result<Ran, (usize, Failure)> {
         let copies = self.schedule.copies;
-        let lanes = Lanes {
+        let runner = Runner {
             task: self.call.task,
             lease: self.lease,
             merges: self.merges,
@@ -419,12 +419,12 @@ impl Here<'_> {
         let source = AllThere { bases: bases.iter().map(|base| (base.at, base.size)).collect() };
         let observed = Observed::default();
         match self.call.policy {
-            _ if copies == 1 => in_place::run(&lanes, pool),
+            _ if copies == 1 => in_place::run(&runner, pool),
             SyncPolicy::Ssp { staleness } => {
                 let each = |copy| self.schedule.minibatches_of(copy..copy + 1).count();
                 let ledger = Ledger::new(bases, &(0..copies).map(each).collect::<Vec<_>>());
                 let stale = Stale {
-                    lanes,
+                    runner,
                     staleness,
                     copies: 0..copies,
                     tables: self.tables,
@@ -437,7 +437,7 @@ impl Here<'_> {
                 };
                 stale.run(pool);
             }
-            policy => Rounds::new(lanes, policy, 0..copies, self.tables, &source, None, self.stamp).run(pool),
+            policy => Rounds::new(runner, policy, 0..copies, self.tables, &source, None, self.stamp).run(pool),
         }
         if let Some(failure) = self.outcome.take_failure() {
             return Err(failure);

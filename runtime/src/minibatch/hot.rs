@@ -23,7 +23,7 @@ use std::sync::{Mutex, PoisonError};
 use super::merging::differ;
 use crate::body::lease::{Lease, Lent};
 use crate::memory::merge::MergeOps;
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 use crate::session::locked;
 
 /// The probability of finding a row in use that is put up with.
@@ -32,7 +32,7 @@ const CONTENTION: f64 = 0.002;
 const MOST: usize = 512;
 /// Rows are looked up by their last bits.
 pub(crate) const SLOTS: usize = 4096;
-/// So many uses of cached rows later the shared ones are brought up to date, within a minibatch too.
+/// This many uses of cached rows later the shared ones are brought up to date, within a minibatch too.
 const USES: u32 = 1 << 14;
 const LOCKS: usize = 256;
 
@@ -43,7 +43,7 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    pub(crate) fn note(&self, i: usize) {
+    pub(crate) fn record(&self, i: usize) {
         let mut counts = self.counts.borrow_mut();
         if counts.len() <= i {
             counts.resize(i + 1, 0);
@@ -52,7 +52,7 @@ impl Uses {
     }
 }
 
-/// The rows that one of so many threads caches, by capture.
+/// The rows that one of this many threads caches, by capture.
 pub(crate) fn choose(uses: &[Uses], threads: usize) -> Vec<Vec<u32>> {
     let all: u64 = uses.iter().flat_map(|uses| uses.counts.borrow().clone()).map(u64::from).sum();
     let bound = (all as f64 * CONTENTION / threads.saturating_sub(1).max(1) as f64).max(1.0);
@@ -99,9 +99,9 @@ pub(crate) struct HotRows<'l> {
     size: usize,
     merge: &'static MergeOps,
     rows: Vec<u32>,
-    own: Shard,
+    own: Reservation,
     /// What the shared rows were when they were last looked at.
-    seen: Shard,
+    seen: Reservation,
     /// By the last bits of a row's number: 0, or 1 more than its place among `rows`.
     slots: Box<[AtomicU32]>,
     uses: Cell<u32>,
@@ -127,7 +127,7 @@ impl<'l> HotRows<'l> {
             for (k, &row) in rows.iter().enumerate() {
                 slots[row as usize % SLOTS].store(k as u32 + 1, Relaxed);
             }
-            let (own, seen) = (Shard::new(ops, rows.len())?, Shard::new(ops, rows.len())?);
+            let (own, seen) = (Reservation::new(ops, rows.len())?, Reservation::new(ops, rows.len())?);
             let uses = Cell::new(0);
             let hot = HotRows { shared, size: ops.size, merge: merge?, rows, own, seen, slots, uses, locks };
             hot.flush();
@@ -213,8 +213,8 @@ mod tests {
     fn rows_that_would_be_contended_for_are_cached() {
         let uses = [Uses::default(), Uses::default()];
         for n in 0..100_000usize {
-            uses[0].note(n % 100);
-            uses[1].note(if n % 3 == 0 { 7 } else { 10 + n % 30_000 });
+            uses[0].record(n % 100);
+            uses[1].record(if n % 3 == 0 { 7 } else { 10 + n % 30_000 });
         }
         let chosen = choose(&uses, 2);
         assert_eq!(chosen[0].len(), 100);

@@ -5,25 +5,25 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use super::hot::{HotLocks, HotRows, Uses, choose};
-use super::lanes::{Lanes, Place};
-use crate::body::context::Frame;
+use super::runner::{Runner, ViewTarget};
+use crate::body::context::Context;
 use crate::session::pool::Pool;
 
-/// So many minibatches for each thread are worth a count of the accesses of one.
+/// This many minibatches for each thread are worth a count of the accesses of one.
 const WORTH_COUNTING: usize = 8;
 
-pub(crate) fn run(lanes: &Lanes<'_>, pool: &Pool) {
+pub(crate) fn run(runner: &Runner<'_>, pool: &Pool) {
     let claimed = AtomicUsize::new(0);
     let locks = HotLocks::new();
-    let minibatches = lanes.schedule.minibatches();
+    let minibatches = runner.schedule.minibatches();
     let next = || Some(claimed.fetch_add(1, Relaxed)).filter(|&minibatch| minibatch < minibatches);
-    pool.everywhere(lanes.threads, || {
+    pool.everywhere(runner.threads, || {
         let since = Instant::now();
-        let run_all = |frame: &Frame<'_>, after: &dyn Fn()| {
+        let run_all = |context: &Context<'_>, after: &dyn Fn()| {
             let mut first = true;
             while let Some(minibatch) = next() {
-                let ran = lanes.run(frame, minibatch, first);
-                let united = lanes.uniting(minibatch, after).is_some();
+                let ran = runner.run(context, minibatch, first);
+                let united = runner.uniting(minibatch, after).is_some();
                 if !(ran && united) {
                     break;
                 }
@@ -31,28 +31,30 @@ pub(crate) fn run(lanes: &Lanes<'_>, pool: &Pool) {
             }
             !first
         };
-        match lanes.caches.filter(|_| lanes.threads > 1 && minibatches >= WORTH_COUNTING * lanes.threads) {
+        match runner.caches.filter(|_| runner.threads > 1 && minibatches >= WORTH_COUNTING * runner.threads) {
             None => {
-                let frame = lanes.frame(Place::Direct);
-                if run_all(&frame, &|| {}) && lanes.serial {
-                    lanes.finish_serial(&frame);
+                let context = runner.context(ViewTarget::Direct);
+                if run_all(&context, &|| {}) && runner.serial {
+                    runner.finish_serial(&context);
                 }
             }
             Some(known) => {
                 let chosen = known.get().or_else(|| {
-                    let uses: Vec<Uses> = lanes.captured().iter().map(|_| Uses::default()).collect();
-                    let counted =
-                        next().is_some_and(|first| lanes.run(&lanes.frame(Place::Counted(&uses)), first, true));
-                    counted.then(|| choose(&uses, lanes.threads))
+                    let uses: Vec<Uses> = runner.captured().iter().map(|_| Uses::default()).collect();
+                    let counted = next()
+                        .is_some_and(|first| runner.run(&runner.context(ViewTarget::Counted(&uses)), first, true));
+                    counted.then(|| choose(&uses, runner.threads))
                 });
                 if let Some(chosen) = chosen {
-                    let hot = HotRows::of(&chosen, lanes.lease, lanes.merges, &locks);
-                    lanes.outcome.cached.fetch_max(hot.iter().flatten().map(|hot| hot.len() as u64).sum(), Relaxed);
+                    let hot = HotRows::of(&chosen, runner.lease, runner.merges, &locks);
+                    runner.outcome.cached.fetch_max(hot.iter().flatten().map(|hot| hot.len() as u64).sum(), Relaxed);
                     known.set(chosen);
-                    run_all(&lanes.frame(Place::Hot(&hot)), &|| hot.iter().flatten().for_each(HotRows::flush));
+                    run_all(&runner.context(ViewTarget::Hot(&hot)), &|| {
+                        hot.iter().flatten().for_each(HotRows::flush);
+                    });
                 }
             }
         }
-        lanes.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        runner.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
     });
 }

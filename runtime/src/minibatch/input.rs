@@ -42,7 +42,7 @@ pub fn input<I: LoopInput + ?Sized>(input: &I) -> Read<'_, DVector<I::Element>> 
     Read(input.dvector())
 }
 
-/// How many elements a minibatch may be told to have: a `usize`, `u8`, `u16`, `u32`, `u64`, `i32` or `i64`, from 1 on.
+/// How many elements a minibatch may have: a `usize`, `u8`, `u16`, `u32`, `u64`, `i32` or `i64`, from 1 on.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the size of a minibatch",
     label = "not a number of elements",

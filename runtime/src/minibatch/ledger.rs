@@ -94,7 +94,7 @@ impl Ledger {
         self.moved.notify_all();
     }
 
-    /// Waits until the changes of so many minibatches of every copy are here. False if the loop is to end.
+    /// Waits until the changes of this many minibatches of every copy are here. False if the loop is to end.
     pub(crate) fn wait_for(&self, minibatches: u64, stopped: &AtomicBool) -> bool {
         let mut held = None;
         loop {

@@ -2,7 +2,7 @@
 //!
 //! # Why this is sound
 //! Lists of changed rows are sorted, below the DDS's length, and name rows of tables or of packed bytes that hold one
-//! row for each of them, as whoever makes a list says. Nobody writes any of them while they are merged: the threads of
+//! row for each of them, as the maker of a list promises. Nobody writes any of them while they are merged: the threads of
 //! a process meet before and after.
 #![allow(unsafe_code)]
 
@@ -60,7 +60,7 @@ pub(crate) fn each_row(
 }
 
 /// Cuts rows into ranges that hold about as many of a list's entries each.
-pub(crate) fn cut(lists: &[List<'_>], rows: Range<u32>, pieces: usize, piece: usize) -> Range<u32> {
+pub(crate) fn cut(lists: &[List<'_>], rows: Range<u32>, shares: usize, share: usize) -> Range<u32> {
     let longest = lists.iter().map(|list| list.rows).max_by_key(|rows| rows.len()).unwrap_or_default();
     let inside = {
         let lo = longest.partition_point(|&row| row < rows.start);
@@ -69,10 +69,10 @@ pub(crate) fn cut(lists: &[List<'_>], rows: Range<u32>, pieces: usize, piece: us
     };
     let bound = |k: usize| match k {
         0 => rows.start,
-        k if k == pieces => rows.end,
-        k => inside.get(inside.len() * k / pieces).copied().unwrap_or(rows.end),
+        k if k == shares => rows.end,
+        k => inside.get(inside.len() * k / shares).copied().unwrap_or(rows.end),
     };
-    bound(piece)..bound(piece + 1)
+    bound(share)..bound(share + 1)
 }
 
 /// Whether two rows hold other bytes.
@@ -97,8 +97,8 @@ mod tests {
             List { rows: &[], at: At::Packed(b.as_ptr()) },
         ];
         let mut seen = Vec::new();
-        for piece in 0..3 {
-            each_row(&lists, cut(&lists, 0..8, 3, piece), 1, |row, values, who| {
+        for share in 0..3 {
+            each_row(&lists, cut(&lists, 0..8, 3, share), 1, |row, values, who| {
                 // SAFETY: they point into the arrays above.
                 let values: Vec<u8> = values.iter().map(|&value| unsafe { *value }).collect();
                 seen.push((row, values, who.to_vec()));

@@ -1,7 +1,7 @@
 //! `sync_parallel_for!`: minibatches over a DDS, each on a copy of what it writes, the copies synchronised by a policy
 //! (STRADS-AP, section 2).
 //!
-//! - `policy`, `batch`, `schedule`: what a loop is told, what its body gets, who runs what when.
+//! - `policy`, `batch`, `schedule`: a loop's options, what its body gets, who runs what when.
 //! - `view`, `table`: how a body reaches a row, and where a copy keeps it.
 //! - `in_place`, `rounds`, `stale`: the three ways to run: one copy; rounds, after each of which all copies agree; clocks.
 //! - `call`: one call in this process. `cluster::worker::minibatch` runs the same on workers.
@@ -13,13 +13,13 @@ mod call;
 mod hot;
 pub(crate) mod in_place;
 mod input;
-mod lanes;
 mod ledger;
 mod meeting;
 mod merging;
 mod policy;
 mod report;
 mod rounds;
+mod runner;
 mod schedule;
 mod stale;
 mod table;
@@ -32,13 +32,13 @@ pub use call::sync_for;
 pub(crate) use call::{MinibatchBackend, Ran, SyncCall, bases, tables};
 pub(crate) use hot::Chosen;
 pub use input::{LoopInput, MinibatchSize, input, minibatch};
-pub(crate) use lanes::{Input, Lanes, Outcomes, unite};
 pub(crate) use ledger::{Ledger, THROUGH};
 pub(crate) use merging::{At, List};
 pub use policy::{SyncOptions, SyncPolicy, policy};
 pub(crate) use report::Counts;
 pub use report::SyncReport;
 pub(crate) use rounds::{Peers, Rounds};
+pub(crate) use runner::{Input, Outcomes, Runner, unite};
 pub(crate) use schedule::Schedule;
 pub(crate) use stale::{Changes, Observed, Stale, StalePeers};
 pub(crate) use table::{Source, Table, rows_of};

@@ -1,4 +1,4 @@
-//! What a synchronous loop is told: how its copies agree, and its options.
+//! A synchronous loop's policy, which says how its copies agree, and its options.
 
 /// How the copies of what a [`sync_parallel_for!`](https://docs.rs/stradsap/latest/stradsap/macro.sync_parallel_for.html)
 /// writes are kept together.
@@ -53,7 +53,7 @@ impl SyncPolicy {
         }
     }
 
-    /// Whether a loop's bits follow from the number of its copies, each of so many threads.
+    /// Whether a loop's bits follow from the number of its copies, each of this many threads.
     pub(crate) fn is_deterministic(self, copies: usize, threads: usize) -> bool {
         match self {
             SyncPolicy::Bsp | SyncPolicy::ModelAverage { .. } => true,

@@ -66,7 +66,7 @@ impl SyncReport {
         self.minibatches
     }
 
-    /// How many copies there were of what the loop writes: the number that the result's bits hang on.
+    /// How many copies there were of what the loop writes: the number that the result's bits depend on.
     pub fn copies(&self) -> usize {
         self.copies
     }

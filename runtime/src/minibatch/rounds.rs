@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
-use super::lanes::{Lanes, Place, take_touched};
 use super::meeting::Meeting;
 use super::merging::{At, List, cut, differ, each_row};
 use super::policy::SyncPolicy;
+use super::runner::{Runner, ViewTarget, take_touched};
 use super::table::{Runs, Source, Table, rows_of};
 use crate::body::capture::Kind;
 use crate::session::pool::Pool;
@@ -36,12 +36,12 @@ pub(crate) struct Changed {
 pub(crate) trait Peers: Sync {
     /// Ends a round, on each thread: sends changes, merges those of the rows that this process keeps, takes in those of
     /// the others. Ends early when the loop is stopped.
-    fn finish(&self, rounds: &Rounds<'_>, lane: usize, round: usize);
+    fn finish(&self, rounds: &Rounds<'_>, thread: usize, round: usize);
 }
 
 /// A synchronous loop in one process.
 pub(crate) struct Rounds<'l> {
-    pub(crate) lanes: Lanes<'l>,
+    pub(crate) runner: Runner<'l>,
     pub(crate) policy: SyncPolicy,
     /// Those that this process runs, of all.
     pub(crate) copies: Range<usize>,
@@ -52,7 +52,7 @@ pub(crate) struct Rounds<'l> {
     /// The last stamp that the tables have seen.
     pub(crate) stamp: u32,
     pub(crate) meeting: Meeting,
-    next_lane: AtomicUsize,
+    next_thread: AtomicUsize,
     /// How many minibatches of a copy's round have been taken, where its threads share it.
     claims: Vec<AtomicUsize>,
     published: Vec<RwLock<Vec<Changed>>>,
@@ -61,7 +61,7 @@ pub(crate) struct Rounds<'l> {
 
 impl<'l> Rounds<'l> {
     pub(crate) fn new(
-        lanes: Lanes<'l>,
+        runner: Runner<'l>,
         policy: SyncPolicy,
         copies: Range<usize>,
         tables: &'l [Vec<Option<Table>>],
@@ -69,7 +69,7 @@ impl<'l> Rounds<'l> {
         peers: Option<&'l dyn Peers>,
         stamp: u32,
     ) -> Self {
-        let threads = lanes.threads;
+        let threads = runner.threads;
         Rounds {
             policy,
             claims: copies.clone().map(|_| AtomicUsize::new(0)).collect(),
@@ -79,33 +79,33 @@ impl<'l> Rounds<'l> {
             peers,
             stamp,
             meeting: Meeting::new(threads),
-            next_lane: AtomicUsize::new(0),
+            next_thread: AtomicUsize::new(0),
             published: (0..threads).map(|_| RwLock::default()).collect(),
             go: AtomicBool::new(true),
-            lanes,
+            runner,
         }
     }
 
-    /// Runs all rounds. Whether the loop ended well, `stopped` and the outcomes tell.
+    /// Runs all rounds. Whether the loop ended well, `stopped` and the outcomes say.
     pub(crate) fn run(&self, pool: &Pool) {
-        pool.everywhere(self.lanes.threads, || {
-            let lane = self.next_lane.fetch_add(1, Relaxed);
-            for round in 0..self.lanes.schedule.rounds() {
-                let touched = self.compute(lane, round);
+        pool.everywhere(self.runner.threads, || {
+            let thread = self.next_thread.fetch_add(1, Relaxed);
+            for round in 0..self.runner.schedule.rounds() {
+                let touched = self.compute(thread, round);
                 self.wait();
-                if lane == 0 {
-                    self.go.store(!self.lanes.stopped.load(Relaxed), Relaxed);
+                if thread == 0 {
+                    self.go.store(!self.runner.stopped.load(Relaxed), Relaxed);
                     self.claims.iter().for_each(|claimed| claimed.store(0, Relaxed));
                 }
                 let changed = touched.into_iter().map(|(local, touched)| self.changed(local, touched)).collect();
-                *self.published[lane].write().unwrap_or_else(PoisonError::into_inner) = changed;
+                *self.published[thread].write().unwrap_or_else(PoisonError::into_inner) = changed;
                 self.wait();
                 if !self.go.load(Relaxed) {
                     break;
                 }
                 match self.peers {
-                    None => self.merge_all(lane, round),
-                    Some(peers) => peers.finish(self, lane, round),
+                    None => self.merge_all(thread, round),
+                    Some(peers) => peers.finish(self, thread, round),
                 }
                 self.wait();
             }
@@ -123,33 +123,33 @@ impl<'l> Rounds<'l> {
         self.policy == SyncPolicy::Hybrid
     }
 
-    fn compute(&self, lane: usize, round: usize) -> Vec<(usize, Vec<Runs>)> {
+    fn compute(&self, thread: usize, round: usize) -> Vec<(usize, Vec<Runs>)> {
         let since = Instant::now();
         let now = self.stamp + 2 * round as u32 + 2;
         let mut touched = Vec::new();
         for (local, copy) in self.copies.clone().enumerate() {
-            if !self.shares_copies() && local % self.lanes.threads != lane {
+            if !self.shares_copies() && local % self.runner.threads != thread {
                 continue;
             }
-            let place = Place::Copy { tables: &self.tables[local], source: self.source, now, checked: None };
-            let frame = self.lanes.frame(place);
-            let of = self.lanes.schedule.of(round, copy);
+            let place = ViewTarget::Copy { tables: &self.tables[local], source: self.source, now, checked: None };
+            let context = self.runner.context(place);
+            let of = self.runner.schedule.of(round, copy);
             if self.shares_copies() {
                 while let Some(b) = of.clone().nth(self.claims[local].fetch_add(1, Relaxed)) {
-                    if !self.lanes.run(&frame, b, false) {
+                    if !self.runner.run(&context, b, false) {
                         break;
                     }
                 }
             } else {
                 for b in of {
-                    if !self.lanes.run(&frame, b, false) {
+                    if !self.runner.run(&context, b, false) {
                         break;
                     }
                 }
             }
-            touched.push((local, take_touched(&frame)));
+            touched.push((local, take_touched(&context)));
         }
-        self.lanes.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        self.runner.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         touched
     }
 
@@ -157,7 +157,7 @@ impl<'l> Rounds<'l> {
     fn changed(&self, local: usize, touched: Vec<Runs>) -> Changed {
         let mut all = 0;
         let rows = touched.iter().enumerate().map(|(c, touched)| {
-            let (Some(table), Some(lent)) = (&self.tables[local][c], self.lanes.lease.vector(c)) else {
+            let (Some(table), Some(lent)) = (&self.tables[local][c], self.runner.lease.vector(c)) else {
                 return Vec::new();
             };
             let mut rows: Vec<u32> = rows_of(touched).collect();
@@ -170,7 +170,7 @@ impl<'l> Rounds<'l> {
             rows
         });
         let rows = rows.collect();
-        self.lanes.outcome.touched.fetch_add(all, Relaxed);
+        self.runner.outcome.touched.fetch_add(all, Relaxed);
         Changed { local, rows, touched }
     }
 
@@ -181,7 +181,7 @@ impl<'l> Rounds<'l> {
 
     /// What all threads of this process published in this round.
     pub(crate) fn published(&self) -> Vec<RwLockReadGuard<'_, Vec<Changed>>> {
-        self.published.iter().map(|lane| lane.read().unwrap_or_else(PoisonError::into_inner)).collect()
+        self.published.iter().map(|thread| thread.read().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
     /// The lists of changed rows of a capture, with their copies, in the order of the copies.
@@ -190,7 +190,7 @@ impl<'l> Rounds<'l> {
         published: &'g [RwLockReadGuard<'_, Vec<Changed>>],
         capture: usize,
     ) -> Vec<(usize, List<'g>)> {
-        let lists = published.iter().flat_map(|lane| lane.iter());
+        let lists = published.iter().flat_map(|thread| thread.iter());
         let list = |changed: &'g Changed| {
             let at = self.tables[changed.local][capture]
                 .as_ref()
@@ -202,21 +202,23 @@ impl<'l> Rounds<'l> {
         lists
     }
 
-    /// Merges a lane's share of a range of rows into the elements. `changed` hears of each row, and of the lists that
+    /// Merges a thread's share of a range of rows into the elements. `changed` hears of each row, and of the lists that
     /// named it.
     pub(crate) fn merge(
         &self,
-        lane: usize,
+        thread: usize,
         round: usize,
         capture: usize,
         rows: Range<u32>,
         lists: &[List<'_>],
         mut changed: impl FnMut(u32, &[usize]),
     ) {
-        let (Some(lent), Some(merge)) = (self.lanes.lease.vector(capture), self.lanes.merges[capture]) else { return };
+        let (Some(lent), Some(merge)) = (self.runner.lease.vector(capture), self.runner.merges[capture]) else {
+            return;
+        };
         let size = lent.ops().size;
-        let average = self.averages().then(|| self.lanes.schedule.active(round));
-        let rows = cut(lists, rows, self.lanes.threads, lane);
+        let average = self.averages().then(|| self.runner.schedule.active(round));
+        let rows = cut(lists, rows, self.runner.threads, thread);
         let one_row = |row: u32, values: &[*const u8], who: &[usize]| {
             let into = lent.at(row as usize);
             // SAFETY: rules 1 to 3.
@@ -229,17 +231,17 @@ impl<'l> Rounds<'l> {
             }
             changed(row, who);
         };
-        let first = self.lanes.schedule.of(round, 0).start;
-        let _failed = self.lanes.uniting(first, || each_row(lists, rows, size, one_row));
+        let first = self.runner.schedule.of(round, 0).start;
+        let _failed = self.runner.uniting(first, || each_row(lists, rows, size, one_row));
     }
 
     /// One process has all copies: their changes go to the elements themselves.
-    fn merge_all(&self, lane: usize, round: usize) {
+    fn merge_all(&self, thread: usize, round: usize) {
         let published = self.published();
-        for (c, capture) in self.lanes.captured().iter().enumerate() {
+        for (c, capture) in self.runner.captured().iter().enumerate() {
             let Kind::Vector { len, writable: true, .. } = capture.kind else { continue };
             let lists: Vec<List<'_>> = self.lists(&published, c).into_iter().map(|(_, list)| list).collect();
-            self.merge(lane, round, c, 0..len as u32, &lists, |_, _| {});
+            self.merge(thread, round, c, 0..len as u32, &lists, |_, _| {});
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a loop whose copies have so many threads each.
+    /// The schedule of a loop whose copies have this many threads each.
     pub(crate) fn new(len: usize, size: usize, policy: SyncPolicy, copies: usize, threads: usize) -> Schedule {
         let each = match policy {
             SyncPolicy::Bsp | SyncPolicy::Ssp { .. } => 1,

@@ -13,9 +13,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use super::lanes::{Lanes, Place, take_touched};
 use super::ledger::{Ledger, THROUGH};
 use super::merging::differ;
+use super::runner::{Runner, ViewTarget, take_touched};
 use super::table::{Runs, Source, Staleness, Table, rows_of};
 use crate::body::capture::Kind;
 use crate::memory::buffer::RawBuf;
@@ -37,7 +37,7 @@ pub(crate) trait StalePeers: Sync {
 
 /// A synchronous loop under `Ssp` in one process.
 pub(crate) struct Stale<'l> {
-    pub(crate) lanes: Lanes<'l>,
+    pub(crate) runner: Runner<'l>,
     pub(crate) staleness: usize,
     /// Those that this process runs, of all.
     pub(crate) copies: Range<usize>,
@@ -61,16 +61,16 @@ pub(crate) struct Observed {
 
 impl Stale<'_> {
     pub(crate) fn run(&self, pool: &Pool) {
-        let next_lane = AtomicUsize::new(0);
-        pool.everywhere(self.lanes.threads, || {
-            let lane = next_lane.fetch_add(1, Relaxed);
-            let mine: Vec<usize> = (0..self.copies.len()).filter(|k| k % self.lanes.threads == lane).collect();
+        let next_thread = AtomicUsize::new(0);
+        pool.everywhere(self.runner.threads, || {
+            let thread = next_thread.fetch_add(1, Relaxed);
+            let mine: Vec<usize> = (0..self.copies.len()).filter(|k| k % self.runner.threads == thread).collect();
             let bound = self.staleness as u64;
             let checks: Vec<Vec<Staleness>> = mine
                 .iter()
-                .map(|_| self.lanes.captured().iter().map(|_| Staleness { bound, ..Staleness::default() }).collect())
+                .map(|_| self.runner.captured().iter().map(|_| Staleness { bound, ..Staleness::default() }).collect())
                 .collect();
-            for round in 0..self.lanes.schedule.rounds() {
+            for round in 0..self.runner.schedule.rounds() {
                 for (&local, staleness) in mine.iter().zip(&checks) {
                     if !self.step(local, round, staleness) {
                         return;
@@ -88,25 +88,25 @@ impl Stale<'_> {
     /// One minibatch of one copy. False if the loop is to end.
     fn step(&self, local: usize, round: usize, staleness: &[Staleness]) -> bool {
         let copy = self.copies.start + local;
-        let Some(minibatch) = self.lanes.schedule.of(round, copy).next() else { return true };
+        let Some(minibatch) = self.runner.schedule.of(round, copy).next() else { return true };
         let clock = round as u64;
-        if !self.ledger.wait_for(clock.saturating_sub(self.staleness as u64), self.lanes.stopped) {
+        if !self.ledger.wait_for(clock.saturating_sub(self.staleness as u64), self.runner.stopped) {
             return false;
         }
         let since = Instant::now();
         staleness.iter().for_each(|staleness| staleness.clock.set(clock));
-        let place = Place::Copy {
+        let place = ViewTarget::Copy {
             tables: &self.tables[local],
             source: self.source,
             now: self.stamp + 2 * round as u32 + 2,
             checked: self.checks.then_some((staleness, self.ledger.reached())),
         };
-        let frame = self.lanes.frame(place);
-        if !self.lanes.run(&frame, minibatch, false) {
+        let context = self.runner.context(place);
+        if !self.runner.run(&context, minibatch, false) {
             return false;
         }
-        let united = self.lanes.uniting(minibatch, || {
-            let changes = self.changes(local, &take_touched(&frame));
+        let united = self.runner.uniting(minibatch, || {
+            let changes = self.changes(local, &take_touched(&context));
             for (c, rows) in changes.rows.iter().enumerate() {
                 let Some(values) = &changes.values[c] else { continue };
                 for (k, &row) in rows.iter().enumerate() {
@@ -117,8 +117,8 @@ impl Stale<'_> {
             changes
         });
         let Some(changes) = united else { return false };
-        self.lanes.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
-        let more = !self.lanes.schedule.of(round + 1, copy).is_empty();
+        self.runner.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        let more = !self.runner.schedule.of(round + 1, copy).is_empty();
         let minibatches = if more { clock + 1 } else { THROUGH };
         self.ledger.advance(copy, minibatches);
         if let Some(peers) = self.peers {
@@ -131,14 +131,14 @@ impl Stale<'_> {
         let mut changes = Changes { rows: Vec::new(), values: Vec::new() };
         for (c, touched) in touched.iter().enumerate() {
             let (Some(table), Some(merge), Kind::Vector { ops, .. }) =
-                (&self.tables[local][c], self.lanes.merges[c], &self.lanes.captured()[c].kind)
+                (&self.tables[local][c], self.runner.merges[c], &self.runner.captured()[c].kind)
             else {
                 changes.rows.push(Vec::new());
                 changes.values.push(None);
                 continue;
             };
             let all: u64 = touched.iter().map(|&(_, n)| u64::from(n)).sum();
-            self.lanes.outcome.touched.fetch_add(all, Relaxed);
+            self.runner.outcome.touched.fetch_add(all, Relaxed);
             let mut rows = Vec::with_capacity(all as usize);
             let mut values = RawBuf::new(ops, all as usize);
             for row in rows_of(touched) {

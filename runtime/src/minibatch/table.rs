@@ -3,7 +3,7 @@
 //! # Why this is sound
 //! 1. Elements are plain (the captures see to it): any bytes are a value, and the zeroed memory of a [`Table`] is one.
 //! 2. While a loop runs, elements of a table and of the memory that copies start from are reached through
-//!    [`Shared`](crate::Shared) only, whose accesses are atomic, by whoever shares them: no access can race in the
+//!    [`Shared`](crate::Shared) only, whose accesses are atomic, by all that share them: no access can race in the
 //!    language's terms. The functions here that copy rows use the same accesses (`load_row`, `store_row`).
 //! 3. An address is given for `i < len` alone.
 //! 4. A row's stamp says what its place in the table holds: `now` is this round's value, `now - 1` a value that another
@@ -21,14 +21,14 @@ use crate::body::context::{BlockState, EndIteration, Trouble};
 use crate::body::slot::RowPath;
 use crate::memory::buffer::ElementOps;
 use crate::memory::merge::MergeOps;
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 
 /// A copy's state of one DDS.
 pub(crate) struct Table {
     merge: &'static MergeOps,
-    work: Shard,
+    work: Reservation,
     /// Under `Ssp`, what rows held when they were first touched: the memory that copies start from changes meanwhile.
-    before: Option<Shard>,
+    before: Option<Reservation>,
     stamps: Vec<AtomicU32>,
 }
 
@@ -40,10 +40,10 @@ impl Table {
         len: usize,
         keeps_before: bool,
     ) -> Option<Table> {
-        let before = if keeps_before { Some(Shard::new(ops, len)?) } else { None };
+        let before = if keeps_before { Some(Reservation::new(ops, len)?) } else { None };
         let mut stamps = Vec::new();
         stamps.resize_with(len, AtomicU32::default);
-        Some(Table { merge, work: Shard::new(ops, len)?, before, stamps })
+        Some(Table { merge, work: Reservation::new(ops, len)?, before, stamps })
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
@@ -147,7 +147,7 @@ impl RowPath for Touch<'_> {
         match &self.reach {
             Reach::InPlace { base } => base.wrapping_add(i * self.size),
             Reach::Counted { base, uses } => {
-                uses.note(i);
+                uses.record(i);
                 base.wrapping_add(i * self.size)
             }
             Reach::Hot(rows) => rows.reach(i),
@@ -199,7 +199,7 @@ impl Touch<'_> {
         }
         if let Some((staleness, reached)) = checked {
             // Before the row is read: it holds at least what all had reached by now.
-            staleness.note(i, reached.load(Acquire));
+            staleness.record(i, reached.load(Acquire));
         }
         let Some(row) = source.row(self.capture, i) else {
             stamp.store(seen, Release);
@@ -219,14 +219,14 @@ impl Touch<'_> {
     }
 
     fn end(&self, trouble: Trouble) -> ! {
-        self.state.note(trouble);
+        self.state.record(trouble);
         resume_unwind(Box::new(EndIteration));
     }
 }
 
 impl Staleness {
     /// A row was brought when all copies had reached a clock.
-    fn note(&self, i: usize, reached: u64) {
+    fn record(&self, i: usize, reached: u64) {
         let mut brought = self.brought.borrow_mut();
         if brought.len() <= i {
             brought.resize(i + 1, 0);

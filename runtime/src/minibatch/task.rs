@@ -1,7 +1,7 @@
 //! The body of a synchronous loop as the engine runs it: without its types.
 //!
 //! # Why this is sound
-//! Types were erased when the loop was called: the engine makes frames from the captures that the body was called with, and
+//! Types were erased when the loop was called: the engine makes contexts from the captures that the body was called with, and
 //! batches from its input (or, on a worker, from what the driver says these are, in a program with the same code).
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 use super::batch::Batch;
 use crate::body::capture::{Handles, Read};
-use crate::body::context::Frame;
+use crate::body::context::Context;
 use crate::body::task::{Failure, Given, Outcome, outcome, unwound};
 use crate::body::value::Values;
 use crate::dds::dvector::DVector;
@@ -45,9 +45,9 @@ pub(crate) trait BatchTask: Sync {
     /// Runs one minibatch.
     ///
     /// # Safety
-    /// The frame's slots describe the captures that this body was made for, and the batch elements of its input's type
+    /// The context's slots describe the captures that this body was made for, and the batch elements of its input's type
     /// which nobody writes meanwhile.
-    unsafe fn run(&self, frame: &Frame<'_>, batch: RawBatch) -> Result<(), Failure>;
+    unsafe fn run(&self, context: &Context<'_>, batch: RawBatch) -> Result<(), Failure>;
     /// How changes of copies are united, for each capture that is written.
     fn merges(&self) -> Vec<Option<&'static MergeOps>>;
     /// What tells this body from others at the same place in the source.
@@ -124,14 +124,14 @@ where
     /// # Safety
     /// As for [`BatchTask::run`].
     #[inline(never)]
-    unsafe fn call(&self, frame: &Frame<'_>, batch: RawBatch) -> Option<BodyError> {
+    unsafe fn call(&self, context: &Context<'_>, batch: RawBatch) -> Option<BodyError> {
         let values = self.values.refs();
         // SAFETY: the engine made the slots from the captures that `H` described.
-        let mut views = unsafe { H::views::<false>(&frame.slots) };
+        let mut views = unsafe { H::views::<false>(&context.slots) };
         // SAFETY: `len` elements of T lie there, and nobody writes them (the caller's promise).
         let elements = unsafe { std::slice::from_raw_parts(batch.at.cast::<T>(), batch.len) };
         let error = (self.body)(values, &mut views, Batch::new(elements, batch.start, batch.number)).into_error();
-        H::finish(&views, &frame.slots);
+        H::finish(&views, &context.slots);
         error
     }
 }
@@ -144,11 +144,11 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    unsafe fn run(&self, frame: &Frame<'_>, batch: RawBatch) -> Result<(), Failure> {
-        frame.state.at.set(batch.number);
+    unsafe fn run(&self, context: &Context<'_>, batch: RawBatch) -> Result<(), Failure> {
+        context.state.at.set(batch.number);
         // SAFETY: the caller's promise.
-        let ran = unwound(|| unsafe { self.call(frame, batch) }.map(|error| (batch.number, error)));
-        outcome(frame, Some(batch.number), ran).map_err(|(_, failure)| failure)
+        let ran = unwound(|| unsafe { self.call(context, batch) }.map(|error| (batch.number, error)));
+        outcome(context, Some(batch.number), ran).map_err(|(_, failure)| failure)
     }
 
     fn merges(&self) -> Vec<Option<&'static MergeOps>> {

@@ -60,7 +60,7 @@ pub trait Body<T, U>: Travels + Sync {
     where
         T: 'v,
         U: 'v;
-    /// The DDSs that it captures come after so many others.
+    /// The DDSs that it captures come after this many others.
     #[doc(hidden)]
     fn shift(&mut self, slots: usize);
 }

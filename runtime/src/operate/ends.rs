@@ -8,7 +8,7 @@ use super::folding::FoldBody;
 use super::kernel::Kernel;
 use super::pipe::{Pipe, site};
 use super::stage::{
-    Collected, Folded, Grouped, Keys, Listing, PARTITIONS, Pairwise, Piece, Reduced, Sorted, Stage, Unite, unpack,
+    Collected, Folded, Grouped, Items, Keys, Listing, PARTITIONS, Pairwise, Reduced, Sorted, Stage, Unite, unpack,
 };
 use crate::body::capture::Handles;
 use crate::body::panics;
@@ -19,9 +19,9 @@ use crate::memory::element::Element;
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{BatchProblem, Error, Result};
 
-/// So many items of a source make another partition worth while.
+/// This many items of a source make another partition worth while.
 const ITEMS_A_PARTITION: usize = 4096;
-/// So many sampled keys decide on the border of a partition.
+/// This many sampled keys decide on the border of a partition.
 const SAMPLES_A_BORDER: usize = 32;
 
 fn partitions_of(len: usize) -> usize {
@@ -37,13 +37,13 @@ fn caught<R>(site: &str, f: impl FnOnce() -> R) -> Result<R> {
 }
 
 impl<'p, K: Kernel> Pipe<'p, K> {
-    /// Runs a stage made from the kernel, to get its pieces here.
+    /// Runs a stage made from the kernel, to get its lists here.
     fn end<S: Stage + Travels>(
         self,
         name: &str,
         at: &Location<'_>,
         stage: impl FnOnce(K) -> S,
-    ) -> Result<Vec<Box<dyn Piece>>> {
+    ) -> Result<Vec<Box<dyn Items>>> {
         let Pipe { session, sources, len, captured, kernel, .. } = self;
         Self::run(&site(name, at), &session, &sources, &captured, len, &stage(kernel))
     }
@@ -69,7 +69,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     {
         let site = site("collect", Location::caller());
         let Pipe { session, sources, len, captured, kernel, .. } = self;
-        super::keep::keep(&site, &session, &sources, &captured, len, &Collected(kernel))
+        super::store::store(&site, &session, &sources, &captured, len, &Collected(kernel))
     }
 
     /// All items, in the program's own memory.
@@ -81,8 +81,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     where
         K::Item: Element,
     {
-        let pieces = self.end("to_vec", Location::caller(), Collected)?;
-        Ok(unpack::<K::Item>(pieces).into_iter().flatten().collect())
+        let lists = self.end("to_vec", Location::caller(), Collected)?;
+        Ok(unpack::<K::Item>(lists).into_iter().flatten().collect())
     }
 
     /// How many items there are.
@@ -152,8 +152,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         unite: impl FnMut(A, A) -> A,
     ) -> Result<A> {
         let first = init.clone();
-        let pieces = self.end("fold", at, |kernel| Folded { kernel, init, body })?;
-        let folded = caught(&site("fold", at), || unpack::<A>(pieces).into_iter().flatten().reduce(unite))?;
+        let lists = self.end("fold", at, |kernel| Folded { kernel, init, body })?;
+        let folded = caught(&site("fold", at), || unpack::<A>(lists).into_iter().flatten().reduce(unite))?;
         Ok(folded.unwrap_or(first))
     }
 
@@ -178,8 +178,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         F: Fn(K::Item, K::Item) -> K::Item + Copy + Sync + 'static,
     {
         let at = Location::caller();
-        let pieces = self.end("reduce", at, |kernel| Reduced { kernel, body: Plain::new(f) })?;
-        caught(&site("reduce", at), || unpack::<K::Item>(pieces).into_iter().flatten().reduce(f))
+        let lists = self.end("reduce", at, |kernel| Reduced { kernel, body: Plain::new(f) })?;
+        caught(&site("reduce", at), || unpack::<K::Item>(lists).into_iter().flatten().reduce(f))
     }
 
     /// All items in the order of their keys; those with equal keys in the order that they have.
@@ -221,9 +221,9 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         if partitions > 1 {
             let every = (len / (partitions * SAMPLES_A_BORDER)).max(1);
             let keys = Keys { kernel, body, every, key: PhantomData };
-            let pieces = Self::run(&site, &session, &sources, &captured, len, &keys)?;
+            let lists = Self::run(&site, &session, &sources, &captured, len, &keys)?;
             Keys { kernel, body, .. } = keys;
-            let mut sampled: Vec<S> = unpack(pieces).into_iter().flatten().collect();
+            let mut sampled: Vec<S> = unpack(lists).into_iter().flatten().collect();
             borders = caught(&site, || {
                 sampled.sort();
                 let border = |p| sampled.get(sampled.len() * p / partitions).cloned();
@@ -232,7 +232,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
                 borders
             })?;
         }
-        super::keep::keep(&site, &session, &sources, &captured, len, &Sorted { kernel, body, borders })
+        super::store::store(&site, &session, &sources, &captured, len, &Sorted { kernel, body, borders })
     }
 
     /// How many items have each key.
@@ -290,9 +290,9 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         let chosen = self.chosen(probability, seed, true);
         let Pipe { session, sources, len, captured, kernel, .. } = chosen;
         let mut stage = Collected(kernel);
-        let first = super::keep::keep(&site, &session, &sources, &captured, len, &stage)?;
+        let first = super::store::store(&site, &session, &sources, &captured, len, &stage)?;
         stage.0.keep = false;
-        let second = super::keep::keep(&site, &session, &sources, &captured, len, &stage)?;
+        let second = super::store::store(&site, &session, &sources, &captured, len, &stage)?;
         Ok((first, second))
     }
 }
@@ -369,8 +369,8 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
         let partitions = partitions_of(self.len);
         let grouped =
             |kernel| Grouped { kernel, partitions, unite: Plain::new(unite), types: PhantomData::<fn() -> (Q, W)> };
-        let pieces = self.end(name, at, grouped)?;
-        let entries = unpack::<(Q, U::United)>(pieces);
+        let lists = self.end(name, at, grouped)?;
+        let entries = unpack::<(Q, U::United)>(lists);
         let len = entries.iter().map(Vec::len).sum::<usize>();
         if len > MAX_LEN / 2 {
             return Err(Error::TooLong { len, max: MAX_LEN / 2 });

@@ -49,7 +49,7 @@ pub trait Kernel: Travels + Sync {
     /// Gives each item of the chunk away.
     #[doc(hidden)]
     fn each_owned(&self, cx: &Cx<'_>, sink: impl FnMut(Self::Item));
-    /// Its sources and captures come after so many others.
+    /// Its sources and captures come after this many others.
     #[doc(hidden)]
     fn shift(&mut self, inputs: usize, slots: usize);
 }

@@ -1,6 +1,6 @@
 //! Operators on DDSs: what a training program does besides its loops.
 //!
-//! A pipe notes its steps as one type (`kernel`, with the closures of `body`); the operator that ends it adds a stage
+//! A pipe has its steps as one type (`kernel`, with the closures of `body`); the operator that ends it adds a stage
 //! (`stage`) and has it run over chunks of the source: on the session's threads (`run`), or on workers, where the stage is
 //! made again from its address and its values (`cluster::operate`).
 
@@ -8,11 +8,11 @@ mod body;
 mod dds;
 mod ends;
 mod folding;
-mod keep;
 pub(crate) mod kernel;
 mod pipe;
 pub(crate) mod run;
 pub(crate) mod stage;
+mod store;
 mod transform;
 
 pub use self::pipe::{IntoPipe, JoinWith, Pipe};

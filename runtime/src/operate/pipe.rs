@@ -9,7 +9,7 @@ use super::kernel::{
     Elements, Filtered, FlatMapped, IndexedKernel, Kernel, MapEntries, Mapped, Numbered, Sampled, Zipped,
 };
 use super::run::{Operation, OperatorBackend};
-use super::stage::{Piece, Stage, maker_of};
+use super::stage::{Items, Stage, maker_of};
 use crate::body::capture::{Captured, Handles, Read};
 use crate::body::value::Values;
 use crate::dds::dmap::{DMap, DMultiMap, Key, MapView, MultiMapView};
@@ -21,7 +21,7 @@ use crate::session::error::Result;
 /// Data on their way from a DDS through closures; nothing runs before an operator asks for the result.
 ///
 /// [`DVector`](crate::DVector) and [`DMap`] have all of these methods themselves: `ratings.filter(...)` begins a pipe.
-/// Steps (`map`, `filter`, `flat_map`, `enumerate`, `zip`, `sample`, `join`) only note what is to be done; all of them run in
+/// Steps (`map`, `filter`, `flat_map`, `enumerate`, `zip`, `sample`, `join`) only record what is to be done; all of them run in
 /// one pass over the data when `collect`, `to_vec`, `count`, `fold`, `reduce`, `sort_by_key`, `count_by_key`, `group_by_key` or
 /// `reduce_by_key` asks for it, on the session's threads or workers. A pipe can be used once.
 ///
@@ -78,7 +78,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         captured: &[Captured],
         len: usize,
         stage: &S,
-    ) -> Result<Vec<Box<dyn Piece>>> {
+    ) -> Result<Vec<Box<dyn Items>>> {
         let pack = || {
             let mut bytes = Vec::new();
             stage.encode(&mut bytes)?;

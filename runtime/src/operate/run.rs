@@ -1,7 +1,7 @@
 //! Running a stage over the chunks of its source, in this process; and one chunk in any process.
 //!
 //! # Why this is sound
-//! Sources and captures are borrowed by whoever called the operator, and nobody writes them meanwhile; on a worker their
+//! Sources and captures are borrowed by the caller of the operator, and nobody writes them meanwhile; on a worker their
 //! shards are kept alive, and hold every element of the chunks and captures. Slots of captures cover all their elements, to
 //! be read.
 #![allow(unsafe_code)]
@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use serde::{Deserialize, Serialize};
 
 use super::kernel::Cx;
-use super::stage::{Piece, Stage};
+use super::stage::{Items, Stage};
 use crate::body::capture::{Captured, Kind};
-use crate::body::context::Frame;
+use crate::body::context::Context;
 use crate::body::lease::Lease;
 use crate::body::panics;
 use crate::body::slot::{Owned, Slot};
@@ -26,11 +26,11 @@ use crate::session::SessionInner;
 use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
 use crate::session::pool::Pool;
 
-/// So many chunks at most, unless they would be larger than [`LARGEST`].
+/// This many chunks at most, unless they would be larger than [`LARGEST`].
 const CHUNKS: usize = 2048;
 const SMALLEST: usize = 32;
 const LARGEST: usize = 1 << 16;
-/// The same for stages that deal items out: each chunk leaves a piece for each partition, and has keys of its own.
+/// The same for stages that deal items out: each chunk leaves a list for each partition, and has keys of its own.
 const DEALT_CHUNKS: usize = 64;
 const DEALT_LARGEST: usize = 1 << 22;
 
@@ -53,8 +53,8 @@ pub(crate) struct Operation<'c> {
 
 /// A result that is kept.
 pub(crate) enum Made {
-    Here(Vec<Box<dyn Piece>>),
-    /// So many elements of a new DVector, whose home has none yet.
+    Here(Vec<Box<dyn Items>>),
+    /// This many elements of a new DVector, whose home has none yet.
     Elsewhere {
         dds: u64,
         home: Home,
@@ -65,14 +65,14 @@ pub(crate) enum Made {
 /// What operators ask of a backend.
 pub(crate) trait OperatorBackend: Send + Sync {
     /// Runs an operator whose result the program wants to have.
-    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Piece>>>;
+    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Items>>>;
     /// Runs an operator whose result becomes a DVector of these elements, which may stay where they were made.
-    fn keep(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made>;
+    fn store(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made>;
 }
 
-/// A frame whose views reach every element of the captures, to be read.
-fn reading<'s>(captures: &'s Lease<'_>) -> Frame<'s> {
-    Frame::new(|state| {
+/// A context whose views reach every element of the captures, to be read.
+fn reading<'s>(captures: &'s Lease<'_>) -> Context<'s> {
+    Context::new(|state| {
         let slot = |c: usize| match captures.vector(c) {
             // SAFETY: the operator has the captures borrowed, and nobody writes them.
             Some(lent) => unsafe { Slot::of_elements(c, lent, Owned::all(lent), state) },
@@ -88,12 +88,12 @@ pub(crate) struct Chunks<'c> {
     pub(crate) sources: &'c Lease<'c>,
     pub(crate) captures: &'c Lease<'c>,
     pub(crate) cut: Cut,
-    /// Set by whoever doesn't want the result any more.
+    /// Set when nobody wants the result any more.
     pub(crate) stopped: &'c AtomicBool,
 }
 
 /// An element of the source for which an operator failed, or none where items were brought together.
-pub(crate) type Failed = (Option<usize>, Failure);
+pub(crate) type ChunkFailure = (Option<usize>, Failure);
 
 /// How a source is cut.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -117,29 +117,35 @@ impl Cut {
 }
 
 impl Chunks<'_> {
-    /// One chunk: a piece for each partition.
+    /// One chunk: a list for each partition.
     ///
     /// # Safety
     /// Sources, captures and stage belong together, and the chunk's elements and the captures' are here.
-    unsafe fn run_one(&self, chunk: usize) -> std::result::Result<Vec<Box<dyn Piece>>, Failed> {
+    unsafe fn run_one(&self, chunk: usize) -> std::result::Result<Vec<Box<dyn Items>>, ChunkFailure> {
         let Range { start, end } = self.cut.elements(&(chunk..chunk + 1));
-        let frame = reading(self.captures);
-        frame.state.at.set(start);
+        let context = reading(self.captures);
+        context.state.at.set(start);
         let source = |k| self.sources.vector(k).filter(|source| end <= source.len()).map(|source| source.at(start));
         let inputs: Option<Vec<*const u8>> =
             (0..self.sources.captured().len()).map(|k| source(k).map(<*mut u8>::cast_const)).collect();
         let Some(inputs) = inputs else { return Err((None, Failure::Stopped)) };
         let place = Cell::new(start as u64);
-        let cx =
-            Cx { inputs: &inputs, start, len: end - start, slots: &frame.slots, at: &frame.state.at, place: &place };
+        let cx = Cx {
+            inputs: &inputs,
+            start,
+            len: end - start,
+            slots: &context.slots,
+            at: &context.state.at,
+            place: &place,
+        };
         let mut made = None;
         let ran = unwound(|| {
             // SAFETY: the caller's promise.
             made = Some(unsafe { self.stage.run(&cx) });
             None
         });
-        let at = frame.state.at.get();
-        outcome(&frame, Some(at), ran).map_err(|(_, failure)| (Some(at), failure))?;
+        let at = context.state.at.get();
+        outcome(&context, Some(at), ran).map_err(|(_, failure)| (Some(at), failure))?;
         Ok(made.unwrap_or_default())
     }
 
@@ -151,7 +157,7 @@ impl Chunks<'_> {
         &self,
         chunks: Range<usize>,
         pool: &Pool,
-    ) -> std::result::Result<Vec<Vec<Box<dyn Piece>>>, Failed> {
+    ) -> std::result::Result<Vec<Vec<Box<dyn Items>>>, ChunkFailure> {
         let failed = AtomicUsize::new(usize::MAX);
         let ran = pool.map(chunks.len(), |k| {
             if k > failed.load(Relaxed) {
@@ -169,36 +175,36 @@ impl Chunks<'_> {
     }
 }
 
-/// What all the pieces of each partition become, in order; without partitions, the chunks' pieces.
-pub(crate) fn gather_here(
+/// What all the lists of each partition become, in order; without partitions, the chunks' lists.
+pub(crate) fn shuffle_here(
     stage: &dyn Stage,
-    chunks: Vec<Vec<Box<dyn Piece>>>,
+    chunks: Vec<Vec<Box<dyn Items>>>,
     pool: &Pool,
-) -> std::result::Result<Vec<Box<dyn Piece>>, Failed> {
+) -> std::result::Result<Vec<Box<dyn Items>>, ChunkFailure> {
     let partitions = stage.partitions();
-    if !stage.gathers() {
+    if !stage.shuffles() {
         return Ok(chunks.into_iter().flatten().collect());
     }
-    let mut dealt: Vec<Vec<Box<dyn Piece>>> = (0..partitions).map(|_| Vec::new()).collect();
+    let mut dealt: Vec<Vec<Box<dyn Items>>> = (0..partitions).map(|_| Vec::new()).collect();
     for chunk in chunks {
-        chunk.into_iter().zip(&mut dealt).for_each(|(piece, part)| part.push(piece));
+        chunk.into_iter().zip(&mut dealt).for_each(|(list, part)| part.push(list));
     }
-    gather_partitions(stage, dealt, pool)
+    combine_partitions(stage, dealt, pool)
 }
 
-/// One piece of the pieces of each partition.
-pub(crate) fn gather_partitions(
+/// One list of the lists of each partition.
+pub(crate) fn combine_partitions(
     stage: &dyn Stage,
-    dealt: Vec<Vec<Box<dyn Piece>>>,
+    dealt: Vec<Vec<Box<dyn Items>>>,
     pool: &Pool,
-) -> std::result::Result<Vec<Box<dyn Piece>>, Failed> {
-    let dealt: Vec<_> = dealt.into_iter().map(|pieces| std::sync::Mutex::new(Some(pieces))).collect();
-    let gathered = pool.map(dealt.len(), |p| {
-        let pieces = crate::session::locked(&dealt[p]).take().unwrap_or_default();
+) -> std::result::Result<Vec<Box<dyn Items>>, ChunkFailure> {
+    let dealt: Vec<_> = dealt.into_iter().map(|lists| std::sync::Mutex::new(Some(lists))).collect();
+    let combined = pool.map(dealt.len(), |p| {
+        let lists = crate::session::locked(&dealt[p]).take().unwrap_or_default();
         // Comparisons and clones are the program's own code.
-        panics::caught(|| stage.gather(pieces)).map_err(|note| (None, Failure::Panic(note)))
+        panics::caught(|| stage.combine(lists)).map_err(|note| (None, Failure::Panic(note)))
     });
-    gathered.into_iter().collect()
+    combined.into_iter().collect()
 }
 
 impl Operation<'_> {
@@ -229,14 +235,14 @@ impl Operation<'_> {
         let len = self.len;
         let chunk = match self.sources.first() {
             Some(source) if is_map(source) => len.div_ceil(MAP_CHUNKS),
-            _ if self.stage.gathers() => len.div_ceil(DEALT_CHUNKS).clamp(SMALLEST, DEALT_LARGEST),
+            _ if self.stage.shuffles() => len.div_ceil(DEALT_CHUNKS).clamp(SMALLEST, DEALT_LARGEST),
             _ => len.div_ceil(CHUNKS).clamp(SMALLEST, LARGEST),
         };
         Cut { len, chunk }
     }
 
-    /// All pieces of the result in order, made in this process.
-    pub(crate) fn run_here(&self) -> Result<Vec<Box<dyn Piece>>> {
+    /// All lists of the result in order, made in this process.
+    pub(crate) fn run_here(&self) -> Result<Vec<Box<dyn Items>>> {
         let pool = self.session.pool()?;
         let (sources, captures) = (Lease::of(self.sources), Lease::of(self.captured));
         let never = AtomicBool::new(false);
@@ -244,10 +250,10 @@ impl Operation<'_> {
             Chunks { stage: self.stage, sources: &sources, captures: &captures, cut: self.cut(), stopped: &never };
         // SAFETY: the pipe holds the borrows of its sources and captures, and put all of this together.
         let made = unsafe { chunks.run(0..self.cut().chunks(), &pool) };
-        made.and_then(|made| gather_here(self.stage, made, &pool)).map_err(|failed| self.error(failed))
+        made.and_then(|made| shuffle_here(self.stage, made, &pool)).map_err(|failed| self.error(failed))
     }
 
-    pub(crate) fn error(&self, (element, failure): Failed) -> Error {
+    pub(crate) fn error(&self, (element, failure): ChunkFailure) -> Error {
         let problem = match failure {
             Failure::Panic(note) => BatchProblem::Panic { message: note.message, location: note.location },
             Failure::Body(source) => BatchProblem::Body(source),
@@ -258,7 +264,7 @@ impl Operation<'_> {
                 });
                 BatchProblem::IndexOutOfRange { dds: "a captured DVector", index, len }
             }
-            Failure::Stray { .. } | Failure::Stopped | Failure::Difference { .. } => BatchProblem::Stopped,
+            Failure::Misspeculation { .. } | Failure::Stopped | Failure::Difference { .. } => BatchProblem::Stopped,
         };
         Error::Operator { site: self.site.to_string(), element, problem }
     }

@@ -1,8 +1,8 @@
 //! The end of a pipe: what becomes of the items of each chunk.
 //!
-//! Most operators make one piece of each chunk, and the pieces in the order of their chunks are the result. Those that bring
+//! Most operators make one list of items of each chunk, and the lists in the order of their chunks are the result. Those that bring
 //! together what belongs together (`sort_by_key`, `group_by_key` and the like) deal each chunk's items out to partitions
-//! first, and then make one piece of each partition. Where chunks and partitions begin follows from the data alone.
+//! first, and then make one list of each partition. Where chunks and partitions begin follows from the data alone.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -23,15 +23,15 @@ use crate::memory::codec::CodecError;
 use crate::memory::decode::DecodeError;
 use crate::memory::element::{Element, encode_slice};
 
-/// Items of one type that whoever holds them doesn't know.
-pub(crate) trait Piece: Send {
+/// Items of one type that their holder doesn't know.
+pub(crate) trait Items: Send {
     fn len(&self) -> usize;
     fn encode(&self, out: &mut Vec<u8>);
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
     fn into_buffer(self: Box<Self>) -> RawBuf;
 }
 
-impl<T: Element> Piece for Vec<T> {
+impl<T: Element> Items for Vec<T> {
     fn len(&self) -> usize {
         Vec::len(self)
     }
@@ -51,23 +51,23 @@ impl<T: Element> Piece for Vec<T> {
 
 /// What an operator does, apart from where it is called.
 pub(crate) trait Stage: Sync {
-    /// A piece for each partition.
+    /// A list for each partition.
     ///
     /// # Safety
     /// The inputs and slots are those that the pipe was put together with (see `kernel`).
-    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>>;
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>>;
     /// How many there are.
     fn partitions(&self) -> usize;
-    /// Whether pieces are gathered at all; otherwise those of the chunks are the result as they are.
-    fn gathers(&self) -> bool {
+    /// Whether lists are combined at all; otherwise those of the chunks are the result as they are.
+    fn shuffles(&self) -> bool {
         true
     }
-    /// What becomes of the pieces of one partition, in the order of their chunks.
-    fn gather(&self, pieces: Vec<Box<dyn Piece>>) -> Box<dyn Piece>;
-    /// Reads back a piece of `n` dealt-out items.
-    fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError>;
+    /// What becomes of the lists of one partition, in the order of their chunks.
+    fn combine(&self, lists: Vec<Box<dyn Items>>) -> Box<dyn Items>;
+    /// Reads back a list of `n` dealt-out items.
+    fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError>;
     /// Reads back `n` items of the result.
-    fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError>;
+    fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError>;
 }
 
 /// Makes a stage from its bytes.
@@ -94,7 +94,7 @@ pub(crate) fn maker_of<'t, S: Stage + Travels + 't>(_stage: &S) -> usize {
     make as usize
 }
 
-fn decode_piece<T: Element>(n: usize, mut bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
+fn decode_list<T: Element>(n: usize, mut bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
     let mut items = Vec::new();
     for _ in 0..n {
         items.push(T::decode(&mut bytes)?);
@@ -102,9 +102,9 @@ fn decode_piece<T: Element>(n: usize, mut bytes: &[u8]) -> Result<Box<dyn Piece>
     if bytes.is_empty() { Ok(Box::new(items)) } else { Err(DecodeError::Trailing { left: bytes.len() }) }
 }
 
-/// The items of all pieces, in order.
-pub(crate) fn unpack<T: Element>(pieces: Vec<Box<dyn Piece>>) -> Vec<Vec<T>> {
-    pieces.into_iter().filter_map(|piece| piece.into_any().downcast::<Vec<T>>().ok()).map(|items| *items).collect()
+/// The items of all lists, in order.
+pub(crate) fn unpack<T: Element>(lists: Vec<Box<dyn Items>>) -> Vec<Vec<T>> {
+    lists.into_iter().filter_map(|list| list.into_any().downcast::<Vec<T>>().ok()).map(|items| *items).collect()
 }
 
 /// Keeps the items.
@@ -121,33 +121,33 @@ impl<K: Travels> Travels for Collected<K> {
     }
 }
 
-/// Stages with one piece a chunk.
+/// Stages with one list a chunk.
 macro_rules! no_partitions {
     ($item:ty) => {
         fn partitions(&self) -> usize {
             1
         }
 
-        fn gathers(&self) -> bool {
+        fn shuffles(&self) -> bool {
             false
         }
 
-        fn gather(&self, pieces: Vec<Box<dyn Piece>>) -> Box<dyn Piece> {
-            Box::new(unpack::<$item>(pieces).into_iter().flatten().collect::<Vec<$item>>())
+        fn combine(&self, lists: Vec<Box<dyn Items>>) -> Box<dyn Items> {
+            Box::new(unpack::<$item>(lists).into_iter().flatten().collect::<Vec<$item>>())
         }
 
-        fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
-            decode_piece::<$item>(n, bytes)
+        fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
+            decode_list::<$item>(n, bytes)
         }
 
-        fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
-            decode_piece::<$item>(n, bytes)
+        fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
+            decode_list::<$item>(n, bytes)
         }
     };
 }
 
 impl<K: Kernel<Item: Element>> Stage for Collected<K> {
-    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
         let mut items = Vec::with_capacity(cx.len);
         self.0.each_owned(cx, |item| items.push(item));
         // What a filter left is not to hold the room of all.
@@ -182,7 +182,7 @@ impl<K: Travels, A: Element, B: Travels> Travels for Folded<K, A, B> {
 }
 
 impl<K: Kernel, A: Element, B: FoldBody<A, K::Item>> Stage for Folded<K, A, B> {
-    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
         let mut fold = self.body.bind(cx);
         let mut folded = Some(self.init.clone());
         // Always there: a panic of the closure between leaves the loop.
@@ -211,7 +211,7 @@ impl<K: Travels, F: Copy> Travels for Reduced<K, F> {
 }
 
 impl<K: Kernel<Item: Element>, F: Fn(K::Item, K::Item) -> K::Item + Copy + Sync> Stage for Reduced<K, F> {
-    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
         let mut reduced: Option<K::Item> = None;
         self.kernel.each_owned(cx, |item| {
             reduced = Some(match reduced.take() {
@@ -225,7 +225,7 @@ impl<K: Kernel<Item: Element>, F: Fn(K::Item, K::Item) -> K::Item + Copy + Sync>
     no_partitions!(K::Item);
 }
 
-/// Every so many-th key, from which the borders between partitions are chosen.
+/// One key in this many, from which the borders between partitions are chosen.
 pub(super) struct Keys<K, B, S> {
     pub(super) kernel: K,
     pub(super) body: B,
@@ -248,7 +248,7 @@ impl<K: Travels, B: Travels, S> Travels for Keys<K, B, S> {
 }
 
 impl<K: Kernel, S: Element, B: Body<K::Item, S>> Stage for Keys<K, B, S> {
-    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
         let mut key = self.body.bind(cx);
         let (mut keys, mut n) = (Vec::new(), 0usize);
         self.kernel.each(cx, |item| {
@@ -286,7 +286,7 @@ impl<K: Travels, B: Travels, S: Element> Travels for Sorted<K, B, S> {
 }
 
 impl<K: Kernel<Item: Element>, S: Element + Ord, B: Body<K::Item, S>> Stage for Sorted<K, B, S> {
-    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
         let mut key = self.body.bind(cx);
         let mut parts: Vec<Vec<(S, K::Item)>> = (0..self.partitions()).map(|_| Vec::new()).collect();
         self.kernel.each_owned(cx, |item| {
@@ -294,25 +294,25 @@ impl<K: Kernel<Item: Element>, S: Element + Ord, B: Body<K::Item, S>> Stage for 
             let part = self.borders.partition_point(|border| *border <= key);
             parts[part].push((key, item));
         });
-        parts.into_iter().map(|part| Box::new(part) as Box<dyn Piece>).collect()
+        parts.into_iter().map(|part| Box::new(part) as Box<dyn Items>).collect()
     }
 
     fn partitions(&self) -> usize {
         self.borders.len() + 1
     }
 
-    fn gather(&self, pieces: Vec<Box<dyn Piece>>) -> Box<dyn Piece> {
-        let mut items: Vec<(S, K::Item)> = unpack(pieces).into_iter().flatten().collect();
+    fn combine(&self, lists: Vec<Box<dyn Items>>) -> Box<dyn Items> {
+        let mut items: Vec<(S, K::Item)> = unpack(lists).into_iter().flatten().collect();
         items.sort_by(|(a, _), (b, _)| a.cmp(b));
         Box::new(items.into_iter().map(|(_, item)| item).collect::<Vec<_>>())
     }
 
-    fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
-        decode_piece::<(S, K::Item)>(n, bytes)
+    fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
+        decode_list::<(S, K::Item)>(n, bytes)
     }
 
-    fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
-        decode_piece::<K::Item>(n, bytes)
+    fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
+        decode_list::<K::Item>(n, bytes)
     }
 }
 
@@ -443,13 +443,13 @@ where
     V: Element,
     F: Unite<V>,
 {
-    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Piece>> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
         let part_of = |key: &Q| bucket_of(hash_of(key), self.partitions);
         let unite = self.unite.0;
         if !F::EARLY {
             let mut parts: Vec<Vec<(Q, V)>> = (0..self.partitions).map(|_| Vec::new()).collect();
             self.kernel.each_owned(cx, |(key, value)| parts[part_of(&key)].push((key, value)));
-            return parts.into_iter().map(|part| Box::new(part) as Box<dyn Piece>).collect();
+            return parts.into_iter().map(|part| Box::new(part) as Box<dyn Items>).collect();
         }
         let mut united = Map::<Q, F::United>::default();
         self.kernel.each_owned(cx, |(key, value)| match united.entry(hashed(key)) {
@@ -460,25 +460,25 @@ where
         for (Hashed(hash, key), value) in united {
             parts[bucket_of(hash, self.partitions)].push((key, value));
         }
-        parts.into_iter().map(|part| Box::new(part) as Box<dyn Piece>).collect()
+        parts.into_iter().map(|part| Box::new(part) as Box<dyn Items>).collect()
     }
 
     fn partitions(&self) -> usize {
         self.partitions
     }
 
-    fn gather(&self, pieces: Vec<Box<dyn Piece>>) -> Box<dyn Piece> {
+    fn combine(&self, lists: Vec<Box<dyn Items>>) -> Box<dyn Items> {
         let unite = self.unite.0;
         let mut map = Map::<Q, F::United>::default();
         if F::EARLY {
-            for (key, value) in unpack::<(Q, F::United)>(pieces).into_iter().flatten() {
+            for (key, value) in unpack::<(Q, F::United)>(lists).into_iter().flatten() {
                 match map.entry(hashed(key)) {
                     Entry::Occupied(mut there) => unite.both(there.get_mut(), value),
                     Entry::Vacant(place) => drop(place.insert(value)),
                 }
             }
         } else {
-            for (key, value) in unpack::<(Q, V)>(pieces).into_iter().flatten() {
+            for (key, value) in unpack::<(Q, V)>(lists).into_iter().flatten() {
                 match map.entry(hashed(key)) {
                     Entry::Occupied(mut there) => unite.and(there.get_mut(), value),
                     Entry::Vacant(place) => drop(place.insert(unite.first(value))),
@@ -491,11 +491,11 @@ where
         Box::new(entries)
     }
 
-    fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
-        if F::EARLY { decode_piece::<(Q, F::United)>(n, bytes) } else { decode_piece::<(Q, V)>(n, bytes) }
+    fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
+        if F::EARLY { decode_list::<(Q, F::United)>(n, bytes) } else { decode_list::<(Q, V)>(n, bytes) }
     }
 
-    fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Piece>, DecodeError> {
-        decode_piece::<(Q, F::United)>(n, bytes)
+    fn returned(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
+        decode_list::<(Q, F::United)>(n, bytes)
     }
 }

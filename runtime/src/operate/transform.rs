@@ -34,11 +34,11 @@ const NAMES: &[&str] = &[
 ];
 
 /// Where the name of a source file lies, a line and a column.
-type Place = (usize, u32, u32);
+type SourcePosition = (usize, u32, u32);
 
 /// The site of a call: one for each place in the program that has a `transform`.
 fn site_of(at: &'static Location<'static>) -> &'static Site {
-    static SITES: LazyLock<Mutex<HashMap<Place, &'static Site>>> = LazyLock::new(Mutex::default);
+    static SITES: LazyLock<Mutex<HashMap<SourcePosition, &'static Site>>> = LazyLock::new(Mutex::default);
     let key = (at.file().as_ptr().addr(), at.line(), at.column());
     locked(&SITES)
         .entry(key)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::drive::{Done, Failed, Field, Round};
+use super::drive::{Done, Field, Round, RoundFailure};
 use super::program::Program;
 use super::wire::{self, Writer};
 use crate::body::capture::Captured;
@@ -46,7 +46,7 @@ pub(crate) struct Ended {
 /// Why a call did not end well.
 pub(crate) enum Unfinished {
     /// One of the program's functions failed.
-    Failed(Failed),
+    Failed(RoundFailure),
     Error(Error),
 }
 
@@ -58,13 +58,13 @@ impl From<Error> for Unfinished {
 
 /// Why rounds on shards that are elsewhere can't go on.
 pub(crate) enum Stopped {
-    Failed(Failed),
+    Failed(RoundFailure),
     /// The backend knows why.
     Backend,
 }
 
-impl From<Failed> for Stopped {
-    fn from(failed: Failed) -> Stopped {
+impl From<RoundFailure> for Stopped {
+    fn from(failed: RoundFailure) -> Stopped {
         Stopped::Failed(failed)
     }
 }

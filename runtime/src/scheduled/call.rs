@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::backend::{Away, Ended, ProgramCall, ScheduledBackend, ShardsAway, Stopped, Unfinished};
-use super::drive::{DEEPEST, Done, End, Failed, What, drive};
-use super::here::Here;
+use super::drive::{DEEPEST, Done, End, RoundCause, RoundFailure, drive};
+use super::here::LocalShards;
 use super::program::{Program, Schedule};
 use super::remote::pack;
 use super::report::ScheduledReport;
@@ -20,7 +20,7 @@ use crate::session::error::{Error, LoopProblem, Result, RoundProblem};
 use crate::session::pool::Pool;
 use crate::session::{Session, SessionInner, next_id};
 
-/// A call of a [`Program`], to be told more of and to be run: [`scheduled`].
+/// A call of a [`Program`], to be configured and run: [`scheduled`].
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -119,7 +119,7 @@ where
         let (ran, prepared) = self.locals.change(|locals| {
             let kept = locals.to_vec();
             let prepared = Instant::now();
-            let mut here = Here::new(program, data.as_slice(), locals, 0, n, &pool);
+            let mut here = LocalShards::new(program, data.as_slice(), locals, 0, n, &pool);
             let ran = panics::quietly(|| drive(program, schedule, model, &mut here, n, depth, end));
             if ran.is_err() {
                 locals.iter_mut().zip(kept).for_each(|(local, kept)| *local = kept);
@@ -165,7 +165,7 @@ pub fn scheduled<'s, P: Program>(session: &Session, program: &'s P) -> Scheduled
 
 impl<P: Program> Scheduled<'_, P> {
     /// How many rounds are in flight: the updates of round `t` see exactly the changes of rounds up to `t - depth`. With 1,
-    /// which it is unless told, nothing is stale; more hide how long messages take.
+    /// the default, nothing is stale; more hide how long messages take.
     pub fn pipeline(mut self, depth: usize) -> Self {
         self.pipeline = depth;
         self
@@ -177,7 +177,7 @@ impl<P: Program> Scheduled<'_, P> {
         self
     }
 
-    /// Runs so many rounds.
+    /// Runs this many rounds.
     ///
     /// # Errors
     /// As for [`run_until`](Scheduled::run_until).
@@ -310,7 +310,7 @@ impl<P: Program> Scheduled<'_, P> {
         let differs = |index| Error::Verification { site: self.site(), dds: "locals", index };
         let (pool, n) = (Pool::new(1)?, shards.len());
         let data = shards.elements(0..n)?;
-        let mut here = Here::new(self.program, data.as_slice(), &mut replayed, 0, n, &pool);
+        let mut here = LocalShards::new(self.program, data.as_slice(), &mut replayed, 0, n, &pool);
         let mut end = End { rounds, until: |_: usize, _: &P::Model| false };
         let (program, depth) = (self.program, self.pipeline);
         let ran = panics::quietly(|| drive(program, &mut schedule, &mut model, &mut here, n, depth, &mut end));
@@ -348,11 +348,11 @@ impl<P: Program> Scheduled<'_, P> {
         format!("{}:{}", self.site.file(), self.site.line())
     }
 
-    fn error(&self, failed: Failed, shards: usize) -> Error {
-        let Failed { round, function, job, shard, what } = failed;
+    fn error(&self, failed: RoundFailure, shards: usize) -> Error {
+        let RoundFailure { round, function, job, shard, what } = failed;
         let problem = match what {
-            What::Panic(note) => RoundProblem::Panic { message: note.message, location: note.location },
-            What::NoSuchShard => RoundProblem::NoSuchShard { shards },
+            RoundCause::Panic(note) => RoundProblem::Panic { message: note.message, location: note.location },
+            RoundCause::NoSuchShard => RoundProblem::NoSuchShard { shards },
         };
         Error::Round { site: self.site(), round, function: function.name(), job, shard, problem: Box::new(problem) }
     }

@@ -1,14 +1,14 @@
-//! The order of things: which of the four functions runs when, whoever runs it.
+//! The order of things: which of the four functions runs when, in any process.
 //!
 //! Round `t` of a pipeline of depth `d`: `aggregate` of round `t - d`, `schedule` of round `t`; then, on the shards, `apply` of
 //! round `t - d` and `update` of round `t`. The updates of a round therefore see exactly the changes of rounds up to `t - d`,
-//! wherever they run and however long they take. A failure on the shards is told when its round is collected, so that
-//! of several failures the same one is told everywhere.
+//! wherever they run and however long they take. A failure on the shards is reported when its round is collected, so that
+//! every process reports the same failure.
 
 use std::cell::Cell;
 
 use super::program::{Partials, Program, Schedule};
-use crate::body::panics::{self, PanicNote};
+use crate::body::panics::{self, CaughtPanic};
 
 /// The deepest pipeline.
 pub(crate) const DEEPEST: usize = 1024;
@@ -37,21 +37,21 @@ impl Function {
 
 /// What ended a call.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Failed {
+pub(crate) struct RoundFailure {
     pub(crate) round: usize,
     pub(crate) function: Function,
     pub(crate) job: Option<usize>,
     pub(crate) shard: Option<usize>,
-    pub(crate) what: What,
+    pub(crate) what: RoundCause,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum What {
-    Panic(PanicNote),
+pub(crate) enum RoundCause {
+    Panic(CaughtPanic),
     NoSuchShard,
 }
 
-/// Where the program is, noted before each of its functions is called.
+/// Where the program is, recorded before each of its functions is called.
 #[derive(Default)]
 pub(crate) struct At {
     pub(crate) job: Cell<usize>,
@@ -78,7 +78,7 @@ impl<P: Program> Round<P> {
 /// Whatever has the shards.
 pub(crate) trait Field<P: Program> {
     /// Why it can't go on, failures of the program apart.
-    type Stop: From<Failed>;
+    type Stop: From<RoundFailure>;
 
     /// Applies a round's changes, and begins a round's updates.
     fn step(&mut self, settled: Option<&Round<P>>, fresh: Option<&mut Round<P>>) -> Result<(), Self::Stop>;
@@ -107,8 +107,8 @@ pub(crate) struct End<U> {
     pub(crate) until: U,
 }
 
-fn failed(round: usize, function: Function, job: Option<usize>, note: PanicNote) -> Failed {
-    Failed { round, function, job, shard: None, what: What::Panic(note) }
+fn failed(round: usize, function: Function, job: Option<usize>, note: CaughtPanic) -> RoundFailure {
+    RoundFailure { round, function, job, shard: None, what: RoundCause::Panic(note) }
 }
 
 /// Runs rounds to the end, within [`panics::quietly`]. After an error model and schedule are in any state.
@@ -217,6 +217,6 @@ where
 }
 
 #[cold]
-fn no_such(round: usize, function: Function, job: usize, shard: usize) -> Failed {
-    Failed { round, function, job: Some(job), shard: Some(shard), what: What::NoSuchShard }
+fn no_such(round: usize, function: Function, job: usize, shard: usize) -> RoundFailure {
+    RoundFailure { round, function, job: Some(job), shard: Some(shard), what: RoundCause::NoSuchShard }
 }

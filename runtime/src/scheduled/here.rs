@@ -4,7 +4,7 @@
 //! taken, by a counter. An update writes nothing but its own slot, behind a lock that nobody else takes before all
 //! threads have ended; `apply` takes a shard's own state with the same counter, and all of the round's changes in order.
 //! So who runs what can't show, and nobody waits for anybody while holding something. Of updates that panic the first in the
-//! order of jobs and shards is told: those before one that has panicked are run, those behind it need not be.
+//! order of jobs and shards is reported: those before one that has panicked are run, those behind it need not be.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::drive::{At, Failed, Field, Function, Round, What};
+use super::drive::{At, Field, Function, Round, RoundCause, RoundFailure};
 use super::program::{Program, Shards};
 use crate::body::panics;
 use crate::session::locked;
 use crate::session::pool::Pool;
 
-/// From so many nanoseconds of work on, a round is worth waking threads.
+/// From this many nanoseconds of work on, a round is worth waking threads.
 const HEAVY: f64 = 30_000.0;
-/// Light rounds are timed once in so many.
+/// Light rounds are timed once in this many.
 const TIMED: u32 = 64;
 
-/// About how long a piece of work takes. No result depends on it.
+/// About how long a unit of work takes. No result depends on it.
 struct Gauge {
     nanoseconds: f64,
     rest: u32,
@@ -35,14 +35,14 @@ impl Gauge {
         Gauge { nanoseconds: 0.0, rest: 0 }
     }
 
-    /// Whether so many pieces are worth waking threads.
+    /// Whether this many units are worth waking threads.
     #[inline(always)]
-    fn is_heavy(&self, pool: &Pool, pieces: impl FnOnce() -> usize) -> bool {
+    fn is_heavy(&self, pool: &Pool, units: impl FnOnce() -> usize) -> bool {
         if pool.threads() == 1 || self.nanoseconds == 0.0 {
             return false;
         }
-        let pieces = pieces();
-        pieces > 1 && self.nanoseconds * pieces as f64 >= HEAVY
+        let units = units();
+        units > 1 && self.nanoseconds * units as f64 >= HEAVY
     }
 
     /// Begins to time this round, if it is its turn.
@@ -55,21 +55,21 @@ impl Gauge {
         (self.rest == u32::MAX).then(Instant::now)
     }
 
-    fn end(&mut self, since: Option<Instant>, pieces: usize) {
-        if let (Some(since), 1..) = (since, pieces) {
-            self.note(since.elapsed().as_nanos() as f64 / pieces as f64);
-            self.rest = if self.nanoseconds * (pieces as f64) < HEAVY { TIMED } else { 0 };
+    fn end(&mut self, since: Option<Instant>, units: usize) {
+        if let (Some(since), 1..) = (since, units) {
+            self.record(since.elapsed().as_nanos() as f64 / units as f64);
+            self.rest = if self.nanoseconds * (units as f64) < HEAVY { TIMED } else { 0 };
         }
     }
 
-    fn note(&mut self, nanoseconds: f64) {
+    fn record(&mut self, nanoseconds: f64) {
         self.nanoseconds =
             if self.nanoseconds == 0.0 { nanoseconds } else { 0.75 * self.nanoseconds + 0.25 * nanoseconds };
     }
 }
 
 /// The shards of this process: those of a call that runs in one, or a worker's. Used within [`panics::quietly`].
-pub(crate) struct Here<'h, P: Program> {
+pub(crate) struct LocalShards<'h, P: Program> {
     program: &'h P,
     shards: &'h [P::Shard],
     locals: &'h mut [P::Local],
@@ -79,8 +79,8 @@ pub(crate) struct Here<'h, P: Program> {
     pool: &'h Pool,
     updating: Gauge,
     applying: Gauge,
-    /// Since when nothing is done any more, and with which round it is told.
-    failed: Option<(usize, Failed)>,
+    /// Since when nothing is done any more, and with which round that is reported.
+    failed: Option<(usize, RoundFailure)>,
     /// Its job has got its number.
     named: bool,
 }
@@ -94,9 +94,9 @@ struct Task {
 }
 
 /// Where something panicked.
-type Panicked = (usize, usize, panics::PanicNote);
+type Panicked = (usize, usize, panics::CaughtPanic);
 
-impl<'h, P: Program> Here<'h, P> {
+impl<'h, P: Program> LocalShards<'h, P> {
     /// As many shards as locals, from the `first` of `all`.
     pub(crate) fn new(
         program: &'h P,
@@ -106,7 +106,7 @@ impl<'h, P: Program> Here<'h, P> {
         all: usize,
         pool: &'h Pool,
     ) -> Self {
-        Here {
+        LocalShards {
             program,
             shards,
             locals,
@@ -120,14 +120,14 @@ impl<'h, P: Program> Here<'h, P> {
         }
     }
 
-    /// What has failed, if it is to be told with this round.
-    pub(crate) fn failure(&self, told_with: usize) -> Option<&Failed> {
+    /// What has failed, if it is to be reported with this round.
+    pub(crate) fn failure(&self, told_with: usize) -> Option<&RoundFailure> {
         self.failed.as_ref().filter(|(round, _)| *round <= told_with).map(|(_, failed)| failed)
     }
 
     /// Gives a job that has just failed its number in the whole round.
     pub(crate) fn name_job(&mut self, names: &[u32]) {
-        if let Some((_, Failed { job: Some(job), .. })) = self.failed.as_mut().filter(|_| !self.named) {
+        if let Some((_, RoundFailure { job: Some(job), .. })) = self.failed.as_mut().filter(|_| !self.named) {
             *job = names.get(*job).map_or(*job, |&name| name as usize);
             self.named = true;
         }
@@ -141,7 +141,7 @@ impl<'h, P: Program> Here<'h, P> {
         clamp(range.start)..clamp(range.end)
     }
 
-    /// Applies what came of the jobs of a round. What fails is told with another.
+    /// Applies what came of the jobs of a round. A failure is reported with another.
     pub(crate) fn apply(&mut self, round: usize, jobs: &[P::Job], changes: &[P::Change], told_with: usize) {
         if self.failed.is_some() || jobs.is_empty() {
             return;
@@ -152,26 +152,27 @@ impl<'h, P: Program> Here<'h, P> {
                 .is_heavy(self.pool, || jobs.iter().map(|job| self.own(self.program.applied_to(job)).len()).sum());
         let ran = if threaded { self.apply_on_threads(jobs, changes) } else { self.apply_inline(jobs, changes) };
         if let Err((job, shard, note)) = ran {
-            let (shard, what) = (Some(self.first + shard), What::Panic(note));
-            self.failed = Some((told_with, Failed { round, function: Function::Apply, job: Some(job), shard, what }));
+            let (shard, what) = (Some(self.first + shard), RoundCause::Panic(note));
+            self.failed =
+                Some((told_with, RoundFailure { round, function: Function::Apply, job: Some(job), shard, what }));
         }
     }
 
     fn apply_inline(&mut self, jobs: &[P::Job], changes: &[P::Change]) -> Result<(), Panicked> {
         let since = self.applying.begin(self.pool);
-        let (at, mut pieces) = (At::default(), 0);
+        let (at, mut units) = (At::default(), 0);
         let ran = panics::caught_within(|| {
             for (j, (job, change)) in jobs.iter().zip(changes).enumerate() {
                 at.job.set(j);
                 let own = self.own(self.program.applied_to(job));
-                pieces += own.len();
+                units += own.len();
                 for p in own {
                     at.shard.set(p);
                     self.program.apply(job, change, &self.shards[p], &mut self.locals[p]);
                 }
             }
         });
-        self.applying.end(since, pieces);
+        self.applying.end(since, units);
         ran.map_err(|note| (at.job.get(), at.shard.get(), note))
     }
 
@@ -182,7 +183,7 @@ impl<'h, P: Program> Here<'h, P> {
             let range = panics::caught_within(|| self.own(program.applied_to(job)));
             ranges.push(range.map_err(|note| (j, 0, note))?);
         }
-        let pieces: usize = ranges.iter().map(ExactSizeIterator::len).sum();
+        let units: usize = ranges.iter().map(ExactSizeIterator::len).sum();
         let locals: Vec<Mutex<&mut P::Local>> = self.locals.iter_mut().map(Mutex::new).collect();
         let (next, spent, first) = (AtomicUsize::new(0), AtomicU64::new(0), Mutex::new(None));
         self.pool.everywhere(locals.len(), || {
@@ -205,7 +206,7 @@ impl<'h, P: Program> Here<'h, P> {
             }
             spent.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         });
-        self.applying.note(spent.load(Relaxed) as f64 / pieces.max(1) as f64);
+        self.applying.record(spent.load(Relaxed) as f64 / units.max(1) as f64);
         locked(&first).take().map_or(Ok(()), Err)
     }
 
@@ -223,8 +224,9 @@ impl<'h, P: Program> Here<'h, P> {
             self.update_inline(&round.jobs, &mut round.slots)
         };
         if let Err((job, shard, note)) = ran {
-            let (round, shard, what) = (round.number, Some(self.first + shard), What::Panic(note));
-            self.failed = Some((round, Failed { round, function: Function::Update, job: Some(job), shard, what }));
+            let (round, shard, what) = (round.number, Some(self.first + shard), RoundCause::Panic(note));
+            self.failed =
+                Some((round, RoundFailure { round, function: Function::Update, job: Some(job), shard, what }));
         }
     }
 
@@ -280,7 +282,7 @@ impl<'h, P: Program> Here<'h, P> {
         if let Some(panicked) = locked(&first).take() {
             return Err(panicked);
         }
-        self.updating.note(spent.load(Relaxed) as f64 / tasks.len().max(1) as f64);
+        self.updating.record(spent.load(Relaxed) as f64 / tasks.len().max(1) as f64);
         slots.extend(made.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)));
         Ok(())
     }
@@ -294,11 +296,11 @@ fn keep_first(kept: &Mutex<Option<Panicked>>, other: Panicked) {
     }
 }
 
-impl<P: Program> Field<P> for Here<'_, P> {
-    type Stop = Failed;
+impl<P: Program> Field<P> for LocalShards<'_, P> {
+    type Stop = RoundFailure;
 
     #[inline]
-    fn step(&mut self, settled: Option<&Round<P>>, fresh: Option<&mut Round<P>>) -> Result<(), Failed> {
+    fn step(&mut self, settled: Option<&Round<P>>, fresh: Option<&mut Round<P>>) -> Result<(), RoundFailure> {
         if let Some(old) = settled {
             let told_with = fresh.as_ref().map_or(usize::MAX, |new| new.number);
             self.apply(old.number, &old.jobs, &old.changes, told_with);
@@ -310,11 +312,11 @@ impl<P: Program> Field<P> for Here<'_, P> {
     }
 
     #[inline]
-    fn collect(&mut self, round: &mut Round<P>) -> Result<(), Failed> {
+    fn collect(&mut self, round: &mut Round<P>) -> Result<(), RoundFailure> {
         self.failure(round.number).map_or(Ok(()), |failed| Err(failed.clone()))
     }
 
-    fn finish(&mut self) -> Result<(), Failed> {
+    fn finish(&mut self) -> Result<(), RoundFailure> {
         self.failure(usize::MAX).map_or(Ok(()), |failed| Err(failed.clone()))
     }
 }

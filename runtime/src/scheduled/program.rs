@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use crate::memory::element::Element;
 
 /// A program with a schedule of its own (STRADS, section 3.1): `update` runs on every shard of the data side by side,
-/// `aggregate` makes of what they give a new model, `apply` tells the shards what has changed. Which jobs there are in which
+/// `aggregate` makes of what they give a new model, `apply` hands the shards what has changed. Which jobs there are in which
 /// round is the matter of a [`Schedule`], so that either can be changed without the other.
 ///
 /// The value itself holds the constants, which travel to each worker once a call.
@@ -58,7 +58,7 @@ pub trait Program: Serialize + DeserializeOwned + Send + Sync + 'static {
     type Shard: Element;
     /// What a shard keeps between rounds: the element of the same number of another DVector.
     type Local: Element;
-    /// The parameters, with whoever schedules. A call keeps a clone of them, to go back to if something fails.
+    /// The parameters, in the process that schedules. A call keeps a clone of them, to go back to if something fails.
     type Model: Clone;
     /// What is to be updated.
     type Job: Serialize + DeserializeOwned + Clone + Send + Sync + 'static;
@@ -81,12 +81,12 @@ pub trait Program: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Brings what a shard keeps up to date.
     fn apply(&self, job: &Self::Job, change: &Self::Change, shard: &Self::Shard, local: &mut Self::Local);
 
-    /// On which shards a job is updated: all of them, unless told.
+    /// On which shards a job is updated: all of them by default.
     fn updated_on(&self, _job: &Self::Job) -> Shards {
         Shards::All
     }
 
-    /// Which shards its change is applied to: all of them, unless told. In a rotation it may be the one that has the
+    /// Which shards its change is applied to: all of them by default. In a rotation it may be the one that has the
     /// parameters next.
     fn applied_to(&self, _job: &Self::Job) -> Shards {
         Shards::All
@@ -118,7 +118,7 @@ pub enum Shards {
 }
 
 impl Shards {
-    /// Their numbers, of so many.
+    /// Their numbers, of this many.
     #[inline(always)]
     pub(crate) fn range(self, shards: usize) -> Result<std::ops::Range<usize>, usize> {
         match self {
@@ -152,7 +152,7 @@ impl<'p, R> Partials<'p, R> {
     }
 }
 
-/// For whoever calls `aggregate` without an engine, as a test does: every slot holds something.
+/// For a caller of `aggregate` without an engine, such as a test: every slot holds something.
 impl<'p, R> From<&'p mut [Option<R>]> for Partials<'p, R> {
     fn from(slots: &'p mut [Option<R>]) -> Self {
         Partials::new(slots)

@@ -8,8 +8,8 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::drive::Failed;
-use super::here::Here;
+use super::drive::RoundFailure;
+use super::here::LocalShards;
 use super::program::Program;
 use super::wire::Reader;
 use crate::body::panics;
@@ -19,7 +19,7 @@ use crate::session::pool::Pool;
 use crate::session::timeline::{Category, span};
 
 /// Where a worker's shards are.
-pub(crate) struct Place<'p> {
+pub(crate) struct ShardMemory<'p> {
     /// The first of its own ones.
     pub(crate) shards: *const u8,
     pub(crate) locals: *mut u8,
@@ -34,14 +34,14 @@ pub(crate) struct Place<'p> {
 pub(crate) trait Port {
     /// The next message; none at the end.
     fn next(&mut self) -> Option<Vec<u8>>;
-    fn answer(&mut self, round: usize, answer: Result<Vec<u8>, Failed>);
+    fn answer(&mut self, round: usize, answer: Result<Vec<u8>, RoundFailure>);
 }
 
 /// How a worker's part ended.
 #[derive(Default)]
 pub(crate) struct Left {
     /// What failed after the last round.
-    pub(crate) failed: Option<Failed>,
+    pub(crate) failed: Option<RoundFailure>,
     pub(crate) computing: f64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) trait RemoteProgram: Send + Sync {
     ///
     /// # Safety
     /// `fits` has said so of the elements in `place`, which are all there; nobody else uses the locals, or writes the shards.
-    unsafe fn run(&self, place: &Place<'_>, port: &mut dyn Port) -> Result<Left, String>;
+    unsafe fn run(&self, place: &ShardMemory<'_>, port: &mut dyn Port) -> Result<Left, String>;
 }
 
 /// Makes a program from its bytes.
@@ -82,7 +82,7 @@ impl<P: Program> RemoteProgram for Arrived<P> {
         shards.is(ops_of::<P::Shard>()) && locals.is(ops_of::<P::Local>())
     }
 
-    unsafe fn run(&self, place: &Place<'_>, port: &mut dyn Port) -> Result<Left, String> {
+    unsafe fn run(&self, place: &ShardMemory<'_>, port: &mut dyn Port) -> Result<Left, String> {
         let n = place.own.len();
         // SAFETY: the caller's promise.
         let (shards, locals) = unsafe {
@@ -92,7 +92,7 @@ impl<P: Program> RemoteProgram for Arrived<P> {
             )
         };
         let program = &self.0;
-        let mut here = Here::new(program, shards, locals, place.own.start, place.all, place.pool);
+        let mut here = LocalShards::new(program, shards, locals, place.own.start, place.all, place.pool);
         let scope = if place.replay { 0..place.all } else { place.own.clone() };
         let mut reader = Reader::new(scope, place.own.clone(), place.all);
         let mut left = Left::default();

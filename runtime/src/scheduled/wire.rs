@@ -1,22 +1,22 @@
-//! What the driver tells a worker of a round: what came of an older one, and the jobs of a new one.
+//! What the driver sends a worker for a round: what came of an older one, and the jobs of a new one.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 1 | 1: changes follow, 2: jobs follow, 3: both |
-//! | | the changes of the oldest round whose changes have not been told, of those of its jobs that are applied here |
+//! | | the changes of the oldest round whose changes have not been sent, of those of its jobs that are applied here |
 //! | 8 | the number of the new round |
 //! | 4 | how many of its jobs are for this worker |
 //! | | those: the job's number in the round in 4 bytes, then the job |
 //!
-//! Who is told of which job follows from the job itself, so that no list of it has to travel.
+//! Which shards a job is sent to follows from the job itself, so that no list of it has to travel.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use stradsap_dds_server::codec::{self, CodecError};
 
-use super::drive::{Failed, Round};
-use super::here::Here;
+use super::drive::{Round, RoundFailure};
+use super::here::LocalShards;
 use super::program::{Program, Shards};
 
 const CHANGES: u8 = 1;
@@ -33,23 +33,23 @@ fn touch(shards: Shards, range: &Range<usize>) -> bool {
 
 /// Things one after the other in their encoding.
 #[derive(Default)]
-struct Pieces {
+struct Encoded {
     bytes: Vec<u8>,
     /// Where each ends, and whom it is for.
     ends: Vec<(usize, Shards, Shards)>,
 }
 
-impl Pieces {
+impl Encoded {
     fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// The number and the bytes of each that a range of shards is told.
+    /// The number and the bytes of each that is sent to a range of shards.
     fn of<'p>(&'p self, range: &'p Range<usize>) -> impl Iterator<Item = (usize, &'p [u8])> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|&(end, ..)| end));
-        let pieces = self.ends.iter().zip(starts).enumerate();
-        let wanted = pieces.filter(|(_, ((_, one, other), _))| touch(*one, range) || touch(*other, range));
+        let encoded = self.ends.iter().zip(starts).enumerate();
+        let wanted = encoded.filter(|(_, ((_, one, other), _))| touch(*one, range) || touch(*other, range));
         wanted.map(|(k, (&(end, ..), start))| (k, &self.bytes[start..end]))
     }
 }
@@ -57,13 +57,13 @@ impl Pieces {
 /// Writes messages about rounds.
 #[derive(Default)]
 pub(crate) struct Writer {
-    told: Option<Pieces>,
-    fresh: Option<(u64, Pieces)>,
-    spare: Vec<Pieces>,
+    told: Option<Encoded>,
+    fresh: Option<(u64, Encoded)>,
+    spare: Vec<Encoded>,
 }
 
 impl Writer {
-    /// Encodes what is to be told.
+    /// Encodes what is to be sent.
     pub(crate) fn begin<P: Program>(
         &mut self,
         program: &P,
@@ -71,42 +71,42 @@ impl Writer {
         fresh: Option<&Round<P>>,
     ) -> Result<(), CodecError> {
         self.spare.extend(self.told.take());
-        self.spare.extend(self.fresh.take().map(|(_, pieces)| pieces));
+        self.spare.extend(self.fresh.take().map(|(_, encoded)| encoded));
         let mut room = || {
-            let mut pieces = self.spare.pop().unwrap_or_default();
-            pieces.clear();
-            pieces
+            let mut encoded = self.spare.pop().unwrap_or_default();
+            encoded.clear();
+            encoded
         };
         if let Some(round) = settled {
-            let mut pieces = room();
+            let mut encoded = room();
             for (job, change) in round.jobs.iter().zip(&round.changes) {
-                codec::encode_into(change, &mut pieces.bytes)?;
-                pieces.ends.push((pieces.bytes.len(), program.applied_to(job), Shards::None));
+                codec::encode_into(change, &mut encoded.bytes)?;
+                encoded.ends.push((encoded.bytes.len(), program.applied_to(job), Shards::None));
             }
-            self.told = Some(pieces);
+            self.told = Some(encoded);
         }
         if let Some(round) = fresh {
-            let mut pieces = room();
+            let mut encoded = room();
             for job in &round.jobs {
-                codec::encode_into(job, &mut pieces.bytes)?;
-                pieces.ends.push((pieces.bytes.len(), program.updated_on(job), program.applied_to(job)));
+                codec::encode_into(job, &mut encoded.bytes)?;
+                encoded.ends.push((encoded.bytes.len(), program.updated_on(job), program.applied_to(job)));
             }
-            self.fresh = Some((round.number as u64, pieces));
+            self.fresh = Some((round.number as u64, encoded));
         }
         Ok(())
     }
 
-    /// The message for whoever has a range of the shards.
+    /// The message for the worker that has a range of the shards.
     pub(crate) fn message(&self, range: &Range<usize>) -> Vec<u8> {
         let flags = if self.told.is_some() { CHANGES } else { 0 } | if self.fresh.is_some() { JOBS } else { 0 };
         let mut out = vec![flags];
-        if let Some(pieces) = &self.told {
-            pieces.of(range).for_each(|(_, change)| out.extend_from_slice(change));
+        if let Some(encoded) = &self.told {
+            encoded.of(range).for_each(|(_, change)| out.extend_from_slice(change));
         }
-        if let Some((round, pieces)) = &self.fresh {
+        if let Some((round, encoded)) = &self.fresh {
             out.extend_from_slice(&round.to_le_bytes());
-            out.extend_from_slice(&(pieces.of(range).count() as u32).to_le_bytes());
-            for (number, job) in pieces.of(range) {
+            out.extend_from_slice(&(encoded.of(range).count() as u32).to_le_bytes());
+            for (number, job) in encoded.of(range) {
                 out.extend_from_slice(&(number as u32).to_le_bytes());
                 out.extend_from_slice(job);
             }
@@ -116,7 +116,7 @@ impl Writer {
 }
 
 /// A round, and what a worker's updates came to.
-pub(crate) type Answer = (usize, Result<Vec<u8>, Failed>);
+pub(crate) type Answer = (usize, Result<Vec<u8>, RoundFailure>);
 
 /// A worker's rounds in flight.
 pub(crate) struct Reader<P: Program> {
@@ -158,7 +158,7 @@ impl<P: Program> Reader<P> {
     pub(crate) fn take(
         &mut self,
         program: &P,
-        here: &mut Here<'_, P>,
+        here: &mut LocalShards<'_, P>,
         mut bytes: &[u8],
         updates: bool,
     ) -> Result<Option<Answer>, String> {

@@ -65,7 +65,7 @@ impl Desk {
     /// What messages come to, up to the first that is refused.
     fn take(&mut self, messages: &[Vec<u8>], replay: bool) -> Result<Vec<Option<Answer>>, String> {
         let scope = if replay { 0..SHARDS } else { self.own.clone() };
-        let mut here = Here::new(&Letters, &self.shards, &mut self.locals, self.own.start, SHARDS, &self.pool);
+        let mut here = LocalShards::new(&Letters, &self.shards, &mut self.locals, self.own.start, SHARDS, &self.pool);
         let mut reader = Reader::new(scope, self.own.clone(), SHARDS);
         panics::quietly(|| messages.iter().map(|message| reader.take(&Letters, &mut here, message, !replay)).collect())
     }
@@ -75,7 +75,7 @@ fn jobs() -> [Round<Letters>; 3] {
     [round(0, &["x", "3y", "-2", "44", "-"]), round(1, &[]), round(2, &["zz", "0", "1-"])]
 }
 
-/// The messages of a pipeline of depth 2 to whoever has a range.
+/// The messages of a pipeline of depth 2 to the process that has a range.
 fn messages(range: &Range<usize>) -> Vec<Vec<u8>> {
     let rounds = jobs();
     let mut writer = Writer::default();
@@ -88,7 +88,7 @@ fn messages(range: &Range<usize>) -> Vec<Vec<u8>> {
     steps.into_iter().map(message).collect()
 }
 
-/// What each shard must have been told.
+/// What each shard must have received.
 fn expected(range: Range<usize>) -> Vec<Vec<String>> {
     let told = |shard: usize| {
         let mut told = Vec::new();
@@ -111,7 +111,7 @@ fn each_is_told_what_concerns_it() {
         let gave = desk.take(&messages(&own), false).unwrap();
         assert_eq!(gave.iter().flatten().map(|(round, _)| *round).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(desk.locals, expected(own.clone()));
-        // Who is told again of everything comes to the same.
+        // A shard that receives everything again comes to the same.
         let mut again = Desk::new(own.clone());
         assert!(again.take(&messages(&(0..SHARDS)), true).unwrap().iter().all(Option::is_none));
         assert_eq!(again.locals, desk.locals);

@@ -345,9 +345,7 @@ pub enum LoopProblem {
         max: usize,
     },
     /// `staleness = 0`.
-    #[error(
-        "`staleness = 0` is not offered: blocks that run at the same time can't see what each other adds; give 1 or more"
-    )]
+    #[error("`staleness` must be at least 1: blocks that run at the same time can't see what each other adds")]
     NoStaleness,
     /// A synchronous loop captures relaxed state.
     #[error(
@@ -361,7 +359,7 @@ pub enum LoopProblem {
     #[error("an operator can't use relaxed state: pass on its values, `to_vec()` or `get()`")]
     RelaxedInOperator,
     /// Every shard of a scheduled program needs one element of the locals.
-    #[error("{shards} shards can't have {locals} locals: give as many elements of the one as of the other")]
+    #[error("expected one local per shard: {locals} locals, {shards} shards")]
     Locals {
         /// How many shards there are.
         shards: usize,

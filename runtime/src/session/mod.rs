@@ -61,7 +61,7 @@ pub(crate) struct SessionInner {
     timeline: Mutex<Option<TimelineFile>>,
 }
 
-/// How a session is to be: [`Session::builder`].
+/// Builder for a [`Session`]: [`Session::builder`].
 ///
 /// ```
 /// use stradsap_runtime::Session;
@@ -178,7 +178,7 @@ impl Session {
         self.inner.threads.load(Relaxed)
     }
 
-    /// Loops run on so many threads from now on. No result depends on it.
+    /// Loops run on this many threads from now on. No result depends on it.
     ///
     /// ```
     /// use stradsap_runtime::Session;

@@ -1,4 +1,4 @@
-//! What a loop is told besides its range, captures and body.
+//! Options of a loop, besides its range, captures and body.
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
@@ -38,7 +38,7 @@ impl LoopOptions {
         self
     }
 
-    /// `parts = N`: every shared DDS is cut into so many ranges of about equal access weight.
+    /// `parts = N`: every shared DDS is cut into `N` ranges of about equal access weight.
     pub fn parts(mut self, parts: usize) -> Self {
         self.parts = Some(parts);
         self

@@ -30,7 +30,7 @@ impl Pool {
         self.threads
     }
 
-    /// `f(0), f(1), ..., f(n - 1)`, in this order whoever ran them.
+    /// `f(0), f(1), ..., f(n - 1)`, in this order, on any threads.
     pub(crate) fn map<R: Send>(&self, n: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {
         match &self.rayon {
             Some(pool) if n > 1 => pool.install(|| (0..n).into_par_iter().with_max_len(1).map(f).collect()),

@@ -9,7 +9,7 @@ use crate::session::options::{Site, Strategy};
 /// The numbers of threads for which a speed-up is predicted.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 64];
 
-/// From so many elements an iteration on, its width is what stands in the way.
+/// From this many elements an iteration on, its width is what stands in the way.
 const MANY: f64 = 8.0;
 
 /// What a loop call did: how it found parallelism, what conflicted, how long it took.
@@ -20,7 +20,7 @@ pub struct LoopReport {
     pub(crate) site: &'static Site,
     pub(crate) label: Option<String>,
     pub(crate) plan: Arc<Plan>,
-    pub(crate) strays: usize,
+    pub(crate) misspeculations: usize,
     pub(crate) reused: bool,
     pub(crate) seconds_recording: f64,
     pub(crate) seconds_planning: f64,
@@ -243,8 +243,8 @@ impl LoopReport {
     }
 
     /// How often this call was undone and begun again, since an iteration touched what the plan didn't foresee.
-    pub fn strays(&self) -> usize {
-        self.strays
+    pub fn misspeculations(&self) -> usize {
+        self.misspeculations
     }
 
     /// Bytes of recording and plan at their largest.
@@ -344,8 +344,8 @@ impl fmt::Display for LoopReport {
         }
         let how = if self.inferred() { " (a sample; the rest follows from the data)" } else { "" };
         write!(f, "  recorded in {:.3} s{how}, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
-        if self.strays > 0 {
-            write!(f, "; undone and planned again {} times", self.strays)?;
+        if self.misspeculations > 0 {
+            write!(f, "; undone and planned again {} times", self.misspeculations)?;
         }
         if let Some(advice) = self.advice() {
             write!(f, "\n  advice: {advice}")?;

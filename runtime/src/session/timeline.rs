@@ -1,4 +1,4 @@
-//! What this process does when: spans on lanes, kept in memory until somebody asks for them (`timeline::file`).
+//! What this process does when: spans on tracks, kept in memory until somebody asks for them (`timeline::file`).
 //!
 //! One recorder a process, switched on by a session that writes a timeline or, on a worker, by its driver. Switched off,
 //! it costs the loading of a flag.
@@ -49,14 +49,14 @@ pub(crate) struct Event {
     category: Category,
     start: u64,
     duration: u64,
-    lane: u32,
+    track: u32,
     arg: u64,
 }
 
 /// What a process has recorded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Recorded {
-    lanes: Vec<String>,
+    tracks: Vec<String>,
     events: Vec<Event>,
     left_out: u64,
 }
@@ -64,19 +64,19 @@ pub(crate) struct Recorded {
 #[derive(Default)]
 struct Recorder {
     recorded: Recorded,
-    /// Lanes of tasks that share a thread, where spans would overlap: category, lane, whether it is taken.
+    /// Tracks of tasks that share a thread, where spans would overlap: category, track, whether it is taken.
     shared: Vec<(Category, u32, bool)>,
 }
 
 /// How many want events.
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 static RECORDER: Mutex<Recorder> = Mutex::new(Recorder {
-    recorded: Recorded { lanes: Vec::new(), events: Vec::new(), left_out: 0 },
+    recorded: Recorded { tracks: Vec::new(), events: Vec::new(), left_out: 0 },
     shared: Vec::new(),
 });
 
 thread_local! {
-    static LANE: Cell<Option<u32>> = const { Cell::new(None) };
+    static TRACK: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
 /// Whether spans are recorded.
@@ -103,8 +103,8 @@ pub(crate) fn take() -> Recorded {
     let mut recorder = locked(&RECORDER);
     let recorded = &mut recorder.recorded;
     Recorded {
-        // Threads keep their lanes.
-        lanes: recorded.lanes.clone(),
+        // Threads keep their tracks.
+        tracks: recorded.tracks.clone(),
         events: std::mem::take(&mut recorded.events),
         left_out: std::mem::take(&mut recorded.left_out),
     }
@@ -117,7 +117,7 @@ pub(crate) struct Span(Option<Begun>);
 struct Begun {
     category: Category,
     start: u64,
-    lane: u32,
+    track: u32,
     shared: bool,
     arg: u64,
 }
@@ -130,39 +130,39 @@ pub(crate) fn span(category: Category, arg: u64) -> Span {
 
 #[cold]
 fn begin(category: Category, arg: u64) -> Span {
-    let lane = LANE.get().unwrap_or_else(|| {
+    let track = TRACK.get().unwrap_or_else(|| {
         let mut recorder = locked(&RECORDER);
-        let lanes = &mut recorder.recorded.lanes;
-        let lane = lanes.len() as u32;
-        lanes.push(std::thread::current().name().map_or_else(|| format!("thread {lane}"), str::to_owned));
-        LANE.set(Some(lane));
-        lane
+        let tracks = &mut recorder.recorded.tracks;
+        let track = tracks.len() as u32;
+        tracks.push(std::thread::current().name().map_or_else(|| format!("thread {track}"), str::to_owned));
+        TRACK.set(Some(track));
+        track
     });
-    Span(Some(Begun { category, start: now(), lane, shared: false, arg }))
+    Span(Some(Begun { category, start: now(), track, shared: false, arg }))
 }
 
-/// Something that a task does while others share its thread: it gets a lane for itself.
+/// Something that a task does while others share its thread: it gets a track for itself.
 pub(crate) fn task_span(category: Category, arg: u64) -> Span {
     if !is_on() {
         return Span(None);
     }
     let mut recorder = locked(&RECORDER);
     let Recorder { recorded, shared } = &mut *recorder;
-    let lane = match shared.iter_mut().find(|(of, _, taken)| *of == category && !taken) {
-        Some((_, lane, taken)) => {
+    let track = match shared.iter_mut().find(|(of, _, taken)| *of == category && !taken) {
+        Some((_, track, taken)) => {
             *taken = true;
-            *lane
+            *track
         }
         None => {
-            let lane = recorded.lanes.len() as u32;
+            let track = recorded.tracks.len() as u32;
             let number = shared.iter().filter(|(of, ..)| *of == category).count() + 1;
-            recorded.lanes.push(format!("{} {number}", category.name()));
-            shared.push((category, lane, true));
-            lane
+            recorded.tracks.push(format!("{} {number}", category.name()));
+            shared.push((category, track, true));
+            track
         }
     };
     drop(recorder);
-    Span(Some(Begun { category, start: now(), lane, shared: true, arg }))
+    Span(Some(Begun { category, start: now(), track, shared: true, arg }))
 }
 
 impl Span {
@@ -181,24 +181,24 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        let Some(Begun { category, start, lane, shared, arg }) = self.0.take() else { return };
+        let Some(Begun { category, start, track, shared, arg }) = self.0.take() else { return };
         let duration = now().saturating_sub(start);
         let mut recorder = locked(&RECORDER);
-        if shared && let Some((.., taken)) = recorder.shared.iter_mut().find(|(_, its, _)| *its == lane) {
+        if shared && let Some((.., taken)) = recorder.shared.iter_mut().find(|(_, its, _)| *its == track) {
             *taken = false;
         }
-        recorder.recorded.keep(Event { category, start, duration, lane, arg }, MOST);
+        recorder.recorded.store(Event { category, start, duration, track, arg }, MOST);
     }
 }
 
 impl Recorded {
     /// Itself, if it is what a recorder could have recorded.
     pub(crate) fn checked(self) -> Option<Recorded> {
-        let lanes = self.lanes.len();
-        self.events.iter().all(|event| (event.lane as usize) < lanes).then_some(self)
+        let tracks = self.tracks.len();
+        self.events.iter().all(|event| (event.track as usize) < tracks).then_some(self)
     }
 
-    fn keep(&mut self, event: Event, most: usize) {
+    fn store(&mut self, event: Event, most: usize) {
         if self.events.len() < most {
             self.events.push(event);
         } else {
@@ -244,18 +244,18 @@ mod tests {
     use super::*;
 
     fn event(arg: u64) -> Event {
-        Event { category: Category::Block, start: 0, duration: 1, lane: 0, arg }
+        Event { category: Category::Block, start: 0, duration: 1, track: 0, arg }
     }
 
     #[test]
     fn what_is_over_the_bound_is_counted() {
         let mut recorded = Recorded::default();
-        (0..5).for_each(|arg| recorded.keep(event(arg), 3));
+        (0..5).for_each(|arg| recorded.store(event(arg), 3));
         assert_eq!((recorded.events.len(), recorded.left_out), (3, 2));
     }
 
     #[test]
-    fn spans_lie_within_each_other_and_tasks_have_lanes_of_their_own() {
+    fn spans_lie_within_each_other_and_tasks_have_tracks_of_their_own() {
         let (marks, before) = ([77_001, 77_002, 77_003, 77_004], WANTED.fetch_add(1, Relaxed));
         {
             let _outer = span(Category::Plan, marks[0]);
@@ -274,8 +274,8 @@ mod tests {
         };
         let [outer, inner, one, other] = marks.map(of);
         assert!(outer.start <= inner.start && inner.start + inner.duration <= outer.start + outer.duration);
-        assert_eq!(outer.lane, inner.lane);
-        assert_ne!(one.lane, other.lane);
-        assert!(recorded.lanes[one.lane as usize].starts_with("send "), "{:?}", recorded.lanes);
+        assert_eq!(outer.track, inner.track);
+        assert_ne!(one.track, other.track);
+        assert!(recorded.tracks[one.track as usize].starts_with("send "), "{:?}", recorded.tracks);
     }
 }

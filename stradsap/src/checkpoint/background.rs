@@ -65,7 +65,7 @@ impl Background {
                 Ok(manifest) => {
                     self.known.insert(step, Known { manifest: Arc::new(manifest), checked: false });
                 }
-                // Which files it needs can't be told, so nothing may be deleted beside it.
+                // Which files it needs isn't known, so nothing may be deleted beside it.
                 Err(Trouble { error, foreign: true }) => return Err(error),
                 Err(_) => {
                     self.bad.insert(step);

@@ -30,7 +30,7 @@ const ACTIONS: [&str; 3] = ["list", "verify", "show"];
 enum Failure {
     /// Of a checkpoint or its folder.
     Bad(Error),
-    /// Bad files, which were told of.
+    /// Bad files, which were reported.
     Told,
     /// Nobody reads any more.
     Closed,

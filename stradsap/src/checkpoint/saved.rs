@@ -78,7 +78,7 @@ impl<K: Key, V: Element> sealed::Saved for DMap<K, V> {
     }
 
     fn sections(&self) -> Vec<sealed::Section<'_>> {
-        // Entries that can't be counted now can't be encoded either, and that is the error to tell.
+        // Entries that can't be counted now can't be encoded either, and that is the error to report.
         let elements = self.len().unwrap_or(0);
         vec![sealed::Section {
             name: ENTRIES,
@@ -113,7 +113,7 @@ pub(super) fn load_map<K: Key, V: Element>(
     name: &str,
 ) -> Result<DMap<K, V>> {
     let map = DMap::from_entries(session, elements::<(K, V)>(checkpoint, name, MAP, ENTRIES)?)?;
-    checkpoint.note_loaded(version_of_map(&map), name, ENTRIES);
+    checkpoint.record_loaded(version_of_map(&map), name, ENTRIES);
     Ok(map)
 }
 
@@ -125,7 +125,7 @@ pub(super) fn load<T: Element>(checkpoint: &Checkpoint, session: &Session, name:
         error => error,
     })?;
     // It is on the disk as it is.
-    checkpoint.note_loaded(version_of(&vector), name, ELEMENTS);
+    checkpoint.record_loaded(version_of(&vector), name, ELEMENTS);
     Ok(vector)
 }
 

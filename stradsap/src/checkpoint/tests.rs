@@ -24,7 +24,7 @@ struct Model {
 
 type Values = (Vec<[f32; 2]>, Vec<String>, Vec<u16>);
 
-/// What there must be after so many steps.
+/// What there must be after this many steps.
 fn values(step: u64) -> Values {
     let often = (0..3).map(|i| [step as f32 + i as f32, f32::MIN_POSITIVE]).collect();
     let seldom = vec!["s".repeat(step as usize / 3), "t".to_owned()];

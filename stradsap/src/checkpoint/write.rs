@@ -104,7 +104,7 @@ impl Job {
             // Where the disk is full this makes room. Another checkpoint may name the same contents.
             let known = || self.known.values().flat_map(|known| known.manifest.files());
             for name in put.iter().filter(|name| known().all(|data| data.file != **name)) {
-                let _ = self.folder.layer.remove(&self.folder.file(name)); // the first error is the one to tell
+                let _ = self.folder.layer.remove(&self.folder.file(name)); // only the first error is reported
             }
         })?;
         give_name(&self.folder, &text)?;
@@ -157,7 +157,7 @@ fn fill(folder: &Folder, name: &str, bytes: &[u8]) -> Result<()> {
         file.sync()
     });
     written.map_err(at(&path)).inspect_err(|_| {
-        let _ = folder.layer.remove(&path); // the first error is the one to tell, and the next save tries again
+        let _ = folder.layer.remove(&path); // only the first error is reported, and the next save tries again
     })
 }
 

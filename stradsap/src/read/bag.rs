@@ -39,7 +39,7 @@ pub(super) fn read(session: &Session, path: &Path) -> Result<BagOfWords> {
 }
 
 pub(super) fn collect(reading: &Reading<'_>) -> Result<BagOfWords> {
-    let Records { pieces, files } = reading.records(&Bag)?;
+    let Records { chunks, files } = reading.records(&Bag)?;
     let (Some(Whole { head, records, .. }), Some(Input { path, .. })) = (files.first(), reading.inputs.first()) else {
         return Err(Error::usage("a bag of words is one file, and none was given"));
     };
@@ -48,7 +48,7 @@ pub(super) fn collect(reading: &Reading<'_>) -> Result<BagOfWords> {
         let (line, column) = (head.line, Some(head.column));
         return Err(Error::Input { path: path.clone(), line, column, problem });
     }
-    let entries = DVector::from_pieces(reading.session, pieces)?;
+    let entries = DVector::from_chunks(reading.session, chunks)?;
     Ok(BagOfWords { documents: head.documents, words: head.words, entries })
 }
 

@@ -1,8 +1,8 @@
 //! Files cut into blocks of whole records, which threads parse side by side.
 //!
 //! A thread reads the next block under a lock, cuts it at the border of a record, and parses it after it has let the lock
-//! go. So reading and unpacking happen in one place at a time, parsing everywhere. Pieces are put into the order of the
-//! blocks afterwards: nothing hangs on who parsed what.
+//! go. So reading and unpacking happen in one place at a time, parsing everywhere. Chunks are put into the order of the
+//! blocks afterwards: nothing depends on who parsed what.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -70,7 +70,7 @@ pub(crate) struct Whole<H> {
 
 /// All records of the files in their order, and what each file said.
 pub(crate) struct Records<F: Format> {
-    pub(crate) pieces: Vec<Vec<F::Item>>,
+    pub(crate) chunks: Vec<Vec<F::Item>>,
     pub(crate) files: Vec<Whole<F::Head>>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Reading<'a> {
 
     /// The records as a DVector.
     pub(crate) fn vector<F: Format>(&self, format: &F) -> Result<DVector<F::Item>> {
-        DVector::from_pieces(self.session, self.records(format)?.pieces)
+        DVector::from_chunks(self.session, self.records(format)?.chunks)
     }
 
     pub(crate) fn records<F: Format>(&self, format: &F) -> Result<Records<F>> {
@@ -108,29 +108,29 @@ impl<'a> Reading<'a> {
                     lock(&blocks).stopped = true;
                 }
                 count.fetch_add(items.len(), Relaxed);
-                // Without room to spare: many pieces wait for the last.
-                let mut piece = Vec::with_capacity(items.len());
-                piece.append(&mut items);
+                // Without room to spare: many chunks wait for the last.
+                let mut chunk = Vec::with_capacity(items.len());
+                chunk.append(&mut items);
                 let newlines = if F::TEXT { memchr::memchr_iter(b'\n', &bytes).count() as u64 } else { 0 };
                 let problem = parsed.err().map(|trouble| trouble.located::<F>(&bytes));
-                lock(&done).push(Done { number: block.number, file: block.file, piece, newlines, problem });
+                lock(&done).push(Done { number: block.number, file: block.file, chunk, newlines, problem });
             }
         })?;
         let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_unstable_by_key(|done| done.number);
-        self.gather(done, blocks.into_inner().unwrap_or_else(PoisonError::into_inner).opened)
+        self.concatenate(done, blocks.into_inner().unwrap_or_else(PoisonError::into_inner).opened)
     }
 
-    fn gather<F: Format>(&self, done: Vec<Done<F::Item>>, opened: Vec<Opened<F::Head>>) -> Result<Records<F>> {
+    fn concatenate<F: Format>(&self, done: Vec<Done<F::Item>>, opened: Vec<Opened<F::Head>>) -> Result<Records<F>> {
         let mut files: Vec<Whole<F::Head>> = opened
             .into_iter()
             .filter_map(|opened| Some(Whole { head: opened.head?, lines: opened.lines, records: 0 }))
             .collect();
-        let mut pieces = Vec::with_capacity(done.len());
+        let mut chunks = Vec::with_capacity(done.len());
         let mut room = self.limit.unwrap_or(usize::MAX);
         for mut done in done {
-            done.piece.truncate(room);
-            room -= done.piece.len();
+            done.chunk.truncate(room);
+            room -= done.chunk.len();
             let lines = files.get(done.file).map_or(0, |file| file.lines);
             if let Some(problem) = done.problem
                 && room > 0
@@ -139,13 +139,13 @@ impl<'a> Reading<'a> {
             }
             if let Some(file) = files.get_mut(done.file) {
                 file.lines += done.newlines;
-                file.records += done.piece.len();
+                file.records += done.chunk.len();
             }
-            if !done.piece.is_empty() {
-                pieces.push(done.piece);
+            if !done.chunk.is_empty() {
+                chunks.push(done.chunk);
             }
         }
-        Ok(Records { pieces, files })
+        Ok(Records { chunks, files })
     }
 
     /// No more threads than there are blocks.
@@ -160,7 +160,7 @@ impl<'a> Reading<'a> {
 struct Done<T> {
     number: usize,
     file: usize,
-    piece: Vec<T>,
+    chunk: Vec<T>,
     newlines: u64,
     problem: Option<Problem>,
 }

@@ -27,7 +27,7 @@ pub(super) fn collect<T: Numeric>(reading: &Reading<'_>) -> Result<DVector<T>> {
             return Err(Error::Input { path: input.path.clone(), line: 1, column: None, problem });
         }
     }
-    DVector::from_pieces(reading.session, records.pieces)
+    DVector::from_chunks(reading.session, records.chunks)
 }
 
 struct Npy<T>(PhantomData<fn() -> T>);

@@ -24,7 +24,7 @@ struct Group {
     before: u64,
 }
 
-type Piece<T> = (usize, Result<Vec<T>>);
+type Chunk<T> = (usize, Result<Vec<T>>);
 
 pub(super) fn read<T: Element + DeserializeOwned>(session: &Session, path: &Path) -> Result<DVector<T>> {
     let inputs = resolve(path)?;
@@ -38,22 +38,22 @@ pub(super) fn read<T: Element + DeserializeOwned>(session: &Session, path: &Path
         }
     }
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
-    let pieces: Mutex<Vec<Piece<T>>> = Mutex::default();
+    let chunks: Mutex<Vec<Chunk<T>>> = Mutex::default();
     session.everywhere(session.threads().min(groups.len()), || {
         loop {
             let k = next.fetch_add(1, Relaxed);
-            // Groups before one that failed are read nonetheless: the first error is the one that is told.
+            // Groups before one that failed are read nonetheless: only the first error is reported.
             let Some(group) = groups.get(k).filter(|_| k < failed.load(Relaxed)) else { break };
-            let piece = records(&inputs[group.file], group);
-            if piece.is_err() {
+            let chunk = records(&inputs[group.file], group);
+            if chunk.is_err() {
                 failed.fetch_min(k, Relaxed);
             }
-            pieces.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((k, piece));
+            chunks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((k, chunk));
         }
     })?;
-    let mut pieces = pieces.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    pieces.sort_unstable_by_key(|(k, _)| *k);
-    DVector::from_pieces(session, pieces.into_iter().map(|(_, piece)| piece).collect::<Result<_>>()?)
+    let mut chunks = chunks.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    chunks.sort_unstable_by_key(|(k, _)| *k);
+    DVector::from_chunks(session, chunks.into_iter().map(|(_, chunk)| chunk).collect::<Result<_>>()?)
 }
 
 fn open(input: &Input) -> Result<Box<dyn FileReader>> {

@@ -14,7 +14,7 @@ use url::Url;
 use super::source::Input;
 use crate::{Error, Result};
 
-/// So many pieces of an object wait for whoever parses them.
+/// This many chunks of an object wait to be parsed.
 const AHEAD: usize = 16;
 /// Variables that begin so configure stores.
 const PREFIXES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
@@ -47,18 +47,18 @@ impl Object {
                 let _ = sender.send(Some(Err(error)));
             }
         })?;
-        Ok(Download { receiver, piece: Bytes::new(), whole: false })
+        Ok(Download { receiver, chunk: Bytes::new(), whole: false })
     }
 }
 
-/// A piece, why there is none, or the end.
+/// A chunk, why there is none, or the end.
 type Message = Option<io::Result<Bytes>>;
 
 async fn fetch(store: &dyn ObjectStore, key: &Key, sender: &SyncSender<Message>) -> io::Result<()> {
     let mut stream = store.get(key).await.map_err(into_io)?.into_stream();
-    while let Some(piece) = stream.next().await {
-        if sender.send(Some(Ok(piece.map_err(into_io)?))).is_err() {
-            return Ok(()); // whoever read has seen enough
+    while let Some(chunk) = stream.next().await {
+        if sender.send(Some(Ok(chunk.map_err(into_io)?))).is_err() {
+            return Ok(()); // the reader has seen enough
         }
     }
     let _ = sender.send(None);
@@ -79,22 +79,22 @@ fn into_io(error: object_store::Error) -> io::Error {
 /// Bytes as they arrive.
 pub(crate) struct Download {
     receiver: Receiver<Message>,
-    piece: Bytes,
+    chunk: Bytes,
     whole: bool,
 }
 
 impl Read for Download {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.piece.is_empty() && !self.whole && !buffer.is_empty() {
+        while self.chunk.is_empty() && !self.whole && !buffer.is_empty() {
             match self.receiver.recv() {
-                Ok(Some(piece)) => self.piece = piece?,
+                Ok(Some(chunk)) => self.chunk = chunk?,
                 Ok(None) => self.whole = true,
                 // A stop without a word must not pass for the end.
                 Err(_) => return Err(io::Error::other("the thread that fetched the object is gone")),
             }
         }
-        let n = buffer.len().min(self.piece.len());
-        self.piece.copy_to_slice(&mut buffer[..n]);
+        let n = buffer.len().min(self.chunk.len());
+        self.chunk.copy_to_slice(&mut buffer[..n]);
         Ok(n)
     }
 }

@@ -20,10 +20,10 @@ pub(crate) type Stream = Box<dyn Read + Send>;
 pub(crate) struct Input {
     /// What errors name.
     pub(crate) path: PathBuf,
-    place: Place,
+    place: Origin,
 }
 
-enum Place {
+enum Origin {
     Local,
     #[cfg(feature = "remote")]
     Remote(super::remote::Object),
@@ -33,18 +33,18 @@ enum Place {
 
 impl Input {
     fn local(path: PathBuf) -> Self {
-        Input { path, place: Place::Local }
+        Input { path, place: Origin::Local }
     }
 
     #[cfg(feature = "remote")]
     pub(crate) fn remote(path: PathBuf, object: super::remote::Object) -> Self {
-        Input { path, place: Place::Remote(object) }
+        Input { path, place: Origin::Remote(object) }
     }
 
     /// Bytes that a test made.
     #[cfg(test)]
     pub(crate) fn memory(name: &str, bytes: impl Into<Vec<u8>>) -> Self {
-        Input { path: PathBuf::from(name), place: Place::Memory(bytes.into()) }
+        Input { path: PathBuf::from(name), place: Origin::Memory(bytes.into()) }
     }
 
     /// The bytes, unpacked if the name ends in `.gz` or `.zst`.
@@ -59,27 +59,27 @@ impl Input {
 
     fn raw(&self) -> io::Result<Stream> {
         Ok(match &self.place {
-            Place::Local => Box::new(File::open(&self.path)?),
+            Origin::Local => Box::new(File::open(&self.path)?),
             #[cfg(feature = "remote")]
-            Place::Remote(object) => Box::new(object.open()?),
+            Origin::Remote(object) => Box::new(object.open()?),
             #[cfg(test)]
-            Place::Memory(bytes) => Box::new(io::Cursor::new(bytes.clone())),
+            Origin::Memory(bytes) => Box::new(io::Cursor::new(bytes.clone())),
         })
     }
 
     #[cfg(feature = "parquet")]
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self.place, Place::Local)
+        matches!(self.place, Origin::Local)
     }
 
     /// About how many bytes there will be, if that is known.
     pub(crate) fn size(&self) -> Option<u64> {
         let size = match &self.place {
-            Place::Local => std::fs::metadata(&self.path).ok()?.len(),
+            Origin::Local => std::fs::metadata(&self.path).ok()?.len(),
             #[cfg(feature = "remote")]
-            Place::Remote(_) => return None,
+            Origin::Remote(_) => return None,
             #[cfg(test)]
-            Place::Memory(_) => return None,
+            Origin::Memory(_) => return None,
         };
         Some(if packing(&self.path).is_some() { size.saturating_mul(UNPACKED) } else { size })
     }

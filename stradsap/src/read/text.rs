@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::blocks::{Parsed, misplaced};
 
-/// Enough of a piece of text to recognise it by, in quotes.
+/// Enough of a text to recognise it by, in quotes.
 pub(crate) fn excerpt(text: &[u8]) -> String {
     const LENGTH: usize = 40;
     let text = String::from_utf8_lossy(text);

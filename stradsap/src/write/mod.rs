@@ -16,7 +16,7 @@ pub use self::safetensors::{Tensor, write_safetensors};
 use crate::read::extension;
 use crate::{DVector, Element, Error, Numeric, Result};
 
-/// So many bytes of elements are looked at together.
+/// This many bytes of elements are looked at together.
 const CHUNK: usize = 1 << 20;
 
 /// Writers of files, as methods of a [`DVector`].

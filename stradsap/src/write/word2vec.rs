@@ -25,7 +25,7 @@ where
         let (found, expected) = (words.len(), vector.len());
         return Err(Error::usage(format!("{found} words for {expected} vectors; as many were expected")));
     }
-    // A name with a blank would end there for whoever reads the file.
+    // A name with a blank would end there for readers of the file.
     let bad = words.iter().map(AsRef::as_ref).find(|word| word.is_empty() || word.contains(char::is_whitespace));
     if let Some(word) = bad {
         return Err(Error::usage(format!("the word {word:?} can't be written; one without blanks was expected")));

@@ -14,7 +14,7 @@ use crate::jobs::runner::{Test, Watch, seeds};
 
 const EPOCHS: usize = 12;
 
-/// What so many copies leave, in one process. `Hybrid` has its copies in processes alone: there it is `Bsp`.
+/// What this many copies leave, in one process. `Hybrid` has its copies in processes alone: there it is `Bsp`.
 fn expected(policy: &str, copies: usize) -> String {
     let policy = if policy == "hybrid" { "bsp" } else { policy };
     if let Some(known) = KNOWN.with_borrow(|known| known.get(&(policy.to_string(), copies)).cloned()) {

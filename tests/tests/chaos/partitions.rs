@@ -6,7 +6,7 @@ use super::proxy::Wire;
 use crate::jobs::job::{Job, LONG, Setting, joining};
 use crate::jobs::processes::{Process, a_secret, free_port, ports, wait_for};
 
-/// A loss must be told so soon.
+/// A loss must be reported this soon.
 const NOTICED: Duration = Duration::from_secs(5);
 
 /// Three workers that joined, with something different about the first.

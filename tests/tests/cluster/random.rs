@@ -51,7 +51,7 @@ fn in_sequence(from: u64, short: u64, long: u64, length: Length) {
 /// How a call ended: what must be the same everywhere.
 #[derive(Debug, PartialEq)]
 enum End {
-    Well { order: Vec<usize>, strategy: Strategy, strays: usize, reused: bool },
+    Well { order: Vec<usize>, strategy: Strategy, misspeculations: usize, reused: bool },
     Failed(usize),
     Panicked(usize),
 }
@@ -61,7 +61,7 @@ fn end_of(case: &str, ended: stradsap::Result<LoopReport>) -> End {
         Ok(report) => End::Well {
             order: report.serial_order().collect(),
             strategy: report.strategy(),
-            strays: report.strays(),
+            misspeculations: report.misspeculations(),
             reused: report.reused(),
         },
         Err(Error::Body { iteration, source, .. }) => {

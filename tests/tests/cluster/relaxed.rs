@@ -13,7 +13,7 @@ struct Row {
     counts: Vec<u32>,
 }
 
-/// Where a token moves hangs on both of its rows and on the totals, which are as stale as they are allowed to be.
+/// Where a token moves depends on both of its rows and on the totals, which are as stale as they are allowed to be.
 pub(crate) fn relaxed_counts(session: &Session, seen: &mut Seen) -> Result {
     let (n, documents, words, topics) = (20_000, 120, 300, 6u64);
     for staleness in [1, 2, 3, 1000] {
@@ -64,8 +64,8 @@ pub(crate) fn relaxed_counts(session: &Session, seen: &mut Seen) -> Result {
                 parts = 6
             )?;
             seen.report("sampling", &report);
-            seen.note("stale", (report.strata(), report.staleness()));
-            seen.note("totals", totals.to_vec());
+            seen.record("stale", (report.strata(), report.staleness()));
+            seen.record("totals", totals.to_vec());
             // Tables, assignments and totals agree, whatever was stale.
             let counted = |rows: &DVector<Row>| -> stradsap::Result<Vec<i64>> {
                 let mut sums = vec![0i64; topics as usize];
@@ -102,9 +102,9 @@ pub(crate) fn relaxed_floats(session: &Session, seen: &mut Seen) -> Result {
             level.add(1e-6 * (f64::from(x[a]) - y[b]));
         })?;
         seen.report("floats", &report);
-        seen.note("stale", report.staleness());
-        seen.note("level", level.get().to_bits());
-        seen.note("drift", drift.to_vec().into_iter().map(f32::to_bits).collect::<Vec<_>>());
+        seen.record("stale", report.staleness());
+        seen.record("level", level.get().to_bits());
+        seen.record("drift", drift.to_vec().into_iter().map(f32::to_bits).collect::<Vec<_>>());
     }
     seen.digest("x", &x)?;
     seen.digest("y", &y)
@@ -136,7 +136,7 @@ pub(crate) fn relaxed_everywhere(session: &Session, seen: &mut Seen) -> Result {
                     staleness = 1
                 )?;
                 seen.report("loop", &report);
-                seen.note("totals", (report.strata() > 0, totals.to_vec()));
+                seen.record("totals", (report.strata() > 0, totals.to_vec()));
             }
             seen.digest("x", &x)?;
         }
@@ -156,12 +156,12 @@ pub(crate) fn relaxed_failures(session: &Session, seen: &mut Seen) -> Result {
         assert!(i != 3777, "enough");
     });
     let text = failed.unwrap_err().to_string();
-    seen.note("panic", without_worker(session, &text).split(" (").next());
+    seen.record("panic", without_worker(session, &text).split(" (").next());
     let failed = async_parallel_for!(0..n, [&mut x, &totals], |i| {
         x[i % 64] += 1;
         totals.add(if i == 4000 { 4 } else { i % 4 }, 1);
     });
-    seen.note("index", failed.unwrap_err().to_string());
+    seen.record("index", failed.unwrap_err().to_string());
     assert_eq!((x.digest()?, totals.to_vec()), (before, vec![7; 4]));
 
     let failed = async_parallel_for!(0..n, [&mut x, &totals, again = &totals], |i| {
@@ -169,10 +169,10 @@ pub(crate) fn relaxed_failures(session: &Session, seen: &mut Seen) -> Result {
         totals.add(i % 4, 1);
         again.add(i % 4, 1);
     });
-    seen.note("twice", failed.unwrap_err().to_string());
+    seen.record("twice", failed.unwrap_err().to_string());
     let none = 0;
     let failed = async_parallel_for!(0..n, [&mut x, &totals], |i| totals.add(x[i % 64] as usize, 1), staleness = none);
-    seen.note("no staleness", failed.unwrap_err().to_string());
+    seen.record("no staleness", failed.unwrap_err().to_string());
     let mut y = DVector::from_fn(session, 64, |_| 0.0f32)?;
     let failed = sync_parallel_for!(
         x,
@@ -184,10 +184,10 @@ pub(crate) fn relaxed_failures(session: &Session, seen: &mut Seen) -> Result {
         },
         SyncPolicy::Bsp
     );
-    seen.note("synchronous", failed.unwrap_err().to_string());
+    seen.record("synchronous", failed.unwrap_err().to_string());
     let failed = with!([&totals], x.map(|&e| i64::from(e) + totals[0usize])).collect();
-    seen.note("operator", failed.unwrap_err().to_string());
-    seen.note("length", totals.set(&[1, 2]).unwrap_err().to_string());
+    seen.record("operator", failed.unwrap_err().to_string());
+    seen.record("length", totals.set(&[1, 2]).unwrap_err().to_string());
     assert_eq!(totals.to_vec(), [7; 4]);
     Ok(())
 }
@@ -223,7 +223,7 @@ pub(crate) fn scratch(session: &Session, seen: &mut Seen) -> Result {
             parts = 5
         )?;
         seen.report("loop", &report);
-        seen.note("total", total.get());
+        seen.record("total", total.get());
         let starts = nth.iter()?.filter(|&nth| nth == 1).count();
         assert_eq!(starts, report.blocks());
     }

@@ -41,7 +41,7 @@ fn factorise(
             order = order
         )?;
         seen.report("training", &report);
-        seen.note("loss", (loss.get().to_bits(), single.get().to_bits()));
+        seen.record("loss", (loss.get().to_bits(), single.get().to_bits()));
         let test = session.sum(0.0f64);
         let report = async_parallel_for!(0..data.len(), [&data, &p, &q, &test], |n| {
             let r = data[n];
@@ -49,7 +49,7 @@ fn factorise(
             test.add(f64::from(e * e));
         })?;
         seen.report("testing", &report);
-        seen.note("test", test.get().to_bits());
+        seen.record("test", test.get().to_bits());
     }
     seen.digest("p", &p)?;
     seen.digest("q", &q)
@@ -96,7 +96,7 @@ pub(crate) fn preserve_is_the_plain_loop(session: &Session, seen: &mut Seen) -> 
         }
     }
     assert_eq!((x.to_vec()?, y.to_vec()?, sum.get().to_bits()), (px, py, total.to_bits()));
-    seen.note("sum", sum.get().to_bits());
+    seen.record("sum", sum.get().to_bits());
     Ok(())
 }
 
@@ -143,8 +143,8 @@ pub(crate) fn in_step(session: &Session, seen: &mut Seen) -> Result {
         // Written in step by one loop, then read at random by another.
         let total = session.sum(0u64);
         async_parallel_for!(0..n, [&x, &total], |i| total.add(x[i * 7 % 4000]))?;
-        seen.note("total", total.get());
-        seen.note("one", (x.get(5)?, x.read(n - 3..n)?, y.get(n)?));
+        seen.record("total", total.get());
+        seen.record("one", (x.get(5)?, x.read(n - 3..n)?, y.get(n)?));
     }
     seen.digest("x", &x)?;
     seen.digest("y", &y)
@@ -213,7 +213,7 @@ pub(crate) fn nothing_is_parallel(session: &Session, seen: &mut Seen) -> Result 
         let report = async_parallel_for!(0..800, [&x, &mut total], |i| total[0] += x[i])?;
         seen.report("total", &report);
     }
-    seen.note("total", total.get(0)?.to_bits());
+    seen.record("total", total.get(0)?.to_bits());
     Ok(())
 }
 
@@ -232,7 +232,7 @@ pub(crate) fn sparse(session: &Session, seen: &mut Seen) -> Result {
         let most = 8 * len * session.workers() + (1 << 20);
         assert!(report.bytes_sent() < most as u64, "{} bytes were sent", report.bytes_sent());
         x.set(stride, round)?;
-        seen.note("some", (x.get(0)?, x.get(1)?, x.read(stride - 1..stride + 2)?));
+        seen.record("some", (x.get(0)?, x.get(1)?, x.read(stride - 1..stride + 2)?));
     }
     seen.digest("x", &x)
 }
@@ -258,7 +258,7 @@ pub(crate) fn small(session: &Session, seen: &mut Seen) -> Result {
     }
     let (from, to) = (2, 2);
     async_parallel_for!(from..to, [&mut x], |i| x[i] += 1)?;
-    seen.note("x", (x.to_vec()?, count.get(), none.len()));
+    seen.record("x", (x.to_vec()?, count.get(), none.len()));
     Ok(())
 }
 

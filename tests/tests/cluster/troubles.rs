@@ -1,4 +1,4 @@
-//! Bodies that stray, fail and panic, and programs that do between loops what programs do.
+//! Bodies that are misspeculated, fail and panic, and programs that do between loops what programs do.
 
 use stradsap::Error;
 use stradsap::prelude::*;
@@ -122,7 +122,7 @@ pub(crate) fn failures(session: &Session, seen: &mut Seen) -> Result {
         let mut own = DVector::from_fn(session, n, |i| i as u32)?;
         let (sum, low, count) = (session.sum(0.5f64), session.min(7i64), session.count());
         for (round, kind) in KINDS.into_iter().enumerate() {
-            // Several fail: the first in the serial order is told.
+            // Several fail: the first in the serial order is reported.
             let at = [below(round as u64, n), below(round as u64 + 100, n), n - 1];
             at.iter().try_for_each(|&i| fails.set(i, kind))?;
             let before = (names.digest()?, x.digest()?, own.digest()?, sum.get().to_bits(), low.get(), count.get());
@@ -171,13 +171,13 @@ pub(crate) fn failures(session: &Session, seen: &mut Seen) -> Result {
                         other => panic!("{way:?}, kind {kind}: {other}"),
                     };
                     assert!(at.contains(&iteration) && text.contains(&format!("iteration {iteration}")), "{text}");
-                    // What an index is does not hang on the worker.
+                    // What an index is does not depend on the worker.
                     let text = if kind == 3 { text } else { without_worker(session, &text) };
-                    seen.note("failure", text);
+                    seen.record("failure", text);
                 }
             }
             at.iter().try_for_each(|&i| fails.set(i, 0))?;
-            seen.note("after", after);
+            seen.record("after", after);
         }
     }
     Ok(())
@@ -194,7 +194,7 @@ pub(crate) fn nested(session: &Session, seen: &mut Seen) -> Result {
     });
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("can't be called from the body of another one"), "{error}");
-    seen.note("nested", without_worker(session, &error));
+    seen.record("nested", without_worker(session, &error));
     assert_eq!(x.to_vec()?, (0..50).collect::<Vec<u32>>());
     async_parallel_for!(0..50, [&mut x], |i| x[i] += 1)?;
     seen.digest("x", &x)
@@ -240,7 +240,7 @@ pub(crate) fn between_loops(session: &Session, seen: &mut Seen) -> Result {
         )?;
         seen.report("loop", &report);
         match round {
-            0 => seen.note("x", (x.get(69)?, x.read(10..13)?)),
+            0 => seen.record("x", (x.get(69)?, x.read(10..13)?)),
             1 => x.set(3, -1.0)?,
             2 => y.set(79, "new".to_string())?,
             3 => own.set(n - 1, 12)?,
@@ -252,7 +252,7 @@ pub(crate) fn between_loops(session: &Session, seen: &mut Seen) -> Result {
         }
         assert!(matches!(x.get(70), Err(Error::OutOfBounds { start: 70, len: 70, .. })));
     }
-    seen.note("y", y.iter()?.map(|text| text.len()).sum::<usize>());
+    seen.record("y", y.iter()?.map(|text| text.len()).sum::<usize>());
     seen.digest("x", &x)?;
     seen.digest("own", &own)
 }

@@ -53,9 +53,9 @@ pub(crate) fn reductions(session: &Session, seen: &mut Seen) -> Result {
                     parts = 4
                 )?;
                 seen.report("loop", &report);
-                seen.note("floats", (sum.get().to_bits(), sum32.get().to_bits()));
-                seen.note("whole", (ints.get(), big.get(), lowest.get(), count.get()));
-                seen.note("ends", (low.get().to_bits(), high.get().to_bits()));
+                seen.record("floats", (sum.get().to_bits(), sum32.get().to_bits()));
+                seen.record("whole", (ints.get(), big.get(), lowest.get(), count.get()));
+                seen.record("ends", (low.get().to_bits(), high.get().to_bits()));
             }
             if order == Order::Preserve {
                 let mut plain = 1.0f32;
@@ -65,7 +65,7 @@ pub(crate) fn reductions(session: &Session, seen: &mut Seen) -> Result {
             // What the program sets between loops is what the next one starts from.
             sum.set(-1.0);
             async_parallel_for!(0..10, [&numbers, &sum], |i| sum.add(numbers[i]), order = Preserve)?;
-            seen.note("set", sum.get().to_bits());
+            seen.record("set", sum.get().to_bits());
         }
     }
     let alone = session.sum(0u32);
@@ -193,15 +193,15 @@ fn in_all_roles<T: Change>(session: &Session, seen: &mut Seen) -> Result {
             seen.report("roles", &report);
             // The program looks and changes between loops.
             if round == 1 {
-                seen.note("own", own.get(7)?);
+                seen.record("own", own.get(7)?);
                 shared.set(11, T::make(4))?;
                 own.set(0, T::make(9))?;
             }
         }
-        seen.note("looked", looked.get());
+        seen.record("looked", looked.get());
         seen.digest("shared", &shared)?;
         seen.digest("own", &own)?;
-        seen.note("given", given.to_vec()? == (0..n).map(|i| T::make(i + 3)).collect::<Vec<_>>());
+        seen.record("given", given.to_vec()? == (0..n).map(|i| T::make(i + 3)).collect::<Vec<_>>());
     }
     Ok(())
 }
@@ -245,7 +245,7 @@ pub(crate) fn odd_sizes(session: &Session, seen: &mut Seen) -> Result {
         seen.report("odd", &report);
     }
     async_parallel_for!(0..500, [&mut wide], |i| wide[i].0 ^= 1)?;
-    seen.note("count", count.get());
+    seen.record("count", count.get());
     seen.digest("nothing", &nothing)?;
     seen.digest("wide", &wide)
 }

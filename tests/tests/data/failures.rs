@@ -18,7 +18,7 @@ fn failed<T>(session: &Session, seen: &mut Seen, operator: &str, element: usize,
     let text = error.to_string();
     assert!(text.contains(&format!("element {element} panicked: {BAD} is bad (")), "{text}");
     assert!(!text.contains('\n'), "{text}");
-    seen.note(operator, without_worker(session, &text));
+    seen.record(operator, without_worker(session, &text));
 }
 
 /// Panics for one number.
@@ -86,7 +86,7 @@ pub(crate) fn closures_that_panic(session: &Session, seen: &mut Seen) -> Result 
         let ended = x.transform(|n| *n = good(*n) + 1);
         let Err(Error::Panic { iteration, message, .. }) = &ended else { panic!("{ended:?}") };
         assert_eq!((*iteration % 1500, message.as_str()), (1234, "777 is bad"));
-        seen.note("transform", iteration);
+        seen.record("transform", iteration);
         // Nothing has changed, and operators go on.
         assert_eq!(x.digest()?, before);
         assert_eq!(x.map(|n| n + 1).count()?, 3000);
@@ -104,7 +104,7 @@ pub(crate) fn closures_that_panic(session: &Session, seen: &mut Seen) -> Result 
     let pairs = map.map(|(key, _)| (key % 5, *key));
     let error = pairs.reduce_by_key(|a, b| good(a).max(good(b))).err().unwrap().to_string();
     assert!(error.contains("777 is bad"), "{error}");
-    seen.note("map", map.digest()?);
+    seen.record("map", map.digest()?);
     // Where the program's own process brings together what chunks gave, and samples keys.
     let many = DVector::from_fn(session, 20_000, |i| i as u32)?;
     let error = many.fold(0u32, |_, n| *n, |_, _| panic!("no sum")).unwrap_err().to_string();
@@ -123,11 +123,11 @@ pub(crate) fn out_of_range(session: &Session, seen: &mut Seen) -> Result {
     let Error::Operator { element, .. } = error else { panic!("{text}") };
     assert_eq!(element, Some(100));
     assert!(text.contains("[100]") && text.contains("has 100 elements"), "{text}");
-    seen.note("map", &text);
+    seen.record("map", &text);
     let ended = with!([&table], x.fold(0.0, |sum, n| sum + table[*n as usize], |a, b| a + b));
     let text = ended.unwrap_err().to_string();
     assert!(text.contains("(fold): element 100 ") && text.contains("has 100 elements"), "{text}");
-    seen.note("fold", text);
+    seen.record("fold", text);
     // In step, and with a map beside it.
     let mut y = x.map(|n| u64::from(*n)).collect()?;
     let (before, counts) = (y.digest()?, x.count_by_key(|n| *n)?);
@@ -156,17 +156,17 @@ pub(crate) fn missing_keys(session: &Session, seen: &mut Seen) -> Result {
     let error = ended.err().unwrap();
     let Error::Panic { iteration: 321, message, location, .. } = &error else { panic!("{error}") };
     assert!(message.contains("no such key") && location.contains("failures.rs"), "{error}");
-    seen.note("written", without_worker(session, &error.to_string()));
+    seen.record("written", without_worker(session, &error.to_string()));
     assert_eq!((map.digest()?, map.len()?, other.len()?), (before.clone(), 60, 0));
     let mut sums = DVector::from_fn(session, 500, |_| 0u64)?;
     let ended = async_parallel_for!(0..keys.len(), [&keys, &map, &mut sums], |i| sums[i] += map[&keys[i]]);
     let error = ended.err().unwrap();
     assert!(matches!(&error, Error::Panic { iteration: 321, .. }), "{error}");
-    seen.note("read", without_worker(session, &error.to_string()));
+    seen.record("read", without_worker(session, &error.to_string()));
     assert!(sums.iter()?.all(|sum| sum == 0));
     let error = with!([&map], keys.map(|key| map[key])).collect().err().unwrap();
     assert!(matches!(&error, Error::Operator { element: Some(321), .. }), "{error}");
-    seen.note("operator", without_worker(session, &error.to_string()));
+    seen.record("operator", without_worker(session, &error.to_string()));
     // The same loops, with the key.
     map.insert(1000, 1)?;
     async_parallel_for!(0..keys.len(), [&keys, &map, &mut sums], |i| sums[i] += map[&keys[i]])?;
@@ -183,7 +183,7 @@ pub(crate) fn nested(session: &Session, seen: &mut Seen) -> Result {
     });
     let error = ended.err().unwrap().to_string();
     assert!(error.contains("can't be called from the body of another one"), "{error}");
-    seen.note("loop", without_worker(session, &error));
+    seen.record("loop", without_worker(session, &error));
     let error = x.map(|n| n + inner().map_err(|error| error.to_string()).unwrap()).collect().err().unwrap().to_string();
     assert!(error.contains("can't be called from the body of another one"), "{error}");
     assert_eq!(x.to_vec()?, (0..50).collect::<Vec<u32>>());

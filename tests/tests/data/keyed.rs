@@ -83,7 +83,7 @@ fn reduce_by_key(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result 
     let found = entries(pool.session, &map)?;
     assert!(found.keys().eq(expected.keys()));
     found.iter().zip(expected.values()).for_each(|((_, found), (sum, abs))| assert_near(*found, *sum, *abs));
-    seen.note("sums", map.digest()?);
+    seen.record("sums", map.digest()?);
     keep(&mut pool.weights, (map, found), rng);
     // What is reduced depends on the order.
     let (x, plain) = &pool.words[rng.index(&pool.words)];
@@ -148,7 +148,7 @@ fn of_map(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     assert_near(sum, plain.values().sum(), plain.values().map(|value| value.abs()).sum());
     let largest = map.reduce(|a, b| if (a.1, a.0) < (b.1, b.0) { b } else { a })?;
     assert_eq!(largest, plain.iter().map(|(k, v)| (*k, *v)).reduce(|a, b| if (a.1, a.0) < (b.1, b.0) { b } else { a }));
-    seen.note("of a map", (sum.to_bits(), sorted.digest()?));
+    seen.record("of a map", (sum.to_bits(), sorted.digest()?));
     let ends = map.count_by_key(|(key, _)| key % 10)?;
     let mut counted = BTreeMap::<u32, u64>::new();
     plain.keys().for_each(|key| *counted.entry(key % 10).or_default() += 1);
@@ -190,7 +190,7 @@ fn split_map(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     let (map, plain) = &pool.counts[rng.index(&pool.counts)];
     let (some, others) = map.split(0.6, rng.next() % 5)?;
     let mut both = [some.to_vec()?, others.to_vec()?].concat();
-    seen.note("split", (some.digest()?, others.digest()?));
+    seen.record("split", (some.digest()?, others.digest()?));
     both.sort();
     assert_same(&both, &plain.clone().into_iter().collect::<Vec<_>>());
     // Made a map again.

@@ -21,7 +21,7 @@ pub(crate) fn words(session: &Session, seen: &mut Seen) -> Result {
             *counts.entry(data[i].clone()).or_insert(0) += 1 + round;
         })?;
         texts.iter().for_each(|text| *plain.entry(text.clone()).or_insert(0) += 1 + round);
-        seen.note("strategy", (report.strategy(), report.strays(), report.blocks()));
+        seen.record("strategy", (report.strategy(), report.misspeculations(), report.blocks()));
         made_map(session, &counts, &plain, seen)?;
         assert_eq!(report.serial_order().count(), texts.len());
     }

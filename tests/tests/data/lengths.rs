@@ -19,7 +19,7 @@ fn on(session: &Session, seen: &mut Seen, n: usize, written: bool) -> Result {
         plain.iter_mut().for_each(|n| *n = n.wrapping_mul(7) % 1009);
     }
     let (table, by) = (DVector::from_fn(session, 1009, |i| i as f64 / 7.0)?, 3u32);
-    seen.note("length", n);
+    seen.record("length", n);
     assert_same(&x.map(|n| n + 1).to_vec()?, &plain.iter().map(|n| n + 1).collect::<Vec<_>>());
     let odd = x.filter(|n| n % 2 == 1).collect()?;
     let its: Vec<u32> = plain.iter().copied().filter(|n| n % 2 == 1).collect();
@@ -37,14 +37,14 @@ fn on(session: &Session, seen: &mut Seen, n: usize, written: bool) -> Result {
     assert_near(sum, weighed.iter().sum(), weighed.iter().sum());
     assert_near(reduced.unwrap_or(0.0), sum, sum);
     assert_eq!(reduced.is_some(), n > 0);
-    seen.note("sums", (sum.to_bits(), reduced.map(f64::to_bits)));
+    seen.record("sums", (sum.to_bits(), reduced.map(f64::to_bits)));
     let mut sorted: Vec<(usize, u32)> = plain.iter().copied().enumerate().collect();
     sorted.sort_by_key(|(_, n)| n % 100);
     let pairs = x.enumerate().sort_by_key(|(_, n)| n % 100)?;
     assert_same(&pairs.to_vec()?, &sorted);
     let (first, second) = pairs.split(0.25, n as u64)?;
     assert_eq!(first.len() + second.len(), n);
-    seen.note("split", (first.digest()?, second.digest()?));
+    seen.record("split", (first.digest()?, second.digest()?));
     let counts = words.count_by_key(|word| word.clone())?;
     let mut counted = BTreeMap::new();
     texts.iter().for_each(|word| *counted.entry(word.clone()).or_default() += 1u64);
@@ -74,7 +74,7 @@ pub(crate) fn lengths(session: &Session, seen: &mut Seen) -> Result {
     Ok(())
 }
 
-/// So many that chunks hold more than the fewest, and there are many partitions.
+/// This many that chunks hold more than the fewest, and there are many partitions.
 pub(crate) fn many(session: &Session, seen: &mut Seen) -> Result {
     on(session, seen, 300_000, true)
 }

@@ -46,7 +46,7 @@ fn conflicting(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
         [&data, &mut x],
         |i| {
             let at = data[i] as usize % x.len();
-            // On blank scratch, which is filled anew for each access, this would never end.
+            // On a placeholder, which is filled anew for each access, this would never end.
             while x[at].len() > 6 {
                 x[at].pop();
             }
@@ -185,6 +185,6 @@ fn dropped(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
         pool.floats.swap_remove(at);
     }
     keep(&mut pool.rows, (kept, expected), rng);
-    seen.note("dropped", pool.rows.len());
+    seen.record("dropped", pool.rows.len());
     Ok(())
 }

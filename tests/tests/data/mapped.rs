@@ -59,7 +59,7 @@ pub(crate) fn factorisation(session: &Session, seen: &mut Seen) -> Result {
             }
         })?;
         seen.report("maps", &report);
-        seen.note("loss", loss.get().to_bits());
+        seen.record("loss", loss.get().to_bits());
         replay(&mut report.serial_order(), &mut by_map, alpha);
         let report = async_parallel_for!(0..data.len(), [alpha, &data, &mut p_rows, &mut q_rows, &other], |n| {
             let r = data[n];
@@ -80,7 +80,7 @@ pub(crate) fn factorisation(session: &Session, seen: &mut Seen) -> Result {
     }
     assert_eq!(bits32(p_rows.to_vec()?.concat()), bits32(by_vector.0.concat()));
     assert_eq!(bits32(q_rows.to_vec()?.concat()), bits32(by_vector.1.concat()));
-    seen.note("rows", (p.digest()?, q.digest()?, p_rows.digest()?));
+    seen.record("rows", (p.digest()?, q.digest()?, p_rows.digest()?));
     // The error of the model, by an operator that looks at both maps.
     let pairs = with!(
         [&p, &q, &names],
@@ -92,7 +92,7 @@ pub(crate) fn factorisation(session: &Session, seen: &mut Seen) -> Result {
         .map(|r| f64::from(r.stars - kernels::dot(&by_map.0[r.user as usize], &by_map.1[r.item as usize])).powi(2))
         .sum();
     assert!((error - expected).abs() < 1e-6 * expected);
-    seen.note("error", error.to_bits());
+    seen.record("error", error.to_bits());
     Ok(())
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn made<T: Element + PartialEq + std::fmt::Debug>(
     rng: &mut Rng,
     seen: &mut Seen,
 ) -> stradsap::Result<()> {
-    seen.note("length", dds.len());
+    seen.record("length", dds.len());
     assert_eq!(dds.len(), plain.len());
     // What nobody looks at stays with the workers.
     if rng.one_in(2) {
@@ -147,7 +147,7 @@ where
         panic!("{key:?} has {value:?} instead of {:?}", plain.get(key));
     }
     assert_eq!(found.len(), plain.len());
-    seen.note("map", (map.digest()?, map.len()?));
+    seen.record("map", (map.digest()?, map.len()?));
     Ok(())
 }
 
@@ -169,7 +169,7 @@ where
         (found.len(), map.keys()?, map.len()?),
         (plain.len(), plain.len(), plain.values().map(Vec::len).sum::<usize>())
     );
-    seen.note("lists", (map.digest()?, map.len()?));
+    seen.record("lists", (map.digest()?, map.len()?));
     Ok(())
 }
 

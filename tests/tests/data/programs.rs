@@ -19,7 +19,7 @@ fn program(session: &Session, seed: u64, seen: &mut Seen) -> stradsap::Result<()
     let mut pool = Pool::new(session, &mut rng)?;
     for _ in 0..STEPS {
         let (name, step) = all[rng.index(&all)];
-        seen.note("seed and step", (seed, name));
+        seen.record("seed and step", (seed, name));
         step(&mut pool, &mut rng, seen)?;
     }
     pool.check(seen)

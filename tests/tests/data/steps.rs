@@ -116,12 +116,12 @@ fn sample(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     assert_subset(plain, &indices, &kept);
     let (n, expected) = (plain.len() as f64, plain.len() as f64 * probability);
     assert!((indices.len() as f64 - expected).abs() <= 6.0 * (n * probability * (1.0 - probability)).sqrt());
-    seen.note("sample", (indices.len(), indices.first(), indices.last()));
+    seen.record("sample", (indices.len(), indices.first(), indices.last()));
     // After other steps, where several items come from one element.
     let found = x.flat_map(|n| [*n, n + 1, n + 2]).sample(0.5, seed).to_vec()?;
     let mut all = plain.iter().flat_map(|n| [*n, n + 1, n + 2]);
     assert!(found.iter().all(|n| all.any(|other| other == *n)), "no subset in order");
-    seen.note("sample of several", found);
+    seen.record("sample of several", found);
     made(some, kept, &mut pool.numbers, rng, seen)
 }
 
@@ -150,7 +150,7 @@ fn fold(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     let sum = x.fold(0.0f64, |sum, f| sum + f * f, |a, b| a + b)?;
     let magnitude: f64 = plain.iter().map(|f| f * f).sum();
     assert_near(sum, magnitude, magnitude);
-    seen.note("fold", sum.to_bits());
+    seen.record("fold", sum.to_bits());
     // What is united depends on the order.
     let (x, plain) = &pool.words[rng.index(&pool.words)];
     let initials = x.fold(String::new(), |text, word| text + &word[..1.min(word.len())], |a, b| a + &b);
@@ -171,7 +171,7 @@ fn reduce(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     let (sum, expected) = (x.reduce(|a, b| a + b)?, plain.iter().copied().reduce(|a, b| a + b));
     assert_eq!(sum.is_some(), expected.is_some());
     assert_near(sum.unwrap_or(0.0), expected.unwrap_or(0.0), plain.iter().map(|f| f.abs()).sum());
-    seen.note("reduce", sum.map(f64::to_bits));
+    seen.record("reduce", sum.map(f64::to_bits));
     let (x, plain) = &pool.words[rng.index(&pool.words)];
     let text = x.map(|word| word.chars().take(1).collect::<String>()).reduce(|a, b| a + &b)?;
     assert_eq!(text, plain.iter().map(|word| word.chars().take(1).collect::<String>()).reduce(|a, b| a + &b));
@@ -302,6 +302,6 @@ fn fold_with(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     )?;
     let terms = plain.iter().map(|n| by * weighed.get(n).copied().unwrap_or(0.125));
     assert_near(sum, terms.clone().sum(), terms.map(f64::abs).sum());
-    seen.note("fold with captures", sum.to_bits());
+    seen.record("fold with captures", sum.to_bits());
     Ok(())
 }

@@ -218,11 +218,11 @@ fn random_loop(session: &Session, seed: u64, seen: &mut Seen) -> Result {
     // One that fails leaves everything.
     let before = maps.digests()?;
     match maps.run(order, Some([2, 50, 1000][rng.below(3)])) {
-        Ok(_) => seen.note("no failure", maps.digests()?),
+        Ok(_) => seen.record("no failure", maps.digests()?),
         Err(error) => {
             assert!(matches!(error, Error::Panic { .. }), "{error}");
             assert_eq!(maps.digests()?, before);
-            seen.note("failure", without_worker(session, &error.to_string()));
+            seen.record("failure", without_worker(session, &error.to_string()));
         }
     }
     Ok(())

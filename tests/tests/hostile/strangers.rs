@@ -131,7 +131,7 @@ fn crawls(at: &str, _: &str) {
 
 fn hello(purpose: Purpose) -> Hello {
     let mut hello = Hello::of_this_process(Role::Worker, purpose).unwrap();
-    (hello.epoch, hello.address) = (1, "127.0.0.1:9".to_string());
+    (hello.generation, hello.address) = (1, "127.0.0.1:9".to_string());
     hello
 }
 
@@ -140,7 +140,7 @@ fn wait<R>(future: impl Future<Output = R>) -> R {
     runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.unwrap() })
 }
 
-/// Introduces itself, again and again while so many others are at the door that it is closed unread.
+/// Introduces itself, again and again while this many others are at the door that it is closed unread.
 async fn introduced(at: &str, secret: &Secret, hello: &Hello) -> (tokio::net::TcpStream, Result<Hello, GreetError>) {
     loop {
         let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
@@ -176,7 +176,7 @@ fn enormous_frame(at: &str, secret: &str) {
         wait(async {
             let (mut stream, end) = introduced(at, &secret, &hello(Purpose::Data)).await;
             end.unwrap();
-            let header = Header { epoch: 1, len, lo: 0, hi: 1 << 61, ..Header::new(kind) };
+            let header = Header { generation: 1, len, lo: 0, hi: 1 << 61, ..Header::new(kind) };
             stream.write_all(&header.encode()).await.unwrap();
             // A refusal may come first; then it is left, for the rest can't be skipped.
             let mut bytes = Vec::new();

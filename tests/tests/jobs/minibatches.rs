@@ -85,7 +85,7 @@ pub(crate) fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::R
         let seen = rows.iter()?.enumerate().fold(0u64, |sum, (i, row)| sum.wrapping_add(look_at(i, &row)));
         println!("epoch {epoch} {}", done.get());
         std::thread::sleep(Duration::from_millis(12));
-        // What the program has seen stays so, whoever is lost meanwhile: the workers have the same rows still.
+        // What the program has seen stays so, although a worker is lost meanwhile: the workers have the same rows still.
         let looked = session.sum(0u64);
         sync_parallel_for!(
             all,

@@ -10,12 +10,12 @@ use crate::common::{below, mix};
 /// Makes this executable that job.
 pub(crate) const SCHEDULED: &str = "STRADSAP_TEST_SCHEDULED";
 
-/// A program says so after every so many rounds.
+/// A program says so after every this many rounds.
 pub(crate) const SAYS: usize = 6;
 
 const SHARDS: usize = 7;
 const ROUNDS: usize = 24;
-/// In one epoch so many bytes travel that no log of them is kept.
+/// In one epoch this many bytes travel that no log of them is kept.
 const MANY_BYTES: usize = 5;
 
 #[derive(Serialize, Deserialize)]

@@ -85,7 +85,7 @@ pub(crate) enum Shape {
     Ratings,
     /// Few of many elements.
     Sparse,
-    /// Like uniform, and now and then an access that hangs on data.
+    /// Like uniform, and now and then an access that depends on data.
     Indirect,
 }
 

@@ -89,7 +89,7 @@ pub(crate) enum Failing {
 #[error("this iteration fails on purpose")]
 pub(crate) struct OnPurpose;
 
-/// One in so many iterations fails, if any.
+/// One in this many iterations fails, if any.
 pub(crate) const FAILING: u64 = 97;
 
 /// One iteration's work; in a loop body on views, in the oracle on plain vectors.

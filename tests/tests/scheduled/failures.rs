@@ -40,20 +40,20 @@ fn check<L: Keeps>(
         12,
     );
     match call {
-        Ok(report) => seen.note("nothing failed", report.jobs()),
+        Ok(report) => seen.record("nothing failed", report.jobs()),
         Err(error) => {
             assert_eq!((locals.to_vec()?, model.clone(), schedule.clone()), before, "{error}");
             assert_eq!(error.exit_code(), 1);
             let Error::Round { function, .. } = &error else { panic!("{error}") };
             let on_shards = ["update", "apply"].contains(function);
             let text = error.to_string();
-            seen.note("failed", if on_shards { without_worker(session, &text) } else { text });
+            seen.record("failed", if on_shards { without_worker(session, &text) } else { text });
         }
     }
     schedule.fails.clear();
     scheduled(session, &good).pipeline(depth).run(&mut schedule, &mut model, &shards, &mut locals, 4)?;
     seen.digest("after all", &locals)?;
-    seen.note("model", &model);
+    seen.record("model", &model);
     Ok(())
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn unsteady(session: &Session, seen: &mut Seen) -> stradsap::Result<(
     session.verify(session.threads() == 2);
     let error = ran.unwrap_err();
     assert!(matches!(error, Error::Verification { dds: "locals", index: 2, .. }), "{error}");
-    seen.note("found", error.exit_code());
+    seen.record("found", error.exit_code());
     Ok(())
 }
 
@@ -174,13 +174,13 @@ pub(crate) fn misuse(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
         let program = Astray { updated, applied };
         let ran = scheduled(session, &program).pipeline(2).run(&mut Twice, &mut model, &shards, &mut locals, 2);
         match ran {
-            Ok(report) => seen.note("ran", report.updates()),
+            Ok(report) => seen.record("ran", report.updates()),
             Err(error) => {
                 let Error::Round { round: 0, job: Some(0), shard: Some(at), ref problem, .. } = error else {
                     panic!("{error}")
                 };
                 assert!(at == updated.max(applied) && **problem == (RoundProblem::NoSuchShard { shards: 3 }));
-                seen.note("astray", error.to_string());
+                seen.record("astray", error.to_string());
             }
         }
     }
@@ -193,7 +193,7 @@ pub(crate) fn misuse(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
         call(0).run(&mut Twice, &mut model, &shards, &mut locals, 1).unwrap_err(),
         call(1 << 20).run(&mut Twice, &mut model, &shards, &mut locals, 1).unwrap_err(),
     ];
-    seen.note("errors", errors.map(|error| error.to_string()));
+    seen.record("errors", errors.map(|error| error.to_string()));
     // A DDS of the session, used where it can't be: it ends the call or it works, but it doesn't hang.
     let other = DVector::from_fn(session, 4, |i| i as u64)?;
     let mut looked = 0;
@@ -211,12 +211,12 @@ pub(crate) fn misuse(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
         assert!(error.to_string().contains("another one"), "{error}");
         true
     })?;
-    seen.note("nested", nested.rounds());
+    seen.record("nested", nested.rounds());
     // No shards, and no rounds.
     let (none, mut neither) = (DVector::from_fn(session, 0, |_| 0u64)?, DVector::from_fn(session, 0, |_| 0u64)?);
     let failed = call(1).run(&mut Twice, &mut model, &none, &mut neither, 3).unwrap_err();
-    seen.note("no shard", failed.to_string());
-    seen.note("no round", call(3).run(&mut Twice, &mut model, &shards, &mut locals, 0)?.rounds());
+    seen.record("no shard", failed.to_string());
+    seen.record("no round", call(3).run(&mut Twice, &mut model, &shards, &mut locals, 0)?.rounds());
     seen.digest("locals", &locals)?;
     Ok(())
 }

@@ -114,7 +114,7 @@ pub(crate) fn lasso(session: &Session, seen: &mut Seen) -> stradsap::Result<()> 
         }
         let gap = objective(&columns, &y, &beta) - best;
         assert!((-1e-12..1e-7).contains(&gap), "{name}, depth {depth}: {gap:e} above the optimum after {jobs} updates");
-        seen.note(name, (depth, jobs, schedule.dropped(), beta.iter().map(|b| b.to_bits()).collect::<Vec<_>>()));
+        seen.record(name, (depth, jobs, schedule.dropped(), beta.iter().map(|b| b.to_bits()).collect::<Vec<_>>()));
         seen.digest("left", &left)?;
     }
     Ok(())
@@ -288,7 +288,7 @@ pub(crate) fn factorisation(session: &Session, seen: &mut Seen) -> stradsap::Res
         // Exact minimisation of one block after the other never goes up.
         assert!(now <= last * (1.0 + 1e-12), "epoch {epoch}: {last} became {now}");
         last = now;
-        seen.note("loss", now.to_bits());
+        seen.record("loss", now.to_bits());
     }
     for (s, local) in locals.iter()?.enumerate() {
         for (i, row) in local.left.iter().enumerate() {

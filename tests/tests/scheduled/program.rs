@@ -1,4 +1,4 @@
-//! A program in which every bit hangs on everything that came before, in its order.
+//! A program in which every bit depends on everything that came before, in its order.
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use crate::common::{below, mix};
 /// The threads of this process that ran updates.
 pub(crate) static THREADS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-fn note_thread(id: ThreadId) {
+fn record_thread(id: ThreadId) {
     THREADS.lock().unwrap().insert(format!("{id:?}"));
 }
 
@@ -128,7 +128,7 @@ impl<L: Keeps> Program for Mixing<L> {
 
     fn update(&self, job: &Job, (shard, words): &Self::Shard, local: &L) -> Partial {
         self.fail(Function::Update, job, Some(*shard));
-        note_thread(std::thread::current().id());
+        record_thread(std::thread::current().id());
         let mut word = local.look() ^ job.word ^ self.salt;
         for step in 0..self.work * (1 + job.word % 3) {
             word = mix(word ^ words[step as usize % words.len()]);
@@ -177,7 +177,7 @@ impl<L: Keeps> Program for Mixing<L> {
     }
 }
 
-/// Jobs that hang on the model and on all that was observed.
+/// Jobs that depend on the model and on all that was observed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AtRandom {
     pub(crate) state: u64,

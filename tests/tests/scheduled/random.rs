@@ -103,7 +103,7 @@ pub(crate) fn light(session: &Session, seen: &mut Seen) -> stradsap::Result<()> 
         let checked =
             if seed.is_multiple_of(3) { case.check::<Vec<u64>>(session) } else { case.check::<[u64; 3]>(session) };
         checked.inspect_err(|_| eprintln!("seed {seed}"))?;
-        seen.note("seed", seed);
+        seen.record("seed", seed);
     }
     Ok(())
 }
@@ -118,7 +118,7 @@ pub(crate) fn heavy(session: &Session, seen: &mut Seen) -> stradsap::Result<()> 
         } else {
             case.check::<[u64; 3]>(session)?;
         }
-        seen.note("seed", seed);
+        seen.record("seed", seed);
     }
     // The interpreter's own, and in this process those of the session.
     let threads = THREADS.lock().unwrap().len();
@@ -141,7 +141,7 @@ pub(crate) fn one_after_the_other(session: &Session, seen: &mut Seen) -> stradsa
             &mut locals,
             7,
         )?;
-        seen.note("epoch", (epoch, report.jobs(), &model, schedule.state));
+        seen.record("epoch", (epoch, report.jobs(), &model, schedule.state));
         match epoch {
             // The driver changes a shard's state.
             1 => locals.set(2, [epoch as u64; 3])?,
@@ -151,6 +151,6 @@ pub(crate) fn one_after_the_other(session: &Session, seen: &mut Seen) -> stradsa
         }
     }
     seen.digest("locals", &locals)?;
-    seen.note("shards", shards.get(4)?);
+    seen.record("shards", shards.get(4)?);
     Ok(())
 }

@@ -97,7 +97,7 @@ fn fail(session: &Session, seen: &mut Seen, name: &str, policy: SyncPolicy, same
                 assert_ne!(before, after);
                 assert_eq!(after.4 - before.4, 240);
                 if same_bits {
-                    seen.note(name, after);
+                    seen.record(name, after);
                 }
             }
             Err(error) => {

@@ -178,7 +178,7 @@ fn on_rows<T: Row>(session: &Session, seen: &mut Seen) -> Result {
                 policy
             )?;
             note(seen, name, &report);
-            seen.note("looked", looked.get());
+            seen.record("looked", looked.get());
             seen.digest(std::any::type_name::<T>(), &rows)?;
         }
     }
@@ -343,9 +343,9 @@ pub(crate) fn reductions(session: &Session, seen: &mut Seen) -> Result {
                 policy
             )?;
             note(seen, name, &report);
-            seen.note("floats", (sum.get().to_bits(), sum32.get().to_bits()));
-            seen.note("whole", (ints.get(), big.get(), lowest.get(), count.get()));
-            seen.note("ends", (low.get().to_bits(), high.get().to_bits()));
+            seen.record("floats", (sum.get().to_bits(), sum32.get().to_bits()));
+            seen.record("whole", (ints.get(), big.get(), lowest.get(), count.get()));
+            seen.record("ends", (low.get().to_bits(), high.get().to_bits()));
             // What the program sets between loops is what the next one starts from.
             sum.set(sum.get() / 3.0);
         }
@@ -362,7 +362,7 @@ pub(crate) fn reductions(session: &Session, seen: &mut Seen) -> Result {
             policy
         )?;
         note(seen, name, &report);
-        seen.note("alone", (sum.get().to_bits(), count.get()));
+        seen.record("alone", (sum.get().to_bits(), count.get()));
     }
     seen.digest("x", &x)
 }
@@ -431,10 +431,10 @@ pub(crate) fn odd_shapes(session: &Session, seen: &mut Seen) -> Result {
             }
         }
         assert_eq!(count.get(), 2 * 4 * 11);
-        seen.note("x", x.to_vec()?);
+        seen.record("x", x.to_vec()?);
         seen.digest("one", &one)?;
     }
-    // So many that the first average is the last.
+    // This many that the first average is the last.
     let input = DVector::from_fn(session, 40, |i| i as u32)?;
     let mut x = DVector::from_fn(session, 5, |_| 0i64)?;
     let report = sync_parallel_for!(
@@ -445,6 +445,6 @@ pub(crate) fn odd_shapes(session: &Session, seen: &mut Seen) -> Result {
         SyncPolicy::ModelAverage { every: usize::MAX }
     )?;
     note(seen, "one model", &report);
-    seen.note("x", x.to_vec()?);
+    seen.record("x", x.to_vec()?);
     Ok(())
 }

@@ -102,7 +102,7 @@ fn beside_its_twin<K: Numbered + Ord, T: Row>(session: &Session, seen: &mut Seen
             assert_eq!(map.get(key)?.map(|found| found.look()), Some(row.look()));
             assert_eq!((map.len()?, map.contains_key(key)?, map.get(&K::key(95))?.is_none()), (95, true, true));
             note(seen, name, &report);
-            seen.note("map", map.digest()?);
+            seen.record("map", map.digest()?);
             let again = DMap::from_entries(session, map.to_vec()?)?;
             assert_eq!(again.digest()?, map.digest()?);
         }
@@ -147,7 +147,7 @@ pub(crate) fn maps_without_entries(session: &Session, seen: &mut Seen) -> Result
         // Whoever has one entry has it twice as much.
         nothing.insert("one".to_string(), 1.0)?;
         sync_parallel_for!(input, 30, [&mut nothing], |_batch| nothing["one"].add(1.0), policy)?;
-        seen.note("one", nothing.to_vec()?);
+        seen.record("one", nothing.to_vec()?);
         assert_eq!(nothing.to_vec()?, [("one".to_string(), 2.0)]);
         seen.digest("x", &x)?;
     }
@@ -182,13 +182,13 @@ pub(crate) fn maps_among_others(session: &Session, seen: &mut Seen) -> Result {
                 policy
             )?;
             note(seen, name, &report);
-            seen.note("first", first.digest()?);
-            seen.note("second", second.digest()?);
+            seen.record("first", first.digest()?);
+            seen.record("second", second.digest()?);
             seen.digest("x", &x)?;
         }
         assert_eq!(count.get(), 270);
         if !matches!(policy, SyncPolicy::ModelAverage { .. }) {
-            // Changes of whole numbers are added up exactly, whoever made them when.
+            // Changes of whole numbers are added up exactly, in any order.
             let sums = (0..30i32).map(|i| (format!("n{i}"), [9, 3 * (3 * i + 90)])).collect::<BTreeMap<_, _>>();
             assert_eq!(second.iter()?.collect::<BTreeMap<_, _>>(), sums, "{name}");
         }
@@ -204,7 +204,7 @@ pub(crate) fn maps_among_others(session: &Session, seen: &mut Seen) -> Result {
             },
             policy
         )?;
-        seen.note("second", second.digest()?);
+        seen.record("second", second.digest()?);
     }
     Ok(())
 }
@@ -268,7 +268,7 @@ pub(crate) fn maps_of_all_loops(session: &Session, seen: &mut Seen) -> Result {
                     _ => {}
                 }
             }
-            seen.note("reused", (report.reused(), report.strays()));
+            seen.record("reused", (report.reused(), report.misspeculations()));
             if epoch % 2 == 0 {
                 assert_eq!(map.iter()?.collect::<BTreeMap<_, _>>(), plain, "{name}, epoch {epoch}");
             } else if epoch == 3 {
@@ -289,7 +289,7 @@ pub(crate) fn maps_of_all_loops(session: &Session, seen: &mut Seen) -> Result {
         })?;
         assert_eq!(counted.get(), plain.values().sum::<i64>(), "{name}");
         assert_eq!(map.iter()?.collect::<BTreeMap<_, _>>(), plain, "{name}");
-        seen.note("map", map.digest()?);
+        seen.record("map", map.digest()?);
     }
     Ok(())
 }
@@ -343,7 +343,7 @@ pub(crate) fn maps_after_failures(session: &Session, seen: &mut Seen) -> Result 
                     ended?;
                     assert_ne!(before, after, "{name}, epoch {epoch}");
                     if name != "bounded" {
-                        seen.note(name, after);
+                        seen.record(name, after);
                     }
                     if epoch == 4 {
                         async_parallel_for!(0..10, [&mut map], |i| {

@@ -239,15 +239,15 @@ pub(crate) fn between_loops(session: &Session, seen: &mut Seen) -> Result {
         for epoch in 0..6usize {
             note(seen, name, &touch!(input, 6, rows, counts, policy));
             match epoch {
-                0 => seen.note("some", (rows.get(ROWS - 1)?, counts.read(10..13)?)),
+                0 => seen.record("some", (rows.get(ROWS - 1)?, counts.read(10..13)?)),
                 1 => rows.set(3, [-1.0; 4])?,
                 2 => (0..ROWS).try_for_each(|i| counts.set(i, i as i64))?,
                 3 => {
                     rows.set(0, [0.0; 4])?;
                     rows.set(ROWS - 1, [1.0; 4])?;
-                    seen.note("set", rows.get(0)?);
+                    seen.record("set", rows.get(0)?);
                 }
-                4 => seen.note("all", counts.iter()?.sum::<i64>()),
+                4 => seen.record("all", counts.iter()?.sum::<i64>()),
                 _ => {}
             }
         }
@@ -302,7 +302,7 @@ pub(crate) fn uneven(session: &Session, seen: &mut Seen) -> Result {
                 policy
             )?;
             note(seen, name, &report);
-            seen.note("sum", sum.get().to_bits());
+            seen.record("sum", sum.get().to_bits());
             seen.digest("rows", &rows)?;
         }
     }

@@ -1,4 +1,4 @@
-//! Every scenario wherever so many copies can be, against the process that has them as threads.
+//! Every scenario wherever this many copies can be, against the process that has them as threads.
 
 use stradsap::prelude::*;
 
@@ -19,7 +19,7 @@ pub(crate) fn copies(session: &Session) -> usize {
     session.workers().max(1) * session.threads()
 }
 
-/// Policies whose results hang on the number of copies alone. `Hybrid` is `Bsp` where each process has one thread.
+/// Policies whose results depend on the number of copies alone. `Hybrid` is `Bsp` where each process has one thread.
 pub(crate) fn policies(session: &Session) -> Vec<(&'static str, SyncPolicy)> {
     let one_each = session.workers() > 0 && session.threads() == 1;
     let mut policies = vec![
@@ -36,7 +36,7 @@ pub(crate) fn policies(session: &Session) -> Vec<(&'static str, SyncPolicy)> {
 
 /// What of a report must be the same everywhere.
 pub(crate) fn note(seen: &mut Seen, what: &str, report: &SyncReport) {
-    seen.note(what, (report.minibatches(), report.copies(), report.rounds()));
+    seen.record(what, (report.minibatches(), report.copies(), report.rounds()));
 }
 
 pub(crate) fn tests(scenarios: &'static [Scenario]) -> Vec<Test> {

@@ -65,7 +65,7 @@ pub(crate) enum Failing {
     Panic,
 }
 
-/// One in so many elements fails, if any.
+/// One in this many elements fails, if any.
 pub(crate) const FAILING: u64 = 97;
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ enum Shape {
 }
 
 impl Program {
-    /// A program for so many copies; `one_each`: each of a process that has no other.
+    /// A program for this many copies; `one_each`: each of a process that has no other.
     pub(crate) fn random(rng: &mut Rng, copies: usize, one_each: bool, most: usize) -> Program {
         let n = rng.below(most);
         let lens = std::array::from_fn(|_| 1 + rng.below(2 * most));

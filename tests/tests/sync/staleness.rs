@@ -1,4 +1,4 @@
-//! The bound of `Ssp`, seen by the bodies themselves: each minibatch adds 1 to its copy's own clock, and whoever reads the
+//! The bound of `Ssp`, seen by the bodies themselves: each minibatch adds 1 to its copy's own clock, and a body that reads the
 //! clocks of the others knows how old they may be.
 
 use std::time::Duration;

@@ -39,7 +39,7 @@ pub struct ByUser {
 }
 
 impl ByUser {
-    /// Of so many users.
+    /// Of this many users.
     pub fn new(train: &[Rating], users: usize) -> ByUser {
         let mut starts = vec![0; users + 1];
         train.iter().for_each(|r| starts[r.user as usize + 1] += 1);
@@ -56,7 +56,7 @@ impl ByUser {
         ByUser { ends, items, stars }
     }
 
-    /// Cuts the users into so many ranges, or fewer, of about as many ratings each. Gives where each range ends.
+    /// Cuts the users into this many ranges, or fewer, of about as many ratings each. Gives where each range ends.
     pub fn cut(&self, parts: usize) -> Vec<usize> {
         let all = self.items.len();
         let mut borders: Vec<usize> = (1..=parts)

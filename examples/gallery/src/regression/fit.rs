@@ -78,7 +78,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// After so many updates.
+    /// After this many updates.
     pub fn of(lambda: f64, gap: Gap, coefficients: &[f64], updates: u64, columns_read: u64) -> Fit {
         Fit {
             lambda,
@@ -94,12 +94,12 @@ impl Fit {
         }
     }
 
-    /// With updates that went over so many values of the data; 0: they weren't counted.
+    /// With updates that went over this many values of the data; 0: they weren't counted.
     pub fn touching(self, values: u64) -> Fit {
         Fit { values_touched: (values > 0).then_some(values), ..self }
     }
 
-    /// In so many rounds, with updates up to so many behind.
+    /// In this many rounds, with updates up to this many behind.
     pub fn on_schedule(self, rounds: u64, staleness: u64) -> Fit {
         Fit { rounds, staleness, ..self }
     }

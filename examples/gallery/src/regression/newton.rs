@@ -3,7 +3,7 @@
 use crate::regression::kernels;
 use crate::regression::solve::Gram;
 
-/// So many coefficients are solved for at most.
+/// This many coefficients are solved for at most.
 pub const MOST: usize = 1024;
 
 /// Goes to where the objective is least among coefficients of the same signs and zeros, as far as it is lower there; one that

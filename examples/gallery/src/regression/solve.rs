@@ -14,7 +14,7 @@ pub struct Gram {
 }
 
 impl Gram {
-    /// For up to so many columns.
+    /// For up to this many columns.
     pub fn with_room(columns: usize) -> Gram {
         Gram { stride: columns, known: 0, values: vec![0.0; columns * columns] }
     }
@@ -86,9 +86,9 @@ pub fn sweep(gram: &Gram, gradient: &mut [f64], coefficients: &mut [f64], lambda
     fell
 }
 
-/// So many passes at most are made to reach a gap.
+/// This many passes at most are made to reach a gap.
 const MOST_PASSES: u64 = 20_000;
-/// The gap is computed once in so many passes.
+/// The gap is computed once in this many passes.
 const EVERY: u64 = 5;
 
 /// Passes over a block of all coefficients that aren't 0 until the duality gap, of these columns alone, is not above `goal`;
@@ -163,7 +163,7 @@ pub struct Anderson {
     iterates: Vec<Vec<f64>>,
 }
 
-/// So many differences are combined.
+/// This many differences are combined.
 const DEPTH: usize = 5;
 
 impl Anderson {

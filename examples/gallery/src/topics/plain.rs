@@ -1,4 +1,4 @@
-//! Bags of words as the UCI repository has them, read line by line. What is wrong is told as the library tells it.
+//! Bags of words as the UCI repository has them, read line by line. Mistakes are reported as the library reports them.
 
 use std::path::Path;
 

@@ -127,8 +127,8 @@ mod tests {
         for x in [1e9, 1e13, 1e18] {
             assert!((one(x) / x - 1.0).abs() < 1e-6, "{x}");
         }
-        let lanes: [f32; 16] = std::array::from_fn(|k| 0.1 + k as f32);
-        let together = exp_digamma(f32x16::new(lanes)).to_array();
-        assert!(together.iter().zip(lanes).all(|(&y, x)| y == one(x)));
+        let strips: [f32; 16] = std::array::from_fn(|k| 0.1 + k as f32);
+        let together = exp_digamma(f32x16::new(strips)).to_array();
+        assert!(together.iter().zip(strips).all(|(&y, x)| y == one(x)));
     }
 }

@@ -2,7 +2,7 @@
 
 use wide::f32x16;
 
-use super::{LANES, Lane, Probe, Settings, Term, exp_digamma};
+use super::{Probe, STRIP, Settings, Strip, Term, exp_digamma};
 
 /// The document's topics are good enough when they change by this much on average, in words.
 const TOLERANCE: f32 = 1e-3;
@@ -34,7 +34,7 @@ pub struct Inference {
     /// Where the parts of each different word end, once they are sorted.
     ends: Vec<usize>,
     /// The sum of their `gamma`.
-    gammas: Vec<[f64; LANES]>,
+    gammas: Vec<[f64; STRIP]>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ struct Part {
 
 impl Inference {
     pub(super) fn new(settings: Settings) -> Inference {
-        let row = || vec![f32x16::ZERO; settings.lanes()];
+        let row = || vec![f32x16::ZERO; settings.strips()];
         Inference {
             settings,
             scale: 1.0,
@@ -60,29 +60,29 @@ impl Inference {
             thetas: Vec::new(),
             parts: Vec::new(),
             ends: Vec::new(),
-            gammas: vec![[0.0; LANES]; settings.lanes()],
+            gammas: vec![[0.0; STRIP]; settings.strips()],
         }
     }
 
     /// Begins a minibatch. `totals` are the sums of `v` over all words.
     #[inline]
-    pub fn begin(&mut self, scale: f64, totals: &[[f64; LANES]]) {
+    pub fn begin(&mut self, scale: f64, totals: &[[f64; STRIP]]) {
         let Settings { words, eta, topics, .. } = self.settings;
         let prior = f64::from(eta) * words as f64;
         self.scale = scale as f32;
         for (b, (norm, totals)) in self.norm.iter_mut().zip(totals).enumerate() {
             let sums = f32x16::new(totals.map(|total| (prior + scale * total) as f32));
-            let used: Lane = std::array::from_fn(|k| if b * LANES + k < topics { words as f32 } else { 0.0 });
+            let used: Strip = std::array::from_fn(|k| if b * STRIP + k < topics { words as f32 } else { 0.0 });
             *norm = f32x16::new(used) / exp_digamma(sums);
         }
         self.thetas.clear();
         self.parts.clear();
-        self.gammas.fill([0.0; LANES]);
+        self.gammas.fill([0.0; STRIP]);
     }
 
-    /// Infers a document's topics. `row` gives the lanes of a word's row of `v`.
+    /// Infers a document's topics. `row` gives the strips of a word's row of `v`.
     #[inline]
-    pub fn document<R: Iterator<Item = Lane>>(&mut self, terms: &[Term], row: impl Fn(u32) -> R) {
+    pub fn document<R: Iterator<Item = Strip>>(&mut self, terms: &[Term], row: impl Fn(u32) -> R) {
         self.infer(terms, row);
         let theta = self.thetas.len() as u32;
         self.thetas.extend_from_slice(&self.theta);
@@ -93,13 +93,13 @@ impl Inference {
     }
 
     #[inline(always)]
-    fn infer<R: Iterator<Item = Lane>>(&mut self, terms: &[Term], row: impl Fn(u32) -> R) {
+    fn infer<R: Iterator<Item = Strip>>(&mut self, terms: &[Term], row: impl Fn(u32) -> R) {
         let (eta, scale) = (self.settings.eta, self.scale);
         self.counts.clear();
         self.beta.clear();
         for term in terms {
             self.counts.push(term.count);
-            let beta = |(norm, v): (&f32x16, Lane)| exp_digamma(f32x16::new(v) * scale + eta) * *norm;
+            let beta = |(norm, v): (&f32x16, Strip)| exp_digamma(f32x16::new(v) * scale + eta) * *norm;
             self.beta.extend(self.norm.iter().zip(row(term.word)).map(beta));
         }
         self.ascend();
@@ -108,7 +108,7 @@ impl Inference {
     /// Improves the document's topics until they hardly change.
     fn ascend(&mut self) {
         let Settings { topics, alpha, .. } = self.settings;
-        let lanes = self.norm.len();
+        let strips = self.norm.len();
         let even = self.counts.iter().sum::<f32>() / topics as f32;
         self.gamma.fill(f32x16::splat(even));
         self.shares.clear();
@@ -118,7 +118,7 @@ impl Inference {
                 *theta = exp_digamma(*gamma + alpha);
             }
             self.found.fill(f32x16::ZERO);
-            let rows = self.beta.chunks_exact(lanes);
+            let rows = self.beta.chunks_exact(strips);
             for ((beta, &count), share) in rows.zip(&self.counts).zip(&mut self.shares) {
                 *share = count / dot(&self.theta, beta);
                 let share = f32x16::splat(*share);
@@ -152,10 +152,10 @@ impl Inference {
         self.parts[self.ends[n] - 1].word as usize
     }
 
-    /// What lane `b` of the row of the minibatch's `n`-th word has to change by, where each document is worth `weight`. `v` is
-    /// that lane.
+    /// What strip `b` of the row of the minibatch's `n`-th word has to change by, where each document is worth `weight`. `v` is
+    /// that strip.
     #[inline(always)]
-    pub fn change(&self, n: usize, b: usize, weight: f64, v: Lane) -> Lane {
+    pub fn change(&self, n: usize, b: usize, weight: f64, v: Strip) -> Strip {
         let start = if n == 0 { 0 } else { self.ends[n - 1] };
         let found = self.parts[start..self.ends[n]]
             .iter()
@@ -164,18 +164,18 @@ impl Inference {
         (found * beta * (weight as f32)).to_array()
     }
 
-    /// What lane `b` of the sums of all rows has to change by.
+    /// What strip `b` of the sums of all rows has to change by.
     #[inline]
-    pub fn change_of_totals(&self, b: usize, weight: f64) -> [f64; LANES] {
+    pub fn change_of_totals(&self, b: usize, weight: f64) -> [f64; STRIP] {
         self.gammas[b].map(|gamma| weight * gamma)
     }
 
     /// The logarithm of the likelihood of a document's hidden words, given those that are shown, when `scale` is 1. `row` gives
-    /// the lanes of a word's row of `v`.
-    pub fn log_likelihood<R: Iterator<Item = Lane>>(
+    /// the strips of a word's row of `v`.
+    pub fn log_likelihood<R: Iterator<Item = Strip>>(
         &mut self,
         probe: &Probe,
-        totals: &[[f64; LANES]],
+        totals: &[[f64; STRIP]],
         row: impl Fn(u32) -> R,
     ) -> f64 {
         self.begin(1.0, totals);
@@ -191,8 +191,8 @@ impl Inference {
             .hidden
             .iter()
             .map(|term| {
-                let lanes = row(term.word).map(|lane| self.settings.lambda(1.0, &lane));
-                let lambda = lanes.flatten();
+                let strips = row(term.word).map(|strip| self.settings.lambda(1.0, &strip));
+                let lambda = strips.flatten();
                 let likelihood: f64 = of_topics.iter().zip(lambda).map(|(part, lambda)| part * f64::from(lambda)).sum();
                 f64::from(term.count) * likelihood.ln()
             })
@@ -200,11 +200,11 @@ impl Inference {
     }
 }
 
-/// The sum of a lane, halved until one is left: the order of the additions is part of the result.
+/// The sum of a strip, halved until one is left: the order of the additions is part of the result.
 #[inline(always)]
-fn sum(lane: f32x16) -> f32 {
-    let lane = lane.to_array();
-    let eight: [f32; 8] = std::array::from_fn(|k| lane[k] + lane[k + 8]);
+fn sum(strip: f32x16) -> f32 {
+    let strip = strip.to_array();
+    let eight: [f32; 8] = std::array::from_fn(|k| strip[k] + strip[k + 8]);
     let four: [f32; 4] = std::array::from_fn(|k| eight[k] + eight[k + 4]);
     (four[0] + four[2]) + (four[1] + four[3])
 }
@@ -256,14 +256,14 @@ mod tests {
     fn topics_of_a_document_are_the_textbook_s() {
         for topics in [3, 16, 21] {
             let settings = settings(topics);
-            let lanes = settings.lanes();
+            let strips = settings.strips();
             let random = Stream::new(9, 1);
             // Words prefer some topics.
             let weight = |w: usize, k: usize| 40.0 * random.unit((w * 64 + k) as u64).powi(6);
-            let v: Vec<Lane> = (0..settings.words * lanes)
+            let v: Vec<Strip> = (0..settings.words * strips)
                 .map(|at| {
-                    let first = at % lanes * LANES;
-                    std::array::from_fn(|k| if first + k < topics { weight(at / lanes, first + k) } else { 0.0 })
+                    let first = at % strips * STRIP;
+                    std::array::from_fn(|k| if first + k < topics { weight(at / strips, first + k) } else { 0.0 })
                 })
                 .collect();
             let totals = crate::variational::start(&settings, v.iter().copied());
@@ -272,10 +272,10 @@ mod tests {
             let mut inference = settings.inference();
             // Any scale stands for the same lambda.
             let scale = 0.25;
-            inference.begin(scale, &totals.iter().map(|lane| lane.map(|x| x / scale)).collect::<Vec<_>>());
+            inference.begin(scale, &totals.iter().map(|strip| strip.map(|x| x / scale)).collect::<Vec<_>>());
             let scaled = |word: u32| {
-                let row = v[word as usize * lanes..].iter().take(lanes);
-                row.map(|lane| lane.map(|x| x / scale as f32))
+                let row = v[word as usize * strips..].iter().take(strips);
+                row.map(|strip| strip.map(|x| x / scale as f32))
             };
             inference.document(&terms, scaled);
 
@@ -283,7 +283,7 @@ mod tests {
                 .map(|w| (0..topics).map(|k| f64::from(weight(w, k)) + f64::from(settings.eta)).collect())
                 .collect();
             let want = textbook(&settings, &lambda, &terms);
-            let gamma: Vec<f32> = inference.gamma.iter().flat_map(|lane| lane.to_array()).collect();
+            let gamma: Vec<f32> = inference.gamma.iter().flat_map(|strip| strip.to_array()).collect();
             for k in 0..topics {
                 let found = f64::from(gamma[k] + settings.alpha);
                 assert!((found - want[k]).abs() < 1e-3, "topic {k} of {topics}: {found}, not {}", want[k]);
@@ -293,11 +293,11 @@ mod tests {
             inference.document(&terms[1..], scaled);
             assert_eq!(inference.finish(), 4);
             for (n, want) in [(0, 2.0), (1, 2.0), (2, 10.0), (3, 2.0)] {
-                let lanes = scaled(inference.word(n) as u32).enumerate();
-                let given: f32 = lanes.flat_map(|(b, lane)| inference.change(n, b, 1.0, lane)).sum();
+                let strips = scaled(inference.word(n) as u32).enumerate();
+                let given: f32 = strips.flat_map(|(b, strip)| inference.change(n, b, 1.0, strip)).sum();
                 assert!((given - want).abs() < 1e-4, "{given} for the word of number {n}");
             }
-            let all: f64 = (0..lanes).flat_map(|b| inference.change_of_totals(b, 1.0)).sum();
+            let all: f64 = (0..strips).flat_map(|b| inference.change_of_totals(b, 1.0)).sum();
             assert!((all - 16.0).abs() < 1e-4, "{all}");
         }
     }

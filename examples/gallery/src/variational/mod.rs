@@ -8,7 +8,7 @@
 //! `lambda = eta + scale * v`, of which a step multiplies `scale`, a single number, and changes `v` for the minibatch's
 //! own words alone.
 //!
-//! A word's row is cut into [`Lane`]s, the last filled up with zeros: any number of topics is offered.
+//! A word's row is cut into [`Strip`]s, the last filled up with zeros: any number of topics is offered.
 
 mod digamma;
 mod documents;
@@ -27,7 +27,7 @@ pub use plain::Model;
 pub use settings::{Settings, start, store};
 
 /// Topics that lie beside each other in a word's row.
-pub const LANES: usize = 16;
+pub const STRIP: usize = 16;
 
 /// A part of a word's row.
-pub type Lane = [f32; LANES];
+pub type Strip = [f32; STRIP];

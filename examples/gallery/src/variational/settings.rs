@@ -8,7 +8,7 @@ use stradsap::random::Stream;
 use stradsap_examples::files::{Staged, create_folder};
 use stradsap_examples::{Error, Result, npy};
 
-use super::{Inference, LANES, Lane, TopicSize, VariationalArgs};
+use super::{Inference, STRIP, Strip, TopicSize, VariationalArgs};
 use crate::topics::{TopWords, Vocabulary};
 
 /// The purpose of the random numbers that the model starts from.
@@ -42,10 +42,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// As the command line says, for so many copies of the model.
+    /// As the command line says, for this many copies of the model.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the steps of an epoch would be so many and so large that nothing of what they start from is left.
+    /// [`Error::Usage`] if the steps of an epoch would be this many and so large that nothing of what they start from is left.
     pub fn new(
         args: &VariationalArgs,
         size: &TopicSize,
@@ -92,7 +92,7 @@ impl Settings {
         Settings { topics, words, documents, minibatch, alpha, eta, tau0: 4.0, kappa: 0.7 }
     }
 
-    /// How far a minibatch of so many documents moves the model, after so many steps: what was there before is multiplied by
+    /// How far a minibatch of this many documents moves the model, after this many steps: what was there before is multiplied by
     /// `e^-step`. A minibatch that is smaller than the others moves it less.
     pub fn step(&self, steps: f64, documents: usize) -> f64 {
         (self.tau0 + steps).powf(-self.kappa) * documents as f64 / self.minibatch as f64
@@ -103,22 +103,22 @@ impl Settings {
         self.documents as f64 / documents as f64 * (1.0 - (-step).exp()) / log_scale.exp()
     }
 
-    /// Lanes of a word's row.
-    pub fn lanes(&self) -> usize {
-        self.topics.div_ceil(LANES)
+    /// Strips of a word's row.
+    pub fn strips(&self) -> usize {
+        self.topics.div_ceil(STRIP)
     }
 
-    /// Lane `at` of all words' rows together, as it starts: random, since equal topics would stay equal.
-    pub fn start(&self, seed: u64, at: usize) -> Lane {
+    /// Strip `at` of all words' rows together, as it starts: random, since equal topics would stay equal.
+    pub fn start(&self, seed: u64, at: usize) -> Strip {
         let random = Stream::new(seed, START);
-        let topic = at % self.lanes() * LANES;
-        std::array::from_fn(|k| if topic + k < self.topics { 0.5 + random.unit((at * LANES + k) as u64) } else { 0.0 })
+        let topic = at % self.strips() * STRIP;
+        std::array::from_fn(|k| if topic + k < self.topics { 0.5 + random.unit((at * STRIP + k) as u64) } else { 0.0 })
     }
 
     /// `lambda` from what is stored of it.
     #[inline(always)]
-    pub fn lambda(&self, scale: f64, lane: &Lane) -> Lane {
-        lane.map(|v| self.eta + scale as f32 * v)
+    pub fn lambda(&self, scale: f64, strip: &Strip) -> Strip {
+        strip.map(|v| self.eta + scale as f32 * v)
     }
 
     /// A number of `v` when `scale` becomes 1 again. What is next to nothing becomes 0, before it slows computing down.
@@ -142,22 +142,22 @@ impl Settings {
     }
 
     /// The words that have the largest part of each topic, by the rows of `v` when `scale` is 1.
-    pub fn top_words(&self, most: usize, v: impl Iterator<Item = Lane>) -> TopWords {
+    pub fn top_words(&self, most: usize, v: impl Iterator<Item = Strip>) -> TopWords {
         let mut top = TopWords::new(self.topics, most);
-        for (at, lane) in v.enumerate() {
-            let (word, first) = (at / self.lanes(), at % self.lanes() * LANES);
-            lane.iter().enumerate().for_each(|(k, &x)| top.add(word, first + k, f64::from(x)));
+        for (at, strip) in v.enumerate() {
+            let (word, first) = (at / self.strips(), at % self.strips() * STRIP);
+            strip.iter().enumerate().for_each(|(k, &x)| top.add(word, first + k, f64::from(x)));
         }
         top
     }
 }
 
 /// Sums of `v` over all words, for each topic, as the model starts.
-pub fn start(settings: &Settings, v: impl Iterator<Item = Lane>) -> Vec<[f64; LANES]> {
-    let mut totals = vec![[0.0; LANES]; settings.lanes()];
-    for (at, lane) in v.enumerate() {
-        let sums = &mut totals[at % settings.lanes()];
-        sums.iter_mut().zip(lane).for_each(|(sum, x)| *sum += f64::from(x));
+pub fn start(settings: &Settings, v: impl Iterator<Item = Strip>) -> Vec<[f64; STRIP]> {
+    let mut totals = vec![[0.0; STRIP]; settings.strips()];
+    for (at, strip) in v.enumerate() {
+        let sums = &mut totals[at % settings.strips()];
+        sums.iter_mut().zip(strip).for_each(|(sum, x)| *sum += f64::from(x));
     }
     totals
 }
@@ -166,10 +166,10 @@ pub fn start(settings: &Settings, v: impl Iterator<Item = Lane>) -> Vec<[f64; LA
 ///
 /// # Errors
 /// [`Error::File`].
-pub fn store(folder: &Path, settings: &Settings, vocabulary: &Vocabulary, v: &[Lane], top: &TopWords) -> Result<()> {
+pub fn store(folder: &Path, settings: &Settings, vocabulary: &Vocabulary, v: &[Strip], top: &TopWords) -> Result<()> {
     create_folder(folder)?;
-    let rows = v.chunks_exact(settings.lanes()).map(|row| {
-        let lambda = row.iter().flat_map(|lane| settings.lambda(1.0, lane));
+    let rows = v.chunks_exact(settings.strips()).map(|row| {
+        let lambda = row.iter().flat_map(|strip| settings.lambda(1.0, strip));
         lambda.take(settings.topics).collect::<Vec<_>>()
     });
     let matrix = Staged::write(&folder.join("words.npy"), |out| npy::write_matrix(out, settings.topics, rows))?;
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn rows_start_at_random_and_end_with_the_topics() {
         let settings = settings("x --topics 21", 1000).unwrap();
-        assert_eq!(settings.lanes(), 2);
+        assert_eq!(settings.strips(), 2);
         assert!(settings.start(1, 4).iter().all(|x| (0.5..1.5).contains(x)));
         assert_ne!(settings.start(1, 4), settings.start(1, 6));
         assert_ne!(settings.start(1, 4), settings.start(2, 4));

@@ -113,7 +113,7 @@ impl Sentences {
         }
     }
 
-    /// Ends a sentence, with so many words that end it.
+    /// Ends a sentence, with this many words that end it.
     fn end(&mut self, ends: u64) {
         let before = self.before;
         self.before += self.words.len() as u64 + ends;

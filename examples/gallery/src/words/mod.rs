@@ -5,12 +5,12 @@
 //! space" (2013), and Mikolov, Sutskever, Chen, Corrado and Dean, "Distributed representations of words and phrases and
 //! their compositionality" (2013); constants and corner cases are those of the authors' program.
 
+mod chunks;
 mod corpus;
 mod huffman;
 mod measures;
 mod negatives;
 mod options;
-mod pieces;
 mod reader;
 mod sampling;
 mod sigmoid;

@@ -47,14 +47,14 @@ impl Negatives {
         Negatives::in_column(self.slots[column], column, random)
     }
 
-    /// The column that random bits choose from a table of so many.
+    /// The column that random bits choose from a table of this many.
     #[inline(always)]
     pub fn column(columns: usize, random: u64) -> usize {
         // The high half of the product is below `columns`.
         ((u128::from(random) * columns as u128) >> 64) as usize
     }
 
-    /// The word that a column gives for the same random bits. (Which column it is hangs on the high bits.)
+    /// The word that a column gives for the same random bits. (Which column it is depends on the high bits.)
     #[inline(always)]
     pub fn in_column(slot: Slot, column: usize, random: u64) -> u32 {
         slot.word(column as u32, random as u32)

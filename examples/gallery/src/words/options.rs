@@ -117,7 +117,7 @@ impl WordArgs {
         vectors::store(path, format, vocabulary.words(), rows)
     }
 
-    /// What training depends on, for a text with so many words of the vocabulary.
+    /// What training depends on, for a text with this many words of the vocabulary.
     ///
     /// # Errors
     /// [`Error::Usage`] if there would be nothing to learn.
@@ -148,7 +148,7 @@ impl WordArgs {
 }
 
 impl Settings {
-    /// The learning rate of a sentence that has so many words before it, in this epoch (from 0).
+    /// The learning rate of a sentence that has this many words before it, in this epoch (from 0).
     #[inline]
     pub fn alpha(&self, epoch: u32, before: u64) -> f32 {
         let read = u64::from(epoch) * self.words + before;
@@ -157,7 +157,7 @@ impl Settings {
         (f64::from(self.alpha) * left.max(1e-4)) as f32
     }
 
-    /// The same with a learning rate so many times as high.
+    /// The same with a learning rate this many times as high.
     #[must_use]
     pub fn faster(self, times: f32) -> Settings {
         Settings { alpha: self.alpha * times, ..self }

@@ -42,7 +42,7 @@ impl Choices {
         probability >= 1.0 || self.0.unit() < probability
     }
 
-    /// The window around a word, `at`, of a sentence of so many: it reaches from 1 to `most` words to each side.
+    /// The window around a word, `at`, of a sentence of this many: it reaches from 1 to `most` words to each side.
     #[inline(always)]
     pub fn window(&mut self, most: u32, at: usize, words: usize) -> Range<usize> {
         let reach = 1 + (((self.0.bits() >> 32) * u64::from(most)) >> 32) as usize;

@@ -24,7 +24,7 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Of so many rows and columns, the values of every `every`th not 0; columns share a part of what they are.
+    /// Of this many rows and columns, the values of every `every`th not 0; columns share a part of what they are.
     pub(crate) fn new(rows: usize, columns: usize, every: usize, shared: f64) -> Data {
         let mut numbers = Numbers(7 + rows as u64);
         let mut data = Data { rows: Vec::new(), labels: Vec::new() };

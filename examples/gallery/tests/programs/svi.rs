@@ -98,7 +98,7 @@ fn known_topics_are_found_again() {
 fn one_copy_has_the_bits_of_the_twin() {
     let folder = tempfile::tempdir().unwrap();
     let (data, _) = known(folder.path());
-    // 21 topics: the last lane of a row is filled up.
+    // 21 topics: the last strip of a row is filled up.
     let common = ["--data", text(&data), "--topics", "21", "--epochs", "3"];
     let twin = report("lda-svi_sequential", &common);
     for policy in ["model-average", "bsp", "ssp", "hybrid"] {

@@ -162,7 +162,7 @@ fn a_resumed_run_ends_with_the_same_bits() {
     assert_eq!(report("word2vec", &[&common[..], &saving].concat())["model_digest"], whole["model_digest"]);
     let rest = report("word2vec", &[&common[..], &saving, &["--resume"]].concat());
     assert_eq!((&rest["model_digest"], epochs(&rest).len()), (&whole["model_digest"], 4));
-    // The learning rate hangs on the number of epochs: it is another run.
+    // The learning rate depends on the number of epochs: it is another run.
     let other = [&common[..6], &saving, &["--resume", "--epochs", "5"]].concat();
     let (_, said) = fail("word2vec", &other);
     assert!(said.contains("is of another run"), "{said}");

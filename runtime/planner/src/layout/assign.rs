@@ -53,7 +53,7 @@ pub(super) fn runs(cost: &[u64], workers: usize) -> Vec<u32> {
     worker_of
 }
 
-/// The least load that the busiest of so many contiguous runs can have.
+/// The least load that the busiest of this many contiguous runs can have.
 fn bottleneck(cost: &[u64], workers: usize) -> u64 {
     let all: u64 = cost.iter().sum();
     let mut least = cost.iter().copied().max().unwrap_or(0).max(all / workers as u64);

@@ -19,7 +19,7 @@ const BYTES_AN_ACCESS: u64 = 64;
 /// What a transfer costs however short it is, in accesses: as much as starting a block.
 const TRANSFER_COST: u64 = 256;
 
-/// What moving so many bytes costs, in accesses.
+/// What moving this many bytes costs, in accesses.
 pub(super) fn transfer_cost(bytes: u64) -> u64 {
     TRANSFER_COST + bytes / BYTES_AN_ACCESS
 }

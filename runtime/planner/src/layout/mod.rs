@@ -57,7 +57,7 @@ pub struct Transfer {
     pub copy: bool,
 }
 
-/// Lays a plan out on so many workers. `bytes` is the size of a resource.
+/// Lays a plan out on this many workers. `bytes` is the size of a resource.
 pub fn layout(plan: &Plan, workers: usize, bytes: &dyn Fn(u32) -> u64) -> Layout {
     let workers = workers.max(1);
     let blocks = plan.blocks.len();

@@ -7,10 +7,10 @@ use crate::recording::Recording;
 
 /// A colouring with more colours than this has too little to do in each.
 const MAX_COLOURS: usize = 1 << 16;
-/// Any order: masks of 32 colours at a time, so many times.
+/// Any order: masks of 32 colours at a time, this many times.
 const ROUNDS: usize = 64;
-/// Preserved order: as many levels as one in this many iterations.
-const LEVEL_SIZE: usize = 4;
+/// Preserved order: as many wavefronts as one in this many iterations.
+const WAVEFRONT_SIZE: usize = 4;
 
 /// The accesses of a block's iterations, in the order of execution.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ fn colours(
 ) -> Option<(Vec<u32>, usize)> {
     match order {
         Order::Any => first_fit(recording, captures, touched),
-        Order::Preserve => levels(recording, captures, touched),
+        Order::Preserve => wavefronts(recording, captures, touched),
     }
 }
 
@@ -161,11 +161,11 @@ fn first_fit(recording: &Recording<'_>, captures: &[usize], touched: &[Touched])
 }
 
 /// One more than the last conflicting iteration's: keeps the loop's own order.
-fn levels(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
+fn wavefronts(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
     let n = recording.iterations();
-    let limit = MAX_COLOURS.min(n / LEVEL_SIZE + 1) as u32;
+    let limit = MAX_COLOURS.min(n / WAVEFRONT_SIZE + 1) as u32;
     let mut last: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
-    let mut level = Vec::with_capacity(n);
+    let mut wavefront = Vec::with_capacity(n);
     let mut most = 0;
     each_iteration(recording, captures, |_, accesses| {
         let mut after = 0;
@@ -183,14 +183,14 @@ fn levels(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) ->
                 seen.0 = after + 1;
             }
         }
-        level.push(after);
+        wavefront.push(after);
         most = most.max(after as usize + 1);
         true
     });
-    if level.len() < n {
+    if wavefront.len() < n {
         return None;
     }
-    Some((level, most))
+    Some((wavefront, most))
 }
 
 /// How many blocks a colour is cut into at most: enough for many workers, not more than worth a dispatch.
@@ -211,7 +211,7 @@ pub(crate) fn colour(
         Order::Any => u32::BITS as usize * ROUNDS,
         Order::Preserve => MAX_COLOURS,
     };
-    if hottest > limit.min(recording.iterations() / LEVEL_SIZE + 1) {
+    if hottest > limit.min(recording.iterations() / WAVEFRONT_SIZE + 1) {
         return None;
     }
     let accesses: usize = captures.iter().map(|&c| recording.listed(c)).sum();

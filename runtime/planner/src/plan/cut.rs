@@ -6,7 +6,7 @@ use crate::threads::Threads;
 /// The most parts that a DDS is ever cut into.
 pub const MAX_PARTS: usize = 1024;
 
-/// Loops with more accesses than this to a DDS are weighed by a sample of about so many.
+/// Loops with more accesses than this to a DDS are weighed by a sample of about this many.
 const ENOUGH: usize = 1 << 17;
 
 /// How often each element of a DDS is touched.

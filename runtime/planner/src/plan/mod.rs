@@ -163,7 +163,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// A grid of blocks of one iteration each that touch these parts, over DDSs of so many parts of 8 elements: what
+    /// A grid of blocks of one iteration each that touch these parts, over DDSs of this many parts of 8 elements: what
     /// layouts and dispatchers are tried with.
     pub fn of_touches(parts: &[usize], cost: Vec<u64>, touches: &[Vec<Touch>]) -> Plan {
         let cuts = parts.iter().map(|&parts| Cut { bounds: (0..=parts).map(|k| 8 * k).collect() }).collect();

@@ -63,7 +63,7 @@ pub(crate) fn open_shop(touches: &[Box<[Touch]>], cost: &[u64], resources: usize
 /// A part that nobody else uses is taken alone by writers.
 const ALONE: u32 = u32::MAX;
 
-/// Loads that differ by less than one in so many of the largest count as equal.
+/// Loads that differ by less than one in this many of the largest count as equal.
 const LEVELS: u64 = 16;
 
 /// Starts groups until none can start: those on the busiest parts first, and of these the one that has a part with the

@@ -5,9 +5,9 @@ use crate::recording::{Recording, SLICE};
 use crate::threads::Threads;
 
 /// How many places of a group take turns, where neighbours would wait for each other.
-const LANES: usize = 16;
+const STRANDS: usize = 16;
 /// Groups smaller than this stay as they are.
-const WORTH_INTERLEAVING: usize = 4 * LANES;
+const WORTH_INTERLEAVING: usize = 4 * STRANDS;
 
 /// The iterations (offsets from the first) sorted by block, in loop order within each. `place[g]` is the
 /// block of group `g`.
@@ -107,11 +107,11 @@ pub(crate) fn interleave(offsets: &mut [u32], starts: &[usize], pool: &dyn Threa
             return;
         }
         let old = block.to_vec();
-        let each = n.div_ceil(LANES);
+        let each = n.div_ceil(STRANDS);
         let mut to = block.iter_mut();
         for place in 0..each {
-            for lane in 0..LANES {
-                if let Some(&offset) = old.get(lane * each + place).filter(|_| lane * each + place < n)
+            for strand in 0..STRANDS {
+                if let Some(&offset) = old.get(strand * each + place).filter(|_| strand * each + place < n)
                     && let Some(slot) = to.next()
                 {
                     *slot = offset;

@@ -54,7 +54,7 @@ impl Loop {
     }
 }
 
-/// So many threads, each of which takes the next call that nobody has.
+/// This many threads, each of which takes the next call that nobody has.
 pub(crate) struct Team(pub(crate) usize);
 
 impl Threads for Team {

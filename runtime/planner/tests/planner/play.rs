@@ -20,7 +20,7 @@ impl Chance {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Memory {
     Nothing,
-    /// After so many blocks of the serial order have written: 0 for none, else the last of them plus one.
+    /// After this many blocks of the serial order have written: 0 for none, else the last of them plus one.
     Version(u32),
 }
 

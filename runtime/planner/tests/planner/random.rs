@@ -101,10 +101,10 @@ proptest! {
 
     /// Iterations in step, with offsets, and some that leave step.
     #[test]
-    fn loops_in_step(seed: u64, n in 1..300usize, offset in 0..4usize, strays in 0..3usize, preserve: bool) {
+    fn loops_in_step(seed: u64, n in 1..300usize, offset in 0..4usize, misspeculations in 0..3usize, preserve: bool) {
         let mut chance = Chance(seed);
         let mut touched = |i: usize| {
-            let own = if chance.below(100) < strays { chance.below(n) } else { i };
+            let own = if chance.below(100) < misspeculations { chance.below(n) } else { i };
             vec![(0, own + offset, chance.below(2) == 0), (1, i, true)]
         };
         let accesses = (0..n).map(&mut touched).collect();

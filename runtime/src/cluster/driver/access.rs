@@ -42,7 +42,7 @@ fn outside() -> Result<()> {
 
 impl Cluster {
     /// Does something until no process is lost meanwhile.
-    pub(crate) fn insist<R>(
+    pub(crate) fn retry<R>(
         &self,
         state: &mut State,
         mut f: impl AsyncFnMut(&Cluster, &mut State) -> std::result::Result<R, Fault>,
@@ -136,7 +136,7 @@ impl ElementBackend for Cluster {
         let ops = entry.home.ops();
         let each = (NEARBY / ops.size.max(1)).max(1);
         if range.len() >= each {
-            let fetched = self.insist(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;
+            let fetched = self.retry(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;
             return Ok(Some(fetched));
         }
         // A program that reads one element reads its neighbours next.
@@ -146,8 +146,7 @@ impl ElementBackend for Cluster {
         if state.nearby.as_ref().filter(holds).is_none() {
             let start = range.start / each * each;
             let around = start..len.min(range.end.max(start + each));
-            let elements =
-                self.insist(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
+            let elements = self.retry(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
             // A recovery on the way changes it.
             let version = state.entries.get(&dds).map_or(0, |entry| entry.version);
             state.nearby = Some(Nearby { dds, version, start, elements });
@@ -163,7 +162,7 @@ impl ElementBackend for Cluster {
         outside()?;
         let mut state = locked(&self.state);
         if state.entries.contains_key(&dds) {
-            self.insist(&mut state, async |cluster, state| {
+            self.retry(&mut state, async |cluster, state| {
                 cluster.bring_home(state, dds).await?;
                 // Loops that would be run again have seen the elements as they are now.
                 let seen = state.log.iter().any(|logged| logged.uses(dds));

@@ -15,7 +15,7 @@ use crate::cluster::wire::protocol::{Node, Problem, ScheduleEnd};
 use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
 use crate::scheduled::backend::{Partial, ShardsAway, Stopped};
-use crate::scheduled::drive::{Failed, What};
+use crate::scheduled::drive::{RoundCause, RoundFailure};
 use crate::session::error::ClusterError;
 use crate::session::locked;
 
@@ -68,7 +68,7 @@ impl Inboxes {
 }
 
 /// What a worker has given for a round.
-type Given = (usize, Result<Vec<u8>, Failed>);
+type Given = (usize, Result<Vec<u8>, RoundFailure>);
 
 /// A worker, and what has come from it.
 struct Worker {
@@ -83,7 +83,7 @@ struct Worker {
 pub(super) struct Away<'a> {
     hearing: Hearing<'a>,
     workers: Vec<Worker>,
-    /// Everything that was told, if that is worth keeping.
+    /// Everything that was sent, if that is worth keeping.
     pub(super) log: Option<Vec<Vec<u8>>>,
     logged: usize,
     /// Why rounds can't go on, where it isn't the program.
@@ -91,12 +91,12 @@ pub(super) struct Away<'a> {
 }
 
 /// Why rounds can't go on.
-type Stop = remote::Stop<Failed>;
+type Stop = remote::Stop<RoundFailure>;
 
 /// A call, its messages, and what to make of them.
 pub(super) struct Hearing<'a> {
     pub(super) links: &'a Arc<Links>,
-    pub(super) epoch: u32,
+    pub(super) generation: u32,
     pub(super) call: u64,
     /// How many shards there are.
     pub(super) all: usize,
@@ -132,7 +132,7 @@ impl<'a> Away<'a> {
                 match tag {
                     Tag::Ready => from.ready = true,
                     Tag::Round => from.given.push_back((round, Ok(payload))),
-                    Tag::Failed => match codec::decode::<Failed>(&payload, codec::MAX_BYTES) {
+                    Tag::Failed => match codec::decode::<RoundFailure>(&payload, codec::MAX_BYTES) {
                         Ok(failed) => from.given.push_back((round, Err(failed))),
                         Err(error) => return Err(self.process(worker, error)),
                     },
@@ -165,7 +165,7 @@ impl<'a> Away<'a> {
     }
 
     fn send(&self, worker: usize, tag: Tag, payload: Vec<u8>) {
-        let header = header(self.hearing.epoch, self.hearing.call, tag, worker, 0);
+        let header = header(self.hearing.generation, self.hearing.call, tag, worker, 0);
         self.hearing.links.push(self.workers[worker].node, Outgoing { header, payload: Payload::Bytes(payload) });
     }
 
@@ -183,11 +183,11 @@ impl<'a> Away<'a> {
         self.workers.into_iter().filter_map(|worker| Some((worker.node, worker.end?)))
     }
 
-    /// Which of several failures of a round is told: on the shards, what is applied comes before what is updated.
-    fn first(&self, failures: impl Iterator<Item = (usize, Failed)>) -> Option<Failed> {
-        let place = |(_, failed): &(usize, Failed)| (failed.round, failed.function, failed.job, failed.shard);
+    /// Which of several failures of a round is reported: on the shards, what is applied comes before what is updated.
+    fn first(&self, failures: impl Iterator<Item = (usize, RoundFailure)>) -> Option<RoundFailure> {
+        let place = |(_, failed): &(usize, RoundFailure)| (failed.round, failed.function, failed.job, failed.shard);
         let (worker, mut failed) = failures.min_by_key(place)?;
-        if let What::Panic(note) = &mut failed.what {
+        if let RoundCause::Panic(note) = &mut failed.what {
             note.location = format!("{}; {}", note.location, (self.hearing.name)(self.workers[worker].node));
         }
         Some(failed)

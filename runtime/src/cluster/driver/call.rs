@@ -8,14 +8,14 @@ use stradsap_dds_server::codec;
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::lease::Lease;
-use crate::body::panics::PanicNote;
+use crate::body::panics::CaughtPanic;
 use crate::body::task::Failure;
 use crate::cluster::driver::loops::{Finished, Job, LoopLogged};
 use crate::cluster::driver::remote::remote_task;
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
-use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteFailure, What};
+use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteCause, RemoteFailure};
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, Ended};
@@ -79,21 +79,21 @@ impl Cluster {
         state: &mut State,
         call: &Call<'_>,
         slices: &[Range<usize>],
-        exact: bool,
+        concrete: bool,
     ) -> Result<Recording<'static>> {
         let (task, captures) = (remote_task(call.pack, call.site, "the loop")?, remote_captures(call.captured)?);
         let relaxed = board::to_bytes(&board::before(call.captured));
-        let logs = self.insist(state, async |cluster, state| {
+        let logs = self.retry(state, async |cluster, state| {
             cluster.settle(state, call.captured.iter().map(|capture| capture.id)).await?;
             let held: Vec<_> = call
                 .captured
                 .iter()
-                .map(|capture| state.entries.get(&capture.id).map(|entry| entry.placement.pieces().to_vec()))
+                .map(|capture| state.entries.get(&capture.id).map(|entry| entry.placement.segments().to_vec()))
                 .map(Option::unwrap_or_default)
                 .collect();
             let workers = state.workers.len();
             let share = |w: usize| slices[slices.len() * w / workers..slices.len() * (w + 1) / workers].to_vec();
-            let epoch = state.epoch;
+            let generation = state.generation;
             let recorded = cluster
                 .ask_all(&state.workers, |w, client, context| {
                     let job = RecordJob {
@@ -102,9 +102,9 @@ impl Cluster {
                         held: held.clone(),
                         relaxed: relaxed.clone(),
                         slices: share(w),
-                        exact,
+                        concrete,
                     };
-                    async move { client.record(context, epoch, job).await }
+                    async move { client.record(context, generation, job).await }
                 })
                 .await?;
             let mut logs: Vec<Vec<CaptureLog>> = Vec::with_capacity(slices.len());
@@ -141,7 +141,7 @@ impl Cluster {
                     if state.entries.get(&capture.id).is_some_and(|entry| !entry.placement.is_home()) =>
                 {
                     let id = capture.id;
-                    Some(self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?)
+                    Some(self.retry(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?)
                 }
                 _ => None,
             });
@@ -156,7 +156,7 @@ impl Cluster {
         for capture in captured {
             let copy = match vector_of(capture) {
                 Some(Vector { id, len, .. }) => {
-                    Some(self.insist(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?)
+                    Some(self.retry(state, async |cluster, state| cluster.fetch(state, id, 0..len).await)?)
                 }
                 None => None,
             };
@@ -181,7 +181,7 @@ impl Cluster {
             plan: &plan.plan,
             task: call.task,
             lease: &lease,
-            gathered: &[],
+            packed: &[],
             order: call.key.options.order,
             trace: false,
             before: crate::loops::execute::words(call.captured),
@@ -196,18 +196,18 @@ impl Cluster {
         FirstFailure::new(failure.block as usize, failure.iteration, self.failure_of(failure.what, node))
     }
 
-    /// What went wrong on a worker, as it is told in the program's process.
-    pub(crate) fn failure_of(&self, what: What, node: u32) -> Failure {
+    /// What went wrong on a worker, as the program's process reports it.
+    pub(crate) fn failure_of(&self, what: RemoteCause, node: u32) -> Failure {
         let worker = self.hub.name(node);
         match what {
-            What::Stray { capture } => Failure::Stray { capture },
-            What::OutOfRange { capture, index } => Failure::OutOfRange { capture, index },
-            What::Body { message } => {
+            RemoteCause::Misspeculation { capture } => Failure::Misspeculation { capture },
+            RemoteCause::OutOfRange { capture, index } => Failure::OutOfRange { capture, index },
+            RemoteCause::Body { message } => {
                 let error: BodyError = Box::new(OnWorker { message, worker });
                 Failure::Body(error)
             }
-            What::Panic { message, location } => {
-                Failure::Panic(PanicNote { message, location: format!("{location}; {worker}") })
+            RemoteCause::Panic { message, location } => {
+                Failure::Panic(CaughtPanic { message, location: format!("{location}; {worker}") })
             }
         }
     }
@@ -238,9 +238,9 @@ impl LoopBackend for Cluster {
                 return Ok((recording, Depth::Sampled));
             }
         }
-        let exact = depth == Depth::Exact;
-        let recording = self.record_slices(&mut state, call, &slices(&range), exact)?;
-        Ok((recording, if exact { Depth::Exact } else { Depth::Blank }))
+        let concrete = depth == Depth::Concrete;
+        let recording = self.record_slices(&mut state, call, &slices(&range), concrete)?;
+        Ok((recording, if concrete { Depth::Concrete } else { Depth::Symbolic }))
     }
 
     fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed> {
@@ -252,7 +252,7 @@ impl LoopBackend for Cluster {
         let (number, gone) = (state.next_plan, Arc::clone(&self.gone_plans));
         let plan = Arc::new(RemotePlan::new(number, Arc::clone(plan), captures, vectors, gone));
         // Its shares are sent, and the elements that are laid out by it.
-        self.insist(&mut state, async |cluster, state| cluster.get_ready(state, &plan).await)?;
+        self.retry(&mut state, async |cluster, state| cluster.get_ready(state, &plan).await)?;
         Ok(Box::new(plan))
     }
 
@@ -281,7 +281,7 @@ impl LoopBackend for Cluster {
             let failed = |(failure, node)| Ended::Failed(self.first_failure_of(failure, node));
             match self.run_call(&mut state, once, failed) {
                 Ok(finished) => break finished,
-                Err(Ended::Failed(FirstFailure { failure: Failure::Stray { capture }, .. }))
+                Err(Ended::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
                     if by_index_now(plan, capture) =>
                 {
                     // What is read in step is reached by other means than `x[i]`: the workers must keep count.
@@ -324,6 +324,6 @@ fn by_index_now(plan: &RemotePlan, capture: usize) -> bool {
         return false;
     }
     let mut installed = locked(&plan.state);
-    installed.epoch = 0;
+    installed.generation = 0;
     !std::mem::replace(&mut installed.by_index[capture], true)
 }

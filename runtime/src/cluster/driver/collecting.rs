@@ -17,16 +17,16 @@ use crate::session::timeline::{self, Recorded};
 
 /// How long the end of the program waits for events.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The shortest of so many round trips tells how far a worker's clock is from the driver's.
+/// The shortest of this many round trips shows how far a worker's clock is from the driver's.
 const ROUND_TRIPS: usize = 8;
 
 impl Cluster {
     /// Writes the timeline of the driver and of those workers that are still there.
     pub(super) fn write_timeline(&self, file: &mut TimelineFile) {
-        let epoch = locked(&self.state).epoch;
+        let generation = locked(&self.state).generation;
         let others = self.wait(async {
             join_all(self.hub.complete(Role::Worker).into_iter().map(|node| async move {
-                let events = tokio::time::timeout(PATIENCE, self.events_of(node, epoch)).await;
+                let events = tokio::time::timeout(PATIENCE, self.events_of(node, generation)).await;
                 let events = events.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
                 events.inspect_err(|why| warning!("the timeline lacks {}: {why}", self.hub.name(node))).ok()
             }))
@@ -35,7 +35,7 @@ impl Cluster {
         file.write(others.into_iter().flatten().collect());
     }
 
-    async fn events_of(&self, node: Node, epoch: u32) -> Result<Process, String> {
+    async fn events_of(&self, node: Node, generation: u32) -> Result<Process, String> {
         let mut shortest: Option<(u64, i64)> = None;
         for _ in 0..ROUND_TRIPS {
             let asked = timeline::now();
@@ -46,10 +46,10 @@ impl Cluster {
                 shortest = Some((took, ahead));
             }
         }
-        let blob = self.question(node, async |client, context| client.timeline(context, epoch).await).await?;
+        let blob = self.question(node, async |client, context| client.timeline(context, generation).await).await?;
         let bytes = self.hub.links.blob(node, blob).await.map_err(|error| error.to_string())?;
         let recorded: Recorded = codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| error.to_string())?;
-        let recorded = recorded.checked().ok_or("events on lanes that aren't there")?;
+        let recorded = recorded.checked().ok_or("events on tracks that aren't there")?;
         let ahead = shortest.map_or(0, |(_, ahead)| ahead);
         Ok(Process { name: self.hub.name(node), place: node, ahead, recorded })
     }

@@ -149,7 +149,7 @@ impl Hub {
         }
         let worker = member.hello.role == Role::Worker;
         let loss = Loss { node, who: name_of(node, &member.hello), why, worker };
-        // A person is told when the job goes on without it.
+        // The warning comes when the job goes on without it.
         tracing::info!(%loss, "lost");
         locked(&self.losses).push(loss);
         self.lost.send_modify(|lost| *lost += 1);
@@ -161,12 +161,12 @@ impl Hub {
         let hub = Arc::clone(&self);
         let check = move |peer: &Hello| match peer.purpose {
             Purpose::Control => Ok(()),
-            Purpose::Data => serve::admit(peer, hub.links.epoch()),
+            Purpose::Data => serve::admit(peer, hub.links.generation()),
             Purpose::Heartbeat => {
                 hub.by_process(peer).map(|_| ()).ok_or_else(|| "no such process has joined".to_string())
             }
         };
-        let me = || Hello { epoch: self.links.epoch(), ..me.clone() };
+        let me = || Hello { generation: self.links.generation(), ..me.clone() };
         match gate::watch(&listener, &secret, me, check, |stream, _, peer| self.meet(stream, peer)).await {}
     }
 

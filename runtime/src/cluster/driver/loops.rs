@@ -89,7 +89,7 @@ impl Cluster {
         };
         let bytes_sent = moved + self.hub.links.sent() - sent_before;
         let finished = self.finished(state, job.plan, &layout, ended, bytes_sent).await?;
-        self.note_written(state, job.plan, &layout);
+        self.record_written(state, job.plan, &layout);
         Ok(finished)
     }
 
@@ -101,21 +101,23 @@ impl Cluster {
         call: u64,
         active: &[usize],
     ) -> Result<Vec<Option<Ran>>, Stop> {
-        let epoch = state.epoch;
+        let generation = state.generation;
         let waiting = span(Category::Wait, 0);
-        let running = active.iter().map(|&w| {
-            let run = RunJob {
-                call,
-                plan: job.plan.id,
-                task: job.task.clone(),
-                before: job.before.clone(),
-                order: job.order,
-                trace: job.trace,
-            };
-            let end =
-                self.ask(state.workers[w], move |client, context| async move { client.run(context, epoch, run).await });
-            async move { (w, end.await) }
-        });
+        let running =
+            active.iter().map(|&w| {
+                let run = RunJob {
+                    call,
+                    plan: job.plan.id,
+                    task: job.task.clone(),
+                    before: job.before.clone(),
+                    order: job.order,
+                    trace: job.trace,
+                };
+                let end = self.ask(state.workers[w], move |client, context| async move {
+                    client.run(context, generation, run).await
+                });
+                async move { (w, end.await) }
+            });
         let mut running: FuturesUnordered<_> = running.collect();
         let mut ended: Vec<Option<Ran>> = state.workers.iter().map(|_| None).collect();
         let mut cut = None;
@@ -142,7 +144,7 @@ impl Cluster {
             std::future::pending().await
         };
         let nodes: Vec<Node> = active.iter().map(|&w| state.workers[w]).collect();
-        let settling = std::pin::pin!(self.first_failure(&nodes, epoch, call, block));
+        let settling = std::pin::pin!(self.first_failure(&nodes, generation, call, block));
         match select(std::pin::pin!(others), settling).await {
             Either::Left((fault, _)) => Err(fault.into()),
             Either::Right((settled, _)) => Err(Stop::Failed(settled?)),
@@ -159,7 +161,7 @@ impl Cluster {
         active: &[usize],
     ) -> Result<(), Fault> {
         let nodes: Vec<Node> = active.iter().map(|&w| state.workers[w]).collect();
-        let started = self.undo(&nodes, state.epoch, call).await?;
+        let started = self.undo(&nodes, state.generation, call).await?;
         plan.each_undone(layout, &started, |worker, capture, range| {
             let (Some(vector), node) = (plan.vectors[capture], state.workers[worker as usize]) else { return };
             if let Some(entry) = state.entries.get_mut(&vector.id) {
@@ -212,15 +214,16 @@ impl Cluster {
     async fn first_failure(
         &self,
         nodes: &[Node],
-        epoch: u32,
+        generation: u32,
         call: u64,
         block: u32,
     ) -> Result<(RemoteFailure, Node), Fault> {
         let mut cut = block;
         'settle: loop {
             let settling = nodes.iter().map(|&node| {
-                let answer = self
-                    .ask(node, move |client, context| async move { client.settle(context, epoch, call, cut).await });
+                let answer = self.ask(node, move |client, context| async move {
+                    client.settle(context, generation, call, cut).await
+                });
                 async move { (answer.await, node) }
             });
             let mut settling: FuturesUnordered<_> = settling.collect();
@@ -228,7 +231,7 @@ impl Cluster {
             while let Some((answer, node)) = settling.next().await {
                 let Some(failure) = answer? else { continue };
                 if failure.block < cut {
-                    // Then those before it count. The others are told now: they may wait for what this worker won't send.
+                    // Then those before it count. The others hear of it now: they may wait for what this worker won't send.
                     cut = failure.block;
                     continue 'settle;
                 }
@@ -245,7 +248,7 @@ impl Cluster {
         self.forget_gone(state).await?;
         let by_index = {
             let installed = locked(&plan.state);
-            if installed.epoch == state.epoch
+            if installed.generation == state.generation
                 && let Some(layout) = &installed.layout
             {
                 return Ok(Arc::clone(layout));
@@ -260,17 +263,17 @@ impl Cluster {
         for share in shares {
             blobs.push(self.hub.offer(share.map_err(broken)?));
         }
-        let epoch = state.epoch;
+        let generation = state.generation;
         let installed = self
             .ask_all(&state.workers, |w, client, context| {
                 let job = Install { plan: plan.id, captures: plan.captures.clone(), share: Some(blobs[w]) };
-                async move { client.install(context, epoch, job).await }
+                async move { client.install(context, generation, job).await }
             })
             .await;
         blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
         installed?;
         let mut installed = locked(&plan.state);
-        installed.epoch = epoch;
+        installed.generation = generation;
         installed.layout = Some(Arc::clone(&layout));
         installed.shares = None;
         installed.laid_out = vec![0; plan.captures.len()];
@@ -283,10 +286,10 @@ impl Cluster {
         if plans.is_empty() && ddss.is_empty() {
             return Ok(());
         }
-        let epoch = state.epoch;
+        let generation = state.generation;
         self.ask_all(&state.workers, |_, client, context| {
             let (plans, ddss) = (plans.clone(), ddss.clone());
-            async move { client.forget(context, epoch, ddss, plans).await }
+            async move { client.forget(context, generation, ddss, plans).await }
         })
         .await?;
         Ok(())
@@ -329,11 +332,14 @@ impl Cluster {
             }
             locked(&plan.state).laid_out[c] = version;
         }
-        let epoch = state.epoch;
+        let generation = state.generation;
         let asked = jobs.iter().enumerate().filter(|(_, job)| !job.pulls.is_empty() || !job.laid_out.is_empty());
         let asked = asked.map(|(w, job)| {
             let job = job.clone();
-            self.ask(state.workers[w], move |client, context| async move { client.prepare(context, epoch, job).await })
+            self.ask(
+                state.workers[w],
+                move |client, context| async move { client.prepare(context, generation, job).await },
+            )
         });
         let ranges = jobs.iter().map(|job| job.pulls.len() + job.laid_out.len()).sum::<usize>();
         let _span = span(Category::Prepare, ranges as u64);
@@ -386,7 +392,7 @@ impl Cluster {
     }
 
     /// What workers hold after a loop that ended well.
-    fn note_written(&self, state: &mut State, plan: &Arc<RemotePlan>, layout: &Layout) {
+    fn record_written(&self, state: &mut State, plan: &Arc<RemotePlan>, layout: &Layout) {
         plan.each_needed(layout, |worker, capture, range, written| {
             let Some(vector) = plan.vectors[capture].filter(|_| written) else { return };
             if let Some(entry) = state.entries.get_mut(&vector.id) {

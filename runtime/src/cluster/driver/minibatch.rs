@@ -15,8 +15,8 @@ use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    ControlClient, Fetching, Holder, INPUTS, InputJob, InputKey, Node, Pull, RemoteCapture, RemoteTask, SyncEnd,
-    SyncJob, SyncRan, What,
+    ControlClient, Fetching, Holder, INPUTS, InputJob, InputKey, Node, Pull, RemoteCapture, RemoteCause, RemoteTask,
+    SyncEnd, SyncJob, SyncRan,
 };
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
@@ -25,8 +25,8 @@ use crate::session::error::Result;
 use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
 
-/// About so many bytes of an input travel together.
-const PIECE: usize = 8 << 20;
+/// About this many bytes of an input travel together.
+const DEALT_BYTES: usize = 8 << 20;
 
 /// What the driver knows of the loops that ran.
 #[derive(Default)]
@@ -47,7 +47,7 @@ struct Known {
 const KNOWN: usize = 16;
 
 impl Sites {
-    /// An epoch has begun: workers know nothing.
+    /// A generation has begun: workers know nothing.
     pub(crate) fn clear(&mut self) {
         self.inputs.clear();
         self.known.iter_mut().for_each(|known| known.foreseen = false);
@@ -96,7 +96,7 @@ impl Logged for SyncLogged {
 
     fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
         Box::pin(async move {
-            let told = |Failed { what, node, .. }: Failed| {
+            let told = |MinibatchFailure { what, node, .. }: MinibatchFailure| {
                 let who = cluster.hub.name(node);
                 format!("a loop that ended well before fails on {who}: {what:?}")
             };
@@ -123,7 +123,7 @@ struct Finished {
     preparing: f64,
 }
 
-type Stop = remote::Stop<Failed>;
+type Stop = remote::Stop<MinibatchFailure>;
 
 /// Blobs of a worker's minibatches, and how many elements each has.
 type Offered = Vec<(u64, usize)>;
@@ -137,14 +137,14 @@ struct Deal {
     /// By worker.
     pulls: Vec<Vec<Pull>>,
     /// By worker, unless all have the input.
-    pieces: Option<Vec<Offered>>,
+    chunks: Option<Vec<Offered>>,
     blobs: Vec<u64>,
 }
 
 /// A minibatch failed; everything is as it was.
-struct Failed {
+struct MinibatchFailure {
     minibatch: usize,
-    what: What,
+    what: RemoteCause,
     node: Node,
 }
 
@@ -207,13 +207,13 @@ impl Cluster {
         let ended = match ended {
             Ok(ended) => ended,
             Err(stop) => {
-                self.undo(&state.workers, state.epoch, call).await?;
-                self.note_kept(state, logged, &deal.cuts, &[]);
+                self.undo(&state.workers, state.generation, call).await?;
+                self.record_kept(state, logged, &deal.cuts, &[]);
                 return Err(stop);
             }
         };
         let holds_all: Vec<bool> = ended.iter().map(|ran| ran.holds_all && logged.schedule.copies > 1).collect();
-        self.note_kept(state, logged, &deal.cuts, &holds_all);
+        self.record_kept(state, logged, &deal.cuts, &holds_all);
         for (_, vector) in logged.written() {
             if let Some(entry) = state.entries.get_mut(&vector.id) {
                 entry.version = next_id();
@@ -245,8 +245,8 @@ impl Cluster {
             (true, _) => Fetching::All,
         };
         let pulls = self.pulls(state, logged, &cuts, fetching);
-        let (pieces, blobs) = self.deal_out(state, logged, &copies).await?;
-        Ok(Deal { copies, cuts, fetching, pulls, pieces, blobs })
+        let (chunks, blobs) = self.deal_out(state, logged, &copies).await?;
+        Ok(Deal { copies, cuts, fetching, pulls, chunks, blobs })
     }
 
     /// Has all workers run their copies. Gives what each answered, or the first failure by its minibatch, when all have
@@ -258,9 +258,9 @@ impl Cluster {
         deal: &Deal,
         call: u64,
     ) -> std::result::Result<Vec<SyncRan>, Stop> {
-        let (epoch, key) = (state.epoch, self.input_key(state, logged));
+        let (generation, key) = (state.generation, self.input_key(state, logged));
         let running = state.workers.iter().enumerate().map(|(w, &node)| {
-            let pieces = deal.pieces.as_ref().map(|pieces| pieces[w].clone());
+            let chunks = deal.chunks.as_ref().map(|chunks| chunks[w].clone());
             let job = SyncJob {
                 call,
                 site: logged.site,
@@ -271,29 +271,30 @@ impl Cluster {
                 schedule: logged.schedule,
                 copies: deal.copies.clone(),
                 cuts: deal.cuts.clone(),
-                input: InputJob { ops: logged.input_ops, key, pieces },
+                input: InputJob { ops: logged.input_ops, key, chunks },
                 pulls: deal.pulls[w].clone(),
                 fetching: deal.fetching,
                 checks: logged.checks,
                 caches: logged.caches,
             };
-            let end = self.ask(node, move |client, context| async move { client.sync(context, epoch, job).await });
+            let end = self.ask(node, move |client, context| async move { client.sync(context, generation, job).await });
             async move { (w, end.await) }
         });
         let mut running: FuturesUnordered<_> = running.collect();
         let mut ended: Vec<Option<SyncRan>> = state.workers.iter().map(|_| None).collect();
-        let mut failed: Option<Failed> = None;
+        let mut failed: Option<MinibatchFailure> = None;
         while let Some((w, end)) = running.next().await {
             match end? {
                 SyncEnd::Done(ran) => ended[w] = Some(ran),
                 SyncEnd::Failed { minibatch, what } => {
                     let first = failed.is_none();
                     if failed.as_ref().is_none_or(|failed| minibatch < failed.minibatch) {
-                        failed = Some(Failed { minibatch, what, node: state.workers[w] });
+                        failed = Some(MinibatchFailure { minibatch, what, node: state.workers[w] });
                     }
                     if first {
-                        let halt =
-                            |_, client: ControlClient, context| async move { client.halt(context, epoch, call).await };
+                        let halt = |_, client: ControlClient, context| async move {
+                            client.halt(context, generation, call).await
+                        };
                         self.ask_all(&state.workers, halt).await?;
                     }
                 }
@@ -326,7 +327,7 @@ impl Cluster {
     }
 
     /// Each worker keeps its rows; of those of others it has the current values if it holds all.
-    fn note_kept(&self, state: &mut State, logged: &SyncLogged, cuts: &[Vec<u32>], holds_all: &[bool]) {
+    fn record_kept(&self, state: &mut State, logged: &SyncLogged, cuts: &[Vec<u32>], holds_all: &[bool]) {
         for (c, vector) in logged.written() {
             let Some(entry) = state.entries.get_mut(&vector.id) else { continue };
             let mut placement = Placement::home(vector.len);
@@ -360,7 +361,7 @@ impl Cluster {
         let (home, is_home) = (entry.home.lend(), entry.placement.is_home());
         let fetched = if is_home { None } else { Some(self.fetch(state, logged.input.id, 0..logged.input.len).await?) };
         let mut blobs = Vec::new();
-        let mut pieces = Vec::new();
+        let mut chunks = Vec::new();
         let elements: &RawBuf = fetched.as_ref().unwrap_or(&home);
         for copies in copies {
             let mut own: Vec<usize> = logged.schedule.minibatches_of(copies.clone()).collect();
@@ -369,7 +370,7 @@ impl Cluster {
             for range in own.into_iter().map(|b| logged.schedule.elements(b)) {
                 elements.encode_range(range.start, range.end, &mut bytes);
                 n += range.len();
-                if bytes.len() >= PIECE {
+                if bytes.len() >= DEALT_BYTES {
                     offered.push((self.hub.offer(std::mem::take(&mut bytes)), std::mem::take(&mut n)));
                 }
             }
@@ -377,9 +378,9 @@ impl Cluster {
                 offered.push((self.hub.offer(bytes), n));
             }
             blobs.extend(offered.iter().map(|&(blob, _)| blob));
-            pieces.push(offered);
+            chunks.push(offered);
         }
-        Ok((Some(pieces), blobs))
+        Ok((Some(chunks), blobs))
     }
 }
 
@@ -421,9 +422,9 @@ impl MinibatchBackend for Cluster {
         let (schedule, threads) = (logged.schedule, self.threads() * state.workers.len());
         let sent_before = self.hub.links.sent();
         let once = async |cluster: &Cluster, state: &mut State| cluster.sync_once(state, &logged).await;
-        let failed = |Failed { minibatch, what, node }| {
+        let failed = |MinibatchFailure { minibatch, what, node }| {
             let failure = match self.failure_of(what, node) {
-                Failure::Stray { .. } => Failure::Stopped,
+                Failure::Misspeculation { .. } => Failure::Stopped,
                 failure => failure,
             };
             call.failed(schedule, minibatch, failure)

@@ -51,7 +51,7 @@ pub use options::ClusterOptions;
 /// How long processes may take to come.
 const STARTING: Duration = Duration::from_secs(30);
 const JOINING: Duration = Duration::from_secs(300);
-/// How long the end of an epoch may take a worker: what runs there has to stop first.
+/// How long the end of a generation may take a worker: what runs there has to stop first.
 const STOPPING: Duration = Duration::from_secs(60);
 /// A loop may take long; who is lost is found otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 30);
@@ -76,7 +76,7 @@ pub(crate) struct Entry {
     pub(crate) home: Home,
     pub(crate) len: usize,
     pub(crate) placement: Placement,
-    /// Elements that are with whoever ran their iteration of this plan, as this capture of it.
+    /// Elements that are with the worker that ran their iteration of this plan, as this capture of it.
     pub(crate) scattered: Option<(Arc<RemotePlan>, usize)>,
     pub(crate) version: u64,
     /// Where it was at the last snapshot, and its version then.
@@ -92,7 +92,7 @@ pub(crate) struct State {
     pub(crate) entries: BTreeMap<u64, Entry>,
     /// What has changed DDSs since the last snapshot, to be run again if need be.
     pub(crate) log: Vec<Arc<dyn Logged>>,
-    pub(crate) epoch: u32,
+    pub(crate) generation: u32,
     /// In the order of their numbers in plans.
     pub(crate) workers: Vec<Node>,
     pub(crate) servers: Vec<Node>,
@@ -196,9 +196,9 @@ impl Cluster {
             published,
             timeline,
         };
-        cluster.gather()?;
+        cluster.await_members()?;
         let mut state = locked(&cluster.state);
-        match cluster.handle.block_on(cluster.begin_epoch(&mut state)) {
+        match cluster.handle.block_on(cluster.begin_generation(&mut state)) {
             Ok(()) => {}
             Err(Fault::Error(error)) => return Err(error),
             Err(Fault::Lost) => return Err(cluster.all_lost()),
@@ -222,14 +222,14 @@ impl Cluster {
         SocketAddr::new(ip.parse().unwrap_or(self.address.ip()), self.address.port()).to_string()
     }
 
-    pub(crate) fn start_child(&self, role: Role, index: usize, epoch: u32) -> Result<()> {
+    pub(crate) fn start_child(&self, role: Role, index: usize, generation: u32) -> Result<()> {
         let Some(nursery) = &self.nursery else { return Ok(()) };
         let told = Told {
             join: self.children_reach(),
             secret: self.hub.secret.to_hex(),
             index: index as u32,
             threads: Some(self.options.threads_each()),
-            epoch: u64::from(epoch),
+            generation: u64::from(generation),
         };
         let child = if role == Role::Worker { nursery.worker(&told)? } else { nursery.server(&told)? };
         locked(&self.hub.children).insert(child.pid(), child);
@@ -237,7 +237,7 @@ impl Cluster {
     }
 
     /// Starts what is to be started, and waits until all have come.
-    fn gather(&self) -> Result<()> {
+    fn await_members(&self) -> Result<()> {
         if !self.options.join {
             (0..self.options.workers).try_for_each(|index| self.start_child(Role::Worker, index, 1))?;
         }
@@ -247,7 +247,7 @@ impl Cluster {
         self.wait_for(Role::Server, self.options.servers, STARTING)
     }
 
-    /// Waits until so many processes of a role have joined.
+    /// Waits until this many processes of a role have joined.
     pub(crate) fn wait_for(&self, role: Role, expected: usize, patience: Duration) -> Result<()> {
         let what = if role == Role::Worker { "workers" } else { "DDS servers" };
         let since = Instant::now();
@@ -274,9 +274,9 @@ impl Cluster {
         }
     }
 
-    /// Tells everybody who takes part from now on. Whoever can't be told is lost.
-    pub(crate) async fn begin_epoch(&self, state: &mut State) -> std::result::Result<(), Fault> {
-        state.epoch += 1;
+    /// Sends all processes the new membership. A process that can't be reached is lost.
+    pub(crate) async fn begin_generation(&self, state: &mut State) -> std::result::Result<(), Fault> {
+        state.generation += 1;
         state.sites.clear();
         state.workers = self.hub.complete(Role::Worker);
         state.servers = self.hub.complete(Role::Server);
@@ -287,12 +287,12 @@ impl Cluster {
         let peer = |&node: &Node| self.hub.address(node).map(|address| Peer { node, address });
         let workers: Vec<Peer> = state.workers.iter().filter_map(peer).collect();
         let servers: Vec<Peer> = state.servers.iter().filter_map(peer).collect();
-        self.hub.links.begin_epoch(DRIVER, state.epoch, workers.iter().chain(&servers).cloned());
+        self.hub.links.begin_generation(DRIVER, state.generation, workers.iter().chain(&servers).cloned());
         let told = state.workers.iter().map(|&node| {
             let mut others = servers.clone();
             others.push(Peer { node: DRIVER, address: self.hub.reached_at(node, self.address) });
             let membership = Membership {
-                epoch: state.epoch,
+                generation: state.generation,
                 you: node,
                 workers: workers.clone(),
                 others,

@@ -11,12 +11,12 @@ use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Entry, Fault, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    GatherJob, KeepJob, Node, OperateEnd, OperateJob, RemoteCapture, RemoteTask, What,
+    Node, OperateEnd, OperateJob, RemoteCapture, RemoteCause, RemoteTask, ShuffleJob, StoreJob,
 };
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::home::Home;
-use crate::operate::run::{Cut, Failed, Made, Operation, OperatorBackend};
-use crate::operate::stage::{Piece, Stage};
+use crate::operate::run::{ChunkFailure, Cut, Made, Operation, OperatorBackend};
+use crate::operate::stage::{Items, Stage};
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
 use crate::session::timeline::{Category, span};
@@ -31,11 +31,11 @@ pub(crate) struct OperatorLogged {
     cut: Cut,
     partitions: Option<usize>,
     /// What it makes, if that stays with the workers.
-    kept: Option<Kept>,
+    kept: Option<Stored>,
 }
 
 #[derive(Clone, Copy)]
-struct Kept {
+struct Stored {
     dds: u64,
     ops: u64,
 }
@@ -54,7 +54,7 @@ impl Logged for OperatorLogged {
             };
             let (call, items) = cluster.operate_once(state, self).await.map_err(|stop| stop.again(told))?;
             let len = items.iter().sum();
-            let placement = cluster.keep_results(state, call, kept, &items, len).await?;
+            let placement = cluster.store_results(state, call, kept, &items, len).await?;
             if let Some(entry) = state.entries.get_mut(&kept.dds) {
                 entry.placement = placement;
             }
@@ -64,7 +64,7 @@ impl Logged for OperatorLogged {
 }
 
 /// A failure, and the worker on which it happened.
-type FailedThere = (Option<usize>, What, Node);
+type FailedThere = (Option<usize>, RemoteCause, Node);
 
 type Stop = remote::Stop<FailedThere>;
 
@@ -72,7 +72,7 @@ type Stop = remote::Stop<FailedThere>;
 type MadeThere = (Vec<usize>, Vec<Vec<(u64, usize)>>);
 
 impl Cluster {
-    fn operator(&self, state: &mut State, operation: &Operation<'_>, kept: Option<Kept>) -> Result<OperatorLogged> {
+    fn operator(&self, state: &mut State, operation: &Operation<'_>, kept: Option<Stored>) -> Result<OperatorLogged> {
         self.register_all(state, operation.captured.iter().chain(operation.sources));
         let vectors = operation.sources.iter().chain(operation.captured).filter_map(|c: &Captured| vector_of(c));
         Ok(OperatorLogged {
@@ -81,7 +81,7 @@ impl Cluster {
             captures: remote_captures(operation.captured)?,
             vectors: vectors.collect(),
             cut: operation.cut(),
-            partitions: operation.stage.gathers().then(|| operation.stage.partitions()),
+            partitions: operation.stage.shuffles().then(|| operation.stage.partitions()),
             kept,
         })
     }
@@ -94,7 +94,7 @@ impl Cluster {
     ) -> std::result::Result<(u64, Vec<usize>), Stop> {
         self.forget_gone(state).await?;
         self.settle(state, logged.vectors.iter().map(|vector| vector.id)).await?;
-        let (call, epoch, workers) = (Self::next_call(state), state.epoch, state.workers.len());
+        let (call, generation, workers) = (Self::next_call(state), state.generation, state.workers.len());
         let _waiting = span(Category::Wait, call);
         let chunks = logged.cut.chunks();
         let share = |w: usize| chunks * w / workers..chunks * (w + 1) / workers;
@@ -118,7 +118,7 @@ impl Cluster {
         let ends = self
             .ask_all(&state.workers, |w, client, context| {
                 let job = jobs[w].clone();
-                async move { client.operate(context, epoch, job).await }
+                async move { client.operate(context, generation, job).await }
             })
             .await?;
         for (pulls, node) in pulled.iter().zip(state.workers.clone()) {
@@ -136,8 +136,8 @@ impl Cluster {
         let ends = self
             .ask_all(&state.workers, |w, client, context| {
                 let partitions = cuts[w]..cuts[w + 1];
-                let job = GatherJob { call, from: partitions.clone().map(from).collect(), partitions };
-                async move { client.gather(context, epoch, job).await }
+                let job = ShuffleJob { call, from: partitions.clone().map(from).collect(), partitions };
+                async move { client.shuffle(context, generation, job).await }
             })
             .await?;
         let (items, _) = all_done(&state.workers, ends)?;
@@ -161,11 +161,11 @@ impl Cluster {
         pulls
     }
 
-    async fn keep_results(
+    async fn store_results(
         &self,
         state: &State,
         call: u64,
-        kept: Kept,
+        kept: Stored,
         items: &[usize],
         len: usize,
     ) -> std::result::Result<Placement, Fault> {
@@ -178,11 +178,11 @@ impl Cluster {
                 start..ends
             })
             .collect();
-        let epoch = state.epoch;
+        let generation = state.generation;
         self.ask_all(&state.workers, |w, client, context| {
             let dds = RemoteCapture::Vector { id: kept.dds, len, ops: kept.ops, writable: true };
-            let job = KeepJob { call, dds, start: ranges[w].start };
-            async move { client.keep(context, epoch, job).await }
+            let job = StoreJob { call, dds, start: ranges[w].start };
+            async move { client.store(context, generation, job).await }
         })
         .await?;
         if len == 0 {
@@ -197,21 +197,21 @@ impl Cluster {
         call: u64,
         stage: &dyn Stage,
         items: &[usize],
-    ) -> std::result::Result<Vec<Box<dyn Piece>>, Fault> {
-        let epoch = state.epoch;
+    ) -> std::result::Result<Vec<Box<dyn Items>>, Fault> {
+        let generation = state.generation;
         let blobs = self
-            .ask_all(&state.workers, |_, client, context| async move { client.give(context, epoch, call).await })
+            .ask_all(&state.workers, |_, client, context| async move { client.give(context, generation, call).await })
             .await?;
-        let mut pieces = Vec::with_capacity(blobs.len());
+        let mut lists = Vec::with_capacity(blobs.len());
         for ((blob, &node), &n) in blobs.into_iter().zip(&state.workers).zip(items) {
             let bytes = self.blob(node, blob).await?;
-            pieces.push(stage.returned(n, &bytes).map_err(broken)?);
+            lists.push(stage.returned(n, &bytes).map_err(broken)?);
         }
-        Ok(pieces)
+        Ok(lists)
     }
 
     fn operator_error(&self, operation: &Operation<'_>, (element, what, node): FailedThere) -> Error {
-        let failed: Failed = (element, self.failure_of(what, node));
+        let failed: ChunkFailure = (element, self.failure_of(what, node));
         operation.error(failed)
     }
 }
@@ -238,7 +238,7 @@ fn all_done(workers: &[Node], ends: Vec<OperateEnd>) -> std::result::Result<Made
 }
 
 impl OperatorBackend for Cluster {
-    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Piece>>> {
+    fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Items>>> {
         let mut state = locked(&self.state);
         let logged = self.operator(&mut state, operation, None)?;
         let stage = operation.stage;
@@ -249,17 +249,17 @@ impl OperatorBackend for Cluster {
         self.run_call(&mut state, once, |failed| self.operator_error(operation, failed))
     }
 
-    fn keep(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made> {
+    fn store(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made> {
         let (dds, home) = (next_id(), Home::new(RawBuf::new(ops, 0), next_id()));
         let mut state = locked(&self.state);
         let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
-        let kept = Kept { dds, ops: name.ok_or_else(|| unnamed("an element type"))? };
+        let kept = Stored { dds, ops: name.ok_or_else(|| unnamed("an element type"))? };
         let logged = Arc::new(self.operator(&mut state, operation, Some(kept))?);
         let once = async |cluster: &Cluster, state: &mut State| {
             let (call, items) = cluster.operate_once(state, &logged).await?;
             match items.iter().sum() {
                 len if len > MAX_LEN => Err(Fault::Error(Error::TooLong { len, max: MAX_LEN }).into()),
-                len => Ok((cluster.keep_results(state, call, kept, &items, len).await?, len)),
+                len => Ok((cluster.store_results(state, call, kept, &items, len).await?, len)),
             }
         };
         let made = self.run_call(&mut state, once, |failed| self.operator_error(operation, failed));

@@ -8,7 +8,7 @@ use crate::cluster::launch::roles::{DriverRole, Workers, one_per_core};
 use crate::session::Session;
 use crate::session::error::{Error, Result};
 
-/// Loops from one snapshot to the next, unless told.
+/// Loops from one snapshot to the next, by default.
 const SNAPSHOT_EVERY: usize = 10;
 
 /// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
@@ -33,7 +33,7 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// So many workers, started on this machine.
+    /// This many workers, started on this machine.
     pub fn new(workers: usize) -> Self {
         ClusterOptions {
             workers,

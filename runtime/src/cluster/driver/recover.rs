@@ -1,7 +1,7 @@
 //! Elements back to the driver, snapshots, and going on after a loss.
 //!
-//! A snapshot stores every part that workers have changed with two processes. After a loss the driver begins a new epoch
-//! with whoever is left and whoever replaces the lost, places all DDSs where the last snapshot has them, and runs the
+//! A snapshot stores every part that workers have changed with two processes. After a loss the driver begins a new generation
+//! with the processes that are left and those that replace the lost, places all DDSs where the last snapshot has them, and runs the
 //! loops since then again; each gives the same bits as before, since no plan depends on who runs it.
 
 use std::ops::Range;
@@ -28,8 +28,8 @@ const REPLACEMENT: Duration = Duration::from_secs(10);
 /// them.
 const IN_VAIN: usize = 8;
 const GRACE: Duration = Duration::from_millis(100);
-/// Pieces in which elements travel that are not plain.
-const PIECE: usize = 1 << 16;
+/// How many elements that are not plain travel together.
+const ENCODED_EACH: usize = 1 << 16;
 
 impl Cluster {
     /// Copies of elements, from wherever they are.
@@ -51,21 +51,21 @@ impl Cluster {
         let entry = state.entries.get(&dds).ok_or_else(|| broken("an unknown DDS"))?;
         let ops = entry.home.ops();
         let mut fresh = RawBuf::new(ops, range.len());
-        for (piece, holders) in entry.placement.of(&range) {
+        for (segment, holders) in entry.placement.of(&range) {
             if holders.contains(&Holder::memory(DRIVER)) {
                 let home = entry.home.lend();
                 // The home has all elements.
-                if piece.end > home.len() {
+                if segment.end > home.len() {
                     return Err(broken("a home without the elements that it should have"));
                 }
-                // SAFETY: so many elements are there, lent; nobody writes a home while loops run on workers.
-                unsafe { fresh.push_clones(home.as_ptr().add(piece.start * ops.size), piece.len()) };
+                // SAFETY: this many elements are there, lent; nobody writes a home while loops run on workers.
+                unsafe { fresh.push_clones(home.as_ptr().add(segment.start * ops.size), segment.len()) };
                 continue;
             }
             let Some(&from) = holders.first() else { return Err(Fault::Lost) };
-            let each = if ops.plain { (CHUNK / ops.size.max(1)).max(1) } else { PIECE };
-            for start in piece.clone().step_by(each) {
-                let part = start..piece.end.min(start + each);
+            let each = if ops.plain { (CHUNK / ops.size.max(1)).max(1) } else { ENCODED_EACH };
+            for start in segment.clone().step_by(each) {
+                let part = start..segment.end.min(start + each);
                 let got = self.hub.links.encoded(dds, part.clone(), from, ops.size).await;
                 let bytes = got.map_err(|error| {
                     self.hub.lose(from.node, &error.to_string());
@@ -78,7 +78,7 @@ impl Cluster {
         Ok(fresh)
     }
 
-    /// All elements of a DDS whose elements are with whoever ran their iteration.
+    /// All elements of a DDS whose elements are with the workers that ran their iterations.
     #[allow(unsafe_code)]
     async fn collect(
         &self,
@@ -91,10 +91,10 @@ impl Cluster {
         let Usage::InStep { offset, .. } = plan.plan.usage[capture] else { return Err(broken("not in step")) };
         let len = state.entries.get(&dds).map_or(0, |entry| entry.len);
         let mut all = self.fetch_placed(state, dds, 0..len).await?;
-        let (id, epoch) = (plan.id, state.epoch);
-        let blobs =
-            self.ask_all(&state.workers, |_, client, context| async move {
-                client.collect(context, epoch, id, capture).await
+        let (id, generation) = (plan.id, state.generation);
+        let blobs = self
+            .ask_all(&state.workers, |_, client, context| async move {
+                client.collect(context, generation, id, capture).await
             })
             .await?;
         let first = plan.plan.range.start.wrapping_add(offset);
@@ -164,7 +164,7 @@ impl Cluster {
             }
             let plain = entry.home.ops().plain;
             if entry.scattered.is_some() || (!plain && !entry.placement.is_home()) {
-                // What has no size can't be had again in other pieces: it goes to the driver.
+                // What has no size can't be had again in other segments: it goes to the driver.
                 homes.push((dds, self.fetch(state, dds, 0..entry.len).await?));
                 continue;
             }
@@ -193,9 +193,12 @@ impl Cluster {
             }
             bases.push((dds, base));
         }
-        let epoch = state.epoch;
+        let generation = state.generation;
         let asked = jobs.into_iter().enumerate().filter(|(_, job)| !job.parts.is_empty()).map(|(w, job)| {
-            self.ask(state.workers[w], move |client, context| async move { client.snapshot(context, epoch, job).await })
+            self.ask(
+                state.workers[w],
+                move |client, context| async move { client.snapshot(context, generation, job).await },
+            )
         });
         for stored in futures_util::future::join_all(asked).await {
             stored?;
@@ -204,7 +207,7 @@ impl Cluster {
         for (dds, base) in bases {
             let Some(entry) = state.entries.get_mut(&dds) else { continue };
             (entry.base, entry.base_version) = (base, entry.version);
-            let oldest = entry.base.pieces().iter().flat_map(|held| &held.at).map(|holder| holder.snapshot);
+            let oldest = entry.base.segments().iter().flat_map(|held| &held.at).map(|holder| holder.snapshot);
             let oldest = oldest.filter(|&snapshot| snapshot > 0).min().unwrap_or(snapshot);
             let keepers: Vec<Node> = state.workers.iter().chain(&state.servers).copied().collect();
             for keeper in keepers {
@@ -226,7 +229,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Goes on after a loss: a new epoch, the last snapshot, and the loops since then once more.
+    /// Goes on after a loss: a new generation, the last snapshot, and the loops since then once more.
     pub(crate) async fn recover(&self, state: &mut State) -> Result<(), Error> {
         loop {
             match self.try_to_recover(state).await {
@@ -238,7 +241,7 @@ impl Cluster {
     }
 
     async fn try_to_recover(&self, state: &mut State) -> Result<(), Fault> {
-        let _span = span(Category::Recover, u64::from(state.epoch) + 1);
+        let _span = span(Category::Recover, u64::from(state.generation) + 1);
         // Who dies together is noticed one after the other.
         tokio::time::sleep(GRACE).await;
         let losses = self.hub.losses();
@@ -256,11 +259,11 @@ impl Cluster {
         if self.hub.complete(Role::Worker).is_empty() {
             return Err(self.all_lost().into());
         }
-        let epoch = state.epoch + 1;
+        let generation = state.generation + 1;
         for loss in fresh {
             let role = if loss.worker { Role::Worker } else { Role::Server };
             if !loss.worker || self.starts_workers() {
-                self.start_child(role, loss.node as usize, epoch)?;
+                self.start_child(role, loss.node as usize, generation)?;
             }
         }
         state.recovered = losses.len();
@@ -272,7 +275,7 @@ impl Cluster {
                 warning!("going on without a replacement: {error}");
             }
         }
-        self.begin_epoch(state).await?;
+        self.begin_generation(state).await?;
         for (&dds, entry) in &mut state.entries {
             entry.placement = entry.base.clone();
             entry.scattered = None;
@@ -280,7 +283,7 @@ impl Cluster {
             let alive = |node: Node| node == DRIVER || state.workers.contains(&node) || state.servers.contains(&node);
             if !entry.placement.without(alive) {
                 tracing::error!(dds, "a part is lost");
-                let lost = entry.placement.pieces().iter().find(|held| held.at.is_empty());
+                let lost = entry.placement.segments().iter().find(|held| held.at.is_empty());
                 let range = lost.map_or(0..0, |held| held.range.clone());
                 let who: Vec<String> = losses.iter().map(ToString::to_string).collect();
                 let (start, end, len) = (range.start, range.end, entry.len);
@@ -303,7 +306,7 @@ impl Cluster {
             entry.base_version = 0;
         }
         self.snapshot(state).await?;
-        tracing::info!(epoch = state.epoch, loops, "recovered");
+        tracing::info!(generation = state.generation, loops, "recovered");
         Ok(())
     }
 }

@@ -87,7 +87,7 @@ impl Cluster {
         error: impl FnOnce(F) -> E,
     ) -> std::result::Result<R, E> {
         let mut failed = None;
-        let done = self.insist(state, async |cluster, state| match once(cluster, state).await {
+        let done = self.retry(state, async |cluster, state| match once(cluster, state).await {
             Ok(done) => Ok(Some(done)),
             Err(Stop::Fault(fault)) => Err(fault),
             Err(Stop::Failed(why)) => {
@@ -123,8 +123,14 @@ impl Cluster {
     }
 
     /// Has workers put back what a call has changed.
-    pub(crate) async fn undo(&self, nodes: &[Node], epoch: u32, call: u64) -> std::result::Result<Vec<u32>, Fault> {
-        let undone = self.ask_all(nodes, |_, client, context| async move { client.undo(context, epoch, call).await });
+    pub(crate) async fn undo(
+        &self,
+        nodes: &[Node],
+        generation: u32,
+        call: u64,
+    ) -> std::result::Result<Vec<u32>, Fault> {
+        let undone =
+            self.ask_all(nodes, |_, client, context| async move { client.undo(context, generation, call).await });
         Ok(undone.await?.concat())
     }
 
@@ -155,7 +161,7 @@ impl Cluster {
         if !due(self, state) {
             return Ok(());
         }
-        self.insist(state, async |cluster, state| {
+        self.retry(state, async |cluster, state| {
             // After a recovery there is a fresh one.
             if due(cluster, state) { cluster.snapshot(state).await } else { Ok(()) }
         })

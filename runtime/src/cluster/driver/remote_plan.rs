@@ -29,16 +29,16 @@ pub(crate) struct RemotePlan {
     pub(crate) plan: Arc<Plan>,
     pub(crate) captures: Vec<RemoteCapture>,
     pub(crate) vectors: Vec<Option<Vector>>,
-    pub(crate) state: Mutex<Installed>,
+    pub(crate) state: Mutex<InstallState>,
     /// Where its number goes when nobody needs it any more.
     forget: Arc<Mutex<Vec<u64>>>,
 }
 
 /// How far a plan is installed.
 #[derive(Clone, Default)]
-pub(crate) struct Installed {
-    /// The epoch in which it was; 0 for none.
-    pub(crate) epoch: u32,
+pub(crate) struct InstallState {
+    /// The generation in which it was; 0 for none.
+    pub(crate) generation: u32,
     pub(crate) layout: Option<Arc<Layout>>,
     /// The layout as reports show it.
     pub(crate) shares: Option<Arc<WorkerShares>>,
@@ -63,11 +63,11 @@ impl RemotePlan {
         forget: Arc<Mutex<Vec<u64>>>,
     ) -> Self {
         let by_index = vec![false; captures.len()];
-        let state = Mutex::new(Installed { by_index, ..Installed::default() });
+        let state = Mutex::new(InstallState { by_index, ..InstallState::default() });
         RemotePlan { id, plan, captures, vectors, state, forget }
     }
 
-    /// Who runs what, on so many workers.
+    /// Who runs what, on this many workers.
     pub(crate) fn layout(&self, workers: usize) -> Layout {
         layout::layout(&self.plan, workers, &|resource| self.bytes_of(resource))
     }
@@ -91,7 +91,7 @@ impl RemotePlan {
         in_step && !self.plan.offsets.is_empty() && self.vectors[capture].is_some_and(small)
     }
 
-    /// Whether a capture's elements end up with whoever ran their iteration, in no order.
+    /// Whether a capture's elements end up with the worker that ran their iteration, in no order.
     pub(crate) fn is_scattered(&self, capture: usize) -> bool {
         matches!(self.plan.usage[capture], Usage::InStep { written: true, .. }) && !self.plan.offsets.is_empty()
     }

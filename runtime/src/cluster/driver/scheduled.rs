@@ -19,7 +19,7 @@ use crate::cluster::wire::protocol::{
 use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
 use crate::scheduled::backend::{Ended, ProgramCall, ScheduledBackend, Unfinished};
-use crate::scheduled::drive::{Done, Failed};
+use crate::scheduled::drive::{Done, RoundFailure};
 use crate::session::error::{Error, Result};
 use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
@@ -36,7 +36,7 @@ struct Told {
 /// A call that ended well, to be run again.
 pub(crate) struct ScheduledLogged {
     told: Told,
-    /// What the rounds were told, as it is told to whoever has all shards.
+    /// What the rounds were sent, as it is sent to a worker that has all shards.
     messages: Vec<Vec<u8>>,
 }
 
@@ -83,15 +83,15 @@ impl Cluster {
         state: &mut State,
         told: &Told,
         program: &mut dyn ProgramCall,
-    ) -> std::result::Result<Ran, Stop<Failed>> {
+    ) -> std::result::Result<Ran, Stop<RoundFailure>> {
         let jobs = self.schedule_jobs(state, told, false).await?;
-        let (epoch, call, all) = (state.epoch, state.next_call, told.vectors[0].len);
+        let (generation, call, all) = (state.generation, state.next_call, told.vectors[0].len);
         let (sender, news) = mpsc::channel();
         self.hub.scheduled.open(Inbox { call, news: sender.clone() });
         let members: Vec<(Node, Range<usize>)> = jobs.iter().map(|(node, job)| (*node, job.own.clone())).collect();
         let moved = moved(jobs.iter().flat_map(|(_, job)| &job.pulls), &told.vectors);
         for (worker, (node, job)) in jobs.into_iter().enumerate() {
-            self.ask_apart(worker, node, epoch, job, sender.clone())?;
+            self.ask_apart(worker, node, generation, job, sender.clone())?;
         }
         drop(sender);
         let understand = |node: Node, answer: Answer| match answer {
@@ -100,7 +100,7 @@ impl Cluster {
         };
         let name = |node: Node| self.hub.name(node);
         let links = &self.hub.links;
-        let hearing = Hearing { links, epoch, call, all, news, understand: &understand, name: &name };
+        let hearing = Hearing { links, generation, call, all, news, understand: &understand, name: &name };
         let mut away = Away::new(hearing, members.clone());
         let ran = away.ready().and_then(|()| {
             let prepared = Instant::now();
@@ -124,7 +124,7 @@ impl Cluster {
                     return Err(fault.into());
                 }
                 let nodes: Vec<Node> = members.iter().map(|&(node, _)| node).collect();
-                self.undo(&nodes, epoch, call).await?;
+                self.undo(&nodes, generation, call).await?;
                 return Err(Stop::Failed(failed));
             }
         };
@@ -134,9 +134,9 @@ impl Cluster {
             bytes_sent += end.bytes_sent;
             workers.push((node, end.time));
         }
-        self.note_applied(state, told, &members);
+        self.record_applied(state, told, &members);
         if log.is_none() {
-            // What is too long to be told again must not have to be.
+            // What is too long to be sent again must not have to be.
             self.snapshot(state).await?;
         }
         Ok(Ran { done, prepared, bytes_sent, workers, log })
@@ -178,7 +178,7 @@ impl Cluster {
         &self,
         worker: usize,
         node: Node,
-        epoch: u32,
+        generation: u32,
         job: ScheduleJob,
         news: mpsc::Sender<News>,
     ) -> std::result::Result<(), Fault> {
@@ -195,7 +195,7 @@ impl Cluster {
                     }
                 }
             };
-            let question = std::pin::pin!(client.scheduled(context, epoch, job));
+            let question = std::pin::pin!(client.scheduled(context, generation, job));
             let answer = match select(question, std::pin::pin!(lost)).await {
                 Either::Left((answer, _)) => Some(answer),
                 Either::Right(_) => None,
@@ -206,7 +206,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn note_applied(&self, state: &mut State, told: &Told, members: &[(Node, Range<usize>)]) {
+    fn record_applied(&self, state: &mut State, told: &Told, members: &[(Node, Range<usize>)]) {
         if let Some(entry) = state.entries.get_mut(&told.vectors[1].id) {
             for (node, own) in members {
                 entry.placement.written(own, Holder::memory(*node));
@@ -222,26 +222,26 @@ impl Cluster {
         logged: &ScheduledLogged,
     ) -> std::result::Result<(), Fault> {
         let jobs = self.schedule_jobs(state, &logged.told, true).await?;
-        let (epoch, call) = (state.epoch, state.next_call);
+        let (generation, call) = (state.generation, state.next_call);
         let (nodes, jobs): (Vec<Node>, Vec<ScheduleJob>) = jobs.into_iter().unzip();
         let members: Vec<(Node, Range<usize>)> =
             nodes.iter().zip(&jobs).map(|(&node, job)| (node, job.own.clone())).collect();
         for (worker, &node) in nodes.iter().enumerate() {
             let told = logged.messages.iter().map(|message| (Tag::Round, message.clone()));
             for (tag, message) in told.chain([(Tag::Last, Vec::new())]) {
-                let header = header(epoch, call, tag, worker, 0);
+                let header = header(generation, call, tag, worker, 0);
                 self.hub.links.push(node, Outgoing { header, payload: Payload::Bytes(message) });
             }
         }
         let asked = self.ask_all(&nodes, |w, client, context| {
             let job = jobs[w].clone();
-            async move { client.scheduled(context, epoch, job).await }
+            async move { client.scheduled(context, generation, job).await }
         });
         let ends: Vec<ScheduleEnd> = asked.await?;
         if let Some(failed) = ends.into_iter().find_map(|end| end.failed) {
             return Err(broken(format!("a scheduled program that ended well before fails: {failed:?}")));
         }
-        self.note_applied(state, &logged.told, &members);
+        self.record_applied(state, &logged.told, &members);
         Ok(())
     }
 }

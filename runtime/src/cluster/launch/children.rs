@@ -18,7 +18,7 @@ use crate::session::error::{Error, Result};
 /// What the driver's own environment says about it, which is not for its children.
 const NOT_INHERITED: [&str; 15] = [
     "STRADSAP_DDS_SERVERS",
-    "STRADSAP_EPOCH",
+    "STRADSAP_GENERATION",
     "STRADSAP_EXPLAIN",
     "STRADSAP_INDEX",
     "STRADSAP_JOB",
@@ -34,7 +34,7 @@ const NOT_INHERITED: [&str; 15] = [
     "STRADSAP_WORKERS",
 ];
 
-/// What a child is told.
+/// What a child is started with.
 #[derive(Clone)]
 pub(crate) struct Told {
     /// Where the driver listens.
@@ -42,7 +42,7 @@ pub(crate) struct Told {
     pub(crate) secret: String,
     pub(crate) index: u32,
     pub(crate) threads: Option<usize>,
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
 }
 
 /// Starts processes, from a thread of its own: on Linux a child is killed when the *thread* that started it ends, so
@@ -135,7 +135,7 @@ fn command(program: &Path, role: &str, told: &Told) -> Command {
         command.env_remove(name);
     }
     command.env("STRADSAP_ROLE", role).env("STRADSAP_JOIN", &told.join).env("STRADSAP_SECRET", &told.secret);
-    command.env("STRADSAP_INDEX", told.index.to_string()).env("STRADSAP_EPOCH", told.epoch.to_string());
+    command.env("STRADSAP_INDEX", told.index.to_string()).env("STRADSAP_GENERATION", told.generation.to_string());
     if let Some(threads) = told.threads {
         command.env("STRADSAP_THREADS", threads.to_string());
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn told() -> Told {
-    Told { join: "127.0.0.1:9".into(), secret: "5ec2e7".into(), index: 3, threads: Some(2), epoch: 4 }
+    Told { join: "127.0.0.1:9".into(), secret: "5ec2e7".into(), index: 3, threads: Some(2), generation: 4 }
 }
 
 fn shell(script: &str) -> Command {
@@ -36,7 +36,7 @@ fn the_end_of_a_child_is_told() {
 #[test]
 fn a_child_is_told_who_it_is_and_nothing_of_its_parent() {
     let expected = "[ \"$STRADSAP_ROLE $STRADSAP_JOIN $STRADSAP_SECRET $STRADSAP_INDEX $STRADSAP_THREADS \
-                    $STRADSAP_EPOCH\" = 'worker 127.0.0.1:9 5ec2e7 3 2 4' ] && [ -z \"$STRADSAP_WORKERS\" ]";
+                    $STRADSAP_GENERATION\" = 'worker 127.0.0.1:9 5ec2e7 3 2 4' ] && [ -z \"$STRADSAP_WORKERS\" ]";
     let mut child = Nursery::new().unwrap().start(shell(expected)).unwrap();
     assert_eq!(child.end(Duration::from_secs(20)), Ended::Code(0));
     let removed = |name: &str| {

@@ -126,7 +126,7 @@ pub(crate) fn publish(path: &Path, meeting: &Meeting) -> Result<Published> {
     match write() {
         Ok(()) => Ok(Published { path: path.to_path_buf(), meeting: meeting.clone() }),
         Err(source) => {
-            let _ = remove(&fresh); // the first error is the one to tell
+            let _ = remove(&fresh); // only the first error is reported
             Err(at(path)(source))
         }
     }

@@ -45,9 +45,9 @@ pub(crate) struct DriverRole {
 pub(crate) enum Workers {
     /// Loops run in this process.
     None,
-    /// The driver starts so many on this machine.
+    /// The driver starts this many on this machine.
     Spawn(usize),
-    /// So many are started by others and join.
+    /// This many are started by others and join.
     Join(usize),
 }
 
@@ -55,18 +55,18 @@ pub(crate) enum Workers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkerRole {
     pub(crate) join: Join,
-    /// As the worker was told; [`WorkerRole::threads`] has a number in any case.
+    /// As the worker was configured; [`WorkerRole::threads`] has a number in any case.
     pub(crate) threads: Option<usize>,
     /// Workers that share this machine's cores, where a launcher says so; otherwise 1.
     pub(crate) workers_here: usize,
-    /// The worker's number from 0, where it has been told; otherwise the driver gives it one.
+    /// The worker's number from 0, where it is configured; otherwise the driver gives it one.
     pub(crate) index: Option<u32>,
-    /// The epoch of the job in which the driver started it.
-    pub(crate) epoch: u64,
+    /// The generation of the job in which the driver started it.
+    pub(crate) generation: u64,
 }
 
 impl WorkerRole {
-    /// How many threads run loops: as the worker was told, otherwise its share of the cores.
+    /// How many threads run loops: as configured, otherwise its share of the cores.
     pub(crate) fn threads(&self) -> usize {
         self.threads.unwrap_or_else(|| {
             // Where ranks are bound to cores of their own, these are not to be divided once more.
@@ -80,10 +80,10 @@ impl WorkerRole {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerRole {
     pub(crate) join: Join,
-    /// The server's number from 0, where it has been told.
+    /// The server's number from 0, where it is configured.
     pub(crate) index: Option<u32>,
-    /// The epoch of the job in which the driver started it.
-    pub(crate) epoch: u64,
+    /// The generation of the job in which the driver started it.
+    pub(crate) generation: u64,
 }
 
 /// How a worker or server finds its driver.
@@ -100,7 +100,7 @@ pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The role of this process. To be asked once: MPICH's process manager answers one question only.
 pub(crate) fn here() -> Result<Role> {
-    // Lossy, so that a variable that is not UTF-8 is refused by whoever reads it, not overlooked.
+    // Lossy, so that a variable that is not UTF-8 is refused by its reader, not overlooked.
     let given = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     role(std::env::args_os().skip(1), &|name| match name {
         launcher::JOB => given(name).or_else(|| pmi::job(&given)),
@@ -117,7 +117,7 @@ pub(crate) fn role(args: impl Iterator<Item = OsString>, env: Env<'_>) -> Result
         Some("worker") => return Ok(Role::Worker(worker(env, &words, joined("worker", env, &words)?)?)),
         Some("server") => {
             let join = joined("server", env, &words)?;
-            return Ok(Role::Server(ServerRole { join, index: index(env)?, epoch: epoch(env)? }));
+            return Ok(Role::Server(ServerRole { join, index: index(env)?, generation: generation(env)? }));
         }
         Some(text) => {
             return Err(Error::usage(format!("STRADSAP_ROLE={text}: driver, worker or server was expected")));
@@ -196,10 +196,10 @@ fn worker(env: Env<'_>, words: &Words, join: Join) -> Result<WorkerRole> {
         Some(text) => Some(parsed("--threads ", text, 1, MAX_THREADS)?),
         None => number(env, "STRADSAP_THREADS", 1, MAX_THREADS)?,
     };
-    Ok(WorkerRole { join, threads, workers_here: 1, index: index(env)?, epoch: epoch(env)? })
+    Ok(WorkerRole { join, threads, workers_here: 1, index: index(env)?, generation: generation(env)? })
 }
 
-/// Where a process that was told its role finds its driver.
+/// Where a process with a configured role finds its driver.
 fn joined(role: &str, env: Env<'_>, words: &Words) -> Result<Join> {
     match (&words.join, env("STRADSAP_JOIN")) {
         (Some(address), _) => checked("--join ", address, false).map(Join::Address),
@@ -283,9 +283,9 @@ fn index(env: Env<'_>) -> Result<Option<u32>> {
     Ok(index.and_then(|index| u32::try_from(index).ok()))
 }
 
-fn epoch(env: Env<'_>) -> Result<u64> {
-    let Some(text) = env("STRADSAP_EPOCH") else { return Ok(0) };
-    text.parse().map_err(|_| Error::usage(format!("STRADSAP_EPOCH={text}: a number was expected")))
+fn generation(env: Env<'_>) -> Result<u64> {
+    let Some(text) = env("STRADSAP_GENERATION") else { return Ok(0) };
+    text.parse().map_err(|_| Error::usage(format!("STRADSAP_GENERATION={text}: a number was expected")))
 }
 
 pub(super) fn number(env: Env<'_>, name: &str, least: usize, most: usize) -> Result<Option<usize>> {

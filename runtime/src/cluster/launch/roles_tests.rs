@@ -61,7 +61,7 @@ fn worker_of(role: Result<Role, String>) -> WorkerRole {
 }
 
 fn joins(address: &str) -> WorkerRole {
-    WorkerRole { join: Join::Address(address.into()), threads: None, workers_here: 1, index: None, epoch: 0 }
+    WorkerRole { join: Join::Address(address.into()), threads: None, workers_here: 1, index: None, generation: 0 }
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn workers_join_by_environment_or_command_line() {
         ("STRADSAP_JOIN", "127.0.0.1:9"),
         ("STRADSAP_INDEX", "3"),
         ("STRADSAP_THREADS", "2"),
-        ("STRADSAP_EPOCH", "5"),
+        ("STRADSAP_GENERATION", "5"),
     ];
-    let expected = WorkerRole { threads: Some(2), index: Some(3), epoch: 5, ..joins("127.0.0.1:9") };
+    let expected = WorkerRole { threads: Some(2), index: Some(3), generation: 5, ..joins("127.0.0.1:9") };
     assert_eq!(worker_of(given("", &[&started])), expected);
     // A child of a rank inherits what the launcher said to its parent.
     assert_eq!(worker_of(given("", &[OPEN_MPI, &started])), expected);
@@ -126,7 +126,7 @@ fn workers_join_by_environment_or_command_line() {
 fn servers_join_by_environment() {
     let started = [("STRADSAP_ROLE", "server"), ("STRADSAP_JOIN", "127.0.0.1:9"), ("STRADSAP_INDEX", "1")];
     let join = Join::Address("127.0.0.1:9".into());
-    assert_eq!(given("", &[&started]), Ok(Role::Server(ServerRole { join, index: Some(1), epoch: 0 })));
+    assert_eq!(given("", &[&started]), Ok(Role::Server(ServerRole { join, index: Some(1), generation: 0 })));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn rank_0_drives_and_the_others_join() {
             rank("4").into_iter().filter(|(name, _)| launcher.iter().any(|(set, _)| set == name)).collect();
         let worker = worker_of(given("--threads 2", &[launcher, &own]));
         let join = Join::Rendezvous(file.clone());
-        assert_eq!(worker, WorkerRole { join, threads: Some(2), workers_here: 4, index: Some(3), epoch: 0 });
+        assert_eq!(worker, WorkerRole { join, threads: Some(2), workers_here: 4, index: Some(3), generation: 0 });
         files.push(file);
     }
     files.dedup();

@@ -22,7 +22,7 @@ pub(crate) fn run(role: &ServerRole) -> Result<ExitCode> {
     let secret = secret.ok_or_else(|| Error::usage("a DDS server needs the job's secret: set STRADSAP_SECRET"))?;
     let config = ServerConfig {
         index: role.index,
-        epoch: u32::try_from(role.epoch).unwrap_or(u32::MAX),
+        generation: u32::try_from(role.generation).unwrap_or(u32::MAX),
         explicit_secret: true,
         ..ServerConfig::new(address, secret, MEMORY)
     };

@@ -1,4 +1,4 @@
-//! Data connections to other processes: parts pushed to whoever needs them next, and ranges, blobs and snapshots asked for.
+//! Data connections to other processes: parts pushed to the worker that needs them next, and ranges, blobs and snapshots asked for.
 //!
 //! Pushes to one process go one after the other over a connection of their own. Questions take an idle connection or
 //! open one, and wait for the answer before it is idle again.
@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::cluster::wire::protocol::{Holder, Node, Peer, Problem};
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 use crate::session::locked;
 use crate::session::timeline::{Category, task_span};
 
@@ -37,7 +37,7 @@ pub(crate) const CHUNK: usize = 16 << 20;
 /// Why a data connection could not be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinkError {
-    #[error("it takes no part in epoch {0}")]
+    #[error("it takes no part in generation {0}")]
     Unknown(u32),
     #[error(transparent)]
     Connect(#[from] net::NetError),
@@ -57,7 +57,7 @@ pub(crate) enum LinkError {
     Unexpected,
 }
 
-/// Ends a task with whoever needs it.
+/// Ends a task with its owner.
 struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -75,12 +75,12 @@ pub(crate) struct Outgoing {
 pub(crate) enum Payload {
     Bytes(Vec<u8>),
     /// Plain elements that nobody writes until they have arrived.
-    Memory(Arc<Shard>, Range<usize>),
+    Memory(Arc<Reservation>, Range<usize>),
 }
 
 #[derive(Default)]
 struct State {
-    epoch: u32,
+    generation: u32,
     addresses: BTreeMap<Node, String>,
     pushers: BTreeMap<Node, mpsc::UnboundedSender<Outgoing>>,
     idle: BTreeMap<Node, Vec<TcpStream>>,
@@ -116,18 +116,18 @@ impl Links {
         })
     }
 
-    /// Begins an epoch: all connections of the one before end.
-    pub(crate) fn begin_epoch(&self, me: Node, epoch: u32, peers: impl IntoIterator<Item = Peer>) {
+    /// Begins a generation: all connections of the one before end.
+    pub(crate) fn begin_generation(&self, me: Node, generation: u32, peers: impl IntoIterator<Item = Peer>) {
         let mut hello = locked(&self.hello);
-        (hello.index, hello.epoch) = (Some(me), epoch);
+        (hello.index, hello.generation) = (Some(me), generation);
         drop(hello);
         let addresses = peers.into_iter().map(|peer| (peer.node, peer.address)).collect();
-        let old = std::mem::replace(&mut *locked(&self.state), State { epoch, addresses, ..State::default() });
+        let old = std::mem::replace(&mut *locked(&self.state), State { generation, addresses, ..State::default() });
         old.tasks.into_iter().for_each(|task| task.abort());
     }
 
-    pub(crate) fn epoch(&self) -> u32 {
-        locked(&self.state).epoch
+    pub(crate) fn generation(&self) -> u32 {
+        locked(&self.state).generation
     }
 
     /// Bytes that were sent over data connections so far, frames' headers included.
@@ -142,7 +142,7 @@ impl Links {
     fn address(&self, node: Node) -> Result<(String, u32), LinkError> {
         let state = locked(&self.state);
         let address = state.addresses.get(&node).cloned();
-        address.map(|address| (address, state.epoch)).ok_or(LinkError::Unknown(state.epoch))
+        address.map(|address| (address, state.generation)).ok_or(LinkError::Unknown(state.generation))
     }
 
     async fn connect(&self, node: Node) -> Result<TcpStream, LinkError> {
@@ -153,11 +153,11 @@ impl Links {
         Ok(stream)
     }
 
-    /// Sends something to a process, some time soon. Whether it arrives is told otherwise.
+    /// Sends something to a process, some time soon. Whether it arrives is reported elsewhere.
     pub(crate) fn push(self: &Arc<Self>, to: Node, what: Outgoing) {
         let mut state = locked(&self.state);
         if let Some(pusher) = state.pushers.get(&to) {
-            // Where the pusher has ended, its end was told.
+            // Where the pusher has ended, its end was reported.
             let _ended = pusher.send(what);
             return;
         }
@@ -183,7 +183,7 @@ impl Links {
             }
         };
         let listening = AbortOnDrop(self.runtime.spawn(listening).abort_handle());
-        let epoch = self.epoch();
+        let generation = self.generation();
         let mut ticks = tokio::time::interval(PING_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut asked, mut since) = (0u64, Instant::now());
@@ -198,7 +198,7 @@ impl Links {
                 _ = ticks.tick() => {
                     if *answers.borrow() == asked {
                         (asked, since) = (asked + 1, Instant::now());
-                        let ping = Header { kind: Kind::Ping, epoch, call: asked, ..EMPTY };
+                        let ping = Header { kind: Kind::Ping, generation, call: asked, ..EMPTY };
                         frame::write_frame(&mut writer, ping, &[]).await?;
                     } else if since.elapsed() > DEAF {
                         return Err(LinkError::Deaf);
@@ -255,32 +255,33 @@ impl Links {
         Ok((stream, header))
     }
 
-    fn back(&self, node: Node, stream: TcpStream, epoch: u32) {
+    fn back(&self, node: Node, stream: TcpStream, generation: u32) {
         let mut state = locked(&self.state);
-        if state.epoch == epoch {
+        if state.generation == generation {
             state.idle.entry(node).or_default().push(stream);
         }
     }
 
     /// Fetches a blob.
     pub(crate) async fn blob(&self, from: Node, tag: u64) -> Result<Vec<u8>, LinkError> {
-        let epoch = self.epoch();
-        let (mut stream, header) = self.ask(from, Header { kind: Kind::Get, epoch, tag, ..EMPTY }, &[]).await?;
+        let generation = self.generation();
+        let (mut stream, header) = self.ask(from, Header { kind: Kind::Get, generation, tag, ..EMPTY }, &[]).await?;
         let bytes = frame::read_payload(&mut stream, &header).await?;
-        self.back(from, stream, epoch);
+        self.back(from, stream, generation);
         Ok(bytes)
     }
 
     /// Fetches bytes of a blob, from `start` on.
     pub(crate) async fn blob_into(&self, from: Node, tag: u64, start: usize, into: &mut [u8]) -> Result<(), LinkError> {
-        let epoch = self.epoch();
+        let generation = self.generation();
         let (lo, hi) = (start as u64, (start + into.len()) as u64);
-        let (mut stream, header) = self.ask(from, Header { kind: Kind::Get, epoch, tag, lo, hi, ..EMPTY }, &[]).await?;
+        let (mut stream, header) =
+            self.ask(from, Header { kind: Kind::Get, generation, tag, lo, hi, ..EMPTY }, &[]).await?;
         if header.len != into.len() as u64 {
             return Err(LinkError::Unexpected);
         }
         frame::read_payload_into(&mut stream, &header, into).await?;
-        self.back(from, stream, epoch);
+        self.back(from, stream, generation);
         Ok(())
     }
 
@@ -292,42 +293,48 @@ impl Links {
         from: Holder,
         size: usize,
     ) -> Result<Vec<u8>, LinkError> {
-        let epoch = self.epoch();
-        // A snapshot's home does not know types: it is told how large an element is.
+        let generation = self.generation();
+        // A snapshot's home does not know types: the request says how large an element is.
         let size = (size as u64).to_le_bytes();
         let payload = if from.snapshot == 0 { &[][..] } else { &size[..] };
-        let (mut stream, header) = self.ask(from.node, question(epoch, dds, &range, from), payload).await?;
+        let (mut stream, header) = self.ask(from.node, question(generation, dds, &range, from), payload).await?;
         let bytes = frame::read_payload(&mut stream, &header).await?;
-        self.back(from.node, stream, epoch);
+        self.back(from.node, stream, generation);
         Ok(bytes)
     }
 
     /// Fetches plain elements into their place.
     async fn plain(&self, dds: u64, range: Range<usize>, from: Holder, into: &mut [u8]) -> Result<(), LinkError> {
-        let epoch = self.epoch();
-        // A snapshot's home does not know types: it is told how large an element is.
+        let generation = self.generation();
+        // A snapshot's home does not know types: the request says how large an element is.
         let size = (into.len() / range.len().max(1)) as u64;
         let payload = if from.snapshot == 0 { &[][..] } else { &size.to_le_bytes()[..] };
-        let (mut stream, header) = self.ask(from.node, question(epoch, dds, &range, from), payload).await?;
+        let (mut stream, header) = self.ask(from.node, question(generation, dds, &range, from), payload).await?;
         if header.len != into.len() as u64 {
             return Err(LinkError::Unexpected);
         }
         frame::read_payload_into(&mut stream, &header, into).await?;
-        self.back(from.node, stream, epoch);
+        self.back(from.node, stream, generation);
         Ok(())
     }
 
     /// Fetches a range into a shard. Nobody else uses its places meanwhile.
     #[allow(unsafe_code)]
-    pub(crate) async fn fill(&self, shard: &Shard, dds: u64, range: Range<usize>, from: Holder) -> Result<(), Problem> {
+    pub(crate) async fn fill(
+        &self,
+        shard: &Reservation,
+        dds: u64,
+        range: Range<usize>,
+        from: Holder,
+    ) -> Result<(), Problem> {
         let problem = |error: LinkError| Problem::Peer { node: from.node, why: error.to_string() };
         if shard.is_plain() {
             let each = (CHUNK / shard.ops().size.max(1)).max(1);
             for start in range.clone().step_by(each) {
-                let piece = start..range.end.min(start + each);
+                let chunk = start..range.end.min(start + each);
                 // SAFETY: the caller's promise.
-                let into = unsafe { shard.bytes_mut(piece.clone()) };
-                self.plain(dds, piece, from, into).await.map_err(problem)?;
+                let into = unsafe { shard.bytes_mut(chunk.clone()) };
+                self.plain(dds, chunk, from, into).await.map_err(problem)?;
             }
             return Ok(());
         }
@@ -345,29 +352,37 @@ impl Links {
         snapshot: u64,
         bytes: &[u8],
     ) -> Result<(), LinkError> {
-        let epoch = self.epoch();
-        let header = Header { kind: Kind::Put, ..question(epoch, dds, range, Holder { node: to, snapshot }) };
+        let generation = self.generation();
+        let header = Header { kind: Kind::Put, ..question(generation, dds, range, Holder { node: to, snapshot }) };
         let (stream, answer) = self.ask(to, header, bytes).await?;
         if answer.kind != Kind::Done {
             return Err(LinkError::Unexpected);
         }
-        self.back(to, stream, epoch);
+        self.back(to, stream, generation);
         Ok(())
     }
 
     /// Lets a process forget the snapshots of a DDS before a number.
     pub(crate) async fn drop_snapshots(&self, to: Node, dds: u64, before: u64) -> Result<(), LinkError> {
-        let epoch = self.epoch();
-        let header = Header { kind: Kind::Drop, epoch, dds, tag: before, ..EMPTY };
+        let generation = self.generation();
+        let header = Header { kind: Kind::Drop, generation, dds, tag: before, ..EMPTY };
         let (stream, _answer) = self.ask(to, header, &[]).await?;
-        self.back(to, stream, epoch);
+        self.back(to, stream, generation);
         Ok(())
     }
 }
 
-fn question(epoch: u32, dds: u64, range: &Range<usize>, from: Holder) -> Header {
-    Header { kind: Kind::Get, epoch, dds, lo: range.start as u64, hi: range.end as u64, tag: from.snapshot, ..EMPTY }
+fn question(generation: u32, dds: u64, range: &Range<usize>, from: Holder) -> Header {
+    Header {
+        kind: Kind::Get,
+        generation,
+        dds,
+        lo: range.start as u64,
+        hi: range.end as u64,
+        tag: from.snapshot,
+        ..EMPTY
+    }
 }
 
 pub(crate) const EMPTY: Header =
-    Header { kind: Kind::Get, epoch: 0, call: 0, dds: 0, lo: 0, hi: 0, tag: 0, len: 0, checksum: 0 };
+    Header { kind: Kind::Get, generation: 0, call: 0, dds: 0, lo: 0, hi: 0, tag: 0, len: 0, checksum: 0 };

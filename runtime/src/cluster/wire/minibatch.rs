@@ -56,8 +56,8 @@ pub(crate) const CURRENT: u32 = u32::MAX - 4;
 
 const HEAD: usize = 16;
 
-pub(crate) fn header(epoch: u32, call: u64, tag: Tag, lo: u64, hi: u64) -> Header {
-    Header { kind: Kind::Blob, epoch, call, lo, hi, tag: tag as u64, ..EMPTY }
+pub(crate) fn header(generation: u32, call: u64, tag: Tag, lo: u64, hi: u64) -> Header {
+    Header { kind: Kind::Blob, generation, call, lo, hi, tag: tag as u64, ..EMPTY }
 }
 
 /// A message in the making.
@@ -67,7 +67,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Begins a section of so many rows, and takes their indices.
+    /// Begins a section of this many rows, and takes their indices.
     pub(crate) fn section(&mut self, capture: usize, of: u32, rows: &[u32], size: usize) {
         self.bytes.reserve(HEAD + rows.len() * (4 + size));
         for number in [capture as u32, of, rows.len() as u32, size as u32] {

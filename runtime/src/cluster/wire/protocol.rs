@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::minibatch::{Counts, Schedule, SyncPolicy};
 use crate::operate::run::Cut;
 pub(crate) use crate::planner::placement::{DRIVER, Held, Holder, Node, Pull};
-use crate::scheduled::drive::Failed;
+use crate::scheduled::drive::RoundFailure;
 use crate::session::options::Order;
 
 /// Who takes part, from now on. What was under way is over, and what workers hold of DDSs is void.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Membership {
-    pub(crate) epoch: u32,
+    pub(crate) generation: u32,
     /// The number of the worker that reads this.
     pub(crate) you: Node,
     /// The workers in the order in which plans number them.
@@ -57,7 +57,7 @@ pub(crate) struct RecordJob {
     /// The values of relaxed state, by capture.
     pub(crate) relaxed: Vec<Vec<u8>>,
     pub(crate) slices: Vec<Range<usize>>,
-    pub(crate) exact: bool,
+    pub(crate) concrete: bool,
 }
 
 /// The logs of a recording, to be fetched.
@@ -141,12 +141,12 @@ pub(crate) struct WorkerSeconds {
 pub(crate) struct RemoteFailure {
     pub(crate) block: u32,
     pub(crate) iteration: Option<usize>,
-    pub(crate) what: What,
+    pub(crate) what: RemoteCause,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum What {
-    Stray { capture: usize },
+pub(crate) enum RemoteCause {
+    Misspeculation { capture: usize },
     OutOfRange { capture: usize, index: usize },
     Body { message: String },
     Panic { message: String, location: String },
@@ -170,8 +170,8 @@ pub(crate) struct InputJob {
     pub(crate) ops: u64,
     /// Tells inputs apart: DDS, its version, and how it is dealt out.
     pub(crate) key: InputKey,
-    /// Blobs with so many elements each; none if the worker has them.
-    pub(crate) pieces: Option<Vec<(u64, usize)>>,
+    /// Blobs with this many elements each; none if the worker has them.
+    pub(crate) chunks: Option<Vec<(u64, usize)>>,
 }
 
 /// An input as it is dealt out.
@@ -214,7 +214,7 @@ pub(crate) struct SyncJob {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum SyncEnd {
     Done(SyncRan),
-    Failed { minibatch: usize, what: What },
+    Failed { minibatch: usize, what: RemoteCause },
     Stopped,
 }
 
@@ -244,28 +244,28 @@ pub(crate) struct OperateJob {
     pub(crate) pulls: Vec<Pull>,
     pub(crate) cut: Cut,
     pub(crate) chunks: Range<usize>,
-    /// Which worker gathers which partitions: where each one's begin, and the end. Empty if nothing is gathered.
+    /// Which worker handles which partitions: where each one's begin, and the end. Empty if nothing is shuffled.
     pub(crate) cuts: Vec<usize>,
 }
 
 /// How a worker's share of an operator ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum OperateEnd {
-    /// How many items the result has here; where partitions are gathered, a blob and a number of items for each.
+    /// How many items the result has here; where partitions are shuffled, a blob and a number of items for each.
     Done {
         items: usize,
         dealt: Vec<(u64, usize)>,
     },
     Failed {
         element: Option<usize>,
-        what: What,
+        what: RemoteCause,
     },
     Stopped,
 }
 
-/// Partitions to be gathered: for each of them what every worker has dealt out, a blob and a number of items.
+/// Partitions to be shuffled: for each of them what every worker has dealt out, a blob and a number of items.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct GatherJob {
+pub(crate) struct ShuffleJob {
     pub(crate) call: u64,
     pub(crate) partitions: Range<usize>,
     pub(crate) from: Vec<Vec<(Node, u64, usize)>>,
@@ -273,7 +273,7 @@ pub(crate) struct GatherJob {
 
 /// What an operator made is to be part of a DVector.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct KeepJob {
+pub(crate) struct StoreJob {
     pub(crate) call: u64,
     pub(crate) dds: RemoteCapture,
     pub(crate) start: usize,
@@ -300,7 +300,7 @@ pub(crate) struct ScheduleJob {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ScheduleEnd {
     /// What failed after the last round.
-    pub(crate) failed: Option<Failed>,
+    pub(crate) failed: Option<RoundFailure>,
     pub(crate) time: WorkerSeconds,
     pub(crate) bytes_sent: u64,
 }
@@ -320,7 +320,7 @@ pub(crate) enum Problem {
     Peer { node: Node, why: String },
     #[error("stopped by the driver")]
     Stopped,
-    #[error("epoch {theirs} is over: this is epoch {ours}")]
+    #[error("generation {theirs} is over: this is generation {ours}")]
     OldEpoch { theirs: u32, ours: u32 },
     #[error("{0}")]
     Broken(String),
@@ -329,37 +329,37 @@ pub(crate) enum Problem {
 /// What a worker serves to its driver.
 #[tarpc::service]
 pub(crate) trait Control {
-    /// Begins an epoch.
+    /// Begins a generation.
     async fn join(membership: Membership) -> Result<(), Problem>;
-    async fn record(epoch: u32, job: RecordJob) -> Result<Recorded, Problem>;
-    async fn install(epoch: u32, job: Install) -> Result<(), Problem>;
-    async fn prepare(epoch: u32, job: Prepare) -> Result<(), Problem>;
-    async fn run(epoch: u32, job: RunJob) -> Result<RunEnd, Problem>;
+    async fn record(generation: u32, job: RecordJob) -> Result<Recorded, Problem>;
+    async fn install(generation: u32, job: Install) -> Result<(), Problem>;
+    async fn prepare(generation: u32, job: Prepare) -> Result<(), Problem>;
+    async fn run(generation: u32, job: RunJob) -> Result<RunEnd, Problem>;
     /// Runs no block from this place in the plan on; answers when all before it have ended.
-    async fn settle(epoch: u32, call: u64, cut: u32) -> Result<Option<RemoteFailure>, Problem>;
+    async fn settle(generation: u32, call: u64, cut: u32) -> Result<Option<RemoteFailure>, Problem>;
     /// Puts back what the run changed. Answers with the blocks that had been started, by their places in the plan.
-    async fn undo(epoch: u32, call: u64) -> Result<Vec<u32>, Problem>;
-    async fn sync(epoch: u32, job: SyncJob) -> Result<SyncEnd, Problem>;
+    async fn undo(generation: u32, call: u64) -> Result<Vec<u32>, Problem>;
+    async fn sync(generation: u32, job: SyncJob) -> Result<SyncEnd, Problem>;
     /// Ends a synchronous loop that failed elsewhere.
-    async fn halt(epoch: u32, call: u64) -> Result<(), Problem>;
-    async fn operate(epoch: u32, job: OperateJob) -> Result<OperateEnd, Problem>;
+    async fn halt(generation: u32, call: u64) -> Result<(), Problem>;
+    async fn operate(generation: u32, job: OperateJob) -> Result<OperateEnd, Problem>;
     /// Makes one piece of each partition; answers as `operate`.
-    async fn gather(epoch: u32, job: GatherJob) -> Result<OperateEnd, Problem>;
+    async fn shuffle(generation: u32, job: ShuffleJob) -> Result<OperateEnd, Problem>;
     /// Moves what an operator made to its place in a DVector.
-    async fn keep(epoch: u32, job: KeepJob) -> Result<(), Problem>;
+    async fn store(generation: u32, job: StoreJob) -> Result<(), Problem>;
     /// Offers what an operator made: a blob.
-    async fn give(epoch: u32, call: u64) -> Result<u64, Problem>;
+    async fn give(generation: u32, call: u64) -> Result<u64, Problem>;
     /// Runs a worker's part of a scheduled program, whose rounds come over the data connections.
-    async fn scheduled(epoch: u32, job: ScheduleJob) -> Result<ScheduleEnd, Problem>;
-    async fn snapshot(epoch: u32, job: SnapshotJob) -> Result<u64, Problem>;
+    async fn scheduled(generation: u32, job: ScheduleJob) -> Result<ScheduleEnd, Problem>;
+    async fn snapshot(generation: u32, job: SnapshotJob) -> Result<u64, Problem>;
     /// Offers what a worker's iterations made of a DDS that they write in step, in the order in which it runs them: a blob.
-    async fn collect(epoch: u32, plan: u64, capture: usize) -> Result<u64, Problem>;
+    async fn collect(generation: u32, plan: u64, capture: usize) -> Result<u64, Problem>;
     /// Forgets DDSs and plans that nobody will ask for again.
-    async fn forget(epoch: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
+    async fn forget(generation: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
     /// The job is over: the end of the connection that follows is no loss.
     async fn bye();
     /// Offers the events of the timeline since the last time: a blob.
-    async fn timeline(epoch: u32) -> Result<u64, Problem>;
+    async fn timeline(generation: u32) -> Result<u64, Problem>;
     /// The worker's time, in nanoseconds since its own zero.
     async fn clock() -> Result<u64, Problem>;
 }

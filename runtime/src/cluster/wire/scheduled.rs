@@ -3,9 +3,9 @@
 //! Each worker has consecutive shards. The driver schedules and aggregates; a round is one message to each worker, with what
 //! came of an older round and the jobs of a new one, and one back, with what its updates gave. Both are pushed over the data
 //! connections, several rounds at a time. The question that starts a worker's part stays open until the call ends, so
-//! that whoever is lost is noticed.
+//! that a loss is noticed.
 //!
-//! What was told is logged: to run a call again after it ended well, its changes are applied once more, and nothing is
+//! What was sent is logged: to run a call again after it ended well, its changes are applied once more, and nothing is
 //! updated.
 
 use stradsap_dds_server::frame::{Header, Kind};
@@ -33,6 +33,6 @@ impl Tag {
 }
 
 /// The header of a message: of which worker, or to it, and about which round.
-pub(crate) fn header(epoch: u32, call: u64, tag: Tag, worker: usize, round: usize) -> Header {
-    Header { kind: Kind::Blob, epoch, call, dds: worker as u64, lo: round as u64, tag: tag as u64, ..EMPTY }
+pub(crate) fn header(generation: u32, call: u64, tag: Tag, worker: usize, round: usize) -> Header {
+    Header { kind: Kind::Blob, generation, call, dds: worker as u64, lo: round as u64, tag: tag as u64, ..EMPTY }
 }

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::cluster::wire::links::{EMPTY, Links};
 use crate::cluster::wire::protocol::Node;
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 use crate::session::locked;
 
 /// No frame of a store may be larger.
@@ -58,7 +58,7 @@ impl Blobs {
 /// Elements to be sent.
 pub(crate) enum Memory {
     /// Plain ones, where they lie. Nobody writes them while a question is open.
-    InPlace(Arc<Shard>, Range<usize>),
+    InPlace(Arc<Reservation>, Range<usize>),
     Encoded(Vec<u8>),
 }
 
@@ -79,9 +79,9 @@ pub(crate) trait Local: Send + Sync + 'static {
 
 /// Accepts data connections of this job's processes, for good.
 pub(crate) async fn accept<L: Local>(listener: TcpListener, secret: Secret, me: Hello, local: Arc<L>) {
-    let epoch_of = Arc::clone(&local);
-    let check = move |peer: &Hello| admit(peer, epoch_of.links().epoch());
-    let me = || Hello { epoch: local.links().epoch(), purpose: Purpose::Data, ..me.clone() };
+    let generation_of = Arc::clone(&local);
+    let check = move |peer: &Hello| admit(peer, generation_of.links().generation());
+    let me = || Hello { generation: local.links().generation(), purpose: Purpose::Data, ..me.clone() };
     let entered = |stream, _, peer: Hello| {
         let local = Arc::clone(&local);
         tokio::spawn(async move { serve_logged(stream, &peer, &*local).await });
@@ -90,26 +90,26 @@ pub(crate) async fn accept<L: Local>(listener: TcpListener, secret: Secret, me: 
 }
 
 /// Whether a process may ask for data: it must know of the same losses.
-pub(crate) fn admit(peer: &Hello, epoch: u32) -> Result<(), String> {
-    match (peer.purpose == Purpose::Data, peer.epoch == epoch) {
+pub(crate) fn admit(peer: &Hello, generation: u32) -> Result<(), String> {
+    match (peer.purpose == Purpose::Data, peer.generation == generation) {
         (true, true) => Ok(()),
-        (true, false) => Err(format!("epoch {} is over: this is epoch {epoch}", peer.epoch)),
+        (true, false) => Err(format!("generation {} is over: this is generation {generation}", peer.generation)),
         (false, _) => Err("only data connections are accepted here".to_string()),
     }
 }
 
 pub(crate) async fn serve_logged<L: Local>(stream: TcpStream, peer: &Hello, local: &L) {
-    if let Err(error) = serve(stream, peer, peer.epoch, local).await {
+    if let Err(error) = serve(stream, peer, peer.generation, local).await {
         tracing::debug!(peer = peer.index, %error, "data connection ended");
     }
 }
 
-async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, epoch: u32, local: &L) -> Result<(), FrameError> {
+async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, generation: u32, local: &L) -> Result<(), FrameError> {
     let links = local.links();
     while let Some(header) = frame::read_header(&mut stream, LARGEST).await? {
-        // What a process of an older epoch says no longer counts.
-        if links.epoch() != epoch || header.epoch != epoch {
-            return refuse(&mut stream, "that epoch is over").await;
+        // What a process of an older generation says no longer counts.
+        if links.generation() != generation || header.generation != generation {
+            return refuse(&mut stream, "that generation is over").await;
         }
         match header.kind {
             Kind::Part => {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::cluster::wire::protocol::{GatherJob, OperateEnd, OperateJob, Problem};
+use crate::cluster::wire::protocol::{OperateEnd, OperateJob, Problem, ShuffleJob};
 use crate::cluster::worker::Worker;
 use crate::session::locked;
 
@@ -31,7 +31,7 @@ impl Worker {
     }
 
     /// Brings together what the workers have dealt out to this one.
-    pub(crate) async fn gather(self: &Arc<Self>, job: GatherJob) -> std::result::Result<OperateEnd, Problem> {
+    pub(crate) async fn shuffle(self: &Arc<Self>, job: ShuffleJob) -> std::result::Result<OperateEnd, Problem> {
         let me = self.node.load(Relaxed);
         let mut arrived = Vec::new();
         for from in job.from {
@@ -48,7 +48,7 @@ impl Worker {
             arrived.push(pieces);
         }
         self.apart(move |worker| {
-            crate::cluster::worker::operate::gather(&worker.bench, job.call, job.partitions, arrived, me)
+            crate::cluster::worker::operate::shuffle(&worker.bench, job.call, job.partitions, arrived, me)
         })
         .await?
     }

@@ -19,19 +19,19 @@ use crate::body::task::{Failure, Task};
 use crate::cluster::wire::links::{CHUNK, Links};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    Node, Problem, Ran, RemoteCapture, RemoteFailure, RemoteTask, RunJob, What, WorkerSeconds,
+    Node, Problem, Ran, RemoteCapture, RemoteCause, RemoteFailure, RemoteTask, RunJob, WorkerSeconds,
 };
 use crate::cluster::worker::dispatch::Blocks;
 use crate::cluster::worker::minibatch::SyncBench;
 use crate::cluster::worker::operate::OperateBench;
-use crate::cluster::worker::running::{Ending, Out, Place, Running, Timed, WorkerPorts};
+use crate::cluster::worker::running::{Ending, Out, Parcel, Running, Timed, WorkerPorts};
 use crate::cluster::worker::scheduled::ScheduleBench;
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::execute::{BlockResult, FirstFailure, Run, restore};
-use crate::loops::pack::Gathered;
+use crate::loops::pack::Packed;
 use crate::loops::undo::Undo;
 use crate::memory::buffer::RawBuf;
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
 use crate::planner::share::{ADDED, Share};
@@ -52,27 +52,27 @@ pub(crate) fn dds_of(capture: &RemoteCapture) -> Option<u64> {
 /// A worker's memory and plans.
 pub(crate) struct Workbench {
     session: Session,
-    shards: Mutex<BTreeMap<u64, Arc<Shard>>>,
-    plans: Mutex<BTreeMap<u64, Arc<Mutex<Installed>>>>,
+    shards: Mutex<BTreeMap<u64, Arc<Reservation>>>,
+    plans: Mutex<BTreeMap<u64, Arc<Mutex<InstalledShare>>>>,
     /// The workers in the order of their numbers in plans.
     workers: Mutex<Vec<Node>>,
     me: AtomicU32,
     /// The loop that ran last.
-    last: Mutex<Option<(u64, Arc<Mutex<Installed>>)>>,
+    last: Mutex<Option<(u64, Arc<Mutex<InstalledShare>>)>>,
     pub(crate) sync: SyncBench,
     pub(crate) operate: OperateBench,
     pub(crate) schedule: ScheduleBench,
 }
 
 /// A worker's share of a plan, ready to run.
-pub(crate) struct Installed {
+pub(crate) struct InstalledShare {
     share: Share,
     plan: Plan,
     captured: Vec<Captured>,
     /// By capture; they keep alive what `captured` points at.
-    shards: Vec<Option<Arc<Shard>>>,
+    shards: Vec<Option<Arc<Reservation>>>,
     undo: Undo,
-    gathered: Vec<Option<Gathered>>,
+    packed: Vec<Option<Packed>>,
     /// What the blocks of the last run left, until it is certain that the loop ended well.
     results: Vec<BlockResult>,
     started: Vec<u32>,
@@ -93,7 +93,7 @@ impl Workbench {
         }
     }
 
-    /// Forgets everything: an epoch begins.
+    /// Forgets everything: a generation begins.
     pub(crate) fn clear(&self, me: Node, workers: Vec<Node>) {
         self.me.store(me, Relaxed);
         *locked(&self.last) = None;
@@ -127,11 +127,11 @@ impl Workbench {
         maker(&task.values).map_err(broken)
     }
 
-    pub(crate) fn shard(&self, dds: u64) -> Option<Arc<Shard>> {
+    pub(crate) fn shard(&self, dds: u64) -> Option<Arc<Reservation>> {
         locked(&self.shards).get(&dds).cloned()
     }
 
-    pub(crate) fn shards_of(&self, captures: &[RemoteCapture]) -> Vec<Option<Arc<Shard>>> {
+    pub(crate) fn shards_of(&self, captures: &[RemoteCapture]) -> Vec<Option<Arc<Reservation>>> {
         captures.iter().map(|capture| dds_of(capture).and_then(|dds| self.shard(dds))).collect()
     }
 
@@ -148,19 +148,21 @@ impl Workbench {
                     let ops = unsafe { naming::element_ops(ops) }.ok_or_else(unknown)?;
                     let shard = match shards.entry(id) {
                         Entry::Occupied(there) => there.into_mut(),
-                        Entry::Vacant(place) => place.insert(Arc::new(Shard::new(ops, len).ok_or_else(|| {
-                            broken(format!("no address space is left for {len} elements of {} bytes", ops.size))
-                        })?)),
+                        Entry::Vacant(place) => {
+                            place.insert(Arc::new(Reservation::new(ops, len).ok_or_else(|| {
+                                broken(format!("no address space is left for {len} elements of {} bytes", ops.size))
+                            })?))
+                        }
                     };
                     if shard.len() != len {
                         return Err(broken("two lengths of one DDS"));
                     }
-                    (id, Kind::Vector { len, ops, writable, memory: Memory::Shard(Arc::clone(shard)) })
+                    (id, Kind::Vector { len, ops, writable, memory: Memory::Reservation(Arc::clone(shard)) })
                 }
                 RemoteCapture::Reduction { ops } => {
                     // SAFETY: see the module's argument.
                     let ops = unsafe { naming::reduction_ops(ops) }.ok_or_else(unknown)?;
-                    // Its value is the driver's: runs are told what it was before them.
+                    // Its value is the driver's: runs are sent what it was before them.
                     (0, Kind::Reduction { ops, cell: None })
                 }
                 RemoteCapture::Relaxed { ops, len } => {
@@ -179,19 +181,27 @@ impl Workbench {
         let shards = self.shards_of(captures);
         let own = share.take_plan();
         let undo = Undo::new(&own, &captured, &share.saved_elsewhere);
-        let gathered = captures.iter().map(|_| None).collect();
-        let installed =
-            Installed { share, plan: own, captured, shards, undo, gathered, results: Vec::new(), started: Vec::new() };
+        let packed = captures.iter().map(|_| None).collect();
+        let installed = InstalledShare {
+            share,
+            plan: own,
+            captured,
+            shards,
+            undo,
+            packed,
+            results: Vec::new(),
+            started: Vec::new(),
+        };
         locked(&self.plans).insert(plan, Arc::new(Mutex::new(installed)));
         Ok(())
     }
 
-    pub(crate) fn installed(&self, plan: u64) -> Result<Arc<Mutex<Installed>>, Problem> {
+    pub(crate) fn installed(&self, plan: u64) -> Result<Arc<Mutex<InstalledShare>>, Problem> {
         locked(&self.plans).get(&plan).cloned().ok_or_else(|| broken("a plan that was never installed"))
     }
 
     /// Notes which loop runs: it may have to be undone.
-    pub(crate) fn remember(&self, call: u64, installed: &Arc<Mutex<Installed>>) {
+    pub(crate) fn remember(&self, call: u64, installed: &Arc<Mutex<InstalledShare>>) {
         *locked(&self.last) = Some((call, Arc::clone(installed)));
     }
 
@@ -268,8 +278,8 @@ impl Workbench {
         if fresh.elements.len() != fresh.len {
             return Err(broken("fewer elements than iterations"));
         }
-        let place = installed.gathered.get_mut(capture).ok_or_else(|| broken("no such capture"))?;
-        *place = Some(Gathered { elements: fresh.elements, version });
+        let place = installed.packed.get_mut(capture).ok_or_else(|| broken("no such capture"))?;
+        *place = Some(Packed { elements: fresh.elements, version });
         Ok(())
     }
 }
@@ -282,7 +292,7 @@ pub(crate) struct Layingout {
 
 impl Layingout {
     /// The byte ranges to fetch.
-    pub(crate) fn pieces(&self) -> Vec<std::ops::Range<usize>> {
+    pub(crate) fn segments(&self) -> Vec<std::ops::Range<usize>> {
         let size = self.elements.ops().size.max(1);
         let (each, all) = ((CHUNK / size).max(1) * size, self.len * size);
         (0..all).step_by(each).map(|start| start..all.min(start + each)).collect()
@@ -294,11 +304,11 @@ impl Layingout {
     }
 }
 
-impl Installed {
+impl InstalledShare {
     /// The loop about to run: from here on parts may arrive for it.
     pub(crate) fn start(
         &mut self,
-        epoch: u32,
+        generation: u32,
         job: &RunJob,
         links: &Arc<Links>,
         bench: &Workbench,
@@ -308,11 +318,11 @@ impl Installed {
             .ok_or_else(|| broken("relaxed state of another length"))?;
         let board = Arc::new(Board::new(&self.captured, relaxed, &self.plan.strata));
         let blocks = self.plan.strata.blocks();
-        let place = |resource: u32| -> Result<Place, Problem> {
+        let place = |resource: u32| -> Result<Parcel, Problem> {
             if let Some(block) = resource.checked_sub(ADDED) {
                 let block = block as usize;
                 return (block < blocks)
-                    .then(|| Place::Added { board: Arc::clone(&board), block })
+                    .then(|| Parcel::Added { board: Arc::clone(&board), block })
                     .ok_or_else(|| broken("additions of a block that isn't there"));
             }
             let parts = self.plan.parts.as_ref().ok_or_else(|| broken("a part of a plan without parts"))?;
@@ -321,7 +331,7 @@ impl Installed {
             let bounds = &parts.cuts[slot].bounds;
             let shard = self.shards[capture].clone().ok_or_else(|| broken("a part of a reduction"))?;
             let range = bounds[part]..bounds[part + 1];
-            Ok(Place::Part { dds: self.captured[capture].id, shard, range })
+            Ok(Parcel::Part { dds: self.captured[capture].id, shard, range })
         };
         let mut out = Vec::with_capacity(self.share.sends.len());
         for send in &self.share.sends {
@@ -331,7 +341,7 @@ impl Installed {
         let places = self.share.arrivals.iter().map(|arrival| place(arrival.resource)).collect::<Result<_, _>>()?;
         let ports = WorkerPorts {
             links: Arc::clone(links),
-            epoch,
+            generation,
             call: job.call,
             out,
             places,
@@ -360,7 +370,7 @@ impl Installed {
         bench: &Workbench,
     ) -> Result<Option<Ran>, Problem> {
         let begun = Instant::now();
-        let tell = |failure: Option<RemoteFailure>| {
+        let report = |failure: Option<RemoteFailure>| {
             *locked(&running.ended) = Some(Ending { failure });
             running.end.notify_waiters();
         };
@@ -368,7 +378,7 @@ impl Installed {
         let (task, pool) = match prepared {
             Ok(prepared) => prepared,
             Err(problem) => {
-                tell(None);
+                report(None);
                 return Err(problem);
             }
         };
@@ -377,7 +387,7 @@ impl Installed {
             plan: &self.plan,
             task: &*task,
             lease: &lease,
-            gathered: &self.gathered,
+            packed: &self.packed,
             order: job.order,
             trace: job.trace,
             before: job.before.words.clone(),
@@ -410,24 +420,24 @@ impl Installed {
         });
         self.results = results;
         if failed.as_ref().is_some_and(|failed| failed.block == 0 && !running.blocks.started().contains(&0)) {
-            // It failed before the first block, which nobody was told.
+            // It failed before the first block, which nobody has heard of.
             running.blocks.ports().first_failed.store(0, Relaxed);
             running.blocks.ports().news.notify_one();
         }
         let global = &self.share.global;
-        tell(failed.map(|failed| remote(failed, global)));
+        report(failed.map(|failed| remote(failed, global)));
         Ok(ran)
     }
 }
 
 fn remote(failed: FirstFailure, global: &[u32]) -> RemoteFailure {
     let what = match failed.failure {
-        Failure::Stray { capture } => What::Stray { capture },
-        Failure::Stopped => What::Stray { capture: 0 },
-        Failure::OutOfRange { capture, index } => What::OutOfRange { capture, index },
-        Failure::Body(error) => What::Body { message: error.to_string() },
-        Failure::Panic(note) => What::Panic { message: note.message, location: note.location },
-        Failure::Difference { capture, index } => What::OutOfRange { capture, index },
+        Failure::Misspeculation { capture } => RemoteCause::Misspeculation { capture },
+        Failure::Stopped => RemoteCause::Misspeculation { capture: 0 },
+        Failure::OutOfRange { capture, index } => RemoteCause::OutOfRange { capture, index },
+        Failure::Body(error) => RemoteCause::Body { message: error.to_string() },
+        Failure::Panic(note) => RemoteCause::Panic { message: note.message, location: note.location },
+        Failure::Difference { capture, index } => RemoteCause::OutOfRange { capture, index },
     };
     RemoteFailure { block: global.get(failed.block).copied().unwrap_or(0), iteration: failed.iteration, what }
 }

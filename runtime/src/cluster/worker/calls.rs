@@ -25,7 +25,7 @@ use crate::session::timeline::{Category, span, task_span};
 
 /// How long the question to run a loop may be behind the question how it ended.
 const BEGINNING: Duration = Duration::from_secs(20);
-/// Logs of so many slices travel together.
+/// Logs of this many slices travel together.
 const SLICES_A_BLOB: usize = 64;
 
 impl Worker {
@@ -50,7 +50,7 @@ impl Worker {
                     .map(|((id, shard), held)| Some(Elements { dds: id?, shard: shard?, held }));
                 let pages = Pages::new(me, paged.collect(), Arc::clone(&worker.links), runtime, stopped);
                 for (c, capture) in captured.iter().enumerate() {
-                    // Blank copies are made of the middle element.
+                    // Placeholders are made of the middle element.
                     if let crate::body::capture::Kind::Vector { len: len @ 1.., .. } = capture.kind {
                         pages.bring(c, len / 2);
                     }
@@ -61,7 +61,7 @@ impl Worker {
                     #[allow(unsafe_code)]
                     None => unsafe {
                         let lease = Lease::of(&captured);
-                        record_slices(&*task, &lease, &relaxed, &job.slices, job.exact, &pool, Some(&pages))
+                        record_slices(&*task, &lease, &relaxed, &job.slices, job.concrete, &pool, Some(&pages))
                     },
                     Some(_) => Vec::new(),
                 };
@@ -102,7 +102,7 @@ impl Worker {
             let (plan, links) = (job.plan, Arc::clone(&self.links));
             let mut fresh = self.bench.begin_layout(plan, capture)?;
             let mut buffer = Vec::new();
-            for range in fresh.pieces() {
+            for range in fresh.segments() {
                 buffer.resize(range.len(), 0);
                 let read = links.blob_into(DRIVER, blob, range.start, &mut buffer).await;
                 read.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
@@ -113,14 +113,14 @@ impl Worker {
         Ok(())
     }
 
-    pub(super) async fn run(self: &Arc<Self>, epoch: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
+    pub(super) async fn run(self: &Arc<Self>, generation: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
         let call = job.call;
         // The driver has fetched what it wanted of what was offered before.
         self.blobs.clear();
         self.bench.commit();
         let installed = self.bench.installed(job.plan)?;
         let sent_before = self.links.sent();
-        let running = locked(&installed).start(epoch, &job, &self.links, &self.bench)?;
+        let running = locked(&installed).start(generation, &job, &self.links, &self.bench)?;
         if locked(&self.stopped).load(Relaxed) {
             running.blocks.stop();
         }
@@ -195,12 +195,12 @@ impl Worker {
         }
     }
 
-    pub(super) async fn sync(self: &Arc<Self>, epoch: u32, job: SyncJob) -> std::result::Result<SyncEnd, Problem> {
+    pub(super) async fn sync(self: &Arc<Self>, generation: u32, job: SyncJob) -> std::result::Result<SyncEnd, Problem> {
         let since = Instant::now();
         self.blobs.clear();
         self.apart(|worker| worker.bench.commit()).await?;
         let threads = self.bench.threads();
-        let begun = minibatch::begin(&self.bench, &job, epoch, self.bench.workers(), &self.links, threads)?;
+        let begun = minibatch::begin(&self.bench, &job, generation, self.bench.workers(), &self.links, threads)?;
         let syncing = Arc::clone(&begun.syncing);
         // From here on messages of the loop find it.
         self.syncing.send_replace(Some(Arc::clone(&syncing)));
@@ -249,7 +249,7 @@ impl Worker {
 
     pub(super) async fn scheduled(
         self: &Arc<Self>,
-        epoch: u32,
+        generation: u32,
         job: ScheduleJob,
     ) -> std::result::Result<ScheduleEnd, Problem> {
         self.blobs.clear();
@@ -265,7 +265,7 @@ impl Worker {
         if locked(&self.stopped).load(Relaxed) {
             scheduling.stop();
         }
-        let work = self.apart(move |worker| scheduled::run(&begun, &job, &worker.bench, &worker.links, epoch));
+        let work = self.apart(move |worker| scheduled::run(&begun, &job, &worker.bench, &worker.links, generation));
         let trouble = self.trouble.wait();
         tokio::select! {
             biased;

@@ -153,8 +153,8 @@ impl<P: Ports> Blocks<P> {
     /// Arrival `k` is in its place.
     pub(crate) fn arrived(&self, k: usize) {
         let mut state = self.lock();
-        self.note_arrived(&mut state, k);
-        self.tell(&state);
+        self.record_arrived(&mut state, k);
+        self.wake_idle(&state);
     }
 
     /// Arrival `k` was read aside.
@@ -166,7 +166,7 @@ impl<P: Ports> Blocks<P> {
         state.aside[k] = Some(bytes);
         if state.in_use[k] == 0 {
             self.move_in(&mut state, k);
-            self.tell(&state);
+            self.wake_idle(&state);
         }
     }
 
@@ -181,7 +181,7 @@ impl<P: Ports> Blocks<P> {
     fn move_in(&self, state: &mut State, k: usize) {
         if let Some(bytes) = state.aside[k].take() {
             if self.ports.place(k, &bytes) {
-                self.note_arrived(state, k);
+                self.record_arrived(state, k);
             } else {
                 state.broken = true;
                 state.over = true;
@@ -189,7 +189,7 @@ impl<P: Ports> Blocks<P> {
         }
     }
 
-    fn note_arrived(&self, state: &mut State, k: usize) {
+    fn record_arrived(&self, state: &mut State, k: usize) {
         state.arriving[k] = Arriving::There;
         for &block in &self.before[k] {
             release(state, block);
@@ -200,14 +200,14 @@ impl<P: Ports> Blocks<P> {
     pub(crate) fn cut_at(&self, block: usize) {
         let mut state = self.lock();
         state.cut = state.cut.min(u32::try_from(block).unwrap_or(u32::MAX));
-        self.tell_all(&state);
+        self.wake_all(&state);
     }
 
     /// Ends the run: the blocks that run are the last ones.
     pub(crate) fn stop(&self) {
         let mut state = self.lock();
         state.over = true;
-        self.tell_all(&state);
+        self.wake_all(&state);
     }
 
     /// Whether the run ended because something arrived broken.
@@ -226,13 +226,13 @@ impl<P: Ports> Blocks<P> {
         (0..state.started.len()).filter(|&b| state.started[b]).collect()
     }
 
-    fn tell(&self, state: &State) {
+    fn wake_idle(&self, state: &State) {
         if state.sleeping > 0 && (!state.ready.is_empty() || state.over || self.nothing_left(state)) {
             self.wake.notify_all();
         }
     }
 
-    fn tell_all(&self, _state: &State) {
+    fn wake_all(&self, _state: &State) {
         self.wake.notify_all();
     }
 
@@ -262,7 +262,7 @@ impl<P: Ports> Dispatch for Blocks<P> {
             if let Some(block) = take_best(&mut state.ready, &self.graph.tail, near) {
                 state.started[block] = true;
                 if self.nothing_left(&state) {
-                    self.tell_all(&state);
+                    self.wake_all(&state);
                 }
                 return Some(block);
             }
@@ -276,7 +276,7 @@ impl<P: Ports> Dispatch for Blocks<P> {
     }
 
     fn done(&self, block: usize) {
-        // Before anybody is told: what is sent stays as it is until the receiver has it.
+        // Before anybody hears of it: what is sent stays as it is until the receiver has it.
         let over = {
             let mut state = self.lock();
             state.ended[block] = true;
@@ -295,13 +295,13 @@ impl<P: Ports> Dispatch for Blocks<P> {
                 self.move_in(&mut state, k as usize);
             }
         }
-        self.tell(&state);
+        self.wake_idle(&state);
     }
 
     fn fail(&self, block: usize) {
         let mut state = self.lock();
         state.cut = state.cut.min(block as u32);
-        self.tell_all(&state);
+        self.wake_all(&state);
         drop(state);
         self.ports.failed(block);
     }

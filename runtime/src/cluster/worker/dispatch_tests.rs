@@ -94,7 +94,7 @@ fn deliver(blocks: &Blocks<Post>, transfers: &[u32], inbox: &Receiver<Letter>, m
     }
 }
 
-/// Runs a plan on so many workers of two threads each; the block `failing` fails.
+/// Runs a plan on this many workers of two threads each; the block `failing` fails.
 fn check(plan: &Plan, workers: usize, failing: Option<usize>, seed: u64) {
     let made = layout(plan, workers, &|_| 64);
     let resources = plan.parts.as_ref().unwrap().resources();

@@ -1,4 +1,4 @@
-//! A worker's part of a synchronous loop's communication: changes go to whoever keeps the rows, is merged there in the order
+//! A worker's part of a synchronous loop's communication: changes go to the worker that keeps the rows, is merged there in the order
 //! of the copies, and the new values go to those who want them: reduce-scatter and all-gather, without a central node
 //! (MA-SGD, section 3 of the model averaging paper), of the rows that changed.
 //!
@@ -28,12 +28,12 @@ use std::time::{Duration, Instant};
 
 use stradsap_dds_server::frame::Header;
 
-use crate::body::panics::{self, PanicNote};
+use crate::body::panics::{self, CaughtPanic};
 use crate::cluster::wire::links::{Links, Outgoing, Payload};
 use crate::cluster::wire::minibatch::{self, CURRENT, Section, Shape, Tag, WANTED, Writer};
 use crate::cluster::wire::protocol::{Fetching, Node};
 use crate::cluster::worker::site::Site;
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 use crate::minibatch::{Ledger, Source};
 use crate::session::locked;
 
@@ -43,9 +43,9 @@ const AWAY: u8 = 1;
 const ASKED: u8 = 2;
 const COMING: u8 = 3;
 
-/// One row in so many may be unforeseen, from this many on, before all are wanted again.
-const STRAYS_IN: u64 = 50;
-const STRAYS: u64 = 16;
+/// One row in this many may be unforeseen, from this many on, before all are wanted again.
+const MISSES_IN: u64 = 50;
+const MISSES: u64 = 16;
 
 /// A row that was to come and hasn't after so long is asked for.
 const LATE: Duration = Duration::from_millis(300);
@@ -55,7 +55,7 @@ const EARLY: usize = 10;
 
 /// A DDS that the loop writes.
 pub(crate) struct Written {
-    pub(crate) shard: Arc<Shard>,
+    pub(crate) shard: Arc<Reservation>,
     /// Where each worker's rows begin, and the end.
     pub(crate) cuts: Vec<u32>,
     /// Of each row, whether it is here; empty where all are, always.
@@ -122,7 +122,7 @@ type Merged = Vec<Vec<(u32, Option<usize>)>>;
 /// A synchronous loop on one worker, as the network knows it.
 pub(crate) struct Syncing {
     pub(crate) call: u64,
-    pub(crate) epoch: u32,
+    pub(crate) generation: u32,
     pub(crate) me: usize,
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Arc<Links>,
@@ -149,19 +149,19 @@ pub(crate) struct Syncing {
     pub(crate) ahead: AtomicU64,
     pub(crate) on_demand: AtomicU64,
     /// Those of the running round.
-    strays: AtomicU64,
+    misses: AtomicU64,
     pub(crate) waited: AtomicU64,
     /// Why the loop was broken off, if a message made no sense.
     pub(crate) broken: Mutex<Option<String>>,
     /// What a union of pushed changes said when it panicked: whose, and how many minibatches that copy had run.
-    pub(crate) panicked: Mutex<Option<(usize, u64, PanicNote)>>,
+    pub(crate) panicked: Mutex<Option<(usize, u64, CaughtPanic)>>,
 }
 
 impl Syncing {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         call: u64,
-        epoch: u32,
+        generation: u32,
         me: usize,
         nodes: Vec<Node>,
         links: Arc<Links>,
@@ -182,7 +182,7 @@ impl Syncing {
         };
         Syncing {
             call,
-            epoch,
+            generation,
             me,
             links,
             shapes: written.iter().map(|written| written.as_ref().map(Written::shape)).collect(),
@@ -201,7 +201,7 @@ impl Syncing {
             wants_all: nodes.iter().map(|_| AtomicBool::new(!tracks)).collect(),
             ahead: AtomicU64::new(0),
             on_demand: AtomicU64::new(0),
-            strays: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
             waited: AtomicU64::new(0),
             broken: Mutex::new(None),
             panicked: Mutex::new(None),
@@ -227,7 +227,7 @@ impl Syncing {
     }
 
     fn push(&self, to: usize, tag: Tag, lo: usize, hi: usize, message: Writer) {
-        let header = minibatch::header(self.epoch, self.call, tag, lo as u64, hi as u64);
+        let header = minibatch::header(self.generation, self.call, tag, lo as u64, hi as u64);
         self.links.push(self.nodes[to], Outgoing { header, payload: Payload::Bytes(message.finish()) });
     }
 
@@ -378,7 +378,7 @@ impl Syncing {
         for p in self.peers() {
             let Some(payload) = self.wait_for(|inbox| inbox.ready.remove(&p)) else { return false };
             match minibatch::read(&payload, &self.shapes) {
-                Ok(sections) => self.note_wants(p, 0, &sections),
+                Ok(sections) => self.record_wants(p, 0, &sections),
                 Err(why) => {
                     self.break_off(why);
                     return false;
@@ -404,7 +404,7 @@ impl Syncing {
         let Some(Some(written)) = self.written.get(capture) else { return };
         if state.compare_exchange(seen, ASKED, Relaxed, Relaxed).is_ok() {
             self.on_demand.fetch_add(1, Relaxed);
-            self.strays.fetch_add(1, Relaxed);
+            self.misses.fetch_add(1, Relaxed);
             let mut message = Writer::default();
             message.section(capture, WANTED, &[i as u32], 0);
             self.push(written.owner(i as u32), Tag::Fetch, self.round.load(Relaxed), self.me, message);

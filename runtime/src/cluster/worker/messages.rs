@@ -14,9 +14,9 @@ use crate::cluster::wire::protocol::Node;
 use crate::cluster::wire::serve::{Blobs, Local, Memory};
 use crate::cluster::worker::Worker;
 use crate::cluster::worker::dispatch::Room;
-use crate::cluster::worker::running::Place;
+use crate::cluster::worker::running::Parcel;
 use crate::cluster::worker::scheduled::Scheduling;
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 use crate::session::timeline::{Category, task_span};
 
 impl Local for Worker {
@@ -33,7 +33,7 @@ impl Local for Worker {
     }
 
     fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory> {
-        let shard: Arc<Shard> = self.bench.shard(dds)?;
+        let shard: Arc<Reservation> = self.bench.shard(dds)?;
         if range.start > range.end || range.end > shard.len() {
             return None;
         }
@@ -50,7 +50,7 @@ impl Local for Worker {
     }
 
     fn trouble(&self, peer: Node, why: &str) {
-        self.trouble.tell(peer, why.to_string());
+        self.trouble.report(peer, why.to_string());
     }
 
     async fn message(&self, header: Header, stream: &mut TcpStream) -> std::result::Result<(), FrameError> {
@@ -96,7 +96,7 @@ impl Local for Worker {
         let room = if fits { running.blocks.room_for(k) } else { Room::Nowhere };
         match (room, place) {
             (Room::Nowhere, _) => frame::skip_payload(stream, &header).await?,
-            (Room::InPlace, Place::Part { shard, range, .. }) if shard.is_plain() => {
+            (Room::InPlace, Parcel::Part { shard, range, .. }) if shard.is_plain() => {
                 // SAFETY: the blocks that used what lies there have ended, and those that wait for this part start
                 // only when it has arrived.
                 #[allow(unsafe_code)]

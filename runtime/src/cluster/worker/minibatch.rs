@@ -16,16 +16,16 @@ use crate::body::task::Failure;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    DRIVER, Fetching, INPUTS, InputJob, InputKey, Node, Problem, SyncEnd, SyncJob, SyncRan, What, WorkerSeconds,
+    DRIVER, Fetching, INPUTS, InputJob, InputKey, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan, WorkerSeconds,
 };
 use crate::cluster::worker::bench::Workbench;
 use crate::cluster::worker::exchange::{Syncing, Written};
 use crate::cluster::worker::site::Site;
 use crate::memory::buffer::RawBuf;
 use crate::memory::merge::MergeOps;
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 use crate::minibatch::{
-    BatchTask, Counts, Input, Lanes, Ledger, Observed, Outcomes, Rounds, Stale, SyncPolicy, backup, bases, in_place,
+    BatchTask, Counts, Input, Ledger, Observed, Outcomes, Rounds, Runner, Stale, SyncPolicy, backup, bases, in_place,
     tables,
 };
 use crate::session::locked;
@@ -36,7 +36,7 @@ fn broken(what: impl std::fmt::Display) -> Problem {
 }
 
 /// What a loop changed, as it was before: shard, first row, rows.
-type Saved = Vec<(Arc<Shard>, usize, RawBuf)>;
+type Saved = Vec<(Arc<Reservation>, usize, RawBuf)>;
 
 /// What a worker keeps of synchronous loops.
 #[derive(Default)]
@@ -48,7 +48,7 @@ pub(crate) struct SyncBench {
 }
 
 impl SyncBench {
-    /// An epoch begins.
+    /// A generation begins.
     pub(crate) fn clear(&self) {
         locked(&self.sites).clear();
         locked(&self.inputs).clear();
@@ -93,11 +93,11 @@ impl SyncBench {
         if let Some(there) = there {
             return Ok(there);
         }
-        let pieces = job.pieces.as_ref().ok_or_else(|| broken("an input that was never sent"))?;
+        let chunks = job.chunks.as_ref().ok_or_else(|| broken("an input that was never sent"))?;
         // SAFETY: see the module's argument.
         let ops = unsafe { naming::element_ops(job.ops) }.ok_or_else(|| broken("a type of another program"))?;
-        let mut elements = RawBuf::new(ops, pieces.iter().map(|&(_, n)| n).sum());
-        for &(blob, n) in pieces {
+        let mut elements = RawBuf::new(ops, chunks.iter().map(|&(_, n)| n).sum());
+        for &(blob, n) in chunks {
             let bytes = links.blob(DRIVER, blob).await;
             let bytes = bytes.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
             elements.push_decoded(n, &mut bytes.as_slice()).map_err(broken)?;
@@ -127,7 +127,7 @@ unsafe impl Send for Begun {}
 pub(crate) fn begin(
     bench: &Workbench,
     job: &SyncJob,
-    epoch: u32,
+    generation: u32,
     nodes: Vec<Node>,
     links: &Arc<Links>,
     threads: usize,
@@ -166,7 +166,8 @@ pub(crate) fn begin(
     });
     let site = bench.sync.site(job.site);
     let (links, copies) = (Arc::clone(links), job.copies.clone());
-    let syncing = Syncing::new(job.call, epoch, me, nodes, links, written, copies, job.fetching, ledger, site, threads);
+    let syncing =
+        Syncing::new(job.call, generation, me, nodes, links, written, copies, job.fetching, ledger, site, threads);
     Ok(Begun { syncing: Arc::new(syncing), captured, merges, task })
 }
 
@@ -213,7 +214,7 @@ pub(crate) fn run(
     let stamp = syncing.site.stamps_for(rounds, &kept);
     let outcome = Outcomes::default();
     let lease = Lease::of(&begun.captured);
-    let lanes = Lanes {
+    let runner = Runner {
         task: &*begun.task,
         lease: &lease,
         merges: &begun.merges,
@@ -231,13 +232,13 @@ pub(crate) fn run(
     if alone {
         // Others keep rows only where they run a copy.
         if !copies.is_empty() {
-            in_place::run(&lanes, &pool);
+            in_place::run(&runner, &pool);
         }
     } else if syncing.begin(syncing.ledger.is_none()) {
         match (&syncing.ledger, job.policy) {
             (Some(ledger), SyncPolicy::Ssp { staleness }) => {
                 let stale = Stale {
-                    lanes,
+                    runner,
                     staleness,
                     copies,
                     tables: &kept,
@@ -252,7 +253,7 @@ pub(crate) fn run(
                 // The elements are to hold what the slowest copy made of them.
                 ledger.wait_for(crate::minibatch::THROUGH, &syncing.stopped);
             }
-            _ => Rounds::new(lanes, job.policy, copies, &kept, syncing, Some(syncing), stamp).run(&pool),
+            _ => Rounds::new(runner, job.policy, copies, &kept, syncing, Some(syncing), stamp).run(&pool),
         }
     }
     if let Some(why) = locked(&syncing.broken).take() {
@@ -295,12 +296,14 @@ pub(crate) fn run(
     }))
 }
 
-fn what(failure: Failure) -> What {
+fn what(failure: Failure) -> RemoteCause {
     match failure {
-        Failure::OutOfRange { capture, index } => What::OutOfRange { capture, index },
-        Failure::Body(error) => What::Body { message: error.to_string() },
-        Failure::Panic(note) => What::Panic { message: note.message, location: note.location },
-        Failure::Stray { capture } | Failure::Difference { capture, .. } => What::Stray { capture },
-        Failure::Stopped => What::Stray { capture: 0 },
+        Failure::OutOfRange { capture, index } => RemoteCause::OutOfRange { capture, index },
+        Failure::Body(error) => RemoteCause::Body { message: error.to_string() },
+        Failure::Panic(note) => RemoteCause::Panic { message: note.message, location: note.location },
+        Failure::Misspeculation { capture } | Failure::Difference { capture, .. } => {
+            RemoteCause::Misspeculation { capture }
+        }
+        Failure::Stopped => RemoteCause::Misspeculation { capture: 0 },
     }
 }

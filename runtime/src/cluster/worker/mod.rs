@@ -75,7 +75,7 @@ pub(crate) struct Worker {
     running: watch::Sender<Option<Arc<Running>>>,
     syncing: watch::Sender<Option<Arc<Syncing>>>,
     scheduling: watch::Sender<Option<Arc<Scheduling>>>,
-    /// Set while an epoch ends: whatever takes long is to stop.
+    /// Set while a generation ends: whatever takes long is to stop.
     pub(crate) stopped: Mutex<Arc<AtomicBool>>,
     pub(crate) trouble: Arc<Trouble>,
     jobs: mpsc::Sender<Box<dyn FnOnce() + Send>>,
@@ -83,7 +83,7 @@ pub(crate) struct Worker {
     dismissed: AtomicBool,
 }
 
-/// The first process that could not be reached in this epoch.
+/// The first process that could not be reached in this generation.
 #[derive(Default)]
 pub(crate) struct Trouble {
     first: Mutex<Option<(Node, String)>>,
@@ -96,7 +96,7 @@ impl Worker {
         let trouble = Arc::new(Trouble::default());
         let told = Arc::clone(&trouble);
         let links = Links::new(secret, me, tokio::runtime::Handle::current(), move |node, why| {
-            told.tell(node, why);
+            told.report(node, why);
         });
         // It ends with the last sender, which the worker holds.
         std::thread::spawn(move || queue.into_iter().for_each(|job| job()));
@@ -144,14 +144,14 @@ impl Worker {
         answer.await.map_err(|_| Problem::Broken("a job of the worker panicked".to_string()))
     }
 
-    fn check(&self, epoch: u32) -> std::result::Result<(), Problem> {
-        let ours = self.links.epoch();
-        if epoch == ours { Ok(()) } else { Err(Problem::OldEpoch { theirs: epoch, ours }) }
+    fn check(&self, generation: u32) -> std::result::Result<(), Problem> {
+        let ours = self.links.generation();
+        if generation == ours { Ok(()) } else { Err(Problem::OldEpoch { theirs: generation, ours }) }
     }
 
     async fn join(self: &Arc<Self>, membership: Membership) -> std::result::Result<(), Problem> {
         logging::set_name(format!("worker {}", membership.you));
-        tracing::info!(epoch = membership.epoch, workers = membership.workers.len(), "a new epoch");
+        tracing::info!(generation = membership.generation, workers = membership.workers.len(), "a new generation");
         timeline::switch(membership.timeline);
         self.stop();
         // What runs ends before anything is forgotten.
@@ -159,7 +159,7 @@ impl Worker {
         self.node.store(membership.you, Relaxed);
         let workers: Vec<Node> = membership.workers.iter().map(|peer| peer.node).collect();
         let peers = membership.workers.into_iter().chain(membership.others);
-        self.links.begin_epoch(membership.you, membership.epoch, peers);
+        self.links.begin_generation(membership.you, membership.generation, peers);
         *locked(&self.stopped) = Arc::default();
         *locked(&self.trouble.first) = None;
         self.running.send_replace(None);
@@ -172,7 +172,7 @@ impl Worker {
 }
 
 impl Trouble {
-    fn tell(&self, node: Node, why: String) {
+    fn report(&self, node: Node, why: String) {
         tracing::warn!(node, %why, "a process can't be reached");
         locked(&self.first).get_or_insert((node, why));
         self.news.notify_waiters();

@@ -14,12 +14,12 @@ use crate::body::capture::Captured;
 use crate::body::lease::Lease;
 use crate::body::task::Failure;
 use crate::cluster::wire::naming;
-use crate::cluster::wire::protocol::{KeepJob, Node, OperateEnd, OperateJob, Problem, RemoteCapture, What};
+use crate::cluster::wire::protocol::{Node, OperateEnd, OperateJob, Problem, RemoteCapture, RemoteCause, StoreJob};
 use crate::cluster::wire::serve::Blobs;
 use crate::cluster::worker::bench::Workbench;
 use crate::memory::buffer::RawBuf;
-use crate::operate::run::{Chunks, Failed, gather_partitions};
-use crate::operate::stage::{Piece, Stage};
+use crate::operate::run::{ChunkFailure, Chunks, combine_partitions};
+use crate::operate::stage::{Items, Stage};
 use crate::session::locked;
 
 /// The operator that is under way.
@@ -29,7 +29,7 @@ pub(crate) struct OperateBench {
 }
 
 impl OperateBench {
-    /// An epoch begins.
+    /// A generation begins.
     pub(crate) fn clear(&self) {
         *locked(&self.current) = None;
     }
@@ -46,9 +46,9 @@ pub(crate) struct Operating {
     stage: Box<dyn Stage>,
     sources: Vec<Captured>,
     captured: Vec<Captured>,
-    /// What this worker's chunks have for the partitions that it gathers itself.
-    own: Vec<Vec<Box<dyn Piece>>>,
-    results: Vec<Box<dyn Piece>>,
+    /// What this worker's chunks have for the partitions that it handles itself.
+    own: Vec<Vec<Box<dyn Items>>>,
+    results: Vec<Box<dyn Items>>,
 }
 
 // SAFETY: a stage is closures without captures and values that are `Send` and `Sync`; the rest is sent freely.
@@ -75,7 +75,7 @@ pub(crate) fn begin(bench: &Workbench, job: &OperateJob) -> Result<Operating, Pr
     Ok(Operating { call: job.call, stage, sources, captured, own: Vec::new(), results: Vec::new() })
 }
 
-/// Runs the chunks. What is for other workers to gather is offered as blobs.
+/// Runs the chunks. What other workers handle is offered as blobs.
 pub(crate) fn run(
     mut operating: Operating,
     job: &OperateJob,
@@ -99,42 +99,44 @@ pub(crate) fn run(
         let me = bench.workers().iter().position(|&node| node == bench.me());
         let me = me.filter(|me| me + 1 < job.cuts.len()).ok_or_else(|| broken("an operator of others"))?;
         let (own, partitions) = (job.cuts[me]..job.cuts[me + 1], operating.stage.partitions());
-        let mut parts: Vec<Vec<Box<dyn Piece>>> = (0..partitions).map(|_| Vec::new()).collect();
+        let mut parts: Vec<Vec<Box<dyn Items>>> = (0..partitions).map(|_| Vec::new()).collect();
         for chunk in made {
-            chunk.into_iter().zip(&mut parts).for_each(|(piece, part)| part.push(piece));
+            chunk.into_iter().zip(&mut parts).for_each(|(list, part)| part.push(list));
         }
-        for (p, pieces) in parts.into_iter().enumerate() {
-            let n = pieces.iter().map(|piece| piece.len()).sum();
+        for (p, lists) in parts.into_iter().enumerate() {
+            let n = lists.iter().map(|list| list.len()).sum();
             if own.contains(&p) {
-                operating.own.push(pieces);
+                operating.own.push(lists);
                 dealt.push((0, n));
             } else if n == 0 {
                 dealt.push((0, 0));
             } else {
                 let mut bytes = Vec::new();
-                pieces.iter().for_each(|piece| piece.encode(&mut bytes));
+                lists.iter().for_each(|list| list.encode(&mut bytes));
                 dealt.push((blobs.offer(bytes), n));
             }
         }
     }
-    let items = operating.results.iter().map(|piece| piece.len()).sum();
+    let items = operating.results.iter().map(|list| list.len()).sum();
     *locked(&bench.operate.current) = Some(operating);
     Ok(OperateEnd::Done { items, dealt })
 }
 
-fn end_of((element, failure): Failed) -> OperateEnd {
+fn end_of((element, failure): ChunkFailure) -> OperateEnd {
     let what = match failure {
-        Failure::OutOfRange { capture, index } => What::OutOfRange { capture, index },
-        Failure::Body(error) => What::Body { message: error.to_string() },
-        Failure::Panic(note) => What::Panic { message: note.message, location: note.location },
+        Failure::OutOfRange { capture, index } => RemoteCause::OutOfRange { capture, index },
+        Failure::Body(error) => RemoteCause::Body { message: error.to_string() },
+        Failure::Panic(note) => RemoteCause::Panic { message: note.message, location: note.location },
         Failure::Stopped => return OperateEnd::Stopped,
-        Failure::Stray { capture } | Failure::Difference { capture, .. } => What::Stray { capture },
+        Failure::Misspeculation { capture } | Failure::Difference { capture, .. } => {
+            RemoteCause::Misspeculation { capture }
+        }
     };
     OperateEnd::Failed { element, what }
 }
 
-/// Makes one piece of each of these partitions: what the workers dealt out, in their order.
-pub(crate) fn gather(
+/// Makes one list of each of these partitions: what the workers dealt out, in their order.
+pub(crate) fn shuffle(
     bench: &Workbench,
     call: u64,
     partitions: Range<usize>,
@@ -148,35 +150,35 @@ pub(crate) fn gather(
     let own = std::mem::take(&mut operating.own);
     let mut dealt = Vec::with_capacity(partitions.len());
     for (arrived, own) in arrived.into_iter().zip(own) {
-        let (mut pieces, mut own) = (Vec::new(), Some(own));
+        let (mut lists, mut own) = (Vec::new(), Some(own));
         for (node, n, bytes) in arrived {
             if node == me {
-                pieces.extend(own.take().unwrap_or_default());
+                lists.extend(own.take().unwrap_or_default());
             } else {
-                pieces.push(operating.stage.arrived(n, &bytes).map_err(broken)?);
+                lists.push(operating.stage.arrived(n, &bytes).map_err(broken)?);
             }
         }
-        dealt.push(pieces);
+        dealt.push(lists);
     }
     let pool = bench.pool().map_err(broken)?;
-    match gather_partitions(&*operating.stage, dealt, &pool) {
+    match combine_partitions(&*operating.stage, dealt, &pool) {
         Ok(results) => operating.results = results,
         Err(failed) => return Ok(end_of(failed)),
     }
-    let items = operating.results.iter().map(|piece| piece.len()).sum();
+    let items = operating.results.iter().map(|list| list.len()).sum();
     *locked(&bench.operate.current) = Some(operating);
     Ok(OperateEnd::Done { items, dealt: Vec::new() })
 }
 
 /// Moves the results to their place in a DVector.
-pub(crate) fn keep(bench: &Workbench, job: &KeepJob) -> Result<(), Problem> {
+pub(crate) fn store(bench: &Workbench, job: &StoreJob) -> Result<(), Problem> {
     let operating = bench.operate.take(job.call)?;
     let captured = bench.captured(std::slice::from_ref(&job.dds))?;
     let shard = bench.shards_of(std::slice::from_ref(&job.dds)).into_iter().flatten().next();
     let (Some(shard), [_]) = (shard, captured.as_slice()) else { return Err(broken("no room for a result")) };
     let mut start = job.start;
-    for piece in operating.results {
-        let buffer: RawBuf = piece.into_buffer();
+    for list in operating.results {
+        let buffer: RawBuf = list.into_buffer();
         let range = start..start + buffer.len();
         if range.end > shard.len() || !buffer.ops().is(shard.ops()) {
             return Err(broken("a result of another length"));
@@ -192,6 +194,6 @@ pub(crate) fn keep(bench: &Workbench, job: &KeepJob) -> Result<(), Problem> {
 pub(crate) fn give(bench: &Workbench, call: u64) -> Result<Vec<u8>, Problem> {
     let operating = bench.operate.take(call)?;
     let mut bytes = Vec::new();
-    operating.results.iter().for_each(|piece| piece.encode(&mut bytes));
+    operating.results.iter().for_each(|list| list.encode(&mut bytes));
     Ok(bytes)
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::body::slow_path::Pager;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{Held, Node, Problem};
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 use crate::session::locked;
 
 /// Bytes that are fetched at a time.
@@ -18,14 +18,14 @@ const CHUNK: usize = 256 << 10;
 /// The elements of one capture: where they are, and where they go.
 pub(crate) struct Elements {
     pub(crate) dds: u64,
-    pub(crate) shard: Arc<Shard>,
+    pub(crate) shard: Arc<Reservation>,
     pub(crate) held: Vec<Held>,
 }
 
 /// The elements of one capture, and which of them are here.
 struct Paged {
     dds: u64,
-    shard: Arc<Shard>,
+    shard: Arc<Reservation>,
     held: Vec<Held>,
     /// Elements in a chunk.
     each: usize,

@@ -14,23 +14,23 @@ use crate::cluster::wire::protocol::{Node, RemoteFailure};
 use crate::cluster::worker::dispatch::{Blocks, Ports};
 use crate::dds::relaxed::board::Board;
 use crate::loops::handoff::Dispatch;
-use crate::memory::shard::Shard;
+use crate::memory::reservation::Reservation;
 
 /// What travels, and where it lies.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum Parcel {
     /// A part of a DDS.
-    Part { dds: u64, shard: Arc<Shard>, range: Range<usize> },
+    Part { dds: u64, shard: Arc<Reservation>, range: Range<usize> },
     /// What a block has added to relaxed state.
     Added { board: Arc<Board>, block: usize },
 }
 
-impl Place {
+impl Parcel {
     /// What a header says of it: DDS and range; relaxed state is no DDS.
     pub(crate) fn label(&self) -> (u64, u64, u64) {
         match self {
-            Place::Part { dds, range, .. } => (*dds, range.start as u64, range.end as u64),
-            Place::Added { block, .. } => (0, *block as u64, *block as u64 + 1),
+            Parcel::Part { dds, range, .. } => (*dds, range.start as u64, range.end as u64),
+            Parcel::Added { block, .. } => (0, *block as u64, *block as u64 + 1),
         }
     }
 }
@@ -39,18 +39,18 @@ impl Place {
 pub(crate) struct Out {
     pub(crate) transfer: u32,
     pub(crate) to: Node,
-    pub(crate) place: Place,
+    pub(crate) place: Parcel,
     pub(crate) copy: bool,
 }
 
 /// The network and the memory of a running loop.
 pub(crate) struct WorkerPorts {
     pub(crate) links: Arc<Links>,
-    pub(crate) epoch: u32,
+    pub(crate) generation: u32,
     pub(crate) call: u64,
     pub(crate) out: Vec<Out>,
     /// In the order of the share's arrivals.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<Parcel>,
     pub(crate) board: Arc<Board>,
     pub(crate) first_failed: AtomicU32,
     pub(crate) news: Notify,
@@ -60,8 +60,8 @@ impl Ports for WorkerPorts {
     fn send(&self, k: usize) {
         let Out { transfer, to, place, copy } = &self.out[k];
         let payload = match place {
-            Place::Added { board, block } => Payload::Bytes(board.encode(*block)),
-            Place::Part { shard, range, .. } if *copy || !shard.is_plain() => {
+            Parcel::Added { board, block } => Payload::Bytes(board.encode(*block)),
+            Parcel::Part { shard, range, .. } if *copy || !shard.is_plain() => {
                 let mut bytes = Vec::new();
                 // SAFETY: the block that completed the part has ended, and those that use it next have not begun.
                 #[allow(unsafe_code)]
@@ -70,12 +70,12 @@ impl Ports for WorkerPorts {
                 }
                 Payload::Bytes(bytes)
             }
-            Place::Part { shard, range, .. } => Payload::Memory(Arc::clone(shard), range.clone()),
+            Parcel::Part { shard, range, .. } => Payload::Memory(Arc::clone(shard), range.clone()),
         };
         let (dds, lo, hi) = place.label();
         let header = Header {
             kind: Kind::Part,
-            epoch: self.epoch,
+            generation: self.generation,
             call: self.call,
             dds,
             lo,
@@ -88,11 +88,11 @@ impl Ports for WorkerPorts {
 
     fn place(&self, k: usize, bytes: &[u8]) -> bool {
         match &self.places[k] {
-            Place::Added { board, block } => {
+            Parcel::Added { board, block } => {
                 let mut rest = bytes;
                 board.decode(*block, &mut rest) && rest.is_empty()
             }
-            Place::Part { shard, range, .. } => {
+            Parcel::Part { shard, range, .. } => {
                 // SAFETY: the blocks that used what lies there have ended, and those that wait for this have not begun.
                 #[allow(unsafe_code)]
                 let placed = unsafe { shard.decode(range.clone(), bytes) };

@@ -22,9 +22,9 @@ use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
 use crate::cluster::worker::bench::Workbench;
 use crate::memory::buffer::RawBuf;
-use crate::memory::shard::Shard;
-use crate::scheduled::drive::Failed;
-use crate::scheduled::remote::{Left, Place, Port, RemoteProgram};
+use crate::memory::reservation::Reservation;
+use crate::scheduled::drive::RoundFailure;
+use crate::scheduled::remote::{Left, Port, RemoteProgram, ShardMemory};
 use crate::session::locked;
 
 fn broken(what: impl std::fmt::Display) -> Problem {
@@ -32,7 +32,7 @@ fn broken(what: impl std::fmt::Display) -> Problem {
 }
 
 /// Of which call, and what lay where.
-type Saved = (u64, Arc<Shard>, Range<usize>, RawBuf);
+type Saved = (u64, Arc<Reservation>, Range<usize>, RawBuf);
 
 /// What a worker keeps of scheduled programs: what the last call changed, as it was before.
 #[derive(Default)]
@@ -84,8 +84,8 @@ impl Scheduling {
 /// A call that is about to run.
 pub(crate) struct Begun {
     program: Box<dyn RemoteProgram>,
-    shards: Arc<Shard>,
-    locals: Arc<Shard>,
+    shards: Arc<Reservation>,
+    locals: Arc<Reservation>,
     messages: mpsc::Receiver<Option<Vec<u8>>>,
     pub(crate) scheduling: Arc<Scheduling>,
 }
@@ -117,13 +117,13 @@ pub(crate) fn begin(bench: &Workbench, job: &ScheduleJob) -> Result<Begun, Probl
 struct ToDriver<'d> {
     begun: &'d Begun,
     links: &'d Arc<Links>,
-    epoch: u32,
+    generation: u32,
     worker: usize,
 }
 
 impl ToDriver<'_> {
     fn say(&self, tag: Tag, round: usize, payload: Vec<u8>) {
-        let header = header(self.epoch, self.begun.scheduling.call, tag, self.worker, round);
+        let header = header(self.generation, self.begun.scheduling.call, tag, self.worker, round);
         self.links.push(DRIVER, Outgoing { header, payload: Payload::Bytes(payload) });
     }
 }
@@ -134,7 +134,7 @@ impl Port for ToDriver<'_> {
         message.filter(|_| !self.begun.scheduling.stopped.load(Relaxed))
     }
 
-    fn answer(&mut self, round: usize, answer: Result<Vec<u8>, Failed>) {
+    fn answer(&mut self, round: usize, answer: Result<Vec<u8>, RoundFailure>) {
         match answer {
             Ok(partials) => self.say(Tag::Round, round, partials),
             Err(failed) => self.say(Tag::Failed, round, codec::encode(&failed).unwrap_or_default()),
@@ -148,7 +148,7 @@ pub(crate) fn run(
     job: &ScheduleJob,
     bench: &Workbench,
     links: &Arc<Links>,
-    epoch: u32,
+    generation: u32,
 ) -> Result<ScheduleEnd, Problem> {
     let pool = bench.pool().map_err(broken)?;
     let (first, size) = (job.own.start, begun.locals.ops().size);
@@ -158,11 +158,11 @@ pub(crate) fn run(
     let cloned = panics::caught(|| unsafe { saved.push_clones(locals, job.own.len()) });
     cloned.map_err(|note| broken(format!("locals can't be cloned: {} ({})", note.message, note.location)))?;
     *locked(&bench.schedule.last) = Some((job.call, Arc::clone(&begun.locals), job.own.clone(), saved));
-    let mut port = ToDriver { begun, links, epoch, worker: job.worker };
+    let mut port = ToDriver { begun, links, generation, worker: job.worker };
     if !job.replay {
         port.say(Tag::Ready, 0, Vec::new());
     }
-    let place = Place {
+    let place = ShardMemory {
         shards: begun.shards.base().wrapping_add(first * begun.shards.ops().size),
         locals,
         own: job.own.clone(),

@@ -7,8 +7,8 @@ use stradsap_dds_server::codec;
 use tarpc::context::Context;
 
 use crate::cluster::wire::protocol::{
-    Control, GatherJob, Install, KeepJob, Membership, OperateEnd, OperateJob, Prepare, Problem, RecordJob, Recorded,
-    RemoteFailure, RunEnd, RunJob, ScheduleEnd, ScheduleJob, SnapshotJob, SyncEnd, SyncJob,
+    Control, Install, Membership, OperateEnd, OperateJob, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd,
+    RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SyncEnd, SyncJob,
 };
 use crate::cluster::worker::{Worker, operate};
 use crate::session::timeline;
@@ -22,49 +22,49 @@ impl Control for Server {
         self.0.join(membership).await
     }
 
-    async fn record(self, _: Context, epoch: u32, job: RecordJob) -> std::result::Result<Recorded, Problem> {
-        self.0.check(epoch)?;
+    async fn record(self, _: Context, generation: u32, job: RecordJob) -> std::result::Result<Recorded, Problem> {
+        self.0.check(generation)?;
         self.0.record(job).await
     }
 
-    async fn install(self, _: Context, epoch: u32, job: Install) -> std::result::Result<(), Problem> {
-        self.0.check(epoch)?;
+    async fn install(self, _: Context, generation: u32, job: Install) -> std::result::Result<(), Problem> {
+        self.0.check(generation)?;
         self.0.install(job).await
     }
 
-    async fn prepare(self, _: Context, epoch: u32, job: Prepare) -> std::result::Result<(), Problem> {
-        self.0.check(epoch)?;
+    async fn prepare(self, _: Context, generation: u32, job: Prepare) -> std::result::Result<(), Problem> {
+        self.0.check(generation)?;
         self.0.prepare(job).await
     }
 
-    async fn run(self, _: Context, epoch: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
-        self.0.check(epoch)?;
-        self.0.run(epoch, job).await
+    async fn run(self, _: Context, generation: u32, job: RunJob) -> std::result::Result<RunEnd, Problem> {
+        self.0.check(generation)?;
+        self.0.run(generation, job).await
     }
 
     async fn settle(
         self,
         _: Context,
-        epoch: u32,
+        generation: u32,
         call: u64,
         cut: u32,
     ) -> std::result::Result<Option<RemoteFailure>, Problem> {
-        self.0.check(epoch)?;
+        self.0.check(generation)?;
         self.0.settle(call, cut).await
     }
 
-    async fn undo(self, _: Context, epoch: u32, call: u64) -> std::result::Result<Vec<u32>, Problem> {
-        self.0.check(epoch)?;
+    async fn undo(self, _: Context, generation: u32, call: u64) -> std::result::Result<Vec<u32>, Problem> {
+        self.0.check(generation)?;
         self.0.apart(move |worker| worker.bench.undo(call)).await
     }
 
-    async fn sync(self, _: Context, epoch: u32, job: SyncJob) -> std::result::Result<SyncEnd, Problem> {
-        self.0.check(epoch)?;
-        self.0.sync(epoch, job).await
+    async fn sync(self, _: Context, generation: u32, job: SyncJob) -> std::result::Result<SyncEnd, Problem> {
+        self.0.check(generation)?;
+        self.0.sync(generation, job).await
     }
 
-    async fn halt(self, _: Context, epoch: u32, call: u64) -> std::result::Result<(), Problem> {
-        self.0.check(epoch)?;
+    async fn halt(self, _: Context, generation: u32, call: u64) -> std::result::Result<(), Problem> {
+        self.0.check(generation)?;
         let syncing = self.0.syncing.borrow().clone();
         if let Some(syncing) = syncing.filter(|syncing| syncing.call == call) {
             syncing.stop();
@@ -72,45 +72,62 @@ impl Control for Server {
         Ok(())
     }
 
-    async fn operate(self, _: Context, epoch: u32, job: OperateJob) -> std::result::Result<OperateEnd, Problem> {
-        self.0.check(epoch)?;
+    async fn operate(self, _: Context, generation: u32, job: OperateJob) -> std::result::Result<OperateEnd, Problem> {
+        self.0.check(generation)?;
         self.0.operate(job).await
     }
 
-    async fn gather(self, _: Context, epoch: u32, job: GatherJob) -> std::result::Result<OperateEnd, Problem> {
-        self.0.check(epoch)?;
-        self.0.gather(job).await
+    async fn shuffle(self, _: Context, generation: u32, job: ShuffleJob) -> std::result::Result<OperateEnd, Problem> {
+        self.0.check(generation)?;
+        self.0.shuffle(job).await
     }
 
-    async fn keep(self, _: Context, epoch: u32, job: KeepJob) -> std::result::Result<(), Problem> {
-        self.0.check(epoch)?;
-        self.0.apart(move |worker| operate::keep(&worker.bench, &job)).await?
+    async fn store(self, _: Context, generation: u32, job: StoreJob) -> std::result::Result<(), Problem> {
+        self.0.check(generation)?;
+        self.0.apart(move |worker| operate::store(&worker.bench, &job)).await?
     }
 
-    async fn give(self, _: Context, epoch: u32, call: u64) -> std::result::Result<u64, Problem> {
-        self.0.check(epoch)?;
+    async fn give(self, _: Context, generation: u32, call: u64) -> std::result::Result<u64, Problem> {
+        self.0.check(generation)?;
         let bytes = self.0.apart(move |worker| operate::give(&worker.bench, call)).await??;
         Ok(self.0.blobs.offer(bytes))
     }
 
-    async fn scheduled(self, _: Context, epoch: u32, job: ScheduleJob) -> std::result::Result<ScheduleEnd, Problem> {
-        self.0.check(epoch)?;
-        self.0.scheduled(epoch, job).await
+    async fn scheduled(
+        self,
+        _: Context,
+        generation: u32,
+        job: ScheduleJob,
+    ) -> std::result::Result<ScheduleEnd, Problem> {
+        self.0.check(generation)?;
+        self.0.scheduled(generation, job).await
     }
 
-    async fn snapshot(self, _: Context, epoch: u32, job: SnapshotJob) -> std::result::Result<u64, Problem> {
-        self.0.check(epoch)?;
+    async fn snapshot(self, _: Context, generation: u32, job: SnapshotJob) -> std::result::Result<u64, Problem> {
+        self.0.check(generation)?;
         self.0.snapshot(job).await
     }
 
-    async fn collect(self, _: Context, epoch: u32, plan: u64, capture: usize) -> std::result::Result<u64, Problem> {
-        self.0.check(epoch)?;
+    async fn collect(
+        self,
+        _: Context,
+        generation: u32,
+        plan: u64,
+        capture: usize,
+    ) -> std::result::Result<u64, Problem> {
+        self.0.check(generation)?;
         let bytes = self.0.apart(move |worker| worker.bench.collect(plan, capture)).await??;
         Ok(self.0.blobs.offer(bytes))
     }
 
-    async fn forget(self, _: Context, epoch: u32, ddss: Vec<u64>, plans: Vec<u64>) -> std::result::Result<(), Problem> {
-        self.0.check(epoch)?;
+    async fn forget(
+        self,
+        _: Context,
+        generation: u32,
+        ddss: Vec<u64>,
+        plans: Vec<u64>,
+    ) -> std::result::Result<(), Problem> {
+        self.0.check(generation)?;
         self.0.apart(move |worker| worker.bench.forget(&ddss, &plans)).await
     }
 
@@ -118,8 +135,8 @@ impl Control for Server {
         self.0.dismissed.store(true, Relaxed);
     }
 
-    async fn timeline(self, _: Context, epoch: u32) -> std::result::Result<u64, Problem> {
-        self.0.check(epoch)?;
+    async fn timeline(self, _: Context, generation: u32) -> std::result::Result<u64, Problem> {
+        self.0.check(generation)?;
         let bytes = codec::encode(&timeline::take()).map_err(|error| Problem::Broken(error.to_string()))?;
         Ok(self.0.blobs.offer(bytes))
     }

@@ -25,8 +25,8 @@ pub(crate) struct Foreseen {
 }
 
 impl Foreseen {
-    /// Notes what a round touched. False if that is too much to remember.
-    pub(crate) fn note(&mut self, round: usize, rows: Rows) -> bool {
+    /// Records what a round touched. False if that is too much to remember.
+    pub(crate) fn record(&mut self, round: usize, rows: Rows) -> bool {
         self.rows += rows.values().map(Vec::len).sum::<usize>();
         if self.rows > MOST_ROWS {
             *self = Foreseen::default();
@@ -43,7 +43,7 @@ pub(crate) struct Site {
     pub(crate) foreseen: Mutex<Foreseen>,
     /// The pattern was another one too often: every row that changes is wanted.
     pub(crate) wild: AtomicBool,
-    /// Which wants other workers have been told, by worker and round.
+    /// Which wants other workers have received, by worker and round.
     pub(crate) told: Mutex<BTreeSet<(usize, usize)>>,
     /// What other workers want, by worker and round.
     pub(crate) wanted: Mutex<BTreeMap<(usize, usize), Arc<Rows>>>,
@@ -53,13 +53,13 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// A call was broken off: who was told what it wants may not have heard of it. All tell each other anew.
+    /// A call was broken off: a want that was sent may not have arrived. All are sent anew.
     pub(crate) fn forget_wants(&self) {
         locked(&self.told).clear();
         locked(&self.wanted).clear();
     }
 
-    /// The stamp after which a run of so many rounds counts on; the tables forget what they have seen when stamps run out.
+    /// The stamp after which a run of this many rounds counts on; the tables forget what they have seen when stamps run out.
     pub(crate) fn stamps_for(&self, rounds: usize, kept: &[Vec<Option<Table>>]) -> u32 {
         let (from, all) = next_stamps(self.stamp.load(Relaxed), rounds, kept);
         self.stamp.store(all, Relaxed);

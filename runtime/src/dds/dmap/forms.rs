@@ -1,11 +1,11 @@
 //! A map's two forms: buckets, which all but synchronous loops use, and values apart from their keys, which synchronous
 //! loops write as they write a DVector's elements.
 //!
-//! The second form is made when a synchronous loop first writes the map, and stays. Which form is newer is told by the
+//! The second form is made when a synchronous loop first writes the map, and stays. Which form is newer follows from the
 //! versions of their DVectors; the older one is brought up to date when somebody needs it, and not before.
 //!
 //! `catch_up` changes buckets through a shared borrow, and only while the values are newer. They become newer through a
-//! `&mut` borrow alone (a loop that writes them); and whoever asks for the buckets since then settles first. Two that ask at
+//! `&mut` borrow alone (a loop that writes them); and a later use of the buckets settles first. Two that ask at
 //! once take turns (`agreed`), and the second finds nothing left to do.
 
 use std::borrow::Borrow;
@@ -80,7 +80,7 @@ impl<K: 'static, V: 'static> Forms<K, V> {
         self.catch_up(&mut agreed)
     }
 
-    /// The same for whoever can't be told an error: it is left to be found.
+    /// The same where no error can be returned: the next use finds it.
     fn settle_or_owe(&self) {
         let mut agreed = locked(&self.agreed);
         self.owe(None);
@@ -104,7 +104,7 @@ impl<K: 'static, V: 'static> Forms<K, V> {
         if self.owing.load(Relaxed) { self.settle() } else { Ok(()) }
     }
 
-    /// An error that can't be returned where a form is asked for is returned to whoever is about to use it.
+    /// An error that can't be returned where a form is asked for is returned by its next use.
     fn owe(&self, problem: Option<String>) {
         if self.owing.swap(problem.is_some(), Relaxed) == problem.is_some() {
             return;

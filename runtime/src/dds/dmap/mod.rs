@@ -29,7 +29,7 @@ use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner, locked};
 
-/// An empty map has so many buckets: a first loop that fills it is cut into parts of them.
+/// An empty map has this many buckets: a first loop that fills it is cut into parts of them.
 pub(crate) const FEWEST: usize = 256;
 
 /// What can be a key of a map: an [`Element`] with `Hash` and `Eq`.
@@ -84,7 +84,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         Self::with_capacity(session, 0)
     }
 
-    /// An empty map with room for so many entries: a loop that is to insert them can be cut into that many parts, and the
+    /// An empty map with room for this many entries: a loop that is to insert them can be cut into that many parts, and the
     /// map need not grow.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
         DMap::new(session).map(|map| DMultiMap { map })
     }
 
-    /// An empty map with room for so many keys.
+    /// An empty map with room for this many keys.
     ///
     /// # Errors
     /// [`Error::TooLong`](crate::Error::TooLong).

@@ -88,7 +88,7 @@ impl<K: Key, V: Merge> Capture for WriteShared<'_, DMap<K, V>> {
     type View<'v, const C: usize> = MapSharedView<'v, K, V, C>;
 
     /// The index.
-    const COMPANIONS: usize = 1;
+    const KEY_INDEXES: usize = 1;
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {
@@ -97,19 +97,19 @@ impl<K: Key, V: Merge> Capture for WriteShared<'_, DMap<K, V>> {
 
     // Not made anew: it belongs to the values that were described.
     #[allow(private_interfaces)]
-    fn companions(&mut self) -> Vec<Captured> {
+    fn key_indexes(&mut self) -> Vec<Captured> {
         self.0.buckets.index().map(|index| index.describe(false)).into_iter().collect()
     }
 
     #[allow(unsafe_code)]
     unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
         slot: &'v Slot<'v>,
-        companions: &'v [Slot<'v>],
+        key_indexes: &'v [Slot<'v>],
     ) -> MapSharedView<'v, K, V, C> {
         const { assert!(V::PLAIN, "values that a synchronous loop writes must be plain: numbers, and arrays of them") };
-        // SAFETY: the caller's promise: the slot was filled from the description of a DVector of values, and that of the companion from
+        // SAFETY: the caller's promise: the slot was filled from the description of a DVector of values, and that of the key index from
         // the description of an index.
-        unsafe { MapSharedView { values: SharedView::new(slot), index: ReadView::new::<CONSECUTIVE>(&companions[0]) } }
+        unsafe { MapSharedView { values: SharedView::new(slot), index: ReadView::new::<CONSECUTIVE>(&key_indexes[0]) } }
     }
 
     #[inline(always)]

@@ -22,7 +22,7 @@ struct Sheet {
     len: usize,
     /// What each block of the plan has added, once it has ended.
     added: Vec<Mutex<Option<RawBuf>>>,
-    /// What is known when so many strata have been merged.
+    /// What is known when this many strata have been merged.
     known: Mutex<Vec<Arc<RawBuf>>>,
 }
 
@@ -123,7 +123,7 @@ impl Board {
 }
 
 impl Sheet {
-    /// The values when so many strata have been merged into them, one after the other, the blocks of each in serial
+    /// The values when this many strata have been merged into them, one after the other, the blocks of each in serial
     /// order.
     fn known(&self, strata: &Strata, merged: usize) -> Result<Arc<RawBuf>, Missing> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,7 +28,7 @@ pub(crate) struct RelaxedOps {
     pub(crate) add: fn(&mut RawBuf, &RawBuf),
     /// The sum of absolute differences.
     pub(crate) apart: fn(&RawBuf, &RawBuf) -> f64,
-    /// So many zeros.
+    /// This many zeros.
     pub(crate) zeros: fn(usize) -> RawBuf,
 }
 

@@ -1,7 +1,7 @@
 //! What a loop body sees of relaxed state: its block's own copy.
 //!
 //! # Why this is sound
-//! A slot of relaxed state points at two buffers of `len` numbers that belong to the frame of the one block that runs,
+//! A slot of relaxed state points at two buffers of `len` numbers that belong to the context of the one block that runs,
 //! and stay where they are as long as the view lives: nobody else reads or writes them meanwhile. The view is neither
 //! `Clone` nor `Copy`, reads borrow it shared, and additions borrow it alone.
 #![allow(unsafe_code)]
@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::ops::Index;
 
 use crate::body::slot::Slot;
-use crate::body::slow_path::Cold;
+use crate::body::slow_path::SlowPath;
 use crate::dds::reduction::Number;
 
 /// A [`RelaxedVector`](crate::RelaxedVector) inside a loop body: `totals[k]`, `totals.add(k, 1)`.
@@ -20,7 +20,7 @@ pub struct RelaxedView<'v, N, const C: usize> {
     /// What the block has added.
     added: *mut N,
     len: usize,
-    cold: &'v Cold<'v>,
+    slow_path: &'v SlowPath<'v>,
     lifetime: PhantomData<&'v mut N>,
 }
 
@@ -34,7 +34,7 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
             now: copies.map_or(std::ptr::null_mut(), |copies| copies.now.base().cast()),
             added: copies.map_or(std::ptr::null_mut(), |copies| copies.added.base().cast()),
             len: copies.map_or(0, |copies| copies.now.len()),
-            cold: slot.cold(),
+            slow_path: slot.slow_path(),
             lifetime: PhantomData,
         }
     }
@@ -75,7 +75,7 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
     #[inline(always)]
     fn checked(&self, k: usize) -> usize {
         if k >= self.len {
-            self.cold.reach_read(k);
+            self.slow_path.reach_read(k);
         }
         k
     }

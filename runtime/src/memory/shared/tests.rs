@@ -271,7 +271,7 @@ fn structs_of_numbers_are_shared_too() {
     assert_eq!(rows.map(|row| row.times), [1, 2, 1]);
 }
 
-/// Threads write rows of equal lanes; whoever reads sees in each lane what some thread wrote there.
+/// Threads write rows of equal lanes; a reader sees in each lane what some thread wrote there.
 #[test]
 fn lanes_are_never_torn() {
     const ROUNDS: usize = if cfg!(miri) { 3 } else { 100_000 };

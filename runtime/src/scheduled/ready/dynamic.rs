@@ -8,7 +8,7 @@ use crate::scheduled::Schedule;
 
 /// No weight is larger, so that sums stay finite.
 const HEAVIEST: f64 = 1e290;
-/// With a dependency check, so many candidates are drawn for each parameter that a round may have.
+/// With a dependency check, this many candidates are drawn for each parameter that a round may have.
 const SPARE: usize = 2;
 const ETA: f64 = 1e-8;
 
@@ -147,14 +147,14 @@ impl<D> DynRegr<D> {
         self
     }
 
-    /// How many candidates are drawn for a round: twice its width with a dependency check, unless told, and its width
+    /// How many candidates are drawn for a round: twice its width with a dependency check, by default, and its width
     /// without one. From more candidates than that the highest priorities are taken.
     pub fn candidates(mut self, candidates: usize) -> Self {
         self.candidates = Some(candidates);
         self
     }
 
-    /// The small constant, 1e-8 unless told. What moved little when it was last updated would be left alone for long even
+    /// The small constant, 1e-8 by default. What moved little when it was last updated would be left alone for long even
     /// where others have moved since: the larger the constant, the sooner it is looked at again. So does
     /// [`set_priorities`](DynRegr::set_priorities) now and then.
     pub fn eta(mut self, eta: f64) -> Self {

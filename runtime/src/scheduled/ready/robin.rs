@@ -2,7 +2,7 @@
 
 use crate::scheduled::Schedule;
 
-/// So many parameters a round, all in turn: [`schedule_round_robin`].
+/// This many parameters a round, all in turn: [`schedule_round_robin`].
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
     parameters: usize,

@@ -32,7 +32,7 @@ impl Block {
         self.start..self.end
     }
 
-    /// The shard that has the block in the next round, of so many.
+    /// The shard that has the block in the next round, of this many.
     ///
     /// ```
     /// # use stradsap_runtime::Block;

@@ -14,7 +14,7 @@ pub(super) struct SumTree {
 }
 
 impl SumTree {
-    /// So many weights, by number.
+    /// This many weights, by number.
     pub(super) fn new(len: usize, weight: impl FnMut(usize) -> f64) -> SumTree {
         let leaves = len.next_power_of_two().max(1);
         let mut tree = SumTree { len, leaves, nodes: vec![0.0; 2 * leaves] };

@@ -15,7 +15,7 @@ pub(crate) struct Process {
 }
 
 /// Threads must have different numbers even in different processes.
-const LANES: u64 = 1_000_000;
+const TRACKS: u64 = 1_000_000;
 
 /// Writes one object with all processes' events: complete ones in microseconds since the first of them, and names.
 pub(super) fn write(processes: &[Process], out: &mut dyn Write) -> io::Result<()> {
@@ -27,7 +27,7 @@ pub(super) fn write(processes: &[Process], out: &mut dyn Write) -> io::Result<()
     for process in processes {
         // 0 is the system's own in Linux traces.
         let pid = u64::from(process.place) + 1;
-        let tid = |lane: u32| pid * LANES + u64::from(lane);
+        let tid = |track: u32| pid * TRACKS + u64::from(track);
         let names = [("process_name", text(&process.name)), ("process_sort_index", process.place.to_string())];
         for (what, value) in names {
             let key = if what == "process_name" { "name" } else { "sort_index" };
@@ -35,8 +35,8 @@ pub(super) fn write(processes: &[Process], out: &mut dyn Write) -> io::Result<()
             write!(out, ",\"args\":{{\"{key}\":{value}}}}}")?;
             comma = ",\n";
         }
-        for (lane, name) in process.recorded.lanes.iter().enumerate() {
-            let (tid, name) = (tid(lane as u32), text(name));
+        for (track, name) in process.recorded.tracks.iter().enumerate() {
+            let (tid, name) = (tid(track as u32), text(name));
             write!(out, "{comma}{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"thread_name\"")?;
             write!(out, ",\"args\":{{\"name\":{name}}}}}")?;
         }
@@ -44,7 +44,7 @@ pub(super) fn write(processes: &[Process], out: &mut dyn Write) -> io::Result<()
             let name = event.category.name();
             let (ts, dur) =
                 (micros(process.time(event.start).saturating_sub(first)), micros(event.duration.cast_signed()));
-            write!(out, "{comma}{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{},\"ts\":{ts},\"dur\":{dur}", tid(event.lane))?;
+            write!(out, "{comma}{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{},\"ts\":{ts},\"dur\":{dur}", tid(event.track))?;
             match event.category.arg() {
                 // Blocks are told apart at a glance.
                 Some("block") => {
@@ -99,8 +99,8 @@ mod tests {
             place,
             ahead,
             recorded: Recorded {
-                lanes: vec!["main".into()],
-                events: vec![Event { category, start, duration: 1_500, lane: 0, arg: 7 }],
+                tracks: vec!["main".into()],
+                events: vec![Event { category, start, duration: 1_500, track: 0, arg: 7 }],
                 left_out: u64::from(place),
             },
         };
@@ -118,8 +118,8 @@ mod tests {
         assert_eq!((&spans[1]["dur"], &spans[1]["name"]), (&1.5.into(), &"block 7".into()));
         assert_eq!((&spans[1]["cat"], &spans[1]["args"]["block"]), (&"block".into(), &7.into()));
         assert_ne!(spans[0]["tid"], spans[1]["tid"]);
-        let lane = events.iter().find(|event| event["tid"] == spans[0]["tid"] && event["name"] == "thread_name");
-        assert_eq!(lane.unwrap()["args"]["name"], "main");
+        let track = events.iter().find(|event| event["tid"] == spans[0]["tid"] && event["name"] == "thread_name");
+        assert_eq!(track.unwrap()["args"]["name"], "main");
     }
 
     #[test]

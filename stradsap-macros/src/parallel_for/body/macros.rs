@@ -12,7 +12,7 @@ use super::{Position, Use, Walker};
 
 /// How the arguments of a macro are to be read.
 enum Kind {
-    /// So many expressions, then perhaps a format string and its arguments.
+    /// This many expressions, then perhaps a format string and its arguments.
     Format {
         before: usize,
     },

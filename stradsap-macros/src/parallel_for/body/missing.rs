@@ -43,7 +43,7 @@ impl MissingNames {
         MissingNames { kind, input, names: Vec::new() }
     }
 
-    pub(crate) fn note<'n>(&mut self, name: &str, span: Span, usage: Use, visible: impl Iterator<Item = &'n str>) {
+    pub(crate) fn record<'n>(&mut self, name: &str, span: Span, usage: Use, visible: impl Iterator<Item = &'n str>) {
         if let Some(known) = self.names.iter_mut().find(|known| known.name == name) {
             known.usage = known.usage.max(usage);
             return;

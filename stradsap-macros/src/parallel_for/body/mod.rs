@@ -280,7 +280,7 @@ impl Walker<'_> {
 
     fn missing(&mut self, name: &str, span: Span, usage: Use) {
         if scope::is_variable_name(name) {
-            self.missing.note(name, span, usage, self.scopes.names());
+            self.missing.record(name, span, usage, self.scopes.names());
         }
     }
 

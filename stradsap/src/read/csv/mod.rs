@@ -75,7 +75,7 @@ impl Csv {
         self
     }
 
-    /// At most so many records are read, the first ones of all files.
+    /// At most this many records are read, the first ones of all files.
     pub fn limit(mut self, records: usize) -> Self {
         self.limit = Some(records);
         self

@@ -302,7 +302,7 @@ impl<'de> Deserializer<'de> for &mut Row<'_> {
     }
 }
 
-/// The next fields, so many.
+/// The next fields, this many.
 struct Sequence<'r, 'a> {
     row: &'r mut Row<'a>,
     left: usize,

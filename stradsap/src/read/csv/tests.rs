@@ -15,7 +15,7 @@ struct Rating {
 
 const COMMAS: Marks = Marks { delimiter: b',', comment: None };
 
-/// What is read on so many threads, with blocks of so many bytes.
+/// What is read on this many threads, with blocks of this many bytes.
 fn blocks<T: Element + DeserializeOwned>(
     texts: &[&str],
     table: &Table<T>,

@@ -204,7 +204,7 @@ impl<D: Fn(u32, u32) -> f64 + Clone> Epochs for Choosing<D> {
             }
         };
         solver.touched(touched);
-        epoch.note(report);
+        epoch.record(report);
         solver.centre(epoch)?;
         solver.measure(epoch)
     }

@@ -1,4 +1,4 @@
-//! Update, aggregate and apply: what a job is, whoever chose it.
+//! Update, aggregate and apply: what a job is, under any schedule.
 
 use serde::{Deserialize, Serialize};
 use stradsap::{Element, Partials, Program};

@@ -11,7 +11,7 @@ use crate::regression::{Loss, newton};
 const ROUND: f64 = 60.0;
 /// Columns in the first working set.
 const FIRST: usize = 50;
-/// So many columns join for each that has more in common with the residual than it may in the end.
+/// This many columns join for each that has more in common with the residual than it may in the end.
 const NEAR: usize = 3;
 /// Columns of a block, at least and at most.
 const ROOM: (usize, usize) = (32, 512);
@@ -91,7 +91,7 @@ impl Set {
         self.blocks.len()
     }
 
-    /// The job of a block: so many passes, or as many as lead to a gap of `goal`.
+    /// The job of a block: this many passes, or as many as lead to a gap of `goal`.
     pub(super) fn block(&self, number: usize, model: &Model, passes: Option<u32>, goal: f64) -> Job {
         let columns = self.blocks[number].clone();
         let (number, known) = (Some(number as u32), model.known(number) as u32);
@@ -100,7 +100,7 @@ impl Set {
     }
 
     /// The job of all columns that have a coefficient, as one block: until their gap is not above `goal`. None if they are too
-    /// many, or if that would take longer than so many passes over all blocks.
+    /// many, or if that would take longer than this many passes over all blocks.
     pub(super) fn support(&self, model: &Model, passes: u32, goal: f64) -> Option<Job> {
         let stored =
             |columns: &[u32]| columns.iter().map(|&column| f64::from(self.stored[column as usize])).sum::<f64>();

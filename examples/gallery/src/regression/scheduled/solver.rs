@@ -24,7 +24,7 @@ const STILL: f64 = 1e-14;
 /// Rounds for it, at most.
 const MOST_CENTRING: usize = 1000;
 
-/// Values of a part: so few that several fit a worker, so many that a part's share of a round is worth a thread.
+/// Values of a part: so few that several fit a worker, this many that a part's share of a round is worth a thread.
 const PART_VALUES: usize = 1 << 22;
 const MOST_PARTS: usize = 64;
 /// Values that correlations are estimated on, at most.
@@ -74,7 +74,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    pub(super) fn note(&mut self, report: ScheduledReport) {
+    pub(super) fn record(&mut self, report: ScheduledReport) {
         self.rounds += report.rounds() as u64;
         self.bytes += report.bytes_sent();
         self.staleness = self.staleness.max(report.staleness_max() as u64);
@@ -182,7 +182,7 @@ impl<'s> Solver<'s> {
         self.parts.len()
     }
 
-    /// Notes that updates went over so many values more.
+    /// Notes that updates went over this many values more.
     pub(super) fn touched(&mut self, values: u64) {
         self.model.values_touched += values;
     }
@@ -234,10 +234,10 @@ impl<'s> Solver<'s> {
     pub(super) fn measure(&mut self, epoch: &mut Epoch) -> Result<()> {
         let intercept = self.program.intercept().map(|j| j as u32);
         let columns = self.columns.iter().copied().chain(intercept).collect();
-        epoch.note(self.call(&mut Once(vec![Job::Gradient { columns, whole: true }]), 1, |_, _| true)?);
+        epoch.record(self.call(&mut Once(vec![Job::Gradient { columns, whole: true }]), 1, |_, _| true)?);
         if self.program.loss() == Loss::Logistic {
             let (scale, best) = (self.model.whole.scale, self.model.best_dual);
-            epoch.note(self.call(&mut Once(vec![Job::Dual { scale }]), 1, |_, _| true)?);
+            epoch.record(self.call(&mut Once(vec![Job::Dual { scale }]), 1, |_, _| true)?);
             if !self.is_balanced() {
                 // No loss is below 0, which is all that is known then.
                 self.model.whole.dual = 0.0;
@@ -267,7 +267,7 @@ impl<'s> Solver<'s> {
             last = model.coefficients[intercept];
             moved <= STILL * (1.0 + last.abs()) || round >= MOST_CENTRING
         };
-        epoch.note(self.call(&mut Always(Job::One(intercept as u32)), 1, until)?);
+        epoch.record(self.call(&mut Always(Job::One(intercept as u32)), 1, until)?);
         self.model.updates = updates;
         Ok(())
     }
@@ -302,7 +302,7 @@ impl<'s> Solver<'s> {
         epoch: &mut Epoch,
     ) -> Result<()> {
         self.model.measured = false;
-        epoch.note(self.call(schedule, 1, |_, model| model.measured)?);
+        epoch.record(self.call(schedule, 1, |_, model| model.measured)?);
         Ok(())
     }
 }

@@ -130,7 +130,7 @@ pub fn train(
         at = restore(session, &mut solver, checkpoint)?;
     }
     let mut bytes = first.bytes;
-    run.note_scheduled(&first.calls);
+    run.record_scheduled(&first.calls);
     while at.lambda < lambdas.len() {
         let close = solver.model().gap().relative() <= args.tolerance;
         if at.epochs >= common.epochs || (at.epochs > 0 && close) {
@@ -151,7 +151,7 @@ pub fn train(
             at.rounds += part.rounds;
             at.staleness = at.staleness.max(part.staleness);
             bytes += part.bytes;
-            run.note_scheduled(&part.calls);
+            run.record_scheduled(&part.calls);
         }
         let model = solver.model();
         let columns = &model.coefficients[..problem.scaling.len()];

@@ -91,7 +91,7 @@ impl Measures for Fit {
 }
 
 impl Fit {
-    /// Of a corpus of so many tokens, after an epoch of so many seconds.
+    /// Of a corpus of this many tokens, after an epoch of this many seconds.
     pub fn new(log_likelihood: f64, tokens: u64, seconds: f64, s_error: f64) -> Fit {
         let tokens = tokens as f64;
         Fit {

@@ -4,7 +4,7 @@ use stradsap::Element;
 
 use super::lanes::{LANES, lanes_with};
 
-/// Up to so many topics a document's counts are stored for all of them: then nothing has to be searched.
+/// Up to this many topics a document's counts are stored for all of them: then nothing has to be searched.
 const DENSE: usize = 256;
 
 /// The topics of a document's words.
@@ -30,7 +30,7 @@ const ONE: u32 = 1 << 16;
 const NOTHING: u32 = u16::MAX as u32;
 
 impl DocumentRow {
-    /// Rows without a word, where there are so many topics and no document has more words than `longest`.
+    /// Rows without a word, where there are this many topics and no document has more words than `longest`.
     pub fn empty(topics: usize, longest: u64) -> DocumentRow {
         if topics <= DENSE && longest <= u64::from(u16::MAX) {
             DocumentRow::Dense(vec![0; topics.next_multiple_of(LANES)])

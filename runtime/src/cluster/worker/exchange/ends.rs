@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use crate::cluster::wire::links::{Outgoing, Payload};
 use crate::cluster::wire::minibatch::{self, CURRENT, Section, Tag, Writer};
 use crate::cluster::wire::protocol::Fetching;
-use crate::cluster::worker::exchange::{Merged, STRAYS, STRAYS_IN, Syncing};
+use crate::cluster::worker::exchange::{MISSES, MISSES_IN, Merged, Syncing};
 use crate::minibatch::{At, Changes, List, Peers, Rounds, StalePeers};
 use crate::session::locked;
 
@@ -37,16 +37,16 @@ impl Syncing {
 }
 
 impl Peers for Syncing {
-    fn finish(&self, rounds: &Rounds<'_>, lane: usize, round: usize) {
-        let threads = rounds.lanes.threads;
-        let mine = || self.peers().filter(move |p| p % threads == lane);
+    fn finish(&self, rounds: &Rounds<'_>, thread: usize, round: usize) {
+        let threads = rounds.runner.threads;
+        let mine = || self.peers().filter(move |p| p % threads == thread);
         let running = || !self.stopped.load(Relaxed);
-        let last = round + 1 == rounds.lanes.schedule.rounds();
-        if lane == 0 {
+        let last = round + 1 == rounds.runner.schedule.rounds();
+        if thread == 0 {
             self.record(rounds, round);
-            let strays = self.strays.swap(0, Relaxed);
-            let touched = rounds.lanes.outcome.touched.load(Relaxed) / (round as u64 + 1);
-            if self.fetching == Fetching::Foreseen && strays > STRAYS.max(touched / STRAYS_IN) {
+            let misses = self.misses.swap(0, Relaxed);
+            let touched = rounds.runner.outcome.touched.load(Relaxed) / (round as u64 + 1);
+            if self.fetching == Fetching::Foreseen && misses > MISSES.max(touched / MISSES_IN) {
                 self.site.wild.store(true, Relaxed);
             }
         }
@@ -82,7 +82,7 @@ impl Peers for Syncing {
             let Some(payload) = self.wait_for(|inbox| inbox.changes.remove(&(round, p))) else { break };
             match minibatch::read(&payload, &self.shapes) {
                 Ok(sections) if sections.iter().all(|section| section.rows.is_sorted() || section.of >= CURRENT) => {
-                    self.note_wants(p, round + 1, &sections);
+                    self.record_wants(p, round + 1, &sections);
                     *self.parsed[p].write().unwrap_or_else(PoisonError::into_inner) = (payload, sections);
                 }
                 Ok(_) => self.break_off("changed rows out of order".to_string()),
@@ -103,14 +103,14 @@ impl Peers for Syncing {
                 let (copies, lists): (Vec<usize>, Vec<List<'_>>) = lists.into_iter().unzip();
                 // An average is nobody's own value.
                 let averaged = rounds.averages();
-                rounds.merge(lane, round, c, written.range(self.me), &lists, |row, who| {
+                rounds.merge(thread, round, c, written.range(self.me), &lists, |row, who| {
                     let alone =
                         if let (&[list], false) = (who, averaged) { self.worker_of(copies[list]) } else { None };
                     merged[c].push((row, alone));
                 });
             }
         }
-        *self.merged[lane].write().unwrap_or_else(PoisonError::into_inner) = merged;
+        *self.merged[thread].write().unwrap_or_else(PoisonError::into_inner) = merged;
         rounds.wait();
         if running() {
             let merged: Vec<_> =
@@ -132,7 +132,7 @@ impl Peers for Syncing {
             }
         }
         rounds.wait();
-        if lane == 0 {
+        if thread == 0 {
             let mut inbox = locked(&self.inbox);
             self.round.store(round + 1, Release);
             let early = std::mem::take(&mut inbox.early);
@@ -153,7 +153,7 @@ impl StalePeers for Syncing {
                 // SAFETY: `values` holds a row for each of `rows`.
                 message.value(unsafe { std::slice::from_raw_parts(values.as_ptr(), rows.len() * size) });
             }
-            let header = minibatch::header(self.epoch, self.call, Tag::Push, minibatches, copy as u64);
+            let header = minibatch::header(self.generation, self.call, Tag::Push, minibatches, copy as u64);
             self.links.push(self.nodes[p], Outgoing { header, payload: Payload::Bytes(message.finish()) });
         }
     }

@@ -16,7 +16,7 @@ use crate::minibatch::{Rounds, rows_of};
 use crate::session::locked;
 
 impl Syncing {
-    /// What this worker wants of another for a round, unless it was told before.
+    /// What this worker wants of another for a round, unless it was asked for before.
     pub(super) fn write_wants(&self, message: &mut Writer, p: usize, round: usize) {
         if self.fetching != Fetching::Foreseen {
             return;
@@ -38,7 +38,7 @@ impl Syncing {
         }
     }
 
-    pub(super) fn note_wants(&self, p: usize, round: usize, sections: &[Section]) {
+    pub(super) fn record_wants(&self, p: usize, round: usize, sections: &[Section]) {
         let mut rows = Rows::new();
         for section in sections {
             match section.of {
@@ -196,7 +196,7 @@ impl Syncing {
         true
     }
 
-    /// Notes what a round touched of other processes' rows.
+    /// Records what a round touched of other processes' rows.
     pub(super) fn record(&self, rounds: &Rounds<'_>, round: usize) {
         let mut foreseen = locked(&self.site.foreseen);
         if foreseen.complete || self.fetching == Fetching::OnDemand || self.site.wild.load(Relaxed) {
@@ -209,13 +209,13 @@ impl Syncing {
             let own = written.range(self.me);
             let mut seen = std::collections::HashSet::new();
             let touched =
-                published.iter().flat_map(|lane| lane.iter()).flat_map(|changed| rows_of(&changed.touched[c]));
+                published.iter().flat_map(|thread| thread.iter()).flat_map(|changed| rows_of(&changed.touched[c]));
             let foreign: Vec<u32> = touched.filter(|row| !own.contains(row) && seen.insert(*row)).collect();
             rows.insert(c, foreign);
         }
-        if !foreseen.note(round, rows) {
+        if !foreseen.record(round, rows) {
             self.site.wild.store(true, Relaxed);
         }
-        foreseen.complete = !self.site.wild.load(Relaxed) && round + 1 == rounds.lanes.schedule.rounds();
+        foreseen.complete = !self.site.wild.load(Relaxed) && round + 1 == rounds.runner.schedule.rounds();
     }
 }

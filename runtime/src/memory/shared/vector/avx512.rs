@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 
 pub type Reg = __m512;
 pub(super) const WIDTH: usize = 64;
-/// So many vectors are moved at once; with more, too few of the registers are left to compute with.
+/// This many vectors are moved at once; with more, too few of the registers are left to compute with.
 pub(super) const PANEL: usize = 8;
 // SAFETY: rule 2.
 pub(super) const ZERO: Reg = unsafe { std::mem::zeroed() };

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 
 use super::registers::*;
 
-/// So many registers have 64 bytes.
+/// This many registers have 64 bytes.
 pub const SUMS: usize = 64 / WIDTH;
 
 /// Numbers as lanes of a register.

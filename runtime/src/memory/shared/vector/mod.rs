@@ -38,7 +38,7 @@ use crate::kernels::Float;
 use lanes::SUMS;
 use registers::{Reg, ZERO};
 use shape::Shape;
-use walk::{Place, Visit, walk};
+use walk::{Position, Visit, walk};
 
 /// # Safety
 /// `from` holds an element of a plain type that nobody accesses meanwhile but by relaxed atomics.
@@ -123,7 +123,7 @@ macro_rules! visits {
             const WRITES: bool = $writes;
 
             #[inline(always)]
-            fn visit<const WHOLE: bool>(&mut $self, $k: usize, $place: Place<$t, WHOLE>, $reg: Reg) -> Reg {
+            fn visit<const WHOLE: bool>(&mut $self, $k: usize, $place: Position<$t, WHOLE>, $reg: Reg) -> Reg {
                 #[allow(unused_unsafe, reason = "some have nothing at hand")]
                 // SAFETY: what the kernels have at hand are whole, local elements of the same type, or room for one.
                 unsafe { $body }

@@ -2,7 +2,7 @@
 //!
 //! # Why this is sound
 //! 1. To the language each block of assembly is a run of relaxed atomic accesses, one a lane: the machine moves aligned
-//!    numbers of up to 8 bytes whole, as lanes of a vector too, and nothing hangs on the order among them. So blocks race
+//!    numbers of up to 8 bytes whole, as lanes of a vector too, and nothing depends on the order among them. So blocks race
 //!    with no other atomic access. The compiler doesn't look inside, and assumes what the block's options say: loads
 //!    write no memory, stores may write any, and none of them uses the stack or changes the flags.
 //! 2. A block accesses the bytes that its function names and no other.
@@ -16,7 +16,7 @@ use std::arch::x86_64::{__m128, _mm_movehl_ps, _mm_movelh_ps};
 use super::registers::{Reg, ZERO, with_class};
 use super::shape::{Run, Shape};
 
-/// So many vectors can be moved by one block.
+/// This many vectors can be moved by one block.
 pub(super) const MOST: usize = 8;
 /// A quad of zeros.
 // SAFETY: any bytes are a register's.

@@ -3,7 +3,7 @@
 //! # Why this is sound
 //! 1. Shared memory is accessed by the moves of `moves.rs` alone, each within the element: a [`Shape`] never counts more
 //!    bytes than there are.
-//! 2. A [`Place<T>`] is made here only, and is within every `T`.
+//! 2. A [`Position<T>`] is made here only, and is within every `T`.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -21,20 +21,20 @@ pub(super) trait Visit<T> {
     const WRITES: bool;
 
     /// Each vector in turn, the `k`th of its panel.
-    fn visit<const WHOLE: bool>(&mut self, k: usize, place: Place<T, WHOLE>, reg: Reg) -> Reg;
+    fn visit<const WHOLE: bool>(&mut self, k: usize, place: Position<T, WHOLE>, reg: Reg) -> Reg;
 }
 
 /// Where a vector is within elements of type `T`: a whole one, or the tail.
-pub(super) struct Place<T, const WHOLE: bool> {
+pub(super) struct Position<T, const WHOLE: bool> {
     /// In bytes.
     at: usize,
     of: PhantomData<T>,
 }
 
-impl<T, const WHOLE: bool> Place<T, WHOLE> {
+impl<T, const WHOLE: bool> Position<T, WHOLE> {
     #[inline(always)]
     fn new(at: usize) -> Self {
-        Place { at, of: PhantomData }
+        Position { at, of: PhantomData }
     }
 
     /// The vector here in another element, with zeros behind a tail.
@@ -155,7 +155,7 @@ macro_rules! each {
 unsafe fn run<R: Run, T, V: Visit<T>>(from: *mut u8, at: usize, visit: &mut V) {
     // SAFETY: the caller's.
     let mut regs = if V::READS { unsafe { load_panel::<R>(from) } } else { [ZERO; MOST] };
-    each!(R, k => regs[k] = visit.visit(k, Place::<T, true>::new(at + k * WIDTH), regs[k]));
+    each!(R, k => regs[k] = visit.visit(k, Position::<T, true>::new(at + k * WIDTH), regs[k]));
     if V::WRITES {
         // SAFETY: the caller's.
         unsafe { store_panel::<R>(from, &regs) };
@@ -177,7 +177,7 @@ unsafe fn tail<T, V: Visit<T>>(from: *mut u8, at: usize, visit: &mut V) {
         }
     }
     let reg = from_quads(quads, Shape::<T>::TAIL.div_ceil(16));
-    let reg = visit.visit(Shape::<T>::SINGLES, Place::<T, false>::new(at + Shape::<T>::TAIL_AT), reg);
+    let reg = visit.visit(Shape::<T>::SINGLES, Position::<T, false>::new(at + Shape::<T>::TAIL_AT), reg);
     if V::WRITES {
         let quads = to_quads(reg);
         // SAFETY: the caller's.

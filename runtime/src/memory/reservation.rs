@@ -24,7 +24,7 @@ use crate::memory::ranges::Ranges;
 const PAGE: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;
 
-pub(crate) struct Shard {
+pub(crate) struct Reservation {
     ptr: NonNull<u8>,
     mapped: usize,
     offset: usize,
@@ -35,13 +35,13 @@ pub(crate) struct Shard {
 }
 
 // SAFETY: `Element` requires `Send` and `Sync`; access to the elements is rule 3.
-unsafe impl Send for Shard {}
+unsafe impl Send for Reservation {}
 // SAFETY: `Element` requires `Send` and `Sync`; access to the elements is rule 3.
-unsafe impl Sync for Shard {}
+unsafe impl Sync for Reservation {}
 
-impl Shard {
+impl Reservation {
     /// Addresses for `len` elements. None if the system has no such range left.
-    pub(crate) fn new(ops: &'static ElementOps, len: usize) -> Option<Shard> {
+    pub(crate) fn new(ops: &'static ElementOps, len: usize) -> Option<Reservation> {
         let bytes = ops.size.checked_mul(len)?;
         let align = ops.align().max(if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE });
         let mapped = bytes.checked_add(align)?.max(PAGE);
@@ -59,7 +59,7 @@ impl Shard {
             // SAFETY: within the mapping; advice changes no contents, and a refusal is harmless.
             unsafe { libc::madvise(ptr.as_ptr().add(offset).cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        Some(Shard { ptr, mapped, offset, len, ops, whole: Mutex::default() })
+        Some(Reservation { ptr, mapped, offset, len, ops, whole: Mutex::default() })
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
@@ -124,7 +124,7 @@ impl Shard {
     /// # Safety
     /// Nobody writes them meanwhile.
     pub(crate) unsafe fn encode_there(&self, range: Range<usize>, out: &mut Vec<u8>) -> Option<()> {
-        let there = self.ops.plain || locked(&self.whole).pieces(range.clone()).iter().all(|&(_, there)| there);
+        let there = self.ops.plain || locked(&self.whole).segments(range.clone()).iter().all(|&(_, there)| there);
         // SAFETY: the caller's promise.
         there.then(|| unsafe { self.encode(range, out) })
     }
@@ -158,8 +158,8 @@ impl Shard {
         // of which the elements that were moved to empty places are forgotten and the others dropped.
         unsafe {
             fresh.set_len(0);
-            for (piece, there) in whole.pieces(range.clone()) {
-                let (n, to) = (piece.len(), self.base().add(piece.start * self.ops.size));
+            for (segment, there) in whole.segments(range.clone()) {
+                let (n, to) = (segment.len(), self.base().add(segment.start * self.ops.size));
                 if there && self.ops.needs_drop {
                     std::ptr::swap_nonoverlapping(from, to, n * self.ops.size);
                     self.ops.drop_elements(from, n);
@@ -192,7 +192,7 @@ impl Shard {
     }
 }
 
-impl Drop for Shard {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.ops.needs_drop {
             let base = self.base();
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn strings_come_are_replaced_and_go() {
-        let shard = Shard::new(ops_of::<String>(), 1000).unwrap();
+        let shard = Reservation::new(ops_of::<String>(), 1000).unwrap();
         let words: Vec<String> = (0..10).map(|i| format!("a word long enough for the heap, {i}")).collect();
         // SAFETY: nobody else has the shard.
         unsafe {
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn only_touched_pages_cost_memory() {
-        let shard = Shard::new(ops_of::<[f32; 16]>(), 1 << 30).unwrap();
+        let shard = Reservation::new(ops_of::<[f32; 16]>(), 1 << 30).unwrap();
         // SAFETY: nobody else has the shard.
         unsafe {
             shard.bytes_mut(5_000_000..5_000_010).fill(1);

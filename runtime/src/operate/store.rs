@@ -14,7 +14,7 @@ use crate::session::SessionInner;
 use crate::session::error::Result;
 
 /// The items that a stage makes, in order.
-pub(super) fn keep<T: Element, S: Stage + Travels>(
+pub(super) fn store<T: Element, S: Stage + Travels>(
     site: &str,
     session: &Arc<SessionInner>,
     sources: &[Captured],
@@ -29,9 +29,9 @@ pub(super) fn keep<T: Element, S: Stage + Travels>(
     };
     let operation = Operation { session, site, sources, captured, len, stage, pack: &pack };
     operation.check()?;
-    match session.backend::<dyn OperatorBackend>().keep(&operation, ops_of::<T>())? {
+    match session.backend::<dyn OperatorBackend>().store(&operation, ops_of::<T>())? {
         Made::Here(pieces) => {
-            let made = chunks::gather(session, unpack::<T>(pieces))?;
+            let made = chunks::concatenate(session, unpack::<T>(pieces))?;
             Ok(DVector::of_buffer(Arc::clone(session), made))
         }
         Made::Elsewhere { dds, home, len } => Ok(DVector::elsewhere(Arc::clone(session), dds, len, home)),

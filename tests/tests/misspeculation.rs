@@ -65,14 +65,16 @@ fn patterns_that_change_between_calls() {
             let mut y = DVector::from_fn(&session, CELLS, |i| i as u64).unwrap();
             let (mut px, mut py) = (x.to_vec().unwrap(), y.to_vec().unwrap());
             // The second and the fifth call find things as they were; each other one finds another pattern.
-            for (call, (round, strays)) in [(0, 0), (0, 0), (1, 1), (2, 1), (2, 0), (3, 1), (4, 1)].iter().enumerate() {
+            for (call, (round, misspeculations)) in
+                [(0, 0), (0, 0), (1, 1), (2, 1), (2, 0), (3, 1), (4, 1)].iter().enumerate()
+            {
                 for (i, visit) in visits(*round).into_iter().enumerate() {
                     data.set(i, visit).unwrap();
                 }
                 let report = visit_all(&data, &mut x, &mut y, strategy, order).unwrap();
                 assert_eq!(report.strategy(), strategy, "{case}, call {call}");
-                assert_eq!(report.strays(), *strays, "{case}, call {call}");
-                assert_eq!(report.reused(), call > 0 && *strays == 0, "{case}, call {call}");
+                assert_eq!(report.misspeculations(), *misspeculations, "{case}, call {call}");
+                assert_eq!(report.reused(), call > 0 && *misspeculations == 0, "{case}, call {call}");
                 let serial_order: Vec<usize> = match order {
                     Order::Any => report.serial_order().collect(),
                     Order::Preserve => (0..N).collect(),
@@ -100,12 +102,12 @@ fn one_changed_index_is_enough_to_begin_again() {
         data.set(at, Visit { to: (old.to + 1) % CELLS as u32, ..old }).unwrap();
         let (mut px, mut py) = (x.to_vec().unwrap(), y.to_vec().unwrap());
         let report = run(&data, &mut x, &mut y);
-        assert_eq!((report.strays(), report.reused()), (1, false), "changed at {at}");
+        assert_eq!((report.misspeculations(), report.reused()), (1, false), "changed at {at}");
         data.iter().unwrap().for_each(|visit| plain_visit(&visit, &mut px, &mut py));
         assert_eq!((x.to_vec().unwrap(), y.to_vec().unwrap()), (px, py), "changed at {at}");
     }
     let report = run(&data, &mut x, &mut y);
-    assert_eq!((report.strays(), report.reused()), (0, true));
+    assert_eq!((report.misspeculations(), report.reused()), (0, true));
 }
 
 /// Values that no access depends on may change as they like.
@@ -126,7 +128,7 @@ fn changed_values_alone_leave_the_plan() {
             px[i] = round;
         }
         let report = visit_all(&data, &mut x, &mut y, Strategy::Grid, Order::Any).unwrap();
-        assert_eq!((report.strays(), report.reused()), (0, round > 0));
+        assert_eq!((report.misspeculations(), report.reused()), (0, round > 0));
         let visits = data.to_vec().unwrap();
         report.serial_order().for_each(|i| plain_visit(&visits[i], &mut px, &mut py));
         assert_eq!((x.to_vec().unwrap(), y.to_vec().unwrap()), (px.clone(), py.clone()), "round {round}");
@@ -182,9 +184,13 @@ fn chase(order: Order, threads: usize, strategy: Option<Strategy>) {
         }
         assert_eq!((next.to_vec().unwrap(), x.to_vec().unwrap()), (pnext.clone(), px.clone()), "{case}");
         if strategy.is_some() && order == Order::Preserve {
-            // Blank values misled the first plan, those from before the loop the second.
+            // Placeholders misled the first plan, those from before the loop the second.
             assert_eq!(report.strategy(), Strategy::Serial, "{case}");
-            assert_eq!((report.strays(), report.reused()), if call == 0 { (2, false) } else { (0, true) }, "{case}");
+            assert_eq!(
+                (report.misspeculations(), report.reused()),
+                if call == 0 { (2, false) } else { (0, true) },
+                "{case}"
+            );
             assert!(report.reason().contains("what iterations touch of `x` changes"), "{case}: {}", report.reason());
             assert!(serial_order.into_iter().eq(0..N), "{case}");
         }
@@ -236,7 +242,7 @@ fn a_list_that_is_built_while_it_is_walked() {
         let report = walk();
         assert_eq!((report.strategy(), report.reused()), (Strategy::Serial, false));
         // Each iteration waits for the one before: that is seen at once.
-        assert_eq!(report.strays(), 0);
+        assert_eq!(report.misspeculations(), 0);
         let (mut pnext, mut pseen) = (vec![0usize; N], vec![0; N]);
         for i in 0..N - 1 {
             pnext[i + 1] = (pnext[i] * 7 + i * 3 + 1) % N;
@@ -249,7 +255,7 @@ fn a_list_that_is_built_while_it_is_walked() {
 
 /// What a virtual iteration writes it does not see again: this would go on for ever.
 #[test]
-fn loops_that_would_not_end_on_blank_values() {
+fn loops_that_would_not_end_on_placeholders() {
     for strategy in [Strategy::Grid, Strategy::Coloured, Strategy::Serial] {
         for threads in [1, 2] {
             let session = session(threads);
@@ -270,7 +276,7 @@ fn loops_that_would_not_end_on_blank_values() {
                 parts = 4
             )
             .unwrap();
-            assert_eq!((report.strategy(), report.strays()), (strategy, 0));
+            assert_eq!((report.strategy(), report.misspeculations()), (strategy, 0));
             let (mut pp, mut psteps): (Vec<u32>, Vec<u32>) = ((0..40).collect(), vec![0; 200]);
             for (i, steps) in psteps.iter_mut().enumerate() {
                 let at = i * 7 % 40;
@@ -290,9 +296,9 @@ struct Slot {
     uses: u32,
 }
 
-/// Division by what was just written, and an Option that was just filled: both panic on blank values.
+/// Division by what was just written, and an Option that was just filled: both panic on placeholders.
 #[test]
-fn loops_that_would_panic_on_blank_values() {
+fn loops_that_would_panic_on_placeholders() {
     for strategy in [Strategy::Grid, Strategy::Coloured, Strategy::Serial] {
         for threads in [1, 2, 3] {
             let session = session(threads);
@@ -318,7 +324,7 @@ fn loops_that_would_panic_on_blank_values() {
                 parts = 4
             )
             .unwrap();
-            assert_eq!((report.strategy(), report.strays()), (strategy, 0), "{threads} threads");
+            assert_eq!((report.strategy(), report.misspeculations()), (strategy, 0), "{threads} threads");
             let (mut pdivisors, mut plengths) = (vec![0u32; 50], vec![0; 500]);
             for i in report.serial_order() {
                 pdivisors[i * i % 50] += 3;
@@ -337,7 +343,7 @@ fn loops_that_would_panic_on_blank_values() {
     }
 }
 
-/// A loop that fails on blank values only must not fail; one that strays and then fails must.
+/// A loop that fails on placeholders only must not fail; one that is misspeculated and then fails must.
 #[test]
 fn errors_come_from_real_values_only() {
     let session = session(2);
@@ -360,7 +366,7 @@ fn errors_come_from_real_values_only() {
         )
     };
     let report = run(&data, &mut x).unwrap();
-    assert_eq!(report.strays(), 0);
+    assert_eq!(report.misspeculations(), 0);
     assert_eq!(x.iter().unwrap().sum::<i64>(), (CELLS + N) as i64);
     // Another pattern, in which iteration 1234 fails.
     for (i, visit) in visits(9).into_iter().enumerate() {

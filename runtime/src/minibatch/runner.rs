@@ -1,8 +1,8 @@
-//! A synchronous loop's threads in one process: what they run, and the frames that they run it in.
+//! The threads of a synchronous loop in one process: what they run, and the contexts that they run it in.
 //!
 //! # Why this is sound
 //! 1. Elements that are only read, and the input, are written by nobody while the loop runs: the loop borrows them.
-//! 2. Elements that are written are plain, and reached through `Shared` by whoever runs a body (see `view`, `table`).
+//! 2. Elements that are written are plain, and reached through `Shared` by the threads that run bodies (see `view`, `table`).
 //! 3. The rows of a table are as many as the DDS has elements: tables were made of the same captures.
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use super::hot::{Chosen, HotRows, SLOTS, Uses};
 use super::table::{Reach, Runs, Source, Staleness, Table, Touch};
 use super::task::{BatchTask, RawBatch};
 use crate::body::capture::{Captured, Kind};
-use crate::body::context::{BlockState, Frame};
+use crate::body::context::{BlockState, Context};
 use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
 use crate::body::slot::{Owned, Rows, Slot};
@@ -39,7 +39,7 @@ unsafe impl Send for Input {}
 unsafe impl Sync for Input {}
 
 /// Everything that the threads of one process share.
-pub(crate) struct Lanes<'l> {
+pub(crate) struct Runner<'l> {
     pub(crate) task: &'l dyn BatchTask,
     pub(crate) lease: &'l Lease<'l>,
     pub(crate) merges: &'l [Option<&'static MergeOps>],
@@ -106,7 +106,7 @@ pub(crate) fn unite(captured: &[Captured], before: &[u64], serial: bool, totals:
 
 /// Where the views of written DDSs lead.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'t> {
+pub(crate) enum ViewTarget<'t> {
     /// The elements themselves.
     Direct,
     /// In place, every access counted, by capture.
@@ -126,18 +126,18 @@ static IN_PLACE: AtomicU32 = AtomicU32::new(0);
 /// A stamp that no row has: every access takes the long way.
 const NEVER: u32 = u32::MAX;
 
-impl<'l> Lanes<'l> {
+impl<'l> Runner<'l> {
     pub(crate) fn captured(&self) -> &'l [Captured] {
         self.lease.captured()
     }
 
-    /// A frame for minibatches of one copy.
-    pub(crate) fn frame<'t>(&self, place: Place<'t>) -> Frame<'t>
+    /// A context for minibatches of one copy.
+    pub(crate) fn context<'t>(&self, place: ViewTarget<'t>) -> Context<'t>
     where
         'l: 't,
     {
         let lease: &'t Lease<'_> = self.lease;
-        Frame::new(|state| {
+        Context::new(|state| {
             let slot = |(c, capture): (usize, &Captured)| match (&capture.kind, lease.vector(c)) {
                 (Kind::Reduction { .. }, _) => Slot::of_reduction(c, 0, false, state),
                 (_, None) => Slot::absent(c, state),
@@ -153,16 +153,16 @@ impl<'l> Lanes<'l> {
     }
 
     /// How the rows of a written DDS are reached.
-    fn rows<'t>(&self, c: usize, lent: &'t Lent, place: Place<'t>, state: &Rc<BlockState>) -> Rows<'t>
+    fn rows<'t>(&self, c: usize, lent: &'t Lent, place: ViewTarget<'t>, state: &Rc<BlockState>) -> Rows<'t>
     where
         'l: 't,
     {
         let in_place = Reach::InPlace { base: lent.base() };
         let reach = match place {
-            Place::Direct => in_place,
-            Place::Hot(hot) => hot[c].as_ref().map_or(in_place, Reach::Hot),
-            Place::Counted(uses) => Reach::Counted { base: lent.base(), uses: &uses[c] },
-            Place::Copy { tables, source, now, checked } => match &tables[c] {
+            ViewTarget::Direct => in_place,
+            ViewTarget::Hot(hot) => hot[c].as_ref().map_or(in_place, Reach::Hot),
+            ViewTarget::Counted(uses) => Reach::Counted { base: lent.base(), uses: &uses[c] },
+            ViewTarget::Copy { tables, source, now, checked } => match &tables[c] {
                 Some(table) => {
                     let checked = checked.map(|(staleness, reached)| (&staleness[c], reached));
                     Reach::Copy { table, source, now, stopped: self.stopped, checked }
@@ -185,7 +185,7 @@ impl<'l> Lanes<'l> {
     }
 
     /// Runs one minibatch. False if the loop is to end.
-    pub(crate) fn run(&self, frame: &Frame<'_>, minibatch: usize, first: bool) -> bool {
+    pub(crate) fn run(&self, context: &Context<'_>, minibatch: usize, first: bool) -> bool {
         if self.stopped.load(Relaxed) {
             return false;
         }
@@ -194,9 +194,9 @@ impl<'l> Lanes<'l> {
             if let Kind::Reduction { ops, .. } = capture.kind {
                 reduces = true;
                 if !self.serial {
-                    frame.slots[c].total().set((ops.neutral)(self.before[c]));
+                    context.slots[c].total().set((ops.neutral)(self.before[c]));
                 } else if first {
-                    frame.slots[c].total().set(self.before[c]);
+                    context.slots[c].total().set(self.before[c]);
                 }
             }
         }
@@ -211,12 +211,12 @@ impl<'l> Lanes<'l> {
         let at = self.input.base.wrapping_add(place * self.input.size);
         let batch = RawBatch { at, len: elements.len(), start: elements.start, number: minibatch };
         let _span = timeline::is_on().then(|| timeline::span(Category::Block, minibatch as u64));
-        // SAFETY: the frame was made from these captures, and the batch is one of the input's.
-        let ran = unsafe { self.task.run(frame, batch) };
+        // SAFETY: the context was made from these captures, and the batch is one of the input's.
+        let ran = unsafe { self.task.run(context, batch) };
         match ran {
             Ok(()) => {
                 if reduces && !self.serial {
-                    let totals = frame.slots.iter().map(|slot| slot.total().get()).collect();
+                    let totals = context.slots.iter().map(|slot| slot.total().get()).collect();
                     locked(&self.outcome.totals).push((minibatch, totals));
                 }
                 true
@@ -246,13 +246,13 @@ impl<'l> Lanes<'l> {
     }
 
     /// The single thread is through: what the reductions came to.
-    pub(crate) fn finish_serial(&self, frame: &Frame<'_>) {
-        let totals = frame.slots.iter().map(|slot| slot.total().get()).collect();
+    pub(crate) fn finish_serial(&self, context: &Context<'_>) {
+        let totals = context.slots.iter().map(|slot| slot.total().get()).collect();
         locked(&self.outcome.totals).push((0, totals));
     }
 }
 
-/// The rows that a frame's minibatches were the first of their copy to touch, by capture.
-pub(crate) fn take_touched(frame: &Frame<'_>) -> Vec<Runs> {
-    frame.slots.iter().map(|slot| slot.rows().map_or_else(Vec::new, |rows| rows.path.take_touched())).collect()
+/// The rows that a context's minibatches were the first of their copy to touch, by capture.
+pub(crate) fn take_touched(context: &Context<'_>) -> Vec<Runs> {
+    context.slots.iter().map(|slot| slot.rows().map_or_else(Vec::new, |rows| rows.path.take_touched())).collect()
 }

@@ -11,12 +11,12 @@ use super::corpus::{Corpus, Sentences, nothing_left};
 use super::reader::{Skipped, Token, read_words};
 use super::vocabulary::{SENTENCE_END, Vocabulary, WordHash};
 
-/// About so many bytes of the text belong together.
-const PIECE: usize = 256 << 10;
+/// About this many bytes of the text belong together.
+const CHUNK: usize = 256 << 10;
 
 /// Some of the text, up to the end of a word.
 #[derive(Clone, Element)]
-struct Piece {
+struct Chunk {
     text: Vec<u8>,
     /// Where it comes in the text.
     number: u64,
@@ -27,7 +27,7 @@ struct Piece {
 /// How often a word was seen, and when first.
 type Seen = (u64, u64);
 
-/// A piece as numbers of words, and all that is told about the text.
+/// A chunk as numbers of words, and all that is reported about the text.
 #[derive(Clone, Element)]
 struct Numbered {
     numbers: Vec<u32>,
@@ -35,7 +35,7 @@ struct Numbered {
     skipped: [u64; 3],
 }
 
-impl Piece {
+impl Chunk {
     /// Passes each word to `each`, the end of a line as [`SENTENCE_END`].
     fn each(&self, mut each: impl FnMut(&str, bool)) -> Skipped {
         let read = read_words(&self.text[..], |token| match token {
@@ -46,7 +46,7 @@ impl Piece {
         read.unwrap_or_default()
     }
 
-    /// Its different words. The end of a sentence is always among those of the first piece.
+    /// Its different words. The end of a sentence is always among those of the first chunk.
     fn words(&self) -> Vec<(String, Seen)> {
         let mut words = HashMap::<Box<str>, Seen, WordHash>::with_hasher(WordHash);
         if self.number == 0 {
@@ -74,13 +74,13 @@ impl Piece {
 }
 
 /// Cuts a text.
-fn pieces(path: &Path) -> stradsap_examples::Result<Vec<Piece>> {
+fn chunks(path: &Path) -> stradsap_examples::Result<Vec<Chunk>> {
     let failed = |e| Error::file("read", path, e);
     let mut input = files::open(path)?;
-    let (mut pieces, mut line) = (Vec::new(), 0);
+    let (mut chunks, mut line) = (Vec::new(), 0);
     loop {
-        let mut text = Vec::with_capacity(PIECE + PIECE / 8);
-        input.by_ref().take(PIECE as u64).read_to_end(&mut text).map_err(failed)?;
+        let mut text = Vec::with_capacity(CHUNK + CHUNK / 8);
+        input.by_ref().take(CHUNK as u64).read_to_end(&mut text).map_err(failed)?;
         while !text.last().is_none_or(|&b| matches!(b, b' ' | b'\t' | b'\n')) {
             let rest = input.fill_buf().map_err(failed)?;
             let end = rest.iter().position(|&b| matches!(b, b' ' | b'\t' | b'\n')).map_or(rest.len(), |end| end + 1);
@@ -91,10 +91,10 @@ fn pieces(path: &Path) -> stradsap_examples::Result<Vec<Piece>> {
             input.consume(end);
         }
         if text.is_empty() {
-            return Ok(pieces);
+            return Ok(chunks);
         }
         let lines = text.iter().filter(|&&b| b == b'\n').count() as u64;
-        pieces.push(Piece { text, number: pieces.len() as u64, line });
+        chunks.push(Chunk { text, number: chunks.len() as u64, line });
         line += lines;
     }
 }
@@ -105,8 +105,8 @@ impl Corpus {
     /// # Errors
     /// As there, and those of the operators.
     pub fn read_with(session: &Session, path: &Path, min_count: u64) -> Result<Corpus, Box<dyn std::error::Error>> {
-        let text = DVector::from_vec(session, pieces(path)?)?;
-        let seen = text.flat_map(Piece::words).reduce_by_key(|a, b| (a.0 + b.0, a.1.min(b.1)))?;
+        let text = DVector::from_vec(session, chunks(path)?)?;
+        let seen = text.flat_map(Chunk::words).reduce_by_key(|a, b| (a.0 + b.0, a.1.min(b.1)))?;
         let known = with!([min_count], seen.filter(|(word, (count, _))| *count >= min_count || word == SENTENCE_END));
         // The most frequent first; of words seen equally often the one that was seen first.
         let known = known.sort_by_key(|(word, (count, first))| (word != SENTENCE_END, u64::MAX - count, *first))?;
@@ -117,12 +117,12 @@ impl Corpus {
             let most = words.map(|(_, (count, _))| *count).reduce(u64::max)?.unwrap_or(0);
             return Err(nothing_left(path, seen.len()?.saturating_sub(1), most, min_count).into());
         }
-        let numbered = with!([&numbers], text.map(|piece| piece.numbered(|word| numbers.get(word).copied())));
+        let numbered = with!([&numbers], text.map(|chunk| chunk.numbered(|word| numbers.get(word).copied())));
         let (mut sentences, mut words, mut skipped) = (Sentences::default(), 0, Skipped::default());
-        for piece in numbered.to_vec()? {
-            piece.numbers.into_iter().for_each(|number| sentences.word(number));
-            words += piece.words;
-            let [bytes, without, line] = piece.skipped;
+        for chunk in numbered.to_vec()? {
+            chunk.numbers.into_iter().for_each(|number| sentences.word(number));
+            words += chunk.words;
+            let [bytes, without, line] = chunk.skipped;
             skipped.bytes += bytes;
             skipped.words += without;
             if skipped.line == 0 {
