@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the engine of one process under Miri, which sees any undefined behaviour in what is executed: views and their slow
 # path, execution, undo, maps, relaxed state, shared rows. Some minutes; problems are small there (`cfg!(miri)`).
-# Without Miri it says so, and ends well.
+# `tests/miri.sh NAME...` runs some of `tests/tests/races.rs` only. Without Miri it says so, and ends well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,5 +18,7 @@ export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-permissive
 run() {
     cargo +nightly miri test --quiet "$@"
 }
-run -p stradsap-tests --test one_process -- races::
+names=("$@")
+[ $# -gt 0 ] || names=(races::)
+run -p stradsap-tests --test one_process -- "${names[@]}"
 echo "miri: no undefined behaviour"

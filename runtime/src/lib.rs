@@ -23,6 +23,7 @@ mod session;
 
 pub(crate) use stradsap_planner as planner;
 
+pub use body::shared_view::SharedView;
 pub use body::value::Value;
 pub use body::view::{ElementIndex, ReadView, WriteView};
 pub use cluster::driver::ClusterOptions;
@@ -39,7 +40,7 @@ pub use memory::decode::DecodeError;
 pub use memory::element::Element;
 pub use memory::merge::Merge;
 pub use memory::shared::{Lane, Shared};
-pub use minibatch::{Batch, SharedView, SyncOptions, SyncPolicy, SyncReport};
+pub use minibatch::{Batch, SyncOptions, SyncPolicy, SyncReport};
 pub use operate::{IntoPipe, JoinWith, Pipe};
 pub use scheduled::{
     Block, DynRegr, Magnitude, Partials, Pick, Program, RoundRobin, Schedule, Scheduled, ScheduledReport, Shards,

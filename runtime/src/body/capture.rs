@@ -9,19 +9,12 @@
 
 use std::sync::Arc;
 
+use crate::body::added::{Cell, Reduction, ReductionOps, RelaxedOps};
 use crate::body::slot::Slot;
-use crate::body::view::{ReadView, WriteView};
-use crate::dds::dvector::DVector;
-use crate::dds::reduction::{
-    Count, CountView, Extreme, ExtremeView, Number, Reduction, ReductionOps, Sum, SumView, Which,
-};
-use crate::dds::relaxed::{Cell, Relaxed, RelaxedNumberView, RelaxedOps, RelaxedVector, RelaxedView};
 use crate::memory::buffer::{ElementOps, RawBuf};
-use crate::memory::element::Element;
 use crate::memory::home::Home;
-use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
+use crate::memory::merge::MergeOps;
 use crate::memory::reservation::Reservation;
-use crate::minibatch::SharedView;
 use crate::session::SessionInner;
 
 /// A shared borrow of a DDS or a reduction, from `&x` in a capture list.
@@ -164,158 +157,6 @@ pub trait Capture {
     fn merge() -> Option<&'static MergeOps> {
         None
     }
-}
-
-impl<T: 'static> Capture for Read<'_, DVector<T>> {
-    type View<'v, const C: usize> = ReadView<'v, T, C>;
-
-    #[allow(private_interfaces)]
-    fn describe(&mut self) -> Captured {
-        self.0.describe(false)
-    }
-
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> ReadView<'v, T, C> {
-        // SAFETY: rule 1.
-        unsafe { ReadView::new::<CONSECUTIVE>(slot) }
-    }
-
-    #[inline(always)]
-    fn begin<const C: usize>(view: &mut ReadView<'_, T, C>, slot: &Slot<'_>) {
-        view.begin(slot);
-    }
-
-    #[inline(always)]
-    fn step<const C: usize>(view: &mut ReadView<'_, T, C>, j: usize, i: usize) {
-        view.step(j, i);
-    }
-}
-
-impl<T: 'static> Capture for Write<'_, DVector<T>> {
-    type View<'v, const C: usize> = WriteView<'v, T, C>;
-
-    #[allow(private_interfaces)]
-    fn describe(&mut self) -> Captured {
-        self.0.describe(true)
-    }
-
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> WriteView<'v, T, C> {
-        // SAFETY: rule 1.
-        unsafe { WriteView::new::<CONSECUTIVE>(slot) }
-    }
-
-    #[inline(always)]
-    fn begin<const C: usize>(view: &mut WriteView<'_, T, C>, slot: &Slot<'_>) {
-        view.begin(slot);
-    }
-
-    #[inline(always)]
-    fn step<const C: usize>(view: &mut WriteView<'_, T, C>, j: usize, i: usize) {
-        view.step(j, i);
-        view.look_ahead(j);
-    }
-}
-
-impl<T: Merge> Capture for WriteShared<'_, DVector<T>> {
-    type View<'v, const C: usize> = SharedView<'v, T, C>;
-
-    #[allow(private_interfaces)]
-    fn describe(&mut self) -> Captured {
-        self.0.describe(true)
-    }
-
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> SharedView<'v, T, C> {
-        const { assert!(T::PLAIN, "elements that a synchronous loop writes must be plain: numbers, and arrays of them") };
-        // SAFETY: rule 1.
-        unsafe { SharedView::new(slot) }
-    }
-
-    #[inline(always)]
-    fn step<const C: usize>(_view: &mut SharedView<'_, T, C>, _j: usize, _i: usize) {}
-
-    #[allow(private_interfaces)]
-    fn merge() -> Option<&'static MergeOps> {
-        Some(merge_ops_of::<T>())
-    }
-}
-
-macro_rules! reductions {
-    ($([$($generic:tt)*] $reduction:ty, $view:ident;)*) => {$(
-        impl<$($generic)*> Capture for Read<'_, $reduction> {
-            type View<'v, const C: usize> = $view!('v);
-
-            #[allow(private_interfaces)]
-            fn describe(&mut self) -> Captured {
-                let (session, cell, ops) = self.0.parts();
-                Captured {
-                    id: cell.id(),
-                    session: Arc::clone(session),
-                    kind: Kind::Reduction { ops, cell: Some(Arc::clone(cell)) },
-                }
-            }
-
-            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> Self::View<'v, C> {
-                <$view!('v)>::new(slot)
-            }
-
-            #[inline(always)]
-            fn step<const C: usize>(view: &mut Self::View<'_, C>, _j: usize, i: usize) {
-                view.step(i);
-            }
-
-
-            #[inline(always)]
-            fn finish<const C: usize>(view: &Self::View<'_, C>, slot: &Slot<'_>) {
-                view.finish(slot);
-            }
-        }
-    )*};
-}
-macro_rules! sum_view { ($v:lifetime) => { SumView<$v, N, C> } }
-macro_rules! extreme_view { ($v:lifetime) => { ExtremeView<$v, N, W, C> } }
-macro_rules! count_view { ($v:lifetime) => { CountView<$v, C> } }
-reductions! {
-    [N: Number] Sum<N>, sum_view;
-    [N: Number, W: Which] Extreme<N, W>, extreme_view;
-    [] Count, count_view;
-}
-
-macro_rules! relaxed {
-    ($($t:ident, $view:ident;)*) => {$(
-        impl<N: Number + Element> Capture for Read<'_, $t<N>> {
-            type View<'v, const C: usize> = $view<'v, N, C>;
-
-            #[allow(private_interfaces)]
-            fn describe(&mut self) -> Captured {
-                let (session, cell, ops) = self.0.parts();
-                Captured {
-                    id: cell.id,
-                    session: Arc::clone(session),
-                    kind: Kind::Relaxed { ops, cell: Some(Arc::clone(cell)), len: cell.len },
-                }
-            }
-
-            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> Self::View<'v, C> {
-                // SAFETY: rule 1.
-                unsafe { $view::new(slot) }
-            }
-
-            #[inline(always)]
-            fn step<const C: usize>(_view: &mut Self::View<'_, C>, _j: usize, _i: usize) {}
-        }
-    )*};
-}
-relaxed! {
-    RelaxedVector, RelaxedView;
-    Relaxed, RelaxedNumberView;
 }
 
 /// A tuple of captures.
@@ -464,21 +305,6 @@ pub enum ByMerge {}
 #[doc(hidden)]
 pub enum ByNothing {}
 
-impl<T: Merge> SharedCapture<ByMerge> for DVector<T> {
-    type Handle<'h> = WriteShared<'h, DVector<T>>;
-    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
-        WriteShared(self)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Merge + Nothing> SharedCapture<ByNothing> for DVector<T> {
-    type Handle<'h> = WriteShared<'h, DVector<T>>;
-    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
-        WriteShared(self)
-    }
-}
-
 /// Implemented by nothing.
 #[doc(hidden)]
 pub trait Nothing {}
@@ -496,30 +322,6 @@ impl<By, C: SharedCapture<By> + ?Sized> SharedCapture<By> for &mut C {
 /// `&mut x` of a synchronous loop's capture list.
 pub fn write_shared<By, C: SharedCapture<By> + ?Sized>(capture: &mut C) -> C::Handle<'_> {
     capture.shared_handle()
-}
-
-macro_rules! read_captures {
-    ($([$($generic:tt)*] $t:ty;)*) => {$(
-        impl<$($generic)*> ReadCapture for $t {
-            type Dds = $t;
-            fn dds(&self) -> &$t { self }
-        }
-    )*};
-}
-read_captures! {
-    [T: 'static] DVector<T>;
-    [N: Number] Sum<N>;
-    [N: Number, W: Which] Extreme<N, W>;
-    [] Count;
-    [N: Number + Element] RelaxedVector<N>;
-    [N: Number + Element] Relaxed<N>;
-}
-
-impl<T: 'static> WriteCapture for DVector<T> {
-    type Handle<'h> = Write<'h, DVector<T>>;
-    fn handle(&mut self) -> Write<'_, DVector<T>> {
-        Write(self)
-    }
 }
 
 impl<C: ReadCapture + ?Sized> ReadCapture for &C {

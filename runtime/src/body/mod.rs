@@ -1,9 +1,11 @@
 //! What a loop body is given: its captures, the views of them, and the slow path of a view.
 
+pub(crate) mod added;
 pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod lease;
 pub(crate) mod panics;
+pub(crate) mod shared_view;
 pub(crate) mod slot;
 pub(crate) mod slow_path;
 pub(crate) mod task;

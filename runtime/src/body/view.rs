@@ -27,24 +27,12 @@ use std::ops::{Index, IndexMut};
 
 use crate::body::slot::{Ahead, Slot};
 use crate::body::slow_path::SlowPath;
+use crate::kernels::fetch;
 
 /// The index of the running iteration's own element: what `x[i]` in iteration `i` becomes.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Here;
-
-/// Asks for an element that will be needed soon. Any address will do.
-#[inline(always)]
-pub(crate) fn fetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    for line in 0..size_of::<T>().div_ceil(64).min(8) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch of any address is harmless.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>().wrapping_add(64 * line)) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
 
 macro_rules! common_to_views {
     ($view:ident $(, $ahead:ident)?) => {

@@ -1,5 +1,7 @@
 //! `DVector`: a vector whose elements parallel loops share.
 
+mod capture;
+
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;

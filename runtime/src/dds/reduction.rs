@@ -4,13 +4,15 @@
 //! that the bits don't depend on who ran what when. With `order = Preserve` the additions of floats are made
 //! one by one in the loop's own order, as the plain loop would.
 
+mod capture;
+
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::body::added::{Reduction, ReductionOps};
 use crate::body::slot::Slot;
-use crate::session::{Session, SessionInner};
+use crate::session::{Session, SessionInner, next_id};
 
 /// The numbers that can be reduced: all integers up to 64 bits, `f32` and `f64`.
 ///
@@ -94,37 +96,6 @@ macro_rules! floats {
 }
 floats!(f32 f64);
 
-/// The value of a reduction between loops.
-#[derive(Debug)]
-pub(crate) struct Reduction {
-    id: u64,
-    word: AtomicU64,
-}
-
-impl Reduction {
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) fn word(&self) -> u64 {
-        self.word.load(Relaxed)
-    }
-
-    pub(crate) fn set_word(&self, word: u64) {
-        self.word.store(word, Relaxed);
-    }
-}
-
-/// How the engine unites what blocks come to.
-#[derive(Debug)]
-pub(crate) struct ReductionOps {
-    pub(crate) unite: fn(u64, u64) -> u64,
-    /// What a block starts from, given the value before the loop.
-    pub(crate) neutral: fn(u64) -> u64,
-    /// Whether the order of additions shows in the bits.
-    pub(crate) ordered: bool,
-}
-
 struct SumOps<N>(PhantomData<N>);
 
 impl<N: Number> SumOps<N> {
@@ -177,7 +148,7 @@ driver_side! {
 }
 
 fn cell(word: u64) -> Arc<Reduction> {
-    Arc::new(Reduction { id: crate::session::next_id(), word: AtomicU64::new(word) })
+    Arc::new(Reduction::new(next_id(), word))
 }
 
 /// A sum over all iterations, from [`Session::sum`]. In a loop body: `loss.add(x)`.

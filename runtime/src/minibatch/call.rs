@@ -43,7 +43,7 @@ use crate::session::{SessionInner, locked, next_id};
 ///
 /// # Errors
 /// As the macro says.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "a macro calls it")]
 pub fn sync_for<T, V, H, F, R>(
     site: &'static Site,
     options: SyncOptions,

@@ -2,7 +2,7 @@
 //! (STRADS-AP, section 2).
 //!
 //! - `policy`, `batch`, `schedule`: a loop's options, what its body gets, who runs what when.
-//! - `view`, `table`: how a body reaches a row, and where a copy keeps it.
+//! - `table`: where a copy keeps a row, and how a body reaches it.
 //! - `in_place`, `rounds`, `stale`: the three ways to run: one copy; rounds, after each of which all copies agree; clocks.
 //! - `call`: one call in this process. `cluster::worker::minibatch` runs the same on workers.
 
@@ -24,7 +24,6 @@ mod schedule;
 mod stale;
 mod table;
 mod task;
-mod view;
 
 pub use batch::Batch;
 pub(crate) use cache::{SyncKey, next_stamps};
@@ -44,4 +43,3 @@ pub(crate) use stale::{Changes, Observed, Stale, StalePeers};
 pub(crate) use table::{Source, Table, rows_of};
 pub use task::typed_batch_body;
 pub(crate) use task::{BatchTask, MakeBatchTask};
-pub use view::SharedView;

@@ -69,15 +69,15 @@ impl From<RoundFailure> for Stopped {
     }
 }
 
-/// What a round's updates gave, as bytes, and for which range of the shards.
-pub(crate) type Partial = (Vec<u8>, Range<usize>);
+/// What the updates on a range of the shards gave, as bytes.
+pub(crate) type OfRange = (Vec<u8>, Range<usize>);
 
 /// Shards that are elsewhere.
 pub(crate) trait ShardsAway {
     /// Sends whoever has shards a message, which is made for a range of them.
     fn tell(&mut self, message: &dyn Fn(&Range<usize>) -> Vec<u8>);
     /// Waits for what a round's updates gave: the bytes for each range of the shards, in their order.
-    fn collect(&mut self, round: usize) -> Result<Vec<Partial>, Stopped>;
+    fn collect(&mut self, round: usize) -> Result<Vec<OfRange>, Stopped>;
     /// Waits until everything is applied.
     fn finish(&mut self) -> Result<(), Stopped>;
     /// Gives up, since the bytes from one of the ranges are wrong, or with none since something can't be sent.

@@ -14,7 +14,7 @@ use crate::cluster::wire::links::{Links, Outgoing, Payload};
 use crate::cluster::wire::protocol::{Node, Problem, ScheduleEnd};
 use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
-use crate::scheduled::backend::{Partial, ShardsAway, Stopped};
+use crate::scheduled::backend::{OfRange, ShardsAway, Stopped};
 use crate::scheduled::drive::{RoundCause, RoundFailure};
 use crate::session::error::ClusterError;
 use crate::session::locked;
@@ -196,7 +196,7 @@ impl<'a> Away<'a> {
 
 impl Away<'_> {
     /// Waits for what each worker has given for a round.
-    fn collected(&mut self, round: usize) -> Result<Vec<Partial>, Stop> {
+    fn collected(&mut self, round: usize) -> Result<Vec<OfRange>, Stop> {
         while self.workers.iter().any(|worker| worker.given.is_empty()) {
             self.hear()?;
             self.nobody_left()?;
@@ -261,7 +261,7 @@ impl ShardsAway for Away<'_> {
         }
     }
 
-    fn collect(&mut self, round: usize) -> Result<Vec<Partial>, Stopped> {
+    fn collect(&mut self, round: usize) -> Result<Vec<OfRange>, Stopped> {
         self.collected(round).map_err(|stop| self.stopped(stop))
     }
 

@@ -11,9 +11,8 @@
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
+use crate::body::added::{ReductionOps, RelaxedOps};
 use crate::body::task::MakeTask;
-use crate::dds::reduction::ReductionOps;
-use crate::dds::relaxed::RelaxedOps;
 use crate::memory::buffer::ElementOps;
 use crate::minibatch::MakeBatchTask;
 use crate::operate::stage::MakeStage;

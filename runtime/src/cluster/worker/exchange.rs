@@ -119,6 +119,20 @@ struct Taken {
 /// Rows that a thread merged: which, and the worker whose copy alone changed them.
 type Merged = Vec<Vec<(u32, Option<usize>)>>;
 
+/// What a synchronous loop begins with.
+pub(crate) struct Beginning {
+    pub(crate) call: u64,
+    pub(crate) generation: u32,
+    pub(crate) me: usize,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) links: Arc<Links>,
+    pub(crate) written: Vec<Option<Written>>,
+    pub(crate) copies: Vec<Range<usize>>,
+    pub(crate) fetching: Fetching,
+    pub(crate) ledger: Option<Ledger>,
+    pub(crate) site: Arc<Site>,
+}
+
 /// A synchronous loop on one worker, as the network knows it.
 pub(crate) struct Syncing {
     pub(crate) call: u64,
@@ -158,20 +172,9 @@ pub(crate) struct Syncing {
 }
 
 impl Syncing {
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn new(
-        call: u64,
-        generation: u32,
-        me: usize,
-        nodes: Vec<Node>,
-        links: Arc<Links>,
-        written: Vec<Option<Written>>,
-        copies: Vec<Range<usize>>,
-        fetching: Fetching,
-        ledger: Option<Ledger>,
-        site: Arc<Site>,
-        threads: usize,
-    ) -> Syncing {
+    /// A loop that is about to begin, on this many threads.
+    pub(crate) fn new(beginning: Beginning, threads: usize) -> Syncing {
+        let Beginning { call, generation, me, nodes, links, written, copies, fetching, ledger, site } = beginning;
         let tracks = fetching != Fetching::All;
         let behind = |_| {
             let lacks = |written: &Option<Written>| match written {

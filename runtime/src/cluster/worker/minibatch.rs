@@ -19,7 +19,7 @@ use crate::cluster::wire::protocol::{
     DRIVER, Fetching, INPUTS, InputJob, InputKey, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan, WorkerSeconds,
 };
 use crate::cluster::worker::bench::Workbench;
-use crate::cluster::worker::exchange::{Syncing, Written};
+use crate::cluster::worker::exchange::{Beginning, Syncing, Written};
 use crate::cluster::worker::site::Site;
 use crate::memory::buffer::RawBuf;
 use crate::memory::merge::MergeOps;
@@ -165,9 +165,10 @@ pub(crate) fn begin(
         Ledger::new(bases(&Lease::of(&captured), &merges), &minibatches)
     });
     let site = bench.sync.site(job.site);
+    let (call, fetching) = (job.call, job.fetching);
     let (links, copies) = (Arc::clone(links), job.copies.clone());
-    let syncing =
-        Syncing::new(job.call, generation, me, nodes, links, written, copies, job.fetching, ledger, site, threads);
+    let beginning = Beginning { call, generation, me, nodes, links, written, copies, fetching, ledger, site };
+    let syncing = Syncing::new(beginning, threads);
     Ok(Begun { syncing: Arc::new(syncing), captured, merges, task })
 }
 

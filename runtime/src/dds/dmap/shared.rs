@@ -8,11 +8,11 @@ use super::bucket::Bucket;
 use super::hash::{bucket_of, hash_of};
 use super::{DMap, Key};
 use crate::body::capture::{ByMerge, ByNothing, Capture, Captured, Nothing, SharedCapture, WriteShared};
+use crate::body::shared_view::SharedView;
 use crate::body::slot::Slot;
 use crate::body::view::ReadView;
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
 use crate::memory::shared::Shared;
-use crate::minibatch::SharedView;
 
 /// A [`DMap`] captured as `&mut m` by a synchronous loop: `m[&key]` and `m.get(&key)` give [`Shared`] values, which are read
 /// and changed by their methods: `m[&key].get()`, `m[&key].add(d)`.

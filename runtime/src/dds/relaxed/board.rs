@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::RelaxedOps;
+use crate::body::added::RelaxedOps;
 use crate::body::capture::{Captured, Kind};
 use crate::body::slot::Copies;
 use crate::memory::buffer::RawBuf;

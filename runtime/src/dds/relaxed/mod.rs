@@ -7,30 +7,20 @@
 //! the loop's option `staleness`; how far off its reads were at most, the report says.
 
 pub(crate) mod board;
+mod capture;
 mod view;
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use crate::body::added::{Cell, RelaxedOps};
 use crate::dds::reduction::Number;
-use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
+use crate::memory::buffer::{RawBuf, ops_of};
 use crate::memory::element::Element;
 use crate::session::error::{Error, Result};
-use crate::session::{Session, SessionInner, locked, next_id};
+use crate::session::{Session, SessionInner, next_id};
 
 pub use view::{RelaxedNumberView, RelaxedView};
-
-/// What the engine may do to relaxed state of one type.
-#[derive(Debug)]
-pub(crate) struct RelaxedOps {
-    pub(crate) element: fn() -> &'static ElementOps,
-    /// Adds the second to the first, element by element.
-    pub(crate) add: fn(&mut RawBuf, &RawBuf),
-    /// The sum of absolute differences.
-    pub(crate) apart: fn(&RawBuf, &RawBuf) -> f64,
-    /// This many zeros.
-    pub(crate) zeros: fn(usize) -> RawBuf,
-}
 
 struct OpsOf<N>(PhantomData<N>);
 
@@ -56,30 +46,11 @@ fn buffer<N: Element>(values: impl ExactSizeIterator<Item = N>) -> RawBuf {
     buffer
 }
 
-/// The values between loops.
-pub(crate) struct Cell {
-    pub(crate) id: u64,
-    pub(crate) len: usize,
-    values: Mutex<RawBuf>,
-}
-
-impl Cell {
-    /// A copy of the values.
-    pub(crate) fn copy(&self) -> RawBuf {
-        locked(&self.values).copy()
-    }
-
-    /// Takes the values that a loop has left.
-    pub(crate) fn replace(&self, values: RawBuf) {
-        *locked(&self.values) = values;
-    }
-}
-
 macro_rules! kinds {
     ($($t:ident)*) => {$(
         impl<N: Number + Element> $t<N> {
             fn new(session: &Session, values: impl ExactSizeIterator<Item = N>) -> Self {
-                let cell = Cell { id: next_id(), len: values.len(), values: Mutex::new(buffer(values)) };
+                let cell = Cell::new(next_id(), buffer(values));
                 $t { session: session.inner(), cell: Arc::new(cell), number: PhantomData }
             }
 
@@ -156,7 +127,7 @@ impl<N: Number + Element> RelaxedVector<N> {
 
     /// The numbers: what they started from, and all that loops that ended well have added.
     pub fn to_vec(&self) -> Vec<N> {
-        locked(&self.cell.values).as_slice().to_vec()
+        self.cell.values().as_slice().to_vec()
     }
 
     /// Starts again from these values.
@@ -175,7 +146,7 @@ impl<N: Number + Element> RelaxedVector<N> {
 impl<N: Number + Element> Relaxed<N> {
     /// The number: what it started from, and all that loops that ended well have added.
     pub fn get(&self) -> N {
-        locked(&self.cell.values).as_slice().first().copied().unwrap_or(N::ZERO)
+        self.cell.values().as_slice().first().copied().unwrap_or(N::ZERO)
     }
 
     /// Starts again from `value`.

@@ -34,51 +34,55 @@ impl Syncing {
     fn worker_of(&self, copy: usize) -> Option<usize> {
         self.copies.iter().position(|copies| copies.contains(&copy))
     }
-}
 
-impl Peers for Syncing {
-    fn finish(&self, rounds: &Rounds<'_>, thread: usize, round: usize) {
-        let threads = rounds.runner.threads;
-        let mine = || self.peers().filter(move |p| p % threads == thread);
-        let running = || !self.stopped.load(Relaxed);
-        let last = round + 1 == rounds.runner.schedule.rounds();
-        if thread == 0 {
-            self.record(rounds, round);
-            let misses = self.misses.swap(0, Relaxed);
-            let touched = rounds.runner.outcome.touched.load(Relaxed) / (round as u64 + 1);
-            if self.fetching == Fetching::Foreseen && misses > MISSES.max(touched / MISSES_IN) {
-                self.site.wild.store(true, Relaxed);
-            }
+    /// The workers that one of the threads talks to.
+    fn peers_of(&self, thread: usize, threads: usize) -> impl Iterator<Item = usize> + '_ {
+        self.peers().filter(move |p| p % threads == thread)
+    }
+
+    /// Records what a round touched, and whether too much of it was not foreseen.
+    fn look_back(&self, rounds: &Rounds<'_>, round: usize) {
+        self.record(rounds, round);
+        let misses = self.misses.swap(0, Relaxed);
+        let touched = rounds.runner.outcome.touched.load(Relaxed) / (round as u64 + 1);
+        if self.fetching == Fetching::Foreseen && misses > MISSES.max(touched / MISSES_IN) {
+            self.site.wild.store(true, Relaxed);
         }
-        rounds.wait();
-        {
-            let published = rounds.published();
-            for p in mine() {
-                let mut message = Writer::default();
-                for (c, written) in self.written.iter().enumerate() {
-                    let Some(written) = written else { continue };
-                    for (copy, list) in rounds.lists(&published, c) {
-                        let of = written.range(p);
-                        let lo = list.rows.partition_point(|&row| row < of.start);
-                        let hi = list.rows.partition_point(|&row| row < of.end);
-                        if lo < hi {
-                            message.section(c, copy as u32, &list.rows[lo..hi], written.size());
-                            for k in lo..hi {
-                                // SAFETY: a row of a copy's table, while no body runs.
-                                message.value(unsafe {
-                                    std::slice::from_raw_parts(list.value(k, written.size()), written.size())
-                                });
-                            }
+    }
+
+    /// Sends the workers of a thread what this one's copies changed of the rows that they keep.
+    fn send_changes(&self, rounds: &Rounds<'_>, thread: usize, round: usize) {
+        let last = round + 1 == rounds.runner.schedule.rounds();
+        let published = rounds.published();
+        for p in self.peers_of(thread, rounds.runner.threads) {
+            let mut message = Writer::default();
+            for (c, written) in self.written.iter().enumerate() {
+                let Some(written) = written else { continue };
+                for (copy, list) in rounds.lists(&published, c) {
+                    let of = written.range(p);
+                    let lo = list.rows.partition_point(|&row| row < of.start);
+                    let hi = list.rows.partition_point(|&row| row < of.end);
+                    if lo < hi {
+                        message.section(c, copy as u32, &list.rows[lo..hi], written.size());
+                        for k in lo..hi {
+                            // SAFETY: a row of a copy's table, while no body runs.
+                            message.value(unsafe {
+                                std::slice::from_raw_parts(list.value(k, written.size()), written.size())
+                            });
                         }
                     }
                 }
-                if !last {
-                    self.write_wants(&mut message, p, round + 1);
-                }
-                self.push(p, Tag::Changes, round, self.me, message);
             }
+            if !last {
+                self.write_wants(&mut message, p, round + 1);
+            }
+            self.push(p, Tag::Changes, round, self.me, message);
         }
-        for p in mine() {
+    }
+
+    /// Takes in what the workers of a thread changed of the rows kept here.
+    fn take_changes(&self, rounds: &Rounds<'_>, thread: usize, round: usize) {
+        for p in self.peers_of(thread, rounds.runner.threads) {
             let Some(payload) = self.wait_for(|inbox| inbox.changes.remove(&(round, p))) else { break };
             match minibatch::read(&payload, &self.shapes) {
                 Ok(sections) if sections.iter().all(|section| section.rows.is_sorted() || section.of >= CURRENT) => {
@@ -89,9 +93,12 @@ impl Peers for Syncing {
                 Err(why) => self.break_off(why),
             }
         }
-        rounds.wait();
+    }
+
+    /// Merges a thread's range of the rows kept here.
+    fn merge_range(&self, rounds: &Rounds<'_>, thread: usize, round: usize) -> Merged {
         let mut merged: Merged = self.written.iter().map(|_| Vec::new()).collect();
-        if running() {
+        if !self.stopped.load(Relaxed) {
             let published = rounds.published();
             let parsed: Vec<_> =
                 self.peers().map(|p| self.parsed[p].read().unwrap_or_else(PoisonError::into_inner)).collect();
@@ -110,34 +117,59 @@ impl Peers for Syncing {
                 });
             }
         }
+        merged
+    }
+
+    /// Sends the workers of a thread the new values of rows kept here, and takes in those of theirs.
+    fn exchange_rows(&self, rounds: &Rounds<'_>, thread: usize, round: usize) {
+        let mine = || self.peers_of(thread, rounds.runner.threads);
+        let merged: Vec<_> =
+            self.merged.iter().map(|merged| merged.read().unwrap_or_else(PoisonError::into_inner)).collect();
+        let merged: Vec<&Merged> = merged.iter().map(|merged| &**merged).collect();
+        mine().for_each(|p| self.send_rows(p, round + 1, &merged));
+        let published = rounds.published();
+        let lists: Vec<_> = (0..self.written.len()).map(|c| rounds.lists(&published, c)).collect();
+        let mut own = |c: usize, row: u32| {
+            lists[c].iter().find_map(|(_, list)| {
+                let k = list.rows.binary_search(&row).ok()?;
+                Some(list.value(k, self.written[c].as_ref()?.size()))
+            })
+        };
+        for p in mine() {
+            if !self.take_rows(p, round + 1, &mut own) {
+                break;
+            }
+        }
+    }
+
+    /// Answers those who are a round ahead.
+    fn begin_next(&self, round: usize) {
+        let mut inbox = locked(&self.inbox);
+        self.round.store(round + 1, Release);
+        let early = std::mem::take(&mut inbox.early);
+        drop(inbox);
+        early.iter().for_each(|(of, from, sections)| self.answer(*from, *of, sections));
+    }
+}
+
+impl Peers for Syncing {
+    fn finish(&self, rounds: &Rounds<'_>, thread: usize, round: usize) {
+        if thread == 0 {
+            self.look_back(rounds, round);
+        }
+        rounds.wait();
+        self.send_changes(rounds, thread, round);
+        self.take_changes(rounds, thread, round);
+        rounds.wait();
+        let merged = self.merge_range(rounds, thread, round);
         *self.merged[thread].write().unwrap_or_else(PoisonError::into_inner) = merged;
         rounds.wait();
-        if running() {
-            let merged: Vec<_> =
-                self.merged.iter().map(|merged| merged.read().unwrap_or_else(PoisonError::into_inner)).collect();
-            let merged: Vec<&Merged> = merged.iter().map(|merged| &**merged).collect();
-            mine().for_each(|p| self.send_rows(p, round + 1, &merged));
-            let published = rounds.published();
-            let lists: Vec<_> = (0..self.written.len()).map(|c| rounds.lists(&published, c)).collect();
-            let mut own = |c: usize, row: u32| {
-                lists[c].iter().find_map(|(_, list)| {
-                    let k = list.rows.binary_search(&row).ok()?;
-                    Some(list.value(k, self.written[c].as_ref()?.size()))
-                })
-            };
-            for p in mine() {
-                if !self.take_rows(p, round + 1, &mut own) {
-                    break;
-                }
-            }
+        if !self.stopped.load(Relaxed) {
+            self.exchange_rows(rounds, thread, round);
         }
         rounds.wait();
         if thread == 0 {
-            let mut inbox = locked(&self.inbox);
-            self.round.store(round + 1, Release);
-            let early = std::mem::take(&mut inbox.early);
-            drop(inbox);
-            early.iter().for_each(|(of, from, sections)| self.answer(*from, *of, sections));
+            self.begin_next(round);
         }
     }
 }

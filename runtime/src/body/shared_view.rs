@@ -4,8 +4,7 @@
 //! 1. The slot's base is the address of `len` plain elements, which stay where they are while the loop runs, and which
 //!    everybody reaches through [`Shared`] only: its accesses are atomic.
 //! 2. An index is compared with `len` before an address is made of it.
-//! 3. A row of a copy's table is reached directly only where its stamp is `now`: it holds a value of this round then (see
-//!    `table`). The masked index of a stamp is below their number (`Slot::of_rows`).
+//! 3. A row of a copy's table is reached directly only where its stamp is `now`: it holds a value of this round then. The masked index of a stamp is below their number (`Slot::of_rows`).
 //! 4. A path lives in the slot that the view borrows. It gives addresses of elements of the same kind.
 #![allow(unsafe_code)]
 

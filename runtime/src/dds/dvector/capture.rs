@@ -1,0 +1,124 @@
+//! How loops capture DVectors.
+//!
+//! # Why this is sound
+//! Rule 1: as `body::capture` says: the engine makes views of slots that it filled from these descriptions.
+#![allow(unsafe_code)]
+
+use crate::body::capture::{
+    ByMerge, ByNothing, Capture, Captured, Nothing, Read, ReadCapture, SharedCapture, Write, WriteCapture, WriteShared,
+};
+use crate::body::shared_view::SharedView;
+use crate::body::slot::Slot;
+use crate::body::view::{ReadView, WriteView};
+use crate::dds::dvector::DVector;
+use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
+
+impl<T: 'static> ReadCapture for DVector<T> {
+    type Dds = Self;
+    fn dds(&self) -> &Self {
+        self
+    }
+}
+
+impl<T: 'static> WriteCapture for DVector<T> {
+    type Handle<'h> = Write<'h, DVector<T>>;
+    fn handle(&mut self) -> Write<'_, DVector<T>> {
+        Write(self)
+    }
+}
+
+impl<T: Merge> SharedCapture<ByMerge> for DVector<T> {
+    type Handle<'h> = WriteShared<'h, DVector<T>>;
+    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
+        WriteShared(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Merge + Nothing> SharedCapture<ByNothing> for DVector<T> {
+    type Handle<'h> = WriteShared<'h, DVector<T>>;
+    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
+        WriteShared(self)
+    }
+}
+
+impl<T: 'static> Capture for Read<'_, DVector<T>> {
+    type View<'v, const C: usize> = ReadView<'v, T, C>;
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured {
+        self.0.describe(false)
+    }
+
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
+    ) -> ReadView<'v, T, C> {
+        // SAFETY: rule 1.
+        unsafe { ReadView::new::<CONSECUTIVE>(slot) }
+    }
+
+    #[inline(always)]
+    fn begin<const C: usize>(view: &mut ReadView<'_, T, C>, slot: &Slot<'_>) {
+        view.begin(slot);
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut ReadView<'_, T, C>, j: usize, i: usize) {
+        view.step(j, i);
+    }
+}
+
+impl<T: 'static> Capture for Write<'_, DVector<T>> {
+    type View<'v, const C: usize> = WriteView<'v, T, C>;
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured {
+        self.0.describe(true)
+    }
+
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
+    ) -> WriteView<'v, T, C> {
+        // SAFETY: rule 1.
+        unsafe { WriteView::new::<CONSECUTIVE>(slot) }
+    }
+
+    #[inline(always)]
+    fn begin<const C: usize>(view: &mut WriteView<'_, T, C>, slot: &Slot<'_>) {
+        view.begin(slot);
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut WriteView<'_, T, C>, j: usize, i: usize) {
+        view.step(j, i);
+        view.look_ahead(j);
+    }
+}
+
+impl<T: Merge> Capture for WriteShared<'_, DVector<T>> {
+    type View<'v, const C: usize> = SharedView<'v, T, C>;
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured {
+        self.0.describe(true)
+    }
+
+    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+        slot: &'v Slot<'v>,
+        _: &'v [Slot<'v>],
+    ) -> SharedView<'v, T, C> {
+        const { assert!(T::PLAIN, "elements that a synchronous loop writes must be plain: numbers, and arrays of them") };
+        // SAFETY: rule 1.
+        unsafe { SharedView::new(slot) }
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(_view: &mut SharedView<'_, T, C>, _j: usize, _i: usize) {}
+
+    #[allow(private_interfaces)]
+    fn merge() -> Option<&'static MergeOps> {
+        Some(merge_ops_of::<T>())
+    }
+}
