@@ -82,7 +82,7 @@ impl<'a, M: Measures> Training<'a, M> {
         self.record_all(&[], calls)
     }
 
-    /// Notes what an epoch's synchronous loops did, and its asynchronous ones, as [`note`](Training::note) does.
+    /// Notes what an epoch's synchronous loops did, and its asynchronous ones, as [`record`](Training::record) does.
     ///
     /// # Errors
     /// [`stradsap::Error::File`].

@@ -2,6 +2,8 @@
 //!
 //! Programs use the `stradsap` crate, which adds the macros; this one is what they expand to.
 
+#![warn(clippy::too_many_lines)]
+
 #[cfg(panic = "abort")]
 compile_error!(
     "stradsap ends iterations by unwinding (to undo a loop that was misspeculated or failed): build with panic = \"unwind\""

@@ -15,6 +15,7 @@
 //! | [`placement`] | which process holds which range of a DDS |
 //! | [`share`] | what one worker has to know of a plan |
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 pub mod bulk;
 pub mod inference;

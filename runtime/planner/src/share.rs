@@ -77,6 +77,7 @@ pub struct Send {
 impl Plan {
     /// The share of one worker.
     // Long, since it is one expression for each of a share's fields; nothing in it depends on what stands before.
+    #[expect(clippy::too_many_lines, reason = "a worker's share is filled field by field from one walk over the plan")]
     pub fn share(&self, layout: &Layout, worker: u32, by_index: &[bool]) -> Share {
         let (own, graph) = layout.graph_of(self, worker);
         let own: Vec<usize> = own.into_iter().map(|b| b as usize).collect();

@@ -249,7 +249,7 @@ where
             let mut views = unsafe { H::views::<false>(&context.slots) };
             let mut scratch = (self.scratch)(self.values.refs(), &mut views);
             H::begin(&mut views, &context.slots);
-            let error = self.one_by_one(context, &mut views, &mut scratch, iterations, 0, |_| {});
+            let error = self.one_by_one(context, &mut views, &mut scratch, iterations, |_| {});
             H::finish(&views, &context.slots);
             error
         });
@@ -260,16 +260,15 @@ where
         let at = &context.state.at;
         let (mut done, mut runaways) = (range.start, 0);
         while done < range.end {
-            let rest = Iterations::Range { start: done, end: range.end };
             let ran = unwound(|| {
                 // SAFETY: rule 2.
                 let mut views = unsafe { H::views::<false>(&context.slots) };
                 let mut scratch = self.scratch_to_record(context, &mut views, done);
                 // What an iteration returns means nothing: the values that it saw were not the real ones.
-                let mut from = 0;
-                while self.one_by_one(context, &mut views, &mut scratch, rest, from, end_recorded_iteration).is_some() {
+                let mut rest = Iterations::Range { start: done, end: range.end };
+                while self.one_by_one(context, &mut views, &mut scratch, rest, end_recorded_iteration).is_some() {
                     end_recorded_iteration(context);
-                    from = at.get() + 1 - done;
+                    rest = Iterations::Range { start: at.get() + 1, end: range.end };
                 }
             });
             if ran.is_ok() {
@@ -289,7 +288,7 @@ where
                     // SAFETY: rule 2.
                     let mut views = unsafe { H::views::<false>(&context.slots) };
                     let mut scratch = self.scratch_to_record(context, &mut views, once_at);
-                    self.one_by_one(context, &mut views, &mut scratch, once, 0, |_| {})
+                    self.one_by_one(context, &mut views, &mut scratch, once, |_| {})
                 });
                 context.state.take_trouble();
                 end_after_failure(context);
@@ -366,7 +365,7 @@ where
         scratch
     }
 
-    /// The body on each iteration from the `from`-th on, its number recorded before, `after` called behind. Stops at
+    /// The body on each iteration, its number recorded before, `after` called behind. Stops at
     /// the first error. One instance of the body serves recording and tracing.
     #[inline(never)]
     fn one_by_one<'v>(
@@ -375,7 +374,6 @@ where
         views: &mut H::Views<'v>,
         scratch: &mut S,
         iterations: Iterations<'_>,
-        from: usize,
         after: fn(&Context<'_>),
     ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
@@ -383,7 +381,7 @@ where
             Iterations::Range { start, end } => end - start,
             Iterations::List { offsets, .. } => offsets.len(),
         };
-        for j in from..n {
+        for j in 0..n {
             let i = match iterations {
                 Iterations::Range { start, .. } => start + j,
                 Iterations::List { first, offsets } => first + offsets[j] as usize,

@@ -56,7 +56,9 @@ pub(crate) unsafe fn record<'l>(
     let relaxed = board::before(lease.captured());
     let run = |slices: Vec<Range<usize>>| {
         // SAFETY: the caller's promise.
-        let logs = unsafe { record_slices(task, lease, &relaxed, &slices, concrete, pool, None) };
+        let logs = unsafe {
+            record_slices(&RecordedLoop { task, lease, relaxed: &relaxed, pager: None }, &slices, concrete, pool)
+        };
         Recording::new(range.clone(), logs, &shapes(lease.captured()))
     };
     if depth == Depth::Sampled
@@ -97,6 +99,15 @@ pub(crate) fn slices(range: &Range<usize>) -> Vec<Range<usize>> {
     range.clone().step_by(SLICE).map(|start| start..range.end.min(start + SLICE)).collect()
 }
 
+/// A loop to be recorded: its body, the memory of its captures, the values of relaxed ones, and who brings elements that are
+/// elsewhere.
+pub(crate) struct RecordedLoop<'r> {
+    pub(crate) task: &'r dyn Task,
+    pub(crate) lease: &'r Lease<'r>,
+    pub(crate) relaxed: &'r [Option<RawBuf>],
+    pub(crate) pager: Option<&'r dyn Pager>,
+}
+
 /// The logs of slices of a loop, a log for each capture, given the values of relaxed ones. Where elements are elsewhere,
 /// the pager brings them.
 ///
@@ -104,30 +115,22 @@ pub(crate) fn slices(range: &Range<usize>) -> Vec<Range<usize>> {
 /// The captures are those that the task was made for, and nobody writes their elements meanwhile. Those that the pager
 /// doesn't bring are here.
 pub(crate) unsafe fn record_slices(
-    task: &dyn Task,
-    lease: &Lease<'_>,
-    relaxed: &[Option<RawBuf>],
+    recorded: &RecordedLoop<'_>,
     slices: &[Range<usize>],
     concrete: bool,
     pool: &Pool,
-    pager: Option<&dyn Pager>,
 ) -> Vec<Vec<CaptureLog>> {
     pool.map(slices.len(), |s| {
-        let context = recording_context(lease, relaxed, &slices[s], concrete, pager);
+        let context = recording_context(recorded, &slices[s], concrete);
         // SAFETY: the context was made of the captures that the task was made for (the caller's promise), and records.
-        unsafe { task.record(&context, slices[s].clone()) };
+        unsafe { recorded.task.record(&context, slices[s].clone()) };
         context.slots.into_iter().map(log_of).collect()
     })
 }
 
 /// A context whose views own nothing, so that every access is logged.
-fn recording_context<'s>(
-    lease: &'s Lease<'_>,
-    relaxed: &[Option<RawBuf>],
-    slice: &Range<usize>,
-    concrete: bool,
-    pager: Option<&'s dyn Pager>,
-) -> Context<'s> {
+fn recording_context<'s>(recorded: &'s RecordedLoop<'_>, slice: &Range<usize>, concrete: bool) -> Context<'s> {
+    let &RecordedLoop { lease, relaxed, pager, .. } = recorded;
     Context::new(|state| {
         let slot = |(c, capture): (usize, &Captured)| match capture.kind {
             Kind::Vector { ops, writable, .. } => {

@@ -16,7 +16,7 @@ use super::in_place;
 use super::ledger::{Base, Ledger};
 use super::policy::{SyncOptions, SyncPolicy};
 use super::report::{Counts, SyncReport};
-use super::rounds::Rounds;
+use super::rounds::{OwnCopies, Rounds};
 use super::runner::{Input, Outcomes, Runner, unite};
 use super::schedule::Schedule;
 use super::stale::{Observed, Stale};
@@ -437,7 +437,16 @@ impl LocalRun<'_> {
                 };
                 stale.run(pool);
             }
-            policy => Rounds::new(runner, policy, 0..copies, self.tables, &source, None, self.stamp).run(pool),
+            policy => {
+                let own = OwnCopies {
+                    copies: 0..copies,
+                    tables: self.tables,
+                    source: &source,
+                    peers: None,
+                    stamp: self.stamp,
+                };
+                Rounds::new(runner, policy, own).run(pool);
+            }
         }
         if let Some(failure) = self.outcome.take_failure() {
             return Err(failure);

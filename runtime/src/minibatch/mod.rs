@@ -36,7 +36,7 @@ pub(crate) use merging::{At, List};
 pub use policy::{SyncOptions, SyncPolicy, policy};
 pub(crate) use report::Counts;
 pub use report::SyncReport;
-pub(crate) use rounds::{Peers, Rounds};
+pub(crate) use rounds::{OwnCopies, Peers, Rounds, Turn};
 pub(crate) use runner::{Input, Outcomes, Runner, unite};
 pub(crate) use schedule::Schedule;
 pub(crate) use stale::{Changes, Observed, Stale, StalePeers};

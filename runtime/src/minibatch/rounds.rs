@@ -39,6 +39,25 @@ pub(crate) trait Peers: Sync {
     fn finish(&self, rounds: &Rounds<'_>, thread: usize, round: usize);
 }
 
+/// The copies that this process runs, and what they rest on.
+pub(crate) struct OwnCopies<'l> {
+    /// Which they are, of all.
+    pub(crate) copies: Range<usize>,
+    /// Each copy's state, by capture.
+    pub(crate) tables: &'l [Vec<Option<Table>>],
+    pub(crate) source: &'l dyn Source,
+    pub(crate) peers: Option<&'l dyn Peers>,
+    /// The last stamp that the tables have seen.
+    pub(crate) stamp: u32,
+}
+
+/// Whose turn it is: a thread's, at the end of a round.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn {
+    pub(crate) thread: usize,
+    pub(crate) round: usize,
+}
+
 /// A synchronous loop in one process.
 pub(crate) struct Rounds<'l> {
     pub(crate) runner: Runner<'l>,
@@ -60,15 +79,8 @@ pub(crate) struct Rounds<'l> {
 }
 
 impl<'l> Rounds<'l> {
-    pub(crate) fn new(
-        runner: Runner<'l>,
-        policy: SyncPolicy,
-        copies: Range<usize>,
-        tables: &'l [Vec<Option<Table>>],
-        source: &'l dyn Source,
-        peers: Option<&'l dyn Peers>,
-        stamp: u32,
-    ) -> Self {
+    pub(crate) fn new(runner: Runner<'l>, policy: SyncPolicy, own: OwnCopies<'l>) -> Self {
+        let OwnCopies { copies, tables, source, peers, stamp } = own;
         let threads = runner.threads;
         Rounds {
             policy,
@@ -206,8 +218,7 @@ impl<'l> Rounds<'l> {
     /// named it.
     pub(crate) fn merge(
         &self,
-        thread: usize,
-        round: usize,
+        Turn { thread, round }: Turn,
         capture: usize,
         rows: Range<u32>,
         lists: &[List<'_>],
@@ -241,7 +252,7 @@ impl<'l> Rounds<'l> {
         for (c, capture) in self.runner.captured().iter().enumerate() {
             let Kind::Vector { len, writable: true, .. } = capture.kind else { continue };
             let lists: Vec<List<'_>> = self.lists(&published, c).into_iter().map(|(_, list)| list).collect();
-            self.merge(thread, round, c, 0..len as u32, &lists, |_, _| {});
+            self.merge(Turn { thread, round }, c, 0..len as u32, &lists, |_, _| {});
         }
     }
 }

@@ -151,8 +151,8 @@ impl RowPath for Touch<'_> {
                 base.wrapping_add(i * self.size)
             }
             Reach::Hot(rows) => rows.reach(i),
-            Reach::Copy { table, source, now, stopped, checked } => {
-                self.bring(table, *source, *now, stopped, i, *checked);
+            Reach::Copy { table, checked, .. } => {
+                self.bring(i);
                 if let Some((staleness, _)) = checked {
                     staleness.check(i);
                 }
@@ -168,15 +168,9 @@ impl RowPath for Touch<'_> {
 
 impl Touch<'_> {
     /// Sees to it that a table holds row `i`.
-    fn bring(
-        &self,
-        table: &Table,
-        source: &dyn Source,
-        now: u32,
-        stopped: &AtomicBool,
-        i: usize,
-        checked: Option<(&Staleness, &AtomicU64)>,
-    ) {
+    fn bring(&self, i: usize) {
+        let Reach::Copy { table, source, now, stopped, checked } = &self.reach else { return };
+        let now = *now;
         let stamp = &table.stamps[i];
         let mut seen = stamp.load(Acquire);
         loop {

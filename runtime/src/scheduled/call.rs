@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::backend::{Away, Ended, ProgramCall, ScheduledBackend, ShardsAway, Stopped, Unfinished};
-use super::drive::{DEEPEST, Done, End, RoundCause, RoundFailure, drive};
+use super::drive::{Course, DEEPEST, Done, RoundCause, RoundFailure, drive};
 use super::here::LocalShards;
 use super::program::{Program, Schedule};
 use super::remote::pack;
@@ -84,8 +84,7 @@ struct Call<'a, P: Program, S, U> {
     kept: &'a (S, P::Model),
     shards: &'a DVector<P::Shard>,
     locals: &'a mut DVector<P::Local>,
-    depth: usize,
-    end: End<U>,
+    course: Course<U>,
     site: String,
 }
 
@@ -113,14 +112,14 @@ where
 
     fn run_here(&mut self) -> std::result::Result<Ended, Unfinished> {
         let pool = self.session.pool()?;
-        let (program, n, depth) = (self.program, self.shards.len(), self.depth);
+        let (program, n) = (self.program, self.shards.len());
         let data = self.shards.elements(0..n)?;
-        let (schedule, model, end) = (&mut *self.schedule, &mut *self.model, &mut self.end);
+        let (schedule, model, course) = (&mut *self.schedule, &mut *self.model, &mut self.course);
         let (ran, prepared) = self.locals.change(|locals| {
             let kept = locals.to_vec();
             let prepared = Instant::now();
             let mut here = LocalShards::new(program, data.as_slice(), locals, 0, n, &pool);
-            let ran = panics::quietly(|| drive(program, schedule, model, &mut here, n, depth, end));
+            let ran = panics::quietly(|| drive(program, schedule, model, &mut here, course));
             if ran.is_err() {
                 locals.iter_mut().zip(kept).for_each(|(local, kept)| *local = kept);
             }
@@ -132,9 +131,9 @@ where
     }
 
     fn run_away(&mut self, shards: &mut dyn ShardsAway) -> std::result::Result<Done, Stopped> {
-        let (program, all, depth) = (self.program, self.shards.len(), self.depth);
+        let (program, all) = (self.program, self.shards.len());
         let mut away = Away { program, all, writer: Writer::default(), shards };
-        panics::quietly(|| drive(program, self.schedule, self.model, &mut away, all, depth, &mut self.end))
+        panics::quietly(|| drive(program, self.schedule, self.model, &mut away, &mut self.course))
     }
 
     fn committed(&self) {
@@ -192,7 +191,7 @@ impl<P: Program> Scheduled<'_, P> {
     where
         S: Schedule<P::Model, P::Job, P::Change>,
     {
-        self.call(schedule, model, shards, locals, End { rounds, until: |_: usize, _: &P::Model| false })
+        self.call(schedule, model, shards, locals, (rounds, |_: usize, _: &P::Model| false))
     }
 
     /// Runs rounds until a condition holds, which is asked after each round that has been aggregated: how many have been,
@@ -220,7 +219,7 @@ impl<P: Program> Scheduled<'_, P> {
     where
         S: Schedule<P::Model, P::Job, P::Change>,
     {
-        self.call(schedule, model, shards, locals, End { rounds: usize::MAX, until })
+        self.call(schedule, model, shards, locals, (usize::MAX, until))
     }
 
     fn call<S, U>(
@@ -229,7 +228,7 @@ impl<P: Program> Scheduled<'_, P> {
         model: &mut P::Model,
         shards: &DVector<P::Shard>,
         locals: &mut DVector<P::Local>,
-        end: End<U>,
+        (rounds, until): (usize, U),
     ) -> Result<ScheduledReport>
     where
         S: Schedule<P::Model, P::Job, P::Change>,
@@ -247,8 +246,7 @@ impl<P: Program> Scheduled<'_, P> {
             kept: &kept,
             shards,
             locals,
-            depth: self.pipeline,
-            end,
+            course: Course { shards: shards.len(), depth: self.pipeline, rounds, until },
             site: self.site(),
         };
         let ran = self.session.backend::<dyn ScheduledBackend>().run_scheduled(&mut call);
@@ -311,9 +309,10 @@ impl<P: Program> Scheduled<'_, P> {
         let (pool, n) = (Pool::new(1)?, shards.len());
         let data = shards.elements(0..n)?;
         let mut here = LocalShards::new(self.program, data.as_slice(), &mut replayed, 0, n, &pool);
-        let mut end = End { rounds, until: |_: usize, _: &P::Model| false };
-        let (program, depth) = (self.program, self.pipeline);
-        let ran = panics::quietly(|| drive(program, &mut schedule, &mut model, &mut here, n, depth, &mut end));
+        let until = |_: usize, _: &P::Model| false;
+        let mut course = Course { shards: n, depth: self.pipeline, rounds, until };
+        let program = self.program;
+        let ran = panics::quietly(|| drive(program, &mut schedule, &mut model, &mut here, &mut course));
         ran.map_err(|_| differs(0))?;
         let encoded = |local: &P::Local| {
             let mut bytes = Vec::new();

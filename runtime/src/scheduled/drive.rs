@@ -101,8 +101,11 @@ pub(crate) struct Done {
     pub(crate) behind: u64,
 }
 
-/// When to stop.
-pub(crate) struct End<U> {
+/// How rounds go on, and when they stop.
+pub(crate) struct Course<U> {
+    pub(crate) shards: usize,
+    /// How many rounds are in flight at most.
+    pub(crate) depth: usize,
     pub(crate) rounds: usize,
     pub(crate) until: U,
 }
@@ -112,14 +115,13 @@ fn failed(round: usize, function: Function, job: Option<usize>, note: CaughtPani
 }
 
 /// Runs rounds to the end, within [`panics::quietly`]. After an error model and schedule are in any state.
+#[expect(clippy::too_many_lines, reason = "the loop that a round's cost is made of")]
 pub(crate) fn drive<P, S, F, U>(
     program: &P,
     schedule: &mut S,
     model: &mut P::Model,
     field: &mut F,
-    shards: usize,
-    depth: usize,
-    end: &mut End<U>,
+    course: &mut Course<U>,
 ) -> Result<Done, F::Stop>
 where
     P: Program,
@@ -127,6 +129,7 @@ where
     F: Field<P>,
     U: FnMut(usize, &P::Model) -> bool,
 {
+    let &mut Course { shards, depth, rounds, ref mut until } = course;
     // One more than are in flight: the oldest round is applied while the newest is updated.
     let ring_len = depth + 1;
     let mut ring: Vec<Round<P>> = (0..ring_len).map(|_| Round::new()).collect();
@@ -136,7 +139,7 @@ where
     panics::caught_within(|| schedule.begin(depth)).map_err(|note| failed(0, Function::Schedule, None, note))?;
     loop {
         let mut told = None;
-        let more = !over && begun < end.rounds;
+        let more = !over && begun < rounds;
         if begun - settled == depth || (!more && settled < begun) {
             let slot = settled % ring_len;
             let round = &mut ring[slot];
@@ -145,7 +148,7 @@ where
             let ran = panics::caught_within(|| {
                 settle(program, schedule, model, round, &at);
                 function.set(Function::Until);
-                over = over || (end.until)(settled + 1, model);
+                over = over || until(settled + 1, model);
             });
             let job = (function.get() == Function::Aggregate).then(|| at.job.get());
             ran.map_err(|note| failed(settled, function.get(), job, note))?;
@@ -160,7 +163,7 @@ where
             done.rounds = settled;
             told = Some(slot);
         }
-        let fresh = (!over && begun < end.rounds).then_some(begun % ring_len);
+        let fresh = (!over && begun < rounds).then_some(begun % ring_len);
         if let Some(slot) = fresh {
             let round = &mut ring[slot];
             round.number = begun;

@@ -155,6 +155,7 @@ impl<P: Program> Reader<P> {
     ///
     /// # Errors
     /// Why the bytes are no such message.
+    #[expect(clippy::too_many_lines, reason = "one arm for each part of a message")]
     pub(crate) fn take(
         &mut self,
         program: &P,

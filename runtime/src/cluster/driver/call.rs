@@ -172,8 +172,7 @@ impl Cluster {
         call: &Call<'_>,
         plan: &RemotePlan,
         before: Vec<Option<RawBuf>>,
-        words: &[u64],
-        board: &Arc<Board>,
+        (words, board): (&[u64], &Arc<Board>),
     ) -> Result<std::result::Result<(), (usize, usize)>> {
         let left = self.copies(state, call.captured)?;
         let lease = Lease::nothing(call.captured).with(left);
@@ -299,7 +298,7 @@ impl LoopBackend for Cluster {
         }
         let after = unite(&plan.plan, call.captured, order, &before.words, results.into_iter());
         let checked = match shadows {
-            Some(shadows) => self.check(&mut state, call, plan, shadows, &after, &board)?,
+            Some(shadows) => self.check(&mut state, call, plan, shadows, (&after, &board))?,
             None => Ok(()),
         };
         // A loop that only reads leaves nothing to be done again.

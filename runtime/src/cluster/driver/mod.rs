@@ -137,6 +137,7 @@ fn cant_start(what: impl std::fmt::Display) -> Error {
 
 impl Cluster {
     /// Starts or awaits the processes that `options` ask for.
+    #[expect(clippy::too_many_lines, reason = "the network's thread is started and heard within one scope")]
     pub(crate) fn start(options: &ClusterOptions, timeline: Option<TimelineFile>) -> Result<Arc<Cluster>> {
         let timeline = match &options.trace {
             Some(path) => Some(TimelineFile::begin(path)?),

@@ -148,6 +148,10 @@ impl Cluster {
     }
 
     /// Stores what workers have changed since the last snapshot; the log begins anew.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the order of its steps is what keeps the old snapshot good until the new one is"
+    )]
     pub(crate) async fn snapshot(&self, state: &mut State) -> Result<(), Fault> {
         let ids: Vec<u64> = state.entries.keys().copied().collect();
         state.next_snapshot += 1;
@@ -240,6 +244,7 @@ impl Cluster {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "the steps of a recovery, each of which may lose a process")]
     async fn try_to_recover(&self, state: &mut State) -> Result<(), Fault> {
         let _span = span(Category::Recover, u64::from(state.generation) + 1);
         // Who dies together is noticed one after the other.

@@ -18,7 +18,7 @@ use crate::cluster::worker::pager::{Elements, Pages};
 use crate::cluster::worker::scheduled::{self, Scheduling};
 use crate::cluster::worker::{Worker, minibatch};
 use crate::dds::relaxed::board;
-use crate::loops::record::record_slices;
+use crate::loops::record::{RecordedLoop, record_slices};
 use crate::planner::share::Share;
 use crate::session::locked;
 use crate::session::timeline::{Category, span, task_span};
@@ -60,8 +60,9 @@ impl Worker {
                     // SAFETY: the driver names the captures that the task was made for; no loop runs meanwhile.
                     #[allow(unsafe_code)]
                     None => unsafe {
-                        let lease = Lease::of(&captured);
-                        record_slices(&*task, &lease, &relaxed, &job.slices, job.concrete, &pool, Some(&pages))
+                        let (lease, relaxed) = (Lease::of(&captured), &relaxed);
+                        let recorded = RecordedLoop { task: &*task, lease: &lease, relaxed, pager: Some(&pages) };
+                        record_slices(&recorded, &job.slices, job.concrete, &pool)
                     },
                     Some(_) => Vec::new(),
                 };

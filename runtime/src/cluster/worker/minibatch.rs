@@ -25,8 +25,8 @@ use crate::memory::buffer::RawBuf;
 use crate::memory::merge::MergeOps;
 use crate::memory::reservation::Reservation;
 use crate::minibatch::{
-    BatchTask, Counts, Input, Ledger, Observed, Outcomes, Rounds, Runner, Stale, SyncPolicy, backup, bases, in_place,
-    tables,
+    BatchTask, Counts, Input, Ledger, Observed, Outcomes, OwnCopies, Rounds, Runner, Stale, SyncPolicy, backup, bases,
+    in_place, tables,
 };
 use crate::session::locked;
 use crate::session::pool::Pool;
@@ -182,37 +182,24 @@ pub(crate) fn run(
 ) -> Result<SyncEnd, Problem> {
     let syncing = &*begun.syncing;
     let pool = bench.pool().map_err(broken)?;
-    let mut saved = Saved::new();
-    for written in syncing.written.iter().flatten() {
-        let own = written.range(syncing.me);
-        let mut rows = None;
-        let (shard, range) = (&written.shard, own.start as usize..own.end as usize);
-        // SAFETY: the rows that this worker keeps are here, and no loop runs yet.
-        unsafe { backup::save(&mut rows, shard.ops(), shard.base(), range.clone(), &pool) };
-        saved.extend(rows.map(|rows| (Arc::clone(shard), range.start, rows)));
-    }
-    *locked(&bench.sync.last) = Some((job.call, Arc::clone(&syncing.site), saved));
+    save(syncing, job.call, bench, &pool);
     let copies = job.copies[syncing.me].clone();
-    let own: Vec<usize> = {
-        let mut own: Vec<usize> = job.schedule.minibatches_of(copies.clone()).collect();
-        own.sort_unstable();
-        own
-    };
+    let mut own: Vec<usize> = job.schedule.minibatches_of(copies.clone()).collect();
+    own.sort_unstable();
     if own.iter().map(|&b| job.schedule.elements(b).len()).sum::<usize>() != input.len() {
         return Err(broken("an input of another length"));
     }
     let input = Input { base: input.as_ptr(), size: input.ops().size, packed: Some(own) };
     let alone = job.schedule.copies == 1;
     let mut kept = locked(&syncing.site.kept);
-    let keeps_before = syncing.ledger.is_some();
     if !alone && kept.len() != copies.len() {
-        *kept = tables(&begun.captured, &begun.merges, copies.len(), keeps_before).map_err(|(len, size)| {
-            broken(format!("no address space is left for copies of {len} rows of {size} bytes"))
-        })?;
+        *kept =
+            tables(&begun.captured, &begun.merges, copies.len(), syncing.ledger.is_some()).map_err(|(len, size)| {
+                broken(format!("no address space is left for copies of {len} rows of {size} bytes"))
+            })?;
         syncing.site.stamp.store(0, Relaxed);
     }
-    let rounds = job.schedule.rounds();
-    let stamp = syncing.site.stamps_for(rounds, &kept);
+    let stamp = syncing.site.stamps_for(job.schedule.rounds(), &kept);
     let outcome = Outcomes::default();
     let lease = Lease::of(&begun.captured);
     let runner = Runner {
@@ -236,27 +223,70 @@ pub(crate) fn run(
             in_place::run(&runner, &pool);
         }
     } else if syncing.begin(syncing.ledger.is_none()) {
-        match (&syncing.ledger, job.policy) {
-            (Some(ledger), SyncPolicy::Ssp { staleness }) => {
-                let stale = Stale {
-                    runner,
-                    staleness,
-                    copies,
-                    tables: &kept,
-                    source: syncing,
-                    ledger,
-                    peers: Some(syncing),
-                    stamp,
-                    checks: job.checks,
-                    observed: &observed,
-                };
-                stale.run(&pool);
-                // The elements are to hold what the slowest copy made of them.
-                ledger.wait_for(crate::minibatch::THROUGH, &syncing.stopped);
-            }
-            _ => Rounds::new(runner, job.policy, copies, &kept, syncing, Some(syncing), stamp).run(&pool),
-        }
+        let own = OwnCopies { copies, tables: &kept, source: syncing, peers: Some(syncing), stamp };
+        run_policy(runner, job, syncing, own, &observed, &pool);
     }
+    if let Some(end) = how_it_ended(syncing, job, &outcome)? {
+        return Ok(end);
+    }
+    let computing = outcome.computing.load(Relaxed) as f64 / 1e9 / pool.threads() as f64;
+    let waiting = (since.elapsed().as_secs_f64() - computing).max(0.0);
+    Ok(SyncEnd::Done(SyncRan {
+        totals: outcome.take_totals(),
+        time: WorkerSeconds { computing, waiting, transferring: 0.0 },
+        counts: counts(syncing, &outcome, &observed),
+        violations: observed.violations.load(Relaxed),
+        holds_all: alone || syncing.holds_all(),
+        foresees: locked(&syncing.site.foreseen).complete && !syncing.site.wild.load(Relaxed),
+        seconds_preparing: preparing,
+    }))
+}
+
+/// Saves the rows that this worker keeps, to be put back if the call has to be undone.
+fn save(syncing: &Syncing, call: u64, bench: &Workbench, pool: &Pool) {
+    let mut saved = Saved::new();
+    for written in syncing.written.iter().flatten() {
+        let own = written.range(syncing.me);
+        let mut rows = None;
+        let (shard, range) = (&written.shard, own.start as usize..own.end as usize);
+        // SAFETY: the rows that this worker keeps are here, and no loop runs yet.
+        unsafe { backup::save(&mut rows, shard.ops(), shard.base(), range.clone(), pool) };
+        saved.extend(rows.map(|rows| (Arc::clone(shard), range.start, rows)));
+    }
+    *locked(&bench.sync.last) = Some((call, Arc::clone(&syncing.site), saved));
+}
+
+/// Runs several copies as the policy of the loop says.
+fn run_policy(
+    runner: Runner<'_>,
+    job: &SyncJob,
+    syncing: &Syncing,
+    own: OwnCopies<'_>,
+    observed: &Observed,
+    pool: &Pool,
+) {
+    let (Some(ledger), SyncPolicy::Ssp { staleness }) = (&syncing.ledger, job.policy) else {
+        return Rounds::new(runner, job.policy, own).run(pool);
+    };
+    let stale = Stale {
+        runner,
+        staleness,
+        copies: own.copies,
+        tables: own.tables,
+        source: syncing,
+        ledger,
+        peers: Some(syncing),
+        stamp: own.stamp,
+        checks: job.checks,
+        observed,
+    };
+    stale.run(pool);
+    // The elements are to hold what the slowest copy made of them.
+    ledger.wait_for(crate::minibatch::THROUGH, &syncing.stopped);
+}
+
+/// How a call ended that did not end well.
+fn how_it_ended(syncing: &Syncing, job: &SyncJob, outcome: &Outcomes) -> Result<Option<SyncEnd>, Problem> {
     if let Some(why) = locked(&syncing.broken).take() {
         return Err(broken(why));
     }
@@ -266,35 +296,21 @@ pub(crate) fn run(
         outcome.fail(minibatch.unwrap_or_default(), Failure::Panic(note));
     }
     if let Some((minibatch, failure)) = outcome.take_failure() {
-        return Ok(SyncEnd::Failed { minibatch, what: what(failure) });
+        return Ok(Some(SyncEnd::Failed { minibatch, what: what(failure) }));
     }
-    if syncing.stopped.load(Relaxed) {
-        return Ok(SyncEnd::Stopped);
+    Ok(syncing.stopped.load(Relaxed).then_some(SyncEnd::Stopped))
+}
+
+fn counts(syncing: &Syncing, outcome: &Outcomes, observed: &Observed) -> Counts {
+    Counts {
+        touched: outcome.touched.load(Relaxed),
+        cached: outcome.cached.load(Relaxed),
+        ahead: syncing.ahead.load(Relaxed),
+        on_demand: syncing.on_demand.load(Relaxed),
+        reads: observed.reads.load(Relaxed),
+        worst: observed.worst.load(Relaxed),
+        ..Counts::default()
     }
-    let threads = pool.threads() as f64;
-    let computing = outcome.computing.load(Relaxed) as f64 / 1e9 / threads;
-    let foreseen = locked(&syncing.site.foreseen).complete && !syncing.site.wild.load(Relaxed);
-    Ok(SyncEnd::Done(SyncRan {
-        totals: outcome.take_totals(),
-        time: WorkerSeconds {
-            computing,
-            waiting: (since.elapsed().as_secs_f64() - computing).max(0.0),
-            transferring: 0.0,
-        },
-        counts: Counts {
-            touched: outcome.touched.load(Relaxed),
-            cached: outcome.cached.load(Relaxed),
-            ahead: syncing.ahead.load(Relaxed),
-            on_demand: syncing.on_demand.load(Relaxed),
-            reads: observed.reads.load(Relaxed),
-            worst: observed.worst.load(Relaxed),
-            ..Counts::default()
-        },
-        violations: observed.violations.load(Relaxed),
-        holds_all: alone || syncing.holds_all(),
-        foresees: foreseen,
-        seconds_preparing: preparing,
-    }))
 }
 
 fn what(failure: Failure) -> RemoteCause {

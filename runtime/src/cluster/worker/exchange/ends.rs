@@ -12,7 +12,7 @@ use crate::cluster::wire::links::{Outgoing, Payload};
 use crate::cluster::wire::minibatch::{self, CURRENT, Section, Tag, Writer};
 use crate::cluster::wire::protocol::Fetching;
 use crate::cluster::worker::exchange::{MISSES, MISSES_IN, Merged, Syncing};
-use crate::minibatch::{At, Changes, List, Peers, Rounds, StalePeers};
+use crate::minibatch::{At, Changes, List, Peers, Rounds, StalePeers, Turn};
 use crate::session::locked;
 
 impl Syncing {
@@ -110,7 +110,7 @@ impl Syncing {
                 let (copies, lists): (Vec<usize>, Vec<List<'_>>) = lists.into_iter().unzip();
                 // An average is nobody's own value.
                 let averaged = rounds.averages();
-                rounds.merge(thread, round, c, written.range(self.me), &lists, |row, who| {
+                rounds.merge(Turn { thread, round }, c, written.range(self.me), &lists, |row, who| {
                     let alone =
                         if let (&[list], false) = (who, averaged) { self.worker_of(copies[list]) } else { None };
                     merged[c].push((row, alone));

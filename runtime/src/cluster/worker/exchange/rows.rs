@@ -53,6 +53,7 @@ impl Syncing {
     }
 
     /// Sends a worker what it is to have of the rows kept here for a round. `merged`: those that have just changed.
+    #[expect(clippy::too_many_lines, reason = "one pass over the rows that changed decides for each receiver")]
     pub(super) fn send_rows(&self, p: usize, round: usize, merged: &[&Merged]) {
         let (mut first, mut more) = (Writer::default(), Writer::default());
         let mut later = false;
