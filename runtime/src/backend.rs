@@ -1,4 +1,4 @@
-//! What a session's loops, operators and DDSs ask of whoever runs them: this process, or worker processes.
+//! What a session's loops, operators and DDSs ask of what runs them: this process, or worker processes.
 //!
 //! Each floor states its own part beside what it runs; here is the whole of it. Nobody above this floor names it.
 

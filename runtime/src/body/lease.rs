@@ -2,7 +2,7 @@
 //!
 //! A capture names the memory that belongs to it and has no address of it. A call prepares its DDSs first and takes a lease
 //! then; the lease alone gives addresses. It holds every buffer by reference count, so that no buffer goes while the lease
-//! lives, whoever puts another in its place.
+//! lives, even if another is put in its place.
 
 use std::sync::Arc;
 

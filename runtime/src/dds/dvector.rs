@@ -229,7 +229,7 @@ impl<T: 'static> DVector<T> {
         self.change_settled(f)
     }
 
-    /// The same through a shared borrow: whoever reads the elements now, goes on with those from before.
+    /// The same through a shared borrow: a reader of the elements goes on with those from before.
     pub(crate) fn change_settled<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let backend = self.session.elements();
         let changing = backend.change(self.id)?;

@@ -349,7 +349,7 @@ fn advise_huge(ptr: *mut u8, bytes: usize) {
     unsafe { libc::madvise(ptr.cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
-/// Asks for the pages of a fresh range at once, instead of one fault each. Whoever is about to write it all may ask.
+/// Asks for the pages of a fresh range at once, instead of one fault each. For callers that are about to write it all.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn populate(ptr: *mut u8, bytes: usize) {
     const PAGE: usize = 4096;

@@ -42,7 +42,7 @@ pub enum DecodeError {
         left: usize,
     },
     /// More elements are claimed than the bytes can hold.
-    #[error("{of}: {len} of them are claimed, and the {left} bytes that are left can't hold so many")]
+    #[error("{of}: {len} of them are claimed, and the {left} bytes that are left can't hold this many")]
     Length {
         /// The elements' type.
         of: &'static str,

@@ -1,6 +1,6 @@
 //! The memory of a DVector in the program's own process.
 //!
-//! A buffer is lent by reference count. Whoever replaces it (the cluster does when it brings elements home) puts another in
+//! A buffer is lent by reference count. Who replaces it (the cluster does when it brings elements home) puts another in
 //! its place; a buffer that was lent lives until the last lease has ended, and is never changed through its home meanwhile.
 //! Nobody waits for a lease to end.
 

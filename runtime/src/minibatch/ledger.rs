@@ -108,7 +108,7 @@ impl Ledger {
             if self.reached.load(Acquire) >= minibatches {
                 return !stopped.load(Relaxed);
             }
-            // Whoever stops a loop may not know of this ledger.
+            // The thread that stops a loop may not know of this ledger.
             let waited = self.moved.wait_timeout(lock, Duration::from_millis(20));
             held = Some(waited.unwrap_or_else(PoisonError::into_inner).0);
         }

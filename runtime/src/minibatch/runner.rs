@@ -222,7 +222,7 @@ impl<'l> Runner<'l> {
                 true
             }
             Err(failure) => {
-                // Whoever waited for a row while the loop was ended has nothing to say about it.
+                // A thread that waited for a row while the loop was ended has nothing to say about it.
                 if !matches!(failure, Failure::Stopped) {
                     self.outcome.fail(minibatch, failure);
                 }

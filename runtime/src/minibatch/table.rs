@@ -7,7 +7,7 @@
 //!    language's terms. The functions here that copy rows use the same accesses (`load_row`, `store_row`).
 //! 3. An address is given for `i < len` alone.
 //! 4. A row's stamp says what its place in the table holds: `now` is this round's value, `now - 1` a value that another
-//!    thread is bringing, anything else nothing of this round. Whoever turns the stamp to `now - 1` alone fills the
+//!    thread is bringing, anything else nothing of this round. The thread that turns the stamp to `now - 1` alone fills the
 //!    place, and nobody reads it before the stamp is `now`.
 #![allow(unsafe_code)]
 

@@ -74,7 +74,7 @@ pub(crate) type OfRange = (Vec<u8>, Range<usize>);
 
 /// Shards that are elsewhere.
 pub(crate) trait ShardsAway {
-    /// Sends whoever has shards a message, which is made for a range of them.
+    /// Sends each process that has shards a message, which is made for a range of them.
     fn tell(&mut self, message: &dyn Fn(&Range<usize>) -> Vec<u8>);
     /// Waits for what a round's updates gave: the bytes for each range of the shards, in their order.
     fn collect(&mut self, round: usize) -> Result<Vec<OfRange>, Stopped>;

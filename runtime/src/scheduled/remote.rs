@@ -1,7 +1,7 @@
 //! A program on a worker: without its types, from its bytes.
 //!
 //! # Why this is sound
-//! A name of a maker comes from the driver alone, with values that were encoded for it (see `cluster::naming`). Whoever calls
+//! A name of a maker comes from the driver alone, with values that were encoded for it (see `cluster::naming`). A caller that calls
 //! `run` has shards and locals of the types that `fits` has compared, all of its own ones there, and lends them for the call.
 #![allow(unsafe_code)]
 

@@ -330,7 +330,7 @@ impl SessionInner {
         }
     }
 
-    /// The file that a timeline is to be written to, for whoever writes it instead.
+    /// The file that a timeline is to be written to, for what writes it instead.
     pub(crate) fn take_timeline(&self) -> Option<TimelineFile> {
         locked(&self.timeline).take()
     }

@@ -144,7 +144,7 @@ pub(crate) fn maps_without_entries(session: &Session, seen: &mut Seen) -> Result
                 nothing.remove("a")?;
             }
         }
-        // Whoever has one entry has it twice as much.
+        // A copy that has one entry has it twice as much.
         nothing.insert("one".to_string(), 1.0)?;
         sync_parallel_for!(input, 30, [&mut nothing], |_batch| nothing["one"].add(1.0), policy)?;
         seen.record("one", nothing.to_vec()?);

@@ -2,7 +2,7 @@
 //! same cyclic order.
 //!
 //! Block (i, j) of part i of one DDS and part j of the other stands in stratum (j - i) mod n (STRADS section 3.3.1).
-//! Whoever owns neighbouring parts of one DDS then has each part of the other pass by once, in one go; in an order
+//! A worker that owns neighbouring parts of one DDS then has each part of the other pass by once, in one go; in an order
 //! that only looks for work to do, parts wander. Which part is the i-th is free: parts are numbered so that the
 //! longest chain of blocks is short, which it is where blocks of like cost stand in the same stratum.
 

@@ -61,7 +61,7 @@ impl Inboxes {
         let Some(tag) = Tag::of(header.tag) else { return };
         if let Some(inbox) = locked(&self.current).as_ref().filter(|inbox| inbox.call == header.call) {
             let (worker, round) = (header.dds as usize, header.lo as usize);
-            // Whoever has left doesn't want it any more.
+            // A process that has left doesn't want it any more.
             let _left = inbox.news.send(News::Message { worker, tag, round, payload });
         }
     }

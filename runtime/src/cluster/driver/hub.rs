@@ -81,7 +81,7 @@ impl Hub {
     pub(crate) fn new(secret: Secret, me: &Hello) -> Arc<Hub> {
         Arc::new_cyclic(|hub: &Weak<Hub>| {
             let hub = Weak::clone(hub);
-            // Whoever doesn't hear of rounds would be waited for in vain.
+            // A process that doesn't hear of rounds would be waited for in vain.
             let links = Links::new(secret.clone(), me, tokio::runtime::Handle::current(), move |node, why| {
                 if let Some(hub) = hub.upgrade() {
                     hub.lose(node, &format!("the driver can't reach it: {why}"));

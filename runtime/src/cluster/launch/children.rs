@@ -95,7 +95,7 @@ impl Nursery {
 
 fn work(inbox: &Receiver<Order>) {
     for Order { mut command, reply } in inbox {
-        // Whoever ordered and left: dropping a process does not end it.
+        // The caller ordered and left: dropping a process does not end it.
         if let Err(unwanted) = reply.send(command.spawn())
             && let Ok(mut child) = unwanted.0
         {

@@ -70,7 +70,7 @@ pub(crate) async fn join(
             let mut seeker = Seeker::new(path, PATIENCE);
             let mut refused = None;
             loop {
-                // Whoever answers may be another: what the file says may be left of an earlier run.
+                // Another process may answer: what the file says may be left of an earlier run.
                 let meeting = seeker.next().map_err(|error| refused.take().unwrap_or(error))?;
                 let secret = Secret::from_hex(&meeting.secret).map_err(problem)?;
                 for address in &meeting.addresses {

@@ -428,7 +428,7 @@ impl Source for Syncing {
         let since = Instant::now();
         let here = self.wait_for(|_| {
             if since.elapsed() > LATE {
-                // Whoever keeps it may not know that it is wanted.
+                // The worker that keeps it may not know that it is wanted.
                 self.ask_if(state, COMING, capture, i);
             }
             (state.load(Acquire) == HERE).then(Vec::new)

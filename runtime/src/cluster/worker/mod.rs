@@ -138,7 +138,7 @@ impl Worker {
         let (reply, answer) = oneshot::channel();
         let worker = Arc::clone(self);
         let job = Box::new(move || {
-            let _whoever_asked_left = reply.send(f(&worker));
+            let _caller_left = reply.send(f(&worker));
         });
         self.jobs.send(job).map_err(|_| Problem::Stopped)?;
         answer.await.map_err(|_| Problem::Broken("a job of the worker panicked".to_string()))

@@ -253,7 +253,7 @@ fn put_back<K, V: Clone>(buckets: &mut [Bucket<K, V>], values: &[V]) {
     old.zip(values).for_each(|((_, value), new)| value.clone_from(new));
 }
 
-/// Whoever asks for the buckets gets them up to date.
+/// The buckets, up to date.
 impl<K: 'static, V: 'static> Deref for Forms<K, V> {
     type Target = DVector<Bucket<K, V>>;
     fn deref(&self) -> &DVector<Bucket<K, V>> {

@@ -3,7 +3,7 @@
 //! # Why this is sound
 //! 1. All access to the inside of a [`Shared`] is by relaxed atomics, so that no two accesses of threads are a data race.
 //!    `Shared` lends no reference to the inside, and `&mut` is the only other way to it.
-//! 2. It has the layout of its element (`repr(transparent)`). Whoever makes one from an address vouches that the element
+//! 2. It has the layout of its element (`repr(transparent)`). A caller that makes one from an address vouches that the element
 //!    lives and that nobody accesses it otherwise, as long as the `Shared` is borrowed; [`Shared::from_mut`] has it from
 //!    the exclusive borrow.
 //! 3. Access is for plain elements only (checked when the program is compiled): they have no padding, and any bytes are a
