@@ -32,7 +32,7 @@ fn exp_negative(x: f32x16) -> f32x16 {
 /// 0.036, count as 1e-12.
 ///
 /// ```
-/// use stradsap_examples::variational::exp_digamma;
+/// use stradsap_gallery::variational::exp_digamma;
 ///
 /// let euler_gamma = 0.577_215_7f32;
 /// let one = exp_digamma([1.0; 16].into()).to_array()[0];
