@@ -285,7 +285,7 @@ impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
     #[inline(always)]
     pub fn add(&self, value: N) {
         if !N::ASSOCIATIVE && self.one_by_one {
-            self.record(value);
+            record(self.slot, self.iteration, value.to_word());
         } else {
             self.total.set(self.total.get().plus(value));
         }
@@ -296,16 +296,17 @@ impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
         self.iteration = i;
     }
 
-    #[cold]
-    fn record(&self, value: N) {
-        if let Some(additions) = self.slot.additions() {
-            additions.borrow_mut().push((self.iteration, value.to_word()));
-        }
-    }
-
     #[inline(always)]
     pub(crate) fn finish(&self, slot: &Slot<'_>) {
         slot.total().set(self.total.get().to_word());
+    }
+}
+
+/// Takes no view: one whose address is taken stays in memory, and all others with it.
+#[cold]
+fn record(slot: &Slot<'_>, iteration: usize, addition: u64) {
+    if let Some(additions) = slot.additions() {
+        additions.borrow_mut().push((iteration, addition));
     }
 }
 
