@@ -25,9 +25,10 @@ mod session;
 
 pub(crate) use stradsap_planner as planner;
 
+pub use body::index::ElementIndex;
 pub use body::shared_view::SharedView;
 pub use body::value::Value;
-pub use body::view::{ElementIndex, ReadView, WriteView};
+pub use body::view::{ReadView, WriteView};
 pub use cluster::driver::ClusterOptions;
 pub use dds::dmap::{
     DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapView, MultiMapWriteView,
@@ -60,6 +61,7 @@ pub mod private {
         ByMerge, Capture, Handles, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture, WriteShared, read,
         write, write_shared,
     };
+    pub use crate::body::index::Here;
     pub use crate::body::task::{
         Outcome, body_uses_only_its_capture_list, loop_uses_only_its_capture_list, scratch_uses_only_the_capture_list,
         typed_body, typed_scratch,
@@ -67,7 +69,6 @@ pub mod private {
     pub use crate::body::value::{
         AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value,
     };
-    pub use crate::body::view::Here;
     pub use crate::dds::dmap::{encode_entries, version_of_map};
     pub use crate::dds::dvector::{encode_elements, version_of};
     pub use crate::launch::{MainOutcome, launch};

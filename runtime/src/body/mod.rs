@@ -3,6 +3,7 @@
 pub(crate) mod added;
 pub(crate) mod capture;
 pub(crate) mod context;
+pub(crate) mod index;
 pub(crate) mod lease;
 pub(crate) mod panics;
 pub(crate) mod shared_view;

@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 use std::ops::Index;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
+use crate::body::index::ElementIndex;
 use crate::body::slot::{RowPath, Slot};
 use crate::memory::shared::Shared;
 
@@ -84,18 +85,10 @@ impl RowPath for Absent {
     }
 }
 
-impl<T, const C: usize> Index<usize> for SharedView<'_, T, C> {
+impl<T, I: ElementIndex, const C: usize> Index<I> for SharedView<'_, T, C> {
     type Output = Shared<T>;
     #[inline(always)]
-    fn index(&self, i: usize) -> &Shared<T> {
-        self.at(i)
-    }
-}
-
-impl<T, const C: usize> Index<u32> for SharedView<'_, T, C> {
-    type Output = Shared<T>;
-    #[inline(always)]
-    fn index(&self, i: u32) -> &Shared<T> {
-        self.at(i as usize)
+    fn index(&self, i: I) -> &Shared<T> {
+        self.at(i.to_usize())
     }
 }

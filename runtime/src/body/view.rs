@@ -17,22 +17,19 @@
 //! 4. [`ReadView`]s are of DDSs captured by shared reference: the driver's borrow lasts as long as the loop
 //!    and no view of it writes.
 //! 5. In blocks whose iterations each own the element of their own number, the slot says so (`here`), and `step` says
-//!    before each iteration which one runs: `x[i]`, written so in the body, needs no comparison then. Before `begin`, while
-//!    a block's scratch is set up, no iteration runs, and a view makes no use of it.
+//!    before each iteration which one runs. An index that is that number, compared here, needs no other comparison; where the
+//!    body writes the loop's own index, the compiler knows the outcome. Before `begin`, while a block's scratch is set up,
+//!    no iteration runs, and a view makes no use of it.
 //! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
+use crate::body::index::ElementIndex;
 use crate::body::slot::{Ahead, Slot};
 use crate::body::slow_path::SlowPath;
 use crate::kernels::fetch;
-
-/// The index of the running iteration's own element: what `x[i]` in iteration `i` becomes.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Here;
 
 macro_rules! common_to_views {
     ($view:ident $(, $ahead:ident)?) => {
@@ -104,37 +101,23 @@ macro_rules! common_to_views {
                 unsafe { &*ptr }
             }
 
+            /// The running iteration's own element.
             #[inline(always)]
             fn here(&self) -> *mut T {
                 self.here_base.wrapping_add(if self.here_packed { self.place } else { self.iteration })
             }
         }
 
-        impl<T, const C: usize> Index<usize> for $view<'_, T, C> {
+        impl<T, I: ElementIndex, const C: usize> Index<I> for $view<'_, T, C> {
             type Output = T;
             #[inline(always)]
-            fn index(&self, i: usize) -> &T {
-                self.at(i)
-            }
-        }
-
-        impl<T, const C: usize> Index<u32> for $view<'_, T, C> {
-            type Output = T;
-            #[inline(always)]
-            fn index(&self, i: u32) -> &T {
-                self.at(i as usize)
-            }
-        }
-
-        impl<T, const C: usize> Index<Here> for $view<'_, T, C> {
-            type Output = T;
-            #[inline(always)]
-            fn index(&self, _: Here) -> &T {
-                if self.here_read {
+            fn index(&self, i: I) -> &T {
+                let i = i.to_usize();
+                if I::OWN && self.here_read && i == self.iteration {
                     // SAFETY: rule 5.
                     unsafe { &*self.here() }
                 } else {
-                    self.at(self.iteration)
+                    self.at(i)
                 }
             }
         }
@@ -250,58 +233,13 @@ impl<T, const C: usize> WriteView<'_, T, C> {
     }
 }
 
-impl<T, const C: usize> IndexMut<usize> for WriteView<'_, T, C> {
+impl<T, I: ElementIndex, const C: usize> IndexMut<I> for WriteView<'_, T, C> {
     #[inline(always)]
-    fn index_mut(&mut self, i: usize) -> &mut T {
-        // SAFETY: rules 1 and 3: the element is this block's alone, and the view is borrowed alone.
-        unsafe { &mut *self.address_mut(i) }
-    }
-}
-
-impl<T, const C: usize> IndexMut<u32> for WriteView<'_, T, C> {
-    #[inline(always)]
-    fn index_mut(&mut self, i: u32) -> &mut T {
-        // SAFETY: rules 1 and 3.
-        unsafe { &mut *self.address_mut(i as usize) }
-    }
-}
-
-impl<T, const C: usize> IndexMut<Here> for WriteView<'_, T, C> {
-    #[inline(always)]
-    fn index_mut(&mut self, _: Here) -> &mut T {
-        let address = if self.here_write { self.here() } else { self.address_mut(self.iteration) };
-        // SAFETY: rules 1, 3 and 5.
+    fn index_mut(&mut self, i: I) -> &mut T {
+        let i = i.to_usize();
+        let own = I::OWN && self.here_write && i == self.iteration;
+        let address = if own { self.here() } else { self.address_mut(i) };
+        // SAFETY: rules 1 and 3 (and 5): the element is this block's alone, and the view is borrowed alone.
         unsafe { &mut *address }
     }
-}
-
-/// The integers that index a DDS.
-///
-/// ```
-/// use stradsap_runtime::ElementIndex;
-/// assert_eq!(7u32.to_usize(), 7usize.to_usize());
-/// ```
-pub trait ElementIndex: Copy + sealed::Sealed {
-    /// The index as a `usize`.
-    fn to_usize(self) -> usize;
-}
-
-impl ElementIndex for usize {
-    #[inline(always)]
-    fn to_usize(self) -> usize {
-        self
-    }
-}
-
-impl ElementIndex for u32 {
-    #[inline(always)]
-    fn to_usize(self) -> usize {
-        self as usize
-    }
-}
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for usize {}
-    impl Sealed for u32 {}
 }

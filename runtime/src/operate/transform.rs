@@ -5,9 +5,9 @@ use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
 
 use crate::body::capture::{Capture, Captured, Handles, Write};
+use crate::body::index::Here;
 use crate::body::slot::Slot;
 use crate::body::value::Values;
-use crate::body::view::Here;
 use crate::dds::dmap::{Bucket, DMap};
 use crate::dds::dvector::DVector;
 use crate::loops::call::async_for;
@@ -130,8 +130,8 @@ impl<T: Element> DVector<T> {
             values,
             handles,
             |_, _| (),
-            move |values, (elements, views), (), _| {
-                f(values, views, &mut elements[Here]);
+            move |values, (elements, views), (), i| {
+                f(values, views, &mut elements[Here(i)]);
             },
         )
         .map(drop)

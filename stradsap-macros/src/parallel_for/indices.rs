@@ -1,35 +1,32 @@
-//! `x[i]` in iteration `i` becomes `x[Here]`: the element of the running iteration, which the view knows by itself.
+//! `x[i]` in iteration `i` becomes `x[Here(i)]`: probably the element of the running iteration, which the view knows by itself.
 //!
-//! A view can then find it without comparing `i` with what the block owns, and a loop that reaches its DDSs in no
-//! other way can be vectorised. And `x[0]` becomes `x[0usize]`, in minibatches too. Where the body binds one of the two
-//! names anew anywhere, nothing is rewritten.
+//! The view compares the index with the number of the iteration, so that the mark is right whatever `i` is. Where the two are
+//! one variable, the compiler knows the outcome: nothing is compared with what the block owns, and a loop that reaches its
+//! DDSs in no other way can be vectorised. Where the body may bind one of the two names anew, nothing is marked, since the
+//! new one may have any type.
 
 use std::collections::BTreeSet;
 
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, ExprIndex, ExprLit, Ident, Item, Lit, LitInt, Pat, PatIdent};
+use syn::{Block, Expr, ExprIndex, Ident, Item, Pat, PatIdent, StmtMacro};
 
+use super::body::is_unknown;
+use super::body::scope::{Scopes, name_of};
 use super::ir::{Capture, Mode, Parameter};
 
-/// Rewrites a checked body, whose index is given if its loop has one.
-pub(crate) fn rewrite(body: &mut Expr, index: Option<&Parameter>, captures: &[Capture]) {
-    let mut bound = Bound::default();
+/// Rewrites a checked body.
+pub(crate) fn rewrite(body: &mut Expr, index: &Parameter, captures: &[Capture]) {
+    let Some(index) = plain(&index.pattern) else { return };
+    let mut bound = Bound(Scopes::new());
     bound.visit_expr(body);
-    let index = index.and_then(|index| plain(&index.pattern)).filter(|index| !bound.names.contains(index));
-    let by_reference = captures.iter().filter(|capture| capture.mode != Mode::Value).map(|capture| &capture.name);
-    let dds = by_reference.filter(|name| !bound.names.contains(*name)).cloned().collect();
-    let mut rewriter = Rewriter { index, dds, rewrote: false };
-    rewriter.visit_expr_mut(body);
-    if rewriter.rewrote {
-        // The index was used, whatever is left of it.
-        let index = rewriter.index;
-        let used: syn::Stmt = syn::parse_quote!(let _ = #index;);
-        match body {
-            Expr::Block(block) => block.block.stmts.insert(0, used),
-            body => *body = syn::parse_quote!({ #used #body }),
-        }
+    let is_bound = |name: &Ident| bound.0.resolve(&name_of(name)).is_some();
+    if is_bound(&index) {
+        return;
     }
+    let by_reference = captures.iter().filter(|capture| capture.mode != Mode::Value).map(|capture| &capture.name);
+    let dds = by_reference.filter(|name| !is_bound(name)).cloned().collect();
+    Rewriter { index, dds }.visit_expr_mut(body);
 }
 
 /// The name of an index that never changes.
@@ -41,40 +38,40 @@ fn plain(pattern: &Pat) -> Option<Ident> {
     }
 }
 
-/// All names that patterns bind.
-#[derive(Default)]
-struct Bound {
-    names: BTreeSet<Ident>,
-}
+/// All names that the body binds, or that a macro in it may bind.
+struct Bound(Scopes);
 
 impl<'a> Visit<'a> for Bound {
-    fn visit_pat_ident(&mut self, pattern: &'a PatIdent) {
-        self.names.insert(pattern.ident.clone());
-        visit::visit_pat_ident(self, pattern);
+    fn visit_pat(&mut self, pattern: &'a Pat) {
+        self.0.bind_pattern(pattern);
+        visit::visit_pat(self, pattern);
+    }
+
+    fn visit_block(&mut self, block: &'a Block) {
+        self.0.bind_items(block);
+        visit::visit_block(self, block);
+    }
+
+    fn visit_stmt_macro(&mut self, call: &'a StmtMacro) {
+        if call.mac.path.is_ident("include") {
+            self.0.bind_any();
+        } else if is_unknown(&call.mac) {
+            self.0.bind_all_in(call.mac.tokens.clone());
+        }
     }
 }
 
 struct Rewriter {
-    index: Option<Ident>,
+    index: Ident,
     dds: BTreeSet<Ident>,
-    rewrote: bool,
 }
 
 impl VisitMut for Rewriter {
     fn visit_expr_index_mut(&mut self, expr: &mut ExprIndex) {
         visit_mut::visit_expr_index_mut(self, expr);
-        if !name(&expr.expr).is_some_and(|name| self.dds.contains(name)) {
-            return;
-        }
-        if let Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) = &mut *expr.index
-            && int.suffix().is_empty()
-        {
-            // DDSs are indexed by two types of integers; rustc would take neither for a bare number.
-            *int = LitInt::new(&format!("{int}usize"), int.span());
-        }
-        if self.index.is_some() && name(&expr.index) == self.index.as_ref() {
-            *expr.index = syn::parse_quote!(::stradsap::__private::Here);
-            self.rewrote = true;
+        if name(&expr.expr).is_some_and(|name| self.dds.contains(name)) && name(&expr.index) == Some(&self.index) {
+            let index = &expr.index;
+            *expr.index = syn::parse_quote!(::stradsap::__private::Here(#index));
         }
     }
 
@@ -108,7 +105,7 @@ mod tests {
             place: syn::parse_quote!(x),
             written: syn::parse_quote!(&x),
         };
-        rewrite(&mut body, Some(&index), &[capture]);
+        rewrite(&mut body, &index, &[capture]);
         quote!(#body).to_string()
     }
 
@@ -119,16 +116,25 @@ mod tests {
     }
 
     #[test]
-    fn bare_numbers_are_indices() {
-        assert!(rewritten("{ x[0] += 1; }").contains("0usize"));
-        assert!(!rewritten("{ z[0] += 1; x[1u32]; }").contains("usize"));
-    }
-
-    #[test]
     fn other_elements_and_other_names_stay() {
         for body in ["{ x[i + 1]; }", "{ x[j]; }", "{ z[i]; }", "{ let i = 2; x[i]; }", "{ for i in 0..3 { x[i]; } }"] {
             assert!(!rewritten(body).contains("Here"), "{body}");
         }
         assert!(!rewritten("{ let x = [1, 2]; x[i]; }").contains("Here"));
+    }
+
+    #[test]
+    fn names_that_a_macro_or_an_item_may_bind_stay() {
+        for body in [
+            "{ next!(i); x[i]; }",
+            "{ next!(x); x[i]; }",
+            "{ { const i: usize = 5; x[i]; } }",
+            "{ use other::i; x[i]; }",
+            "{ use other::*; x[i]; }",
+            "{ include!(\"part.rs\"); x[i]; }",
+        ] {
+            assert!(!rewritten(body).contains("Here"), "{body}");
+        }
+        assert!(rewritten("{ assert!(i < 5); next!(j); x[i]; }").contains("Here"));
     }
 }

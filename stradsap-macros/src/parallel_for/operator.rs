@@ -14,7 +14,7 @@ use syn::{Error, Expr, ExprClosure, ExprMethodCall, Ident, Result};
 
 use super::ir::{Capture, Kind, Mode};
 use super::parse::{captures, captures_ahead, comma, peel};
-use super::{body, captures as list, emit, indices};
+use super::{body, captures as list, emit};
 use crate::ctxt::{Ctxt, compile_errors};
 
 /// Operators whose first closure may capture.
@@ -122,7 +122,7 @@ impl Operators<'_> {
             return;
         };
         self.found = true;
-        let Expr::Closure(mut closure) = peel(call.args[at].clone()) else { return };
+        let Expr::Closure(closure) = peel(call.args[at].clone()) else { return };
         let captures = &self.captured.captures;
         let used: Vec<&Capture> =
             captures.iter().filter(|capture| emit::mentions(closure.body.to_token_stream(), &capture.name)).collect();
@@ -139,7 +139,6 @@ impl Operators<'_> {
         if used.is_empty() {
             return;
         }
-        indices::rewrite(&mut closure.body, None, captures);
         let (values, handles): (Vec<&Capture>, Vec<&Capture>) =
             used.into_iter().partition(|capture| capture.mode == Mode::Value);
         let rewritten = rewritten(&closure, &values, &handles);

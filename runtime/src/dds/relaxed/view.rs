@@ -9,6 +9,7 @@
 use std::marker::PhantomData;
 use std::ops::Index;
 
+use crate::body::index::ElementIndex;
 use crate::body::slot::Slot;
 use crate::body::slow_path::SlowPath;
 use crate::dds::reduction::Number;
@@ -61,7 +62,7 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
     /// Adds `by` to the number at `k`. The block sees it at once, blocks of later strata as `staleness` says, and the
     /// program when the loop has ended.
     #[inline(always)]
-    pub fn add(&mut self, k: impl crate::ElementIndex, by: N) {
+    pub fn add(&mut self, k: impl ElementIndex, by: N) {
         let k = self.checked(k.to_usize());
         // SAFETY: the module's argument; k < len.
         unsafe {
@@ -81,20 +82,15 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
     }
 }
 
-macro_rules! indexed_by {
-    ($($t:ty)*) => {$(
-        impl<N: Number, const C: usize> Index<$t> for RelaxedView<'_, N, C> {
-            type Output = N;
-            #[inline(always)]
-            fn index(&self, k: $t) -> &N {
-                let k = self.checked(k as usize);
-                // SAFETY: the module's argument; k < len.
-                unsafe { &*self.now.add(k) }
-            }
-        }
-    )*};
+impl<N: Number, I: ElementIndex, const C: usize> Index<I> for RelaxedView<'_, N, C> {
+    type Output = N;
+    #[inline(always)]
+    fn index(&self, k: I) -> &N {
+        let k = self.checked(k.to_usize());
+        // SAFETY: the module's argument; k < len.
+        unsafe { &*self.now.add(k) }
+    }
 }
-indexed_by!(usize u32);
 
 /// A [`Relaxed`](crate::Relaxed) number inside a loop body: `total.get()`, `total.add(1)`.
 pub struct RelaxedNumberView<'v, N, const C: usize>(RelaxedView<'v, N, C>);

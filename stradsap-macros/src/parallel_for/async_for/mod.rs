@@ -58,12 +58,11 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let mut closure = head::check(Kind::Async, syntax.closure, &captured.captures, &cx);
     let known = body::Known { kind: Kind::Async, input: None, captured: &captured, parameters: &parameters };
     body::check(&closure.body, &known, &cx);
-    let mut options = options::check(syntax.options, &cx);
+    let options = options::check(syntax.options, &cx);
     check_scratch(&options, &closure, &captured, &cx);
     cx.check()?;
-    if let Some(scratch) = &mut options.scratch {
-        super::indices::rewrite(scratch, None, &captured.captures);
+    if let Some(index) = &closure.parameter {
+        super::indices::rewrite(&mut closure.body, index, &captured.captures);
     }
-    super::indices::rewrite(&mut closure.body, closure.parameter.as_ref(), &captured.captures);
     Ok(Loop { range: syntax.range, captures: captured.captures, closure, options })
 }

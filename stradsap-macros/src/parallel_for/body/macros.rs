@@ -54,6 +54,11 @@ fn kind(mac: &Macro) -> Kind {
     }
 }
 
+/// Whether only the macro itself knows what its arguments become.
+pub(crate) fn is_unknown(mac: &Macro) -> bool {
+    matches!(kind(mac), Kind::Unknown)
+}
+
 impl Walker<'_> {
     /// Arguments that can't be parsed are left to rustc, which reports them.
     pub(super) fn macro_call(&mut self, mac: &Macro, statement: bool) {

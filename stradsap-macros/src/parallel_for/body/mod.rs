@@ -21,6 +21,7 @@ use syn::{Block, Expr, ExprMethodCall, ExprPath, Ident, Lifetime, Pat, PointerMu
 use self::jumps::Jumps;
 pub(crate) use self::kinds::is_primitive;
 use self::kinds::{conditional, conditional_expr, is_no_outcome, is_numeric_function, is_numeric_method, is_update};
+pub(super) use self::macros::is_unknown;
 use self::missing::{MissingNames, Use};
 use self::scope::{Binding, Scopes, name_of};
 use self::shared::Misplaced;

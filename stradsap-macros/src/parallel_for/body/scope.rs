@@ -14,6 +14,9 @@ pub(crate) enum Binding {
     Local,
 }
 
+/// Bound where a glob import may bind any name.
+const ANY: &str = "*";
+
 /// Names and what they stand for, the innermost scope last.
 pub(crate) struct Scopes {
     scopes: Vec<HashMap<String, Binding>>,
@@ -39,7 +42,8 @@ impl Scopes {
     }
 
     pub(crate) fn resolve(&self, name: &str) -> Option<Binding> {
-        self.scopes.iter().rev().find_map(|scope| scope.get(name).copied())
+        let bound = |name: &str| self.scopes.iter().rev().find_map(|scope| scope.get(name).copied());
+        bound(name).or_else(|| bound(ANY))
     }
 
     /// The names that are visible.
@@ -49,6 +53,11 @@ impl Scopes {
 
     fn local(&mut self, name: &syn::Ident) {
         self.bind(name_of(name), Binding::Local);
+    }
+
+    /// Any name may be bound from here on.
+    pub(crate) fn bind_any(&mut self) {
+        self.bind(ANY.to_owned(), Binding::Local);
     }
 
     /// Binds what a pattern binds.
@@ -114,7 +123,7 @@ impl Scopes {
             UseTree::Name(name) => self.local(&name.ident),
             UseTree::Rename(rename) => self.local(&rename.rename),
             UseTree::Group(group) => group.items.iter().for_each(|item| self.bind_use(item)),
-            UseTree::Glob(_) => {}
+            UseTree::Glob(_) => self.bind_any(),
         }
     }
 }

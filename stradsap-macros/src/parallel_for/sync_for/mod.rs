@@ -43,7 +43,7 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let input = input::check(syntax.input, &captured.captures, &cx);
     let minibatch = input::minibatch(syntax.minibatch, &cx);
     let parameters: Vec<_> = syntax.closure.inputs.iter().cloned().collect();
-    let mut closure = head::check(Kind::Sync, syntax.closure, &captured.captures, &cx);
+    let closure = head::check(Kind::Sync, syntax.closure, &captured.captures, &cx);
     let input_name = input::name(&input);
     let known =
         body::Known { kind: Kind::Sync, input: input_name.as_ref(), captured: &captured, parameters: &parameters };
@@ -51,6 +51,5 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let policy = policy::check(syntax.policy, &cx);
     let options = options::check(syntax.options, &cx);
     cx.check()?;
-    super::indices::rewrite(&mut closure.body, None, &captured.captures);
     Ok(Loop { input, minibatch, captures: captured.captures, closure, policy, options })
 }

@@ -1,0 +1,59 @@
+//! The integers that index a DDS, and the mark of an index that is probably the running iteration's own.
+
+/// The integers that index a DDS: all that are no larger than a `usize`, but for the smallest signed ones. A negative one
+/// is out of range.
+///
+/// ```
+/// use stradsap_runtime::ElementIndex;
+/// assert_eq!(7u32.to_usize(), 7usize.to_usize());
+/// assert_eq!((-1i32).to_usize(), usize::MAX);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a DDS can't be indexed by `{Self}`",
+    label = "not `usize`, `isize`, `u8` to `u64`, `i32` or `i64`",
+    note = "elements are numbered from 0: index them by an integer"
+)]
+pub trait ElementIndex: Copy + sealed::Sealed {
+    /// Whether this is how the body writes the running iteration's own number.
+    #[doc(hidden)]
+    const OWN: bool = false;
+    /// The index as a `usize`.
+    fn to_usize(self) -> usize;
+}
+
+/// The index in `x[i]`, where `i` has the name of the loop's index: what `x[i]` becomes is `x[Here(i)]`. It says nothing
+/// about the value; a view compares that with the running iteration's number, which costs nothing where they are one variable.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Here<I>(pub I);
+
+impl<I: ElementIndex> ElementIndex for Here<I> {
+    const OWN: bool = true;
+    #[inline(always)]
+    fn to_usize(self) -> usize {
+        self.0.to_usize()
+    }
+}
+
+macro_rules! indices {
+    ($($int:ty)*) => {$(
+        impl ElementIndex for $int {
+            #[inline(always)]
+            fn to_usize(self) -> usize {
+                // Wider than a `usize`: an index beyond all elements, as a negative one.
+                if size_of::<$int>() > size_of::<usize>() {
+                    usize::try_from(self).unwrap_or(usize::MAX)
+                } else {
+                    self as usize
+                }
+            }
+        }
+        impl sealed::Sealed for $int {}
+    )*};
+}
+indices!(usize u8 u16 u32 u64 isize i32 i64);
+
+mod sealed {
+    pub trait Sealed {}
+    impl<I> Sealed for super::Here<I> {}
+}
