@@ -20,6 +20,8 @@ case "${1:-}" in thread | address) sanitizers=("$1") && shift ;; esac
 
 for sanitizer in "${sanitizers[@]}"; do
     export RUSTFLAGS="-Zsanitizer=$sanitizer"
+    # Frames are larger, and some tests decode what is nested as deeply as is allowed.
+    export RUST_MIN_STACK=$((64 << 20))
     export CARGO_TARGET_DIR=target/sanitize-$sanitizer
     run() {
         cargo +nightly test -Zbuild-std --target "$target" --quiet "$@"
