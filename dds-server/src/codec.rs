@@ -4,14 +4,16 @@
 //! looks whether so much is there, follows nesting as deep as it goes, and counts to 2^63 where elements take no bytes.
 //! So the reader of the same format is here, in `read`.
 
-use std::pin::Pin;
-
 use bincode::error::EncodeError;
-use bytes::{Bytes, BytesMut};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "net")]
+mod bounded;
 mod read;
+
+#[cfg(feature = "net")]
+pub use bounded::Bounded;
 
 /// The most bytes that [`encode`] makes and [`decode`] takes, whatever limit it is given: 256 MiB.
 pub const MAX_BYTES: usize = 256 << 20;
@@ -141,53 +143,4 @@ fn within(len: usize, limit: usize) -> Result<(), CodecError> {
 /// Messages are one line; those of a type's own `Serialize` may not be.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// [`encode`] and [`decode`] with a limit, for the framed transports of `tokio_serde`, and with them tarpc's.
-///
-/// ```
-/// use stradsap_dds_server::codec::Bounded;
-/// let codec = Bounded::default();
-/// assert_eq!(codec.limit(), 64 << 20);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Bounded {
-    limit: usize,
-}
-
-impl Bounded {
-    /// A codec for messages of at most `limit` bytes.
-    pub const fn new(limit: usize) -> Bounded {
-        Bounded { limit }
-    }
-
-    /// The most bytes that a message may have.
-    pub const fn limit(&self) -> usize {
-        self.limit
-    }
-}
-
-impl Default for Bounded {
-    /// Messages of at most [`MAX_MESSAGE`] bytes.
-    fn default() -> Bounded {
-        Bounded::new(MAX_MESSAGE)
-    }
-}
-
-impl<T: Serialize> tokio_serde::Serializer<T> for Bounded {
-    type Error = CodecError;
-
-    fn serialize(self: Pin<&mut Self>, item: &T) -> Result<Bytes, CodecError> {
-        let bytes = encode(item)?;
-        within(bytes.len(), self.limit)?;
-        Ok(bytes.into())
-    }
-}
-
-impl<T: DeserializeOwned> tokio_serde::Deserializer<T> for Bounded {
-    type Error = CodecError;
-
-    fn deserialize(self: Pin<&mut Self>, src: &BytesMut) -> Result<T, CodecError> {
-        decode(src, self.limit)
-    }
 }

@@ -21,8 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::codec::{self, CodecError};
-use crate::process::one_line;
-pub use crate::process::{build_hash, host_name};
+use crate::process::{build_hash, host_name, one_line};
 use crate::secret::{Secret, SecretError, random};
 
 /// How long a handshake may take as a whole.

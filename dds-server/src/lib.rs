@@ -7,15 +7,27 @@
 //!
 //! The `dds-server` binary is [`server::run`]; worker processes embed the same [`store`] with
 //! [`server::serve_connection`].
+//!
+//! What speaks over sockets is the feature `net`, and the binary the feature `bin`; both are on by default. [`codec`], [`logging`]
+//! and [`process`] are there without them, for programs of one process.
 
 pub mod codec;
-pub mod frame;
-pub mod gate;
-pub mod heartbeat;
-pub mod hello;
 pub mod logging;
+pub mod process;
+
+#[cfg(feature = "net")]
+pub mod frame;
+#[cfg(feature = "net")]
+pub mod gate;
+#[cfg(feature = "net")]
+pub mod heartbeat;
+#[cfg(feature = "net")]
+pub mod hello;
+#[cfg(feature = "net")]
 pub mod net;
-mod process;
+#[cfg(feature = "net")]
 pub mod secret;
+#[cfg(feature = "net")]
 pub mod server;
+#[cfg(feature = "net")]
 pub mod store;

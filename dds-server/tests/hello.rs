@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use stradsap_dds_server::hello::*;
+use stradsap_dds_server::process::{build_hash, host_name};
 use stradsap_dds_server::secret::Secret;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 

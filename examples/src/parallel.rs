@@ -1,6 +1,8 @@
 //! What parallel programs do with the common options, besides what all programs do.
 
-use stradsap::{ClusterOptions, Error, LoopReport, ScheduledReport, Session, SyncReport, WorkerTime};
+#[cfg(feature = "cluster")]
+use stradsap::ClusterOptions;
+use stradsap::{Error, LoopReport, ScheduledReport, Session, SyncReport, WorkerTime};
 
 use crate::cli::CommonArgs;
 use crate::report::{Loop, WorkerSeconds};
@@ -39,6 +41,17 @@ fn start_workers(session: &Session, common: &CommonArgs) -> stradsap::Result<()>
             _ => Ok(()),
         };
     };
+    start(session, common, workers)
+}
+
+#[cfg(not(feature = "cluster"))]
+fn start(_: &Session, _: &CommonArgs, _: Option<u32>) -> stradsap::Result<()> {
+    Err(Error::usage("--workers: this program was built without the feature `cluster`"))
+}
+
+#[cfg(feature = "cluster")]
+fn start(session: &Session, common: &CommonArgs, workers: Option<u32>) -> stradsap::Result<()> {
+    let args = &common.processes;
     let mut options = match workers {
         Some(workers) => ClusterOptions::new(workers as usize),
         None if args.listen.is_some() => {

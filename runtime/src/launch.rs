@@ -1,11 +1,18 @@
 //! What `#[stradsap::main]` expands to: a session, the user's function, and an exit code.
 
+#[cfg(any(test, not(feature = "cluster")))]
+mod alone;
+mod launcher;
+mod pmi;
+pub(crate) mod roles;
+
 use std::process::ExitCode;
 
-use crate::cluster::driver::ClusterOptions;
-use crate::cluster::launch::roles::{self, DriverRole, Role};
-use crate::cluster::launch::server;
-use crate::cluster::worker;
+#[cfg(not(feature = "cluster"))]
+use self::alone as processes;
+#[cfg(feature = "cluster")]
+use crate::cluster::launch as processes;
+use crate::launch::roles::{DriverRole, Role};
 use crate::session::Session;
 use crate::session::error::Error;
 use crate::session::logging;
@@ -55,17 +62,18 @@ pub fn launch<R: MainOutcome>(main: fn(&Session) -> R) -> ExitCode {
     };
     let ended = match role {
         Role::Driver(role) => return drive(&role, main),
-        Role::Worker(role) => worker::run(&role),
-        Role::Server(role) => server::run(&role),
+        Role::Worker(role) => processes::work(&role),
+        Role::Server(role) => processes::serve(&role),
     };
     ended.unwrap_or_else(|error| Err::<(), _>(error).report())
 }
 
 fn drive<R: MainOutcome>(role: &DriverRole, main: fn(&Session) -> R) -> ExitCode {
     let session = Session::new().and_then(|session| {
-        if let Some(options) = ClusterOptions::of_role(role) {
-            session.start_workers(&options)?;
-        } else if let Some(path) = &role.trace {
+        processes::start_workers(&session, role)?;
+        if session.workers() == 0
+            && let Some(path) = &role.trace
+        {
             session.trace(path)?;
         }
         Ok(session)

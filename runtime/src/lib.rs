@@ -3,6 +3,8 @@
 //! Programs use the `stradsap` crate, which adds the macros; this one is what they expand to.
 
 #![warn(clippy::too_many_lines)]
+// The floors have what a backend of many processes asks of them; what nobody needs is found with the feature.
+#![cfg_attr(not(feature = "cluster"), allow(dead_code, unused_imports, reason = "the backend of workers is left out"))]
 
 #[cfg(panic = "abort")]
 compile_error!(
@@ -11,6 +13,7 @@ compile_error!(
 
 mod backend;
 mod body;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod dds;
 pub mod kernels;
@@ -29,6 +32,7 @@ pub use body::index::ElementIndex;
 pub use body::shared_view::SharedView;
 pub use body::value::Value;
 pub use body::view::{ReadView, WriteView};
+#[cfg(feature = "cluster")]
 pub use cluster::driver::ClusterOptions;
 pub use dds::dmap::{
     DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapView, MultiMapWriteView,
@@ -80,5 +84,5 @@ pub mod private {
         LoopInput, MinibatchSize, SyncOptions, input, minibatch, policy, sync_for, typed_batch_body,
     };
     pub use crate::session::options::{LoopOptions, Site, range};
-    pub use stradsap_dds_server::hello::build_hash;
+    pub use stradsap_dds_server::process::build_hash;
 }

@@ -53,6 +53,13 @@
 //! `STRADSAP_THREADS=4`, `STRADSAP_EXPLAIN=1` (print each new plan to standard error) and `STRADSAP_VERIFY=1` (replay
 //! each loop and compare) configure sessions that don't say otherwise. `STRADSAP_LOG=info` logs what processes do.
 //!
+//! # Features
+//! - `cluster`, on by default: loops on worker processes, and with it tokio, tarpc and what these need. Without it
+//!   (`default-features = false`) there is no `Session::start_workers`, and a program that is asked for workers by the environment,
+//!   by `--join` or by a launcher ends with an error that says why.
+//! - `parquet`: reading columns of Parquet files.
+//! - `remote`: reading objects from `s3://`, `gs://`, `az://` and `https://`.
+//!
 //! # Limits
 //! Bodies run *virtually* while a loop is recorded, and again when it is undone or a process was lost, so they must have
 //! no side effects. Iterations end by unwinding: a program with `panic = "abort"` doesn't compile.
@@ -250,12 +257,14 @@ pub mod __private {
 
 /// What programs import: `use stradsap::prelude::*;`
 pub mod prelude {
+    #[cfg(feature = "cluster")]
+    pub use crate::ClusterOptions;
     pub use crate::kernels;
     pub use crate::{
-        Checkpoints, ClusterOptions, DMap, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials,
-        Program, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport,
-        WriteFiles, WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin,
-        schedule_static_rota, scheduled, sync_parallel_for, with,
+        Checkpoints, DMap, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials, Program, ReadFiles,
+        Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport, WriteFiles,
+        WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
+        sync_parallel_for, with,
     };
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::backend::roles;
 use crate::cluster::driver::Cluster;
-use crate::cluster::launch::roles::{DriverRole, Workers, one_per_core};
+use crate::launch::roles::{DriverRole, Workers, one_per_core};
 use crate::session::Session;
 use crate::session::error::{Error, Result};
 

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::cluster::launch::rendezvous::{Meeting, Seeker, publish};
-use crate::cluster::launch::roles::{Join, Role, Workers, here};
+use crate::launch::roles::{Join, Role, Workers, here};
 
 const INSIDE: &str = "STRADSAP_TEST_RANK";
 const RANKS: usize = 5;
@@ -66,7 +66,7 @@ fn ranks_of_real_launchers_meet() {
         }
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).arg(std::env::current_exe().unwrap());
-        command.args(["--exact", "cluster::launch::launcher::tests::ranks_of_real_launchers_meet", "--nocapture"]);
+        command.args(["--exact", "cluster::launch::launcher_tests::ranks_of_real_launchers_meet", "--nocapture"]);
         command.env(INSIDE, "1").env("STRADSAP_RENDEZVOUS", &folder);
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         let Output { status, stdout, stderr } = command.output().unwrap();

@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cluster::launch::host;
-use crate::cluster::launch::launcher::Launched;
-use crate::cluster::launch::roles::Env;
 use crate::session::error::{Error, Result};
 
 /// How long a rank waits for rank 0.
@@ -81,21 +79,6 @@ impl Meeting {
         }
         Some(meeting).filter(|m| m.pid != 0 && !m.secret.is_empty() && !m.addresses.is_empty())
     }
-}
-
-/// The file of a job, in `STRADSAP_RENDEZVOUS` or `$HOME/.stradsap`.
-pub(crate) fn file(env: Env<'_>, launched: &Launched) -> Result<PathBuf> {
-    let folder = match (env("STRADSAP_RENDEZVOUS"), env("HOME")) {
-        (Some(folder), _) => PathBuf::from(folder),
-        (None, Some(home)) => Path::new(&home).join(".stradsap"),
-        (None, None) => {
-            let message = "neither STRADSAP_RENDEZVOUS nor HOME is set: a folder that all ranks see was expected";
-            return Err(Error::usage(message));
-        }
-    };
-    let Launched { launcher, size, job, .. } = launched;
-    let name = blake3::hash(format!("{launcher:?}\n{size}\n{job}").as_bytes()).to_hex();
-    Ok(folder.join(format!("job-{}", &name[..32])))
 }
 
 /// A file that stands until this is dropped.

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::server::{self, ServerConfig};
 
-use crate::cluster::launch::roles::{Join, ServerRole};
 use crate::cluster::wire::join;
+use crate::launch::roles::{Join, ServerRole};
 use crate::session::error::{ClusterError, Error, Result};
 
 /// The most bytes of snapshots that a server holds.

@@ -15,9 +15,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::codec::LengthDelimitedCodec;
 
 use crate::cluster::launch::rendezvous::{PATIENCE, Seeker};
-use crate::cluster::launch::roles::Join;
 use crate::cluster::wire::protocol::{Control, ControlClient};
 use crate::cluster::worker::Server;
+use crate::launch::roles::Join;
 use crate::session::error::{ClusterError, Error, Result};
 
 /// How long a driver may take to come up.

@@ -26,7 +26,7 @@ use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::store::Store;
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::cluster::launch::roles::WorkerRole;
+use crate::cluster::launch::host;
 use crate::cluster::wire::join::{self, Joined};
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{Membership, Node, Problem};
@@ -36,15 +36,16 @@ use crate::cluster::worker::exchange::Syncing;
 use crate::cluster::worker::running::Running;
 use crate::cluster::worker::scheduled::Scheduling;
 pub(crate) use crate::cluster::worker::server::Server;
+use crate::launch::roles::WorkerRole;
 use crate::session::error::{ClusterError, Result};
-use crate::session::{Session, locked, logging, timeline};
+use crate::session::{MAX_THREADS, Session, locked, logging, timeline};
 
 /// Bytes of snapshots that a worker keeps for others.
 const STORE_LIMIT: u64 = 1 << 40;
 
 /// A worker from its start to its end.
 pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
-    let session = Session::builder().threads(role.threads()).verify(false).explain(false).build()?;
+    let session = Session::builder().threads(threads(role)).verify(false).explain(false).build()?;
     let runtime = join::runtime()?;
     runtime.block_on(async {
         let threads = session.threads() as u32;
@@ -63,6 +64,15 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         Err(ClusterError::DriverLost(why).into())
+    })
+}
+
+/// How many threads run loops: as configured, otherwise the worker's share of the cores.
+fn threads(role: &WorkerRole) -> usize {
+    role.threads.unwrap_or_else(|| {
+        // Where ranks are bound to cores of their own, these are not to be divided once more.
+        let own = std::thread::available_parallelism().map_or(1, usize::from);
+        own.min((host::cores() / role.workers_here.max(1)).max(1)).min(MAX_THREADS)
     })
 }
 
@@ -186,5 +196,22 @@ impl Trouble {
             }
             news.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::roles::Join;
+
+    #[test]
+    fn workers_share_the_cores_of_a_machine() {
+        let join = Join::Address("h:9".into());
+        let mut role = WorkerRole { join, threads: None, workers_here: 1, index: None, generation: 0 };
+        assert_eq!(threads(&role), std::thread::available_parallelism().unwrap().get());
+        role.workers_here = 4;
+        assert!((1..=(host::cores() / 4).max(1)).contains(&threads(&role)));
+        role.threads = Some(3);
+        assert_eq!(threads(&role), 3);
     }
 }

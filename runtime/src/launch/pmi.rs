@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::cluster::launch::roles::Env;
+use crate::launch::roles::Env;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

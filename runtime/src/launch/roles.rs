@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cluster::launch::{host, launcher, pmi, rendezvous};
+use crate::launch::{launcher, pmi};
 use crate::session::MAX_THREADS;
 use crate::session::error::{Error, Result};
 
@@ -55,7 +55,7 @@ pub(crate) enum Workers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkerRole {
     pub(crate) join: Join,
-    /// As the worker was configured; [`WorkerRole::threads`] has a number in any case.
+    /// As the worker was configured; otherwise it takes its share of the cores.
     pub(crate) threads: Option<usize>,
     /// Workers that share this machine's cores, where a launcher says so; otherwise 1.
     pub(crate) workers_here: usize,
@@ -63,17 +63,6 @@ pub(crate) struct WorkerRole {
     pub(crate) index: Option<u32>,
     /// The generation of the job in which the driver started it.
     pub(crate) generation: u64,
-}
-
-impl WorkerRole {
-    /// How many threads run loops: as configured, otherwise its share of the cores.
-    pub(crate) fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(|| {
-            // Where ranks are bound to cores of their own, these are not to be divided once more.
-            let own = std::thread::available_parallelism().map_or(1, usize::from);
-            own.min((host::cores() / self.workers_here.max(1)).max(1)).min(MAX_THREADS)
-        })
-    }
 }
 
 /// Parts live here.
@@ -246,7 +235,7 @@ fn ranked(launched: &launcher::Launched, env: Env<'_>, words: &Words) -> Result<
             MAX_PROCESSES + 1
         )));
     }
-    let file = rendezvous::file(env, launched)?;
+    let file = launched.rendezvous(env)?;
     if launched.rank > 0 {
         let mut role = worker(env, words, Join::Rendezvous(file))?;
         role.index = Some(number_of_worker(launched.rank));

@@ -2,8 +2,9 @@
 //! MPICH 4.0 (Hydra) and Slurm 22.05 were seen to set; Intel's launcher is a Hydra too.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
-use crate::cluster::launch::roles::{Env, number};
+use crate::launch::roles::{Env, number};
 use crate::session::error::{Error, Result};
 
 /// The variable that names a job where its launcher doesn't.
@@ -35,6 +36,21 @@ impl Launched {
     /// Whether all ranks are on this machine.
     pub(crate) fn one_machine(&self) -> bool {
         self.here == self.size
+    }
+
+    /// The file in which the ranks find each other, in `STRADSAP_RENDEZVOUS` or `$HOME/.stradsap`.
+    pub(super) fn rendezvous(&self, env: Env<'_>) -> Result<PathBuf> {
+        let folder = match (env("STRADSAP_RENDEZVOUS"), env("HOME")) {
+            (Some(folder), _) => PathBuf::from(folder),
+            (None, Some(home)) => Path::new(&home).join(".stradsap"),
+            (None, None) => {
+                let message = "neither STRADSAP_RENDEZVOUS nor HOME is set: a folder that all ranks see was expected";
+                return Err(Error::usage(message));
+            }
+        };
+        let Launched { launcher, size, job, .. } = self;
+        let name = blake3::hash(format!("{launcher:?}\n{size}\n{job}").as_bytes()).to_hex();
+        Ok(folder.join(format!("job-{}", &name[..32])))
     }
 }
 
@@ -121,7 +137,3 @@ fn job(launcher: Launcher, env: Env<'_>) -> Result<String> {
         Error::usage(format!("{launcher} doesn't tell its runs apart: set {JOB} to the same new word for all ranks"))
     })
 }
-
-#[cfg(test)]
-#[path = "launcher_tests.rs"]
-mod tests;
