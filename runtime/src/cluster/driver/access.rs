@@ -8,7 +8,7 @@ use stradsap_dds_server::hello::Role;
 
 use crate::body::panics;
 use crate::cluster::driver::placement::Placement;
-use crate::cluster::driver::{Cluster, Fault, State};
+use crate::cluster::driver::{Cluster, State};
 use crate::memory::buffer::RawBuf;
 use crate::session::backend::{Changing, ElementBackend};
 use crate::session::error::{ClusterError, Result};
@@ -41,39 +41,8 @@ fn outside() -> Result<()> {
 }
 
 impl Cluster {
-    /// Does something until no process is lost meanwhile.
-    pub(crate) fn retry<R>(
-        &self,
-        state: &mut State,
-        mut f: impl AsyncFnMut(&Cluster, &mut State) -> std::result::Result<R, Fault>,
-    ) -> Result<R> {
-        if let Some(problem) = state.owed.values().next() {
-            return Err(ClusterError::Process { who: "the driver".to_string(), problem: problem.clone() }.into());
-        }
-        self.wait(async {
-            loop {
-                // After an error nobody knows what the workers hold.
-                if state.tainted || *self.hub.lost.borrow() != state.seen_losses || self.has_newcomers(state) {
-                    self.recover(state).await?;
-                    state.tainted = false;
-                }
-                match f(self, state).await {
-                    Ok(done) => {
-                        state.in_vain = 0;
-                        return Ok(done);
-                    }
-                    Err(Fault::Lost) => state.tainted = true,
-                    Err(Fault::Error(error)) => {
-                        state.tainted = true;
-                        return Err(error);
-                    }
-                }
-            }
-        })
-    }
-
     /// Whether somebody has come in place of a worker that was lost.
-    fn has_newcomers(&self, state: &State) -> bool {
+    pub(crate) fn has_newcomers(&self, state: &State) -> bool {
         state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
     }
 }

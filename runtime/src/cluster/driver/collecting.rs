@@ -5,10 +5,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use stradsap_dds_server::codec;
 use stradsap_dds_server::hello::Role;
-use tarpc::client::RpcError;
 
-use crate::cluster::driver::Cluster;
-use crate::cluster::wire::protocol::{Node, Problem};
+use crate::cluster::driver::{Answer, Cluster};
+use crate::cluster::wire::protocol::Node;
 use crate::session::locked;
 use crate::session::logging::warning;
 use crate::session::timeline::file::TimelineFile;
@@ -57,10 +56,7 @@ impl Cluster {
     async fn question<R>(
         &self,
         node: Node,
-        ask: impl AsyncFnOnce(
-            crate::cluster::wire::protocol::ControlClient,
-            tarpc::context::Context,
-        ) -> Result<Result<R, Problem>, RpcError>,
+        ask: impl AsyncFnOnce(crate::cluster::wire::protocol::ControlClient, tarpc::context::Context) -> Answer<R>,
     ) -> Result<R, String> {
         let client = self.hub.client(node).ok_or("it is lost")?;
         let answer = ask(client, tarpc::context::current()).await;

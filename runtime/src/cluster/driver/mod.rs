@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join_all, select};
+use futures_util::future::{Either, join_all, select};
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
@@ -70,6 +70,9 @@ impl From<Error> for Fault {
         Fault::Error(error)
     }
 }
+
+/// What a worker answers, if the answer comes.
+pub(crate) type Answer<R> = std::result::Result<std::result::Result<R, Problem>, RpcError>;
 
 /// What the driver knows of a DDS.
 pub(crate) struct Entry {
@@ -327,32 +330,46 @@ impl Cluster {
         question: impl FnOnce(ControlClient, Context) -> F,
     ) -> std::result::Result<R, Fault>
     where
-        F: Future<Output = std::result::Result<std::result::Result<R, Problem>, RpcError>>,
+        F: Future<Output = Answer<R>>,
+    {
+        self.understand(node, self.pose(node, question)?.await)
+    }
+
+    /// A question that doesn't hold on to anything here. Gives what the worker answers; none if a process of the job was
+    /// lost meanwhile.
+    pub(crate) fn pose<Q, R, F>(
+        &self,
+        node: Node,
+        question: Q,
+    ) -> std::result::Result<impl Future<Output = Option<Answer<R>>> + use<Q, R, F>, Fault>
+    where
+        Q: FnOnce(ControlClient, Context) -> F,
+        F: Future<Output = Answer<R>>,
     {
         let Some(client) = self.hub.client(node) else { return Err(Fault::Lost) };
         let mut context = tarpc::context::current();
         context.deadline = Instant::now() + PATIENCE;
         let mut lost = self.hub.lost.subscribe();
         let before = *lost.borrow_and_update();
-        let lost = async move {
-            while *lost.borrow_and_update() == before {
-                if lost.changed().await.is_err() {
-                    break;
+        let answer = question(client, context);
+        Ok(async move {
+            let lost = async move {
+                while *lost.borrow_and_update() == before {
+                    if lost.changed().await.is_err() {
+                        break;
+                    }
                 }
+            };
+            match select(std::pin::pin!(answer), std::pin::pin!(lost)).await {
+                Either::Left((answer, _)) => Some(answer),
+                Either::Right(_) => None,
             }
-        };
-        let answer = std::pin::pin!(question(client, context));
-        match select(answer, std::pin::pin!(lost)).await {
-            futures_util::future::Either::Left((answer, _)) => self.understand(node, answer),
-            futures_util::future::Either::Right(_) => Err(Fault::Lost),
-        }
+        })
     }
 
-    pub(crate) fn understand<R>(
-        &self,
-        node: Node,
-        answer: std::result::Result<std::result::Result<R, Problem>, RpcError>,
-    ) -> std::result::Result<R, Fault> {
+    /// What an answer means to the driver: a process that does not do its part is lost.
+    pub(crate) fn understand<R>(&self, node: Node, answer: Option<Answer<R>>) -> std::result::Result<R, Fault> {
+        let Some(answer) = answer else { return Err(Fault::Lost) };
         match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(Problem::Peer { node: other, why })) => {
@@ -382,7 +399,7 @@ impl Cluster {
         question: impl Fn(usize, ControlClient, Context) -> F,
     ) -> std::result::Result<Vec<R>, Fault>
     where
-        F: Future<Output = std::result::Result<std::result::Result<R, Problem>, RpcError>>,
+        F: Future<Output = Answer<R>>,
     {
         let asked = nodes.iter().enumerate().map(|(k, &node)| {
             let question = &question;

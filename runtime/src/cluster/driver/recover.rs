@@ -299,7 +299,7 @@ impl Cluster {
         let loops = log.len();
         let mut replayed = Ok(());
         for logged in &log {
-            replayed = logged.replay(self, state).await;
+            replayed = Arc::clone(logged).replay(self, state).await;
             if replayed.is_err() {
                 break;
             }
