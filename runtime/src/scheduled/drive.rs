@@ -115,7 +115,10 @@ fn failed(round: usize, function: Function, job: Option<usize>, note: CaughtPani
 }
 
 /// Runs rounds to the end, within [`panics::quietly`]. After an error model and schedule are in any state.
-#[expect(clippy::too_many_lines, reason = "the loop that a round's cost is made of")]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one loop, whose phases share nearly all of its state, and whose cost is that of a round"
+)]
 pub(crate) fn drive<P, S, F, U>(
     program: &P,
     schedule: &mut S,

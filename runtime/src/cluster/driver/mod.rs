@@ -129,7 +129,7 @@ pub(crate) struct Cluster {
     pub(crate) gone_plans: Arc<Mutex<Vec<u64>>>,
     /// DVectors that a scheduled program's functions have dropped, while it has the state.
     pub(crate) late: Mutex<Vec<u64>>,
-    network: Option<(oneshot::Sender<()>, std::thread::JoinHandle<()>)>,
+    network: Option<NetworkThread>,
     published: Option<Published>,
     timeline: Option<TimelineFile>,
 }
@@ -138,9 +138,51 @@ fn cant_start(what: impl std::fmt::Display) -> Error {
     Error::Cluster(ClusterError::Start(what.to_string()))
 }
 
+/// The network's thread, and what it has begun with.
+struct Network {
+    hub: Arc<Hub>,
+    address: SocketAddr,
+    handle: tokio::runtime::Handle,
+    thread: NetworkThread,
+}
+
+/// Ends with its sender.
+type NetworkThread = (oneshot::Sender<()>, std::thread::JoinHandle<()>);
+
+impl Network {
+    fn start(listen: String, secret: Secret, explicit: bool) -> Result<Network> {
+        let (ready, begun) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || {
+            let runtime = match join::runtime() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            runtime.block_on(async {
+                let begun = async {
+                    let listener = net::bind(&listen, explicit).await.map_err(cant_start)?;
+                    let address = listener.local_addr().map_err(cant_start)?;
+                    let me = Hello::of_this_process(Role::Driver, Purpose::Control).map_err(cant_start)?;
+                    let hub = Hub::new(secret, &me);
+                    tokio::spawn(Arc::clone(&hub).accept(listener, me));
+                    Ok((hub, address, tokio::runtime::Handle::current()))
+                };
+                let begun = begun.await;
+                let failed = begun.is_err();
+                if ready.send(begun).is_ok() && !failed {
+                    let _ended = stopped.await;
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("stradsap-network".into()).spawn(run);
+        let thread = thread.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
+        let (hub, address, handle) = begun.recv().map_err(cant_start)??;
+        Ok(Network { hub, address, handle, thread: (stop, thread) })
+    }
+}
+
 impl Cluster {
     /// Starts or awaits the processes that `options` ask for.
-    #[expect(clippy::too_many_lines, reason = "the network's thread is started and heard within one scope")]
     pub(crate) fn start(options: &ClusterOptions, timeline: Option<TimelineFile>) -> Result<Arc<Cluster>> {
         let timeline = match &options.trace {
             Some(path) => Some(TimelineFile::begin(path)?),
@@ -151,32 +193,7 @@ impl Cluster {
         let secret = given.map_or_else(Secret::generate, Ok).map_err(cant_start)?;
         let listen = options.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_string());
 
-        let (ready, told) = mpsc::channel();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let its_secret = secret.clone();
-        let thread = std::thread::Builder::new().name("stradsap-network".into()).spawn(move || {
-            let runtime = match join::runtime() {
-                Ok(runtime) => runtime,
-                Err(error) => return drop(ready.send(Err(error))),
-            };
-            runtime.block_on(async {
-                let begun = async {
-                    let listener = net::bind(&listen, explicit).await.map_err(cant_start)?;
-                    let address = listener.local_addr().map_err(cant_start)?;
-                    let me = Hello::of_this_process(Role::Driver, Purpose::Control).map_err(cant_start)?;
-                    let hub = Hub::new(its_secret, &me);
-                    tokio::spawn(Arc::clone(&hub).accept(listener, me));
-                    Ok((hub, address))
-                };
-                let begun = begun.await.map(|(hub, address)| (hub, address, tokio::runtime::Handle::current()));
-                let failed = begun.is_err();
-                if ready.send(begun).is_ok() && !failed {
-                    let _ended = stopped.await;
-                }
-            });
-        });
-        let thread = thread.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
-        let (hub, address, handle) = told.recv().map_err(cant_start)??;
+        let Network { hub, address, handle, thread } = Network::start(listen, secret.clone(), explicit)?;
         let published = match &options.rendezvous {
             Some(path) => {
                 let meeting = Meeting::at(address, secret.to_hex());
@@ -196,7 +213,7 @@ impl Cluster {
             pool: Arc::new(Pool::new(cores)?),
             gone_plans: Arc::default(),
             late: Mutex::default(),
-            network: Some((stop, thread)),
+            network: Some(thread),
             published,
             timeline,
         };

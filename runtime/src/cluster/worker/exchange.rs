@@ -235,7 +235,6 @@ impl Syncing {
     }
 
     /// A message has come.
-    #[expect(clippy::too_many_lines, reason = "one arm for each message")]
     pub(crate) fn take(&self, header: &Header, payload: Vec<u8>) {
         let (lo, hi) = (header.lo as usize, header.hi as usize);
         // A loop that ends early is undone: what still comes of it must change nothing.
@@ -267,41 +266,47 @@ impl Syncing {
             }
             Tag::Fetched => self.take_in_late(&payload, false),
             Tag::Fetch => match minibatch::read(&payload, &self.shapes) {
-                Ok(sections) => {
-                    let mut inbox = locked(&self.inbox);
-                    if self.round.load(Acquire) < lo {
-                        inbox.early.push((lo, hi, sections));
-                    } else {
-                        drop(inbox);
-                        self.answer(hi, lo, &sections);
-                    }
-                }
+                Ok(sections) => self.asked_for(hi, lo, sections),
                 Err(why) => self.break_off(why),
             },
             Tag::Push => match (minibatch::read(&payload, &self.shapes), &self.ledger) {
-                (Ok(sections), Some(ledger)) => {
-                    let united = panics::caught(|| {
-                        for section in &sections {
-                            for (k, &row) in section.rows.iter().enumerate() {
-                                let change = section.value(&payload, k);
-                                if change.len() == section.size && section.size > 0 {
-                                    // SAFETY: as many bytes as a row has (rule 3).
-                                    unsafe { ledger.apply(section.capture, row, change.as_ptr()) };
-                                }
-                            }
-                        }
-                    });
-                    match united {
-                        Ok(()) => ledger.advance(hi, header.lo),
-                        Err(note) => {
-                            locked(&self.panicked).get_or_insert((hi, header.lo, note));
-                            self.stop();
-                        }
-                    }
-                }
+                (Ok(sections), Some(ledger)) => self.unite_pushed(ledger, (hi, header.lo), &sections, &payload),
                 (Err(why), _) => self.break_off(why),
                 (_, None) => self.break_off("a push in a loop of rounds".to_string()),
             },
+        }
+    }
+
+    /// Another worker needs rows of a round: it has them at once, or when that round begins here.
+    fn asked_for(&self, by: usize, round: usize, sections: Vec<Section>) {
+        let mut inbox = locked(&self.inbox);
+        if self.round.load(Acquire) < round {
+            inbox.early.push((round, by, sections));
+        } else {
+            drop(inbox);
+            self.answer(by, round, &sections);
+        }
+    }
+
+    /// Unites what a copy of another worker has changed, after so many of its minibatches.
+    fn unite_pushed(&self, ledger: &Ledger, (copy, minibatches): (usize, u64), sections: &[Section], payload: &[u8]) {
+        let united = panics::caught(|| {
+            for section in sections {
+                for (k, &row) in section.rows.iter().enumerate() {
+                    let change = section.value(payload, k);
+                    if change.len() == section.size && section.size > 0 {
+                        // SAFETY: as many bytes as a row has (rule 3).
+                        unsafe { ledger.apply(section.capture, row, change.as_ptr()) };
+                    }
+                }
+            }
+        });
+        match united {
+            Ok(()) => ledger.advance(copy, minibatches),
+            Err(note) => {
+                locked(&self.panicked).get_or_insert((copy, minibatches, note));
+                self.stop();
+            }
         }
     }
 

@@ -5,6 +5,8 @@
 //! written while no body runs.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -14,6 +16,64 @@ use crate::cluster::worker::exchange::{AWAY, COMING, EARLY, HERE, Merged, Syncin
 use crate::cluster::worker::site::Rows;
 use crate::minibatch::{Rounds, rows_of};
 use crate::session::locked;
+
+/// What a worker is told of the rows of a DDS that are kept here.
+#[derive(Default)]
+struct Sorted {
+    /// Its own copy alone changed them.
+    keep: Vec<u32>,
+    /// What it has of them is old.
+    gone: Vec<u32>,
+    /// Sent before the round begins, and while its bodies run.
+    current: Vec<u32>,
+    late: Vec<u32>,
+}
+
+impl Sorted {
+    /// The rows that have just changed. Where it is not known what the worker lacks, it lacks nothing but these.
+    fn changed<'m>(
+        p: usize,
+        merged: impl Iterator<Item = &'m (u32, Option<usize>)>,
+        own: &Range<u32>,
+        lacks: &mut [bool],
+    ) -> Sorted {
+        let mut rows = Sorted::default();
+        for &(row, alone) in merged {
+            let lacked = lacks.get_mut((row - own.start) as usize);
+            match (alone == Some(p), lacked) {
+                (true, lacked) => {
+                    rows.keep.push(row);
+                    if let Some(lacked) = lacked {
+                        *lacked = false;
+                    }
+                }
+                (false, None) => rows.current.push(row),
+                (false, Some(lacked)) => {
+                    if !*lacked {
+                        rows.gone.push(row);
+                    }
+                    *lacked = true;
+                }
+            }
+        }
+        rows
+    }
+
+    /// Of the rows that the worker lacks, those that it wants.
+    fn choose(&mut self, wanted: &[u32], all: bool, own: &Range<u32>, lacks: &mut [bool]) {
+        let lacked = |&row: &u32| own.contains(&row) && std::mem::take(&mut lacks[(row - own.start) as usize]);
+        if all {
+            self.current = own.clone().filter(lacked).collect();
+            self.gone.clear();
+            return;
+        }
+        self.current = wanted.iter().copied().filter(lacked).collect();
+        self.late = self.current.split_off(self.current.len().div_ceil(EARLY));
+        // What comes late is away until then.
+        let at_once: BTreeSet<u32> = self.current.iter().copied().collect();
+        self.gone.retain(|row| !at_once.contains(row));
+    }
+}
 
 impl Syncing {
     /// What this worker wants of another for a round, unless it was asked for before.
@@ -53,7 +113,6 @@ impl Syncing {
     }
 
     /// Sends a worker what it is to have of the rows kept here for a round. `merged`: those that have just changed.
-    #[expect(clippy::too_many_lines, reason = "one pass over the rows that changed decides for each receiver")]
     pub(super) fn send_rows(&self, p: usize, round: usize, merged: &[&Merged]) {
         let (mut first, mut more) = (Writer::default(), Writer::default());
         let mut later = false;
@@ -63,63 +122,24 @@ impl Syncing {
         for (c, written) in self.written.iter().enumerate() {
             let Some(written) = written else { continue };
             let (own, lacks) = (written.range(self.me), &mut behind[c]);
-            let (mut keep, mut gone, mut current) = (Vec::new(), Vec::new(), Vec::new());
-            for &(row, alone) in merged.iter().flat_map(|merged| &merged[c]) {
-                let lacked = lacks.get_mut((row - own.start) as usize);
-                match (alone == Some(p), lacked) {
-                    (true, lacked) => {
-                        keep.push(row);
-                        if let Some(lacked) = lacked {
-                            *lacked = false;
-                        }
-                    }
-                    (false, None) => current.push(row),
-                    (false, Some(lacked)) => {
-                        if !*lacked {
-                            gone.push(row);
-                        }
-                        *lacked = true;
-                    }
-                }
-            }
-            // Where it is not known what a worker lacks, it lacks nothing but what has just changed.
-            let mut late = Vec::new();
+            let mut rows = Sorted::changed(p, merged.iter().flat_map(|merged| &merged[c]), &own, lacks);
             if !lacks.is_empty() {
-                let every: Vec<u32> = if all {
-                    own.clone().filter(|row| lacks[(row - own.start) as usize]).collect()
-                } else {
-                    Vec::new()
-                };
-                let rows = wanted.as_ref().and_then(|wanted| wanted.get(&c)).filter(|_| !all).unwrap_or(&every);
-                let mut send: Vec<u32> = Vec::with_capacity(rows.len());
-                for &row in rows.iter().filter(|row| own.contains(row)) {
-                    if std::mem::take(&mut lacks[(row - own.start) as usize]) {
-                        send.push(row);
-                    }
-                }
-                if all {
-                    gone.clear();
-                } else {
-                    late = send.split_off(send.len().div_ceil(EARLY));
-                    // What comes late is away until then.
-                    let at_once: std::collections::BTreeSet<u32> = send.iter().copied().collect();
-                    gone.retain(|row| !at_once.contains(row));
-                }
-                current = send;
+                let wanted = wanted.as_ref().and_then(|wanted| wanted.get(&c));
+                rows.choose(wanted.map_or(&[], |rows| rows.as_slice()), all, &own, lacks);
             }
-            for (of, rows) in [(KEEP, &keep), (GONE, &gone)] {
+            for (of, rows) in [(KEEP, &rows.keep), (GONE, &rows.gone)] {
                 if !rows.is_empty() {
                     first.section(c, of, rows, 0);
                 }
             }
-            for (message, rows) in [(&mut first, &current), (&mut more, &late)] {
+            for (message, rows) in [(&mut first, &rows.current), (&mut more, &rows.late)] {
                 if !rows.is_empty() {
                     message.section(c, CURRENT, rows, written.size());
                     // SAFETY: rule 2: between meetings, or before the first round.
                     rows.iter().for_each(|&row| message.value(unsafe { written.bytes(row) }));
                 }
             }
-            later |= !late.is_empty();
+            later |= !rows.late.is_empty();
         }
         drop(behind);
         self.push(p, Tag::Rows, round, self.me, first);
