@@ -179,6 +179,7 @@ impl Cluster {
             apart: None,
         };
         let verifier = Verifier::of(call.captured, before);
+        let _held = self.hold_state();
         Ok(verifier.check(&run, words).err().map(|(capture, index)| FirstFailure::difference(capture, index)))
     }
 }

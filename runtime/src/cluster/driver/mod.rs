@@ -20,6 +20,7 @@ pub(crate) use crate::planner::placement;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, join_all, select};
@@ -127,8 +128,10 @@ pub(crate) struct Cluster {
     /// For recording's and planning's sake; the driver runs no blocks.
     pub(crate) pool: Arc<Pool>,
     pub(crate) gone_plans: Arc<Mutex<Vec<u64>>>,
-    /// DVectors that a scheduled program's functions have dropped, while it has the state.
-    pub(crate) late: Mutex<Vec<u64>>,
+    /// The thread on which the program's own code runs while that thread has the state, and the DVectors that such code
+    /// has dropped.
+    holder: Mutex<Option<ThreadId>>,
+    late: Mutex<Vec<u64>>,
     network: Option<NetworkThread>,
     published: Option<Published>,
     timeline: Option<TimelineFile>,
@@ -212,6 +215,7 @@ impl Cluster {
             address,
             pool: Arc::new(Pool::new(cores)?),
             gone_plans: Arc::default(),
+            holder: Mutex::default(),
             late: Mutex::default(),
             network: Some(thread),
             published,

@@ -239,6 +239,7 @@ impl Cluster {
         let ran = away.ready().and_then(|()| {
             let prepared = Instant::now();
             let _waiting = span(Category::Wait, call);
+            let _held = self.hold_state();
             let done = running.program.run_away(&mut away).map_err(|stopped| away.stop(stopped))?;
             Ok((done, prepared))
         });
