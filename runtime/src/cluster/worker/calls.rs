@@ -240,8 +240,8 @@ impl Worker {
         loop {
             let now = current.borrow_and_update().clone();
             match now {
-                Some(syncing) if syncing.call == call => return Some(syncing),
-                Some(syncing) if syncing.call > call => return None,
+                Some(syncing) if syncing.team.call == call => return Some(syncing),
+                Some(syncing) if syncing.team.call > call => return None,
                 // A neighbour was quicker to begin.
                 _ => current.changed().await.ok()?,
             }

@@ -19,7 +19,7 @@ use crate::cluster::wire::protocol::{
     DRIVER, Fetching, INPUTS, InputJob, InputKey, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan, WorkerSeconds,
 };
 use crate::cluster::worker::bench::Workbench;
-use crate::cluster::worker::exchange::{Beginning, Syncing, Written};
+use crate::cluster::worker::exchange::{Setup, Syncing, Team, Written};
 use crate::cluster::worker::site::Site;
 use crate::memory::buffer::RawBuf;
 use crate::memory::merge::MergeOps;
@@ -165,10 +165,9 @@ pub(crate) fn begin(
         Ledger::new(bases(&Lease::of(&captured), &merges), &minibatches)
     });
     let site = bench.sync.site(job.site);
-    let (call, fetching) = (job.call, job.fetching);
-    let (links, copies) = (Arc::clone(links), job.copies.clone());
-    let beginning = Beginning { call, generation, me, nodes, links, written, copies, fetching, ledger, site };
-    let syncing = Syncing::new(beginning, threads);
+    let team = Team { call: job.call, generation, me, nodes, links: Arc::clone(links) };
+    let setup = Setup { written, copies: job.copies.clone(), fetching: job.fetching, ledger, site };
+    let syncing = Syncing::new(team, setup, threads);
     Ok(Begun { syncing: Arc::new(syncing), captured, merges, task })
 }
 
@@ -183,7 +182,7 @@ pub(crate) fn run(
     let syncing = &*begun.syncing;
     let pool = bench.pool().map_err(broken)?;
     save(syncing, job.call, bench, &pool);
-    let copies = job.copies[syncing.me].clone();
+    let copies = job.copies[syncing.team.me].clone();
     let mut own: Vec<usize> = job.schedule.minibatches_of(copies.clone()).collect();
     own.sort_unstable();
     if own.iter().map(|&b| job.schedule.elements(b).len()).sum::<usize>() != input.len() {
@@ -191,15 +190,14 @@ pub(crate) fn run(
     }
     let input = Input { base: input.as_ptr(), size: input.ops().size, packed: Some(own) };
     let alone = job.schedule.copies == 1;
-    let mut kept = locked(&syncing.site.kept);
+    let mut kept = locked(&syncing.setup.site.kept);
     if !alone && kept.len() != copies.len() {
-        *kept =
-            tables(&begun.captured, &begun.merges, copies.len(), syncing.ledger.is_some()).map_err(|(len, size)| {
-                broken(format!("no address space is left for copies of {len} rows of {size} bytes"))
-            })?;
-        syncing.site.stamp.store(0, Relaxed);
+        *kept = tables(&begun.captured, &begun.merges, copies.len(), syncing.setup.ledger.is_some()).map_err(
+            |(len, size)| broken(format!("no address space is left for copies of {len} rows of {size} bytes")),
+        )?;
+        syncing.setup.site.stamp.store(0, Relaxed);
     }
-    let stamp = syncing.site.stamps_for(job.schedule.rounds(), &kept);
+    let stamp = syncing.setup.site.stamps_for(job.schedule.rounds(), &kept);
     let outcome = Outcomes::default();
     let lease = Lease::of(&begun.captured);
     let runner = Runner {
@@ -213,7 +211,7 @@ pub(crate) fn run(
         threads: pool.threads(),
         stopped: &syncing.stopped,
         outcome: &outcome,
-        caches: (job.caches && job.policy == SyncPolicy::Hybrid).then_some(&syncing.site.hot),
+        caches: (job.caches && job.policy == SyncPolicy::Hybrid).then_some(&syncing.setup.site.hot),
     };
     let since = Instant::now();
     let observed = Observed::default();
@@ -222,7 +220,7 @@ pub(crate) fn run(
         if !copies.is_empty() {
             in_place::run(&runner, &pool);
         }
-    } else if syncing.begin(syncing.ledger.is_none()) {
+    } else if syncing.begin(syncing.setup.ledger.is_none()) {
         let own = OwnCopies { copies, tables: &kept, source: syncing, peers: Some(syncing), stamp };
         run_policy(runner, job, syncing, own, &observed, &pool);
     }
@@ -237,7 +235,7 @@ pub(crate) fn run(
         counts: counts(syncing, &outcome, &observed),
         violations: observed.violations.load(Relaxed),
         holds_all: alone || syncing.holds_all(),
-        foresees: locked(&syncing.site.foreseen).complete && !syncing.site.wild.load(Relaxed),
+        foresees: locked(&syncing.setup.site.foreseen).complete && !syncing.setup.site.wild.load(Relaxed),
         seconds_preparing: preparing,
     }))
 }
@@ -245,15 +243,15 @@ pub(crate) fn run(
 /// Saves the rows that this worker keeps, to be put back if the call has to be undone.
 fn save(syncing: &Syncing, call: u64, bench: &Workbench, pool: &Pool) {
     let mut saved = Saved::new();
-    for written in syncing.written.iter().flatten() {
-        let own = written.range(syncing.me);
+    for written in syncing.setup.written.iter().flatten() {
+        let own = written.range(syncing.team.me);
         let mut rows = None;
         let (shard, range) = (&written.shard, own.start as usize..own.end as usize);
         // SAFETY: the rows that this worker keeps are here, and no loop runs yet.
         unsafe { backup::save(&mut rows, shard.ops(), shard.base(), range.clone(), pool) };
         saved.extend(rows.map(|rows| (Arc::clone(shard), range.start, rows)));
     }
-    *locked(&bench.sync.last) = Some((call, Arc::clone(&syncing.site), saved));
+    *locked(&bench.sync.last) = Some((call, Arc::clone(&syncing.setup.site), saved));
 }
 
 /// Runs several copies as the policy of the loop says.
@@ -265,7 +263,7 @@ fn run_policy(
     observed: &Observed,
     pool: &Pool,
 ) {
-    let (Some(ledger), SyncPolicy::Ssp { staleness }) = (&syncing.ledger, job.policy) else {
+    let (Some(ledger), SyncPolicy::Ssp { staleness }) = (&syncing.setup.ledger, job.policy) else {
         return Rounds::new(runner, job.policy, own).run(pool);
     };
     let stale = Stale {
@@ -305,8 +303,8 @@ fn counts(syncing: &Syncing, outcome: &Outcomes, observed: &Observed) -> Counts 
     Counts {
         touched: outcome.touched.load(Relaxed),
         cached: outcome.cached.load(Relaxed),
-        ahead: syncing.ahead.load(Relaxed),
-        on_demand: syncing.on_demand.load(Relaxed),
+        ahead: syncing.counted.ahead.load(Relaxed),
+        on_demand: syncing.counted.on_demand.load(Relaxed),
         reads: observed.reads.load(Relaxed),
         worst: observed.worst.load(Relaxed),
         ..Counts::default()

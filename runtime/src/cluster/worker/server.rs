@@ -66,7 +66,7 @@ impl Control for Server {
     async fn halt(self, _: Context, generation: u32, call: u64) -> std::result::Result<(), Problem> {
         self.0.check(generation)?;
         let syncing = self.0.syncing.borrow().clone();
-        if let Some(syncing) = syncing.filter(|syncing| syncing.call == call) {
+        if let Some(syncing) = syncing.filter(|syncing| syncing.team.call == call) {
             syncing.stop();
         }
         Ok(())

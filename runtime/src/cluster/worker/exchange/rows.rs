@@ -78,18 +78,18 @@ impl Sorted {
 impl Syncing {
     /// What this worker wants of another for a round, unless it was asked for before.
     pub(super) fn write_wants(&self, message: &mut Writer, p: usize, round: usize) {
-        if self.fetching != Fetching::Foreseen {
+        if self.setup.fetching != Fetching::Foreseen {
             return;
         }
-        let captures = || self.written.iter().enumerate().filter_map(|(c, written)| Some((c, written.as_ref()?)));
-        if self.site.wild.load(Relaxed) {
+        let captures = || self.setup.written.iter().enumerate().filter_map(|(c, written)| Some((c, written.as_ref()?)));
+        if self.setup.site.wild.load(Relaxed) {
             captures().take(1).for_each(|(c, _)| message.section(c, WANTS_ALL, &[], 0));
             return;
         }
-        if !locked(&self.site.told).insert((p, round)) {
+        if !locked(&self.setup.site.told).insert((p, round)) {
             return;
         }
-        let foreseen = locked(&self.site.foreseen);
+        let foreseen = locked(&self.setup.site.foreseen);
         for (c, written) in captures() {
             let of = written.range(p);
             let rows = foreseen.rounds.get(&round).and_then(|rows| rows.get(&c));
@@ -102,13 +102,13 @@ impl Syncing {
         let mut rows = Rows::new();
         for section in sections {
             match section.of {
-                WANTS_ALL => self.wants_all[p].store(true, Relaxed),
+                WANTS_ALL => self.rounds.wants_all[p].store(true, Relaxed),
                 WANTED => drop(rows.insert(section.capture, section.rows.clone())),
                 _ => {}
             }
         }
         if !rows.is_empty() {
-            locked(&self.site.wanted).insert((p, round), Arc::new(rows));
+            locked(&self.setup.site.wanted).insert((p, round), Arc::new(rows));
         }
     }
 
@@ -116,12 +116,12 @@ impl Syncing {
     pub(super) fn send_rows(&self, p: usize, round: usize, merged: &[&Merged]) {
         let (mut first, mut more) = (Writer::default(), Writer::default());
         let mut later = false;
-        let wanted = locked(&self.site.wanted).get(&(p, round)).cloned();
-        let all = self.wants_all[p].load(Relaxed);
-        let mut behind = locked(&self.behind[p]);
-        for (c, written) in self.written.iter().enumerate() {
+        let wanted = locked(&self.setup.site.wanted).get(&(p, round)).cloned();
+        let all = self.rounds.wants_all[p].load(Relaxed);
+        let mut behind = locked(&self.rounds.behind[p]);
+        for (c, written) in self.setup.written.iter().enumerate() {
             let Some(written) = written else { continue };
-            let (own, lacks) = (written.range(self.me), &mut behind[c]);
+            let (own, lacks) = (written.range(self.team.me), &mut behind[c]);
             let mut rows = Sorted::changed(p, merged.iter().flat_map(|merged| &merged[c]), &own, lacks);
             if !lacks.is_empty() {
                 let wanted = wanted.as_ref().and_then(|wanted| wanted.get(&c));
@@ -142,9 +142,9 @@ impl Syncing {
             later |= !rows.late.is_empty();
         }
         drop(behind);
-        self.push(p, Tag::Rows, round, self.me, first);
+        self.team.push(p, Tag::Rows, round, self.team.me, first);
         if later {
-            self.push(p, Tag::MoreRows, round, self.me, more);
+            self.team.push(p, Tag::MoreRows, round, self.team.me, more);
         }
     }
 
@@ -166,7 +166,7 @@ impl Syncing {
         };
         let mut n = 0;
         for section in &sections {
-            let Some(written) = &self.written[section.capture] else { continue };
+            let Some(written) = &self.setup.written[section.capture] else { continue };
             for (k, &row) in section.rows.iter().enumerate() {
                 let state = written.missing.get(row as usize);
                 match section.of {
@@ -194,11 +194,11 @@ impl Syncing {
                 }
             }
         }
-        self.ahead.fetch_add(n, Relaxed);
-        if self.fetching == Fetching::Foreseen && !self.site.wild.load(Relaxed) {
-            let foreseen = locked(&self.site.foreseen);
+        self.counted.ahead.fetch_add(n, Relaxed);
+        if self.setup.fetching == Fetching::Foreseen && !self.setup.site.wild.load(Relaxed) {
+            let foreseen = locked(&self.setup.site.foreseen);
             for (&c, rows) in foreseen.rounds.get(&round).into_iter().flatten() {
-                let Some(written) = &self.written[c] else { continue };
+                let Some(written) = &self.setup.written[c] else { continue };
                 let of = written.range(p);
                 for &row in rows.iter().filter(|row| of.contains(row)) {
                     if let Some(state) = written.missing.get(row as usize)
@@ -209,7 +209,7 @@ impl Syncing {
                 }
             }
         }
-        let mut taken = locked(&self.taken[p]);
+        let mut taken = locked(&self.rounds.taken[p]);
         taken.round = round + 1;
         let early = std::mem::take(&mut taken.early);
         drop(taken);
@@ -219,15 +219,15 @@ impl Syncing {
 
     /// Records what a round touched of other processes' rows.
     pub(super) fn record(&self, rounds: &Rounds<'_>, round: usize) {
-        let mut foreseen = locked(&self.site.foreseen);
-        if foreseen.complete || self.fetching == Fetching::OnDemand || self.site.wild.load(Relaxed) {
+        let mut foreseen = locked(&self.setup.site.foreseen);
+        if foreseen.complete || self.setup.fetching == Fetching::OnDemand || self.setup.site.wild.load(Relaxed) {
             return;
         }
         let mut rows = Rows::new();
         let published = rounds.published();
-        for (c, written) in self.written.iter().enumerate() {
+        for (c, written) in self.setup.written.iter().enumerate() {
             let Some(written) = written else { continue };
-            let own = written.range(self.me);
+            let own = written.range(self.team.me);
             let mut seen = std::collections::HashSet::new();
             let touched =
                 published.iter().flat_map(|thread| thread.iter()).flat_map(|changed| rows_of(&changed.touched[c]));
@@ -235,8 +235,8 @@ impl Syncing {
             rows.insert(c, foreign);
         }
         if !foreseen.record(round, rows) {
-            self.site.wild.store(true, Relaxed);
+            self.setup.site.wild.store(true, Relaxed);
         }
-        foreseen.complete = !self.site.wild.load(Relaxed) && round + 1 == rounds.runner.schedule.rounds();
+        foreseen.complete = !self.setup.site.wild.load(Relaxed) && round + 1 == rounds.runner.schedule.rounds();
     }
 }
