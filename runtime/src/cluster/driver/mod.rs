@@ -226,7 +226,10 @@ impl Cluster {
         match cluster.handle.block_on(cluster.begin_generation(&mut state)) {
             Ok(()) => {}
             Err(Fault::Error(error)) => return Err(error),
-            Err(Fault::Lost) => return Err(cluster.all_lost()),
+            Err(Fault::Lost) => {
+                cluster.wait(cluster.hub.explained());
+                return Err(cluster.all_lost());
+            }
         }
         drop(state);
         Ok(Arc::new(cluster))
@@ -307,6 +310,7 @@ impl Cluster {
         state.servers = self.hub.complete(Role::Server);
         state.seen_losses = *self.hub.lost.borrow();
         if state.workers.is_empty() {
+            self.hub.explained().await;
             return Err(Fault::Error(self.all_lost()));
         }
         let peer = |&node: &Node| self.hub.address(node).map(|address| Peer { node, address });

@@ -251,6 +251,7 @@ impl Cluster {
         let _span = span(Category::Recover, u64::from(state.generation) + 1);
         // Who dies together is noticed one after the other.
         tokio::time::sleep(GRACE).await;
+        self.hub.explained().await;
         let losses = self.hub.losses();
         self.replace_lost(state, &losses)?;
         state.nearby = None;

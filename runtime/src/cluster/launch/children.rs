@@ -190,18 +190,21 @@ impl Child {
         self.ended
     }
 
-    /// Gives it time to end by itself, then kills it.
-    pub(crate) fn end(&mut self, patience: Duration) -> Ended {
+    /// How it ended, if it does so by itself in this time.
+    pub(crate) fn ends_within(&mut self, patience: Duration) -> Option<Ended> {
         let since = Instant::now();
         loop {
-            if let Some(ended) = self.ended() {
+            let ended = self.ended();
+            if ended.is_some() || since.elapsed() >= patience {
                 return ended;
-            }
-            if since.elapsed() >= patience {
-                return self.kill();
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Gives it time to end by itself, then kills it.
+    pub(crate) fn end(&mut self, patience: Duration) -> Ended {
+        self.ends_within(patience).unwrap_or_else(|| self.kill())
     }
 
     /// Kills it, unless it has ended, and reaps it.
