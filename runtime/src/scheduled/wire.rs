@@ -57,7 +57,7 @@ impl Encoded {
 /// Writes messages about rounds.
 #[derive(Default)]
 pub(crate) struct Writer {
-    told: Option<Encoded>,
+    settled: Option<Encoded>,
     fresh: Option<(u64, Encoded)>,
     spare: Vec<Encoded>,
 }
@@ -70,7 +70,7 @@ impl Writer {
         settled: Option<&Round<P>>,
         fresh: Option<&Round<P>>,
     ) -> Result<(), CodecError> {
-        self.spare.extend(self.told.take());
+        self.spare.extend(self.settled.take());
         self.spare.extend(self.fresh.take().map(|(_, encoded)| encoded));
         let mut room = || {
             let mut encoded = self.spare.pop().unwrap_or_default();
@@ -83,7 +83,7 @@ impl Writer {
                 codec::encode_into(change, &mut encoded.bytes)?;
                 encoded.ends.push((encoded.bytes.len(), program.applied_to(job), Shards::None));
             }
-            self.told = Some(encoded);
+            self.settled = Some(encoded);
         }
         if let Some(round) = fresh {
             let mut encoded = room();
@@ -98,9 +98,9 @@ impl Writer {
 
     /// The message for the worker that has a range of the shards.
     pub(crate) fn message(&self, range: &Range<usize>) -> Vec<u8> {
-        let flags = if self.told.is_some() { CHANGES } else { 0 } | if self.fresh.is_some() { JOBS } else { 0 };
+        let flags = if self.settled.is_some() { CHANGES } else { 0 } | if self.fresh.is_some() { JOBS } else { 0 };
         let mut out = vec![flags];
-        if let Some(encoded) = &self.told {
+        if let Some(encoded) = &self.settled {
             encoded.of(range).for_each(|(_, change)| out.extend_from_slice(change));
         }
         if let Some((round, encoded)) = &self.fresh {
@@ -116,7 +116,7 @@ impl Writer {
 }
 
 /// A round, and what a worker's updates came to.
-pub(crate) type Answer = (usize, Result<Vec<u8>, RoundFailure>);
+pub(crate) type RoundAnswer = (usize, Result<Vec<u8>, RoundFailure>);
 
 /// A worker's rounds in flight.
 pub(crate) struct Reader<P: Program> {
@@ -161,7 +161,7 @@ impl<P: Program> Reader<P> {
         here: &mut LocalShards<'_, P>,
         mut bytes: &[u8],
         updates: bool,
-    ) -> Result<Option<Answer>, String> {
+    ) -> Result<Option<RoundAnswer>, String> {
         let [flags] = take(&mut bytes)?;
         if flags == 0 || flags > CHANGES | JOBS {
             return Err(format!("a message about a round of kind {flags}: 1 to 3 was expected"));

@@ -17,7 +17,7 @@ use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture};
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
-use crate::loops::call::{Call, Ended};
+use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Run, unite, words};
 use crate::loops::record::{Depth, fields, shapes, slices};
 use crate::loops::verify::Verifier;
@@ -233,7 +233,7 @@ impl LoopBackend for Cluster {
         plan: &Arc<Plan>,
         installed: &mut Installed,
         trace: bool,
-    ) -> std::result::Result<Elsewhere, Ended> {
+    ) -> std::result::Result<Elsewhere, LoopStopped> {
         if !installed.is::<Arc<RemotePlan>>() {
             *installed = self.install(call, plan)?;
         }
@@ -251,7 +251,7 @@ impl LoopBackend for Cluster {
         let LoopResult { results, relaxed, workers, bytes_sent } = loop {
             match self.run_call(&mut state, &mut loops, first_failure) {
                 Ok(finished) => break finished,
-                Err(Ended::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
+                Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
                     if by_index_now(plan, capture) =>
                 {
                     // What is read in step is reached by other means than `x[i]`: the workers must keep count.
@@ -285,9 +285,9 @@ impl LoopBackend for Cluster {
     }
 }
 
-fn first_failure(failed: BlockFailure) -> Ended {
+fn first_failure(failed: BlockFailure) -> LoopStopped {
     let ((block, iteration), failure) = failed.failure();
-    Ended::Failed(FirstFailure::new(block as usize, iteration, failure))
+    LoopStopped::Failed(FirstFailure::new(block as usize, iteration, failure))
 }
 
 /// Whether this is news: that a capture's elements are reached by other means than `x[i]`.

@@ -12,7 +12,7 @@ use crate::session::locked;
 use crate::session::logging::warning;
 use crate::session::timeline::file::TimelineFile;
 use crate::session::timeline::json::Process;
-use crate::session::timeline::{self, Recorded};
+use crate::session::timeline::{self, RecordedEvents};
 
 /// How long the end of the program waits for events.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ impl Cluster {
         }
         let blob = self.question(node, async |client, context| client.timeline(context, generation).await).await?;
         let bytes = self.hub.links.blob(node, blob).await.map_err(|error| error.to_string())?;
-        let recorded: Recorded = codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| error.to_string())?;
+        let recorded: RecordedEvents = codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| error.to_string())?;
         let recorded = recorded.checked().ok_or("events on tracks that aren't there")?;
         let ahead = shortest.map_or(0, |(_, ahead)| ahead);
         Ok(Process { name: self.hub.name(node), place: node, ahead, recorded })

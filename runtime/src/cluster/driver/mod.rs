@@ -37,8 +37,8 @@ use crate::cluster::driver::minibatch::Sites;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote::Logged;
 use crate::cluster::driver::remote_plan::RemotePlan;
-use crate::cluster::launch::children::{Nursery, Told};
-use crate::cluster::launch::rendezvous::{self, Meeting, Published};
+use crate::cluster::launch::children::{ChildSettings, Nursery};
+use crate::cluster::launch::rendezvous::{self, Invitation, Published};
 use crate::cluster::wire::join;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::home::Home;
@@ -199,8 +199,8 @@ impl Cluster {
         let Network { hub, address, handle, thread } = Network::start(listen, secret.clone(), explicit)?;
         let published = match &options.rendezvous {
             Some(path) => {
-                let meeting = Meeting::at(address, secret.to_hex());
-                Some(rendezvous::publish(path, &meeting)?)
+                let invitation = Invitation::at(address, secret.to_hex());
+                Some(rendezvous::publish(path, &invitation)?)
             }
             None => None,
         };
@@ -252,14 +252,14 @@ impl Cluster {
 
     pub(crate) fn start_child(&self, role: Role, index: usize, generation: u32) -> Result<()> {
         let Some(nursery) = &self.nursery else { return Ok(()) };
-        let told = Told {
+        let settings = ChildSettings {
             join: self.children_reach(),
             secret: self.hub.secret.to_hex(),
             index: index as u32,
             threads: Some(self.options.threads_each()),
             generation: u64::from(generation),
         };
-        let child = if role == Role::Worker { nursery.worker(&told)? } else { nursery.server(&told)? };
+        let child = if role == Role::Worker { nursery.worker(&settings)? } else { nursery.server(&settings)? };
         locked(&self.hub.children).insert(child.pid(), child);
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Cluster {
     pub(crate) fn wait_for(&self, role: Role, expected: usize, patience: Duration) -> Result<()> {
         let what = if role == Role::Worker { "workers" } else { "DDS servers" };
         let since = Instant::now();
-        let mut told = false;
+        let mut reported = false;
         loop {
             let joined = self.hub.complete(role).len();
             if joined >= expected {
@@ -294,8 +294,8 @@ impl Cluster {
                 let seconds = patience.as_secs();
                 return Err(ClusterError::Missing { what, joined, expected, seconds }.into());
             }
-            if self.options.join && !told && since.elapsed() >= Duration::from_secs(5) {
-                told = true;
+            if self.options.join && !reported && since.elapsed() >= Duration::from_secs(5) {
+                reported = true;
                 eprintln!("waiting for {} of {expected} {what} to join at {}", expected - joined, self.address);
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -317,7 +317,7 @@ impl Cluster {
         let workers: Vec<Peer> = state.workers.iter().filter_map(peer).collect();
         let servers: Vec<Peer> = state.servers.iter().filter_map(peer).collect();
         self.hub.links.begin_generation(DRIVER, state.generation, workers.iter().chain(&servers).cloned());
-        let told = state.workers.iter().map(|&node| {
+        let sent = state.workers.iter().map(|&node| {
             let mut others = servers.clone();
             others.push(Peer { node: DRIVER, address: self.hub.reached_at(node, self.address) });
             let membership = Membership {
@@ -338,7 +338,7 @@ impl Cluster {
                 }
             }
         });
-        join_all(told).await.into_iter().collect::<std::result::Result<Vec<()>, Fault>>()?;
+        join_all(sent).await.into_iter().collect::<std::result::Result<Vec<()>, Fault>>()?;
         Ok(())
     }
 
@@ -491,10 +491,10 @@ impl Drop for Cluster {
         }
         let bye = async {
             let workers = self.hub.complete(Role::Worker);
-            let told = workers.into_iter().filter_map(|node| self.hub.client(node)).map(|client| async move {
+            let sent = workers.into_iter().filter_map(|node| self.hub.client(node)).map(|client| async move {
                 let _gone_already = client.bye(tarpc::context::current()).await;
             });
-            tokio::time::timeout(LEAVING, join_all(told)).await
+            tokio::time::timeout(LEAVING, join_all(sent)).await
         };
         let _impatient = self.handle.block_on(bye);
         // The end of their connections is what ends workers and servers.

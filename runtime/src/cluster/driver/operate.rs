@@ -17,7 +17,7 @@ use crate::cluster::wire::protocol::{
 };
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::home::Home;
-use crate::operate::run::{Cut, Made, Operation, OperatorBackend};
+use crate::operate::run::{Chunking, Made, Operation, OperatorBackend};
 use crate::operate::stage::{Items, Stage};
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
@@ -30,7 +30,7 @@ pub(crate) struct OperatorLogged {
     sources: Vec<RemoteCapture>,
     captures: Vec<RemoteCapture>,
     vectors: Vec<Vector>,
-    cut: Cut,
+    cut: Chunking,
     partitions: Option<usize>,
     /// What it makes, if that stays with the workers.
     kept: Option<Stored>,

@@ -18,7 +18,7 @@ use crate::cluster::wire::protocol::{
 };
 use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
-use crate::scheduled::backend::{Ended, ProgramCall, ScheduledBackend, Unfinished};
+use crate::scheduled::backend::{ProgramCall, ProgramOutcome, ScheduledBackend, Unfinished};
 use crate::scheduled::drive::{Done, RoundFailure};
 use crate::session::error::{Error, Result};
 use crate::session::timeline::{Category, span};
@@ -157,7 +157,7 @@ impl RemoteCall for Running<'_> {
     }
 }
 
-/// What a call that ended well has told its workers, to be applied once more.
+/// What a call that ended well has sent its workers, to be applied once more.
 struct Repetition(Arc<ScheduledLogged>);
 
 impl RemoteCall for Repetition {
@@ -264,7 +264,7 @@ impl Cluster {
 }
 
 impl ScheduledBackend for Cluster {
-    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> std::result::Result<Ended, Unfinished> {
+    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> std::result::Result<ProgramOutcome, Unfinished> {
         let mut state = locked(&self.state);
         let setup = self.call_setup(&mut state, call)?;
         let sent_before = self.hub.links.sent();
@@ -277,7 +277,7 @@ impl ScheduledBackend for Cluster {
         let threads = self.threads() * ran.workers.len();
         drop(state);
         call.committed();
-        Ok(Ended {
+        Ok(ProgramOutcome {
             done: ran.done,
             bytes_sent: ran.bytes_sent + self.hub.links.sent() - sent_before,
             threads,

@@ -8,8 +8,9 @@
 //! of those is followed by wanting all again.
 //!
 //! # Why this is sound
-//! 1. While bodies run, the shards' rows are read only, but for rows of other processes that are not here yet: the network's
-//!    thread alone writes them, and marks them as here after it has. Bodies read a row after they have seen that mark.
+//! 1. While bodies run, rows in reservations are read only, but for rows of other processes that are not here yet: the
+//!    network's thread alone writes them, and marks them as here after it has. Bodies read a row after they have seen that
+//!    mark.
 //! 2. Rows that this worker keeps change between two meetings of its threads, when every other worker's changes of the
 //!    round have come: none of them can be fetching a row of that round any more.
 //! 3. Indices and sizes in messages are checked against the DDSs' (see `wire`).
@@ -32,7 +33,7 @@ use crate::body::panics::{self, CaughtPanic};
 use crate::cluster::wire::links::{Links, Outgoing, Payload};
 use crate::cluster::wire::minibatch::{self, CURRENT, Section, Shape, Tag, WANTED, Writer};
 use crate::cluster::wire::protocol::{Fetching, Node};
-use crate::cluster::worker::site::Site;
+use crate::cluster::worker::site::LoopMemory;
 use crate::memory::reservation::Reservation;
 use crate::minibatch::{Ledger, Source};
 use crate::session::locked;
@@ -55,7 +56,7 @@ const EARLY: usize = 10;
 
 /// A DDS that the loop writes.
 pub(crate) struct Written {
-    pub(crate) shard: Arc<Reservation>,
+    pub(crate) reservation: Arc<Reservation>,
     /// Where each worker's rows begin, and the end.
     pub(crate) cuts: Vec<u32>,
     /// Of each row, whether it is here; empty where all are, always.
@@ -64,11 +65,11 @@ pub(crate) struct Written {
 
 impl Written {
     fn size(&self) -> usize {
-        self.shard.ops().size
+        self.reservation.ops().size
     }
 
     fn shape(&self) -> Shape {
-        Shape { len: self.shard.len(), size: self.size() }
+        Shape { len: self.reservation.len(), size: self.size() }
     }
 
     pub(crate) fn range(&self, worker: usize) -> Range<u32> {
@@ -80,13 +81,13 @@ impl Written {
     }
 
     fn at(&self, row: u32) -> *mut u8 {
-        self.shard.base().wrapping_add(row as usize * self.size())
+        self.reservation.base().wrapping_add(row as usize * self.size())
     }
 
     /// # Safety
     /// Nobody writes the row meanwhile.
     unsafe fn bytes(&self, row: u32) -> &[u8] {
-        // SAFETY: a row of the shard; the caller's promise.
+        // SAFETY: a row of the reservation; the caller's promise.
         unsafe { std::slice::from_raw_parts(self.at(row), self.size()) }
     }
 
@@ -94,7 +95,7 @@ impl Written {
     /// Nobody else uses the row meanwhile.
     unsafe fn overwrite(&self, row: u32, value: &[u8]) {
         assert!(value.len() == self.size(), "a row has {} bytes", self.size());
-        // SAFETY: a row of the shard; the caller's promise.
+        // SAFETY: a row of the reservation; the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), self.at(row), value.len()) };
     }
 }
@@ -147,7 +148,7 @@ pub(crate) struct Setup {
     pub(crate) copies: Vec<Range<usize>>,
     pub(crate) fetching: Fetching,
     pub(crate) ledger: Option<Ledger>,
-    pub(crate) site: Arc<Site>,
+    pub(crate) site: Arc<LoopMemory>,
 }
 
 /// What is kept from round to round.

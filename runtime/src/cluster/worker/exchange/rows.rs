@@ -86,7 +86,7 @@ impl Syncing {
             captures().take(1).for_each(|(c, _)| message.section(c, WANTS_ALL, &[], 0));
             return;
         }
-        if !locked(&self.setup.site.told).insert((p, round)) {
+        if !locked(&self.setup.site.sent_wants).insert((p, round)) {
             return;
         }
         let foreseen = locked(&self.setup.site.foreseen);
