@@ -209,6 +209,7 @@ impl Cluster {
         Ok(done)
     }
 
+    /// Does something, and again after each loss, until it has ended well or failed.
     fn until_ended<R, F, E: From<Error>>(
         &self,
         state: &mut State,
