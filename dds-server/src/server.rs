@@ -16,7 +16,7 @@ use crate::hello::{GreetError, Hello, Purpose, Role, greet};
 use crate::logging;
 use crate::net::{self, NetError};
 use crate::secret::Secret;
-use crate::store::{Layout, Slice, Store, StoreError};
+use crate::store::{Encoding, Slice, Store, StoreError};
 use crate::{gate, hello};
 
 /// How long the driver may take to listen after a server was started.
@@ -217,19 +217,19 @@ async fn get<S: AsyncRead + AsyncWrite + Unpin>(
     header: &Header,
     store: &Mutex<Store>,
 ) -> Result<(), FrameError> {
-    let layout = match header.len {
-        0 => Layout::Encoded,
+    let encoding = match header.len {
+        0 => Encoding::Encoded,
         8 => {
             let mut size = [0; 8];
             frame::read_payload_into(io, header, &mut size).await?;
-            Layout::Plain { size: u64::from_le_bytes(size) }
+            Encoding::Plain { size: u64::from_le_bytes(size) }
         }
         _ => return skip_and_refuse(io, header, "the payload of this request has 0 or 8 bytes".to_owned()).await,
     };
     let found = {
         let mut store = lock(store);
         let admitted = store.admit(header.generation);
-        admitted.and_then(|()| store.get(header.dds, header.tag, header.lo, header.hi, layout))
+        admitted.and_then(|()| store.get(header.dds, header.tag, header.lo, header.hi, encoding))
     };
     match found {
         Ok(slices) => {

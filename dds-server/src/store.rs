@@ -9,7 +9,7 @@ const OVERHEAD: u64 = 128;
 
 /// How the bytes of a part are laid out, as the one who asks for it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum Encoding {
     /// Each element takes `size` bytes: any range of them can be cut out.
     Plain {
         /// The bytes of an element.
@@ -72,7 +72,7 @@ pub enum StoreError {
         /// One past its last element.
         other_hi: u64,
     },
-    /// Not all of the range is stored, or not as one part where the layout needs that.
+    /// Not all of the range is stored, or not as one part where the encoding needs that.
     #[error("elements {lo}..{hi} of DDS {dds} are not in snapshot {tag}")]
     Missing {
         /// The DDS.
@@ -86,7 +86,7 @@ pub enum StoreError {
     },
     /// A stored part has another number of bytes than its elements take.
     #[error("elements {lo}..{hi} of DDS {dds} have {found} bytes, which is not {size} bytes each")]
-    Layout {
+    Encoding {
         /// The DDS.
         dds: u64,
         /// The first element of the part.
@@ -117,13 +117,13 @@ struct Part {
 /// The parts that a server holds, within a bound.
 ///
 /// ```
-/// use stradsap_dds_server::store::{Layout, Store};
+/// use stradsap_dds_server::store::{Encoding, Store};
 ///
 /// let mut store = Store::new(1 << 20);
 /// store.put(7, 1, 0, 4, vec![0, 1, 2, 3])?;
-/// let slices = store.get(7, 1, 1, 3, Layout::Plain { size: 1 })?;
+/// let slices = store.get(7, 1, 1, 3, Encoding::Plain { size: 1 })?;
 /// assert_eq!(slices[0].as_ref(), [1, 2]);
-/// assert!(store.get(7, 1, 1, 3, Layout::Encoded).is_err());
+/// assert!(store.get(7, 1, 1, 3, Encoding::Encoded).is_err());
 /// # Ok::<(), stradsap_dds_server::store::StoreError>(())
 /// ```
 #[derive(Debug)]
@@ -231,16 +231,16 @@ impl Store {
     /// A plain range may be any, across parts; an encoded one must be a part as it was stored.
     ///
     /// # Errors
-    /// [`StoreError::Range`], [`StoreError::Missing`], [`StoreError::Layout`].
-    pub fn get(&self, dds: u64, tag: u64, lo: u64, hi: u64, layout: Layout) -> Result<Vec<Slice>, StoreError> {
+    /// [`StoreError::Range`], [`StoreError::Missing`], [`StoreError::Encoding`].
+    pub fn get(&self, dds: u64, tag: u64, lo: u64, hi: u64, encoding: Encoding) -> Result<Vec<Slice>, StoreError> {
         if lo >= hi {
             return Err(StoreError::Range { lo, hi });
         }
         let missing = StoreError::Missing { dds, tag, lo, hi };
         let parts = self.snapshots.get(&(dds, tag)).ok_or_else(|| missing.clone())?;
-        let size = match layout {
-            Layout::Plain { size } => size,
-            Layout::Encoded => {
+        let size = match encoding {
+            Encoding::Plain { size } => size,
+            Encoding::Encoded => {
                 let part = parts.get(&lo).filter(|part| part.hi == hi).ok_or(missing)?;
                 return Ok(vec![Slice { bytes: Arc::clone(&part.bytes), range: 0..part.bytes.len() }]);
             }
@@ -254,7 +254,7 @@ impl Store {
             }
             let found = part.bytes.len() as u64;
             if (part.hi - part_lo).checked_mul(size) != Some(found) {
-                return Err(StoreError::Layout { dds, lo: part_lo, hi: part.hi, size, found });
+                return Err(StoreError::Encoding { dds, lo: part_lo, hi: part.hi, size, found });
             }
             // No overflow and within the part's memory: the product above is its length.
             let end = part.hi.min(hi);

@@ -5,7 +5,7 @@
 use stradsap_dds_server::store::*;
 
 fn got(store: &Store, dds: u64, tag: u64, lo: u64, hi: u64, size: u64) -> Result<Vec<u8>, StoreError> {
-    let slices = store.get(dds, tag, lo, hi, Layout::Plain { size })?;
+    let slices = store.get(dds, tag, lo, hi, Encoding::Plain { size })?;
     Ok(slices.iter().flat_map(|slice| slice.as_ref().iter().copied()).collect())
 }
 
@@ -21,8 +21,8 @@ fn plain_ranges_are_cut_out_across_parts() {
     for (lo, hi) in [(9, 11), (14, 16), (14, 21), (15, 20), (0, 5), (30, 31)] {
         assert!(matches!(got(&store, 1, 1, lo, hi, 2), Err(StoreError::Missing { .. })), "{lo}..{hi}");
     }
-    assert!(matches!(got(&store, 1, 1, 10, 11, 3), Err(StoreError::Layout { size: 3, found: 6, .. })));
-    assert!(matches!(got(&store, 1, 1, 10, 11, u64::MAX), Err(StoreError::Layout { .. })));
+    assert!(matches!(got(&store, 1, 1, 10, 11, 3), Err(StoreError::Encoding { size: 3, found: 6, .. })));
+    assert!(matches!(got(&store, 1, 1, 10, 11, u64::MAX), Err(StoreError::Encoding { .. })));
     assert!(matches!(got(&store, 1, 1, 11, 11, 2), Err(StoreError::Range { .. })));
     assert!(matches!(got(&store, 1, 2, 10, 11, 2), Err(StoreError::Missing { .. })));
     assert!(matches!(got(&store, 2, 1, 10, 11, 2), Err(StoreError::Missing { .. })));
@@ -34,9 +34,9 @@ fn plain_ranges_are_cut_out_across_parts() {
 fn encoded_parts_come_as_they_were_stored() {
     let mut store = Store::new(1 << 20);
     store.put(1, 1, 0, 3, b"variable".to_vec()).unwrap();
-    assert_eq!(store.get(1, 1, 0, 3, Layout::Encoded).unwrap()[0].as_ref(), b"variable");
-    assert!(matches!(store.get(1, 1, 0, 2, Layout::Encoded), Err(StoreError::Missing { .. })));
-    assert!(matches!(store.get(1, 1, 1, 3, Layout::Encoded), Err(StoreError::Missing { .. })));
+    assert_eq!(store.get(1, 1, 0, 3, Encoding::Encoded).unwrap()[0].as_ref(), b"variable");
+    assert!(matches!(store.get(1, 1, 0, 2, Encoding::Encoded), Err(StoreError::Missing { .. })));
+    assert!(matches!(store.get(1, 1, 1, 3, Encoding::Encoded), Err(StoreError::Missing { .. })));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn elements_without_bytes() {
     let mut store = Store::new(1 << 20);
     store.put(1, 1, 0, u64::MAX, Vec::new()).unwrap();
     assert_eq!(got(&store, 1, 1, 5, 1 << 60, 0).unwrap(), [0; 0]);
-    assert!(matches!(got(&store, 1, 1, 0, 5, u64::MAX), Err(StoreError::Layout { .. })));
+    assert!(matches!(got(&store, 1, 1, 0, 5, u64::MAX), Err(StoreError::Encoding { .. })));
 }
 
 #[test]

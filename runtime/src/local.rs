@@ -10,7 +10,7 @@ use crate::body::panics;
 use crate::body::task::Failure;
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
-use crate::loops::call::{Call, Ended};
+use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::pack::{self, Packed};
 use crate::loops::record::Depth;
@@ -107,7 +107,7 @@ impl LoopBackend for Local {
         plan: &Arc<Plan>,
         installed: &mut Installed,
         trace: bool,
-    ) -> std::result::Result<Elsewhere, Ended> {
+    ) -> std::result::Result<Elsewhere, LoopStopped> {
         if !installed.is::<Ready>() {
             *installed = Box::new(Ready::new(call, plan));
         }
@@ -162,7 +162,7 @@ impl OperatorBackend for Local {
 }
 
 impl ScheduledBackend for Local {
-    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> std::result::Result<backend::Ended, Unfinished> {
+    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> std::result::Result<backend::ProgramOutcome, Unfinished> {
         call.run_here()
     }
 }

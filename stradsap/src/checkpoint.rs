@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use crate::__private::{decode_serde, encode_serde};
 use crate::{DMap, DMultiMap, DVector, Element, Error, Key, Result, Session};
 use background::{Background, Versions, locked};
-use folder::{Folder, Listing, Trouble, at, bad, steps};
+use folder::{Folder, FolderTrouble, Listing, at, bad, steps};
 use manifest::{Entry, FORMAT, LARGEST_STATE, Manifest, Section, VERSION, byte_order, hexadecimal};
 use origin::{Build, now};
 pub use saved::Saved;
@@ -139,7 +139,8 @@ impl Checkpoints {
         let mut background = self.settled();
         let mut newest = None;
         for step in steps(&self.folder.list()?).rev() {
-            let whole = |manifest| self.folder.check(&manifest).map(|()| Arc::new(manifest)).map_err(Trouble::from);
+            let whole =
+                |manifest| self.folder.check(&manifest).map(|()| Arc::new(manifest)).map_err(FolderTrouble::from);
             match self.folder.manifest(step).and_then(whole) {
                 Ok(manifest) => {
                     background.bad.remove(&step);
@@ -148,8 +149,8 @@ impl Checkpoints {
                     let versions = Arc::clone(&background.versions);
                     return Ok(Some(Checkpoint { folder: self.folder.clone(), path, manifest, versions }));
                 }
-                Err(Trouble { error, foreign: true }) => return Err(error),
-                Err(Trouble { error, .. }) => {
+                Err(FolderTrouble { error, foreign: true }) => return Err(error),
+                Err(FolderTrouble { error, .. }) => {
                     eprintln!("skipped a checkpoint: {error}");
                     background.bad.insert(step);
                     background.known.remove(&step);

@@ -12,7 +12,7 @@ pub const DRIVER: Node = 0;
 
 /// Where a range of a DDS can be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct Segment {
     /// The range.
     pub range: Range<usize>,
     /// Those that have it.
@@ -42,7 +42,7 @@ pub struct Pull {
 /// The ranges of one DDS, one after the other, each with those that hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    segments: Vec<Held>,
+    segments: Vec<Segment>,
 }
 
 impl Holder {
@@ -55,7 +55,7 @@ impl Holder {
 impl Placement {
     /// All of it with the driver.
     pub fn home(len: usize) -> Placement {
-        Placement { segments: vec![Held { range: 0..len, at: vec![Holder::memory(DRIVER)] }] }
+        Placement { segments: vec![Segment { range: 0..len, at: vec![Holder::memory(DRIVER)] }] }
     }
 
     /// Nobody has any of it: it is still to be made.
@@ -71,7 +71,7 @@ impl Placement {
     }
 
     /// All ranges, one after the other.
-    pub fn segments(&self) -> &[Held] {
+    pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
@@ -82,8 +82,8 @@ impl Placement {
 
     /// Has `f` change who holds a range.
     fn change(&mut self, range: &Range<usize>, f: impl Fn(&mut Vec<Holder>)) {
-        let mut segments: Vec<Held> = Vec::with_capacity(self.segments.len() + 2);
-        for Held { range: segment, at } in self.segments.drain(..) {
+        let mut segments: Vec<Segment> = Vec::with_capacity(self.segments.len() + 2);
+        for Segment { range: segment, at } in self.segments.drain(..) {
             let inside = segment.start.max(range.start)..segment.end.min(range.end);
             if inside.is_empty() {
                 push(&mut segments, segment, at);
@@ -126,7 +126,7 @@ impl Placement {
     /// ask the same process.
     pub fn missing(&self, dds: u64, range: &Range<usize>, me: Node, spread: usize) -> Vec<Pull> {
         let mut pulls = Vec::new();
-        for Held { range: segment, at } in &self.segments {
+        for Segment { range: segment, at } in &self.segments {
             let inside = segment.start.max(range.start)..segment.end.min(range.end);
             if inside.is_empty() || at.contains(&Holder::memory(me)) || at.is_empty() {
                 continue;
@@ -146,13 +146,13 @@ impl Placement {
     }
 }
 
-fn push(segments: &mut Vec<Held>, range: Range<usize>, at: Vec<Holder>) {
+fn push(segments: &mut Vec<Segment>, range: Range<usize>, at: Vec<Holder>) {
     if range.is_empty() {
         return;
     }
     match segments.last_mut() {
         Some(last) if last.at == at && last.range.end == range.start => last.range.end = range.end,
-        _ => segments.push(Held { range, at }),
+        _ => segments.push(Segment { range, at }),
     }
 }
 

@@ -76,37 +76,16 @@ pub struct Send {
 
 impl Plan {
     /// The share of one worker.
-    // Long, since it is one expression for each of a share's fields; nothing in it depends on what stands before.
-    #[expect(clippy::too_many_lines, reason = "a worker's share is filled field by field from one walk over the plan")]
     pub fn share(&self, layout: &Layout, worker: u32, by_index: &[bool]) -> Share {
         let (own, graph) = layout.graph_of(self, worker);
         let own: Vec<usize> = own.into_iter().map(|b| b as usize).collect();
-        let mut local = vec![u32::MAX; self.blocks.len()];
-        own.iter().enumerate().for_each(|(k, &b)| local[b] = k as u32);
-        let mut offsets = Vec::new();
-        let mut blocks = Vec::with_capacity(own.len());
-        // Coloured plans list every iteration's elements by its place, and run on one worker.
-        let renumber = !self.offsets.is_empty() && self.strategy != Strategy::Coloured;
-        for &b in &own {
-            let block = self.blocks[b];
-            if renumber {
-                blocks.push((offsets.len(), offsets.len() + block.end - block.start));
-                offsets.extend_from_slice(&self.offsets[block.start..block.end]);
-            } else {
-                blocks.push((block.start, block.end));
-            }
-        }
-        if !renumber && !own.is_empty() {
-            offsets.clone_from(&self.offsets);
-        }
+        let (blocks, offsets) = self.own_blocks(&own);
         let mut edges = Vec::new();
         for k in 0..own.len() {
             edges.extend(graph.followers(k).iter().map(|&follower| (k as u32, follower)));
         }
-        let here = |blocks: &[u32]| blocks.iter().map(|&b| local[b as usize]).collect::<Vec<_>>();
-        let numbered = || layout.transfers.iter().enumerate();
         let listed = |listed: &Listed| (Bulk(listed.entries.clone()), Bulk(listed.ends.clone()));
-        let (added_in, added_out) = self.additions(layout, worker, &own);
+        let (arrivals, sends) = self.transfers(layout, worker, &own);
         Share {
             strategy: self.strategy,
             range: self.range.clone(),
@@ -133,27 +112,8 @@ impl Plan {
                 .iter()
                 .map(|first| first.is_some_and(|b| layout.worker_of[b as usize] != worker))
                 .collect(),
-            arrivals: numbered()
-                .filter(|(_, transfer)| transfer.to == worker)
-                .map(|(t, transfer)| Arrival {
-                    transfer: t as u32,
-                    resource: transfer.resource,
-                    before: here(&transfer.before),
-                    behind: here(&transfer.behind),
-                })
-                .chain(added_in)
-                .collect(),
-            sends: numbered()
-                .filter(|(_, transfer)| transfer.from == worker)
-                .map(|(t, transfer)| Send {
-                    transfer: t as u32,
-                    resource: transfer.resource,
-                    to: transfer.to,
-                    after: transfer.after.map(|b| local[b as usize]),
-                    copy: transfer.copy,
-                })
-                .chain(added_out)
-                .collect(),
+            arrivals,
+            sends,
             by_index: by_index.to_vec(),
             strata: self.strata.to_parts(),
             global: own.iter().map(|&b| b as u32).collect(),
@@ -162,6 +122,46 @@ impl Plan {
 }
 
 impl Plan {
+    /// Where the iterations of a worker's blocks stand in its offsets, and these.
+    fn own_blocks(&self, own: &[usize]) -> (Vec<(usize, usize)>, Vec<u32>) {
+        let blocks = own.iter().map(|&b| self.blocks[b]);
+        // Coloured plans list every iteration's elements by its place, and run on one worker.
+        if self.offsets.is_empty() || self.strategy == Strategy::Coloured {
+            let offsets = if own.is_empty() { Vec::new() } else { self.offsets.clone() };
+            return (blocks.map(|block| (block.start, block.end)).collect(), offsets);
+        }
+        let mut offsets = Vec::new();
+        let renumber = |block: Block| {
+            let start = offsets.len();
+            offsets.extend_from_slice(&self.offsets[block.start..block.end]);
+            (start, offsets.len())
+        };
+        (blocks.map(renumber).collect(), offsets)
+    }
+
+    /// What a worker awaits and sends.
+    fn transfers(&self, layout: &Layout, worker: u32, own: &[usize]) -> (Vec<Arrival>, Vec<Send>) {
+        let mut local = vec![u32::MAX; self.blocks.len()];
+        own.iter().enumerate().for_each(|(k, &b)| local[b] = k as u32);
+        let here = |blocks: &[u32]| blocks.iter().map(|&b| local[b as usize]).collect::<Vec<_>>();
+        let (mut arrivals, mut sends) = (Vec::new(), Vec::new());
+        for (t, transfer) in layout.transfers.iter().enumerate() {
+            let (number, resource) = (t as u32, transfer.resource);
+            if transfer.to == worker {
+                let (before, behind) = (here(&transfer.before), here(&transfer.behind));
+                arrivals.push(Arrival { transfer: number, resource, before, behind });
+            }
+            if transfer.from == worker {
+                let after = transfer.after.map(|b| local[b as usize]);
+                sends.push(Send { transfer: number, resource, to: transfer.to, after, copy: transfer.copy });
+            }
+        }
+        let (added_in, added_out) = self.additions(layout, worker, own);
+        arrivals.extend(added_in);
+        sends.extend(added_out);
+        (arrivals, sends)
+    }
+
     /// What a worker's blocks see of relaxed state that blocks elsewhere have added to, and the other way round. Each
     /// block's additions go to every other worker that has blocks of later strata.
     fn additions(&self, layout: &Layout, worker: u32, own: &[usize]) -> (Vec<Arrival>, Vec<Send>) {

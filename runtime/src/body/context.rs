@@ -7,7 +7,7 @@ use crate::body::slot::Slot;
 
 /// Why a block ended before its last iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum AccessTrouble {
     /// An access that the plan didn't foresee.
     Misspeculation { capture: usize },
     /// An index that no element has.
@@ -30,19 +30,19 @@ pub(crate) struct Context<'t> {
 pub(crate) struct BlockState {
     /// The iteration that is running.
     pub(crate) at: Cell<usize>,
-    trouble: Cell<Option<(Trouble, usize)>>,
+    trouble: Cell<Option<(AccessTrouble, usize)>>,
 }
 
 impl BlockState {
     /// Records why the running iteration ends early. The first one stays, whatever a body does about its unwinding.
-    pub(crate) fn record(&self, trouble: Trouble) {
+    pub(crate) fn record(&self, trouble: AccessTrouble) {
         if self.trouble.get().is_none() {
             self.trouble.set(Some((trouble, self.at.get())));
         }
     }
 
     /// What was recorded, and which iteration was counted then.
-    pub(crate) fn take_trouble(&self) -> Option<(Trouble, usize)> {
+    pub(crate) fn take_trouble(&self) -> Option<(AccessTrouble, usize)> {
         self.trouble.take()
     }
 }
@@ -60,5 +60,5 @@ impl<'t> Context<'t> {
     }
 }
 
-/// The payload of the unwinding that ends an iteration for one of the reasons in [`Trouble`].
+/// The payload of the unwinding that ends an iteration for one of the reasons in [`AccessTrouble`].
 pub(crate) struct EndIteration;

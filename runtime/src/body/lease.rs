@@ -19,14 +19,14 @@ pub(crate) struct Lease<'c> {
 /// The elements of one capture. Their address is good as long as this lives.
 #[derive(Clone)]
 pub(crate) struct Lent {
-    held: Held,
+    backing: Backing,
     ops: &'static ElementOps,
     len: usize,
     writable: bool,
 }
 
 #[derive(Clone)]
-enum Held {
+enum Backing {
     Buffer(Arc<RawBuf>),
     Reservation(Arc<Reservation>),
 }
@@ -50,7 +50,7 @@ impl<'c> Lease<'c> {
                 && copy.len() == *len
                 && copy.ops().is(ops)
             {
-                *lent = Some(Lent { held: Held::Buffer(Arc::new(copy)), ops, len: *len, writable: *writable });
+                *lent = Some(Lent { backing: Backing::Buffer(Arc::new(copy)), ops, len: *len, writable: *writable });
             }
         }
         Lease { captured: self.captured, lent }
@@ -70,25 +70,25 @@ impl Lent {
     /// The elements of one capture.
     pub(crate) fn of(capture: &Captured) -> Option<Lent> {
         let Kind::Vector { len, ops, writable, memory } = &capture.kind else { return None };
-        let (held, there) = match memory {
+        let (backing, there) = match memory {
             Memory::Home(home) => {
                 let buffer = home.lend();
                 let there = if buffer.ops().is(ops) { buffer.len() } else { 0 };
-                (Held::Buffer(buffer), there)
+                (Backing::Buffer(buffer), there)
             }
-            Memory::Reservation(shard) => {
-                let there = if shard.ops().is(ops) { shard.len() } else { 0 };
-                (Held::Reservation(Arc::clone(shard)), there)
+            Memory::Reservation(reservation) => {
+                let there = if reservation.ops().is(ops) { reservation.len() } else { 0 };
+                (Backing::Reservation(Arc::clone(reservation)), there)
             }
         };
-        (there == *len).then_some(Lent { held, ops, len: *len, writable: *writable })
+        (there == *len).then_some(Lent { backing, ops, len: *len, writable: *writable })
     }
 
     /// Where the first element lies.
     pub(crate) fn base(&self) -> *mut u8 {
-        match &self.held {
-            Held::Buffer(buffer) => buffer.base(),
-            Held::Reservation(shard) => shard.base(),
+        match &self.backing {
+            Backing::Buffer(buffer) => buffer.base(),
+            Backing::Reservation(reservation) => reservation.base(),
         }
     }
 

@@ -16,6 +16,7 @@ pub(crate) struct CaughtPanic {
 }
 
 thread_local! {
+    /// The program's code runs on this thread on behalf of a call: its panics are that call's, and it can begin no other.
     static QUIET: Cell<bool> = const { Cell::new(false) };
     static LAST_LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
@@ -30,7 +31,7 @@ pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether this thread is running a loop body.
+/// Whether this thread runs a body, or other code of the program on behalf of a call.
 pub(crate) fn inside_body() -> bool {
     QUIET.get()
 }

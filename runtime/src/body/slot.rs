@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU32;
 
 use crate::body::context::BlockState;
 use crate::body::lease::Lent;
-use crate::body::slow_path::{Doing, SlowPath, Span};
+use crate::body::slow_path::{Doing, SlowPath, ViewRange};
 use crate::memory::buffer::RawBuf;
 
 /// From what a view is made.
@@ -26,7 +26,7 @@ use crate::memory::buffer::RawBuf;
 pub struct Slot<'t> {
     /// The range that is reached with one comparison, and where its first element lies.
     ptr: *mut u8,
-    range: Span,
+    range: ViewRange,
     here: OwnElement,
     /// What `here` counts from; for listed accesses the first element.
     base: *mut u8,
@@ -51,7 +51,7 @@ pub(crate) struct Copies {
 /// What a block owns of a DVector.
 pub(crate) struct Owned<'t> {
     /// What is reached with one comparison.
-    pub(crate) range: Span,
+    pub(crate) range: ViewRange,
     /// What iteration `i` may do with element `i` without a comparison.
     pub(crate) here: OwnElement,
     /// The block's elements in the order of execution, from this one on, instead of by the iteration's number.
@@ -67,7 +67,7 @@ impl<'t> Owned<'t> {
     /// No range: the slow path knows.
     pub(crate) fn by(doing: Doing<'t>) -> Self {
         Owned {
-            range: Span { lo: 0, len: 0, wlen: 0 },
+            range: ViewRange { lo: 0, len: 0, wlen: 0 },
             here: OwnElement::default(),
             packed: None,
             tracked: false,
@@ -78,7 +78,7 @@ impl<'t> Owned<'t> {
 
     /// All elements, to be read.
     pub(crate) fn all(lent: &Lent) -> Self {
-        Owned { range: Span { lo: 0, len: lent.len(), wlen: 0 }, ..Owned::by(Doing::ReadOnly) }
+        Owned { range: ViewRange { lo: 0, len: lent.len(), wlen: 0 }, ..Owned::by(Doing::ReadOnly) }
     }
 }
 
@@ -164,7 +164,7 @@ impl<'t> Slot<'t> {
     fn new(slow_path: SlowPath<'t>) -> Self {
         Slot {
             ptr: null_mut(),
-            range: Span { lo: 0, len: 0, wlen: 0 },
+            range: ViewRange { lo: 0, len: 0, wlen: 0 },
             here: OwnElement::default(),
             base: null_mut(),
             tracked: false,
@@ -229,7 +229,7 @@ impl<'t> Slot<'t> {
     }
 
     #[inline(always)]
-    pub(crate) fn range(&self) -> Span {
+    pub(crate) fn range(&self) -> ViewRange {
         self.range
     }
 

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 
-use crate::body::context::{BlockState, EndIteration, Trouble};
+use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::lease::Lent;
 use crate::memory::buffer::RawBuf;
 use crate::planner::recording::CaptureLog;
@@ -37,7 +37,7 @@ pub(crate) enum Access {
 
 /// A range of elements that a block owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct ViewRange {
     pub(crate) lo: usize,
     pub(crate) len: usize,
     /// 0, or `len` where the block may write.
@@ -60,7 +60,7 @@ pub(crate) enum Doing<'t> {
     /// The DDS is only read, by everybody: any element may be reached.
     ReadOnly,
     /// A run by parts: the spans that don't fit the view's one range.
-    Spans(Vec<Span>),
+    Spans(Vec<ViewRange>),
     /// Each iteration owns the element at a distance from its number.
     InStep { offset: usize, written: bool, now: Cell<Option<usize>> },
     /// Each iteration reads the element at a distance from its number, and all lie in the order of execution, the block's
@@ -69,7 +69,7 @@ pub(crate) enum Doing<'t> {
     /// A run by single iterations: the bounds of the running one's entries.
     Listed(Listing<'t>, Cell<Option<(usize, usize)>>),
     /// As `Spans`, but each element is saved before its first change: few of many are touched.
-    Logged { spans: Vec<Span>, saved: RefCell<BTreeMap<usize, RawBuf>> },
+    Logged { spans: Vec<ViewRange>, saved: RefCell<BTreeMap<usize, RawBuf>> },
     /// The virtual iteration.
     Record(Box<Recorder<'t>>),
     /// The capture is a reduction, and has no elements.
@@ -169,7 +169,7 @@ impl<'t> SlowPath<'t> {
 
     fn reach(&self, i: usize, access: Access) -> *mut u8 {
         if i >= self.len {
-            self.end(Trouble::OutOfRange { capture: self.capture, index: i });
+            self.end(AccessTrouble::OutOfRange { capture: self.capture, index: i });
         }
         match &self.doing {
             Doing::ReadOnly if access == Access::Read => self.address(i),
@@ -211,16 +211,16 @@ impl<'t> SlowPath<'t> {
         }
     }
 
-    fn end(&self, trouble: Trouble) -> ! {
+    fn end(&self, trouble: AccessTrouble) -> ! {
         self.state.record(trouble);
         resume_unwind(Box::new(EndIteration));
     }
 
     fn misspeculate(&self) -> ! {
-        self.end(Trouble::Misspeculation { capture: self.capture })
+        self.end(AccessTrouble::Misspeculation { capture: self.capture })
     }
 
-    fn in_spans(&self, spans: &[Span], i: usize, access: Access) -> *mut u8 {
+    fn in_spans(&self, spans: &[ViewRange], i: usize, access: Access) -> *mut u8 {
         let at = spans.partition_point(|span| span.lo <= i);
         if let Some(span) = at.checked_sub(1).map(|k| spans[k]) {
             let owned = if access == Access::Read { span.len } else { span.wlen };
@@ -242,8 +242,8 @@ impl<'t> SlowPath<'t> {
     /// Turns to the `j`-th iteration of the block, `i` of the loop, and gives the first element that the plan lists for
     /// it as a range of one.
     #[inline]
-    pub(crate) fn begin_iteration(&self, j: usize, i: usize) -> Span {
-        let none = Span { lo: 0, len: 0, wlen: 0 };
+    pub(crate) fn begin_iteration(&self, j: usize, i: usize) -> ViewRange {
+        let none = ViewRange { lo: 0, len: 0, wlen: 0 };
         if let Doing::InStep { now, .. } = &self.doing {
             now.set(Some(i));
             return none;
@@ -263,7 +263,7 @@ impl<'t> SlowPath<'t> {
         let index = (first >> 1) as usize;
         // (The view makes an address of it without another look.)
         assert!(index < self.len);
-        Span { lo: index, len: 1, wlen: (first & 1) as usize }
+        ViewRange { lo: index, len: 1, wlen: (first & 1) as usize }
     }
 
     fn save_first(&self, saved: &RefCell<BTreeMap<usize, RawBuf>>, i: usize) {
@@ -287,13 +287,13 @@ impl<'t> SlowPath<'t> {
         let concrete = recorder.concrete.get();
         let touched = recorder.log.borrow_mut().access(i, write);
         if touched > if concrete { RUNAWAY_CONCRETE } else { RUNAWAY_SYMBOLIC } {
-            self.end(Trouble::Runaway);
+            self.end(AccessTrouble::Runaway);
         }
         if let Some(pager) = recorder.pager
             && (concrete || !write)
             && !pager.bring(self.capture, i)
         {
-            self.end(Trouble::Unreachable);
+            self.end(AccessTrouble::Unreachable);
         }
         if concrete && lent.is_writable() {
             let mut own = recorder.own.borrow_mut();

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::body::capture::Handles;
-use crate::body::context::{Context, Trouble};
+use crate::body::context::{AccessTrouble, Context};
 use crate::body::panics::{self, CaughtPanic};
 use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
@@ -274,7 +274,7 @@ where
             if ran.is_ok() {
                 return;
             }
-            runaways += u32::from(matches!(context.state.take_trouble(), Some((Trouble::Runaway, _))));
+            runaways += u32::from(matches!(context.state.take_trouble(), Some((AccessTrouble::Runaway, _))));
             if is_concrete(context) {
                 // The real run will show whether the iteration fails.
                 end_after_failure(context);
@@ -409,13 +409,13 @@ pub(crate) fn outcome(
     ran: std::thread::Result<Option<(usize, BodyError)>>,
 ) -> Result<(), (Option<usize>, Failure)> {
     match (context.state.take_trouble(), ran) {
-        (Some((Trouble::OutOfRange { capture, index }, then)), _) => {
+        (Some((AccessTrouble::OutOfRange { capture, index }, then)), _) => {
             Err((at.map(|_| then), Failure::OutOfRange { capture, index }))
         }
-        (Some((Trouble::Misspeculation { capture }, then)), _) => {
+        (Some((AccessTrouble::Misspeculation { capture }, then)), _) => {
             Err((at.map(|_| then), Failure::Misspeculation { capture }))
         }
-        (Some((Trouble::Unreachable, then)), _) => Err((at.map(|_| then), Failure::Stopped)),
+        (Some((AccessTrouble::Unreachable, then)), _) => Err((at.map(|_| then), Failure::Stopped)),
         (_, Err(payload)) => Err((at, Failure::Panic(panics::caught_panic(&*payload)))),
         (_, Ok(Some((i, error)))) => Err((Some(i), Failure::Body(error))),
         (_, Ok(None)) => Ok(()),

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::body::lease::Lease;
-use crate::loops::call::{Call, Ended};
+use crate::loops::call::{Call, LoopStopped};
 use crate::loops::record::Depth;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Recording;
@@ -37,7 +37,7 @@ pub(crate) trait LoopBackend: Send + Sync {
         plan: &Arc<Plan>,
         installed: &mut Installed,
         trace: bool,
-    ) -> std::result::Result<Elsewhere, Ended>;
+    ) -> std::result::Result<Elsewhere, LoopStopped>;
     /// Which process runs how much of a plan, where there are several.
     fn shares(&self, installed: &Installed) -> Option<Arc<WorkerShares>>;
 }

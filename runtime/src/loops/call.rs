@@ -84,20 +84,20 @@ pub(crate) struct Call<'c> {
 }
 
 /// Why a loop did not end well.
-pub(crate) enum Ended {
+pub(crate) enum LoopStopped {
     Failed(FirstFailure),
     Error(Error),
 }
 
-impl From<FirstFailure> for Ended {
-    fn from(failed: FirstFailure) -> Ended {
-        Ended::Failed(failed)
+impl From<FirstFailure> for LoopStopped {
+    fn from(failed: FirstFailure) -> LoopStopped {
+        LoopStopped::Failed(failed)
     }
 }
 
-impl From<Error> for Ended {
-    fn from(error: Error) -> Ended {
-        Ended::Error(error)
+impl From<Error> for LoopStopped {
+    fn from(error: Error) -> LoopStopped {
+        LoopStopped::Error(error)
     }
 }
 
@@ -175,11 +175,11 @@ impl<'c> Call<'c> {
                     self.store(cached);
                     return Ok(report);
                 }
-                Err(Ended::Error(error)) => {
+                Err(LoopStopped::Error(error)) => {
                     self.store(cached);
                     return Err(error);
                 }
-                Err(Ended::Failed(failed)) => {
+                Err(LoopStopped::Failed(failed)) => {
                     if let Failure::Misspeculation { capture } = failed.failure {
                         cached = self.replan(&cached, capture, reused)?;
                         reused = false;

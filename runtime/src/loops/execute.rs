@@ -20,7 +20,7 @@ use crate::body::context::{BlockState, Context};
 use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
 use crate::body::slot::{Ahead, Copies, OwnElement, Owned, Slot};
-use crate::body::slow_path::{Doing, Listing, Span};
+use crate::body::slow_path::{Doing, Listing, ViewRange};
 use crate::body::task::{Failure, Iterations, Task};
 use crate::dds::relaxed::board::{Board, Missing};
 use crate::loops::handoff::{Dispatch, Handoff};
@@ -253,10 +253,10 @@ impl Run<'_> {
         // Where a block may read (or write) everything, that includes the element of its iteration's own number.
         let number_is_index = plan.range.end <= lent.len();
         if plan.strategy == Strategy::Serial && lent.is_writable() {
-            let whole = Span { lo: 0, len: lent.len(), wlen: lent.len() };
+            let whole = ViewRange { lo: 0, len: lent.len(), wlen: lent.len() };
             if is_logged(self.captured(), plan) {
                 let doing = Doing::Logged { spans: vec![whole], saved: RefCell::default() };
-                let range = Span { wlen: 0, ..whole };
+                let range = ViewRange { wlen: 0, ..whole };
                 return Owned { range, here: OwnElement::new(number_is_index, false), ..Owned::by(doing) };
             }
             let here = OwnElement::new(number_is_index, number_is_index);
@@ -296,7 +296,7 @@ impl Run<'_> {
             _ => {
                 let lo = plan.range.start.wrapping_add(offset).wrapping_add(block.start);
                 let len = block.end - block.start;
-                let range = Span { lo, len, wlen: if written { len } else { 0 } };
+                let range = ViewRange { lo, len, wlen: if written { len } else { 0 } };
                 Owned { range, here, ..Owned::by(Doing::Spans(Vec::new())) }
             }
         }
@@ -305,7 +305,7 @@ impl Run<'_> {
     /// The parts of a shared DDS that a block owns.
     fn owned_parts<'s>(&'s self, b: usize, c: usize, lent: &Lent) -> Owned<'s> {
         let spans = self.spans(b, c);
-        let mut range = Span { lo: 0, len: 0, wlen: 0 };
+        let mut range = ViewRange { lo: 0, len: 0, wlen: 0 };
         let mut ahead = Ahead::NOTHING;
         if let Some(largest) = spans.iter().max_by_key(|span| (span.wlen, span.len)) {
             range = *largest;
@@ -329,9 +329,9 @@ impl Run<'_> {
     }
 
     /// The ranges of a shared DDS that a block owns, neighbours joined.
-    fn spans(&self, b: usize, c: usize) -> Vec<Span> {
+    fn spans(&self, b: usize, c: usize) -> Vec<ViewRange> {
         let Some(parts) = &self.plan.parts else { return Vec::new() };
-        let mut spans: Vec<Span> = Vec::new();
+        let mut spans: Vec<ViewRange> = Vec::new();
         for touch in self.plan.touches(b) {
             let (slot, part) = parts.part_of(touch.resource);
             if parts.captures[slot] != c {
@@ -343,7 +343,7 @@ impl Run<'_> {
                     last.len += hi - lo;
                     last.wlen = if touch.write { last.len } else { 0 };
                 }
-                _ => spans.push(Span { lo, len: hi - lo, wlen: if touch.write { hi - lo } else { 0 } }),
+                _ => spans.push(ViewRange { lo, len: hi - lo, wlen: if touch.write { hi - lo } else { 0 } }),
             }
         }
         spans

@@ -157,22 +157,23 @@ pub(crate) struct MergeOps {
     /// The change from `base` to `local`: `(base, local, out)`.
     ///
     /// # Safety
-    /// As above.
+    /// All are addresses of elements that nobody else writes meanwhile; what it only writes may be uninitialised.
     pub(crate) change: unsafe fn(*const u8, *const u8, *mut u8),
     /// Makes of a change the share of one of this many copies.
     ///
     /// # Safety
-    /// As above.
+    /// The address of an element that nobody else uses meanwhile.
     pub(crate) share: unsafe fn(*mut u8, usize),
     /// Goes through a change: `(into, change)`.
     ///
     /// # Safety
-    /// As above.
+    /// Both are addresses of elements that nobody else writes meanwhile.
     pub(crate) apply: unsafe fn(*mut u8, *const u8),
     /// Applies a change to an element that other threads use meanwhile through [`Shared`]: `(into, change)`.
     ///
     /// # Safety
-    /// As above, but for `into`: an aligned element that others access by relaxed atomics only.
+    /// `change` is the address of an element that nobody else writes meanwhile, `into` that of an aligned one that others
+    /// access by relaxed atomics only.
     pub(crate) apply_shared: unsafe fn(*mut u8, *const u8),
     /// Reads an element that other threads use meanwhile: `(from, out)`.
     ///

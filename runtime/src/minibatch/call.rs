@@ -470,16 +470,16 @@ struct SyncState {
     turn: Mutex<()>,
     cache: Mutex<SyncCache>,
     /// Those that were explained.
-    told: Mutex<Vec<(usize, SyncPolicy)>>,
+    reported: Mutex<Vec<(usize, SyncPolicy)>>,
 }
 
 impl SyncState {
     /// Whether a loop hasn't been explained yet.
     fn is_new(&self, site: (usize, SyncPolicy)) -> bool {
-        let mut told = locked(&self.told);
-        let new = !told.contains(&site);
+        let mut reported = locked(&self.reported);
+        let new = !reported.contains(&site);
         if new {
-            told.push(site);
+            reported.push(site);
         }
         new
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::hot::{Chosen, HotRows, SLOTS, Uses};
-use super::table::{Reach, Runs, Source, Staleness, Table, Touch};
+use super::table::{CopyPath, Reach, Runs, Source, Staleness, Table};
 use super::task::{BatchTask, RawBatch};
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::{BlockState, Context};
@@ -180,7 +180,7 @@ impl<'l> Runner<'l> {
             }
         };
         let (len, size, touched) = (lent.len(), lent.ops().size, RefCell::default());
-        let path = Box::new(Touch { capture: c, len, size, reach, touched, state: Rc::clone(state) });
+        let path = Box::new(CopyPath { capture: c, len, size, reach, touched, state: Rc::clone(state) });
         Rows { base, len, stamps, mask, now, path }
     }
 

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use super::hot::{HotRows, Uses};
-use crate::body::context::{BlockState, EndIteration, Trouble};
+use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::slot::RowPath;
 use crate::memory::buffer::ElementOps;
 use crate::memory::merge::MergeOps;
@@ -127,7 +127,7 @@ pub(crate) enum Reach<'t> {
 }
 
 /// The path of one view on one thread.
-pub(crate) struct Touch<'t> {
+pub(crate) struct CopyPath<'t> {
     pub(crate) capture: usize,
     pub(crate) len: usize,
     pub(crate) size: usize,
@@ -137,12 +137,12 @@ pub(crate) struct Touch<'t> {
     pub(crate) state: Rc<BlockState>,
 }
 
-impl RowPath for Touch<'_> {
+impl RowPath for CopyPath<'_> {
     #[cold]
     #[inline(never)]
     fn reach(&self, i: usize) -> *mut u8 {
         if i >= self.len {
-            self.end(Trouble::OutOfRange { capture: self.capture, index: i });
+            self.end(AccessTrouble::OutOfRange { capture: self.capture, index: i });
         }
         match &self.reach {
             Reach::InPlace { base } => base.wrapping_add(i * self.size),
@@ -166,7 +166,7 @@ impl RowPath for Touch<'_> {
     }
 }
 
-impl Touch<'_> {
+impl CopyPath<'_> {
     /// Sees to it that a table holds row `i`.
     fn bring(&self, i: usize) {
         let Reach::Copy { table, source, now, stopped, checked } = &self.reach else { return };
@@ -180,7 +180,7 @@ impl Touch<'_> {
             if seen == now - 1 {
                 // Another thread of this copy is at it.
                 if stopped.load(Relaxed) {
-                    self.end(Trouble::Unreachable);
+                    self.end(AccessTrouble::Unreachable);
                 }
                 std::thread::yield_now();
                 seen = stamp.load(Acquire);
@@ -197,7 +197,7 @@ impl Touch<'_> {
         }
         let Some(row) = source.row(self.capture, i) else {
             stamp.store(seen, Release);
-            self.end(Trouble::Unreachable);
+            self.end(AccessTrouble::Unreachable);
         };
         // SAFETY: all three are rows of this DDS's size (rule 3); the place is this thread's until the stamp says
         // otherwise (rule 4).
@@ -212,7 +212,7 @@ impl Touch<'_> {
         push_row(&mut self.touched.borrow_mut(), i as u32);
     }
 
-    fn end(&self, trouble: Trouble) -> ! {
+    fn end(&self, trouble: AccessTrouble) -> ! {
         self.state.record(trouble);
         resume_unwind(Box::new(EndIteration));
     }

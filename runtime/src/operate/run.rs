@@ -87,7 +87,7 @@ pub(crate) struct Chunks<'c> {
     pub(crate) stage: &'c dyn Stage,
     pub(crate) sources: &'c Lease<'c>,
     pub(crate) captures: &'c Lease<'c>,
-    pub(crate) cut: Cut,
+    pub(crate) cut: Chunking,
     /// Set when nobody wants the result any more.
     pub(crate) stopped: &'c AtomicBool,
 }
@@ -97,14 +97,14 @@ pub(crate) type ChunkFailure = (Option<usize>, Failure);
 
 /// How a source is cut.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Cut {
+pub(crate) struct Chunking {
     /// How many elements it has.
     pub(crate) len: usize,
     /// How many of them a chunk has.
     chunk: usize,
 }
 
-impl Cut {
+impl Chunking {
     pub(crate) fn chunks(self) -> usize {
         self.len.div_ceil(self.chunk.max(1))
     }
@@ -230,7 +230,7 @@ impl Operation<'_> {
 
     /// Depends on the length and the kind of source, and on the kind of stage: where chunks begin decides how floating-point
     /// sums are rounded.
-    pub(crate) fn cut(&self) -> Cut {
+    pub(crate) fn cut(&self) -> Chunking {
         let is_map = |capture: &Captured| matches!(capture.kind, Kind::Vector { ops, .. } if ops.by_key);
         let len = self.len;
         let chunk = match self.sources.first() {
@@ -238,7 +238,7 @@ impl Operation<'_> {
             _ if self.stage.shuffles() => len.div_ceil(DEALT_CHUNKS).clamp(SMALLEST, DEALT_LARGEST),
             _ => len.div_ceil(CHUNKS).clamp(SMALLEST, LARGEST),
         };
-        Cut { len, chunk }
+        Chunking { len, chunk }
     }
 
     /// All lists of the result in order, made in this process.

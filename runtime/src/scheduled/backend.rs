@@ -13,7 +13,7 @@ use crate::session::report::WorkerTime;
 
 pub(crate) trait ScheduledBackend: Send + Sync {
     /// Runs a program. If one of its functions fails, everything is as it was, schedule and model apart.
-    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> Result<Ended, Unfinished>;
+    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> Result<ProgramOutcome, Unfinished>;
 }
 
 /// A call of a program, without its types.
@@ -27,7 +27,7 @@ pub(crate) trait ProgramCall {
     /// Puts schedule and model back to what they were.
     fn begin_again(&mut self);
     /// Runs all rounds on this session's threads.
-    fn run_here(&mut self) -> Result<Ended, Unfinished>;
+    fn run_here(&mut self) -> Result<ProgramOutcome, Unfinished>;
     /// Runs all rounds on shards that are elsewhere.
     fn run_away(&mut self, shards: &mut dyn ShardsAway) -> Result<Done, Stopped>;
     /// The locals have been changed elsewhere.
@@ -35,7 +35,7 @@ pub(crate) trait ProgramCall {
 }
 
 /// What a call came to.
-pub(crate) struct Ended {
+pub(crate) struct ProgramOutcome {
     pub(crate) done: Done,
     pub(crate) bytes_sent: u64,
     pub(crate) threads: usize,

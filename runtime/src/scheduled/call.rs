@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::backend::{Away, Ended, ProgramCall, ScheduledBackend, ShardsAway, Stopped, Unfinished};
+use super::backend::{Away, ProgramCall, ProgramOutcome, ScheduledBackend, ShardsAway, Stopped, Unfinished};
 use super::drive::{Course, DEEPEST, Done, RoundCause, RoundFailure, drive};
 use super::here::LocalShards;
 use super::program::{Program, Schedule};
@@ -110,7 +110,7 @@ where
         (*self.schedule, *self.model) = self.kept.clone();
     }
 
-    fn run_here(&mut self) -> std::result::Result<Ended, Unfinished> {
+    fn run_here(&mut self) -> std::result::Result<ProgramOutcome, Unfinished> {
         let pool = self.session.pool()?;
         let (program, n) = (self.program, self.shards.len());
         let data = self.shards.elements(0..n)?;
@@ -127,7 +127,7 @@ where
         })?;
         let (threads, workers) = (pool.threads(), Vec::new());
         let done = ran.map_err(Unfinished::Failed)?;
-        Ok(Ended { done, bytes_sent: 0, threads, prepared, workers })
+        Ok(ProgramOutcome { done, bytes_sent: 0, threads, prepared, workers })
     }
 
     fn run_away(&mut self, shards: &mut dyn ShardsAway) -> std::result::Result<Done, Stopped> {
@@ -327,8 +327,8 @@ impl<P: Program> Scheduled<'_, P> {
         }
     }
 
-    fn report(&self, shards: usize, ended: Ended, begun: Instant) -> ScheduledReport {
-        let Ended { done, bytes_sent, threads, prepared, workers } = ended;
+    fn report(&self, shards: usize, ended: ProgramOutcome, begun: Instant) -> ScheduledReport {
+        let ProgramOutcome { done, bytes_sent, threads, prepared, workers } = ended;
         ScheduledReport {
             site: self.site(),
             label: self.label.clone(),

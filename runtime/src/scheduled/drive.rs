@@ -115,7 +115,10 @@ fn failed(round: usize, function: Function, job: Option<usize>, note: CaughtPani
 }
 
 /// Runs rounds to the end, within [`panics::quietly`]. After an error model and schedule are in any state.
-#[expect(clippy::too_many_lines, reason = "the loop that a round's cost is made of")]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one loop, whose phases share nearly all of its state, and whose cost is that of a round"
+)]
 pub(crate) fn drive<P, S, F, U>(
     program: &P,
     schedule: &mut S,
@@ -138,7 +141,7 @@ where
     let at = At::default();
     panics::caught_within(|| schedule.begin(depth)).map_err(|note| failed(0, Function::Schedule, None, note))?;
     loop {
-        let mut told = None;
+        let mut aggregated = None;
         let more = !over && begun < rounds;
         if begun - settled == depth || (!more && settled < begun) {
             let slot = settled % ring_len;
@@ -161,7 +164,7 @@ where
             done.behind += (behind * round.slots.len()) as u64;
             settled += 1;
             done.rounds = settled;
-            told = Some(slot);
+            aggregated = Some(slot);
         }
         let fresh = (!over && begun < rounds).then_some(begun % ring_len);
         if let Some(slot) = fresh {
@@ -176,8 +179,8 @@ where
                 for (j, job) in round.jobs.iter().enumerate() {
                     let range = program.updated_on(job).range(shards);
                     end += range.map_err(|shard| no_such(begun, Function::Update, j, shard))?.len();
-                    let told = program.applied_to(job).range(shards);
-                    told.map_err(|shard| no_such(begun, Function::Apply, j, shard))?;
+                    let applied = program.applied_to(job).range(shards);
+                    applied.map_err(|shard| no_such(begun, Function::Apply, j, shard))?;
                     round.ends.push(end);
                 }
                 Ok(())
@@ -185,7 +188,7 @@ where
             ran.map_err(|note| failed(begun, Function::Schedule, None, note))??;
             begun += 1;
         }
-        match (told, fresh) {
+        match (aggregated, fresh) {
             (Some(old), Some(new)) => match ring.get_disjoint_mut([old, new]) {
                 Ok([old, new]) => field.step(Some(old), Some(new))?,
                 // The ring has one round more than are in flight.

@@ -57,7 +57,7 @@ impl Encoded {
 /// Writes messages about rounds.
 #[derive(Default)]
 pub(crate) struct Writer {
-    told: Option<Encoded>,
+    settled: Option<Encoded>,
     fresh: Option<(u64, Encoded)>,
     spare: Vec<Encoded>,
 }
@@ -70,7 +70,7 @@ impl Writer {
         settled: Option<&Round<P>>,
         fresh: Option<&Round<P>>,
     ) -> Result<(), CodecError> {
-        self.spare.extend(self.told.take());
+        self.spare.extend(self.settled.take());
         self.spare.extend(self.fresh.take().map(|(_, encoded)| encoded));
         let mut room = || {
             let mut encoded = self.spare.pop().unwrap_or_default();
@@ -83,7 +83,7 @@ impl Writer {
                 codec::encode_into(change, &mut encoded.bytes)?;
                 encoded.ends.push((encoded.bytes.len(), program.applied_to(job), Shards::None));
             }
-            self.told = Some(encoded);
+            self.settled = Some(encoded);
         }
         if let Some(round) = fresh {
             let mut encoded = room();
@@ -98,9 +98,9 @@ impl Writer {
 
     /// The message for the worker that has a range of the shards.
     pub(crate) fn message(&self, range: &Range<usize>) -> Vec<u8> {
-        let flags = if self.told.is_some() { CHANGES } else { 0 } | if self.fresh.is_some() { JOBS } else { 0 };
+        let flags = if self.settled.is_some() { CHANGES } else { 0 } | if self.fresh.is_some() { JOBS } else { 0 };
         let mut out = vec![flags];
-        if let Some(encoded) = &self.told {
+        if let Some(encoded) = &self.settled {
             encoded.of(range).for_each(|(_, change)| out.extend_from_slice(change));
         }
         if let Some((round, encoded)) = &self.fresh {
@@ -116,7 +116,7 @@ impl Writer {
 }
 
 /// A round, and what a worker's updates came to.
-pub(crate) type Answer = (usize, Result<Vec<u8>, RoundFailure>);
+pub(crate) type RoundAnswer = (usize, Result<Vec<u8>, RoundFailure>);
 
 /// A worker's rounds in flight.
 pub(crate) struct Reader<P: Program> {
@@ -155,54 +155,19 @@ impl<P: Program> Reader<P> {
     ///
     /// # Errors
     /// Why the bytes are no such message.
-    #[expect(clippy::too_many_lines, reason = "one arm for each part of a message")]
     pub(crate) fn take(
         &mut self,
         program: &P,
         here: &mut LocalShards<'_, P>,
         mut bytes: &[u8],
         updates: bool,
-    ) -> Result<Option<Answer>, String> {
+    ) -> Result<Option<RoundAnswer>, String> {
         let [flags] = take(&mut bytes)?;
         if flags == 0 || flags > CHANGES | JOBS {
             return Err(format!("a message about a round of kind {flags}: 1 to 3 was expected"));
         }
-        let mut settled = None;
-        if flags & CHANGES != 0 {
-            let (mut round, mut names) = self.in_flight.pop_front().ok_or("changes of a round that was never begun")?;
-            for (job, name) in round.jobs.drain(..).zip(names.drain(..)) {
-                let applied = program.applied_to(&job);
-                if !touch(applied, &self.scope) {
-                    continue;
-                }
-                let change = codec::decode_front(&mut bytes).map_err(|error| format!("a change: {error}"))?;
-                if touch(applied, &self.own) {
-                    self.jobs.push(job);
-                    self.names.push(name);
-                    self.changes.push(change);
-                }
-            }
-            settled = Some(round.number);
-            self.spare.push((round, names));
-        }
-        let mut fresh = None;
-        if flags & JOBS != 0 {
-            let (mut round, mut names) = self.spare.pop().unwrap_or_else(|| (Round::new(), Vec::new()));
-            round.jobs.clear();
-            round.slots.clear();
-            names.clear();
-            let number = u64::from_le_bytes(take(&mut bytes)?);
-            round.number = usize::try_from(number).map_err(|_| format!("round {number}"))?;
-            for _ in 0..u32::from_le_bytes(take(&mut bytes)?) {
-                names.push(u32::from_le_bytes(take(&mut bytes)?));
-                let job: P::Job = codec::decode_front(&mut bytes).map_err(|error| format!("a job: {error}"))?;
-                for shards in [program.updated_on(&job), program.applied_to(&job)] {
-                    shards.range(self.all).map_err(|shard| format!("a job for shard {shard} of {}", self.all))?;
-                }
-                round.jobs.push(job);
-            }
-            fresh = Some((round, names));
-        }
+        let settled = if flags & CHANGES == 0 { None } else { Some(self.changes(program, &mut bytes)?) };
+        let fresh = if flags & JOBS == 0 { None } else { Some(self.round(program, &mut bytes)?) };
         if !bytes.is_empty() {
             return Err(format!("{} bytes are left behind a message about a round", bytes.len()));
         }
@@ -234,6 +199,45 @@ impl<P: Program> Reader<P> {
         };
         self.in_flight.push_back((round, names));
         Ok(Some((number, answer)))
+    }
+
+    /// Reads the changes of the oldest round in flight, and keeps those for the shards here. Gives the round's number.
+    fn changes(&mut self, program: &P, bytes: &mut &[u8]) -> Result<usize, String> {
+        let (mut round, mut names) = self.in_flight.pop_front().ok_or("changes of a round that was never begun")?;
+        for (job, name) in round.jobs.drain(..).zip(names.drain(..)) {
+            let applied = program.applied_to(&job);
+            if !touch(applied, &self.scope) {
+                continue;
+            }
+            let change = codec::decode_front(bytes).map_err(|error| format!("a change: {error}"))?;
+            if touch(applied, &self.own) {
+                self.jobs.push(job);
+                self.names.push(name);
+                self.changes.push(change);
+            }
+        }
+        let number = round.number;
+        self.spare.push((round, names));
+        Ok(number)
+    }
+
+    /// Reads a new round's jobs, and their numbers in the whole round.
+    fn round(&mut self, program: &P, bytes: &mut &[u8]) -> Result<(Round<P>, Vec<u32>), String> {
+        let (mut round, mut names) = self.spare.pop().unwrap_or_else(|| (Round::new(), Vec::new()));
+        round.jobs.clear();
+        round.slots.clear();
+        names.clear();
+        let number = u64::from_le_bytes(take(bytes)?);
+        round.number = usize::try_from(number).map_err(|_| format!("round {number}"))?;
+        for _ in 0..u32::from_le_bytes(take(bytes)?) {
+            names.push(u32::from_le_bytes(take(bytes)?));
+            let job: P::Job = codec::decode_front(bytes).map_err(|error| format!("a job: {error}"))?;
+            for shards in [program.updated_on(&job), program.applied_to(&job)] {
+                shards.range(self.all).map_err(|shard| format!("a job for shard {shard} of {}", self.all))?;
+            }
+            round.jobs.push(job);
+        }
+        Ok((round, names))
     }
 }
 

@@ -63,7 +63,7 @@ impl Desk {
     }
 
     /// What messages come to, up to the first that is refused.
-    fn take(&mut self, messages: &[Vec<u8>], replay: bool) -> Result<Vec<Option<Answer>>, String> {
+    fn take(&mut self, messages: &[Vec<u8>], replay: bool) -> Result<Vec<Option<RoundAnswer>>, String> {
         let scope = if replay { 0..SHARDS } else { self.own.clone() };
         let mut here = LocalShards::new(&Letters, &self.shards, &mut self.locals, self.own.start, SHARDS, &self.pool);
         let mut reader = Reader::new(scope, self.own.clone(), SHARDS);

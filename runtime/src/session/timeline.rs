@@ -55,7 +55,7 @@ pub(crate) struct Event {
 
 /// What a process has recorded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedEvents {
     tracks: Vec<String>,
     events: Vec<Event>,
     left_out: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Recorded {
 
 #[derive(Default)]
 struct Recorder {
-    recorded: Recorded,
+    recorded: RecordedEvents,
     /// Tracks of tasks that share a thread, where spans would overlap: category, track, whether it is taken.
     shared: Vec<(Category, u32, bool)>,
 }
@@ -71,7 +71,7 @@ struct Recorder {
 /// How many want events.
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 static RECORDER: Mutex<Recorder> = Mutex::new(Recorder {
-    recorded: Recorded { tracks: Vec::new(), events: Vec::new(), left_out: 0 },
+    recorded: RecordedEvents { tracks: Vec::new(), events: Vec::new(), left_out: 0 },
     shared: Vec::new(),
 });
 
@@ -99,10 +99,10 @@ pub(crate) fn now() -> u64 {
 }
 
 /// All that was recorded since the last time.
-pub(crate) fn take() -> Recorded {
+pub(crate) fn take() -> RecordedEvents {
     let mut recorder = locked(&RECORDER);
     let recorded = &mut recorder.recorded;
-    Recorded {
+    RecordedEvents {
         // Threads keep their tracks.
         tracks: recorded.tracks.clone(),
         events: std::mem::take(&mut recorded.events),
@@ -191,9 +191,9 @@ impl Drop for Span {
     }
 }
 
-impl Recorded {
+impl RecordedEvents {
     /// Itself, if it is what a recorder could have recorded.
-    pub(crate) fn checked(self) -> Option<Recorded> {
+    pub(crate) fn checked(self) -> Option<RecordedEvents> {
         let tracks = self.tracks.len();
         self.events.iter().all(|event| (event.track as usize) < tracks).then_some(self)
     }
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_is_over_the_bound_is_counted() {
-        let mut recorded = Recorded::default();
+        let mut recorded = RecordedEvents::default();
         (0..5).for_each(|arg| recorded.store(event(arg), 3));
         assert_eq!((recorded.events.len(), recorded.left_out), (3, 2));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use super::folder::{Folder, Listing, Trouble, at, steps};
+use super::folder::{Folder, FolderTrouble, Listing, at, steps};
 use super::manifest::DataFile;
 use super::write::{Job, Key, Known, Outcome, Spare, Written};
 use crate::{Error, Result};
@@ -66,7 +66,7 @@ impl Background {
                     self.known.insert(step, Known { manifest: Arc::new(manifest), checked: false });
                 }
                 // Which files it needs isn't known, so nothing may be deleted beside it.
-                Err(Trouble { error, foreign: true }) => return Err(error),
+                Err(FolderTrouble { error, foreign: true }) => return Err(error),
                 Err(_) => {
                     self.bad.insert(step);
                 }

@@ -23,15 +23,15 @@ pub(super) type Listing = BTreeMap<String, u64>;
 
 /// Why a checkpoint can't be used.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct FolderTrouble {
     pub(super) error: Error,
     /// It is whole, but for another version or machine.
     pub(super) foreign: bool,
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble { error, foreign: false }
+impl From<Error> for FolderTrouble {
+    fn from(error: Error) -> FolderTrouble {
+        FolderTrouble { error, foreign: false }
     }
 }
 
@@ -62,12 +62,12 @@ impl Folder {
     }
 
     /// The manifest of a step.
-    pub(super) fn manifest(&self, step: u64) -> Result<Manifest, Trouble> {
+    pub(super) fn manifest(&self, step: u64) -> Result<Manifest, FolderTrouble> {
         self.read_manifest(&self.file(&manifest_name(step)))
     }
 
     /// The manifest in a file of this folder.
-    pub(super) fn read_manifest(&self, path: &Path) -> Result<Manifest, Trouble> {
+    pub(super) fn read_manifest(&self, path: &Path) -> Result<Manifest, FolderTrouble> {
         let (reader, size) = self.layer.read(path).map_err(at(path))?;
         if size > LARGEST {
             return Err(bad(path, format!("not a manifest of a checkpoint: it has {size} bytes")).into());
@@ -75,7 +75,7 @@ impl Folder {
         let mut bytes = Vec::new();
         reader.take(LARGEST).read_to_end(&mut bytes).map_err(at(path))?;
         let manifest = Manifest::parse(&bytes).map_err(|refusal| match refusal {
-            Refusal::Foreign(problem) => Trouble { error: bad(path, problem), foreign: true },
+            Refusal::Foreign(problem) => FolderTrouble { error: bad(path, problem), foreign: true },
             Refusal::Damaged(problem) => bad(path, problem).into(),
         })?;
         let name = path.file_name().and_then(|name| name.to_str());

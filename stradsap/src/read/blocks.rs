@@ -101,9 +101,9 @@ impl<'a> Reading<'a> {
             let (mut bytes, mut items, mut scratch) = (Vec::new(), Vec::new(), format.scratch());
             while self.limit.is_none_or(|limit| count.load(Relaxed) < limit) {
                 let Some(block) = lock(&blocks).next(&mut bytes) else { break };
-                let parsed = block
-                    .head
-                    .and_then(|head| format.parse(&head, &bytes, &mut scratch, &mut items).map_err(Trouble::Record));
+                let parsed = block.head.and_then(|head| {
+                    format.parse(&head, &bytes, &mut scratch, &mut items).map_err(BlockTrouble::Record)
+                });
                 if parsed.is_err() {
                     lock(&blocks).stopped = true;
                 }
@@ -166,7 +166,7 @@ struct Done<T> {
 }
 
 /// What ended the reading of a file.
-enum Trouble {
+enum BlockTrouble {
     File(std::io::Error),
     /// In the head, among these bytes.
     Head(Misplaced, u64, u64),
@@ -183,14 +183,14 @@ enum Problem {
     },
 }
 
-impl Trouble {
+impl BlockTrouble {
     fn located<F: Format>(self, bytes: &[u8]) -> Problem {
         match self {
-            Trouble::File(source) => Problem::File(source),
-            Trouble::Head(misplaced, line, column) => {
+            BlockTrouble::File(source) => Problem::File(source),
+            BlockTrouble::Head(misplaced, line, column) => {
                 Problem::Input { line, column: F::TEXT.then_some(column), problem: misplaced.problem }
             }
-            Trouble::Record(misplaced) => {
+            BlockTrouble::Record(misplaced) => {
                 let (line, column) = position(bytes, misplaced.offset);
                 let (line, column) = if F::TEXT { (line, Some(column)) } else { (0, None) };
                 Problem::Input { line, column, problem: misplaced.problem }
@@ -221,7 +221,7 @@ struct Block<H> {
     number: usize,
     file: usize,
     /// The head of its file, or why there is no block.
-    head: std::result::Result<Arc<H>, Trouble>,
+    head: std::result::Result<Arc<H>, BlockTrouble>,
 }
 
 /// What is known of a file that was begun.
@@ -280,13 +280,13 @@ impl<'a, F: Format> Blocks<'a, F> {
     }
 
     /// Reads whole records of one file. `None` at its end.
-    fn fill(&mut self, bytes: &mut Vec<u8>) -> std::result::Result<Option<Arc<F::Head>>, Trouble> {
+    fn fill(&mut self, bytes: &mut Vec<u8>) -> std::result::Result<Option<Arc<F::Head>>, BlockTrouble> {
         let Some(stream) = &mut self.stream else {
             if let Some(input) = self.inputs.get(self.opened.len()) {
                 self.opened.push(Opened { head: None, lines: 0 });
                 let stream = input.open().map_err(|error| match error {
-                    Error::File { source, .. } => Trouble::File(source),
-                    other => Trouble::File(std::io::Error::other(other)),
+                    Error::File { source, .. } => BlockTrouble::File(source),
+                    other => BlockTrouble::File(std::io::Error::other(other)),
                 })?;
                 self.stream = Some(stream);
             }
@@ -298,7 +298,7 @@ impl<'a, F: Format> Blocks<'a, F> {
         loop {
             let missing = wanted.saturating_sub(bytes.len());
             bytes.reserve(missing);
-            let last = stream.take(missing as u64).read_to_end(bytes).map_err(Trouble::File)? < missing;
+            let last = stream.take(missing as u64).read_to_end(bytes).map_err(BlockTrouble::File)? < missing;
             wanted = bytes.len().saturating_mul(2).max(self.size);
             if opened.head.is_none() {
                 if F::TEXT && bytes.len() < MARK.len() && !last {
@@ -307,7 +307,7 @@ impl<'a, F: Format> Blocks<'a, F> {
                 let mark = if F::TEXT && bytes.starts_with(MARK) { MARK.len() } else { 0 };
                 let found = self.format.head(&bytes[mark..], last).map_err(|misplaced| {
                     let (line, column) = position(&bytes[mark..], misplaced.offset);
-                    Trouble::Head(misplaced, line, column)
+                    BlockTrouble::Head(misplaced, line, column)
                 })?;
                 let Some((head, length)) = found else { continue };
                 if F::TEXT {

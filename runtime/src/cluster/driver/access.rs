@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use stradsap_dds_server::hello::Role;
 
-use crate::body::panics;
 use crate::cluster::driver::placement::Placement;
-use crate::cluster::driver::{Cluster, Fault, State};
+use crate::cluster::driver::{Cluster, State};
 use crate::memory::buffer::RawBuf;
 use crate::session::backend::{Changing, ElementBackend};
 use crate::session::error::{ClusterError, Result};
@@ -31,49 +30,37 @@ impl Nearby {
     }
 }
 
-/// Workers are busy with a scheduled program while its own functions run.
-fn outside() -> Result<()> {
-    if !panics::inside_body() {
-        return Ok(());
+/// The program's own code runs on this thread, which has the state meanwhile.
+pub(crate) struct StateHeld<'c>(&'c Cluster);
+
+impl Drop for StateHeld<'_> {
+    fn drop(&mut self) {
+        *locked(&self.0.holder) = None;
     }
-    let problem = "a DDS that workers have can't be used within the functions of a scheduled program".to_string();
-    Err(ClusterError::Process { who: "the driver".to_string(), problem }.into())
 }
 
 impl Cluster {
-    /// Does something until no process is lost meanwhile.
-    pub(crate) fn retry<R>(
-        &self,
-        state: &mut State,
-        mut f: impl AsyncFnMut(&Cluster, &mut State) -> std::result::Result<R, Fault>,
-    ) -> Result<R> {
-        if let Some(problem) = state.owed.values().next() {
-            return Err(ClusterError::Process { who: "the driver".to_string(), problem: problem.clone() }.into());
+    /// Until this is dropped the program's own code can't have the state: the functions of a scheduled program, while
+    /// workers are busy with it, and bodies that are replayed.
+    pub(crate) fn hold_state(&self) -> StateHeld<'_> {
+        *locked(&self.holder) = Some(std::thread::current().id());
+        StateHeld(self)
+    }
+
+    fn held_here(&self) -> bool {
+        *locked(&self.holder) == Some(std::thread::current().id())
+    }
+
+    fn outside(&self) -> Result<()> {
+        if !self.held_here() {
+            return Ok(());
         }
-        self.wait(async {
-            loop {
-                // After an error nobody knows what the workers hold.
-                if state.tainted || *self.hub.lost.borrow() != state.seen_losses || self.has_newcomers(state) {
-                    self.recover(state).await?;
-                    state.tainted = false;
-                }
-                match f(self, state).await {
-                    Ok(done) => {
-                        state.in_vain = 0;
-                        return Ok(done);
-                    }
-                    Err(Fault::Lost) => state.tainted = true,
-                    Err(Fault::Error(error)) => {
-                        state.tainted = true;
-                        return Err(error);
-                    }
-                }
-            }
-        })
+        let problem = "a DDS that workers have can't be used within the functions of a scheduled program".to_string();
+        Err(ClusterError::Process { who: "the driver".to_string(), problem }.into())
     }
 
     /// Whether somebody has come in place of a worker that was lost.
-    fn has_newcomers(&self, state: &State) -> bool {
+    pub(crate) fn has_newcomers(&self, state: &State) -> bool {
         state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
     }
 }
@@ -107,7 +94,7 @@ impl ElementBackend for Cluster {
     }
 
     fn dropped(&self, dds: u64) {
-        if panics::inside_body() {
+        if self.held_here() {
             locked(&self.late).push(dds);
             return;
         }
@@ -115,8 +102,7 @@ impl ElementBackend for Cluster {
     }
 
     fn workers(&self) -> usize {
-        // A scheduled program's functions run while it has the state.
-        if panics::inside_body() { self.options.workers() } else { locked(&self.state).workers.len() }
+        if self.held_here() { self.options.workers() } else { locked(&self.state).workers.len() }
     }
 
     fn control_messages(&self) -> u64 {
@@ -125,7 +111,7 @@ impl ElementBackend for Cluster {
 
     #[allow(unsafe_code)]
     fn read(&self, dds: u64, range: Range<usize>) -> Result<Option<RawBuf>> {
-        outside()?;
+        self.outside()?;
         let mut state = locked(&self.state);
         let state = &mut *state;
         let Some(entry) = state.entries.get(&dds) else { return Ok(None) };
@@ -159,7 +145,7 @@ impl ElementBackend for Cluster {
     }
 
     fn change(&self, dds: u64) -> Result<Box<dyn Changing + '_>> {
-        outside()?;
+        self.outside()?;
         let mut state = locked(&self.state);
         if state.entries.contains_key(&dds) {
             self.retry(&mut state, async |cluster, state| {

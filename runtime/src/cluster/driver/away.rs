@@ -2,16 +2,15 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Mutex, mpsc};
 
 use stradsap_dds_server::codec;
 use stradsap_dds_server::frame::Header;
-use tarpc::client::RpcError;
 
-use crate::cluster::driver::Fault;
-use crate::cluster::driver::remote;
-use crate::cluster::wire::links::{Links, Outgoing, Payload};
-use crate::cluster::wire::protocol::{Node, Problem, ScheduleEnd};
+use crate::cluster::driver::remote::{self, broken};
+use crate::cluster::driver::{Answer, Cluster, Fault};
+use crate::cluster::wire::links::{Outgoing, Payload};
+use crate::cluster::wire::protocol::{Node, ScheduleEnd};
 use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
 use crate::scheduled::backend::{OfRange, ShardsAway, Stopped};
@@ -22,13 +21,19 @@ use crate::session::locked;
 /// A log of messages that is longer is not kept: a snapshot is taken instead.
 const LONGEST_LOG: usize = 8 << 20;
 
-/// The answer to the question that starts a worker's part; none if a process was lost meanwhile.
-pub(super) type Answer = Option<Result<Result<ScheduleEnd, Problem>, RpcError>>;
-
 /// What the network tells the driver's thread.
 pub(crate) enum News {
-    Message { worker: usize, tag: Tag, round: usize, payload: Vec<u8> },
-    Ended { worker: usize, answer: Box<Answer> },
+    Message {
+        worker: usize,
+        tag: Tag,
+        round: usize,
+        payload: Vec<u8>,
+    },
+    /// The answer to the question that starts a worker's part; none if a process was lost meanwhile.
+    Ended {
+        worker: usize,
+        answer: Box<Option<Answer<ScheduleEnd>>>,
+    },
 }
 
 /// Where messages of the call that is under way go.
@@ -95,27 +100,24 @@ type Stop = remote::Stop<RoundFailure>;
 
 /// A call, its messages, and what to make of them.
 pub(super) struct Hearing<'a> {
-    pub(super) links: &'a Arc<Links>,
+    pub(super) cluster: &'a Cluster,
     pub(super) generation: u32,
     pub(super) call: u64,
     /// How many shards there are.
     pub(super) all: usize,
     pub(super) news: mpsc::Receiver<News>,
-    /// Makes a fault of an answer.
-    pub(super) understand: &'a dyn Fn(Node, Answer) -> Result<ScheduleEnd, Fault>,
-    pub(super) name: &'a dyn Fn(Node) -> String,
 }
 
 impl<'a> Away<'a> {
-    pub(super) fn new(hearing: Hearing<'a>, workers: Vec<(Node, Range<usize>)>) -> Self {
+    pub(super) fn new(hearing: Hearing<'a>, workers: impl Iterator<Item = (Node, Range<usize>)>) -> Self {
         let worker = |(node, own)| Worker { node, own, ready: false, given: VecDeque::new(), end: None };
-        let workers = workers.into_iter().map(worker).collect();
+        let workers = workers.map(worker).collect();
         Away { hearing, workers, log: Some(Vec::new()), logged: 0, fault: None }
     }
 
     fn process(&self, worker: usize, problem: impl std::fmt::Display) -> Stop {
         let who = match self.workers.get(worker) {
-            Some(worker) => (self.hearing.name)(worker.node),
+            Some(worker) => self.hearing.cluster.hub.name(worker.node),
             None => format!("worker {worker}"),
         };
         Stop::Fault(Fault::Error(ClusterError::Process { who, problem: problem.to_string() }.into()))
@@ -140,7 +142,7 @@ impl<'a> Away<'a> {
                 }
             }
             News::Ended { worker, answer } => {
-                let end = (self.hearing.understand)(self.workers[worker].node, *answer).map_err(Stop::Fault)?;
+                let end = self.hearing.cluster.understand(self.workers[worker].node, *answer).map_err(Stop::Fault)?;
                 self.workers[worker].end = Some(end);
             }
         }
@@ -166,7 +168,11 @@ impl<'a> Away<'a> {
 
     fn send(&self, worker: usize, tag: Tag, payload: Vec<u8>) {
         let header = header(self.hearing.generation, self.hearing.call, tag, worker, 0);
-        self.hearing.links.push(self.workers[worker].node, Outgoing { header, payload: Payload::Bytes(payload) });
+        self.hearing
+            .cluster
+            .hub
+            .links
+            .push(self.workers[worker].node, Outgoing { header, payload: Payload::Bytes(payload) });
     }
 
     /// Tells the workers that there are no more rounds, and waits until all have ended.
@@ -188,7 +194,7 @@ impl<'a> Away<'a> {
         let place = |(_, failed): &(usize, RoundFailure)| (failed.round, failed.function, failed.job, failed.shard);
         let (worker, mut failed) = failures.min_by_key(place)?;
         if let RoundCause::Panic(note) = &mut failed.what {
-            note.location = format!("{}; {}", note.location, (self.hearing.name)(self.workers[worker].node));
+            note.location = format!("{}; {}", note.location, self.hearing.cluster.hub.name(self.workers[worker].node));
         }
         Some(failed)
     }
@@ -272,10 +278,7 @@ impl ShardsAway for Away<'_> {
     fn give_up(&mut self, range: Option<usize>, problem: String) -> Stopped {
         let stop = match range {
             Some(worker) => self.process(worker, problem),
-            None => {
-                let who = "the driver".to_string();
-                Stop::Fault(Fault::Error(ClusterError::Process { who, problem }.into()))
-            }
+            None => broken(problem).into(),
         };
         self.stopped(stop)
     }

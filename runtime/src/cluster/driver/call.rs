@@ -8,17 +8,16 @@ use stradsap_dds_server::codec;
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::lease::Lease;
-use crate::body::panics::CaughtPanic;
 use crate::body::task::Failure;
-use crate::cluster::driver::loops::{Finished, Job, LoopLogged};
+use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged, LoopResult};
 use crate::cluster::driver::remote::remote_task;
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
-use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture, RemoteCause, RemoteFailure};
+use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture};
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
-use crate::loops::call::{Call, Ended};
+use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Run, unite, words};
 use crate::loops::record::{Depth, fields, shapes, slices};
 use crate::loops::verify::Verifier;
@@ -26,18 +25,10 @@ use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
 use crate::planner::plan::Plan;
 use crate::planner::recording::{CaptureLog, Recording, Usage};
-use crate::session::error::{BodyError, ClusterError, Error, Result};
+use crate::session::error::{ClusterError, Error, Result};
 use crate::session::pool::Pool;
 use crate::session::report::{Elsewhere, WorkerShares};
 use crate::session::{SessionInner, locked};
-
-/// What a body returned on a worker.
-#[derive(Debug, thiserror::Error)]
-#[error("{message} ({worker})")]
-struct OnWorker {
-    message: String,
-    worker: String,
-}
 
 pub(crate) fn vector_of(capture: &Captured) -> Option<Vector> {
     match capture.kind {
@@ -84,7 +75,7 @@ impl Cluster {
         let (task, captures) = (remote_task(call.pack, call.site, "the loop")?, remote_captures(call.captured)?);
         let relaxed = board::to_bytes(&board::before(call.captured));
         let logs = self.retry(state, async |cluster, state| {
-            cluster.settle(state, call.captured.iter().map(|capture| capture.id)).await?;
+            cluster.settle(state, call.captured.iter().map(|capture| capture.id), None).await?;
             let held: Vec<_> = call
                 .captured
                 .iter()
@@ -165,7 +156,7 @@ impl Cluster {
         Ok(copies)
     }
 
-    /// Replays the claimed order here, and compares.
+    /// Replays the claimed order here. Gives the first difference, if there is one.
     fn check(
         &self,
         state: &mut State,
@@ -173,7 +164,7 @@ impl Cluster {
         plan: &RemotePlan,
         before: Vec<Option<RawBuf>>,
         (words, board): (&[u64], &Arc<Board>),
-    ) -> Result<std::result::Result<(), (usize, usize)>> {
+    ) -> Result<Option<FirstFailure>> {
         let left = self.copies(state, call.captured)?;
         let lease = Lease::nothing(call.captured).with(left);
         let run = Run {
@@ -188,27 +179,8 @@ impl Cluster {
             apart: None,
         };
         let verifier = Verifier::of(call.captured, before);
-        Ok(verifier.check(&run, words))
-    }
-
-    fn first_failure_of(&self, failure: RemoteFailure, node: u32) -> FirstFailure {
-        FirstFailure::new(failure.block as usize, failure.iteration, self.failure_of(failure.what, node))
-    }
-
-    /// What went wrong on a worker, as the program's process reports it.
-    pub(crate) fn failure_of(&self, what: RemoteCause, node: u32) -> Failure {
-        let worker = self.hub.name(node);
-        match what {
-            RemoteCause::Misspeculation { capture } => Failure::Misspeculation { capture },
-            RemoteCause::OutOfRange { capture, index } => Failure::OutOfRange { capture, index },
-            RemoteCause::Body { message } => {
-                let error: BodyError = Box::new(OnWorker { message, worker });
-                Failure::Body(error)
-            }
-            RemoteCause::Panic { message, location } => {
-                Failure::Panic(CaughtPanic { message, location: format!("{location}; {worker}") })
-            }
-        }
+        let _held = self.hold_state();
+        Ok(verifier.check(&run, words).err().map(|(capture, index)| FirstFailure::difference(capture, index)))
     }
 }
 
@@ -261,7 +233,7 @@ impl LoopBackend for Cluster {
         plan: &Arc<Plan>,
         installed: &mut Installed,
         trace: bool,
-    ) -> std::result::Result<Elsewhere, Ended> {
+    ) -> std::result::Result<Elsewhere, LoopStopped> {
         if !installed.is::<Arc<RemotePlan>>() {
             *installed = self.install(call, plan)?;
         }
@@ -274,13 +246,12 @@ impl LoopBackend for Cluster {
         let board = Arc::new(Board::new(call.captured, relaxed, &plan.plan.strata));
         let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
         let order = call.key.options.order;
-        let finished = loop {
-            let job = Job { plan, task: &task, before: &before, order, trace };
-            let once = async |cluster: &Cluster, state: &mut State| cluster.run_once(state, &job).await;
-            let failed = |(failure, node)| Ended::Failed(self.first_failure_of(failure, node));
-            match self.run_call(&mut state, once, failed) {
+        let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), task, before, order });
+        let mut loops = LoopCall { logged: Arc::clone(&logged), trace };
+        let LoopResult { results, relaxed, workers, bytes_sent } = loop {
+            match self.run_call(&mut state, &mut loops, first_failure) {
                 Ok(finished) => break finished,
-                Err(Ended::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
+                Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
                     if by_index_now(plan, capture) =>
                 {
                     // What is read in step is reached by other means than `x[i]`: the workers must keep count.
@@ -288,7 +259,6 @@ impl LoopBackend for Cluster {
                 Err(ended) => return Err(ended),
             }
         };
-        let Finished { results, relaxed, workers, bytes_sent } = finished;
         for (blocks, bytes) in relaxed {
             let mut rest = bytes.as_slice();
             if !blocks.into_iter().all(|block| board.decode(block, &mut rest)) || !rest.is_empty() {
@@ -296,18 +266,16 @@ impl LoopBackend for Cluster {
                 return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
             }
         }
-        let after = unite(&plan.plan, call.captured, order, &before.words, results.into_iter());
-        let checked = match shadows {
+        let after = unite(&plan.plan, call.captured, order, &logged.before.words, results.into_iter());
+        let difference = match shadows {
             Some(shadows) => self.check(&mut state, call, plan, shadows, (&after, &board))?,
-            None => Ok(()),
+            None => None,
         };
-        // A loop that only reads leaves nothing to be done again.
-        let writes = plan.vectors.iter().flatten().any(|vector| vector.writable);
-        let logged = LoopLogged { plan: Arc::clone(plan), task, before, order };
-        self.note_call(&mut state, writes.then(|| Arc::new(logged) as _), true)?;
         drop(state);
         call.commit(&after, &board);
-        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
+        if let Some(difference) = difference {
+            return Err(difference.into());
+        }
         let workers = self.times(workers);
         Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors() })
     }
@@ -315,6 +283,11 @@ impl LoopBackend for Cluster {
     fn shares(&self, installed: &Installed) -> Option<Arc<WorkerShares>> {
         installed.downcast_ref::<Arc<RemotePlan>>().map(|plan| self.shares_of(plan))
     }
+}
+
+fn first_failure(failed: BlockFailure) -> LoopStopped {
+    let ((block, iteration), failure) = failed.failure();
+    LoopStopped::Failed(FirstFailure::new(block as usize, iteration, failure))
 }
 
 /// Whether this is news: that a capture's elements are reached by other means than `x[i]`.

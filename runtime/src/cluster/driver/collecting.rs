@@ -5,15 +5,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use stradsap_dds_server::codec;
 use stradsap_dds_server::hello::Role;
-use tarpc::client::RpcError;
 
-use crate::cluster::driver::Cluster;
-use crate::cluster::wire::protocol::{Node, Problem};
+use crate::cluster::driver::{Answer, Cluster};
+use crate::cluster::wire::protocol::Node;
 use crate::session::locked;
 use crate::session::logging::warning;
 use crate::session::timeline::file::TimelineFile;
 use crate::session::timeline::json::Process;
-use crate::session::timeline::{self, Recorded};
+use crate::session::timeline::{self, RecordedEvents};
 
 /// How long the end of the program waits for events.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,7 +47,7 @@ impl Cluster {
         }
         let blob = self.question(node, async |client, context| client.timeline(context, generation).await).await?;
         let bytes = self.hub.links.blob(node, blob).await.map_err(|error| error.to_string())?;
-        let recorded: Recorded = codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| error.to_string())?;
+        let recorded: RecordedEvents = codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| error.to_string())?;
         let recorded = recorded.checked().ok_or("events on tracks that aren't there")?;
         let ahead = shortest.map_or(0, |(_, ahead)| ahead);
         Ok(Process { name: self.hub.name(node), place: node, ahead, recorded })
@@ -57,10 +56,7 @@ impl Cluster {
     async fn question<R>(
         &self,
         node: Node,
-        ask: impl AsyncFnOnce(
-            crate::cluster::wire::protocol::ControlClient,
-            tarpc::context::Context,
-        ) -> Result<Result<R, Problem>, RpcError>,
+        ask: impl AsyncFnOnce(crate::cluster::wire::protocol::ControlClient, tarpc::context::Context) -> Answer<R>,
     ) -> Result<R, String> {
         let client = self.hub.client(node).ok_or("it is lost")?;
         let answer = ask(client, tarpc::context::current()).await;

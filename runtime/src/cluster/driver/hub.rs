@@ -28,6 +28,8 @@ use crate::session::locked;
 
 /// How long a process may be silent. It says something every half second.
 const SILENCE: Duration = Duration::from_secs(3);
+/// How long a child that is lost may take to end by itself.
+const LINGERING: Duration = Duration::from_millis(100);
 /// The driver keeps the second copy of snapshots where there is only one other home.
 const STORE_LIMIT: u64 = 1 << 40;
 
@@ -68,9 +70,12 @@ pub(crate) struct Hub {
     /// The driver's own children, by process number.
     pub(crate) children: Mutex<BTreeMap<u32, Child>>,
     next_node: AtomicU32,
-    losses: Mutex<Vec<Loss>>,
+    losses: Arc<Mutex<Vec<Loss>>>,
     /// How many were lost so far.
     pub(crate) lost: watch::Sender<usize>,
+    /// Of how many it isn't known yet how they ended.
+    unexplained: watch::Sender<usize>,
+    runtime: tokio::runtime::Handle,
     pub(crate) control_messages: AtomicU64,
     /// Where messages of the running scheduled program go.
     pub(crate) scheduled: Inboxes,
@@ -96,8 +101,10 @@ impl Hub {
                 members: Mutex::default(),
                 children: Mutex::default(),
                 next_node: AtomicU32::new(1),
-                losses: Mutex::default(),
+                losses: Arc::default(),
                 lost: watch::Sender::new(0),
+                unexplained: watch::Sender::new(0),
+                runtime: tokio::runtime::Handle::current(),
                 control_messages: AtomicU64::new(0),
                 scheduled: Inboxes::default(),
             }
@@ -125,34 +132,51 @@ impl Hub {
     }
 
     /// Puts a process out of the job: from here on nothing that it says counts.
+    ///
+    /// Nothing is waited for here, since this may be the network's thread. Who takes the member out, under the lock, is the
+    /// one who makes its loss known, and does so before this returns: a loss is in the list and in the count once, so
+    /// no recovery misses it, and none begins a second time for it. What comes later is how a child ended, which only
+    /// alters what messages say; recoveries wait for that ([`Hub::explained`]), and with it for the end of the child.
     pub(crate) fn lose(&self, node: Node, why: &str) {
         let Some(member) = locked(&self.members).remove(&node) else { return };
         if let Some(heart) = &member.heart {
             heart.abort();
         }
-        let mut why = why.to_string();
-        // A child's end is known exactly, if not at once.
-        if let Some(mut child) = locked(&self.children).remove(&member.hello.pid) {
-            for _ in 0..20 {
-                if child.ended().is_some() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            match child.ended() {
-                Some(ended) => why = format!("{ended}"),
-                None => {
-                    child.kill();
-                    why = format!("{why}, killed by the driver");
-                }
-            }
-        }
         let worker = member.hello.role == Role::Worker;
-        let loss = Loss { node, who: name_of(node, &member.hello), why, worker };
-        // The warning comes when the job goes on without it.
-        tracing::info!(%loss, "lost");
-        locked(&self.losses).push(loss);
+        let loss = Loss { node, who: name_of(node, &member.hello), why: why.to_string(), worker };
+        let child = locked(&self.children).remove(&member.hello.pid);
+        self.unexplained.send_modify(|unexplained| *unexplained += usize::from(child.is_some()));
+        let at = {
+            let mut losses = locked(&self.losses);
+            losses.push(loss.clone());
+            losses.len() - 1
+        };
         self.lost.send_modify(|lost| *lost += 1);
+        let Some(mut child) = child else {
+            tracing::info!(%loss, "lost");
+            return;
+        };
+        let (losses, unexplained) = (Arc::clone(&self.losses), self.unexplained.clone());
+        self.runtime.spawn_blocking(move || {
+            // A child's end is known exactly, if not at once.
+            let why = child.ends_within(LINGERING).map(|ended| ended.to_string()).unwrap_or_else(|| {
+                child.kill();
+                format!("{}, killed by the driver", loss.why)
+            });
+            // It would end by itself if its connection did.
+            drop(member);
+            let loss = Loss { why, ..loss };
+            // The warning comes when the job goes on without it.
+            tracing::info!(%loss, "lost");
+            locked(&losses)[at] = loss;
+            unexplained.send_modify(|unexplained| *unexplained -= 1);
+        });
+    }
+
+    /// Waits until it is known how all lost children have ended.
+    pub(crate) async fn explained(&self) {
+        let mut unexplained = self.unexplained.subscribe();
+        let _closed_never = unexplained.wait_for(|&unexplained| unexplained == 0).await;
     }
 
     /// Accepts processes of this job, for good.

@@ -7,7 +7,9 @@ use futures_util::future::{Either, join_all, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use stradsap_dds_server::codec;
 
-use crate::cluster::driver::remote::{self, Logged, Replay, broken, moved};
+use crate::cluster::driver::remote::{
+    Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved,
+};
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector, place};
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::protocol::{
@@ -22,17 +24,8 @@ use crate::session::options::Order;
 use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
 
-/// A loop to be run on workers.
-pub(crate) struct Job<'j> {
-    pub(crate) plan: &'j Arc<RemotePlan>,
-    pub(crate) task: &'j RemoteTask,
-    pub(crate) before: &'j Before,
-    pub(crate) order: Order,
-    pub(crate) trace: bool,
-}
-
 /// What a loop came to.
-pub(crate) struct Finished {
+pub(crate) struct LoopResult {
     /// In the plan's serial order.
     pub(crate) results: Vec<BlockResult>,
     /// What blocks have added to relaxed state, as bytes, one after the other.
@@ -41,7 +34,7 @@ pub(crate) struct Finished {
     pub(crate) bytes_sent: u64,
 }
 
-/// A loop that ended well, to be run again.
+/// A loop, apart from where it is called.
 pub(crate) struct LoopLogged {
     pub(crate) plan: Arc<RemotePlan>,
     pub(crate) task: RemoteTask,
@@ -51,73 +44,75 @@ pub(crate) struct LoopLogged {
 
 impl Logged for LoopLogged {
     fn uses(&self, dds: u64) -> bool {
-        self.plan.vectors.iter().flatten().any(|vector| vector.id == dds)
+        self.plan.ddss().any(|id| id == dds)
     }
 
-    fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
-        Box::pin(async move {
-            let LoopLogged { plan, task, before, order } = self;
-            let ran = cluster.run_once(state, &Job { plan, task, before, order: *order, trace: false }).await;
-            let told = |(failure, node): (RemoteFailure, Node)| {
-                let who = cluster.hub.name(node);
-                format!("a loop that ended well before fails on {who}: {:?}", failure.what)
-            };
-            ran.map(drop).map_err(|stop| stop.again(told))
-        })
+    fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
+        Box::pin(cluster.run_again(state, LoopCall { logged: self, trace: false }))
     }
 }
 
-/// Why a loop did not end well: a block failed, on a worker.
-type Stop = remote::Stop<(RemoteFailure, Node)>;
+/// A loop to be run on workers.
+pub(crate) struct LoopCall {
+    pub(crate) logged: Arc<LoopLogged>,
+    pub(crate) trace: bool,
+}
 
-impl Cluster {
-    /// Runs a loop once. What the workers hold afterwards is known, however it ended, unless a process was lost.
-    pub(crate) async fn run_once(&self, state: &mut State, job: &Job<'_>) -> Result<Finished, Stop> {
-        let layout = self.install(state, job.plan).await?;
-        let sent_before = self.hub.links.sent();
-        let moved = self.prepare(state, job.plan, &layout).await?;
-        let call = Self::next_call(state);
-        let active: Vec<usize> = (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
-        let ended = match self.run_blocks(state, job, call, &active).await {
-            Ok(ended) => ended,
-            Err(stop) => {
-                if let Stop::Failed(_) = &stop {
-                    self.put_back(state, job.plan, &layout, call, &active).await?;
-                }
-                return Err(stop);
-            }
-        };
-        let bytes_sent = moved + self.hub.links.sent() - sent_before;
-        let finished = self.finished(state, job.plan, &layout, ended, bytes_sent).await?;
-        self.record_written(state, job.plan, &layout);
-        Ok(finished)
+/// How a loop is dealt to the workers.
+pub(crate) struct LoopDeal {
+    layout: Arc<Layout>,
+    /// The workers with blocks, by their numbers in the layout.
+    active: Vec<usize>,
+    /// How many bytes the driver had sent before.
+    sent_before: u64,
+    /// How many bytes others have sent to make workers ready.
+    moved: u64,
+}
+
+/// A block failed on a worker: the block, and the iteration if it is known.
+pub(crate) type BlockFailure = FailedThere<(u32, Option<usize>)>;
+
+impl RemoteCall for LoopCall {
+    const WHAT: &'static str = "a loop";
+    type Deal = LoopDeal;
+    type Answers = Vec<Option<Ran>>;
+    type Done = LoopResult;
+    type Failed = BlockFailure;
+
+    fn ddss(&self) -> impl Iterator<Item = u64> {
+        self.logged.plan.ddss()
     }
 
-    /// Has the workers with blocks run them. Gives what each worker answered, or the failure that comes first.
-    async fn run_blocks(
-        &self,
-        state: &State,
-        job: &Job<'_>,
-        call: u64,
-        active: &[usize],
-    ) -> Result<Vec<Option<Ran>>, Stop> {
-        let generation = state.generation;
+    fn plan(&self) -> Option<&Arc<RemotePlan>> {
+        Some(&self.logged.plan)
+    }
+
+    async fn deal(&mut self, cluster: &Cluster, state: &mut State) -> Dealing<LoopDeal> {
+        let how = cluster.deal_loop(state, &self.logged.plan).await?;
+        let nodes = how.active.iter().map(|&w| state.workers[w]).collect();
+        // Whatever they lack they have fetched already.
+        Ok(Dealt { call: Cluster::next_call(state), nodes, pulls: Vec::new(), blobs: Vec::new(), how })
+    }
+
+    /// Gives what each worker with blocks answered, or the failure that comes first.
+    async fn ask(&mut self, cluster: &Cluster, state: &State, dealt: &Dealt<LoopDeal>) -> Asked<Self> {
+        let LoopCall { logged, trace } = self;
+        let (generation, call) = (state.generation, dealt.call);
         let waiting = span(Category::Wait, 0);
-        let running =
-            active.iter().map(|&w| {
-                let run = RunJob {
-                    call,
-                    plan: job.plan.id,
-                    task: job.task.clone(),
-                    before: job.before.clone(),
-                    order: job.order,
-                    trace: job.trace,
-                };
-                let end = self.ask(state.workers[w], move |client, context| async move {
-                    client.run(context, generation, run).await
-                });
-                async move { (w, end.await) }
+        let running = dealt.how.active.iter().map(|&w| {
+            let run = RunJob {
+                call,
+                plan: logged.plan.id,
+                task: logged.task.clone(),
+                before: logged.before.clone(),
+                order: logged.order,
+                trace: *trace,
+            };
+            let end = cluster.ask(state.workers[w], move |client, context| async move {
+                client.run(context, generation, run).await
             });
+            async move { (w, end.await) }
+        });
         let mut running: FuturesUnordered<_> = running.collect();
         let mut ended: Vec<Option<Ran>> = state.workers.iter().map(|_| None).collect();
         let mut cut = None;
@@ -143,32 +138,56 @@ impl Cluster {
             }
             std::future::pending().await
         };
-        let nodes: Vec<Node> = active.iter().map(|&w| state.workers[w]).collect();
-        let settling = std::pin::pin!(self.first_failure(&nodes, generation, call, block));
+        let settling = std::pin::pin!(cluster.first_failure(&dealt.nodes, generation, call, block));
         match select(std::pin::pin!(others), settling).await {
             Either::Left((fault, _)) => Err(fault.into()),
             Either::Right((settled, _)) => Err(Stop::Failed(settled?)),
         }
     }
 
-    /// After a failure: parts are with their first writers, as far as these had begun.
-    async fn put_back(
-        &self,
-        state: &mut State,
-        plan: &RemotePlan,
-        layout: &Layout,
-        call: u64,
-        active: &[usize],
-    ) -> Result<(), Fault> {
-        let nodes: Vec<Node> = active.iter().map(|&w| state.workers[w]).collect();
-        let started = self.undo(&nodes, state.generation, call).await?;
-        plan.each_undone(layout, &started, |worker, capture, range| {
+    /// Parts are with their first writers, as far as these had begun.
+    fn undone(&self, state: &mut State, dealt: &Dealt<LoopDeal>, started: &[u32]) {
+        let plan = &self.logged.plan;
+        plan.each_undone(&dealt.how.layout, started, |worker, capture, range| {
             let (Some(vector), node) = (plan.vectors[capture], state.workers[worker as usize]) else { return };
             if let Some(entry) = state.entries.get_mut(&vector.id) {
                 place(&mut entry.placement, &range, node, true);
             }
         });
-        Ok(())
+    }
+
+    async fn finish(
+        &mut self,
+        cluster: &Cluster,
+        state: &mut State,
+        dealt: &Dealt<LoopDeal>,
+        answers: Vec<Option<Ran>>,
+    ) -> Finished<Self> {
+        let (plan, deal) = (&self.logged.plan, &dealt.how);
+        let bytes_sent = deal.moved + cluster.hub.links.sent() - deal.sent_before;
+        let finished = cluster.finished(state, plan, &deal.layout, answers, bytes_sent).await?;
+        cluster.record_written(state, plan, &deal.layout);
+        // A loop that only reads leaves nothing to be done again.
+        let writes = plan.vectors.iter().flatten().any(|vector| vector.writable);
+        let noted = writes.then(|| Noted { logged: Arc::clone(&self.logged) as _, same_again: true });
+        Ok((finished, noted))
+    }
+}
+
+impl Cluster {
+    /// Installs a plan, and moves elements to where its loop expects them.
+    pub(crate) async fn get_ready(&self, state: &mut State, plan: &Arc<RemotePlan>) -> Result<(), Fault> {
+        self.forget_gone(state).await?;
+        self.settle(state, plan.ddss(), Some(plan)).await?;
+        self.deal_loop(state, plan).await.map(drop)
+    }
+
+    async fn deal_loop(&self, state: &mut State, plan: &Arc<RemotePlan>) -> Result<LoopDeal, Fault> {
+        let layout = self.install(state, plan).await?;
+        let sent_before = self.hub.links.sent();
+        let moved = self.prepare(state, plan, &layout).await?;
+        let active = (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
+        Ok(LoopDeal { layout, active, sent_before, moved })
     }
 
     /// What the workers' answers come to.
@@ -179,7 +198,7 @@ impl Cluster {
         layout: &Layout,
         ended: Vec<Option<Ran>>,
         mut bytes_sent: u64,
-    ) -> Result<Finished, Fault> {
+    ) -> Result<LoopResult, Fault> {
         let mut results: Vec<BlockResult> = plan.plan.blocks.iter().map(|_| BlockResult::default()).collect();
         let mut seconds = Vec::new();
         let mut relaxed = Vec::new();
@@ -201,13 +220,7 @@ impl Cluster {
         if results.iter().any(|result| result.totals.len() != plan.captures.len()) {
             return Err(broken("a worker's answer has another number of blocks or captures"));
         }
-        Ok(Finished { results, relaxed, workers: seconds, bytes_sent })
-    }
-
-    /// Installs a plan, and moves elements to where its loop expects them.
-    pub(crate) async fn get_ready(&self, state: &mut State, plan: &Arc<RemotePlan>) -> Result<(), Fault> {
-        let layout = self.install(state, plan).await?;
-        self.prepare(state, plan, &layout).await.map(|_| ())
+        Ok(LoopResult { results, relaxed, workers: seconds, bytes_sent })
     }
 
     /// The failure that comes first in the serial order, when all blocks before it have ended.
@@ -217,7 +230,7 @@ impl Cluster {
         generation: u32,
         call: u64,
         block: u32,
-    ) -> Result<(RemoteFailure, Node), Fault> {
+    ) -> Result<BlockFailure, Fault> {
         let mut cut = block;
         'settle: loop {
             let settling = nodes.iter().map(|&node| {
@@ -239,13 +252,14 @@ impl Cluster {
                     first = Some((failure, node));
                 }
             }
-            return first.ok_or_else(|| broken("a failure that no worker knows of"));
+            let (RemoteFailure { block, iteration, what }, node) =
+                first.ok_or_else(|| broken("a failure that no worker knows of"))?;
+            return Ok(FailedThere { place: (block, iteration), what, worker: self.hub.name(node) });
         }
     }
 
     /// Sees to it that every worker has its share of a plan.
     async fn install(&self, state: &mut State, plan: &Arc<RemotePlan>) -> Result<Arc<Layout>, Fault> {
-        self.forget_gone(state).await?;
         let by_index = {
             let installed = locked(&plan.state);
             if installed.generation == state.generation
@@ -298,15 +312,6 @@ impl Cluster {
     /// Moves elements to where the loop expects them when it begins, and says how many bytes others than the driver sent
     /// for that. Asks nobody for anything where all are there.
     async fn prepare(&self, state: &mut State, plan: &Arc<RemotePlan>, layout: &Arc<Layout>) -> Result<u64, Fault> {
-        for (c, vector) in plan.vectors.iter().enumerate() {
-            let Some(vector) = vector else { continue };
-            let scattered = state.entries.get(&vector.id).and_then(|entry| entry.scattered.clone());
-            if let Some((by, capture)) = scattered
-                && !(Arc::ptr_eq(&by, plan) && capture == c)
-            {
-                self.bring_home(state, vector.id).await?;
-            }
-        }
         let mut jobs: Vec<Prepare> =
             state.workers.iter().map(|_| Prepare { plan: plan.id, ..Prepare::default() }).collect();
         plan.each_needed(layout, |worker, capture, range, _| {

@@ -10,13 +10,15 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use crate::body::task::Failure;
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::placement::Placement;
-use crate::cluster::driver::remote::{self, Logged, Replay, broken, moved, remote_task};
+use crate::cluster::driver::remote::{
+    Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved, remote_task,
+};
 use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    ControlClient, Fetching, Holder, INPUTS, InputJob, InputKey, Node, Pull, RemoteCapture, RemoteCause, RemoteTask,
-    SyncEnd, SyncJob, SyncRan,
+    ControlClient, Fetching, Holder, INPUTS, InputJob, InputKey, Node, Pull, RemoteCapture, RemoteTask, SyncEnd,
+    SyncJob, SyncRan,
 };
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
@@ -94,14 +96,8 @@ impl Logged for SyncLogged {
         self.all().any(|vector| vector.id == dds)
     }
 
-    fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
-        Box::pin(async move {
-            let told = |MinibatchFailure { what, node, .. }: MinibatchFailure| {
-                let who = cluster.hub.name(node);
-                format!("a loop that ended well before fails on {who}: {what:?}")
-            };
-            cluster.sync_once(state, self).await.map(drop).map_err(|stop| stop.again(told))
-        })
+    fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
+        Box::pin(cluster.run_again(state, SyncRemote(self)))
     }
 }
 
@@ -117,35 +113,153 @@ impl SyncLogged {
 }
 
 /// What a run came to.
-struct Finished {
+struct LoopResult {
     ran: Ran,
     workers: Vec<(Node, crate::cluster::wire::protocol::WorkerSeconds)>,
     preparing: f64,
 }
 
-type Stop = remote::Stop<MinibatchFailure>;
+type MinibatchFailure = FailedThere<usize>;
 
 /// Blobs of a worker's minibatches, and how many elements each has.
 type Offered = Vec<(u64, usize)>;
 
 /// How one run is dealt to the workers.
-struct Deal {
+struct SyncDeal {
     copies: Vec<Range<usize>>,
     /// By capture: where each worker's rows begin.
     cuts: Vec<Vec<u32>>,
     fetching: Fetching,
-    /// By worker.
-    pulls: Vec<Vec<Pull>>,
     /// By worker, unless all have the input.
     chunks: Option<Vec<Offered>>,
-    blobs: Vec<u64>,
 }
 
-/// A minibatch failed; everything is as it was.
-struct MinibatchFailure {
-    minibatch: usize,
-    what: RemoteCause,
-    node: Node,
+/// A synchronous loop to be run on workers.
+struct SyncRemote(Arc<SyncLogged>);
+
+impl RemoteCall for SyncRemote {
+    const WHAT: &'static str = "a loop";
+    type Deal = SyncDeal;
+    type Answers = Vec<SyncRan>;
+    type Done = LoopResult;
+    type Failed = MinibatchFailure;
+
+    fn ddss(&self) -> impl Iterator<Item = u64> {
+        self.0.all().map(|vector| vector.id)
+    }
+
+    /// Who runs which copies and keeps which rows, and what each worker is to fetch.
+    async fn deal(&mut self, cluster: &Cluster, state: &mut State) -> Dealing<SyncDeal> {
+        let logged = &*self.0;
+        let workers = state.workers.len();
+        let copies: Vec<Range<usize>> = (0..workers).map(|w| logged.schedule.share(w, workers)).collect();
+        let cuts: Vec<Vec<u32>> = logged
+            .vectors
+            .iter()
+            .map(|vector| vector.filter(|vector| vector.writable).map(|vector| cuts(vector.len, &copies)))
+            .map(Option::unwrap_or_default)
+            .collect();
+        let foreseen = state.sites.known.iter().any(|known| known.number == logged.site && known.foreseen);
+        let fetching = match (logged.prefetch, logged.policy) {
+            (_, SyncPolicy::Ssp { .. }) => Fetching::All,
+            (false, _) => Fetching::OnDemand,
+            (true, _) if foreseen => Fetching::Foreseen,
+            (true, _) => Fetching::All,
+        };
+        let pulls = pulls(state, logged, &cuts, fetching);
+        let (chunks, blobs) = cluster.deal_out(state, logged, &copies).await?;
+        let how = SyncDeal { copies, cuts, fetching, chunks };
+        Ok(Dealt { call: Cluster::next_call(state), nodes: state.workers.clone(), pulls, blobs, how })
+    }
+
+    /// Gives what each worker answered, or the first failure by its minibatch, when all have ended.
+    async fn ask(&mut self, cluster: &Cluster, state: &State, dealt: &Dealt<SyncDeal>) -> Asked<Self> {
+        let _waiting = span(Category::Wait, 0);
+        let logged = &*self.0;
+        let (generation, call, key) = (state.generation, dealt.call, input_key(state, logged));
+        let deal = &dealt.how;
+        let running = state.workers.iter().enumerate().map(|(w, &node)| {
+            let chunks = deal.chunks.as_ref().map(|chunks| chunks[w].clone());
+            let job = SyncJob {
+                call,
+                site: logged.site,
+                task: logged.task.clone(),
+                captures: logged.captures.clone(),
+                before: logged.before.clone(),
+                policy: logged.policy,
+                schedule: logged.schedule,
+                copies: deal.copies.clone(),
+                cuts: deal.cuts.clone(),
+                input: InputJob { ops: logged.input_ops, key, chunks },
+                pulls: dealt.pulls[w].clone(),
+                fetching: deal.fetching,
+                checks: logged.checks,
+                caches: logged.caches,
+            };
+            let end =
+                cluster.ask(node, move |client, context| async move { client.sync(context, generation, job).await });
+            async move { (w, end.await) }
+        });
+        let mut running: FuturesUnordered<_> = running.collect();
+        let mut ended: Vec<Option<SyncRan>> = state.workers.iter().map(|_| None).collect();
+        let mut failed: Option<MinibatchFailure> = None;
+        while let Some((w, end)) = running.next().await {
+            match end? {
+                SyncEnd::Done(ran) => ended[w] = Some(ran),
+                SyncEnd::Failed { minibatch, what } => {
+                    let first = failed.is_none();
+                    if failed.as_ref().is_none_or(|failed| minibatch < failed.place) {
+                        let worker = cluster.hub.name(state.workers[w]);
+                        failed = Some(FailedThere { place: minibatch, what, worker });
+                    }
+                    if first {
+                        let halt = |_, client: ControlClient, context| async move {
+                            client.halt(context, generation, call).await
+                        };
+                        cluster.ask_all(&state.workers, halt).await?;
+                    }
+                }
+                SyncEnd::Stopped if failed.is_some() => {}
+                SyncEnd::Stopped => return Err(broken("a worker stopped by itself").into()),
+            }
+        }
+        match failed {
+            Some(failed) => Err(Stop::Failed(failed)),
+            None => Ok(ended.into_iter().collect::<Option<_>>().ok_or_else(|| broken("a worker gave no answer"))?),
+        }
+    }
+
+    fn undone(&self, state: &mut State, dealt: &Dealt<SyncDeal>, _: &[u32]) {
+        record_kept(state, &self.0, &dealt.how.cuts, &[]);
+    }
+
+    async fn finish(
+        &mut self,
+        cluster: &Cluster,
+        state: &mut State,
+        dealt: &Dealt<SyncDeal>,
+        ended: Vec<SyncRan>,
+    ) -> Finished<Self> {
+        let logged = &self.0;
+        let holds_all: Vec<bool> = ended.iter().map(|ran| ran.holds_all && logged.schedule.copies > 1).collect();
+        record_kept(state, logged, &dealt.how.cuts, &holds_all);
+        for (_, vector) in logged.written() {
+            if let Some(entry) = state.entries.get_mut(&vector.id) {
+                entry.version = next_id();
+            }
+        }
+        if let Some(known) = state.sites.known.iter_mut().find(|known| known.number == logged.site) {
+            known.foreseen = ended.iter().all(|ran| ran.foresees);
+        }
+        let vectors: Vec<Vector> = logged.all().collect();
+        let moved = moved(dealt.pulls.iter().flatten(), &vectors);
+        let finished = finished(&dealt.nodes, logged, ended, moved)?;
+        let own_threads = if logged.policy == SyncPolicy::Hybrid { cluster.threads() } else { 1 };
+        let same_again = logged.policy.is_deterministic(logged.schedule.copies, own_threads);
+        // What would not have the same bits again is never run again once it has been seen.
+        let writes = logged.written().next().is_some();
+        Ok((finished, writes.then(|| Noted { logged: Arc::clone(logged) as _, same_again })))
+    }
 }
 
 impl Cluster {
@@ -187,165 +301,6 @@ impl Cluster {
         })
     }
 
-    /// Runs a loop once. What the workers hold afterwards is known, however it ended, unless a process was lost.
-    async fn sync_once(&self, state: &mut State, logged: &SyncLogged) -> std::result::Result<Finished, Stop> {
-        self.forget_gone(state).await?;
-        self.settle(state, logged.all().map(|vector| vector.id)).await?;
-        let deal = self.deal(state, logged).await?;
-        let call = Self::next_call(state);
-        let waiting = span(Category::Wait, 0);
-        let ended = self.run_copies(state, logged, &deal, call).await;
-        drop(waiting);
-        deal.blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
-        if let Err(Stop::Fault(fault)) = ended {
-            return Err(fault.into());
-        }
-        // What is only read has been copied; of what is written each worker has its own rows, as they were or are.
-        for (node, pulls) in state.workers.clone().into_iter().zip(&deal.pulls) {
-            Self::note_pulled(state, node, pulls);
-        }
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(stop) => {
-                self.undo(&state.workers, state.generation, call).await?;
-                self.record_kept(state, logged, &deal.cuts, &[]);
-                return Err(stop);
-            }
-        };
-        let holds_all: Vec<bool> = ended.iter().map(|ran| ran.holds_all && logged.schedule.copies > 1).collect();
-        self.record_kept(state, logged, &deal.cuts, &holds_all);
-        for (_, vector) in logged.written() {
-            if let Some(entry) = state.entries.get_mut(&vector.id) {
-                entry.version = next_id();
-            }
-        }
-        if let Some(known) = state.sites.known.iter_mut().find(|known| known.number == logged.site) {
-            known.foreseen = ended.iter().all(|ran| ran.foresees);
-        }
-        let vectors: Vec<Vector> = logged.all().collect();
-        let moved = moved(deal.pulls.iter().flatten(), &vectors);
-        Ok(finished(&state.workers, logged, ended, moved)?)
-    }
-
-    /// Who runs which copies and keeps which rows, and what each worker is to fetch.
-    async fn deal(&self, state: &mut State, logged: &SyncLogged) -> std::result::Result<Deal, Fault> {
-        let workers = state.workers.len();
-        let copies: Vec<Range<usize>> = (0..workers).map(|w| logged.schedule.share(w, workers)).collect();
-        let cuts: Vec<Vec<u32>> = logged
-            .vectors
-            .iter()
-            .map(|vector| vector.filter(|vector| vector.writable).map(|vector| cuts(vector.len, &copies)))
-            .map(Option::unwrap_or_default)
-            .collect();
-        let foreseen = state.sites.known.iter().any(|known| known.number == logged.site && known.foreseen);
-        let fetching = match (logged.prefetch, logged.policy) {
-            (_, SyncPolicy::Ssp { .. }) => Fetching::All,
-            (false, _) => Fetching::OnDemand,
-            (true, _) if foreseen => Fetching::Foreseen,
-            (true, _) => Fetching::All,
-        };
-        let pulls = self.pulls(state, logged, &cuts, fetching);
-        let (chunks, blobs) = self.deal_out(state, logged, &copies).await?;
-        Ok(Deal { copies, cuts, fetching, pulls, chunks, blobs })
-    }
-
-    /// Has all workers run their copies. Gives what each answered, or the first failure by its minibatch, when all have
-    /// ended.
-    async fn run_copies(
-        &self,
-        state: &State,
-        logged: &SyncLogged,
-        deal: &Deal,
-        call: u64,
-    ) -> std::result::Result<Vec<SyncRan>, Stop> {
-        let (generation, key) = (state.generation, self.input_key(state, logged));
-        let running = state.workers.iter().enumerate().map(|(w, &node)| {
-            let chunks = deal.chunks.as_ref().map(|chunks| chunks[w].clone());
-            let job = SyncJob {
-                call,
-                site: logged.site,
-                task: logged.task.clone(),
-                captures: logged.captures.clone(),
-                before: logged.before.clone(),
-                policy: logged.policy,
-                schedule: logged.schedule,
-                copies: deal.copies.clone(),
-                cuts: deal.cuts.clone(),
-                input: InputJob { ops: logged.input_ops, key, chunks },
-                pulls: deal.pulls[w].clone(),
-                fetching: deal.fetching,
-                checks: logged.checks,
-                caches: logged.caches,
-            };
-            let end = self.ask(node, move |client, context| async move { client.sync(context, generation, job).await });
-            async move { (w, end.await) }
-        });
-        let mut running: FuturesUnordered<_> = running.collect();
-        let mut ended: Vec<Option<SyncRan>> = state.workers.iter().map(|_| None).collect();
-        let mut failed: Option<MinibatchFailure> = None;
-        while let Some((w, end)) = running.next().await {
-            match end? {
-                SyncEnd::Done(ran) => ended[w] = Some(ran),
-                SyncEnd::Failed { minibatch, what } => {
-                    let first = failed.is_none();
-                    if failed.as_ref().is_none_or(|failed| minibatch < failed.minibatch) {
-                        failed = Some(MinibatchFailure { minibatch, what, node: state.workers[w] });
-                    }
-                    if first {
-                        let halt = |_, client: ControlClient, context| async move {
-                            client.halt(context, generation, call).await
-                        };
-                        self.ask_all(&state.workers, halt).await?;
-                    }
-                }
-                SyncEnd::Stopped if failed.is_some() => {}
-                SyncEnd::Stopped => return Err(broken("a worker stopped by itself").into()),
-            }
-        }
-        match failed {
-            Some(failed) => Err(Stop::Failed(failed)),
-            None => Ok(ended.into_iter().collect::<Option<_>>().ok_or_else(|| broken("a worker gave no answer"))?),
-        }
-    }
-
-    /// What each worker must fetch before it begins.
-    fn pulls(&self, state: &State, logged: &SyncLogged, cuts: &[Vec<u32>], fetching: Fetching) -> Vec<Vec<Pull>> {
-        let pulls = |(w, &node): (usize, &Node)| {
-            let mut pulls = Vec::new();
-            for (c, vector) in logged.vectors.iter().enumerate() {
-                let Some((vector, entry)) = vector.and_then(|v| Some((v, state.entries.get(&v.id)?))) else { continue };
-                let own = cuts[c].get(w..w + 2).map(|cut| cut[0] as usize..cut[1] as usize);
-                let range = match own {
-                    Some(own) if fetching != Fetching::All => own,
-                    _ => 0..vector.len,
-                };
-                pulls.extend(entry.placement.missing(vector.id, &range, node, w));
-            }
-            pulls
-        };
-        state.workers.iter().enumerate().map(pulls).collect()
-    }
-
-    /// Each worker keeps its rows; of those of others it has the current values if it holds all.
-    fn record_kept(&self, state: &mut State, logged: &SyncLogged, cuts: &[Vec<u32>], holds_all: &[bool]) {
-        for (c, vector) in logged.written() {
-            let Some(entry) = state.entries.get_mut(&vector.id) else { continue };
-            let mut placement = Placement::home(vector.len);
-            for (w, cut) in cuts[c].windows(2).enumerate() {
-                placement.written(&(cut[0] as usize..cut[1] as usize), Holder::memory(state.workers[w]));
-            }
-            for (w, _) in holds_all.iter().enumerate().filter(|&(_, &all)| all) {
-                placement.copied(&(0..vector.len), Holder::memory(state.workers[w]));
-            }
-            entry.placement = placement;
-        }
-    }
-
-    fn input_key(&self, state: &State, logged: &SyncLogged) -> InputKey {
-        let version = state.entries.get(&logged.input.id).map_or(0, |entry| entry.version);
-        InputKey { dds: logged.input.id, version, schedule: logged.schedule }
-    }
-
     /// Offers each worker its minibatches, unless the workers have them. Also gives all blobs.
     async fn deal_out(
         &self,
@@ -353,7 +308,7 @@ impl Cluster {
         logged: &SyncLogged,
         copies: &[Range<usize>],
     ) -> std::result::Result<(Option<Vec<Offered>>, Vec<u64>), Fault> {
-        let key = self.input_key(state, logged);
+        let key = input_key(state, logged);
         if state.sites.use_input(key) {
             return Ok((None, Vec::new()));
         }
@@ -384,13 +339,51 @@ impl Cluster {
     }
 }
 
+/// What each worker must fetch before it begins.
+fn pulls(state: &State, logged: &SyncLogged, cuts: &[Vec<u32>], fetching: Fetching) -> Vec<Vec<Pull>> {
+    let pulls = |(w, &node): (usize, &Node)| {
+        let mut pulls = Vec::new();
+        for (c, vector) in logged.vectors.iter().enumerate() {
+            let Some((vector, entry)) = vector.and_then(|v| Some((v, state.entries.get(&v.id)?))) else { continue };
+            let own = cuts[c].get(w..w + 2).map(|cut| cut[0] as usize..cut[1] as usize);
+            let range = match own {
+                Some(own) if fetching != Fetching::All => own,
+                _ => 0..vector.len,
+            };
+            pulls.extend(entry.placement.missing(vector.id, &range, node, w));
+        }
+        pulls
+    };
+    state.workers.iter().enumerate().map(pulls).collect()
+}
+
+/// Each worker keeps its rows; of those of others it has the current values if it holds all.
+fn record_kept(state: &mut State, logged: &SyncLogged, cuts: &[Vec<u32>], holds_all: &[bool]) {
+    for (c, vector) in logged.written() {
+        let Some(entry) = state.entries.get_mut(&vector.id) else { continue };
+        let mut placement = Placement::home(vector.len);
+        for (w, cut) in cuts[c].windows(2).enumerate() {
+            placement.written(&(cut[0] as usize..cut[1] as usize), Holder::memory(state.workers[w]));
+        }
+        for (w, _) in holds_all.iter().enumerate().filter(|&(_, &all)| all) {
+            placement.copied(&(0..vector.len), Holder::memory(state.workers[w]));
+        }
+        entry.placement = placement;
+    }
+}
+
+fn input_key(state: &State, logged: &SyncLogged) -> InputKey {
+    let version = state.entries.get(&logged.input.id).map_or(0, |entry| entry.version);
+    InputKey { dds: logged.input.id, version, schedule: logged.schedule }
+}
+
 /// What the workers' answers come to.
 fn finished(
     workers: &[Node],
     logged: &SyncLogged,
     ended: Vec<SyncRan>,
     moved: u64,
-) -> std::result::Result<Finished, Fault> {
+) -> std::result::Result<LoopResult, Fault> {
     let mut counts = Counts { bytes_sent: moved, ..Counts::default() };
     let (mut totals, mut violations, mut preparing) = (Vec::new(), 0, 0.0f64);
     let mut seconds = Vec::new();
@@ -411,7 +404,7 @@ fn finished(
     if totals.iter().any(|(_, total)| total.len() != logged.captures.len()) {
         return Err(broken("a worker's answer has another number of captures"));
     }
-    Ok(Finished { ran: Ran { totals, counts, violations }, workers: seconds, preparing })
+    Ok(LoopResult { ran: Ran { totals, counts, violations }, workers: seconds, preparing })
 }
 
 impl MinibatchBackend for Cluster {
@@ -421,22 +414,17 @@ impl MinibatchBackend for Cluster {
         let logged = Arc::new(self.logged(&mut state, call)?);
         let (schedule, threads) = (logged.schedule, self.threads() * state.workers.len());
         let sent_before = self.hub.links.sent();
-        let once = async |cluster: &Cluster, state: &mut State| cluster.sync_once(state, &logged).await;
-        let failed = |MinibatchFailure { minibatch, what, node }| {
-            let failure = match self.failure_of(what, node) {
-                Failure::Misspeculation { .. } => Failure::Stopped,
-                failure => failure,
+        let failed = |failed: MinibatchFailure| {
+            let (minibatch, failure) = match failed.failure() {
+                (minibatch, Failure::Misspeculation { .. }) => (minibatch, Failure::Stopped),
+                failed => failed,
             };
             call.failed(schedule, minibatch, failure)
         };
-        let Finished { ran, workers, preparing } = self.run_call(&mut state, once, failed)?;
+        let LoopResult { ran, workers, preparing } =
+            self.run_call(&mut state, &mut SyncRemote(Arc::clone(&logged)), failed)?;
         let alone = schedule.copies == 1;
         let after = unite(call.captured, &logged.before, alone && self.threads() == 1, &ran.totals);
-        let own_threads = if logged.policy == SyncPolicy::Hybrid { self.threads() } else { 1 };
-        let same_again = logged.policy.is_deterministic(schedule.copies, own_threads);
-        // What would not have the same bits again is never run again once it has been seen.
-        let writes = logged.written().next().is_some();
-        self.note_call(&mut state, writes.then(|| Arc::clone(&logged) as _), same_again)?;
         drop(state);
         for (capture, &word) in call.captured.iter().zip(&after) {
             capture.commit(word, next_id());

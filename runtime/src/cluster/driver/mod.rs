@@ -20,9 +20,10 @@ pub(crate) use crate::planner::placement;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join_all, select};
+use futures_util::future::{Either, join_all, select};
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
@@ -36,8 +37,8 @@ use crate::cluster::driver::minibatch::Sites;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote::Logged;
 use crate::cluster::driver::remote_plan::RemotePlan;
-use crate::cluster::launch::children::{Nursery, Told};
-use crate::cluster::launch::rendezvous::{self, Meeting, Published};
+use crate::cluster::launch::children::{ChildSettings, Nursery};
+use crate::cluster::launch::rendezvous::{self, Invitation, Published};
 use crate::cluster::wire::join;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::home::Home;
@@ -70,6 +71,9 @@ impl From<Error> for Fault {
         Fault::Error(error)
     }
 }
+
+/// What a worker answers, if the answer comes.
+pub(crate) type Answer<R> = std::result::Result<std::result::Result<R, Problem>, RpcError>;
 
 /// What the driver knows of a DDS.
 pub(crate) struct Entry {
@@ -124,9 +128,11 @@ pub(crate) struct Cluster {
     /// For recording's and planning's sake; the driver runs no blocks.
     pub(crate) pool: Arc<Pool>,
     pub(crate) gone_plans: Arc<Mutex<Vec<u64>>>,
-    /// DVectors that a scheduled program's functions have dropped, while it has the state.
-    pub(crate) late: Mutex<Vec<u64>>,
-    network: Option<(oneshot::Sender<()>, std::thread::JoinHandle<()>)>,
+    /// The thread on which the program's own code runs while that thread has the state, and the DVectors that such code
+    /// has dropped.
+    holder: Mutex<Option<ThreadId>>,
+    late: Mutex<Vec<u64>>,
+    network: Option<NetworkThread>,
     published: Option<Published>,
     timeline: Option<TimelineFile>,
 }
@@ -135,9 +141,51 @@ fn cant_start(what: impl std::fmt::Display) -> Error {
     Error::Cluster(ClusterError::Start(what.to_string()))
 }
 
+/// The network's thread, and what it has begun with.
+struct Network {
+    hub: Arc<Hub>,
+    address: SocketAddr,
+    handle: tokio::runtime::Handle,
+    thread: NetworkThread,
+}
+
+/// Ends with its sender.
+type NetworkThread = (oneshot::Sender<()>, std::thread::JoinHandle<()>);
+
+impl Network {
+    fn start(listen: String, secret: Secret, explicit: bool) -> Result<Network> {
+        let (ready, begun) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || {
+            let runtime = match join::runtime() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            runtime.block_on(async {
+                let begun = async {
+                    let listener = net::bind(&listen, explicit).await.map_err(cant_start)?;
+                    let address = listener.local_addr().map_err(cant_start)?;
+                    let me = Hello::of_this_process(Role::Driver, Purpose::Control).map_err(cant_start)?;
+                    let hub = Hub::new(secret, &me);
+                    tokio::spawn(Arc::clone(&hub).accept(listener, me));
+                    Ok((hub, address, tokio::runtime::Handle::current()))
+                };
+                let begun = begun.await;
+                let failed = begun.is_err();
+                if ready.send(begun).is_ok() && !failed {
+                    let _ended = stopped.await;
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("stradsap-network".into()).spawn(run);
+        let thread = thread.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
+        let (hub, address, handle) = begun.recv().map_err(cant_start)??;
+        Ok(Network { hub, address, handle, thread: (stop, thread) })
+    }
+}
+
 impl Cluster {
     /// Starts or awaits the processes that `options` ask for.
-    #[expect(clippy::too_many_lines, reason = "the network's thread is started and heard within one scope")]
     pub(crate) fn start(options: &ClusterOptions, timeline: Option<TimelineFile>) -> Result<Arc<Cluster>> {
         let timeline = match &options.trace {
             Some(path) => Some(TimelineFile::begin(path)?),
@@ -148,36 +196,11 @@ impl Cluster {
         let secret = given.map_or_else(Secret::generate, Ok).map_err(cant_start)?;
         let listen = options.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_string());
 
-        let (ready, told) = mpsc::channel();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let its_secret = secret.clone();
-        let thread = std::thread::Builder::new().name("stradsap-network".into()).spawn(move || {
-            let runtime = match join::runtime() {
-                Ok(runtime) => runtime,
-                Err(error) => return drop(ready.send(Err(error))),
-            };
-            runtime.block_on(async {
-                let begun = async {
-                    let listener = net::bind(&listen, explicit).await.map_err(cant_start)?;
-                    let address = listener.local_addr().map_err(cant_start)?;
-                    let me = Hello::of_this_process(Role::Driver, Purpose::Control).map_err(cant_start)?;
-                    let hub = Hub::new(its_secret, &me);
-                    tokio::spawn(Arc::clone(&hub).accept(listener, me));
-                    Ok((hub, address))
-                };
-                let begun = begun.await.map(|(hub, address)| (hub, address, tokio::runtime::Handle::current()));
-                let failed = begun.is_err();
-                if ready.send(begun).is_ok() && !failed {
-                    let _ended = stopped.await;
-                }
-            });
-        });
-        let thread = thread.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
-        let (hub, address, handle) = told.recv().map_err(cant_start)??;
+        let Network { hub, address, handle, thread } = Network::start(listen, secret.clone(), explicit)?;
         let published = match &options.rendezvous {
             Some(path) => {
-                let meeting = Meeting::at(address, secret.to_hex());
-                Some(rendezvous::publish(path, &meeting)?)
+                let invitation = Invitation::at(address, secret.to_hex());
+                Some(rendezvous::publish(path, &invitation)?)
             }
             None => None,
         };
@@ -192,8 +215,9 @@ impl Cluster {
             address,
             pool: Arc::new(Pool::new(cores)?),
             gone_plans: Arc::default(),
+            holder: Mutex::default(),
             late: Mutex::default(),
-            network: Some((stop, thread)),
+            network: Some(thread),
             published,
             timeline,
         };
@@ -202,7 +226,10 @@ impl Cluster {
         match cluster.handle.block_on(cluster.begin_generation(&mut state)) {
             Ok(()) => {}
             Err(Fault::Error(error)) => return Err(error),
-            Err(Fault::Lost) => return Err(cluster.all_lost()),
+            Err(Fault::Lost) => {
+                cluster.wait(cluster.hub.explained());
+                return Err(cluster.all_lost());
+            }
         }
         drop(state);
         Ok(Arc::new(cluster))
@@ -225,14 +252,14 @@ impl Cluster {
 
     pub(crate) fn start_child(&self, role: Role, index: usize, generation: u32) -> Result<()> {
         let Some(nursery) = &self.nursery else { return Ok(()) };
-        let told = Told {
+        let settings = ChildSettings {
             join: self.children_reach(),
             secret: self.hub.secret.to_hex(),
             index: index as u32,
             threads: Some(self.options.threads_each()),
             generation: u64::from(generation),
         };
-        let child = if role == Role::Worker { nursery.worker(&told)? } else { nursery.server(&told)? };
+        let child = if role == Role::Worker { nursery.worker(&settings)? } else { nursery.server(&settings)? };
         locked(&self.hub.children).insert(child.pid(), child);
         Ok(())
     }
@@ -252,7 +279,7 @@ impl Cluster {
     pub(crate) fn wait_for(&self, role: Role, expected: usize, patience: Duration) -> Result<()> {
         let what = if role == Role::Worker { "workers" } else { "DDS servers" };
         let since = Instant::now();
-        let mut told = false;
+        let mut reported = false;
         loop {
             let joined = self.hub.complete(role).len();
             if joined >= expected {
@@ -267,8 +294,8 @@ impl Cluster {
                 let seconds = patience.as_secs();
                 return Err(ClusterError::Missing { what, joined, expected, seconds }.into());
             }
-            if self.options.join && !told && since.elapsed() >= Duration::from_secs(5) {
-                told = true;
+            if self.options.join && !reported && since.elapsed() >= Duration::from_secs(5) {
+                reported = true;
                 eprintln!("waiting for {} of {expected} {what} to join at {}", expected - joined, self.address);
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -283,13 +310,14 @@ impl Cluster {
         state.servers = self.hub.complete(Role::Server);
         state.seen_losses = *self.hub.lost.borrow();
         if state.workers.is_empty() {
+            self.hub.explained().await;
             return Err(Fault::Error(self.all_lost()));
         }
         let peer = |&node: &Node| self.hub.address(node).map(|address| Peer { node, address });
         let workers: Vec<Peer> = state.workers.iter().filter_map(peer).collect();
         let servers: Vec<Peer> = state.servers.iter().filter_map(peer).collect();
         self.hub.links.begin_generation(DRIVER, state.generation, workers.iter().chain(&servers).cloned());
-        let told = state.workers.iter().map(|&node| {
+        let sent = state.workers.iter().map(|&node| {
             let mut others = servers.clone();
             others.push(Peer { node: DRIVER, address: self.hub.reached_at(node, self.address) });
             let membership = Membership {
@@ -310,7 +338,7 @@ impl Cluster {
                 }
             }
         });
-        join_all(told).await.into_iter().collect::<std::result::Result<Vec<()>, Fault>>()?;
+        join_all(sent).await.into_iter().collect::<std::result::Result<Vec<()>, Fault>>()?;
         Ok(())
     }
 
@@ -327,32 +355,46 @@ impl Cluster {
         question: impl FnOnce(ControlClient, Context) -> F,
     ) -> std::result::Result<R, Fault>
     where
-        F: Future<Output = std::result::Result<std::result::Result<R, Problem>, RpcError>>,
+        F: Future<Output = Answer<R>>,
+    {
+        self.understand(node, self.pose(node, question)?.await)
+    }
+
+    /// A question that doesn't hold on to anything here. Gives what the worker answers; none if a process of the job was
+    /// lost meanwhile.
+    pub(crate) fn pose<Q, R, F>(
+        &self,
+        node: Node,
+        question: Q,
+    ) -> std::result::Result<impl Future<Output = Option<Answer<R>>> + use<Q, R, F>, Fault>
+    where
+        Q: FnOnce(ControlClient, Context) -> F,
+        F: Future<Output = Answer<R>>,
     {
         let Some(client) = self.hub.client(node) else { return Err(Fault::Lost) };
         let mut context = tarpc::context::current();
         context.deadline = Instant::now() + PATIENCE;
         let mut lost = self.hub.lost.subscribe();
         let before = *lost.borrow_and_update();
-        let lost = async move {
-            while *lost.borrow_and_update() == before {
-                if lost.changed().await.is_err() {
-                    break;
+        let answer = question(client, context);
+        Ok(async move {
+            let lost = async move {
+                while *lost.borrow_and_update() == before {
+                    if lost.changed().await.is_err() {
+                        break;
+                    }
                 }
+            };
+            match select(std::pin::pin!(answer), std::pin::pin!(lost)).await {
+                Either::Left((answer, _)) => Some(answer),
+                Either::Right(_) => None,
             }
-        };
-        let answer = std::pin::pin!(question(client, context));
-        match select(answer, std::pin::pin!(lost)).await {
-            futures_util::future::Either::Left((answer, _)) => self.understand(node, answer),
-            futures_util::future::Either::Right(_) => Err(Fault::Lost),
-        }
+        })
     }
 
-    pub(crate) fn understand<R>(
-        &self,
-        node: Node,
-        answer: std::result::Result<std::result::Result<R, Problem>, RpcError>,
-    ) -> std::result::Result<R, Fault> {
+    /// What an answer means to the driver: a process that does not do its part is lost.
+    pub(crate) fn understand<R>(&self, node: Node, answer: Option<Answer<R>>) -> std::result::Result<R, Fault> {
+        let Some(answer) = answer else { return Err(Fault::Lost) };
         match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(Problem::Peer { node: other, why })) => {
@@ -382,7 +424,7 @@ impl Cluster {
         question: impl Fn(usize, ControlClient, Context) -> F,
     ) -> std::result::Result<Vec<R>, Fault>
     where
-        F: Future<Output = std::result::Result<std::result::Result<R, Problem>, RpcError>>,
+        F: Future<Output = Answer<R>>,
     {
         let asked = nodes.iter().enumerate().map(|(k, &node)| {
             let question = &question;
@@ -449,10 +491,10 @@ impl Drop for Cluster {
         }
         let bye = async {
             let workers = self.hub.complete(Role::Worker);
-            let told = workers.into_iter().filter_map(|node| self.hub.client(node)).map(|client| async move {
+            let sent = workers.into_iter().filter_map(|node| self.hub.client(node)).map(|client| async move {
                 let _gone_already = client.bye(tarpc::context::current()).await;
             });
-            tokio::time::timeout(LEAVING, join_all(told)).await
+            tokio::time::timeout(LEAVING, join_all(sent)).await
         };
         let _impatient = self.handle.block_on(bye);
         // The end of their connections is what ends workers and servers.

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use crate::body::capture::Captured;
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::placement::Placement;
-use crate::cluster::driver::remote::{self, Logged, Replay, broken, remote_task};
+use crate::cluster::driver::remote::{
+    self, Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, broken, remote_task,
+};
 use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Entry, Fault, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    Node, OperateEnd, OperateJob, RemoteCapture, RemoteCause, RemoteTask, ShuffleJob, StoreJob,
+    ControlClient, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteTask, ShuffleJob, StoreJob,
 };
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::home::Home;
-use crate::operate::run::{ChunkFailure, Cut, Made, Operation, OperatorBackend};
+use crate::operate::run::{Chunking, Made, Operation, OperatorBackend};
 use crate::operate::stage::{Items, Stage};
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
@@ -28,48 +30,157 @@ pub(crate) struct OperatorLogged {
     sources: Vec<RemoteCapture>,
     captures: Vec<RemoteCapture>,
     vectors: Vec<Vector>,
-    cut: Cut,
+    cut: Chunking,
     partitions: Option<usize>,
     /// What it makes, if that stays with the workers.
     kept: Option<Stored>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Stored {
     dds: u64,
     ops: u64,
+    home: Home,
 }
 
 impl Logged for OperatorLogged {
     fn uses(&self, dds: u64) -> bool {
-        self.vectors.iter().any(|vector| vector.id == dds) || self.kept.is_some_and(|kept| kept.dds == dds)
+        self.vectors.iter().any(|vector| vector.id == dds) || self.kept.as_ref().is_some_and(|kept| kept.dds == dds)
     }
 
-    fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
-        Box::pin(async move {
-            let Some(kept) = self.kept else { return Ok(()) };
-            let told = |(element, what, node): FailedThere| {
-                let who = cluster.hub.name(node);
-                format!("an operator that ended well before fails for element {element:?} on {who}: {what:?}")
-            };
-            let (call, items) = cluster.operate_once(state, self).await.map_err(|stop| stop.again(told))?;
-            let len = items.iter().sum();
-            let placement = cluster.store_results(state, call, kept, &items, len).await?;
-            if let Some(entry) = state.entries.get_mut(&kept.dds) {
-                entry.placement = placement;
-            }
-            Ok(())
-        })
+    fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
+        Box::pin(cluster.run_again(state, OperatorCall { logged: self, stage: None }))
     }
 }
 
-/// A failure, and the worker on which it happened.
-type FailedThere = (Option<usize>, RemoteCause, Node);
+/// An operator to be run on workers.
+struct OperatorCall<'c> {
+    logged: Arc<OperatorLogged>,
+    /// What makes a result of bytes, where the program wants to have it.
+    stage: Option<&'c dyn Stage>,
+}
 
-type Stop = remote::Stop<FailedThere>;
+/// The element for which it failed, or none where items were brought together.
+type ElementFailure = FailedThere<Option<usize>>;
+
+type Stop = remote::Stop<ElementFailure>;
 
 /// What all workers made: how many items of the result each has, and what each has dealt out to partitions.
 type MadeThere = (Vec<usize>, Vec<Vec<(u64, usize)>>);
+
+/// What an operator came to.
+struct Operated {
+    /// Empty if the items stay with the workers.
+    given: Vec<Box<dyn Items>>,
+    len: usize,
+}
+
+impl RemoteCall for OperatorCall<'_> {
+    const WHAT: &'static str = "an operator";
+    /// What it makes is nobody's until it has ended well.
+    const WRITES: bool = false;
+    /// The chunks of each worker.
+    type Deal = Vec<Range<usize>>;
+    /// How many items of the result each worker has.
+    type Answers = Vec<usize>;
+    type Done = Operated;
+    type Failed = ElementFailure;
+
+    fn ddss(&self) -> impl Iterator<Item = u64> {
+        self.logged.vectors.iter().map(|vector| vector.id)
+    }
+
+    async fn deal(&mut self, _: &Cluster, state: &mut State) -> Dealing<Vec<Range<usize>>> {
+        let (cut, workers) = (self.logged.cut, state.workers.len());
+        let share = |w: usize| cut.chunks() * w / workers..cut.chunks() * (w + 1) / workers;
+        let chunks: Vec<Range<usize>> = (0..workers).map(share).collect();
+        let pulls = chunks.iter().enumerate().map(|(w, own)| pulls_of(state, &self.logged, w, &cut.elements(own)));
+        let pulls = pulls.collect();
+        Ok(Dealt {
+            call: Cluster::next_call(state),
+            nodes: state.workers.clone(),
+            pulls,
+            blobs: Vec::new(),
+            how: chunks,
+        })
+    }
+
+    async fn ask(&mut self, cluster: &Cluster, state: &State, dealt: &Dealt<Vec<Range<usize>>>) -> Asked<Self> {
+        let _waiting = span(Category::Wait, dealt.call);
+        let logged = &*self.logged;
+        let (call, generation, workers) = (dealt.call, state.generation, state.workers.len());
+        let cuts: Vec<usize> = match logged.partitions {
+            Some(partitions) => (0..=workers).map(|w| partitions * w / workers).collect(),
+            None => Vec::new(),
+        };
+        let operate = |w: usize, client: ControlClient, context| {
+            let job = OperateJob {
+                call,
+                task: logged.task.clone(),
+                sources: logged.sources.clone(),
+                captures: logged.captures.clone(),
+                pulls: dealt.pulls[w].clone(),
+                cut: logged.cut,
+                chunks: dealt.how[w].clone(),
+                cuts: cuts.clone(),
+            };
+            async move { client.operate(context, generation, job).await }
+        };
+        let ends = cluster.ask_all(&state.workers, operate).await?;
+        let (items, out) = cluster.all_done(&state.workers, ends)?;
+        if cuts.is_empty() {
+            return Ok(items);
+        }
+        if out.iter().any(|out| out.len() != cuts[workers]) {
+            return Err(broken("a worker has dealt out another number of partitions").into());
+        }
+        let from = |p: usize| state.workers.iter().zip(&out).map(|(&node, out)| (node, out[p].0, out[p].1)).collect();
+        let shuffle = |w: usize, client: ControlClient, context| {
+            let partitions = cuts[w]..cuts[w + 1];
+            let job = ShuffleJob { call, from: partitions.clone().map(from).collect(), partitions };
+            async move { client.shuffle(context, generation, job).await }
+        };
+        let ends = cluster.ask_all(&state.workers, shuffle).await?;
+        Ok(cluster.all_done(&state.workers, ends)?.0)
+    }
+
+    async fn finish(
+        &mut self,
+        cluster: &Cluster,
+        state: &mut State,
+        dealt: &Dealt<Vec<Range<usize>>>,
+        items: Vec<usize>,
+    ) -> Finished<Self> {
+        let len = items.iter().sum();
+        if let Some(stage) = self.stage {
+            return Ok((Operated { given: cluster.fetch_results(state, dealt.call, stage, &items).await?, len }, None));
+        }
+        let Some(kept) = &self.logged.kept else { return Err(broken("a result that nobody wants")) };
+        if len > MAX_LEN {
+            return Err(Fault::Error(Error::TooLong { len, max: MAX_LEN }));
+        }
+        let placement = cluster.store_results(state, dealt.call, kept, &items, len).await?;
+        let home = &kept.home;
+        let entry = state.entries.entry(kept.dds).or_insert_with(|| {
+            locked(&cluster.hub.homes).insert(kept.dds, home.clone());
+            Entry {
+                home: home.clone(),
+                len,
+                placement: Placement::nowhere(),
+                scattered: None,
+                version: next_id(),
+                base: Placement::nowhere(),
+                base_version: 0,
+                dropped: false,
+            }
+        });
+        entry.placement = placement;
+        Ok((
+            Operated { given: Vec::new(), len },
+            Some(Noted { logged: Arc::clone(&self.logged) as _, same_again: true }),
+        ))
+    }
+}
 
 impl Cluster {
     fn operator(&self, state: &mut State, operation: &Operation<'_>, kept: Option<Stored>) -> Result<OperatorLogged> {
@@ -86,86 +197,11 @@ impl Cluster {
         })
     }
 
-    /// Runs an operator once. Gives the number of the call, and how many items of the result each worker has.
-    async fn operate_once(
-        &self,
-        state: &mut State,
-        logged: &OperatorLogged,
-    ) -> std::result::Result<(u64, Vec<usize>), Stop> {
-        self.forget_gone(state).await?;
-        self.settle(state, logged.vectors.iter().map(|vector| vector.id)).await?;
-        let (call, generation, workers) = (Self::next_call(state), state.generation, state.workers.len());
-        let _waiting = span(Category::Wait, call);
-        let chunks = logged.cut.chunks();
-        let share = |w: usize| chunks * w / workers..chunks * (w + 1) / workers;
-        let cuts: Vec<usize> = match logged.partitions {
-            Some(partitions) => (0..=workers).map(|w| partitions * w / workers).collect(),
-            None => Vec::new(),
-        };
-        let jobs: Vec<OperateJob> = (0..workers)
-            .map(|w| OperateJob {
-                call,
-                task: logged.task.clone(),
-                sources: logged.sources.clone(),
-                captures: logged.captures.clone(),
-                pulls: self.pulls_of(state, logged, w, &logged.cut.elements(&share(w))),
-                cut: logged.cut,
-                chunks: share(w),
-                cuts: cuts.clone(),
-            })
-            .collect();
-        let pulled: Vec<_> = jobs.iter().map(|job| job.pulls.clone()).collect();
-        let ends = self
-            .ask_all(&state.workers, |w, client, context| {
-                let job = jobs[w].clone();
-                async move { client.operate(context, generation, job).await }
-            })
-            .await?;
-        for (pulls, node) in pulled.iter().zip(state.workers.clone()) {
-            Self::note_pulled(state, node, pulls);
-        }
-        let (items, dealt) = all_done(&state.workers, ends)?;
-        if cuts.is_empty() {
-            return Ok((call, items));
-        }
-        if dealt.iter().any(|dealt| dealt.len() != cuts[workers]) {
-            return Err(broken("a worker has dealt out another number of partitions").into());
-        }
-        let from =
-            |p: usize| state.workers.iter().zip(&dealt).map(|(&node, dealt)| (node, dealt[p].0, dealt[p].1)).collect();
-        let ends = self
-            .ask_all(&state.workers, |w, client, context| {
-                let partitions = cuts[w]..cuts[w + 1];
-                let job = ShuffleJob { call, from: partitions.clone().map(from).collect(), partitions };
-                async move { client.shuffle(context, generation, job).await }
-            })
-            .await?;
-        let (items, _) = all_done(&state.workers, ends)?;
-        Ok((call, items))
-    }
-
-    /// What a worker must fetch for its elements of the sources, and all of the captures.
-    fn pulls_of(
-        &self,
-        state: &State,
-        logged: &OperatorLogged,
-        w: usize,
-        elements: &Range<usize>,
-    ) -> Vec<crate::cluster::wire::protocol::Pull> {
-        let mut pulls = Vec::new();
-        for (k, vector) in logged.vectors.iter().enumerate() {
-            let Some(entry) = state.entries.get(&vector.id) else { continue };
-            let range = if k < logged.sources.len() { elements.clone() } else { 0..vector.len };
-            pulls.extend(entry.placement.missing(vector.id, &range, state.workers[w], w));
-        }
-        pulls
-    }
-
     async fn store_results(
         &self,
         state: &State,
         call: u64,
-        kept: Stored,
+        kept: &Stored,
         items: &[usize],
         len: usize,
     ) -> std::result::Result<Placement, Fault> {
@@ -210,73 +246,58 @@ impl Cluster {
         Ok(lists)
     }
 
-    fn operator_error(&self, operation: &Operation<'_>, (element, what, node): FailedThere) -> Error {
-        let failed: ChunkFailure = (element, self.failure_of(what, node));
-        operation.error(failed)
+    /// What these workers answered, or the first failure by the order of the elements.
+    fn all_done(&self, workers: &[Node], ends: Vec<OperateEnd>) -> std::result::Result<MadeThere, Stop> {
+        let mut failed: Option<ElementFailure> = None;
+        let (mut items, mut dealt) = (Vec::new(), Vec::new());
+        for (end, &node) in ends.into_iter().zip(workers) {
+            match end {
+                OperateEnd::Done { items: here, dealt: out } => {
+                    items.push(here);
+                    dealt.push(out);
+                }
+                OperateEnd::Failed { element, what } => {
+                    if failed.as_ref().is_none_or(|failed| element < failed.place) {
+                        failed = Some(FailedThere { place: element, what, worker: self.hub.name(node) });
+                    }
+                }
+                OperateEnd::Stopped => return Err(broken("a worker stopped by itself").into()),
+            }
+        }
+        failed.map_or(Ok((items, dealt)), |failed| Err(Stop::Failed(failed)))
+    }
+
+    /// Runs an operator. What it makes is given to its stage, or kept where it was made.
+    fn operated(&self, operation: &Operation<'_>, kept: Option<Stored>) -> Result<Operated> {
+        let mut state = locked(&self.state);
+        let stage = if kept.is_none() { Some(operation.stage) } else { None };
+        let logged = Arc::new(self.operator(&mut state, operation, kept)?);
+        let mut call = OperatorCall { logged, stage };
+        self.run_call(&mut state, &mut call, |failed| operation.error(failed.failure()))
     }
 }
 
-/// What these workers answered, or the first failure by the order of the elements.
-fn all_done(workers: &[Node], ends: Vec<OperateEnd>) -> std::result::Result<MadeThere, Stop> {
-    let mut failed: Option<FailedThere> = None;
-    let (mut items, mut dealt) = (Vec::new(), Vec::new());
-    for (end, &node) in ends.into_iter().zip(workers) {
-        match end {
-            OperateEnd::Done { items: here, dealt: out } => {
-                items.push(here);
-                dealt.push(out);
-            }
-            OperateEnd::Failed { element, what } => {
-                if failed.as_ref().is_none_or(|&(other, ..)| element < other) {
-                    failed = Some((element, what, node));
-                }
-            }
-            OperateEnd::Stopped => return Err(broken("a worker stopped by itself").into()),
-        }
+/// What a worker must fetch for its elements of the sources, and all of the captures.
+fn pulls_of(state: &State, logged: &OperatorLogged, w: usize, elements: &Range<usize>) -> Vec<Pull> {
+    let mut pulls = Vec::new();
+    for (k, vector) in logged.vectors.iter().enumerate() {
+        let Some(entry) = state.entries.get(&vector.id) else { continue };
+        let range = if k < logged.sources.len() { elements.clone() } else { 0..vector.len };
+        pulls.extend(entry.placement.missing(vector.id, &range, state.workers[w], w));
     }
-    failed.map_or(Ok((items, dealt)), |failed| Err(Stop::Failed(failed)))
+    pulls
 }
 
 impl OperatorBackend for Cluster {
     fn give(&self, operation: &Operation<'_>) -> Result<Vec<Box<dyn Items>>> {
-        let mut state = locked(&self.state);
-        let logged = self.operator(&mut state, operation, None)?;
-        let stage = operation.stage;
-        let once = async |cluster: &Cluster, state: &mut State| {
-            let (call, items) = cluster.operate_once(state, &logged).await?;
-            Ok(cluster.fetch_results(state, call, stage, &items).await?)
-        };
-        self.run_call(&mut state, once, |failed| self.operator_error(operation, failed))
+        Ok(self.operated(operation, None)?.given)
     }
 
     fn store(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made> {
         let (dds, home) = (next_id(), Home::new(RawBuf::new(ops, 0), next_id()));
-        let mut state = locked(&self.state);
         let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
-        let kept = Stored { dds, ops: name.ok_or_else(|| unnamed("an element type"))? };
-        let logged = Arc::new(self.operator(&mut state, operation, Some(kept))?);
-        let once = async |cluster: &Cluster, state: &mut State| {
-            let (call, items) = cluster.operate_once(state, &logged).await?;
-            match items.iter().sum() {
-                len if len > MAX_LEN => Err(Fault::Error(Error::TooLong { len, max: MAX_LEN }).into()),
-                len => Ok((cluster.store_results(state, call, kept, &items, len).await?, len)),
-            }
-        };
-        let made = self.run_call(&mut state, once, |failed| self.operator_error(operation, failed));
-        let (placement, len) = made?;
-        let entry = Entry {
-            home: home.clone(),
-            len,
-            placement,
-            scattered: None,
-            version: next_id(),
-            base: Placement::nowhere(),
-            base_version: 0,
-            dropped: false,
-        };
-        state.entries.insert(dds, entry);
-        locked(&self.hub.homes).insert(dds, home.clone());
-        self.note_call(&mut state, Some(logged), true)?;
+        let ops = name.ok_or_else(|| unnamed("an element type"))?;
+        let Operated { len, .. } = self.operated(operation, Some(Stored { dds, ops, home: home.clone() }))?;
         Ok(Made::Elsewhere { dds, home, len })
     }
 }

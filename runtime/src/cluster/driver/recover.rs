@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use stradsap_dds_server::hello::Role;
 
+use crate::cluster::driver::hub::Loss;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote::broken;
-use crate::cluster::driver::{Cluster, Fault, State};
+use crate::cluster::driver::{Cluster, Entry, Fault, State};
 use crate::cluster::wire::links::CHUNK;
 use crate::cluster::wire::protocol::{DRIVER, Holder, Node, SnapshotJob};
 use crate::memory::buffer::RawBuf;
@@ -148,10 +149,6 @@ impl Cluster {
     }
 
     /// Stores what workers have changed since the last snapshot; the log begins anew.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the order of its steps is what keeps the old snapshot good until the new one is"
-    )]
     pub(crate) async fn snapshot(&self, state: &mut State) -> Result<(), Fault> {
         let ids: Vec<u64> = state.entries.keys().copied().collect();
         state.next_snapshot += 1;
@@ -170,32 +167,9 @@ impl Cluster {
             if entry.scattered.is_some() || (!plain && !entry.placement.is_home()) {
                 // What has no size can't be had again in other segments: it goes to the driver.
                 homes.push((dds, self.fetch(state, dds, 0..entry.len).await?));
-                continue;
+            } else {
+                bases.push((dds, self.base_of(state, dds, entry, &mut jobs)));
             }
-            let mut base = Placement::home(entry.len);
-            for (range, holders) in entry.placement.of(&(0..entry.len)) {
-                let worker = holders.iter().find_map(|holder| {
-                    let at = state.workers.iter().position(|&node| *holder == Holder::memory(node))?;
-                    Some(at)
-                });
-                match worker {
-                    Some(worker) if !holders.contains(&Holder::memory(DRIVER)) => {
-                        let keepers = self.keepers(state, worker);
-                        base.written(&range, Holder { node: keepers[0], snapshot });
-                        base.copied(&range, Holder { node: keepers[1], snapshot });
-                        for keeper in keepers {
-                            jobs[worker].parts.push((dds, range.clone(), keeper));
-                        }
-                    }
-                    _ => {
-                        let kept = holders.iter().filter(|holder| holder.snapshot > 0 || holder.node == DRIVER);
-                        for (k, &holder) in kept.enumerate() {
-                            if k == 0 { base.written(&range, holder) } else { base.copied(&range, holder) }
-                        }
-                    }
-                }
-            }
-            bases.push((dds, base));
         }
         let generation = state.generation;
         let asked = jobs.into_iter().enumerate().filter(|(_, job)| !job.parts.is_empty()).map(|(w, job)| {
@@ -209,17 +183,7 @@ impl Cluster {
         }
         // Only now: until here the old snapshot and the log stood.
         for (dds, base) in bases {
-            let Some(entry) = state.entries.get_mut(&dds) else { continue };
-            (entry.base, entry.base_version) = (base, entry.version);
-            let oldest = entry.base.segments().iter().flat_map(|held| &held.at).map(|holder| holder.snapshot);
-            let oldest = oldest.filter(|&snapshot| snapshot > 0).min().unwrap_or(snapshot);
-            let keepers: Vec<Node> = state.workers.iter().chain(&state.servers).copied().collect();
-            for keeper in keepers {
-                // What can't be forgotten costs memory, no more.
-                if let Err(error) = self.hub.links.drop_snapshots(keeper, dds, oldest).await {
-                    tracing::debug!(keeper, %error, "old snapshots stay");
-                }
-            }
+            self.adopt_base(state, dds, base, snapshot).await;
         }
         for (dds, all) in homes {
             let Some(entry) = state.entries.get_mut(&dds) else { continue };
@@ -233,6 +197,45 @@ impl Cluster {
         Ok(())
     }
 
+    /// Where a DDS will be after a snapshot for which the workers do these jobs.
+    fn base_of(&self, state: &State, dds: u64, entry: &Entry, jobs: &mut [SnapshotJob]) -> Placement {
+        let mut base = Placement::home(entry.len);
+        for (range, holders) in entry.placement.of(&(0..entry.len)) {
+            let at = |holder: &Holder| state.workers.iter().position(|&node| *holder == Holder::memory(node));
+            match holders.iter().find_map(at) {
+                Some(worker) if !holders.contains(&Holder::memory(DRIVER)) => {
+                    let (keepers, snapshot) = (self.keepers(state, worker), jobs[worker].snapshot);
+                    base.written(&range, Holder { node: keepers[0], snapshot });
+                    base.copied(&range, Holder { node: keepers[1], snapshot });
+                    for keeper in keepers {
+                        jobs[worker].parts.push((dds, range.clone(), keeper));
+                    }
+                }
+                _ => {
+                    let kept = holders.iter().filter(|holder| holder.snapshot > 0 || holder.node == DRIVER);
+                    for (k, &holder) in kept.enumerate() {
+                        if k == 0 { base.written(&range, holder) } else { base.copied(&range, holder) }
+                    }
+                }
+            }
+        }
+        base
+    }
+
+    /// A DDS is in a snapshot: what was kept of it in those before its oldest part is needed no more.
+    async fn adopt_base(&self, state: &mut State, dds: u64, base: Placement, snapshot: u64) {
+        let Some(entry) = state.entries.get_mut(&dds) else { return };
+        (entry.base, entry.base_version) = (base, entry.version);
+        let oldest = entry.base.segments().iter().flat_map(|held| &held.at).map(|holder| holder.snapshot);
+        let oldest = oldest.filter(|&snapshot| snapshot > 0).min().unwrap_or(snapshot);
+        for &keeper in state.workers.iter().chain(&state.servers) {
+            // What can't be forgotten costs memory, no more.
+            if let Err(error) = self.hub.links.drop_snapshots(keeper, dds, oldest).await {
+                tracing::debug!(keeper, %error, "old snapshots stay");
+            }
+        }
+    }
+
     /// Goes on after a loss: a new generation, the last snapshot, and the loops since then once more.
     pub(crate) async fn recover(&self, state: &mut State) -> Result<(), Error> {
         loop {
@@ -244,12 +247,29 @@ impl Cluster {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "the steps of a recovery, each of which may lose a process")]
     async fn try_to_recover(&self, state: &mut State) -> Result<(), Fault> {
         let _span = span(Category::Recover, u64::from(state.generation) + 1);
         // Who dies together is noticed one after the other.
         tokio::time::sleep(GRACE).await;
+        self.hub.explained().await;
         let losses = self.hub.losses();
+        self.replace_lost(state, &losses)?;
+        state.nearby = None;
+        self.begin_generation(state).await?;
+        go_back(state, &losses)?;
+        let loops = state.log.len();
+        self.replay(state).await?;
+        // Parts that had two copies have one now.
+        for entry in state.entries.values_mut() {
+            entry.base_version = 0;
+        }
+        self.snapshot(state).await?;
+        tracing::info!(generation = state.generation, loops, "recovered");
+        Ok(())
+    }
+
+    /// Starts processes in place of those that were lost since the last time, and waits for them.
+    fn replace_lost(&self, state: &mut State, losses: &[Loss]) -> Result<(), Error> {
         let fresh = losses.get(state.recovered..).unwrap_or_default();
         for loss in fresh {
             warning!("lost {loss}");
@@ -259,20 +279,18 @@ impl Cluster {
             && let Some(last) = losses.last()
         {
             let (restarts, last) = (losses.len(), last.to_string());
-            return Err(Error::Cluster(ClusterError::TooManyLosses { restarts, last }).into());
+            return Err(Error::Cluster(ClusterError::TooManyLosses { restarts, last }));
         }
         if self.hub.complete(Role::Worker).is_empty() {
-            return Err(self.all_lost().into());
+            return Err(self.all_lost());
         }
-        let generation = state.generation + 1;
         for loss in fresh {
             let role = if loss.worker { Role::Worker } else { Role::Server };
             if !loss.worker || self.starts_workers() {
-                self.start_child(role, loss.node as usize, generation)?;
+                self.start_child(role, loss.node as usize, state.generation + 1)?;
             }
         }
         state.recovered = losses.len();
-        state.nearby = None;
         let workers = if self.starts_workers() { self.options.workers() } else { 0 };
         for (role, expected) in [(Role::Worker, workers), (Role::Server, self.options.servers())] {
             // This is one of the program's threads: the network has its own.
@@ -280,38 +298,39 @@ impl Cluster {
                 warning!("going on without a replacement: {error}");
             }
         }
-        self.begin_generation(state).await?;
-        for (&dds, entry) in &mut state.entries {
-            entry.placement = entry.base.clone();
-            entry.scattered = None;
-            entry.version = next_id();
-            let alive = |node: Node| node == DRIVER || state.workers.contains(&node) || state.servers.contains(&node);
-            if !entry.placement.without(alive) {
-                tracing::error!(dds, "a part is lost");
-                let lost = entry.placement.segments().iter().find(|held| held.at.is_empty());
-                let range = lost.map_or(0..0, |held| held.range.clone());
-                let who: Vec<String> = losses.iter().map(ToString::to_string).collect();
-                let (start, end, len) = (range.start, range.end, entry.len);
-                return Err(Error::from(ClusterError::PartLost { start, end, len, lost: who.join("; ") }).into());
-            }
-        }
+        Ok(())
+    }
+
+    /// Runs once more what has changed DDSs since the last snapshot.
+    async fn replay(&self, state: &mut State) -> Result<(), Fault> {
         let log = std::mem::take(&mut state.log);
-        let loops = log.len();
         let mut replayed = Ok(());
         for logged in &log {
-            replayed = logged.replay(self, state).await;
+            replayed = Arc::clone(logged).replay(self, state).await;
             if replayed.is_err() {
                 break;
             }
         }
         state.log = log;
-        replayed?;
-        // Parts that had two copies have one now.
-        for entry in state.entries.values_mut() {
-            entry.base_version = 0;
-        }
-        self.snapshot(state).await?;
-        tracing::info!(generation = state.generation, loops, "recovered");
-        Ok(())
+        replayed
     }
+}
+
+/// Takes every DDS to be where the last snapshot has it.
+fn go_back(state: &mut State, losses: &[Loss]) -> Result<(), Error> {
+    for (&dds, entry) in &mut state.entries {
+        entry.placement = entry.base.clone();
+        entry.scattered = None;
+        entry.version = next_id();
+        let alive = |node: Node| node == DRIVER || state.workers.contains(&node) || state.servers.contains(&node);
+        if !entry.placement.without(alive) {
+            tracing::error!(dds, "a part is lost");
+            let lost = entry.placement.segments().iter().find(|held| held.at.is_empty());
+            let range = lost.map_or(0..0, |held| held.range.clone());
+            let who: Vec<String> = losses.iter().map(ToString::to_string).collect();
+            let (start, end, len) = (range.start, range.end, entry.len);
+            return Err(ClusterError::PartLost { start, end, len, lost: who.join("; ") }.into());
+        }
+    }
+    Ok(())
 }

@@ -1,21 +1,26 @@
-//! What all calls on workers share, be it a loop, minibatches, an operator or a scheduled program: their captures are
-//! registered and made ready, workers are asked, a failure is undone, and what has changed DDSs is noted to be run again
-//! after a loss.
+//! The one skeleton of all calls on workers, be it a loop, minibatches, an operator or a scheduled program: DDSs are made
+//! ready, workers are asked, a failure is undone, and what has changed DDSs is noted to be run again after a loss.
 //!
 //! One ladder of errors serves all: a call that the program's own code ends is [`Stop::Failed`]; a lost process is
 //! [`Fault::Lost`], after which it begins again; anything else is an [`Error`], after which nobody knows what workers hold.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::body::capture::{Captured, Kind};
+use crate::body::panics::CaughtPanic;
+use crate::body::task::Failure;
 use crate::cluster::driver::call::unnamed;
-use crate::cluster::driver::remote_plan::Vector;
+use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
-use crate::cluster::wire::protocol::{DRIVER, Holder, Node, Pull, RemoteTask, WorkerSeconds};
+use crate::cluster::wire::protocol::{
+    ControlClient, DRIVER, Holder, Node, Pull, RemoteCause, RemoteTask, WorkerSeconds,
+};
 use crate::loops::call::Pack;
-use crate::session::error::{ClusterError, Error, Result};
+use crate::session::error::{BodyError, ClusterError, Error, Result};
 use crate::session::report::WorkerTime;
 
 /// Why a call that ran once did not end well.
@@ -31,14 +36,69 @@ impl<F> From<Fault> for Stop<F> {
     }
 }
 
-impl<F> Stop<F> {
-    /// The same for a call that ended well before: it can't fail now.
-    pub(crate) fn again(self, told: impl FnOnce(F) -> String) -> Fault {
-        match self {
-            Stop::Fault(fault) => fault,
-            Stop::Failed(failed) => broken(told(failed)),
-        }
+/// A call on workers: what differs between loops, minibatches, operators and scheduled programs.
+pub(crate) trait RemoteCall: Sized {
+    /// As messages name it.
+    const WHAT: &'static str;
+    /// Whether it changes elements that workers hold, so that a failure has to be undone.
+    const WRITES: bool = true;
+    /// How it is dealt to the workers.
+    type Deal;
+    type Answers;
+    type Done;
+    /// How the program's own code fails in it.
+    type Failed: fmt::Debug;
+
+    /// The DDSs that it touches.
+    fn ddss(&self) -> impl Iterator<Item = u64>;
+
+    /// The plan by which it is run, and by which elements may lie already.
+    fn plan(&self) -> Option<&Arc<RemotePlan>> {
+        None
     }
+
+    /// Says who does what, and makes workers ready where that takes messages of its own.
+    async fn deal(&mut self, cluster: &Cluster, state: &mut State) -> Dealing<Self::Deal>;
+
+    /// Has the workers run it.
+    async fn ask(&mut self, cluster: &Cluster, state: &State, dealt: &Dealt<Self::Deal>) -> Asked<Self>;
+
+    /// Workers have put back what it had changed; these blocks had been started.
+    fn undone(&self, _: &mut State, _: &Dealt<Self::Deal>, _started: &[u32]) {}
+
+    /// It has ended well: notes where elements are now, and says what is to be run again after a loss.
+    async fn finish(
+        &mut self,
+        cluster: &Cluster,
+        state: &mut State,
+        dealt: &Dealt<Self::Deal>,
+        answers: Self::Answers,
+    ) -> Finished<Self>;
+}
+
+pub(crate) type Asked<C> = std::result::Result<<C as RemoteCall>::Answers, Stop<<C as RemoteCall>::Failed>>;
+
+pub(crate) type Finished<C> = std::result::Result<(<C as RemoteCall>::Done, Option<Noted>), Fault>;
+
+/// A call as the workers are asked for it.
+pub(crate) struct Dealt<D> {
+    pub(crate) call: u64,
+    /// Who runs it.
+    pub(crate) nodes: Vec<Node>,
+    /// What each of them fetches as it begins.
+    pub(crate) pulls: Vec<Vec<Pull>>,
+    /// What is offered until it has ended.
+    pub(crate) blobs: Vec<u64>,
+    pub(crate) how: D,
+}
+
+pub(crate) type Dealing<D> = std::result::Result<Dealt<D>, Fault>;
+
+/// What has changed DDSs, to be run again after a loss.
+pub(crate) struct Noted {
+    pub(crate) logged: Arc<dyn Logged>,
+    /// Whether it has the same bits again; otherwise there is a snapshot at once.
+    pub(crate) same_again: bool,
 }
 
 /// A call that ended well and has changed DDSs.
@@ -46,10 +106,45 @@ pub(crate) trait Logged: Send + Sync {
     /// Whether it touches a DDS.
     fn uses(&self, dds: u64) -> bool;
     /// Runs it once more, from the same state.
-    fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r>;
+    fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r>;
 }
 
 pub(crate) type Replay<'r> = Pin<Box<dyn Future<Output = std::result::Result<(), Fault>> + 'r>>;
+
+/// What failed on a worker, and for what: an iteration, a minibatch, an element.
+#[derive(Debug)]
+pub(crate) struct FailedThere<P> {
+    pub(crate) place: P,
+    pub(crate) what: RemoteCause,
+    pub(crate) worker: String,
+}
+
+/// What a body returned on a worker.
+#[derive(Debug, thiserror::Error)]
+#[error("{message} ({worker})")]
+struct OnWorker {
+    message: String,
+    worker: String,
+}
+
+impl<P> FailedThere<P> {
+    /// The same as the program's process reports it.
+    pub(crate) fn failure(self) -> (P, Failure) {
+        let worker = self.worker;
+        let failure = match self.what {
+            RemoteCause::Misspeculation { capture } => Failure::Misspeculation { capture },
+            RemoteCause::OutOfRange { capture, index } => Failure::OutOfRange { capture, index },
+            RemoteCause::Body { message } => {
+                let error: BodyError = Box::new(OnWorker { message, worker });
+                Failure::Body(error)
+            }
+            RemoteCause::Panic { message, location } => {
+                Failure::Panic(CaughtPanic { message, location: format!("{location}; {worker}") })
+            }
+        };
+        (self.place, failure)
+    }
+}
 
 /// The driver, or somebody it hears of, broke the protocol.
 pub(crate) fn broken(what: impl std::fmt::Display) -> Fault {
@@ -79,37 +174,128 @@ impl Cluster {
         }
     }
 
-    /// Runs a call until no process is lost meanwhile.
-    pub(crate) fn run_call<R, F, E: From<Error>>(
+    /// Does something until no process is lost meanwhile.
+    pub(crate) fn retry<R>(
+        &self,
+        state: &mut State,
+        mut f: impl AsyncFnMut(&Cluster, &mut State) -> std::result::Result<R, Fault>,
+    ) -> Result<R> {
+        let once = async |cluster: &Cluster, state: &mut State| Ok(f(cluster, state).await?);
+        self.until_ended(state, once, |never: Infallible| match never {})
+    }
+
+    /// Runs a call until no process is lost meanwhile, and notes it: it is run again after a loss, until there is a
+    /// snapshot.
+    pub(crate) fn run_call<C: RemoteCall, E: From<Error>>(
+        &self,
+        state: &mut State,
+        call: &mut C,
+        error: impl FnOnce(C::Failed) -> E,
+    ) -> std::result::Result<C::Done, E> {
+        let once = async |cluster: &Cluster, state: &mut State| cluster.run_once(state, call).await;
+        let (done, noted) = self.until_ended(state, once, error)?;
+        let same_again = noted.as_ref().is_none_or(|noted| noted.same_again);
+        state.log.extend(noted.map(|noted| noted.logged));
+        let due = move |cluster: &Cluster, state: &State| {
+            state.log.len() >= cluster.options.every() || (!same_again && !state.log.is_empty())
+        };
+        if due(self, state) {
+            // After a recovery there is a fresh one.
+            let snapshot = async |cluster: &Cluster, state: &mut State| {
+                if due(cluster, state) { cluster.snapshot(state).await } else { Ok(()) }
+            };
+            self.retry(state, snapshot)?;
+        }
+        Ok(done)
+    }
+
+    /// Does something, and again after each loss, until it has ended well or failed.
+    fn until_ended<R, F, E: From<Error>>(
         &self,
         state: &mut State,
         mut once: impl AsyncFnMut(&Cluster, &mut State) -> std::result::Result<R, Stop<F>>,
-        error: impl FnOnce(F) -> E,
+        failed: impl FnOnce(F) -> E,
     ) -> std::result::Result<R, E> {
-        let mut failed = None;
-        let done = self.retry(state, async |cluster, state| match once(cluster, state).await {
-            Ok(done) => Ok(Some(done)),
-            Err(Stop::Fault(fault)) => Err(fault),
-            Err(Stop::Failed(why)) => {
-                failed = Some(why);
-                Ok(None)
+        if let Some(problem) = state.owed.values().next() {
+            let (who, problem) = ("the driver".to_string(), problem.clone());
+            return Err(Error::from(ClusterError::Process { who, problem }).into());
+        }
+        self.wait(async {
+            loop {
+                // After an error nobody knows what the workers hold.
+                if state.tainted || *self.hub.lost.borrow() != state.seen_losses || self.has_newcomers(state) {
+                    self.recover(state).await?;
+                    state.tainted = false;
+                }
+                let ended = match once(self, state).await {
+                    Ok(done) => Ok(done),
+                    Err(Stop::Failed(why)) => Err(failed(why)),
+                    Err(Stop::Fault(fault)) => {
+                        state.tainted = true;
+                        match fault {
+                            Fault::Lost => continue,
+                            Fault::Error(error) => return Err(error.into()),
+                        }
+                    }
+                };
+                state.in_vain = 0;
+                return ended;
             }
-        })?;
-        match (done, failed) {
-            (Some(done), _) => Ok(done),
-            (None, Some(failed)) => Err(error(failed)),
-            (None, None) => unreachable!("a call without a result has failed"),
+        })
+    }
+
+    /// Runs a call once. What workers hold afterwards is known, however it ended, unless a process was lost.
+    async fn run_once<C: RemoteCall>(
+        &self,
+        state: &mut State,
+        call: &mut C,
+    ) -> std::result::Result<(C::Done, Option<Noted>), Stop<C::Failed>> {
+        self.forget_gone(state).await?;
+        self.settle(state, call.ddss(), call.plan()).await?;
+        let dealt = call.deal(self, state).await?;
+        let answered = call.ask(self, state, &dealt).await;
+        dealt.blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
+        if let Ok(_) | Err(Stop::Failed(_)) = &answered {
+            dealt.nodes.iter().zip(&dealt.pulls).for_each(|(&node, pulls)| Self::note_pulled(state, node, pulls));
+        }
+        match answered {
+            Ok(answers) => Ok(call.finish(self, state, &dealt, answers).await?),
+            Err(Stop::Failed(failed)) if C::WRITES => {
+                let (generation, number) = (state.generation, dealt.call);
+                let undo =
+                    |_, client: ControlClient, context| async move { client.undo(context, generation, number).await };
+                let started = self.ask_all(&dealt.nodes, undo).await?.concat();
+                call.undone(state, &dealt, &started);
+                Err(Stop::Failed(failed))
+            }
+            Err(stop) => Err(stop),
         }
     }
 
-    /// Makes DDSs ready for a call that takes elements from where they stand: none is left in the order of a plan.
+    /// Runs once more what ended well before: it can't fail now.
+    pub(crate) async fn run_again<C: RemoteCall>(
+        &self,
+        state: &mut State,
+        mut call: C,
+    ) -> std::result::Result<(), Fault> {
+        match self.run_once(state, &mut call).await {
+            Ok(_) => Ok(()),
+            Err(Stop::Fault(fault)) => Err(fault),
+            Err(Stop::Failed(failed)) => Err(broken(format!("{} that ended well before fails: {failed:?}", C::WHAT))),
+        }
+    }
+
+    /// Makes DDSs ready for a call that takes elements from where they stand, or from where its own plan has them: none is
+    /// left in the order of another plan.
     pub(crate) async fn settle(
         &self,
         state: &mut State,
-        ddss: impl IntoIterator<Item = u64>,
+        ddss: impl Iterator<Item = u64>,
+        plan: Option<&Arc<RemotePlan>>,
     ) -> std::result::Result<(), Fault> {
         for dds in ddss {
-            if state.entries.get(&dds).is_some_and(|entry| entry.scattered.is_some()) {
+            let scattered = state.entries.get(&dds).and_then(|entry| entry.scattered.as_ref());
+            if scattered.is_some_and(|(by, _)| !plan.is_some_and(|plan| Arc::ptr_eq(plan, by))) {
                 self.bring_home(state, dds).await?;
             }
         }
@@ -120,18 +306,6 @@ impl Cluster {
     pub(crate) fn next_call(state: &mut State) -> u64 {
         state.next_call += 1;
         state.next_call
-    }
-
-    /// Has workers put back what a call has changed.
-    pub(crate) async fn undo(
-        &self,
-        nodes: &[Node],
-        generation: u32,
-        call: u64,
-    ) -> std::result::Result<Vec<u32>, Fault> {
-        let undone =
-            self.ask_all(nodes, |_, client, context| async move { client.undo(context, generation, call).await });
-        Ok(undone.await?.concat())
     }
 
     /// Bytes that a worker offers.
@@ -149,22 +323,6 @@ impl Cluster {
                 entry.placement.copied(&pull.range, Holder::memory(node));
             }
         }
-    }
-
-    /// A call ended well. If it has changed DDSs, it is run again after a loss, until there is a snapshot: at once, if it
-    /// would not have the same bits again.
-    pub(crate) fn note_call(&self, state: &mut State, logged: Option<Arc<dyn Logged>>, same_again: bool) -> Result<()> {
-        state.log.extend(logged);
-        let due = move |cluster: &Cluster, state: &State| {
-            state.log.len() >= cluster.options.every() || (!same_again && !state.log.is_empty())
-        };
-        if !due(self, state) {
-            return Ok(());
-        }
-        self.retry(state, async |cluster, state| {
-            // After a recovery there is a fresh one.
-            if due(cluster, state) { cluster.snapshot(state).await } else { Ok(()) }
-        })
     }
 
     /// What workers did with their time, as reports name them.

@@ -91,6 +91,11 @@ impl RemotePlan {
         in_step && !self.plan.offsets.is_empty() && self.vectors[capture].is_some_and(small)
     }
 
+    /// The DDSs that its loop touches.
+    pub(crate) fn ddss(&self) -> impl Iterator<Item = u64> {
+        self.vectors.iter().flatten().map(|vector| vector.id)
+    }
+
     /// Whether a capture's elements end up with the worker that ran their iteration, in no order.
     pub(crate) fn is_scattered(&self, capture: usize) -> bool {
         matches!(self.plan.usage[capture], Usage::InStep { written: true, .. }) && !self.plan.offsets.is_empty()

@@ -4,21 +4,21 @@ use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use futures_util::future::{Either, select};
-
 use crate::body::capture::Captured;
-use crate::cluster::driver::away::{Answer, Away, Hearing, Inbox, News};
+use crate::cluster::driver::away::{Away, Hearing, Inbox, News};
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
-use crate::cluster::driver::remote::{Logged, Replay, Stop, broken, moved, remote_task};
+use crate::cluster::driver::remote::{
+    Asked, Dealing, Dealt, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved, remote_task,
+};
 use crate::cluster::driver::remote_plan::Vector;
-use crate::cluster::driver::{Cluster, Fault, PATIENCE, State};
+use crate::cluster::driver::{Cluster, State};
 use crate::cluster::wire::links::{Outgoing, Payload};
 use crate::cluster::wire::protocol::{
-    Holder, Node, RemoteCapture, RemoteTask, ScheduleEnd, ScheduleJob, WorkerSeconds,
+    ControlClient, Holder, Node, RemoteCapture, RemoteTask, ScheduleEnd, ScheduleJob, WorkerSeconds,
 };
 use crate::cluster::wire::scheduled::Tag;
 use crate::cluster::wire::scheduled::header;
-use crate::scheduled::backend::{Ended, ProgramCall, ScheduledBackend, Unfinished};
+use crate::scheduled::backend::{ProgramCall, ProgramOutcome, ScheduledBackend, Unfinished};
 use crate::scheduled::drive::{Done, RoundFailure};
 use crate::session::error::{Error, Result};
 use crate::session::timeline::{Category, span};
@@ -26,7 +26,7 @@ use crate::session::{locked, next_id};
 
 /// A scheduled program, apart from where it is called.
 #[derive(Clone)]
-struct Told {
+struct CallSetup {
     task: RemoteTask,
     /// Shards and locals.
     captures: [RemoteCapture; 2],
@@ -35,18 +35,18 @@ struct Told {
 
 /// A call that ended well, to be run again.
 pub(crate) struct ScheduledLogged {
-    told: Told,
+    setup: CallSetup,
     /// What the rounds were sent, as it is sent to a worker that has all shards.
     messages: Vec<Vec<u8>>,
 }
 
 impl Logged for ScheduledLogged {
     fn uses(&self, dds: u64) -> bool {
-        self.told.vectors.iter().any(|vector| vector.id == dds)
+        self.setup.vectors.iter().any(|vector| vector.id == dds)
     }
 
-    fn replay<'r>(&'r self, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
-        Box::pin(cluster.replay_scheduled(state, self))
+    fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
+        Box::pin(cluster.run_again(state, Repetition(self)))
     }
 }
 
@@ -56,12 +56,152 @@ struct Ran {
     prepared: Instant,
     bytes_sent: u64,
     workers: Vec<(Node, WorkerSeconds)>,
-    /// None if it has been stored otherwise.
-    log: Option<Vec<Vec<u8>>>,
+}
+
+/// The shards of each worker.
+type Owned = Vec<Range<usize>>;
+
+impl CallSetup {
+    fn ddss(&self) -> impl Iterator<Item = u64> {
+        self.vectors.iter().map(|vector| vector.id)
+    }
+
+    /// Gives each worker its part of the shards, if there is one.
+    fn deal(&self, state: &mut State) -> Dealing<Owned> {
+        let (all, workers) = (self.vectors[0].len, state.workers.len());
+        let mut dealt =
+            Dealt { call: Cluster::next_call(state), nodes: vec![], pulls: vec![], blobs: vec![], how: vec![] };
+        for (w, &node) in state.workers.iter().enumerate() {
+            let own = all * w / workers..all * (w + 1) / workers;
+            if own.is_empty() {
+                continue;
+            }
+            let mut pulls = Vec::new();
+            for vector in &self.vectors {
+                let entry = state.entries.get(&vector.id).ok_or_else(|| broken("an unknown DDS"))?;
+                pulls.extend(entry.placement.missing(vector.id, &own, node, w));
+            }
+            dealt.nodes.push(node);
+            dealt.pulls.push(pulls);
+            dealt.how.push(own);
+        }
+        Ok(dealt)
+    }
+
+    fn job(&self, dealt: &Dealt<Owned>, worker: usize, replay: bool) -> ScheduleJob {
+        let ([shards, locals], task) = (self.captures.clone(), self.task.clone());
+        let (own, pulls) = (dealt.how[worker].clone(), dealt.pulls[worker].clone());
+        ScheduleJob { call: dealt.call, worker, task, shards, locals, own, pulls, replay }
+    }
+
+    fn record_applied(&self, state: &mut State, dealt: &Dealt<Owned>) {
+        if let Some(entry) = state.entries.get_mut(&self.vectors[1].id) {
+            for (&node, own) in dealt.nodes.iter().zip(&dealt.how) {
+                entry.placement.written(own, Holder::memory(node));
+            }
+            entry.version = next_id();
+        }
+    }
+}
+
+/// A scheduled program to be run on workers.
+struct Running<'c> {
+    setup: CallSetup,
+    program: &'c mut dyn ProgramCall,
+    begun: bool,
+}
+
+type Messages = Option<Vec<Vec<u8>>>;
+
+impl RemoteCall for Running<'_> {
+    const WHAT: &'static str = "a scheduled program";
+    type Deal = Owned;
+    /// Also what the rounds were sent, unless it is too much to be kept.
+    type Answers = (Ran, Messages);
+    type Done = Ran;
+    type Failed = RoundFailure;
+
+    fn ddss(&self) -> impl Iterator<Item = u64> {
+        self.setup.ddss()
+    }
+
+    async fn deal(&mut self, _: &Cluster, state: &mut State) -> Dealing<Owned> {
+        if std::mem::replace(&mut self.begun, true) {
+            self.program.begin_again();
+        }
+        self.setup.deal(state)
+    }
+
+    async fn ask(&mut self, cluster: &Cluster, state: &State, dealt: &Dealt<Owned>) -> Asked<Self> {
+        let ran = cluster.run_rounds(state.generation, self, dealt);
+        cluster.hub.scheduled.close();
+        ran
+    }
+
+    async fn finish(
+        &mut self,
+        cluster: &Cluster,
+        state: &mut State,
+        dealt: &Dealt<Owned>,
+        (mut ran, messages): (Ran, Messages),
+    ) -> Finished<Self> {
+        ran.bytes_sent += moved(dealt.pulls.iter().flatten(), &self.setup.vectors);
+        self.setup.record_applied(state, dealt);
+        let Some(messages) = messages else {
+            // What is too long to be sent again must not have to be.
+            cluster.snapshot(state).await?;
+            return Ok((ran, None));
+        };
+        let logged = Arc::new(ScheduledLogged { setup: self.setup.clone(), messages });
+        Ok((ran, Some(Noted { logged, same_again: true })))
+    }
+}
+
+/// What a call that ended well has sent its workers, to be applied once more.
+struct Repetition(Arc<ScheduledLogged>);
+
+impl RemoteCall for Repetition {
+    const WHAT: &'static str = "a scheduled program";
+    type Deal = Owned;
+    type Answers = ();
+    type Done = ();
+    type Failed = RoundFailure;
+
+    fn ddss(&self) -> impl Iterator<Item = u64> {
+        self.0.setup.ddss()
+    }
+
+    async fn deal(&mut self, _: &Cluster, state: &mut State) -> Dealing<Owned> {
+        self.0.setup.deal(state)
+    }
+
+    async fn ask(&mut self, cluster: &Cluster, state: &State, dealt: &Dealt<Owned>) -> Asked<Self> {
+        let ScheduledLogged { setup, messages } = &*self.0;
+        let generation = state.generation;
+        for (worker, &node) in dealt.nodes.iter().enumerate() {
+            let rounds = messages.iter().map(|message| (Tag::Round, message.clone()));
+            for (tag, message) in rounds.chain([(Tag::Last, Vec::new())]) {
+                let header = header(generation, dealt.call, tag, worker, 0);
+                cluster.hub.links.push(node, Outgoing { header, payload: Payload::Bytes(message) });
+            }
+        }
+        let apply = |worker, client: ControlClient, context| {
+            let job = setup.job(dealt, worker, true);
+            async move { client.scheduled(context, generation, job).await }
+        };
+        let ends: Vec<ScheduleEnd> = cluster.ask_all(&dealt.nodes, apply).await?;
+        let failed = ends.into_iter().find_map(|end| end.failed);
+        failed.map_or(Ok(()), |failed| Err(Stop::Failed(failed)))
+    }
+
+    async fn finish(&mut self, _: &Cluster, state: &mut State, dealt: &Dealt<Owned>, (): ()) -> Finished<Self> {
+        self.0.setup.record_applied(state, dealt);
+        Ok(((), None))
+    }
 }
 
 impl Cluster {
-    fn told(&self, state: &mut State, call: &dyn ProgramCall) -> Result<Told> {
+    fn call_setup(&self, state: &mut State, call: &dyn ProgramCall) -> Result<CallSetup> {
         let both = call.captures();
         self.register_all(state, &both);
         let capture = |capture: &Captured| {
@@ -70,52 +210,39 @@ impl Cluster {
             Ok::<_, Error>((remote, vector_of(capture).ok_or_else(|| unnamed("an element type"))?))
         };
         let ((shards, of_shards), (locals, of_locals)) = (capture(&both[0])?, capture(&both[1])?);
-        Ok(Told {
+        Ok(CallSetup {
             task: remote_task(&|| call.pack(), call.site(), "the program")?,
             captures: [shards, locals],
             vectors: [of_shards, of_locals],
         })
     }
 
-    /// Runs a call once. If a function fails, everything is as it was, schedule and model apart.
-    async fn scheduled_once(
-        &self,
-        state: &mut State,
-        told: &Told,
-        program: &mut dyn ProgramCall,
-    ) -> std::result::Result<Ran, Stop<RoundFailure>> {
-        let jobs = self.schedule_jobs(state, told, false).await?;
-        let (generation, call, all) = (state.generation, state.next_call, told.vectors[0].len);
+    /// Runs the program's rounds on the workers' shards. The network has a thread of its own, so that this one may block.
+    fn run_rounds(&self, generation: u32, running: &mut Running<'_>, dealt: &Dealt<Owned>) -> Asked<Running<'_>> {
+        let (setup, call) = (&running.setup, dealt.call);
         let (sender, news) = mpsc::channel();
         self.hub.scheduled.open(Inbox { call, news: sender.clone() });
-        let members: Vec<(Node, Range<usize>)> = jobs.iter().map(|(node, job)| (*node, job.own.clone())).collect();
-        let moved = moved(jobs.iter().flat_map(|(_, job)| &job.pulls), &told.vectors);
-        for (worker, (node, job)) in jobs.into_iter().enumerate() {
-            self.ask_apart(worker, node, generation, job, sender.clone())?;
+        for (worker, &node) in dealt.nodes.iter().enumerate() {
+            let job = setup.job(dealt, worker, false);
+            let asked = self
+                .pose(node, move |client, context| async move { client.scheduled(context, generation, job).await })?;
+            let news = sender.clone();
+            self.handle.spawn(async move {
+                let answer = Box::new(asked.await);
+                // Where the call has ended nobody wants to know.
+                let _over = news.send(News::Ended { worker, answer });
+            });
         }
         drop(sender);
-        let understand = |node: Node, answer: Answer| match answer {
-            Some(answer) => self.understand(node, answer),
-            None => Err(Fault::Lost),
-        };
-        let name = |node: Node| self.hub.name(node);
-        let links = &self.hub.links;
-        let hearing = Hearing { links, generation, call, all, news, understand: &understand, name: &name };
-        let mut away = Away::new(hearing, members.clone());
+        let hearing = Hearing { cluster: self, generation, call, all: setup.vectors[0].len, news };
+        let mut away = Away::new(hearing, dealt.nodes.iter().copied().zip(dealt.how.iter().cloned()));
         let ran = away.ready().and_then(|()| {
             let prepared = Instant::now();
             let _waiting = span(Category::Wait, call);
-            // The network has a thread of its own, so that this one may block.
-            let done = program.run_away(&mut away).map_err(|stopped| away.stop(stopped))?;
+            let _held = self.hold_state();
+            let done = running.program.run_away(&mut away).map_err(|stopped| away.stop(stopped))?;
             Ok((done, prepared))
         });
-        for (node, own) in &members {
-            for vector in &told.vectors {
-                if let Some(entry) = state.entries.get_mut(&vector.id) {
-                    entry.placement.copied(own, Holder::memory(*node));
-                }
-            }
-        }
         let (done, prepared) = match ran {
             Ok(ran) => ran,
             Err(Stop::Fault(fault)) => return Err(fault.into()),
@@ -123,154 +250,34 @@ impl Cluster {
                 if let Err(Stop::Fault(fault)) = away.end() {
                     return Err(fault.into());
                 }
-                let nodes: Vec<Node> = members.iter().map(|&(node, _)| node).collect();
-                self.undo(&nodes, generation, call).await?;
                 return Err(Stop::Failed(failed));
             }
         };
-        let log = away.log.take();
-        let (mut bytes_sent, mut workers) = (moved, Vec::new());
+        let messages = away.log.take();
+        let (mut bytes_sent, mut workers) = (0, Vec::new());
         for (node, end) in away.ends() {
             bytes_sent += end.bytes_sent;
             workers.push((node, end.time));
         }
-        self.record_applied(state, told, &members);
-        if log.is_none() {
-            // What is too long to be sent again must not have to be.
-            self.snapshot(state).await?;
-        }
-        Ok(Ran { done, prepared, bytes_sent, workers, log })
-    }
-
-    /// What each worker that has shards is asked.
-    async fn schedule_jobs(
-        &self,
-        state: &mut State,
-        told: &Told,
-        replay: bool,
-    ) -> std::result::Result<Vec<(Node, ScheduleJob)>, Fault> {
-        self.forget_gone(state).await?;
-        self.settle(state, told.vectors.iter().map(|vector| vector.id)).await?;
-        let (call, all, workers) = (Self::next_call(state), told.vectors[0].len, state.workers.len());
-        let mut jobs = Vec::new();
-        for (w, &node) in state.workers.iter().enumerate() {
-            let own = all * w / workers..all * (w + 1) / workers;
-            if own.is_empty() {
-                continue;
-            }
-            let mut pulls = Vec::new();
-            for vector in &told.vectors {
-                let entry = state.entries.get(&vector.id).ok_or_else(|| broken("an unknown DDS"))?;
-                pulls.extend(entry.placement.missing(vector.id, &own, node, w));
-            }
-            let [shards, locals] = told.captures.clone();
-            let worker = jobs.len();
-            jobs.push((
-                node,
-                ScheduleJob { call, worker, task: told.task.clone(), shards, locals, own, pulls, replay },
-            ));
-        }
-        Ok(jobs)
-    }
-
-    /// Asks a worker for its part. What it answers is news.
-    fn ask_apart(
-        &self,
-        worker: usize,
-        node: Node,
-        generation: u32,
-        job: ScheduleJob,
-        news: mpsc::Sender<News>,
-    ) -> std::result::Result<(), Fault> {
-        let Some(client) = self.hub.client(node) else { return Err(Fault::Lost) };
-        let mut lost = self.hub.lost.subscribe();
-        let before = *lost.borrow_and_update();
-        self.handle.spawn(async move {
-            let mut context = tarpc::context::current();
-            context.deadline = Instant::now() + PATIENCE;
-            let lost = async move {
-                while *lost.borrow_and_update() == before {
-                    if lost.changed().await.is_err() {
-                        break;
-                    }
-                }
-            };
-            let question = std::pin::pin!(client.scheduled(context, generation, job));
-            let answer = match select(question, std::pin::pin!(lost)).await {
-                Either::Left((answer, _)) => Some(answer),
-                Either::Right(_) => None,
-            };
-            // Where the call has ended nobody wants to know.
-            let _over = news.send(News::Ended { worker, answer: Box::new(answer) });
-        });
-        Ok(())
-    }
-
-    fn record_applied(&self, state: &mut State, told: &Told, members: &[(Node, Range<usize>)]) {
-        if let Some(entry) = state.entries.get_mut(&told.vectors[1].id) {
-            for (node, own) in members {
-                entry.placement.written(own, Holder::memory(*node));
-            }
-            entry.version = next_id();
-        }
-    }
-
-    /// Applies once more what a call that ended well has told.
-    pub(crate) async fn replay_scheduled(
-        &self,
-        state: &mut State,
-        logged: &ScheduledLogged,
-    ) -> std::result::Result<(), Fault> {
-        let jobs = self.schedule_jobs(state, &logged.told, true).await?;
-        let (generation, call) = (state.generation, state.next_call);
-        let (nodes, jobs): (Vec<Node>, Vec<ScheduleJob>) = jobs.into_iter().unzip();
-        let members: Vec<(Node, Range<usize>)> =
-            nodes.iter().zip(&jobs).map(|(&node, job)| (node, job.own.clone())).collect();
-        for (worker, &node) in nodes.iter().enumerate() {
-            let told = logged.messages.iter().map(|message| (Tag::Round, message.clone()));
-            for (tag, message) in told.chain([(Tag::Last, Vec::new())]) {
-                let header = header(generation, call, tag, worker, 0);
-                self.hub.links.push(node, Outgoing { header, payload: Payload::Bytes(message) });
-            }
-        }
-        let asked = self.ask_all(&nodes, |w, client, context| {
-            let job = jobs[w].clone();
-            async move { client.scheduled(context, generation, job).await }
-        });
-        let ends: Vec<ScheduleEnd> = asked.await?;
-        if let Some(failed) = ends.into_iter().find_map(|end| end.failed) {
-            return Err(broken(format!("a scheduled program that ended well before fails: {failed:?}")));
-        }
-        self.record_applied(state, &logged.told, &members);
-        Ok(())
+        Ok((Ran { done, prepared, bytes_sent, workers }, messages))
     }
 }
 
 impl ScheduledBackend for Cluster {
-    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> std::result::Result<Ended, Unfinished> {
+    fn run_scheduled(&self, call: &mut dyn ProgramCall) -> std::result::Result<ProgramOutcome, Unfinished> {
         let mut state = locked(&self.state);
-        let told = self.told(&mut state, call)?;
+        let setup = self.call_setup(&mut state, call)?;
         let sent_before = self.hub.links.sent();
-        let mut begins_again = false;
-        let once = async |cluster: &Cluster, state: &mut State| {
-            if std::mem::replace(&mut begins_again, true) {
-                call.begin_again();
-            }
-            let ran = cluster.scheduled_once(state, &told, call).await;
-            cluster.hub.scheduled.close();
-            ran
-        };
-        let ran = self.run_call(&mut state, once, Unfinished::Failed);
+        let mut running = Running { setup, program: &mut *call, begun: false };
+        let ran = self.run_call(&mut state, &mut running, Unfinished::Failed);
         // DVectors that the program's own functions have dropped.
         let late = std::mem::take(&mut *locked(&self.late));
         late.into_iter().for_each(|dds| self.dropped_now(&mut state, dds));
         let ran = ran?;
-        let logged = ran.log.map(|messages| Arc::new(ScheduledLogged { told, messages }) as _);
-        self.note_call(&mut state, logged, true)?;
         let threads = self.threads() * ran.workers.len();
         drop(state);
         call.committed();
-        Ok(Ended {
+        Ok(ProgramOutcome {
             done: ran.done,
             bytes_sent: ran.bytes_sent + self.hub.links.sent() - sent_before,
             threads,

@@ -36,7 +36,7 @@ const NOT_INHERITED: [&str; 15] = [
 
 /// What a child is started with.
 #[derive(Clone)]
-pub(crate) struct Told {
+pub(crate) struct ChildSettings {
     /// Where the driver listens.
     pub(crate) join: String,
     pub(crate) secret: String,
@@ -67,16 +67,16 @@ impl Nursery {
     }
 
     /// A worker: this program in the worker role.
-    pub(crate) fn worker(&self, told: &Told) -> Result<Child> {
-        self.start(command(&this_program()?, "worker", told))
+    pub(crate) fn worker(&self, settings: &ChildSettings) -> Result<Child> {
+        self.start(command(&this_program()?, "worker", settings))
     }
 
     /// A DDS server: the program for it where there is one, otherwise this program in the server role.
-    pub(crate) fn server(&self, told: &Told) -> Result<Child> {
+    pub(crate) fn server(&self, settings: &ChildSettings) -> Result<Child> {
         let named = std::env::var_os("STRADSAP_DDS_SERVER").filter(|path| !path.is_empty()).map(PathBuf::from);
         let own = this_program()?;
         let program = server_program(named, &std::env::current_exe().unwrap_or_default())?;
-        self.start(command(program.as_deref().unwrap_or(&own), "server", told))
+        self.start(command(program.as_deref().unwrap_or(&own), "server", settings))
     }
 
     fn start(&self, mut command: Command) -> Result<Child> {
@@ -129,14 +129,16 @@ fn server_program(named: Option<PathBuf>, own: &Path) -> Result<Option<PathBuf>>
     Ok(folders.map(|folder| folder.join("dds-server")).find(|path| path.is_file()))
 }
 
-fn command(program: &Path, role: &str, told: &Told) -> Command {
+fn command(program: &Path, role: &str, settings: &ChildSettings) -> Command {
     let mut command = Command::new(program);
     for name in NOT_INHERITED {
         command.env_remove(name);
     }
-    command.env("STRADSAP_ROLE", role).env("STRADSAP_JOIN", &told.join).env("STRADSAP_SECRET", &told.secret);
-    command.env("STRADSAP_INDEX", told.index.to_string()).env("STRADSAP_GENERATION", told.generation.to_string());
-    if let Some(threads) = told.threads {
+    command.env("STRADSAP_ROLE", role).env("STRADSAP_JOIN", &settings.join).env("STRADSAP_SECRET", &settings.secret);
+    command
+        .env("STRADSAP_INDEX", settings.index.to_string())
+        .env("STRADSAP_GENERATION", settings.generation.to_string());
+    if let Some(threads) = settings.threads {
         command.env("STRADSAP_THREADS", threads.to_string());
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
@@ -172,7 +174,7 @@ fn die_with_parent(command: &mut Command) {
 #[derive(Debug)]
 pub(crate) struct Child {
     child: std::process::Child,
-    ended: Option<Ended>,
+    ended: Option<ProcessEnd>,
     _nursery: Nursery,
 }
 
@@ -182,35 +184,39 @@ impl Child {
     }
 
     /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Option<Ended> {
+    pub(crate) fn ended(&mut self) -> Option<ProcessEnd> {
         if self.ended.is_none() {
             // An error: it was reaped by others, so it has ended, nobody knows how.
-            self.ended = self.child.try_wait().map(|status| status.map(Ended::from)).unwrap_or(Some(Ended::Unknown));
+            self.ended =
+                self.child.try_wait().map(|status| status.map(ProcessEnd::from)).unwrap_or(Some(ProcessEnd::Unknown));
         }
         self.ended
     }
 
-    /// Gives it time to end by itself, then kills it.
-    pub(crate) fn end(&mut self, patience: Duration) -> Ended {
+    /// How it ended, if it does so by itself in this time.
+    pub(crate) fn ends_within(&mut self, patience: Duration) -> Option<ProcessEnd> {
         let since = Instant::now();
         loop {
-            if let Some(ended) = self.ended() {
+            let ended = self.ended();
+            if ended.is_some() || since.elapsed() >= patience {
                 return ended;
-            }
-            if since.elapsed() >= patience {
-                return self.kill();
             }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
+    /// Gives it time to end by itself, then kills it.
+    pub(crate) fn end(&mut self, patience: Duration) -> ProcessEnd {
+        self.ends_within(patience).unwrap_or_else(|| self.kill())
+    }
+
     /// Kills it, unless it has ended, and reaps it.
-    pub(crate) fn kill(&mut self) -> Ended {
+    pub(crate) fn kill(&mut self) -> ProcessEnd {
         if let Some(ended) = self.ended() {
             return ended;
         }
         let _ = self.child.kill(); // fails only where it has ended meanwhile
-        let ended = self.child.wait().map_or(Ended::Unknown, Ended::from);
+        let ended = self.child.wait().map_or(ProcessEnd::Unknown, ProcessEnd::from);
         self.ended = Some(ended);
         ended
     }
@@ -224,7 +230,7 @@ impl Drop for Child {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ProcessEnd {
     /// By itself, with this exit code.
     Code(i32),
     /// By this signal.
@@ -233,25 +239,25 @@ pub(crate) enum Ended {
     Unknown,
 }
 
-impl From<ExitStatus> for Ended {
-    fn from(status: ExitStatus) -> Ended {
+impl From<ExitStatus> for ProcessEnd {
+    fn from(status: ExitStatus) -> ProcessEnd {
         match (status.code(), status.signal()) {
-            (Some(code), _) => Ended::Code(code),
-            (None, Some(signal)) => Ended::Signal(signal),
-            (None, None) => Ended::Unknown,
+            (Some(code), _) => ProcessEnd::Code(code),
+            (None, Some(signal)) => ProcessEnd::Signal(signal),
+            (None, None) => ProcessEnd::Unknown,
         }
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for ProcessEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ended::Code(code) => write!(f, "exit code {code}"),
-            Ended::Signal(signal) => match signal_name(*signal) {
+            ProcessEnd::Code(code) => write!(f, "exit code {code}"),
+            ProcessEnd::Signal(signal) => match signal_name(*signal) {
                 Some(name) => write!(f, "signal {signal} ({name})"),
                 None => write!(f, "signal {signal}"),
             },
-            Ended::Unknown => f.write_str("an unknown end"),
+            ProcessEnd::Unknown => f.write_str("an unknown end"),
         }
     }
 }

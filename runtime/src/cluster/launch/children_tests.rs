@@ -1,11 +1,11 @@
 use super::*;
 
-fn told() -> Told {
-    Told { join: "127.0.0.1:9".into(), secret: "5ec2e7".into(), index: 3, threads: Some(2), generation: 4 }
+fn settings() -> ChildSettings {
+    ChildSettings { join: "127.0.0.1:9".into(), secret: "5ec2e7".into(), index: 3, threads: Some(2), generation: 4 }
 }
 
 fn shell(script: &str) -> Command {
-    let mut shell = command(Path::new("/bin/sh"), "worker", &told());
+    let mut shell = command(Path::new("/bin/sh"), "worker", &settings());
     shell.args(["-c", script]);
     shell
 }
@@ -21,8 +21,8 @@ fn the_end_of_a_child_is_told() {
     let nursery = Nursery::new().unwrap();
     let mut child = nursery.start(shell("exit 3")).unwrap();
     assert_eq!(child.end(Duration::from_secs(20)).to_string(), "exit code 3");
-    assert_eq!(child.ended(), Some(Ended::Code(3)));
-    assert_eq!(child.kill(), Ended::Code(3));
+    assert_eq!(child.ended(), Some(ProcessEnd::Code(3)));
+    assert_eq!(child.kill(), ProcessEnd::Code(3));
 
     let mut child = nursery.start(shell("kill -SEGV $$")).unwrap();
     assert_eq!(child.end(Duration::from_secs(20)).to_string(), "signal 11 (SIGSEGV)");
@@ -30,7 +30,7 @@ fn the_end_of_a_child_is_told() {
     let mut child = nursery.start(shell("exec sleep 60")).unwrap();
     assert_eq!(child.ended(), None);
     assert_eq!(child.end(Duration::from_millis(10)).to_string(), "signal 9 (SIGKILL)");
-    assert_eq!(Ended::Signal(64).to_string(), "signal 64");
+    assert_eq!(ProcessEnd::Signal(64).to_string(), "signal 64");
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn a_child_is_told_who_it_is_and_nothing_of_its_parent() {
     let expected = "[ \"$STRADSAP_ROLE $STRADSAP_JOIN $STRADSAP_SECRET $STRADSAP_INDEX $STRADSAP_THREADS \
                     $STRADSAP_GENERATION\" = 'worker 127.0.0.1:9 5ec2e7 3 2 4' ] && [ -z \"$STRADSAP_WORKERS\" ]";
     let mut child = Nursery::new().unwrap().start(shell(expected)).unwrap();
-    assert_eq!(child.end(Duration::from_secs(20)), Ended::Code(0));
+    assert_eq!(child.end(Duration::from_secs(20)), ProcessEnd::Code(0));
     let removed = |name: &str| {
-        let command = command(Path::new("p"), "worker", &Told { threads: None, ..told() });
+        let command = command(Path::new("p"), "worker", &ChildSettings { threads: None, ..settings() });
         command.get_envs().any(|(key, value)| key == name && value.is_none())
     };
     assert!(removed("STRADSAP_WORKERS") && removed("STRADSAP_THREADS") && !removed("STRADSAP_JOIN"));
@@ -119,6 +119,6 @@ fn the_program_for_servers_is_found_where_it_is() {
 #[test]
 fn a_program_that_is_not_there_is_named() {
     let nursery = Nursery::new().unwrap();
-    let error = nursery.start(command(Path::new("/no/program"), "worker", &told())).unwrap_err();
+    let error = nursery.start(command(Path::new("/no/program"), "worker", &settings())).unwrap_err();
     assert!(error.to_string().starts_with("/no/program: "), "{error}");
 }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::cluster::launch::rendezvous::{Meeting, Seeker, publish};
+use crate::cluster::launch::rendezvous::{Invitation, Seeker, publish};
 use crate::launch::roles::{Join, Role, Workers, here};
 
 const INSIDE: &str = "STRADSAP_TEST_RANK";
@@ -19,7 +19,7 @@ fn rank() {
             let listener = TcpListener::bind(driver.listen.unwrap()).unwrap();
             let bound = listener.local_addr().unwrap();
             let file = driver.rendezvous.unwrap();
-            let _published = publish(&file, &Meeting::at(bound, "5ec2e7".into())).unwrap();
+            let _published = publish(&file, &Invitation::at(bound, "5ec2e7".into())).unwrap();
             let mut seen = [false; RANKS - 1];
             for _ in 0..RANKS - 1 {
                 let mut index = [0];
@@ -31,9 +31,9 @@ fn rank() {
         }
         Role::Worker(worker) => {
             let Join::Rendezvous(file) = worker.join else { panic!("{worker:?}") };
-            let meeting = Seeker::new(file, Duration::from_secs(30)).next().unwrap();
-            assert_eq!(meeting.secret, "5ec2e7");
-            let mut driver = TcpStream::connect(&meeting.addresses[0]).unwrap();
+            let invitation = Seeker::new(file, Duration::from_secs(30)).next().unwrap();
+            assert_eq!(invitation.secret, "5ec2e7");
+            let mut driver = TcpStream::connect(&invitation.addresses[0]).unwrap();
             driver.write_all(&[worker.index.unwrap() as u8]).unwrap();
         }
         Role::Server(server) => panic!("{server:?}"),

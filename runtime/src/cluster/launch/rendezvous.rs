@@ -23,7 +23,7 @@ const LONGEST: u64 = 64 << 10;
 
 /// What the driver tells its workers.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Meeting {
+pub(crate) struct Invitation {
     /// Where the driver listens, as `host:port`, to be tried in this order.
     pub(crate) addresses: Vec<String>,
     pub(crate) secret: String,
@@ -32,16 +32,16 @@ pub(crate) struct Meeting {
 }
 
 /// Without the secret.
-impl std::fmt::Debug for Meeting {
+impl std::fmt::Debug for Invitation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Meeting { addresses, host, pid, .. } = self;
-        f.debug_struct("Meeting").field("addresses", addresses).field("host", host).field("pid", pid).finish()
+        let Invitation { addresses, host, pid, .. } = self;
+        f.debug_struct("Invitation").field("addresses", addresses).field("host", host).field("pid", pid).finish()
     }
 }
 
-impl Meeting {
+impl Invitation {
     /// A driver in this process that listens at `bound`, which may be every interface of the machine.
-    pub(crate) fn at(bound: SocketAddr, secret: String) -> Meeting {
+    pub(crate) fn at(bound: SocketAddr, secret: String) -> Invitation {
         let host = host::host();
         let addresses = if bound.ip().is_unspecified() {
             // The addresses first: they need no name service. Where none of them leads here, the name may.
@@ -51,7 +51,7 @@ impl Meeting {
         } else {
             vec![bound.to_string()]
         };
-        Meeting { addresses, secret, host, pid: std::process::id() }
+        Invitation { addresses, secret, host, pid: std::process::id() }
     }
 
     fn text(&self) -> String {
@@ -62,22 +62,22 @@ impl Meeting {
         text
     }
 
-    fn parse(text: &str) -> Option<Meeting> {
+    fn parse(text: &str) -> Option<Invitation> {
         let mut lines = text.lines();
         if lines.next() != Some(TITLE) {
             return None;
         }
-        let mut meeting = Meeting { addresses: Vec::new(), secret: String::new(), host: String::new(), pid: 0 };
+        let mut invitation = Invitation { addresses: Vec::new(), secret: String::new(), host: String::new(), pid: 0 };
         for line in lines {
             match line.split_once(' ')? {
-                ("host", host) => meeting.host = host.to_owned(),
-                ("pid", pid) => meeting.pid = pid.parse().ok()?,
-                ("secret", secret) => meeting.secret = secret.to_owned(),
-                ("address", address) => meeting.addresses.push(address.to_owned()),
+                ("host", host) => invitation.host = host.to_owned(),
+                ("pid", pid) => invitation.pid = pid.parse().ok()?,
+                ("secret", secret) => invitation.secret = secret.to_owned(),
+                ("address", address) => invitation.addresses.push(address.to_owned()),
                 _ => return None,
             }
         }
-        Some(meeting).filter(|m| m.pid != 0 && !m.secret.is_empty() && !m.addresses.is_empty())
+        Some(invitation).filter(|m| m.pid != 0 && !m.secret.is_empty() && !m.addresses.is_empty())
     }
 }
 
@@ -85,11 +85,11 @@ impl Meeting {
 #[derive(Debug)]
 pub(crate) struct Published {
     path: PathBuf,
-    meeting: Meeting,
+    invitation: Invitation,
 }
 
 /// Writes the file, whole or not at all, in the place of an older one.
-pub(crate) fn publish(path: &Path, meeting: &Meeting) -> Result<Published> {
+pub(crate) fn publish(path: &Path, invitation: &Invitation) -> Result<Published> {
     let at = |path: &Path| {
         let path = path.to_path_buf();
         move |source| Error::File { path, source }
@@ -102,12 +102,12 @@ pub(crate) fn publish(path: &Path, meeting: &Meeting) -> Result<Published> {
     remove(&fresh).map_err(at(&fresh))?;
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-        file.write_all(meeting.text().as_bytes())?;
+        file.write_all(invitation.text().as_bytes())?;
         file.sync_all()?;
         rename(&fresh, path)
     };
     match write() {
-        Ok(()) => Ok(Published { path: path.to_path_buf(), meeting: meeting.clone() }),
+        Ok(()) => Ok(Published { path: path.to_path_buf(), invitation: invitation.clone() }),
         Err(source) => {
             let _ = remove(&fresh); // only the first error is reported
             Err(at(path)(source))
@@ -118,7 +118,7 @@ pub(crate) fn publish(path: &Path, meeting: &Meeting) -> Result<Published> {
 impl Drop for Published {
     fn drop(&mut self) {
         // Another run may have taken the name since.
-        if read(&self.path).is_ok_and(|there| there.as_ref() == Some(&self.meeting)) {
+        if read(&self.path).is_ok_and(|there| there.as_ref() == Some(&self.invitation)) {
             let _ = remove_file(&self.path); // gone already is as good
         }
     }
@@ -137,25 +137,25 @@ pub(crate) struct Seeker {
     path: PathBuf,
     since: Instant,
     patience: Duration,
-    told: bool,
-    last: Option<Meeting>,
+    reported: bool,
+    last: Option<Invitation>,
 }
 
 impl Seeker {
     /// To wait for so long in all.
     pub(crate) fn new(path: impl Into<PathBuf>, patience: Duration) -> Seeker {
-        Seeker { path: path.into(), since: Instant::now(), patience, told: false, last: None }
+        Seeker { path: path.into(), since: Instant::now(), patience, reported: false, last: None }
     }
 
     /// What the file says, as soon as it is there. Asked again, since nobody answered at what it said (a run that was
     /// killed left it), it waits until the file says something else.
-    pub(crate) fn next(&mut self) -> Result<Meeting> {
+    pub(crate) fn next(&mut self) -> Result<Invitation> {
         let mut pause = SHORTEST_PAUSE;
         loop {
             match read(&self.path) {
-                Ok(Some(meeting)) if self.last.as_ref() != Some(&meeting) => {
-                    self.last = Some(meeting.clone());
-                    return Ok(meeting);
+                Ok(Some(invitation)) if self.last.as_ref() != Some(&invitation) => {
+                    self.last = Some(invitation.clone());
+                    return Ok(invitation);
                 }
                 Ok(_) => {}
                 Err(source) => return Err(Error::File { path: self.path.clone(), source }),
@@ -164,8 +164,8 @@ impl Seeker {
             if waited >= self.patience {
                 return Err(Error::File { path: self.path.clone(), source: self.nobody() });
             }
-            if waited >= SILENCE && !self.told {
-                self.told = true;
+            if waited >= SILENCE && !self.reported {
+                self.reported = true;
                 eprintln!("waiting for rank 0 to write its address to {}", self.path.display());
             }
             std::thread::sleep(pause.min(self.patience - waited));
@@ -180,7 +180,7 @@ impl Seeker {
                 "rank 0 has not written its address here within {seconds} s; \
                  STRADSAP_RENDEZVOUS must be a folder that all machines of the job see"
             ),
-            Some(Meeting { host, pid, .. }) => {
+            Some(Invitation { host, pid, .. }) => {
                 format!("within {seconds} s no driver answered; this file is of process {pid} on {host}")
             }
         };
@@ -189,7 +189,7 @@ impl Seeker {
 }
 
 /// What the file says, if it is there.
-fn read(path: &Path) -> std::io::Result<Option<Meeting>> {
+fn read(path: &Path) -> std::io::Result<Option<Invitation>> {
     // Reading the folder makes NFS ask its server, where it would answer "no such file" from memory for a minute.
     let _ = path.parent().map(read_dir);
     let file = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path) {
@@ -199,7 +199,9 @@ fn read(path: &Path) -> std::io::Result<Option<Meeting>> {
     };
     own_file(&file.metadata()?)?;
     let text = whole(file)?;
-    Meeting::parse(&text).map(Some).ok_or_else(|| refused("not a rendezvous file of this version of stradsap".into()))
+    Invitation::parse(&text)
+        .map(Some)
+        .ok_or_else(|| refused("not a rendezvous file of this version of stradsap".into()))
 }
 
 fn whole(file: File) -> std::io::Result<String> {
@@ -260,20 +262,20 @@ mod tests {
         }
     }
 
-    fn meeting(port: u16) -> Meeting {
-        Meeting::at(([127, 0, 0, 1], port).into(), "5ec2e7".into())
+    fn invitation(port: u16) -> Invitation {
+        Invitation::at(([127, 0, 0, 1], port).into(), "5ec2e7".into())
     }
 
     #[test]
     fn a_driver_is_reached_where_it_listens() {
-        assert_eq!(meeting(7).addresses, ["127.0.0.1:7"]);
-        assert_eq!(Meeting::at(([10, 0, 0, 9], 7).into(), String::new()).addresses, ["10.0.0.9:7"]);
-        let everywhere = Meeting::at(([0, 0, 0, 0], 7).into(), String::new()).addresses;
+        assert_eq!(invitation(7).addresses, ["127.0.0.1:7"]);
+        assert_eq!(Invitation::at(([10, 0, 0, 9], 7).into(), String::new()).addresses, ["10.0.0.9:7"]);
+        let everywhere = Invitation::at(([0, 0, 0, 0], 7).into(), String::new()).addresses;
         assert_eq!(everywhere.last(), Some(&format!("{}:7", host::host())));
         assert!(everywhere.iter().all(|address| !address.starts_with("127.") && !address.starts_with('[')));
     }
 
-    fn soon(path: &Path) -> Result<Meeting> {
+    fn soon(path: &Path) -> Result<Invitation> {
         Seeker::new(path, Duration::from_millis(30)).next()
     }
 
@@ -285,8 +287,8 @@ mod tests {
             let path = path.clone();
             move || Seeker::new(path, Duration::from_secs(20)).next()
         });
-        let published = publish(&path, &meeting(7)).unwrap();
-        assert_eq!(seeker.join().unwrap().unwrap(), meeting(7));
+        let published = publish(&path, &invitation(7)).unwrap();
+        assert_eq!(seeker.join().unwrap().unwrap(), invitation(7));
         let modes =
             (path.metadata().unwrap().mode() & 0o777, path.parent().unwrap().metadata().unwrap().mode() & 0o777);
         assert_eq!(modes, (0o600, 0o700));
@@ -298,15 +300,15 @@ mod tests {
     fn a_file_that_a_killed_run_left_is_replaced_and_waited_out() {
         let folder = Folder::new("stale");
         let path = folder.0.join("job-1");
-        let stale = publish(&path, &meeting(1)).unwrap();
+        let stale = publish(&path, &invitation(1)).unwrap();
         let mut seeker = Seeker::new(&path, Duration::from_secs(20));
-        assert_eq!(seeker.next().unwrap(), meeting(1));
+        assert_eq!(seeker.next().unwrap(), invitation(1));
         let waiting = std::thread::spawn(move || seeker.next());
         std::thread::sleep(Duration::from_millis(30));
-        let fresh = publish(&path, &meeting(2)).unwrap();
-        assert_eq!(waiting.join().unwrap().unwrap(), meeting(2));
+        let fresh = publish(&path, &invitation(2)).unwrap();
+        assert_eq!(waiting.join().unwrap().unwrap(), invitation(2));
         drop(stale); // not its file any more
-        assert_eq!(soon(&path).unwrap(), meeting(2));
+        assert_eq!(soon(&path).unwrap(), invitation(2));
         drop(fresh);
         assert!(!path.exists());
     }
@@ -315,13 +317,13 @@ mod tests {
     fn what_others_may_use_is_refused() {
         let folder = Folder::new("modes");
         let path = folder.0.join("job-1");
-        let _published = publish(&path, &meeting(1)).unwrap();
+        let _published = publish(&path, &invitation(1)).unwrap();
         set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let message = soon(&path).unwrap_err().to_string();
         assert!(message.contains("job-1: others may use this file (mode 640)"), "{message}");
 
         set_permissions(&folder.0, Permissions::from_mode(0o770)).unwrap();
-        let message = publish(&folder.0.join("job-2"), &meeting(1)).unwrap_err().to_string();
+        let message = publish(&folder.0.join("job-2"), &invitation(1)).unwrap_err().to_string();
         assert!(message.contains("others may write to this folder (mode 770)"), "{message}");
         set_permissions(&folder.0, Permissions::from_mode(0o700)).unwrap();
 
@@ -340,7 +342,7 @@ mod tests {
         }
         let folder = Folder::new("owner");
         let path = folder.0.join("job-1");
-        let _published = publish(&path, &meeting(1)).unwrap();
+        let _published = publish(&path, &invitation(1)).unwrap();
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
         let message = soon(&path).unwrap_err().to_string();
         assert!(message.contains("belongs to user 65534"), "{message}");
@@ -359,11 +361,11 @@ mod tests {
 
     #[test]
     fn the_text_is_read_back_and_nothing_else_is() {
-        let both = Meeting { addresses: vec!["10.0.0.1:7".into(), "[fd00::1]:7".into()], ..meeting(1) };
-        assert_eq!(Meeting::parse(&both.text()), Some(both.clone()));
+        let both = Invitation { addresses: vec!["10.0.0.1:7".into(), "[fd00::1]:7".into()], ..invitation(1) };
+        assert_eq!(Invitation::parse(&both.text()), Some(both.clone()));
         assert!(!format!("{both:?}").contains("5ec2e7"));
         for text in ["", "stradsap rendezvous 2\n", "stradsap rendezvous 1\n", "stradsap rendezvous 1\nwhat 1\n"] {
-            assert_eq!(Meeting::parse(text), None, "{text}");
+            assert_eq!(Invitation::parse(text), None, "{text}");
         }
     }
 }

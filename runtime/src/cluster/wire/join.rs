@@ -135,13 +135,13 @@ async fn listen(local: SocketAddr) -> Result<TcpListener> {
 /// A connection to a driver, which may not be up yet.
 async fn reach(address: &str) -> Result<TcpStream> {
     let since = Instant::now();
-    let (mut pause, mut told) = (Duration::from_millis(10), false);
+    let (mut pause, mut reported) = (Duration::from_millis(10), false);
     loop {
         match net::connect(address, ONE_TRY).await {
             Ok(stream) => return Ok(stream),
             Err(error) if since.elapsed() > COMING_UP => return Err(problem(error)),
-            Err(error) if !told && since.elapsed() > TELLING => {
-                told = true;
+            Err(error) if !reported && since.elapsed() > TELLING => {
+                reported = true;
                 eprintln!("waiting for the driver at {address}: {error}");
             }
             Err(_) => {}

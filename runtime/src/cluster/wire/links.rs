@@ -221,7 +221,7 @@ impl Links {
             Payload::Bytes(bytes) => bytes.as_slice(),
             // SAFETY: the plan lets nobody write these elements before the receiver has had them.
             #[allow(unsafe_code)]
-            Payload::Memory(shard, range) => unsafe { shard.bytes(range.clone()) },
+            Payload::Memory(reservation, range) => unsafe { reservation.bytes(range.clone()) },
         };
         span.set(bytes.len() as u64);
         self.write(stream, header, bytes).await
@@ -318,29 +318,29 @@ impl Links {
         Ok(())
     }
 
-    /// Fetches a range into a shard. Nobody else uses its places meanwhile.
+    /// Fetches a range into a reservation. Nobody else uses its places meanwhile.
     #[allow(unsafe_code)]
     pub(crate) async fn fill(
         &self,
-        shard: &Reservation,
+        reservation: &Reservation,
         dds: u64,
         range: Range<usize>,
         from: Holder,
     ) -> Result<(), Problem> {
         let problem = |error: LinkError| Problem::Peer { node: from.node, why: error.to_string() };
-        if shard.is_plain() {
-            let each = (CHUNK / shard.ops().size.max(1)).max(1);
+        if reservation.is_plain() {
+            let each = (CHUNK / reservation.ops().size.max(1)).max(1);
             for start in range.clone().step_by(each) {
                 let chunk = start..range.end.min(start + each);
                 // SAFETY: the caller's promise.
-                let into = unsafe { shard.bytes_mut(chunk.clone()) };
+                let into = unsafe { reservation.bytes_mut(chunk.clone()) };
                 self.plain(dds, chunk, from, into).await.map_err(problem)?;
             }
             return Ok(());
         }
-        let bytes = self.encoded(dds, range.clone(), from, shard.ops().size).await.map_err(problem)?;
+        let bytes = self.encoded(dds, range.clone(), from, reservation.ops().size).await.map_err(problem)?;
         // SAFETY: the caller's promise.
-        unsafe { shard.decode(range, &bytes) }.map_err(|error| Problem::Broken(error.to_string()))
+        unsafe { reservation.decode(range, &bytes) }.map_err(|error| Problem::Broken(error.to_string()))
     }
 
     /// Stores a range of a DDS with a process, under a snapshot's number.

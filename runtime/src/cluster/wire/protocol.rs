@@ -6,8 +6,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::minibatch::{Counts, Schedule, SyncPolicy};
-use crate::operate::run::Cut;
-pub(crate) use crate::planner::placement::{DRIVER, Held, Holder, Node, Pull};
+use crate::operate::run::Chunking;
+pub(crate) use crate::planner::placement::{DRIVER, Holder, Node, Pull, Segment};
 use crate::scheduled::drive::RoundFailure;
 use crate::session::options::Order;
 
@@ -53,7 +53,7 @@ pub(crate) struct RecordJob {
     pub(crate) task: RemoteTask,
     pub(crate) captures: Vec<RemoteCapture>,
     /// Where the elements are that the body may read.
-    pub(crate) held: Vec<Vec<Held>>,
+    pub(crate) held: Vec<Vec<Segment>>,
     /// The values of relaxed state, by capture.
     pub(crate) relaxed: Vec<Vec<u8>>,
     pub(crate) slices: Vec<Range<usize>>,
@@ -62,7 +62,7 @@ pub(crate) struct RecordJob {
 
 /// The logs of a recording, to be fetched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedLogs {
     /// Blobs of `Vec<Vec<CaptureLog>>`, in the order of the slices.
     pub(crate) blobs: Vec<u64>,
 }
@@ -242,7 +242,7 @@ pub(crate) struct OperateJob {
     pub(crate) sources: Vec<RemoteCapture>,
     pub(crate) captures: Vec<RemoteCapture>,
     pub(crate) pulls: Vec<Pull>,
-    pub(crate) cut: Cut,
+    pub(crate) cut: Chunking,
     pub(crate) chunks: Range<usize>,
     /// Which worker handles which partitions: where each one's begin, and the end. Empty if nothing is shuffled.
     pub(crate) cuts: Vec<usize>,
@@ -331,7 +331,7 @@ pub(crate) enum Problem {
 pub(crate) trait Control {
     /// Begins a generation.
     async fn join(membership: Membership) -> Result<(), Problem>;
-    async fn record(generation: u32, job: RecordJob) -> Result<Recorded, Problem>;
+    async fn record(generation: u32, job: RecordJob) -> Result<RecordedLogs, Problem>;
     async fn install(generation: u32, job: Install) -> Result<(), Problem>;
     async fn prepare(generation: u32, job: Prepare) -> Result<(), Problem>;
     async fn run(generation: u32, job: RunJob) -> Result<RunEnd, Problem>;

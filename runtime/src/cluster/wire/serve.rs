@@ -24,11 +24,11 @@ const LARGEST: u64 = 8 << 30;
 /// Large things that are about to be fetched, by number.
 #[derive(Default)]
 pub(crate) struct Blobs {
-    held: Mutex<Held>,
+    held: Mutex<Offered>,
 }
 
 #[derive(Default)]
-struct Held {
+struct Offered {
     last: u64,
     blobs: BTreeMap<u64, Arc<Vec<u8>>>,
 }
@@ -139,11 +139,11 @@ async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, generation: u32, l
                 let range = header.lo as usize..header.hi as usize;
                 match local.memory(header.dds, range) {
                     Some(Memory::Encoded(bytes)) => answer(&mut stream, links, header, &bytes).await?,
-                    Some(Memory::InPlace(shard, range)) => {
+                    Some(Memory::InPlace(reservation, range)) => {
                         // SAFETY: questions are asked while no loop runs, or for elements that the running loop does
                         // not write; their asker waits for the answer.
                         #[allow(unsafe_code)]
-                        let bytes = unsafe { shard.bytes(range) };
+                        let bytes = unsafe { reservation.bytes(range) };
                         answer(&mut stream, links, header, bytes).await?;
                     }
                     None => refuse(&mut stream, "no such elements here").await?,

@@ -15,8 +15,8 @@ impl Worker {
         self.apart(|worker| worker.bench.commit()).await?;
         let operating = crate::cluster::worker::operate::begin(&self.bench, &job)?;
         for pull in &job.pulls {
-            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
-            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
+            let reservation = self.bench.known(pull.dds)?;
+            self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
         }
         let stopped = Arc::clone(&locked(&self.stopped));
         let work = self.apart(move |worker| {

@@ -52,7 +52,7 @@ pub(crate) fn dds_of(capture: &RemoteCapture) -> Option<u64> {
 /// A worker's memory and plans.
 pub(crate) struct Workbench {
     session: Session,
-    shards: Mutex<BTreeMap<u64, Arc<Reservation>>>,
+    reservations: Mutex<BTreeMap<u64, Arc<Reservation>>>,
     plans: Mutex<BTreeMap<u64, Arc<Mutex<InstalledShare>>>>,
     /// The workers in the order of their numbers in plans.
     workers: Mutex<Vec<Node>>,
@@ -70,7 +70,7 @@ pub(crate) struct InstalledShare {
     plan: Plan,
     captured: Vec<Captured>,
     /// By capture; they keep alive what `captured` points at.
-    shards: Vec<Option<Arc<Reservation>>>,
+    reservations: Vec<Option<Arc<Reservation>>>,
     undo: Undo,
     packed: Vec<Option<Packed>>,
     /// What the blocks of the last run left, until it is certain that the loop ended well.
@@ -82,7 +82,7 @@ impl Workbench {
     pub(crate) fn new(session: Session) -> Workbench {
         Workbench {
             session,
-            shards: Mutex::default(),
+            reservations: Mutex::default(),
             plans: Mutex::default(),
             workers: Mutex::default(),
             me: AtomicU32::new(0),
@@ -101,7 +101,7 @@ impl Workbench {
         self.operate.clear();
         self.schedule.clear();
         locked(&self.plans).clear();
-        locked(&self.shards).clear();
+        locked(&self.reservations).clear();
         *locked(&self.workers) = workers;
     }
 
@@ -127,18 +127,23 @@ impl Workbench {
         maker(&task.values).map_err(broken)
     }
 
-    pub(crate) fn shard(&self, dds: u64) -> Option<Arc<Reservation>> {
-        locked(&self.shards).get(&dds).cloned()
+    pub(crate) fn reservation(&self, dds: u64) -> Option<Arc<Reservation>> {
+        locked(&self.reservations).get(&dds).cloned()
     }
 
-    pub(crate) fn shards_of(&self, captures: &[RemoteCapture]) -> Vec<Option<Arc<Reservation>>> {
-        captures.iter().map(|capture| dds_of(capture).and_then(|dds| self.shard(dds))).collect()
+    /// The same where the driver has said that there is one.
+    pub(crate) fn known(&self, dds: u64) -> Result<Arc<Reservation>, Problem> {
+        self.reservation(dds).ok_or_else(|| broken("an unknown DDS"))
+    }
+
+    pub(crate) fn reservations_of(&self, captures: &[RemoteCapture]) -> Vec<Option<Arc<Reservation>>> {
+        captures.iter().map(|capture| dds_of(capture).and_then(|dds| self.reservation(dds))).collect()
     }
 
     /// Captures as the engine knows them, with memory of this worker behind them.
     pub(crate) fn captured(&self, captures: &[RemoteCapture]) -> Result<Vec<Captured>, Problem> {
         let session = self.session.inner();
-        let mut shards = locked(&self.shards);
+        let mut reservations = locked(&self.reservations);
         let mut captured = Vec::with_capacity(captures.len());
         for capture in captures {
             let unknown = || broken("a type of another program");
@@ -146,7 +151,7 @@ impl Workbench {
                 RemoteCapture::Vector { id, len, ops, writable } => {
                     // SAFETY: see the module's argument.
                     let ops = unsafe { naming::element_ops(ops) }.ok_or_else(unknown)?;
-                    let shard = match shards.entry(id) {
+                    let reservation = match reservations.entry(id) {
                         Entry::Occupied(there) => there.into_mut(),
                         Entry::Vacant(place) => {
                             place.insert(Arc::new(Reservation::new(ops, len).ok_or_else(|| {
@@ -154,10 +159,10 @@ impl Workbench {
                             })?))
                         }
                     };
-                    if shard.len() != len {
+                    if reservation.len() != len {
                         return Err(broken("two lengths of one DDS"));
                     }
-                    (id, Kind::Vector { len, ops, writable, memory: Memory::Reservation(Arc::clone(shard)) })
+                    (id, Kind::Vector { len, ops, writable, memory: Memory::Reservation(Arc::clone(reservation)) })
                 }
                 RemoteCapture::Reduction { ops } => {
                     // SAFETY: see the module's argument.
@@ -178,7 +183,7 @@ impl Workbench {
 
     pub(crate) fn install(&self, plan: u64, captures: &[RemoteCapture], mut share: Share) -> Result<(), Problem> {
         let captured = self.captured(captures)?;
-        let shards = self.shards_of(captures);
+        let reservations = self.reservations_of(captures);
         let own = share.take_plan();
         let undo = Undo::new(&own, &captured, &share.saved_elsewhere);
         let packed = captures.iter().map(|_| None).collect();
@@ -186,7 +191,7 @@ impl Workbench {
             share,
             plan: own,
             captured,
-            shards,
+            reservations,
             undo,
             packed,
             results: Vec::new(),
@@ -236,8 +241,8 @@ impl Workbench {
         self.sync.forget(ddss, plans);
         plans.iter().for_each(|plan| drop(locked(&self.plans).remove(plan)));
         for dds in ddss {
-            let shard = locked(&self.shards).remove(dds);
-            drop(shard);
+            let reservation = locked(&self.reservations).remove(dds);
+            drop(reservation);
         }
     }
 
@@ -247,8 +252,8 @@ impl Workbench {
         let installed = self.installed(plan)?;
         let installed = locked(&installed);
         let plan = &installed.plan;
-        let (Some(Usage::InStep { offset, .. }), Some(Some(shard))) =
-            (plan.usage.get(capture), installed.shards.get(capture))
+        let (Some(Usage::InStep { offset, .. }), Some(Some(reservation))) =
+            (plan.usage.get(capture), installed.reservations.get(capture))
         else {
             return Err(broken("not a DDS that is written in step"));
         };
@@ -257,7 +262,8 @@ impl Workbench {
         for &by in &plan.offsets {
             let at = first.wrapping_add(by as usize);
             // SAFETY: no loop runs, and the last one held these elements.
-            unsafe { shard.encode_there(at..at + 1, &mut bytes) }.ok_or_else(|| broken("elements are missing"))?;
+            unsafe { reservation.encode_there(at..at + 1, &mut bytes) }
+                .ok_or_else(|| broken("elements are missing"))?;
         }
         Ok(bytes)
     }
@@ -329,9 +335,9 @@ impl InstalledShare {
             let (slot, part) = parts.part_of(resource);
             let capture = parts.captures[slot];
             let bounds = &parts.cuts[slot].bounds;
-            let shard = self.shards[capture].clone().ok_or_else(|| broken("a part of a reduction"))?;
+            let reservation = self.reservations[capture].clone().ok_or_else(|| broken("a part of a reduction"))?;
             let range = bounds[part]..bounds[part + 1];
-            Ok(Parcel::Part { dds: self.captured[capture].id, shard, range })
+            Ok(Parcel::Part { dds: self.captured[capture].id, reservation, range })
         };
         let mut out = Vec::with_capacity(self.share.sends.len());
         for send in &self.share.sends {

@@ -10,8 +10,8 @@ use stradsap_dds_server::codec;
 use crate::body::lease::Lease;
 use crate::body::slow_path::Pager;
 use crate::cluster::wire::protocol::{
-    DRIVER, Install, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd, RunJob, ScheduleEnd, ScheduleJob,
-    SnapshotJob, SyncEnd, SyncJob,
+    DRIVER, Install, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure, RunEnd, RunJob, ScheduleEnd,
+    ScheduleJob, SnapshotJob, SyncEnd, SyncJob,
 };
 use crate::cluster::worker::exchange::Syncing;
 use crate::cluster::worker::pager::{Elements, Pages};
@@ -29,7 +29,7 @@ const BEGINNING: Duration = Duration::from_secs(20);
 const SLICES_A_BLOB: usize = 64;
 
 impl Worker {
-    pub(super) async fn record(self: &Arc<Self>, job: RecordJob) -> std::result::Result<Recorded, Problem> {
+    pub(super) async fn record(self: &Arc<Self>, job: RecordJob) -> std::result::Result<RecordedLogs, Problem> {
         let stopped = Arc::clone(&locked(&self.stopped));
         let me = self.node.load(Relaxed);
         let runtime = tokio::runtime::Handle::current();
@@ -42,12 +42,12 @@ impl Worker {
                 let captured = bench.captured(&job.captures)?;
                 let relaxed = board::of_bytes(&captured, &job.relaxed)
                     .ok_or_else(|| Problem::Broken("relaxed state of another length".to_string()))?;
-                let shards = bench.shards_of(&job.captures);
+                let reservations = bench.reservations_of(&job.captures);
                 let ids = job.captures.iter().map(crate::cluster::worker::bench::dds_of);
                 let paged = ids
-                    .zip(shards)
+                    .zip(reservations)
                     .zip(job.held)
-                    .map(|((id, shard), held)| Some(Elements { dds: id?, shard: shard?, held }));
+                    .map(|((id, reservation), held)| Some(Elements { dds: id?, reservation: reservation?, held }));
                 let pages = Pages::new(me, paged.collect(), Arc::clone(&worker.links), runtime, stopped);
                 for (c, capture) in captured.iter().enumerate() {
                     // Placeholders are made of the middle element.
@@ -76,7 +76,7 @@ impl Worker {
             let bytes = codec::encode(logs).map_err(|error| Problem::Broken(error.to_string()))?;
             blobs.push(self.blobs.offer(bytes));
         }
-        Ok(Recorded { blobs })
+        Ok(RecordedLogs { blobs })
     }
 
     pub(super) async fn install(self: &Arc<Self>, job: Install) -> std::result::Result<(), Problem> {
@@ -96,8 +96,8 @@ impl Worker {
         let _span = task_span(Category::Prepare, (job.pulls.len() + job.laid_out.len()) as u64);
         self.apart(|worker| worker.bench.commit()).await?;
         for pull in job.pulls {
-            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
-            self.links.fill(&shard, pull.dds, pull.range, pull.from).await?;
+            let reservation = self.bench.known(pull.dds)?;
+            self.links.fill(&reservation, pull.dds, pull.range, pull.from).await?;
         }
         for (capture, blob, version) in job.laid_out {
             let (plan, links) = (job.plan, Arc::clone(&self.links));
@@ -210,8 +210,8 @@ impl Worker {
         }
         let preparing = task_span(Category::Prepare, job.pulls.len() as u64);
         for pull in &job.pulls {
-            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
-            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
+            let reservation = self.bench.known(pull.dds)?;
+            self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
         }
         let input = self.bench.sync.input(&job.input, &self.links).await?;
         drop(preparing);
@@ -240,8 +240,8 @@ impl Worker {
         loop {
             let now = current.borrow_and_update().clone();
             match now {
-                Some(syncing) if syncing.call == call => return Some(syncing),
-                Some(syncing) if syncing.call > call => return None,
+                Some(syncing) if syncing.team.call == call => return Some(syncing),
+                Some(syncing) if syncing.team.call > call => return None,
                 // A neighbour was quicker to begin.
                 _ => current.changed().await.ok()?,
             }
@@ -258,8 +258,8 @@ impl Worker {
         let sent_before = self.links.sent();
         let begun = scheduled::begin(&self.bench, &job)?;
         for pull in &job.pulls {
-            let shard = self.bench.shard(pull.dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
-            self.links.fill(&shard, pull.dds, pull.range.clone(), pull.from).await?;
+            let reservation = self.bench.known(pull.dds)?;
+            self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
         }
         let scheduling = Arc::clone(&begun.scheduling);
         self.scheduling.send_replace(Some(Arc::clone(&scheduling)));
@@ -300,15 +300,15 @@ impl Worker {
         self.apart(|worker| worker.bench.commit()).await?;
         let mut bytes_stored = 0;
         for (dds, range, to) in job.parts {
-            let shard = self.bench.shard(dds).ok_or_else(|| Problem::Broken("an unknown DDS".to_string()))?;
+            let reservation = self.bench.known(dds)?;
             let mut encoded = Vec::new();
             // SAFETY: no loop runs while a snapshot is taken.
             #[allow(unsafe_code)]
             let bytes = unsafe {
-                if shard.is_plain() {
-                    shard.bytes(range.clone())
+                if reservation.is_plain() {
+                    reservation.bytes(range.clone())
                 } else {
-                    shard.encode(range.clone(), &mut encoded);
+                    reservation.encode(range.clone(), &mut encoded);
                     encoded.as_slice()
                 }
             };

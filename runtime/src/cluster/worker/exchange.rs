@@ -8,8 +8,9 @@
 //! of those is followed by wanting all again.
 //!
 //! # Why this is sound
-//! 1. While bodies run, the shards' rows are read only, but for rows of other processes that are not here yet: the network's
-//!    thread alone writes them, and marks them as here after it has. Bodies read a row after they have seen that mark.
+//! 1. While bodies run, rows in reservations are read only, but for rows of other processes that are not here yet: the
+//!    network's thread alone writes them, and marks them as here after it has. Bodies read a row after they have seen that
+//!    mark.
 //! 2. Rows that this worker keeps change between two meetings of its threads, when every other worker's changes of the
 //!    round have come: none of them can be fetching a row of that round any more.
 //! 3. Indices and sizes in messages are checked against the DDSs' (see `wire`).
@@ -32,7 +33,7 @@ use crate::body::panics::{self, CaughtPanic};
 use crate::cluster::wire::links::{Links, Outgoing, Payload};
 use crate::cluster::wire::minibatch::{self, CURRENT, Section, Shape, Tag, WANTED, Writer};
 use crate::cluster::wire::protocol::{Fetching, Node};
-use crate::cluster::worker::site::Site;
+use crate::cluster::worker::site::LoopMemory;
 use crate::memory::reservation::Reservation;
 use crate::minibatch::{Ledger, Source};
 use crate::session::locked;
@@ -55,7 +56,7 @@ const EARLY: usize = 10;
 
 /// A DDS that the loop writes.
 pub(crate) struct Written {
-    pub(crate) shard: Arc<Reservation>,
+    pub(crate) reservation: Arc<Reservation>,
     /// Where each worker's rows begin, and the end.
     pub(crate) cuts: Vec<u32>,
     /// Of each row, whether it is here; empty where all are, always.
@@ -64,11 +65,11 @@ pub(crate) struct Written {
 
 impl Written {
     fn size(&self) -> usize {
-        self.shard.ops().size
+        self.reservation.ops().size
     }
 
     fn shape(&self) -> Shape {
-        Shape { len: self.shard.len(), size: self.size() }
+        Shape { len: self.reservation.len(), size: self.size() }
     }
 
     pub(crate) fn range(&self, worker: usize) -> Range<u32> {
@@ -80,13 +81,13 @@ impl Written {
     }
 
     fn at(&self, row: u32) -> *mut u8 {
-        self.shard.base().wrapping_add(row as usize * self.size())
+        self.reservation.base().wrapping_add(row as usize * self.size())
     }
 
     /// # Safety
     /// Nobody writes the row meanwhile.
     unsafe fn bytes(&self, row: u32) -> &[u8] {
-        // SAFETY: a row of the shard; the caller's promise.
+        // SAFETY: a row of the reservation; the caller's promise.
         unsafe { std::slice::from_raw_parts(self.at(row), self.size()) }
     }
 
@@ -94,7 +95,7 @@ impl Written {
     /// Nobody else uses the row meanwhile.
     unsafe fn overwrite(&self, row: u32, value: &[u8]) {
         assert!(value.len() == self.size(), "a row has {} bytes", self.size());
-        // SAFETY: a row of the shard; the caller's promise.
+        // SAFETY: a row of the reservation; the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), self.at(row), value.len()) };
     }
 }
@@ -119,40 +120,41 @@ struct Taken {
 /// Rows that a thread merged: which, and the worker whose copy alone changed them.
 type Merged = Vec<Vec<(u32, Option<usize>)>>;
 
-/// What a synchronous loop begins with.
-pub(crate) struct Beginning {
+/// Who runs a synchronous loop.
+pub(crate) struct Team {
     pub(crate) call: u64,
     pub(crate) generation: u32,
     pub(crate) me: usize,
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Arc<Links>,
-    pub(crate) written: Vec<Option<Written>>,
-    pub(crate) copies: Vec<Range<usize>>,
-    pub(crate) fetching: Fetching,
-    pub(crate) ledger: Option<Ledger>,
-    pub(crate) site: Arc<Site>,
 }
 
-/// A synchronous loop on one worker, as the network knows it.
-pub(crate) struct Syncing {
-    pub(crate) call: u64,
-    pub(crate) generation: u32,
-    pub(crate) me: usize,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) links: Arc<Links>,
+impl Team {
+    fn peers(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.nodes.len()).filter(|&p| p != self.me)
+    }
+
+    fn push(&self, to: usize, tag: Tag, lo: usize, hi: usize, message: Writer) {
+        let header = minibatch::header(self.generation, self.call, tag, lo as u64, hi as u64);
+        self.links.push(self.nodes[to], Outgoing { header, payload: Payload::Bytes(message.finish()) });
+    }
+}
+
+/// What is fixed for a call.
+pub(crate) struct Setup {
     /// By capture.
     pub(crate) written: Vec<Option<Written>>,
-    shapes: Vec<Option<Shape>>,
     /// Which copies each worker runs.
     pub(crate) copies: Vec<Range<usize>>,
     pub(crate) fetching: Fetching,
-    pub(crate) stopped: AtomicBool,
     pub(crate) ledger: Option<Ledger>,
-    pub(crate) site: Arc<Site>,
-    inbox: Mutex<Inbox>,
-    arrived: Condvar,
+    pub(crate) site: Arc<LoopMemory>,
+}
+
+/// What is kept from round to round.
+struct RoundState {
     /// The round whose values the rows have.
-    round: AtomicUsize,
+    current: AtomicUsize,
     parsed: Vec<RwLock<(Vec<u8>, Vec<Section>)>>,
     merged: Vec<RwLock<Merged>>,
     taken: Vec<Mutex<Taken>>,
@@ -160,11 +162,48 @@ pub(crate) struct Syncing {
     behind: Vec<Mutex<Vec<Vec<bool>>>>,
     /// Workers that want all rows that change.
     wants_all: Vec<AtomicBool>,
+}
+
+impl RoundState {
+    fn new(team: &Team, setup: &Setup, threads: usize) -> RoundState {
+        let tracks = setup.fetching != Fetching::All;
+        let behind = |_| {
+            let lacks = |written: &Option<Written>| match written {
+                Some(written) if tracks => vec![true; written.range(team.me).len()],
+                _ => Vec::new(),
+            };
+            Mutex::new(setup.written.iter().map(lacks).collect())
+        };
+        RoundState {
+            current: AtomicUsize::new(0),
+            parsed: team.nodes.iter().map(|_| RwLock::default()).collect(),
+            merged: (0..threads).map(|_| RwLock::default()).collect(),
+            taken: team.nodes.iter().map(|_| Mutex::default()).collect(),
+            behind: team.nodes.iter().map(behind).collect(),
+            wants_all: team.nodes.iter().map(|_| AtomicBool::new(!tracks)).collect(),
+        }
+    }
+}
+
+/// How many rows came ahead of their use, and how many were asked for.
+#[derive(Default)]
+pub(crate) struct Counters {
     pub(crate) ahead: AtomicU64,
     pub(crate) on_demand: AtomicU64,
     /// Those of the running round.
     misses: AtomicU64,
-    pub(crate) waited: AtomicU64,
+}
+
+/// A synchronous loop on one worker, as the network knows it.
+pub(crate) struct Syncing {
+    pub(crate) team: Team,
+    pub(crate) setup: Setup,
+    shapes: Vec<Option<Shape>>,
+    pub(crate) stopped: AtomicBool,
+    inbox: Mutex<Inbox>,
+    arrived: Condvar,
+    rounds: RoundState,
+    pub(crate) counted: Counters,
     /// Why the loop was broken off, if a message made no sense.
     pub(crate) broken: Mutex<Option<String>>,
     /// What a union of pushed changes said when it panicked: whose, and how many minibatches that copy had run.
@@ -173,43 +212,18 @@ pub(crate) struct Syncing {
 
 impl Syncing {
     /// A loop that is about to begin, on this many threads.
-    pub(crate) fn new(beginning: Beginning, threads: usize) -> Syncing {
-        let Beginning { call, generation, me, nodes, links, written, copies, fetching, ledger, site } = beginning;
-        let tracks = fetching != Fetching::All;
-        let behind = |_| {
-            let lacks = |written: &Option<Written>| match written {
-                Some(written) if tracks => vec![true; written.range(me).len()],
-                _ => Vec::new(),
-            };
-            Mutex::new(written.iter().map(lacks).collect())
-        };
+    pub(crate) fn new(team: Team, setup: Setup, threads: usize) -> Syncing {
         Syncing {
-            call,
-            generation,
-            me,
-            links,
-            shapes: written.iter().map(|written| written.as_ref().map(Written::shape)).collect(),
-            copies,
-            fetching,
+            shapes: setup.written.iter().map(|written| written.as_ref().map(Written::shape)).collect(),
+            rounds: RoundState::new(&team, &setup, threads),
+            team,
+            setup,
             stopped: AtomicBool::new(false),
-            ledger,
-            site,
             inbox: Mutex::default(),
             arrived: Condvar::new(),
-            round: AtomicUsize::new(0),
-            parsed: nodes.iter().map(|_| RwLock::default()).collect(),
-            merged: (0..threads).map(|_| RwLock::default()).collect(),
-            taken: nodes.iter().map(|_| Mutex::default()).collect(),
-            behind: nodes.iter().map(behind).collect(),
-            wants_all: nodes.iter().map(|_| AtomicBool::new(!tracks)).collect(),
-            ahead: AtomicU64::new(0),
-            on_demand: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
-            broken: Mutex::new(None),
-            panicked: Mutex::new(None),
-            written,
-            nodes,
+            counted: Counters::default(),
+            broken: Mutex::default(),
+            panicked: Mutex::default(),
         }
     }
 
@@ -225,17 +239,7 @@ impl Syncing {
         self.stop();
     }
 
-    pub(crate) fn peers(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.nodes.len()).filter(|&p| p != self.me)
-    }
-
-    fn push(&self, to: usize, tag: Tag, lo: usize, hi: usize, message: Writer) {
-        let header = minibatch::header(self.generation, self.call, tag, lo as u64, hi as u64);
-        self.links.push(self.nodes[to], Outgoing { header, payload: Payload::Bytes(message.finish()) });
-    }
-
     /// A message has come.
-    #[expect(clippy::too_many_lines, reason = "one arm for each message")]
     pub(crate) fn take(&self, header: &Header, payload: Vec<u8>) {
         let (lo, hi) = (header.lo as usize, header.hi as usize);
         // A loop that ends early is undone: what still comes of it must change nothing.
@@ -243,8 +247,8 @@ impl Syncing {
             return;
         }
         let Some(tag) = Tag::of(header.tag) else { return self.break_off(format!("a message of kind {}", header.tag)) };
-        if tag != Tag::Push && hi >= self.nodes.len() {
-            return self.break_off(format!("a message of worker {hi} of {}", self.nodes.len()));
+        if tag != Tag::Push && hi >= self.team.nodes.len() {
+            return self.break_off(format!("a message of worker {hi} of {}", self.team.nodes.len()));
         }
         match tag {
             Tag::Ready | Tag::Changes | Tag::Rows => {
@@ -257,7 +261,7 @@ impl Syncing {
                 self.arrived.notify_all();
             }
             Tag::MoreRows => {
-                let mut taken = locked(&self.taken[hi]);
+                let mut taken = locked(&self.rounds.taken[hi]);
                 if taken.round <= lo {
                     taken.early.push((lo, payload));
                 } else {
@@ -267,41 +271,47 @@ impl Syncing {
             }
             Tag::Fetched => self.take_in_late(&payload, false),
             Tag::Fetch => match minibatch::read(&payload, &self.shapes) {
-                Ok(sections) => {
-                    let mut inbox = locked(&self.inbox);
-                    if self.round.load(Acquire) < lo {
-                        inbox.early.push((lo, hi, sections));
-                    } else {
-                        drop(inbox);
-                        self.answer(hi, lo, &sections);
-                    }
-                }
+                Ok(sections) => self.asked_for(hi, lo, sections),
                 Err(why) => self.break_off(why),
             },
-            Tag::Push => match (minibatch::read(&payload, &self.shapes), &self.ledger) {
-                (Ok(sections), Some(ledger)) => {
-                    let united = panics::caught(|| {
-                        for section in &sections {
-                            for (k, &row) in section.rows.iter().enumerate() {
-                                let change = section.value(&payload, k);
-                                if change.len() == section.size && section.size > 0 {
-                                    // SAFETY: as many bytes as a row has (rule 3).
-                                    unsafe { ledger.apply(section.capture, row, change.as_ptr()) };
-                                }
-                            }
-                        }
-                    });
-                    match united {
-                        Ok(()) => ledger.advance(hi, header.lo),
-                        Err(note) => {
-                            locked(&self.panicked).get_or_insert((hi, header.lo, note));
-                            self.stop();
-                        }
-                    }
-                }
+            Tag::Push => match (minibatch::read(&payload, &self.shapes), &self.setup.ledger) {
+                (Ok(sections), Some(ledger)) => self.unite_pushed(ledger, (hi, header.lo), &sections, &payload),
                 (Err(why), _) => self.break_off(why),
                 (_, None) => self.break_off("a push in a loop of rounds".to_string()),
             },
+        }
+    }
+
+    /// Another worker needs rows of a round: it has them at once, or when that round begins here.
+    fn asked_for(&self, by: usize, round: usize, sections: Vec<Section>) {
+        let mut inbox = locked(&self.inbox);
+        if self.rounds.current.load(Acquire) < round {
+            inbox.early.push((round, by, sections));
+        } else {
+            drop(inbox);
+            self.answer(by, round, &sections);
+        }
+    }
+
+    /// Unites what a copy of another worker has changed, after so many of its minibatches.
+    fn unite_pushed(&self, ledger: &Ledger, (copy, minibatches): (usize, u64), sections: &[Section], payload: &[u8]) {
+        let united = panics::caught(|| {
+            for section in sections {
+                for (k, &row) in section.rows.iter().enumerate() {
+                    let change = section.value(payload, k);
+                    if change.len() == section.size && section.size > 0 {
+                        // SAFETY: as many bytes as a row has (rule 3).
+                        unsafe { ledger.apply(section.capture, row, change.as_ptr()) };
+                    }
+                }
+            }
+        });
+        match united {
+            Ok(()) => ledger.advance(copy, minibatches),
+            Err(note) => {
+                locked(&self.panicked).get_or_insert((copy, minibatches, note));
+                self.stop();
+            }
         }
     }
 
@@ -311,7 +321,7 @@ impl Syncing {
             Ok(sections) => {
                 let mut n = 0;
                 for section in sections.iter().filter(|section| section.of == CURRENT && section.size > 0) {
-                    let Some(written) = &self.written[section.capture] else { continue };
+                    let Some(written) = &self.setup.written[section.capture] else { continue };
                     for (k, &row) in section.rows.iter().enumerate() {
                         let Some(state) = written.missing.get(row as usize) else { continue };
                         if state.load(Acquire) != HERE {
@@ -322,7 +332,7 @@ impl Syncing {
                         }
                     }
                 }
-                self.ahead.fetch_add(if ahead { n } else { 0 }, Relaxed);
+                self.counted.ahead.fetch_add(if ahead { n } else { 0 }, Relaxed);
                 let _held = locked(&self.inbox);
                 self.arrived.notify_all();
             }
@@ -333,10 +343,10 @@ impl Syncing {
     /// Sends rows that a body of another worker waits for.
     fn answer(&self, to: usize, round: usize, asked: &[Section]) {
         let mut message = Writer::default();
-        let mut behind = locked(&self.behind[to]);
+        let mut behind = locked(&self.rounds.behind[to]);
         for section in asked {
-            let Some(written) = &self.written[section.capture] else { continue };
-            let own = written.range(self.me);
+            let Some(written) = &self.setup.written[section.capture] else { continue };
+            let own = written.range(self.team.me);
             let rows: Vec<u32> = section.rows.iter().copied().filter(|row| own.contains(row)).collect();
             message.section(section.capture, CURRENT, &rows, written.size());
             for &row in &rows {
@@ -348,38 +358,35 @@ impl Syncing {
             }
         }
         drop(behind);
-        self.push(to, Tag::Fetched, round, self.me, message);
+        self.team.push(to, Tag::Fetched, round, self.team.me, message);
     }
 
     /// Waits for a message. None if the loop is to end.
     fn wait_for(&self, mut take: impl FnMut(&mut Inbox) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
-        let since = Instant::now();
         let mut inbox = locked(&self.inbox);
-        let got = loop {
+        loop {
             if self.stopped.load(Relaxed) {
-                break None;
+                return None;
             }
             if let Some(message) = take(&mut inbox) {
-                break Some(message);
+                return Some(message);
             }
             let waited = self.arrived.wait_timeout(inbox, Duration::from_millis(100));
             inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
-        };
-        self.waited.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
-        got
+        }
     }
 
     /// Tells the others that this worker has what it needs to begin, waits until they do, and gets the rows for the first
     /// round. False if the loop is to end.
     pub(crate) fn begin(&self, rounds: bool) -> bool {
-        for p in self.peers() {
+        for p in self.team.peers() {
             let mut message = Writer::default();
             if rounds {
                 self.write_wants(&mut message, p, 0);
             }
-            self.push(p, Tag::Ready, 0, self.me, message);
+            self.team.push(p, Tag::Ready, 0, self.team.me, message);
         }
-        for p in self.peers() {
+        for p in self.team.peers() {
             let Some(payload) = self.wait_for(|inbox| inbox.ready.remove(&p)) else { return false };
             match minibatch::read(&payload, &self.shapes) {
                 Ok(sections) => self.record_wants(p, 0, &sections),
@@ -392,33 +399,39 @@ impl Syncing {
         if !rounds {
             return true;
         }
-        let none: Merged = self.written.iter().map(|_| Vec::new()).collect();
-        self.peers().for_each(|p| self.send_rows(p, 0, &[&none]));
-        self.peers().all(|p| self.take_rows(p, 0, &mut |_, _| None))
+        let none: Merged = self.setup.written.iter().map(|_| Vec::new()).collect();
+        self.team.peers().for_each(|p| self.send_rows(p, 0, &[&none]));
+        self.team.peers().all(|p| self.take_rows(p, 0, &mut |_, _| None))
     }
 
     /// Whether every row is here and current.
     pub(crate) fn holds_all(&self) -> bool {
         let here = |written: &Written| written.missing.iter().all(|state| state.load(Relaxed) == HERE);
-        self.ledger.is_none() && self.written.iter().flatten().all(here)
+        self.setup.ledger.is_none() && self.setup.written.iter().flatten().all(here)
     }
 
     /// Asks for a row, if that is the state that it is in.
     fn ask_if(&self, state: &AtomicU8, seen: u8, capture: usize, i: usize) {
-        let Some(Some(written)) = self.written.get(capture) else { return };
+        let Some(Some(written)) = self.setup.written.get(capture) else { return };
         if state.compare_exchange(seen, ASKED, Relaxed, Relaxed).is_ok() {
-            self.on_demand.fetch_add(1, Relaxed);
-            self.misses.fetch_add(1, Relaxed);
+            self.counted.on_demand.fetch_add(1, Relaxed);
+            self.counted.misses.fetch_add(1, Relaxed);
             let mut message = Writer::default();
             message.section(capture, WANTED, &[i as u32], 0);
-            self.push(written.owner(i as u32), Tag::Fetch, self.round.load(Relaxed), self.me, message);
+            self.team.push(
+                written.owner(i as u32),
+                Tag::Fetch,
+                self.rounds.current.load(Relaxed),
+                self.team.me,
+                message,
+            );
         }
     }
 }
 
 impl Source for Syncing {
     fn row(&self, capture: usize, i: usize) -> Option<*const u8> {
-        let written = self.written.get(capture)?.as_ref()?;
+        let written = self.setup.written.get(capture)?.as_ref()?;
         let address = written.at(i as u32).cast_const();
         let Some(state) = written.missing.get(i) else { return Some(address) };
         if state.load(Acquire) == HERE {

@@ -33,18 +33,18 @@ impl Local for Worker {
     }
 
     fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory> {
-        let shard: Arc<Reservation> = self.bench.shard(dds)?;
-        if range.start > range.end || range.end > shard.len() {
+        let reservation: Arc<Reservation> = self.bench.reservation(dds)?;
+        if range.start > range.end || range.end > reservation.len() {
             return None;
         }
-        if shard.is_plain() {
-            return Some(Memory::InPlace(shard, range));
+        if reservation.is_plain() {
+            return Some(Memory::InPlace(reservation, range));
         }
         let mut bytes = Vec::new();
         // SAFETY: as for elements in place; the driver asks for what is here.
         #[allow(unsafe_code)]
         unsafe {
-            shard.encode_there(range, &mut bytes)?;
+            reservation.encode_there(range, &mut bytes)?;
         }
         Some(Memory::Encoded(bytes))
     }
@@ -96,11 +96,11 @@ impl Local for Worker {
         let room = if fits { running.blocks.room_for(k) } else { Room::Nowhere };
         match (room, place) {
             (Room::Nowhere, _) => frame::skip_payload(stream, &header).await?,
-            (Room::InPlace, Parcel::Part { shard, range, .. }) if shard.is_plain() => {
+            (Room::InPlace, Parcel::Part { reservation, range, .. }) if reservation.is_plain() => {
                 // SAFETY: the blocks that used what lies there have ended, and those that wait for this part start
                 // only when it has arrived.
                 #[allow(unsafe_code)]
-                let into = unsafe { shard.bytes_mut(range.clone()) };
+                let into = unsafe { reservation.bytes_mut(range.clone()) };
                 match frame::read_payload_into(stream, &header, into).await {
                     Ok(()) => running.blocks.arrived(k),
                     Err(error) => {

@@ -19,8 +19,8 @@ use crate::cluster::wire::protocol::{
     DRIVER, Fetching, INPUTS, InputJob, InputKey, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan, WorkerSeconds,
 };
 use crate::cluster::worker::bench::Workbench;
-use crate::cluster::worker::exchange::{Beginning, Syncing, Written};
-use crate::cluster::worker::site::Site;
+use crate::cluster::worker::exchange::{Setup, Syncing, Team, Written};
+use crate::cluster::worker::site::LoopMemory;
 use crate::memory::buffer::RawBuf;
 use crate::memory::merge::MergeOps;
 use crate::memory::reservation::Reservation;
@@ -35,16 +35,16 @@ fn broken(what: impl std::fmt::Display) -> Problem {
     Problem::Broken(what.to_string())
 }
 
-/// What a loop changed, as it was before: shard, first row, rows.
+/// What a loop changed, as it was before: reservation, first row, rows.
 type Saved = Vec<(Arc<Reservation>, usize, RawBuf)>;
 
 /// What a worker keeps of synchronous loops.
 #[derive(Default)]
 pub(crate) struct SyncBench {
-    sites: Mutex<BTreeMap<u64, Arc<Site>>>,
+    sites: Mutex<BTreeMap<u64, Arc<LoopMemory>>>,
     inputs: Mutex<Vec<(InputKey, Arc<RawBuf>)>>,
     /// The loop that ran last, until it is certain that it ended well everywhere.
-    last: Mutex<Option<(u64, Arc<Site>, Saved)>>,
+    last: Mutex<Option<(u64, Arc<LoopMemory>, Saved)>>,
 }
 
 impl SyncBench {
@@ -63,9 +63,9 @@ impl SyncBench {
     pub(crate) fn undo(&self, call: u64, pool: &Pool) {
         let Some((_, site, saved)) = locked(&self.last).take_if(|(last, ..)| *last == call) else { return };
         site.forget_wants();
-        for (shard, start, rows) in saved {
+        for (reservation, start, rows) in saved {
             // SAFETY: no loop runs; the rows were saved from there.
-            unsafe { backup::restore(&rows, shard.base(), start, pool) };
+            unsafe { backup::restore(&rows, reservation.base(), start, pool) };
         }
     }
 
@@ -74,7 +74,7 @@ impl SyncBench {
         locked(&self.sites).retain(|site, _| !sites.contains(site));
     }
 
-    fn site(&self, number: u64) -> Arc<Site> {
+    fn site(&self, number: u64) -> Arc<LoopMemory> {
         Arc::clone(locked(&self.sites).entry(number).or_default())
     }
 
@@ -113,7 +113,7 @@ impl SyncBench {
 }
 
 /// A loop that is about to run.
-pub(crate) struct Begun {
+pub(crate) struct PreparedLoop {
     pub(crate) syncing: Arc<Syncing>,
     captured: Vec<Captured>,
     merges: Vec<Option<&'static MergeOps>>,
@@ -121,7 +121,7 @@ pub(crate) struct Begun {
 }
 
 // SAFETY: a task is a closure without captures and values that are `Send` and `Sync`; the rest is sent freely.
-unsafe impl Send for Begun {}
+unsafe impl Send for PreparedLoop {}
 
 /// Makes what the network must know before messages of the loop come.
 pub(crate) fn begin(
@@ -131,33 +131,34 @@ pub(crate) fn begin(
     nodes: Vec<Node>,
     links: &Arc<Links>,
     threads: usize,
-) -> Result<Begun, Problem> {
+) -> Result<PreparedLoop, Problem> {
     // SAFETY: see the module's argument.
     let maker =
         unsafe { naming::batch_task_maker(job.task.maker) }.ok_or_else(|| broken("a loop of another program"))?;
     let task = maker(&job.task.values).map_err(broken)?;
     let merges = task.merges();
     let captured = bench.captured(&job.captures)?;
-    let shards = bench.shards_of(&job.captures);
+    let reservations = bench.reservations_of(&job.captures);
     let me = nodes.iter().position(|&node| node == bench.me()).ok_or_else(|| broken("a loop of others"))?;
     if merges.len() != captured.len() || job.cuts.len() != captured.len() || job.copies.len() != nodes.len() {
         return Err(broken("captures, cuts and copies are of different loops"));
     }
     let mut written = Vec::new();
-    for (shard, cuts) in shards.into_iter().zip(&job.cuts) {
-        let shard = shard.filter(|_| !cuts.is_empty());
-        let Some(shard) = shard else {
+    for (reservation, cuts) in reservations.into_iter().zip(&job.cuts) {
+        let reservation = reservation.filter(|_| !cuts.is_empty());
+        let Some(reservation) = reservation else {
             written.push(None);
             continue;
         };
         let ordered = cuts.is_sorted() && cuts.len() == nodes.len() + 1;
-        if !ordered || cuts[0] != 0 || cuts[nodes.len()] as usize != shard.len() {
+        if !ordered || cuts[0] != 0 || cuts[nodes.len()] as usize != reservation.len() {
             return Err(broken("rows are cut in a way that doesn't cover them"));
         }
         let own = cuts[me]..cuts[me + 1];
         let away = |row: usize| AtomicU8::new(u8::from(!own.contains(&(row as u32))));
-        let missing = if job.fetching == Fetching::All { Vec::new() } else { (0..shard.len()).map(away).collect() };
-        written.push(Some(Written { shard, cuts: cuts.clone(), missing }));
+        let missing =
+            if job.fetching == Fetching::All { Vec::new() } else { (0..reservation.len()).map(away).collect() };
+        written.push(Some(Written { reservation, cuts: cuts.clone(), missing }));
     }
     let ledger = matches!(job.policy, SyncPolicy::Ssp { .. }).then(|| {
         let each = |copy| job.schedule.minibatches_of(copy..copy + 1).count();
@@ -165,25 +166,24 @@ pub(crate) fn begin(
         Ledger::new(bases(&Lease::of(&captured), &merges), &minibatches)
     });
     let site = bench.sync.site(job.site);
-    let (call, fetching) = (job.call, job.fetching);
-    let (links, copies) = (Arc::clone(links), job.copies.clone());
-    let beginning = Beginning { call, generation, me, nodes, links, written, copies, fetching, ledger, site };
-    let syncing = Syncing::new(beginning, threads);
-    Ok(Begun { syncing: Arc::new(syncing), captured, merges, task })
+    let team = Team { call: job.call, generation, me, nodes, links: Arc::clone(links) };
+    let setup = Setup { written, copies: job.copies.clone(), fetching: job.fetching, ledger, site };
+    let syncing = Syncing::new(team, setup, threads);
+    Ok(PreparedLoop { syncing: Arc::new(syncing), captured, merges, task })
 }
 
 /// Runs a worker's copies.
 pub(crate) fn run(
-    begun: &Begun,
+    prepared: &PreparedLoop,
     job: &SyncJob,
     input: &RawBuf,
     bench: &Workbench,
     preparing: f64,
 ) -> Result<SyncEnd, Problem> {
-    let syncing = &*begun.syncing;
+    let syncing = &*prepared.syncing;
     let pool = bench.pool().map_err(broken)?;
     save(syncing, job.call, bench, &pool);
-    let copies = job.copies[syncing.me].clone();
+    let copies = job.copies[syncing.team.me].clone();
     let mut own: Vec<usize> = job.schedule.minibatches_of(copies.clone()).collect();
     own.sort_unstable();
     if own.iter().map(|&b| job.schedule.elements(b).len()).sum::<usize>() != input.len() {
@@ -191,21 +191,20 @@ pub(crate) fn run(
     }
     let input = Input { base: input.as_ptr(), size: input.ops().size, packed: Some(own) };
     let alone = job.schedule.copies == 1;
-    let mut kept = locked(&syncing.site.kept);
+    let mut kept = locked(&syncing.setup.site.kept);
     if !alone && kept.len() != copies.len() {
-        *kept =
-            tables(&begun.captured, &begun.merges, copies.len(), syncing.ledger.is_some()).map_err(|(len, size)| {
-                broken(format!("no address space is left for copies of {len} rows of {size} bytes"))
-            })?;
-        syncing.site.stamp.store(0, Relaxed);
+        *kept = tables(&prepared.captured, &prepared.merges, copies.len(), syncing.setup.ledger.is_some()).map_err(
+            |(len, size)| broken(format!("no address space is left for copies of {len} rows of {size} bytes")),
+        )?;
+        syncing.setup.site.stamp.store(0, Relaxed);
     }
-    let stamp = syncing.site.stamps_for(job.schedule.rounds(), &kept);
+    let stamp = syncing.setup.site.stamps_for(job.schedule.rounds(), &kept);
     let outcome = Outcomes::default();
-    let lease = Lease::of(&begun.captured);
+    let lease = Lease::of(&prepared.captured);
     let runner = Runner {
-        task: &*begun.task,
+        task: &*prepared.task,
         lease: &lease,
-        merges: &begun.merges,
+        merges: &prepared.merges,
         input: &input,
         schedule: job.schedule,
         before: &job.before,
@@ -213,7 +212,7 @@ pub(crate) fn run(
         threads: pool.threads(),
         stopped: &syncing.stopped,
         outcome: &outcome,
-        caches: (job.caches && job.policy == SyncPolicy::Hybrid).then_some(&syncing.site.hot),
+        caches: (job.caches && job.policy == SyncPolicy::Hybrid).then_some(&syncing.setup.site.hot),
     };
     let since = Instant::now();
     let observed = Observed::default();
@@ -222,7 +221,7 @@ pub(crate) fn run(
         if !copies.is_empty() {
             in_place::run(&runner, &pool);
         }
-    } else if syncing.begin(syncing.ledger.is_none()) {
+    } else if syncing.begin(syncing.setup.ledger.is_none()) {
         let own = OwnCopies { copies, tables: &kept, source: syncing, peers: Some(syncing), stamp };
         run_policy(runner, job, syncing, own, &observed, &pool);
     }
@@ -237,7 +236,7 @@ pub(crate) fn run(
         counts: counts(syncing, &outcome, &observed),
         violations: observed.violations.load(Relaxed),
         holds_all: alone || syncing.holds_all(),
-        foresees: locked(&syncing.site.foreseen).complete && !syncing.site.wild.load(Relaxed),
+        foresees: locked(&syncing.setup.site.foreseen).complete && !syncing.setup.site.wild.load(Relaxed),
         seconds_preparing: preparing,
     }))
 }
@@ -245,15 +244,15 @@ pub(crate) fn run(
 /// Saves the rows that this worker keeps, to be put back if the call has to be undone.
 fn save(syncing: &Syncing, call: u64, bench: &Workbench, pool: &Pool) {
     let mut saved = Saved::new();
-    for written in syncing.written.iter().flatten() {
-        let own = written.range(syncing.me);
+    for written in syncing.setup.written.iter().flatten() {
+        let own = written.range(syncing.team.me);
         let mut rows = None;
-        let (shard, range) = (&written.shard, own.start as usize..own.end as usize);
+        let (reservation, range) = (&written.reservation, own.start as usize..own.end as usize);
         // SAFETY: the rows that this worker keeps are here, and no loop runs yet.
-        unsafe { backup::save(&mut rows, shard.ops(), shard.base(), range.clone(), pool) };
-        saved.extend(rows.map(|rows| (Arc::clone(shard), range.start, rows)));
+        unsafe { backup::save(&mut rows, reservation.ops(), reservation.base(), range.clone(), pool) };
+        saved.extend(rows.map(|rows| (Arc::clone(reservation), range.start, rows)));
     }
-    *locked(&bench.sync.last) = Some((call, Arc::clone(&syncing.site), saved));
+    *locked(&bench.sync.last) = Some((call, Arc::clone(&syncing.setup.site), saved));
 }
 
 /// Runs several copies as the policy of the loop says.
@@ -265,7 +264,7 @@ fn run_policy(
     observed: &Observed,
     pool: &Pool,
 ) {
-    let (Some(ledger), SyncPolicy::Ssp { staleness }) = (&syncing.ledger, job.policy) else {
+    let (Some(ledger), SyncPolicy::Ssp { staleness }) = (&syncing.setup.ledger, job.policy) else {
         return Rounds::new(runner, job.policy, own).run(pool);
     };
     let stale = Stale {
@@ -305,8 +304,8 @@ fn counts(syncing: &Syncing, outcome: &Outcomes, observed: &Observed) -> Counts 
     Counts {
         touched: outcome.touched.load(Relaxed),
         cached: outcome.cached.load(Relaxed),
-        ahead: syncing.ahead.load(Relaxed),
-        on_demand: syncing.on_demand.load(Relaxed),
+        ahead: syncing.counted.ahead.load(Relaxed),
+        on_demand: syncing.counted.on_demand.load(Relaxed),
         reads: observed.reads.load(Relaxed),
         worst: observed.worst.load(Relaxed),
         ..Counts::default()

@@ -87,7 +87,7 @@ pub(crate) struct Worker {
     scheduling: watch::Sender<Option<Arc<Scheduling>>>,
     /// Set while a generation ends: whatever takes long is to stop.
     pub(crate) stopped: Mutex<Arc<AtomicBool>>,
-    pub(crate) trouble: Arc<Trouble>,
+    pub(crate) trouble: Arc<PeerTrouble>,
     jobs: mpsc::Sender<Box<dyn FnOnce() + Send>>,
     /// The driver has said that the job is over.
     dismissed: AtomicBool,
@@ -95,7 +95,7 @@ pub(crate) struct Worker {
 
 /// The first process that could not be reached in this generation.
 #[derive(Default)]
-pub(crate) struct Trouble {
+pub(crate) struct PeerTrouble {
     first: Mutex<Option<(Node, String)>>,
     news: Notify,
 }
@@ -103,10 +103,10 @@ pub(crate) struct Trouble {
 impl Worker {
     fn new(me: &Hello, secret: Secret, session: Session) -> Arc<Worker> {
         let (jobs, queue) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
-        let trouble = Arc::new(Trouble::default());
-        let told = Arc::clone(&trouble);
+        let trouble = Arc::new(PeerTrouble::default());
+        let reported = Arc::clone(&trouble);
         let links = Links::new(secret, me, tokio::runtime::Handle::current(), move |node, why| {
-            told.report(node, why);
+            reported.report(node, why);
         });
         // It ends with the last sender, which the worker holds.
         std::thread::spawn(move || queue.into_iter().for_each(|job| job()));
@@ -181,7 +181,7 @@ impl Worker {
     }
 }
 
-impl Trouble {
+impl PeerTrouble {
     fn report(&self, node: Node, why: String) {
         tracing::warn!(node, %why, "a process can't be reached");
         locked(&self.first).get_or_insert((node, why));

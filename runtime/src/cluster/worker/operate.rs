@@ -2,7 +2,7 @@
 //!
 //! # Why this is sound
 //! Names of code and constants come from the driver alone (see `naming`), and with them values that were encoded for just
-//! this code. Leases keep shards alive, and the driver has had every element
+//! this code. Leases keep reservations alive, and the driver has had every element
 //! brought here that the chunks and the captures need.
 #![allow(unsafe_code)]
 
@@ -174,18 +174,20 @@ pub(crate) fn shuffle(
 pub(crate) fn store(bench: &Workbench, job: &StoreJob) -> Result<(), Problem> {
     let operating = bench.operate.take(job.call)?;
     let captured = bench.captured(std::slice::from_ref(&job.dds))?;
-    let shard = bench.shards_of(std::slice::from_ref(&job.dds)).into_iter().flatten().next();
-    let (Some(shard), [_]) = (shard, captured.as_slice()) else { return Err(broken("no room for a result")) };
+    let reservation = bench.reservations_of(std::slice::from_ref(&job.dds)).into_iter().flatten().next();
+    let (Some(reservation), [_]) = (reservation, captured.as_slice()) else {
+        return Err(broken("no room for a result"));
+    };
     let mut start = job.start;
     for list in operating.results {
         let buffer: RawBuf = list.into_buffer();
         let range = start..start + buffer.len();
-        if range.end > shard.len() || !buffer.ops().is(shard.ops()) {
+        if range.end > reservation.len() || !buffer.ops().is(reservation.ops()) {
             return Err(broken("a result of another length"));
         }
         start = range.end;
         // SAFETY: the DVector is new: nobody knows of it yet.
-        unsafe { shard.move_in(range, buffer) };
+        unsafe { reservation.move_in(range, buffer) };
     }
     Ok(())
 }

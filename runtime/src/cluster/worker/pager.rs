@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::body::slow_path::Pager;
 use crate::cluster::wire::links::Links;
-use crate::cluster::wire::protocol::{Held, Node, Problem};
+use crate::cluster::wire::protocol::{Node, Problem, Segment};
 use crate::memory::reservation::Reservation;
 use crate::session::locked;
 
@@ -18,15 +18,15 @@ const CHUNK: usize = 256 << 10;
 /// The elements of one capture: where they are, and where they go.
 pub(crate) struct Elements {
     pub(crate) dds: u64,
-    pub(crate) shard: Arc<Reservation>,
-    pub(crate) held: Vec<Held>,
+    pub(crate) reservation: Arc<Reservation>,
+    pub(crate) held: Vec<Segment>,
 }
 
 /// The elements of one capture, and which of them are here.
 struct Paged {
     dds: u64,
-    shard: Arc<Reservation>,
-    held: Vec<Held>,
+    reservation: Arc<Reservation>,
+    held: Vec<Segment>,
     /// Elements in a chunk.
     each: usize,
     here: Vec<AtomicU8>,
@@ -50,10 +50,10 @@ impl Pages {
         runtime: tokio::runtime::Handle,
         stopped: Arc<AtomicBool>,
     ) -> Pages {
-        let paged = |Elements { dds, shard, held }: Elements| {
-            let each = (CHUNK / shard.ops().size.max(1)).max(1);
-            let here = (0..shard.len().div_ceil(each)).map(|_| AtomicU8::new(0)).collect();
-            Paged { dds, shard, held, each, here, loading: Mutex::default() }
+        let paged = |Elements { dds, reservation, held }: Elements| {
+            let each = (CHUNK / reservation.ops().size.max(1)).max(1);
+            let here = (0..reservation.len().div_ceil(each)).map(|_| AtomicU8::new(0)).collect();
+            Paged { dds, reservation, held, each, here, loading: Mutex::default() }
         };
         let captures = captures.into_iter().map(|capture| capture.map(paged)).collect();
         Pages { me, captures, links, runtime, failed: Mutex::default(), stopped }
@@ -73,7 +73,7 @@ impl Pages {
                         // SAFETY: the recording is over, and these elements are another process's.
                         #[allow(unsafe_code)]
                         unsafe {
-                            paged.shard.forget(range);
+                            paged.reservation.forget(range);
                         }
                     });
                 }
@@ -84,8 +84,8 @@ impl Pages {
 
 impl Paged {
     /// The ranges of a chunk that are elsewhere, and where.
-    fn each_missing(&self, chunk: usize, me: Node, mut f: impl FnMut(std::ops::Range<usize>, &Held)) {
-        let (start, end) = (chunk * self.each, self.shard.len().min((chunk + 1) * self.each));
+    fn each_missing(&self, chunk: usize, me: Node, mut f: impl FnMut(std::ops::Range<usize>, &Segment)) {
+        let (start, end) = (chunk * self.each, self.reservation.len().min((chunk + 1) * self.each));
         for held in &self.held {
             let range = held.range.start.max(start)..held.range.end.min(end);
             if !range.is_empty() && !held.at.iter().any(|holder| holder.node == me && holder.snapshot == 0) {
@@ -114,7 +114,7 @@ impl Pager for Pages {
         for (range, from) in missing {
             let Some(from) = from else { return false };
             // Nobody reads these elements before `here` says so.
-            let filled = self.runtime.block_on(self.links.fill(&paged.shard, paged.dds, range, from));
+            let filled = self.runtime.block_on(self.links.fill(&paged.reservation, paged.dds, range, from));
             if let Err(problem) = filled {
                 locked(&self.failed).get_or_insert(problem);
                 return false;

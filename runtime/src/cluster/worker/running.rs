@@ -20,7 +20,7 @@ use crate::memory::reservation::Reservation;
 #[derive(Clone)]
 pub(crate) enum Parcel {
     /// A part of a DDS.
-    Part { dds: u64, shard: Arc<Reservation>, range: Range<usize> },
+    Part { dds: u64, reservation: Arc<Reservation>, range: Range<usize> },
     /// What a block has added to relaxed state.
     Added { board: Arc<Board>, block: usize },
 }
@@ -61,16 +61,16 @@ impl Ports for WorkerPorts {
         let Out { transfer, to, place, copy } = &self.out[k];
         let payload = match place {
             Parcel::Added { board, block } => Payload::Bytes(board.encode(*block)),
-            Parcel::Part { shard, range, .. } if *copy || !shard.is_plain() => {
+            Parcel::Part { reservation, range, .. } if *copy || !reservation.is_plain() => {
                 let mut bytes = Vec::new();
                 // SAFETY: the block that completed the part has ended, and those that use it next have not begun.
                 #[allow(unsafe_code)]
                 unsafe {
-                    shard.encode(range.clone(), &mut bytes);
+                    reservation.encode(range.clone(), &mut bytes);
                 }
                 Payload::Bytes(bytes)
             }
-            Parcel::Part { shard, range, .. } => Payload::Memory(Arc::clone(shard), range.clone()),
+            Parcel::Part { reservation, range, .. } => Payload::Memory(Arc::clone(reservation), range.clone()),
         };
         let (dds, lo, hi) = place.label();
         let header = Header {
@@ -92,10 +92,10 @@ impl Ports for WorkerPorts {
                 let mut rest = bytes;
                 board.decode(*block, &mut rest) && rest.is_empty()
             }
-            Parcel::Part { shard, range, .. } => {
+            Parcel::Part { reservation, range, .. } => {
                 // SAFETY: the blocks that used what lies there have ended, and those that wait for this have not begun.
                 #[allow(unsafe_code)]
-                let placed = unsafe { shard.decode(range.clone(), bytes) };
+                let placed = unsafe { reservation.decode(range.clone(), bytes) };
                 placed.is_ok()
             }
         }

@@ -1,7 +1,7 @@
 //! A worker's part of a scheduled program, from the driver's question to its answer.
 //!
 //! # Why this is sound
-//! Names of code and constants come from the driver alone (see `naming`). Shards live as long as what points at them (`Begun`
+//! Names of code and constants come from the driver alone (see `naming`). Reservations live as long as what points at them (`PreparedProgram`
 //! holds them). The driver has had every element of this worker's range brought here before the program runs, lets nothing
 //! else run meanwhile, and asks nobody for the locals.
 #![allow(unsafe_code)]
@@ -47,9 +47,11 @@ impl ScheduleBench {
 
     /// Puts back what a call changed.
     pub(crate) fn undo(&self, call: u64) {
-        let Some((_, shard, range, saved)) = locked(&self.last).take_if(|(last, ..)| *last == call) else { return };
+        let Some((_, reservation, range, saved)) = locked(&self.last).take_if(|(last, ..)| *last == call) else {
+            return;
+        };
         // SAFETY: nothing runs; the elements were cloned from there.
-        unsafe { shard.move_in(range, saved) };
+        unsafe { reservation.move_in(range, saved) };
     }
 }
 
@@ -82,7 +84,7 @@ impl Scheduling {
 }
 
 /// A call that is about to run.
-pub(crate) struct Begun {
+pub(crate) struct PreparedProgram {
     program: Box<dyn RemoteProgram>,
     shards: Arc<Reservation>,
     locals: Arc<Reservation>,
@@ -91,15 +93,15 @@ pub(crate) struct Begun {
 }
 
 /// Makes the program from what the driver sent, and room for its shards.
-pub(crate) fn begin(bench: &Workbench, job: &ScheduleJob) -> Result<Begun, Problem> {
+pub(crate) fn begin(bench: &Workbench, job: &ScheduleJob) -> Result<PreparedProgram, Problem> {
     // SAFETY: see the module's argument.
     let maker =
         unsafe { naming::program_maker(job.task.maker) }.ok_or_else(|| broken("a program of another executable"))?;
     let program = maker(&job.task.values).map_err(broken)?;
     let room = |capture: &RemoteCapture| {
         let _described = bench.captured(std::slice::from_ref(capture))?;
-        let shard = bench.shards_of(std::slice::from_ref(capture)).into_iter().flatten().next();
-        shard.ok_or_else(|| broken("shards that are no DVector"))
+        let reservation = bench.reservations_of(std::slice::from_ref(capture)).into_iter().flatten().next();
+        reservation.ok_or_else(|| broken("shards that are no DVector"))
     };
     let (shards, locals) = (room(&job.shards)?, room(&job.locals)?);
     if !program.fits(shards.ops(), locals.ops()) {
@@ -110,12 +112,12 @@ pub(crate) fn begin(bench: &Workbench, job: &ScheduleJob) -> Result<Begun, Probl
     }
     let (sender, messages) = mpsc::channel();
     let scheduling = Scheduling { call: job.call, messages: sender, stopped: AtomicBool::new(false) };
-    Ok(Begun { program, shards, locals, messages, scheduling: Arc::new(scheduling) })
+    Ok(PreparedProgram { program, shards, locals, messages, scheduling: Arc::new(scheduling) })
 }
 
 /// The driver, as the running program sees it.
 struct ToDriver<'d> {
-    begun: &'d Begun,
+    prepared: &'d PreparedProgram,
     links: &'d Arc<Links>,
     generation: u32,
     worker: usize,
@@ -123,15 +125,15 @@ struct ToDriver<'d> {
 
 impl ToDriver<'_> {
     fn say(&self, tag: Tag, round: usize, payload: Vec<u8>) {
-        let header = header(self.generation, self.begun.scheduling.call, tag, self.worker, round);
+        let header = header(self.generation, self.prepared.scheduling.call, tag, self.worker, round);
         self.links.push(DRIVER, Outgoing { header, payload: Payload::Bytes(payload) });
     }
 }
 
 impl Port for ToDriver<'_> {
     fn next(&mut self) -> Option<Vec<u8>> {
-        let message = self.begun.messages.recv().ok()?;
-        message.filter(|_| !self.begun.scheduling.stopped.load(Relaxed))
+        let message = self.prepared.messages.recv().ok()?;
+        message.filter(|_| !self.prepared.scheduling.stopped.load(Relaxed))
     }
 
     fn answer(&mut self, round: usize, answer: Result<Vec<u8>, RoundFailure>) {
@@ -144,36 +146,36 @@ impl Port for ToDriver<'_> {
 
 /// Runs a worker's part.
 pub(crate) fn run(
-    begun: &Begun,
+    prepared: &PreparedProgram,
     job: &ScheduleJob,
     bench: &Workbench,
     links: &Arc<Links>,
     generation: u32,
 ) -> Result<ScheduleEnd, Problem> {
     let pool = bench.pool().map_err(broken)?;
-    let (first, size) = (job.own.start, begun.locals.ops().size);
-    let locals = begun.locals.base().wrapping_add(first * size);
-    let mut saved = RawBuf::new(begun.locals.ops(), job.own.len());
+    let (first, size) = (job.own.start, prepared.locals.ops().size);
+    let locals = prepared.locals.base().wrapping_add(first * size);
+    let mut saved = RawBuf::new(prepared.locals.ops(), job.own.len());
     // SAFETY: see the module's argument.
     let cloned = panics::caught(|| unsafe { saved.push_clones(locals, job.own.len()) });
     cloned.map_err(|note| broken(format!("locals can't be cloned: {} ({})", note.message, note.location)))?;
-    *locked(&bench.schedule.last) = Some((job.call, Arc::clone(&begun.locals), job.own.clone(), saved));
-    let mut port = ToDriver { begun, links, generation, worker: job.worker };
+    *locked(&bench.schedule.last) = Some((job.call, Arc::clone(&prepared.locals), job.own.clone(), saved));
+    let mut port = ToDriver { prepared, links, generation, worker: job.worker };
     if !job.replay {
         port.say(Tag::Ready, 0, Vec::new());
     }
     let place = ShardMemory {
-        shards: begun.shards.base().wrapping_add(first * begun.shards.ops().size),
+        shards: prepared.shards.base().wrapping_add(first * prepared.shards.ops().size),
         locals,
         own: job.own.clone(),
-        all: begun.shards.len(),
+        all: prepared.shards.len(),
         replay: job.replay,
         pool: &pool,
     };
     let since = Instant::now();
     // SAFETY: see the module's argument; the types were compared when the call began.
-    let Left { failed, computing } = unsafe { begun.program.run(&place, &mut port) }.map_err(broken)?;
-    if begun.scheduling.stopped.load(Relaxed) {
+    let Left { failed, computing } = unsafe { prepared.program.run(&place, &mut port) }.map_err(broken)?;
+    if prepared.scheduling.stopped.load(Relaxed) {
         return Err(Problem::Stopped);
     }
     let waiting = (since.elapsed().as_secs_f64() - computing).max(0.0);

@@ -7,8 +7,8 @@ use stradsap_dds_server::codec;
 use tarpc::context::Context;
 
 use crate::cluster::wire::protocol::{
-    Control, Install, Membership, OperateEnd, OperateJob, Prepare, Problem, RecordJob, Recorded, RemoteFailure, RunEnd,
-    RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SyncEnd, SyncJob,
+    Control, Install, Membership, OperateEnd, OperateJob, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure,
+    RunEnd, RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SyncEnd, SyncJob,
 };
 use crate::cluster::worker::{Worker, operate};
 use crate::session::timeline;
@@ -22,7 +22,7 @@ impl Control for Server {
         self.0.join(membership).await
     }
 
-    async fn record(self, _: Context, generation: u32, job: RecordJob) -> std::result::Result<Recorded, Problem> {
+    async fn record(self, _: Context, generation: u32, job: RecordJob) -> std::result::Result<RecordedLogs, Problem> {
         self.0.check(generation)?;
         self.0.record(job).await
     }
@@ -66,7 +66,7 @@ impl Control for Server {
     async fn halt(self, _: Context, generation: u32, call: u64) -> std::result::Result<(), Problem> {
         self.0.check(generation)?;
         let syncing = self.0.syncing.borrow().clone();
-        if let Some(syncing) = syncing.filter(|syncing| syncing.call == call) {
+        if let Some(syncing) = syncing.filter(|syncing| syncing.team.call == call) {
             syncing.stop();
         }
         Ok(())

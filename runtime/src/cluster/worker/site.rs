@@ -39,12 +39,12 @@ impl Foreseen {
 
 /// A loop's memory on one worker.
 #[derive(Default)]
-pub(crate) struct Site {
+pub(crate) struct LoopMemory {
     pub(crate) foreseen: Mutex<Foreseen>,
     /// The pattern was another one too often: every row that changes is wanted.
     pub(crate) wild: AtomicBool,
     /// Which wants other workers have received, by worker and round.
-    pub(crate) told: Mutex<BTreeSet<(usize, usize)>>,
+    pub(crate) sent_wants: Mutex<BTreeSet<(usize, usize)>>,
     /// What other workers want, by worker and round.
     pub(crate) wanted: Mutex<BTreeMap<(usize, usize), Arc<Rows>>>,
     pub(crate) kept: Mutex<Vec<Vec<Option<Table>>>>,
@@ -52,10 +52,10 @@ pub(crate) struct Site {
     pub(crate) hot: Chosen,
 }
 
-impl Site {
+impl LoopMemory {
     /// A call was broken off: a want that was sent may not have arrived. All are sent anew.
     pub(crate) fn forget_wants(&self) {
-        locked(&self.told).clear();
+        locked(&self.sent_wants).clear();
         locked(&self.wanted).clear();
     }
 

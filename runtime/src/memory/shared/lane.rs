@@ -43,7 +43,7 @@ macro_rules! lanes {
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut Self) {
-                // SAFETY: as above.
+                // SAFETY: the caller vouches for the address; the integer has the number's size and alignment.
                 unsafe { $atomic::from_ptr(to.cast()) }.store($to(self), Relaxed);
             }
         }

@@ -17,7 +17,7 @@ use crate::memory::shared::Lane;
 pub trait Vector {}
 impl<N> Vector for N {}
 /// Floats need nothing more here.
-#[allow(unreachable_pub, reason = "as above")]
+#[allow(unreachable_pub, reason = "a part of a public trait that nobody else can name")]
 pub trait FloatVector {}
 impl<N> FloatVector for N {}
 

@@ -83,25 +83,25 @@ macro_rules! same_bits {
                     plain(&mut other);
                     assert_eq!(keys(&one), keys(&other), "{what}, K = {K}");
                 };
-                // SAFETY: rows of this function's own, here and below.
+                // SAFETY: rows of this function's own.
                 same(&|row| unsafe { $kernels::axpy(row, a, &x) }, &|row| kernels::axpy(a, &x, row), "axpy");
-                // SAFETY: as above.
+                // SAFETY: rows of this function's own.
                 same(&|row| unsafe { $kernels::add(row, &x) }, &|row| kernels::add(&x, row), "add");
-                // SAFETY: as above.
+                // SAFETY: rows of this function's own.
                 same(&|row| unsafe { $kernels::scale(row, a) }, &|row| kernels::scale(a, row), "scale");
-                // SAFETY: as above.
+                // SAFETY: rows of this function's own.
                 same(&|row| unsafe { $kernels::set(row, &raw const x) }, &|row| *row = x, "set");
 
                 let product = kernels::dot(&row, &x).key();
-                // SAFETY: as above.
+                // SAFETY: rows of this function's own.
                 let shared = |row: *mut _| assert_eq!(unsafe { $kernels::dot(row, &x) }.key(), product, "dot, K = {K}");
                 same(&shared, &|_| {}, "dot leaves the row");
-                // SAFETY: as above.
+                // SAFETY: rows of this function's own.
                 let shared = |address: *mut [N; K]| assert_eq!(keys(&unsafe { $kernels::get(address) }), keys(&row));
                 same(&shared, &|_| {}, "get leaves the row");
                 let shared = |address: *mut _| {
                     let (mut to, mut plain) = (y, y);
-                    // SAFETY: as above.
+                    // SAFETY: rows of this function's own.
                     guarded(&mut to, |to| unsafe { $kernels::add_to(address, a, &mut *to) });
                     kernels::axpy(a, &row, &mut plain);
                     assert_eq!(keys(&to), keys(&plain), "add_to, K = {K}");
@@ -110,7 +110,7 @@ macro_rules! same_bits {
 
                 let shared = |address: *mut _| {
                     let (mut to, mut plain) = (y, y);
-                    // SAFETY: as above.
+                    // SAFETY: rows of this function's own.
                     guarded(&mut to, |to| unsafe { $kernels::step(address, a, &x, &mut *to) });
                     kernels::axpy(a, &row, &mut plain);
                     assert_eq!(keys(&to), keys(&plain), "the change of step, K = {K}");
@@ -189,9 +189,9 @@ fn integers_wrap_in_every_lane() {
         let [row, x]: [[N; K]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| from(values.bits())));
         let sum: [N; K] = std::array::from_fn(|k| plus(row[k], x[k]));
         let (mut one, mut other) = (row, row);
-        // SAFETY: rows of this function's own, here and below.
+        // SAFETY: rows of this function's own.
         guarded(&mut one, |row| unsafe { imp::add(row, &x) });
-        // SAFETY: as above.
+        // SAFETY: rows of this function's own.
         guarded(&mut other, |row| unsafe { portable::add(row, &x) });
         assert_eq!((one, other), (sum, sum), "K = {K}");
         for (element, x) in one.iter_mut().zip(x) {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::Recorded;
+use super::RecordedEvents;
 
 /// What one process recorded.
 pub(crate) struct Process {
@@ -11,7 +11,7 @@ pub(crate) struct Process {
     pub(crate) place: u32,
     /// Nanoseconds to be taken from its clock to get the driver's.
     pub(crate) ahead: i64,
-    pub(crate) recorded: Recorded,
+    pub(crate) recorded: RecordedEvents,
 }
 
 /// Threads must have different numbers even in different processes.
@@ -98,7 +98,7 @@ mod tests {
             name: format!("worker \"{place}\"\n"),
             place,
             ahead,
-            recorded: Recorded {
+            recorded: RecordedEvents {
                 tracks: vec!["main".into()],
                 events: vec![Event { category, start, duration: 1_500, track: 0, arg: 7 }],
                 left_out: u64::from(place),

@@ -8,7 +8,6 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use crate::cluster::wire::links::{Outgoing, Payload};
 use crate::cluster::wire::minibatch::{self, CURRENT, Section, Tag, Writer};
 use crate::cluster::wire::protocol::Fetching;
 use crate::cluster::worker::exchange::{MISSES, MISSES_IN, Merged, Syncing};
@@ -32,21 +31,21 @@ impl Syncing {
     }
 
     fn worker_of(&self, copy: usize) -> Option<usize> {
-        self.copies.iter().position(|copies| copies.contains(&copy))
+        self.setup.copies.iter().position(|copies| copies.contains(&copy))
     }
 
     /// The workers that one of the threads talks to.
     fn peers_of(&self, thread: usize, threads: usize) -> impl Iterator<Item = usize> + '_ {
-        self.peers().filter(move |p| p % threads == thread)
+        self.team.peers().filter(move |p| p % threads == thread)
     }
 
     /// Records what a round touched, and whether too much of it was not foreseen.
     fn look_back(&self, rounds: &Rounds<'_>, round: usize) {
         self.record(rounds, round);
-        let misses = self.misses.swap(0, Relaxed);
+        let misses = self.counted.misses.swap(0, Relaxed);
         let touched = rounds.runner.outcome.touched.load(Relaxed) / (round as u64 + 1);
-        if self.fetching == Fetching::Foreseen && misses > MISSES.max(touched / MISSES_IN) {
-            self.site.wild.store(true, Relaxed);
+        if self.setup.fetching == Fetching::Foreseen && misses > MISSES.max(touched / MISSES_IN) {
+            self.setup.site.wild.store(true, Relaxed);
         }
     }
 
@@ -56,7 +55,7 @@ impl Syncing {
         let published = rounds.published();
         for p in self.peers_of(thread, rounds.runner.threads) {
             let mut message = Writer::default();
-            for (c, written) in self.written.iter().enumerate() {
+            for (c, written) in self.setup.written.iter().enumerate() {
                 let Some(written) = written else { continue };
                 for (copy, list) in rounds.lists(&published, c) {
                     let of = written.range(p);
@@ -76,7 +75,7 @@ impl Syncing {
             if !last {
                 self.write_wants(&mut message, p, round + 1);
             }
-            self.push(p, Tag::Changes, round, self.me, message);
+            self.team.push(p, Tag::Changes, round, self.team.me, message);
         }
     }
 
@@ -87,7 +86,7 @@ impl Syncing {
             match minibatch::read(&payload, &self.shapes) {
                 Ok(sections) if sections.iter().all(|section| section.rows.is_sorted() || section.of >= CURRENT) => {
                     self.record_wants(p, round + 1, &sections);
-                    *self.parsed[p].write().unwrap_or_else(PoisonError::into_inner) = (payload, sections);
+                    *self.rounds.parsed[p].write().unwrap_or_else(PoisonError::into_inner) = (payload, sections);
                 }
                 Ok(_) => self.break_off("changed rows out of order".to_string()),
                 Err(why) => self.break_off(why),
@@ -97,12 +96,15 @@ impl Syncing {
 
     /// Merges a thread's range of the rows kept here.
     fn merge_range(&self, rounds: &Rounds<'_>, thread: usize, round: usize) -> Merged {
-        let mut merged: Merged = self.written.iter().map(|_| Vec::new()).collect();
+        let mut merged: Merged = self.setup.written.iter().map(|_| Vec::new()).collect();
         if !self.stopped.load(Relaxed) {
             let published = rounds.published();
-            let parsed: Vec<_> =
-                self.peers().map(|p| self.parsed[p].read().unwrap_or_else(PoisonError::into_inner)).collect();
-            for (c, written) in self.written.iter().enumerate() {
+            let parsed: Vec<_> = self
+                .team
+                .peers()
+                .map(|p| self.rounds.parsed[p].read().unwrap_or_else(PoisonError::into_inner))
+                .collect();
+            for (c, written) in self.setup.written.iter().enumerate() {
                 let Some(written) = written else { continue };
                 let mut lists = rounds.lists(&published, c);
                 lists.extend(Self::lists_of_peers(&parsed, c));
@@ -110,7 +112,7 @@ impl Syncing {
                 let (copies, lists): (Vec<usize>, Vec<List<'_>>) = lists.into_iter().unzip();
                 // An average is nobody's own value.
                 let averaged = rounds.averages();
-                rounds.merge(Turn { thread, round }, c, written.range(self.me), &lists, |row, who| {
+                rounds.merge(Turn { thread, round }, c, written.range(self.team.me), &lists, |row, who| {
                     let alone =
                         if let (&[list], false) = (who, averaged) { self.worker_of(copies[list]) } else { None };
                     merged[c].push((row, alone));
@@ -124,15 +126,15 @@ impl Syncing {
     fn exchange_rows(&self, rounds: &Rounds<'_>, thread: usize, round: usize) {
         let mine = || self.peers_of(thread, rounds.runner.threads);
         let merged: Vec<_> =
-            self.merged.iter().map(|merged| merged.read().unwrap_or_else(PoisonError::into_inner)).collect();
+            self.rounds.merged.iter().map(|merged| merged.read().unwrap_or_else(PoisonError::into_inner)).collect();
         let merged: Vec<&Merged> = merged.iter().map(|merged| &**merged).collect();
         mine().for_each(|p| self.send_rows(p, round + 1, &merged));
         let published = rounds.published();
-        let lists: Vec<_> = (0..self.written.len()).map(|c| rounds.lists(&published, c)).collect();
+        let lists: Vec<_> = (0..self.setup.written.len()).map(|c| rounds.lists(&published, c)).collect();
         let mut own = |c: usize, row: u32| {
             lists[c].iter().find_map(|(_, list)| {
                 let k = list.rows.binary_search(&row).ok()?;
-                Some(list.value(k, self.written[c].as_ref()?.size()))
+                Some(list.value(k, self.setup.written[c].as_ref()?.size()))
             })
         };
         for p in mine() {
@@ -145,7 +147,7 @@ impl Syncing {
     /// Answers those who are a round ahead.
     fn begin_next(&self, round: usize) {
         let mut inbox = locked(&self.inbox);
-        self.round.store(round + 1, Release);
+        self.rounds.current.store(round + 1, Release);
         let early = std::mem::take(&mut inbox.early);
         drop(inbox);
         early.iter().for_each(|(of, from, sections)| self.answer(*from, *of, sections));
@@ -162,7 +164,7 @@ impl Peers for Syncing {
         self.take_changes(rounds, thread, round);
         rounds.wait();
         let merged = self.merge_range(rounds, thread, round);
-        *self.merged[thread].write().unwrap_or_else(PoisonError::into_inner) = merged;
+        *self.rounds.merged[thread].write().unwrap_or_else(PoisonError::into_inner) = merged;
         rounds.wait();
         if !self.stopped.load(Relaxed) {
             self.exchange_rows(rounds, thread, round);
@@ -176,7 +178,7 @@ impl Peers for Syncing {
 
 impl StalePeers for Syncing {
     fn push(&self, copy: usize, minibatches: u64, changes: &Changes) {
-        for p in self.peers() {
+        for p in self.team.peers() {
             let mut message = Writer::default();
             for (c, rows) in changes.rows.iter().enumerate() {
                 let (Some(values), false) = (&changes.values[c], rows.is_empty()) else { continue };
@@ -185,8 +187,7 @@ impl StalePeers for Syncing {
                 // SAFETY: `values` holds a row for each of `rows`.
                 message.value(unsafe { std::slice::from_raw_parts(values.as_ptr(), rows.len() * size) });
             }
-            let header = minibatch::header(self.generation, self.call, Tag::Push, minibatches, copy as u64);
-            self.links.push(self.nodes[p], Outgoing { header, payload: Payload::Bytes(message.finish()) });
+            self.team.push(p, Tag::Push, minibatches as usize, copy, message);
         }
     }
 }

@@ -5,6 +5,8 @@
 //! written while no body runs.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -15,21 +17,79 @@ use crate::cluster::worker::site::Rows;
 use crate::minibatch::{Rounds, rows_of};
 use crate::session::locked;
 
+/// What a worker is told of the rows of a DDS that are kept here.
+#[derive(Default)]
+struct Sorted {
+    /// Its own copy alone changed them.
+    keep: Vec<u32>,
+    /// What it has of them is old.
+    gone: Vec<u32>,
+    /// Sent before the round begins, and while its bodies run.
+    current: Vec<u32>,
+    late: Vec<u32>,
+}
+
+impl Sorted {
+    /// The rows that have just changed. Where it is not known what the worker lacks, it lacks nothing but these.
+    fn changed<'m>(
+        p: usize,
+        merged: impl Iterator<Item = &'m (u32, Option<usize>)>,
+        own: &Range<u32>,
+        lacks: &mut [bool],
+    ) -> Sorted {
+        let mut rows = Sorted::default();
+        for &(row, alone) in merged {
+            let lacked = lacks.get_mut((row - own.start) as usize);
+            match (alone == Some(p), lacked) {
+                (true, lacked) => {
+                    rows.keep.push(row);
+                    if let Some(lacked) = lacked {
+                        *lacked = false;
+                    }
+                }
+                (false, None) => rows.current.push(row),
+                (false, Some(lacked)) => {
+                    if !*lacked {
+                        rows.gone.push(row);
+                    }
+                    *lacked = true;
+                }
+            }
+        }
+        rows
+    }
+
+    /// Of the rows that the worker lacks, those that it wants.
+    fn choose(&mut self, wanted: &[u32], all: bool, own: &Range<u32>, lacks: &mut [bool]) {
+        let lacked = |&row: &u32| own.contains(&row) && std::mem::take(&mut lacks[(row - own.start) as usize]);
+        if all {
+            self.current = own.clone().filter(lacked).collect();
+            self.gone.clear();
+            return;
+        }
+        self.current = wanted.iter().copied().filter(lacked).collect();
+        self.late = self.current.split_off(self.current.len().div_ceil(EARLY));
+        // What comes late is away until then.
+        let at_once: BTreeSet<u32> = self.current.iter().copied().collect();
+        self.gone.retain(|row| !at_once.contains(row));
+    }
+}
+
 impl Syncing {
     /// What this worker wants of another for a round, unless it was asked for before.
     pub(super) fn write_wants(&self, message: &mut Writer, p: usize, round: usize) {
-        if self.fetching != Fetching::Foreseen {
+        if self.setup.fetching != Fetching::Foreseen {
             return;
         }
-        let captures = || self.written.iter().enumerate().filter_map(|(c, written)| Some((c, written.as_ref()?)));
-        if self.site.wild.load(Relaxed) {
+        let captures = || self.setup.written.iter().enumerate().filter_map(|(c, written)| Some((c, written.as_ref()?)));
+        if self.setup.site.wild.load(Relaxed) {
             captures().take(1).for_each(|(c, _)| message.section(c, WANTS_ALL, &[], 0));
             return;
         }
-        if !locked(&self.site.told).insert((p, round)) {
+        if !locked(&self.setup.site.sent_wants).insert((p, round)) {
             return;
         }
-        let foreseen = locked(&self.site.foreseen);
+        let foreseen = locked(&self.setup.site.foreseen);
         for (c, written) in captures() {
             let of = written.range(p);
             let rows = foreseen.rounds.get(&round).and_then(|rows| rows.get(&c));
@@ -42,89 +102,49 @@ impl Syncing {
         let mut rows = Rows::new();
         for section in sections {
             match section.of {
-                WANTS_ALL => self.wants_all[p].store(true, Relaxed),
+                WANTS_ALL => self.rounds.wants_all[p].store(true, Relaxed),
                 WANTED => drop(rows.insert(section.capture, section.rows.clone())),
                 _ => {}
             }
         }
         if !rows.is_empty() {
-            locked(&self.site.wanted).insert((p, round), Arc::new(rows));
+            locked(&self.setup.site.wanted).insert((p, round), Arc::new(rows));
         }
     }
 
     /// Sends a worker what it is to have of the rows kept here for a round. `merged`: those that have just changed.
-    #[expect(clippy::too_many_lines, reason = "one pass over the rows that changed decides for each receiver")]
     pub(super) fn send_rows(&self, p: usize, round: usize, merged: &[&Merged]) {
         let (mut first, mut more) = (Writer::default(), Writer::default());
         let mut later = false;
-        let wanted = locked(&self.site.wanted).get(&(p, round)).cloned();
-        let all = self.wants_all[p].load(Relaxed);
-        let mut behind = locked(&self.behind[p]);
-        for (c, written) in self.written.iter().enumerate() {
+        let wanted = locked(&self.setup.site.wanted).get(&(p, round)).cloned();
+        let all = self.rounds.wants_all[p].load(Relaxed);
+        let mut behind = locked(&self.rounds.behind[p]);
+        for (c, written) in self.setup.written.iter().enumerate() {
             let Some(written) = written else { continue };
-            let (own, lacks) = (written.range(self.me), &mut behind[c]);
-            let (mut keep, mut gone, mut current) = (Vec::new(), Vec::new(), Vec::new());
-            for &(row, alone) in merged.iter().flat_map(|merged| &merged[c]) {
-                let lacked = lacks.get_mut((row - own.start) as usize);
-                match (alone == Some(p), lacked) {
-                    (true, lacked) => {
-                        keep.push(row);
-                        if let Some(lacked) = lacked {
-                            *lacked = false;
-                        }
-                    }
-                    (false, None) => current.push(row),
-                    (false, Some(lacked)) => {
-                        if !*lacked {
-                            gone.push(row);
-                        }
-                        *lacked = true;
-                    }
-                }
-            }
-            // Where it is not known what a worker lacks, it lacks nothing but what has just changed.
-            let mut late = Vec::new();
+            let (own, lacks) = (written.range(self.team.me), &mut behind[c]);
+            let mut rows = Sorted::changed(p, merged.iter().flat_map(|merged| &merged[c]), &own, lacks);
             if !lacks.is_empty() {
-                let every: Vec<u32> = if all {
-                    own.clone().filter(|row| lacks[(row - own.start) as usize]).collect()
-                } else {
-                    Vec::new()
-                };
-                let rows = wanted.as_ref().and_then(|wanted| wanted.get(&c)).filter(|_| !all).unwrap_or(&every);
-                let mut send: Vec<u32> = Vec::with_capacity(rows.len());
-                for &row in rows.iter().filter(|row| own.contains(row)) {
-                    if std::mem::take(&mut lacks[(row - own.start) as usize]) {
-                        send.push(row);
-                    }
-                }
-                if all {
-                    gone.clear();
-                } else {
-                    late = send.split_off(send.len().div_ceil(EARLY));
-                    // What comes late is away until then.
-                    let at_once: std::collections::BTreeSet<u32> = send.iter().copied().collect();
-                    gone.retain(|row| !at_once.contains(row));
-                }
-                current = send;
+                let wanted = wanted.as_ref().and_then(|wanted| wanted.get(&c));
+                rows.choose(wanted.map_or(&[], |rows| rows.as_slice()), all, &own, lacks);
             }
-            for (of, rows) in [(KEEP, &keep), (GONE, &gone)] {
+            for (of, rows) in [(KEEP, &rows.keep), (GONE, &rows.gone)] {
                 if !rows.is_empty() {
                     first.section(c, of, rows, 0);
                 }
             }
-            for (message, rows) in [(&mut first, &current), (&mut more, &late)] {
+            for (message, rows) in [(&mut first, &rows.current), (&mut more, &rows.late)] {
                 if !rows.is_empty() {
                     message.section(c, CURRENT, rows, written.size());
                     // SAFETY: rule 2: between meetings, or before the first round.
                     rows.iter().for_each(|&row| message.value(unsafe { written.bytes(row) }));
                 }
             }
-            later |= !late.is_empty();
+            later |= !rows.late.is_empty();
         }
         drop(behind);
-        self.push(p, Tag::Rows, round, self.me, first);
+        self.team.push(p, Tag::Rows, round, self.team.me, first);
         if later {
-            self.push(p, Tag::MoreRows, round, self.me, more);
+            self.team.push(p, Tag::MoreRows, round, self.team.me, more);
         }
     }
 
@@ -146,7 +166,7 @@ impl Syncing {
         };
         let mut n = 0;
         for section in &sections {
-            let Some(written) = &self.written[section.capture] else { continue };
+            let Some(written) = &self.setup.written[section.capture] else { continue };
             for (k, &row) in section.rows.iter().enumerate() {
                 let state = written.missing.get(row as usize);
                 match section.of {
@@ -174,11 +194,11 @@ impl Syncing {
                 }
             }
         }
-        self.ahead.fetch_add(n, Relaxed);
-        if self.fetching == Fetching::Foreseen && !self.site.wild.load(Relaxed) {
-            let foreseen = locked(&self.site.foreseen);
+        self.counted.ahead.fetch_add(n, Relaxed);
+        if self.setup.fetching == Fetching::Foreseen && !self.setup.site.wild.load(Relaxed) {
+            let foreseen = locked(&self.setup.site.foreseen);
             for (&c, rows) in foreseen.rounds.get(&round).into_iter().flatten() {
-                let Some(written) = &self.written[c] else { continue };
+                let Some(written) = &self.setup.written[c] else { continue };
                 let of = written.range(p);
                 for &row in rows.iter().filter(|row| of.contains(row)) {
                     if let Some(state) = written.missing.get(row as usize)
@@ -189,7 +209,7 @@ impl Syncing {
                 }
             }
         }
-        let mut taken = locked(&self.taken[p]);
+        let mut taken = locked(&self.rounds.taken[p]);
         taken.round = round + 1;
         let early = std::mem::take(&mut taken.early);
         drop(taken);
@@ -199,15 +219,15 @@ impl Syncing {
 
     /// Records what a round touched of other processes' rows.
     pub(super) fn record(&self, rounds: &Rounds<'_>, round: usize) {
-        let mut foreseen = locked(&self.site.foreseen);
-        if foreseen.complete || self.fetching == Fetching::OnDemand || self.site.wild.load(Relaxed) {
+        let mut foreseen = locked(&self.setup.site.foreseen);
+        if foreseen.complete || self.setup.fetching == Fetching::OnDemand || self.setup.site.wild.load(Relaxed) {
             return;
         }
         let mut rows = Rows::new();
         let published = rounds.published();
-        for (c, written) in self.written.iter().enumerate() {
+        for (c, written) in self.setup.written.iter().enumerate() {
             let Some(written) = written else { continue };
-            let own = written.range(self.me);
+            let own = written.range(self.team.me);
             let mut seen = std::collections::HashSet::new();
             let touched =
                 published.iter().flat_map(|thread| thread.iter()).flat_map(|changed| rows_of(&changed.touched[c]));
@@ -215,8 +235,8 @@ impl Syncing {
             rows.insert(c, foreign);
         }
         if !foreseen.record(round, rows) {
-            self.site.wild.store(true, Relaxed);
+            self.setup.site.wild.store(true, Relaxed);
         }
-        foreseen.complete = !self.site.wild.load(Relaxed) && round + 1 == rounds.runner.schedule.rounds();
+        foreseen.complete = !self.setup.site.wild.load(Relaxed) && round + 1 == rounds.runner.schedule.rounds();
     }
 }
