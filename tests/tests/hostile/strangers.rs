@@ -15,7 +15,7 @@ use crate::jobs::job::{Job, Setting, joining};
 use crate::jobs::processes::{a_secret, free_port, memory, ports, wait_for};
 
 /// Long enough to outlast what strangers do.
-const EPOCHS: usize = 500;
+const EPOCHS: usize = 200;
 /// How long a handshake may take, and a little.
 const PATIENCE: Duration = Duration::from_secs(7);
 /// What strangers may cost a process, in KiB.
