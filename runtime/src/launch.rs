@@ -13,9 +13,9 @@ use self::alone as processes;
 #[cfg(feature = "cluster")]
 use crate::cluster::launch as processes;
 use crate::launch::roles::{DriverRole, Role};
-use crate::session::Session;
 use crate::session::error::Error;
 use crate::session::logging;
+use crate::session::{Session, record_launch};
 
 /// What a program's main function may return.
 #[diagnostic::on_unimplemented(
@@ -49,6 +49,7 @@ impl<E: Into<Box<dyn std::error::Error>>> MainOutcome for Result<(), E> {
 /// Runs a program's main function with the session that the environment asks for; or, where this process is a worker or
 /// a DDS server of a job, does what the job's driver says, and never enters that function.
 pub fn launch<R: MainOutcome>(main: fn(&Session) -> R) -> ExitCode {
+    record_launch();
     let role = roles::here();
     let name = match &role {
         Ok(Role::Driver(_)) | Err(_) => "driver",

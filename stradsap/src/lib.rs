@@ -51,7 +51,8 @@
 //!
 //! # The environment
 //! `STRADSAP_THREADS=4`, `STRADSAP_EXPLAIN=1` (print each new plan to standard error) and `STRADSAP_VERIFY=1` (replay
-//! each loop and compare) configure sessions that don't say otherwise. `STRADSAP_LOG=info` logs what processes do.
+//! each loop and compare) configure sessions that don't say otherwise, and so does `STRADSAP_STACK_SIZE=16777216` (bytes for
+//! each thread). `STRADSAP_LOG=info` logs what processes do.
 //!
 //! # Features
 //! - `cluster`, on by default: loops on worker processes, and with it tokio, tarpc and what these need. Without it

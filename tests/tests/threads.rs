@@ -235,3 +235,39 @@ fn verify_finds_bodies_that_do_not_repeat() {
     session.verify(false);
     assert!(run().is_ok());
 }
+
+/// Takes half a KiB of stack for each step down.
+#[inline(never)]
+fn down(n: usize) -> u64 {
+    let room = std::hint::black_box([n as u8; 512]);
+    if n == 0 { 0 } else { down(n - 1) + u64::from(room[n % 512]) }
+}
+
+fn deep(session: &Session, depth: usize) {
+    let mut x = DVector::from_fn(session, 4000, |_| 0u64).unwrap();
+    async_parallel_for!(0..4000, [depth, &mut x], |i| x[i] = if i % 1000 == 999 { down(depth) } else { 1 }).unwrap();
+    assert_eq!(x.to_vec().unwrap()[..1000].iter().filter(|&&x| x == 1).count(), 999);
+}
+
+#[test]
+fn bodies_go_as_deep_as_on_the_main_thread() {
+    deep(&Session::builder().threads(2).build().unwrap(), 5000);
+    deep(&Session::builder().threads(3).stack_size(64 << 20).build().unwrap(), 30_000);
+}
+
+/// A process that a driver started, but whose main function doesn't know it, would be a driver in turn.
+#[test]
+fn a_plain_main_is_no_worker() {
+    const NAME: &str = "threads::a_plain_main_is_no_worker";
+    if std::env::var_os("STRADSAP_ROLE").is_some() {
+        let refused = Session::builder().threads(1).build().err().expect("refused").to_string();
+        assert!(refused.contains("#[stradsap::main]") && refused.contains("harness = false"), "{refused}");
+        return;
+    }
+    for role in ["worker", "server"] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let ended = child.args(["--exact", NAME]).env("STRADSAP_ROLE", role).output().unwrap();
+        let out = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && out.contains("1 passed"), "{out}");
+    }
+}

@@ -283,7 +283,7 @@ impl SyncCall<'_> {
         if !self.session.verifies() || !self.policy.is_deterministic(copies, threads) {
             return Ok(());
         }
-        let one = Pool::new(1)?;
+        let one = Pool::one();
         let mut shadows: Vec<Option<RawBuf>> = self.captured.iter().map(|_| None).collect();
         for (shadow, saved) in shadows.iter_mut().zip(&kept.backup) {
             if let Some(saved) = saved {

@@ -306,7 +306,7 @@ impl<P: Program> Scheduled<'_, P> {
         S: Schedule<P::Model, P::Job, P::Change>,
     {
         let differs = |index| Error::Verification { site: self.site(), dds: "locals", index };
-        let (pool, n) = (Pool::new(1)?, shards.len());
+        let (pool, n) = (Pool::one(), shards.len());
         let data = shards.elements(0..n)?;
         let mut here = LocalShards::new(self.program, data.as_slice(), &mut replayed, 0, n, &pool);
         let until = |_: usize, _: &P::Model| false;

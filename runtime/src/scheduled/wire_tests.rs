@@ -59,7 +59,7 @@ struct Desk {
 impl Desk {
     fn new(own: Range<usize>) -> Desk {
         let shards = own.clone().map(|shard| shard as u8).collect();
-        Desk { locals: vec![Vec::new(); own.len()], shards, own, pool: Pool::new(1).unwrap() }
+        Desk { locals: vec![Vec::new(); own.len()], shards, own, pool: Pool::one() }
     }
 
     /// What messages come to, up to the first that is refused.

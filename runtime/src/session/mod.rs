@@ -8,6 +8,7 @@ pub(crate) mod options;
 pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod slots;
+pub(crate) mod stack;
 pub(crate) mod timeline;
 
 use std::path::{Path, PathBuf};
@@ -52,6 +53,8 @@ pub struct Session {
 
 pub(crate) struct SessionInner {
     threads: AtomicUsize,
+    /// Of each thread, in bytes.
+    stack: usize,
     pool: Mutex<Option<Arc<Pool>>>,
     verify: AtomicBool,
     explain: AtomicBool,
@@ -74,6 +77,7 @@ pub(crate) struct SessionInner {
 #[must_use]
 pub struct SessionBuilder {
     threads: Option<usize>,
+    stack: Option<usize>,
     verify: Option<bool>,
     explain: Option<bool>,
 }
@@ -93,6 +97,22 @@ impl SessionBuilder {
         self
     }
 
+    /// How many bytes the stack of each thread has; otherwise `STRADSAP_STACK_SIZE`, otherwise as many as that of the main
+    /// thread (at most 256 MiB), so that a body can go as deep as in a plain loop. Workers take theirs from the environment.
+    /// A session of one thread runs loops on the thread that calls them.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(2).stack_size(64 << 20).build()?;
+    /// assert!(Session::builder().stack_size(100).build().is_err());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack = Some(bytes);
+        self
+    }
+
     /// Whether every loop is replayed in its claimed serial order and compared bit by bit; otherwise `STRADSAP_VERIFY`.
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = Some(verify);
@@ -107,6 +127,7 @@ impl SessionBuilder {
 
     /// A session whose loops run on a backend.
     pub(crate) fn build_on(self, roles: Roles) -> Result<Session> {
+        refuse_in_children()?;
         let threads = match self.threads {
             Some(threads) => threads,
             None => match env("STRADSAP_THREADS")? {
@@ -116,11 +137,13 @@ impl SessionBuilder {
                 None => std::thread::available_parallelism().map_or(1, usize::from),
             },
         };
+        let stack = stack::size(self.stack, env("STRADSAP_STACK_SIZE")?.as_deref())?;
         let verify = self.verify.map_or_else(|| switch("STRADSAP_VERIFY"), Ok)?;
         let explain = self.explain.map_or_else(|| switch("STRADSAP_EXPLAIN"), Ok)?;
         let session = Session {
             inner: Arc::new(SessionInner {
                 threads: AtomicUsize::new(1),
+                stack,
                 pool: Mutex::new(None),
                 verify: AtomicBool::new(verify),
                 explain: AtomicBool::new(explain),
@@ -132,6 +155,26 @@ impl SessionBuilder {
         };
         session.set_threads(threads)?;
         Ok(session)
+    }
+}
+
+/// Whether `#[stradsap::main]` has begun this program.
+static LAUNCHED: AtomicBool = AtomicBool::new(false);
+
+/// To be called before a program's own code runs.
+pub(crate) fn record_launch() {
+    LAUNCHED.store(true, Relaxed);
+}
+
+/// A worker never gets as far as its program's code. If it does, it would start workers in turn, and these theirs.
+fn refuse_in_children() -> Result<()> {
+    match env("STRADSAP_ROLE")?.as_deref().map(str::trim) {
+        Some(role @ ("worker" | "server")) if !LAUNCHED.load(Relaxed) => Err(Error::usage(format!(
+            "this process was started as a {role} of a job (STRADSAP_ROLE={role}), but its program has a `main` that knows \
+             nothing of it: write `#[stradsap::main] fn main(session: &Session)`; for tests that start workers, set \
+             `harness = false` for the target in Cargo.toml and give it such a `main`"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -323,7 +366,7 @@ impl SessionInner {
         match &*pool {
             Some(pool) if pool.threads() == threads => Ok(Arc::clone(pool)),
             _ => {
-                let fresh = Arc::new(Pool::new(threads)?);
+                let fresh = Arc::new(Pool::new(threads, self.stack)?);
                 *pool = Some(Arc::clone(&fresh));
                 Ok(fresh)
             }

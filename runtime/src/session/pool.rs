@@ -12,12 +12,19 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(threads: usize) -> Result<Self> {
+    /// The caller's own thread.
+    pub(crate) fn one() -> Self {
+        Pool { threads: 1, rayon: None }
+    }
+
+    /// With stacks of this many bytes.
+    pub(crate) fn new(threads: usize, stack: usize) -> Result<Self> {
         let rayon = if threads == 1 {
             None
         } else {
             let pool = rayon::ThreadPoolBuilder::new()
                 .num_threads(threads)
+                .stack_size(stack)
                 .thread_name(|k| format!("stradsap-{k}"))
                 .build()
                 .map_err(|error| Error::Threads { threads, reason: error.to_string() })?;

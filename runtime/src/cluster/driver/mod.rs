@@ -45,6 +45,7 @@ use crate::memory::home::Home;
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::locked;
 use crate::session::pool::Pool;
+use crate::session::stack;
 use crate::session::timeline::file::TimelineFile;
 
 pub use options::ClusterOptions;
@@ -213,7 +214,7 @@ impl Cluster {
             options: options.clone(),
             nursery,
             address,
-            pool: Arc::new(Pool::new(cores)?),
+            pool: Arc::new(Pool::new(cores, stack::of_main())?),
             gone_plans: Arc::default(),
             holder: Mutex::default(),
             late: Mutex::default(),

@@ -1,0 +1,50 @@
+//! How large the stacks of a session's threads are.
+//!
+//! # Why this is sound
+//! The system writes a limit into a structure of ours, and reports whether it did.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+
+use crate::session::error::{Error, Result};
+
+/// Where the main thread's stack has no limit, and the most that is taken over from it: only what is touched takes memory.
+const MOST: u64 = 256 << 20;
+/// What the library itself needs.
+const LEAST: usize = 64 << 10;
+
+/// As large as that of the main thread may grow, so that a body can go as deep as in a plain loop.
+pub(crate) fn of_main() -> usize {
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: the module's argument.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, limit.as_mut_ptr()) } == 0;
+    // SAFETY: the limit was written.
+    let most = if known { unsafe { limit.assume_init() }.rlim_cur } else { MOST };
+    usize::try_from(most.clamp(2 << 20, MOST)).unwrap_or(2 << 20)
+}
+
+/// What the program asks for, else what the environment does, in bytes.
+pub(crate) fn size(asked: Option<usize>, variable: Option<&str>) -> Result<usize> {
+    let (bytes, whence) = match (asked, variable.map(str::trim).filter(|text| !text.is_empty())) {
+        (Some(bytes), _) => (Some(bytes), "stack_size".to_string()),
+        (None, Some(text)) => (text.parse().ok(), format!("STRADSAP_STACK_SIZE={text}")),
+        (None, None) => return Ok(of_main()),
+    };
+    bytes
+        .filter(|&bytes| bytes >= LEAST)
+        .ok_or_else(|| Error::usage(format!("{whence}: a number of bytes was expected, at least {LEAST}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_goes_before_the_environment() {
+        assert_eq!(size(Some(1 << 20), Some("2000000")).unwrap(), 1 << 20);
+        assert_eq!(size(None, Some(" 2000000 ")).unwrap(), 2_000_000);
+        assert!((2 << 20..=256 << 20).contains(&size(None, Some("")).unwrap()));
+        assert!(size(Some(10), None).unwrap_err().to_string().contains("at least 65536"));
+        assert!(size(None, Some("8M")).unwrap_err().to_string().contains("STRADSAP_STACK_SIZE=8M"));
+    }
+}
