@@ -264,7 +264,7 @@ fn bodies_go_as_deep_as_on_the_main_thread() {
 fn a_plain_main_is_no_worker() {
     const NAME: &str = "threads::a_plain_main_is_no_worker";
     if std::env::var_os("STRADSAP_ROLE").is_some() {
-        let refused = Session::builder().threads(1).build().err().expect("refused").to_string();
+        let refused = Session::builder().threads(1).build().unwrap_err().to_string();
         assert!(refused.contains("#[stradsap::main]") && refused.contains("harness = false"), "{refused}");
         return;
     }
