@@ -293,7 +293,7 @@ impl Syncing {
         }
     }
 
-    /// Unites what a copy of another worker has changed, after so many of its minibatches.
+    /// Unites what a copy of another worker has changed, after this many of its minibatches.
     fn unite_pushed(&self, ledger: &Ledger, (copy, minibatches): (usize, u64), sections: &[Section], payload: &[u8]) {
         let united = panics::caught(|| {
             for section in sections {
