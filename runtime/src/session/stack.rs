@@ -15,6 +15,10 @@ const LEAST: usize = 64 << 10;
 
 /// As large as that of the main thread may grow, so that a body can go as deep as in a plain loop.
 pub(crate) fn of_main() -> usize {
+    if cfg!(miri) {
+        // Miri doesn't know the call below.
+        return 8 << 20;
+    }
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: the module's argument.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, limit.as_mut_ptr()) } == 0;
