@@ -8,7 +8,8 @@ use super::folding::FoldBody;
 use super::kernel::Kernel;
 use super::pipe::{Pipe, site};
 use super::stage::{
-    Collected, Folded, Grouped, Items, Keys, Listing, PARTITIONS, Pairwise, Reduced, Sorted, Stage, Unite, unpack,
+    Collected, Folded, Grouped, Items, Keys, Listing, PARTITIONS, Pairwise, Reduced, Sorted, Stage, Unite, joined,
+    unpack,
 };
 use crate::body::capture::Handles;
 use crate::body::panics;
@@ -82,7 +83,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         K::Item: Element,
     {
         let lists = self.end("to_vec", Location::caller(), Collected)?;
-        Ok(unpack::<K::Item>(lists).into_iter().flatten().collect())
+        Ok(joined(lists))
     }
 
     /// How many items there are.
@@ -223,7 +224,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
             let keys = Keys { kernel, body, every, key: PhantomData };
             let lists = Self::run(&site, &session, &sources, &captured, len, &keys)?;
             Keys { kernel, body, .. } = keys;
-            let mut sampled: Vec<S> = unpack(lists).into_iter().flatten().collect();
+            let mut sampled: Vec<S> = joined(lists);
             borders = caught(&site, || {
                 sampled.sort();
                 let border = |p| sampled.get(sampled.len() * p / partitions).cloned();

@@ -107,6 +107,15 @@ pub(crate) fn unpack<T: Element>(lists: Vec<Box<dyn Items>>) -> Vec<Vec<T>> {
     lists.into_iter().filter_map(|list| list.into_any().downcast::<Vec<T>>().ok()).map(|items| *items).collect()
 }
 
+/// The items of all lists as one, in order.
+pub(super) fn joined<T: Element>(lists: Vec<Box<dyn Items>>) -> Vec<T> {
+    let mut items = Vec::with_capacity(lists.iter().map(|list| list.len()).sum());
+    for mut list in unpack(lists) {
+        items.append(&mut list);
+    }
+    items
+}
+
 /// Keeps the items.
 pub(super) struct Collected<K>(pub(super) K);
 
@@ -133,7 +142,7 @@ macro_rules! no_partitions {
         }
 
         fn combine(&self, lists: Vec<Box<dyn Items>>) -> Box<dyn Items> {
-            Box::new(unpack::<$item>(lists).into_iter().flatten().collect::<Vec<$item>>())
+            Box::new(joined::<$item>(lists))
         }
 
         fn arrived(&self, n: usize, bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
@@ -288,7 +297,9 @@ impl<K: Travels, B: Travels, S: Element> Travels for Sorted<K, B, S> {
 impl<K: Kernel<Item: Element>, S: Element + Ord, B: Body<K::Item, S>> Stage for Sorted<K, B, S> {
     unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
         let mut key = self.body.bind(cx);
-        let mut parts: Vec<Vec<(S, K::Item)>> = (0..self.partitions()).map(|_| Vec::new()).collect();
+        // Borders divide the items about evenly.
+        let room = cx.len / self.partitions() * 5 / 4 + 8;
+        let mut parts: Vec<Vec<(S, K::Item)>> = (0..self.partitions()).map(|_| Vec::with_capacity(room)).collect();
         self.kernel.each_owned(cx, |item| {
             let key = key(&item);
             let part = self.borders.partition_point(|border| *border <= key);
@@ -302,7 +313,7 @@ impl<K: Kernel<Item: Element>, S: Element + Ord, B: Body<K::Item, S>> Stage for 
     }
 
     fn combine(&self, lists: Vec<Box<dyn Items>>) -> Box<dyn Items> {
-        let mut items: Vec<(S, K::Item)> = unpack(lists).into_iter().flatten().collect();
+        let mut items: Vec<(S, K::Item)> = joined(lists);
         items.sort_by(|(a, _), (b, _)| a.cmp(b));
         Box::new(items.into_iter().map(|(_, item)| item).collect::<Vec<_>>())
     }
