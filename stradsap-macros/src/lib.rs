@@ -49,7 +49,9 @@ use proc_macro::TokenStream;
 ///   captured as `&mut x` also gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
 ///   Reductions have `add`, `min` or `max`.
 /// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
-///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into; `label = "epoch"` for reports;
+///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into, or of blocks of a loop without
+///   conflicts; `grain = 100` for how many iterations are work enough for a block, where they do much with few accesses;
+///   `label = "epoch"` for reports;
 ///   `strategy = Grid`, `Coloured` or `Serial` to have only that one considered.
 ///
 /// ```

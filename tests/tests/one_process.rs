@@ -9,6 +9,7 @@ mod decoding;
 mod documentation;
 mod elements;
 mod failures;
+mod grain;
 mod misspeculation;
 mod options;
 mod plans;

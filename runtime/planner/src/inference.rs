@@ -17,6 +17,7 @@ use crate::threads::Threads;
 /// How many iterations are sampled at a time, and how often.
 const SAMPLE: usize = 1024;
 const SAMPLES: usize = 8;
+const PIECE: usize = SAMPLE / 8;
 /// Loops shorter than this are recorded in full.
 const WORTHWHILE: usize = 4 * SAMPLE * SAMPLES;
 /// More accesses of one iteration to one DDS than this are not looked for.
@@ -29,7 +30,8 @@ pub fn samples(range: &Range<usize>) -> Option<Vec<Range<usize>>> {
     let n = range.len();
     (n >= WORTHWHILE).then(|| {
         let begin = |k: usize| range.start + (n - SAMPLE) * k / (SAMPLES - 1);
-        (0..SAMPLES).map(|k| begin(k)..begin(k) + SAMPLE).collect()
+        // In pieces, so that more threads than there are samples have something to do.
+        (0..SAMPLES).flat_map(|k| (begin(k)..begin(k) + SAMPLE).step_by(PIECE)).map(|at| at..at + PIECE).collect()
     })
 }
 

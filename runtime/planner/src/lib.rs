@@ -3,7 +3,8 @@
 //!
 //! Everything here is a function of its arguments: of a [recording](recording::Recording), which is a log of the elements
 //! that each iteration touches, and of the loop's [options](PlanOptions). No function runs an iteration, reads a clock or
-//! depends on the number of threads. Each module uses only those before it:
+//! depends on the number of threads. What a clock said of the recording may decide how many blocks a loop without conflicts has,
+//! and nothing that the bits depend on. Each module uses only those before it:
 //!
 //! | module | what it does |
 //! |---|---|

@@ -68,8 +68,11 @@ impl std::fmt::Display for Strategy {
 pub struct PlanOptions {
     /// Which serial order the plan may have.
     pub order: Order,
-    /// Into how many parts each shared DDS is cut; none: the planner chooses.
+    /// Into how many parts each shared DDS is cut, or into how many blocks a loop without conflicts; none: the planner
+    /// chooses.
     pub parts: Option<usize>,
+    /// How many iterations are work enough for a block; none: the planner guesses it from the accesses.
+    pub grain: Option<usize>,
     /// The one strategy that is considered; none: the planner chooses.
     pub strategy: Option<Strategy>,
     /// Whether the iterations of a block keep the loop's order, since one uses what others left in the scratch.

@@ -1,7 +1,7 @@
 //! The recording of a whole loop: what each of its iterations touches.
 //!
-//! A loop is recorded in slices of [`SLICE`] iterations, by as many threads as there are: a [`CaptureLog`] for each slice
-//! and each capture. Where accesses follow rules, the recording has the [`Rule`]s instead and computes them.
+//! A loop is recorded in slices of [`SLICE`] iterations or fewer, by as many threads as there are: a [`CaptureLog`] for each
+//! slice and each capture. Where accesses follow rules, the recording has the [`Rule`]s instead and computes them.
 //!
 //! (STRADS-AP section 3, "virtual iteration"; IterStore section 3.2.)
 
@@ -13,8 +13,30 @@ use serde::{Deserialize, Serialize};
 pub use crate::log::{CaptureLog, MAX_LEN};
 pub use crate::rule::{FieldPlace, Fields, Rule};
 
-/// How many iterations one log covers. A constant: plans must not depend on the number of threads.
+/// How many iterations one log covers at most.
 pub const SLICE: usize = 1 << 14;
+/// Shorter loops have about this many slices, for their iterations may be long.
+const SLICES: usize = 64;
+
+/// The slices in which loops are recorded. They depend on the loop's length alone: plans must not depend on the number of
+/// threads.
+pub fn slices(range: &Range<usize>) -> Vec<Range<usize>> {
+    slices_of(range, slice_of(range.len()))
+}
+
+/// The same for loops of which each slice costs much to begin.
+pub fn long_slices(range: &Range<usize>) -> Vec<Range<usize>> {
+    slices_of(range, SLICE)
+}
+
+fn slices_of(range: &Range<usize>, each: usize) -> Vec<Range<usize>> {
+    range.clone().step_by(each).map(|start| start..range.end.min(start + each)).collect()
+}
+
+fn slice_of(iterations: usize) -> usize {
+    iterations.div_ceil(SLICES).next_power_of_two().min(SLICE)
+}
+
 /// How the loop uses one DDS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Usage {
@@ -52,6 +74,11 @@ pub struct Recording<'f> {
     pub accesses_each: f64,
     /// Bytes of the log at its largest.
     pub peak_bytes: usize,
+    /// Nanoseconds that recording an iteration took, or 0 where nobody looked at a clock. Only how work is dealt out may
+    /// depend on it, never the bits.
+    pub nanos_each: f64,
+    /// How many iterations each slice has but the last.
+    slice: usize,
 }
 
 /// What the recording has to know of a capture.
@@ -61,6 +88,8 @@ pub struct CaptureShape {
     pub len: usize,
     /// Whether it is a reduction or relaxed state, which no plan keeps apart.
     pub reduction: bool,
+    /// Whether its bits depend on where blocks begin, as those of a sum of floats.
+    pub by_block: bool,
 }
 
 impl<'f> Recording<'f> {
@@ -70,18 +99,31 @@ impl<'f> Recording<'f> {
             shapes.iter().enumerate().map(|(c, shape)| usage_of(&range, &mut slices, c, *shape)).collect();
         let in_all_blocks = by_scratch(&mut usage, &slices);
         let peak_bytes = slices.iter().flatten().map(CaptureLog::bytes).sum();
-        let iterations: usize = slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations).sum();
+        let lens = || slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations);
+        let (iterations, slice): (usize, _) = (lens().sum(), lens().next().unwrap_or(SLICE).max(1));
         let accesses: u64 = slices.iter().flatten().map(|log| log.total).sum();
         let accesses_each = accesses as f64 / iterations.max(1) as f64;
-        Recording { range, usage, slices, rules: Vec::new(), in_all_blocks, accesses_each, peak_bytes }
+        let (rules, nanos_each) = (Vec::new(), 0.0);
+        Recording { range, usage, slices, rules, in_all_blocks, accesses_each, peak_bytes, nanos_each, slice }
+    }
+
+    /// Says how many nanoseconds of threads making the logs took.
+    pub fn took(&mut self, nanos: u64) {
+        let lens = self.slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations);
+        self.nanos_each = nanos as f64 / lens.sum::<usize>().max(1) as f64;
     }
 
     /// A recording whose accesses to shared DDSs follow rules.
     pub fn by_rules(sampled: &Recording<'_>, rules: Vec<Option<Rule<'f>>>) -> Self {
-        let Recording { range, usage, in_all_blocks, accesses_each, .. } = sampled;
-        let (range, usage) = (range.clone(), usage.clone());
-        let (in_all_blocks, accesses_each) = (*in_all_blocks, *accesses_each);
-        Recording { range, usage, slices: Vec::new(), rules, in_all_blocks, accesses_each, peak_bytes: 0 }
+        Recording {
+            range: sampled.range.clone(),
+            usage: sampled.usage.clone(),
+            slices: Vec::new(),
+            rules,
+            peak_bytes: 0,
+            slice: SLICE,
+            ..*sampled
+        }
     }
 
     fn rule(&self, capture: usize) -> Option<&Rule<'f>> {
@@ -95,19 +137,24 @@ impl<'f> Recording<'f> {
 
     /// How many slices there are.
     pub fn slice_count(&self) -> usize {
-        self.iterations().div_ceil(SLICE)
+        self.iterations().div_ceil(self.slice)
+    }
+
+    /// How many iterations come before a slice.
+    pub fn slice_start(&self, s: usize) -> usize {
+        s * self.slice
     }
 
     /// How many iterations a slice has.
     pub fn slice_len(&self, s: usize) -> usize {
-        SLICE.min(self.iterations() - s * SLICE)
+        self.slice.min(self.iterations() - self.slice_start(s))
     }
 
     /// What a shared capture saw in a slice.
     pub fn log(&self, s: usize, capture: usize) -> Cow<'_, CaptureLog> {
         match self.rule(capture) {
             Some(rule) => {
-                let start = self.range.start + s * SLICE;
+                let start = self.range.start + self.slice_start(s);
                 Cow::Owned(rule.log(start..start + self.slice_len(s)))
             }
             None => Cow::Borrowed(&self.slices[s][capture]),
@@ -119,7 +166,7 @@ impl<'f> Recording<'f> {
     pub fn each_single(&self, s: usize, capture: usize, f: impl FnMut(u32)) {
         match self.rule(capture) {
             Some(rule) => {
-                let start = self.range.start + s * SLICE;
+                let start = self.range.start + self.slice_start(s);
                 rule.each_single(start..start + self.slice_len(s), f);
             }
             None => self.slices[s][capture].entries().iter().copied().for_each(f),
@@ -133,22 +180,30 @@ impl<'f> Recording<'f> {
         let n = self.slice_len(s);
         let mut entries = Vec::new();
         let mut seen = 0;
-        // Slices begin at different places of the rhythm.
-        for from in (0..n).step_by(RUN).skip(s % every).step_by(every) {
-            let to = n.min(from + RUN);
+        let first = self.slice_start(s);
+        let mut from = 0;
+        while from < n {
+            let run = (first + from) / RUN;
+            let to = n.min((run + 1) * RUN - first);
+            // Each stretch begins at another place of the rhythm.
+            if run % (SLICE / RUN) % every != run / (SLICE / RUN) % every {
+                from = to;
+                continue;
+            }
             seen += to - from;
             match self.rule(capture) {
                 Some(rule) if rule.per_iteration() == 1 => {
-                    let start = self.range.start + s * SLICE;
+                    let start = self.range.start + first;
                     rule.each_single(start + from..start + to, &mut f);
                 }
                 Some(rule) => {
                     entries.clear();
-                    (from..to).for_each(|k| rule.entries_of(self.range.start + s * SLICE + k, &mut entries));
+                    (from..to).for_each(|k| rule.entries_of(self.range.start + first + k, &mut entries));
                     entries.iter().copied().for_each(&mut f);
                 }
                 None => (from..to).for_each(|k| self.slices[s][capture].of(k).iter().copied().for_each(&mut f)),
             }
+            from = to;
         }
         seen
     }
@@ -157,7 +212,7 @@ impl<'f> Recording<'f> {
     pub fn entries_of(&self, offset: usize, capture: usize, out: &mut Vec<u32>) {
         match self.rule(capture) {
             Some(rule) => rule.entries_of(self.range.start + offset, out),
-            None => out.extend_from_slice(self.slices[offset / SLICE][capture].of(offset % SLICE)),
+            None => out.extend_from_slice(self.slices[offset / self.slice][capture].of(offset % self.slice)),
         }
     }
 
@@ -257,7 +312,7 @@ mod tests {
         log
     }
 
-    const SHAPE: CaptureShape = CaptureShape { len: 100, reduction: false };
+    const SHAPE: CaptureShape = CaptureShape { len: 100, reduction: false, by_block: false };
 
     fn usage(iterations: &[&[(usize, bool)]]) -> (Usage, CaptureLog) {
         let n = iterations.len();

@@ -134,6 +134,9 @@ impl<'c> Call<'c> {
         if let Some(given) = options.parts.filter(|parts| !(1..=MAX_PARTS).contains(parts)) {
             return Err(problem(LoopProblem::Parts { given, max: MAX_PARTS }));
         }
+        if options.grain == Some(0) {
+            return Err(problem(LoopProblem::NoGrain));
+        }
         if options.staleness == Some(0) {
             return Err(problem(LoopProblem::NoStaleness));
         }
@@ -201,7 +204,7 @@ impl<'c> Call<'c> {
     pub(crate) fn record_here<'f>(&self, lease: &'f Lease<'c>, depth: Depth) -> (Recording<'f>, Depth) {
         assert!(std::ptr::eq(lease.captured(), self.captured), "a lease of other captures");
         // SAFETY: the captures are those that the task was made for (`new`).
-        unsafe { record(self.task, lease, self.key.range.clone(), depth, &self.pool) }
+        unsafe { record(self.task, lease, self.key.range.clone(), depth, self.key.options.scratch, &self.pool) }
     }
 
     /// The loop ended well: the reductions get their values, and what was written is known to have changed.
@@ -239,6 +242,12 @@ impl<'c> Call<'c> {
             plan = plan::plan(&recording, &shapes(self.captured), &options.planning(), &*self.pool);
             planning.set(plan.blocks.len() as u64);
             drop(planning);
+        }
+        if let Some(parts) = options.parts
+            && plan.facts.too_many_groups
+        {
+            let problem = LoopProblem::PartsRefused { parts, reason: plan.facts.reason };
+            return Err(Error::Loop { site: self.site.to_string(), problem });
         }
         let mut cached = self.cached(plan, depth_used)?;
         cached.seconds_recording = (recorded - begun).as_secs_f64();

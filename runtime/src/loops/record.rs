@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::time::Instant;
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Context;
@@ -15,8 +16,8 @@ use crate::body::slow_path::{Doing, Pager};
 use crate::body::task::Task;
 use crate::dds::relaxed::board;
 use crate::memory::buffer::RawBuf;
-use crate::planner::inference;
-use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, SLICE, Usage};
+use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
+use crate::planner::{inference, recording};
 use crate::session::pool::Pool;
 
 /// What the planner has to know of the captures.
@@ -24,8 +25,9 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
     captured
         .iter()
         .map(|capture| match capture.kind {
-            Kind::Vector { len, .. } => CaptureShape { len, reduction: false },
-            Kind::Reduction { .. } | Kind::Relaxed { .. } => CaptureShape { len: 0, reduction: true },
+            Kind::Vector { len, .. } => CaptureShape { len, reduction: false, by_block: false },
+            Kind::Reduction { ops, .. } => CaptureShape { len: 0, reduction: true, by_block: ops.ordered },
+            Kind::Relaxed { .. } => CaptureShape { len: 0, reduction: true, by_block: true },
         })
         .collect()
 }
@@ -50,16 +52,17 @@ pub(crate) unsafe fn record<'l>(
     lease: &'l Lease<'_>,
     range: Range<usize>,
     depth: Depth,
+    scratch: bool,
     pool: &Pool,
 ) -> (Recording<'l>, Depth) {
     let concrete = depth == Depth::Concrete;
     let relaxed = board::before(lease.captured());
     let run = |slices: Vec<Range<usize>>| {
         // SAFETY: the caller's promise.
-        let logs = unsafe {
+        let (logs, nanos) = unsafe {
             record_slices(&RecordedLoop { task, lease, relaxed: &relaxed, pager: None }, &slices, concrete, pool)
         };
-        Recording::new(range.clone(), logs, &shapes(lease.captured()))
+        recording(&range, logs, nanos, lease.captured())
     };
     if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
@@ -71,7 +74,7 @@ pub(crate) unsafe fn record<'l>(
             return (recording, Depth::Sampled);
         }
     }
-    (run(slices(&range)), if concrete { Depth::Concrete } else { Depth::Symbolic })
+    (run(slices(&range, lease.captured(), scratch)), if concrete { Depth::Concrete } else { Depth::Symbolic })
 }
 
 /// For each capture its elements as bytes, where rules could be read from them: those of plain elements that the loop
@@ -94,9 +97,25 @@ pub(crate) fn fields<'l>(sampled: &Recording<'_>, lease: &'l Lease<'_>) -> Vec<O
     (0..lease.captured().len()).map(of).collect()
 }
 
-/// The slices that a whole loop is recorded in.
-pub(crate) fn slices(range: &Range<usize>) -> Vec<Range<usize>> {
-    range.clone().step_by(SLICE).map(|start| start..range.end.min(start + SLICE)).collect()
+/// The slices that a whole loop is recorded in: long ones where each sets up scratch, or copies of relaxed state.
+pub(crate) fn slices(range: &Range<usize>, captured: &[Captured], scratch: bool) -> Vec<Range<usize>> {
+    if scratch || captured.iter().any(|capture| matches!(capture.kind, Kind::Relaxed { .. })) {
+        long_slices(range)
+    } else {
+        recording::slices(range)
+    }
+}
+
+/// What was recorded, and the nanoseconds of threads that it took.
+pub(crate) fn recording<'f>(
+    range: &Range<usize>,
+    logs: Vec<Vec<CaptureLog>>,
+    nanos: u64,
+    captured: &[Captured],
+) -> Recording<'f> {
+    let mut recording = Recording::new(range.clone(), logs, &shapes(captured));
+    recording.took(nanos);
+    recording
 }
 
 /// A loop to be recorded: its body, the memory of its captures, the values of relaxed ones, and who brings elements that are
@@ -108,8 +127,8 @@ pub(crate) struct RecordedLoop<'r> {
     pub(crate) pager: Option<&'r dyn Pager>,
 }
 
-/// The logs of slices of a loop, a log for each capture, given the values of relaxed ones. Where elements are elsewhere,
-/// the pager brings them.
+/// The logs of slices of a loop, a log for each capture, given the values of relaxed ones, and the nanoseconds of threads
+/// that they took. Where elements are elsewhere, the pager brings them.
 ///
 /// # Safety
 /// The captures are those that the task was made for, and nobody writes their elements meanwhile. Those that the pager
@@ -119,13 +138,17 @@ pub(crate) unsafe fn record_slices(
     slices: &[Range<usize>],
     concrete: bool,
     pool: &Pool,
-) -> Vec<Vec<CaptureLog>> {
-    pool.map(slices.len(), |s| {
+) -> (Vec<Vec<CaptureLog>>, u64) {
+    let recorded = pool.map(slices.len(), |s| {
+        let begun = Instant::now();
         let context = recording_context(recorded, &slices[s], concrete);
         // SAFETY: the context was made of the captures that the task was made for (the caller's promise), and records.
         unsafe { recorded.task.record(&context, slices[s].clone()) };
-        context.slots.into_iter().map(log_of).collect()
-    })
+        let logs: Vec<CaptureLog> = context.slots.into_iter().map(log_of).collect();
+        (logs, begun.elapsed().as_nanos() as u64)
+    });
+    let nanos = recorded.iter().map(|(_, nanos)| nanos).sum();
+    (recorded.into_iter().map(|(logs, _)| logs).collect(), nanos)
 }
 
 /// A context whose views own nothing, so that every access is logged.

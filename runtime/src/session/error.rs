@@ -336,6 +336,17 @@ pub enum LoopProblem {
         /// How many are possible.
         max: usize,
     },
+    /// No plan has the number of parts that the loop asks for.
+    #[error("`parts = {parts}` can't be had: {reason}")]
+    PartsRefused {
+        /// What was given.
+        parts: usize,
+        /// Why not.
+        reason: String,
+    },
+    /// `grain = 0`.
+    #[error("`grain = 0` is not offered: give the number of iterations that is work enough for a block, from 1 on")]
+    NoGrain,
     /// `parts = 0`, or more parts than the planner offers.
     #[error("`parts = {given}` is not offered: give a number from 1 to {max}")]
     Parts {

@@ -20,6 +20,7 @@ use crate::session::error::LoopProblem;
 pub struct LoopOptions {
     pub(crate) order: Order,
     pub(crate) parts: Option<usize>,
+    pub(crate) grain: Option<usize>,
     pub(crate) strategy: Option<Strategy>,
     pub(crate) label: Option<String>,
     pub(crate) scratch: bool,
@@ -38,9 +39,17 @@ impl LoopOptions {
         self
     }
 
-    /// `parts = N`: every shared DDS is cut into `N` ranges of about equal access weight.
+    /// `parts = N`: every shared DDS is cut into `N` ranges of about equal access weight; a loop without conflicts into `N`
+    /// blocks.
     pub fn parts(mut self, parts: usize) -> Self {
         self.parts = Some(parts);
+        self
+    }
+
+    /// `grain = N`: so many iterations are work enough for a block, from 1 on. Otherwise that follows from how much iterations
+    /// access, and for loops without conflicts from how long they took while they were recorded.
+    pub fn grain(mut self, iterations: usize) -> Self {
+        self.grain = Some(iterations);
         self
     }
 
@@ -65,7 +74,8 @@ impl LoopOptions {
 
     /// What the loop's plan depends on.
     pub(crate) fn planning(&self) -> PlanOptions {
-        PlanOptions { order: self.order, parts: self.parts, strategy: self.strategy, scratch: self.scratch }
+        let &LoopOptions { order, parts, grain, strategy, scratch, .. } = self;
+        PlanOptions { order, parts, grain, strategy, scratch }
     }
 
     /// `label = "..."`: a name for reports.

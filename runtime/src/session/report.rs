@@ -9,6 +9,9 @@ use crate::session::options::{Site, Strategy};
 /// The numbers of threads for which a speed-up is predicted.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 64];
 
+/// Seconds: blocks of iterations that take longer are worth a thread's while.
+const WORTH_A_BLOCK: f64 = 200e-6;
+
 /// From this many elements an iteration on, its width is what stands in the way.
 const MANY: f64 = 8.0;
 
@@ -264,6 +267,14 @@ impl LoopReport {
         let n = self.iterations();
         if n < 2 || self.parallelism() >= 2.0 {
             return None;
+        }
+        let each = self.seconds_running.max(self.seconds_recording) / n as f64;
+        if self.plan.facts.short && each * n as f64 > 4.0 * WORTH_A_BLOCK && each > WORTH_A_BLOCK / 64.0 {
+            let grain = (WORTH_A_BLOCK / each).ceil();
+            return Some(format!(
+                "an iteration takes {:.0} us, more than its accesses let expect: `grain = {grain}` shares iterations out by so many",
+                each * 1e6
+            ));
         }
         for conflict in self.conflicts() {
             if let Some(&(index, count)) = conflict.elements.first()

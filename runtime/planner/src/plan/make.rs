@@ -19,6 +19,14 @@ const COARSEST: usize = 8;
 const WORTH_A_BLOCK: usize = 2048;
 /// Accesses that a block should make where blocks are free to run at any time.
 const ALIGNED_BLOCK: usize = 4096;
+/// How many such blocks there are at most where only accesses say what iterations cost,
+const ALIGNED_BLOCKS: usize = 256;
+/// how many where something else does,
+const MOST_BLOCKS: usize = 4096;
+/// and how many at least where nothing else may: iterations can be few and long.
+const FEWEST_BLOCKS: usize = 32;
+/// Nanoseconds that such a block should take.
+const ALIGNED_NANOS: f64 = 200_000.0;
 /// What starting a block costs, in accesses.
 const BLOCK_COST: u64 = 256;
 /// A plan must promise this much over serial execution.
@@ -41,20 +49,35 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
     }
     let shared = recording.shared();
     if shared.is_empty() && !matches!(options.strategy, Some(Strategy::Serial)) {
-        return aligned(recording);
+        return aligned(recording, shapes, options);
     }
     Planner::new(recording, shapes, options, pool, shared).plan()
 }
 
+/// How many blocks a loop without conflicts has.
+fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> usize {
+    let n = recording.iterations();
+    let accesses = n as f64 * (1.0 + recording.accesses_each);
+    let by_accesses = (accesses as usize / ALIGNED_BLOCK).clamp(1, ALIGNED_BLOCKS);
+    let blocks = match (options.parts, options.grain) {
+        (Some(parts), _) => parts,
+        (None, Some(grain)) => n.div_ceil(grain.max(1)).min(MOST_BLOCKS),
+        (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => by_accesses.max(FEWEST_BLOCKS),
+        (None, None) => by_accesses.max(((n as f64 * recording.nanos_each / ALIGNED_NANOS) as usize).min(MOST_BLOCKS)),
+    };
+    blocks.min(n.max(1))
+}
+
 /// Nothing conflicts: consecutive iterations, in as many blocks as there is work for.
-fn aligned(recording: &Recording<'_>) -> Plan {
+fn aligned(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> Plan {
     let n = recording.iterations();
     let each = 1.0 + recording.accesses_each;
-    let blocks = ((n as f64 * each) as usize / ALIGNED_BLOCK).clamp(1, 256).min(n.max(1));
+    let blocks = aligned_blocks(recording, shapes, options);
     let blocks: Vec<Block> = (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
     let cost = blocks.iter().map(|block| ((block.end - block.start) as f64 * each) as u64).collect();
     let facts = Facts {
         reason: "no element is both shared and written".to_string(),
+        short: options.parts.is_none() && options.grain.is_none(),
         peak_bytes: recording.peak_bytes,
         inferred: recording.is_inferred(),
         ..Facts::default()
@@ -122,15 +145,17 @@ impl<'r> Planner<'r> {
     fn plan(mut self) -> Plan {
         let wanted = self.options.strategy;
         let may = |strategy| wanted.is_none_or(|wanted| wanted == strategy);
-        let serial_cost = (self.recording.iterations() as f64 * (1.0 + self.recording.accesses_each)) as u64;
+        let serial_cost = (self.recording.iterations() as f64 * self.cost_each()) as u64;
         let enough = |makespan: u64| makespan as f64 * WORTHWHILE <= serial_cost as f64;
         let grid = if may(Strategy::Grid) { self.grid() } else { None };
         let grid_makespan = grid.as_ref().map_or(u64::MAX, Grid::makespan);
-        let forced = wanted.is_some();
+        let cut = self.options.parts.is_some() && wanted.is_none();
+        let forced = wanted.is_some() || cut;
         // A grid that is nearly as good as can be needs no rival; colouring costs a pass over all accesses.
         let good = grid_makespan.saturating_mul(WORKERS as u64) <= 2 * serial_cost;
         if let Some(grid) = grid {
-            let coloured = if may(Strategy::Coloured) && !good { self.coloured() } else { None };
+            let rival = may(Strategy::Coloured) && !good && !cut;
+            let coloured = if rival { self.coloured() } else { None };
             return match coloured {
                 Some((coloured, makespan)) if makespan < grid_makespan && enough(makespan) => {
                     self.finish_coloured(coloured)
@@ -140,6 +165,7 @@ impl<'r> Planner<'r> {
             };
         }
         if may(Strategy::Coloured)
+            && !cut
             && let Some((coloured, makespan)) = self.coloured()
             && (forced || enough(makespan))
         {
@@ -149,10 +175,13 @@ impl<'r> Planner<'r> {
     }
 
     fn finish_serial(mut self) -> Plan {
-        self.facts.reason = match self.options.strategy {
-            Some(Strategy::Serial) => "the loop says `strategy = Serial`".to_string(),
-            Some(wanted) => format!("the loop says `strategy = {wanted:?}`, but that finds no plan for it"),
-            None => "no plan promises to be faster than one iteration after the other".to_string(),
+        self.facts.short = self.options.strategy.is_none() && self.options.grain.is_none();
+        self.facts.too_many_groups = self.options.strategy.is_none() && self.options.parts.is_some();
+        self.facts.reason = match (self.options.strategy, self.options.parts) {
+            (Some(Strategy::Serial), _) => "the loop says `strategy = Serial`".to_string(),
+            (Some(wanted), _) => format!("the loop says `strategy = {wanted:?}`, but that finds no plan for it"),
+            (None, Some(_)) => "cut so, the iterations form more groups than a plan may have".to_string(),
+            (None, None) => "no plan promises to be faster than one iteration after the other".to_string(),
         };
         Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
     }
@@ -184,14 +213,20 @@ impl<'r> Planner<'r> {
     fn finest(&self) -> usize {
         let blocks = |parts: usize| parts.saturating_pow(self.shared.len() as u32);
         let mut parts = FINEST;
-        while parts > COARSEST && blocks(parts) > self.recording.iterations() / WORTH_A_BLOCK {
+        let enough = self.options.grain.unwrap_or(WORTH_A_BLOCK).max(1);
+        while parts > COARSEST && blocks(parts) > self.recording.iterations() / enough {
             parts /= 2;
         }
         parts
     }
 
     fn preserving(&self, groups: Groups, parts: Parts) -> Option<Grid> {
-        let runs = preserve::runs(&groups, parts.resources(), group::MAX_GROUPS)?;
+        let enough = match (self.options.parts, self.options.grain) {
+            (Some(_), _) => 1,
+            (None, Some(grain)) => grain.min(preserve::WORTH_A_BLOCK),
+            (None, None) => preserve::WORTH_A_BLOCK,
+        };
+        let runs = preserve::runs(&groups, parts.resources(), group::MAX_GROUPS, enough)?;
         let scale = self.scale();
         let costs = runs.cost.iter().map(|&cost| (cost as f64 * scale) as u64 + BLOCK_COST).collect();
         let touches = runs.group.iter().map(|&g| &*groups.touches[g as usize]);
@@ -222,7 +257,13 @@ impl<'r> Planner<'r> {
     /// How much more the iterations do than touch each shared element once: they may read much else, or repeat.
     fn scale(&self) -> f64 {
         let counted = 1.0 + self.facts.accesses as f64 / self.recording.iterations().max(1) as f64;
-        ((1.0 + self.recording.accesses_each) / counted).max(1.0)
+        (self.cost_each() / counted).max(1.0)
+    }
+
+    /// What an iteration costs, in accesses.
+    fn cost_each(&self) -> f64 {
+        let counted = 1.0 + self.recording.accesses_each;
+        self.options.grain.map_or(counted, |grain| counted.max(ALIGNED_BLOCK as f64 / grain.max(1) as f64))
     }
 
     /// What each group costs: its iterations and accesses, dearer where they keep waiting for one hot element.

@@ -84,6 +84,10 @@ pub struct Facts {
     pub hot: Vec<HotDds>,
     /// Why the plan is as it is.
     pub reason: String,
+    /// Whether the parts that the loop asks for leave more groups of iterations than a plan may have.
+    pub too_many_groups: bool,
+    /// Whether the iterations seem too short to be shared out, by the number of their accesses.
+    pub short: bool,
     /// Bytes of recording and plan at their largest.
     pub peak_bytes: usize,
     /// How many accesses iterations make to shared DDSs.

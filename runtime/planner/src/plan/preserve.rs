@@ -7,7 +7,7 @@
 use super::group::Groups;
 
 /// Blocks smaller than this on average are not worth their dispatch.
-const WORTH_A_BLOCK: usize = 32;
+pub(crate) const WORTH_A_BLOCK: usize = 32;
 
 /// The group and the iterations of each block.
 #[derive(Debug)]
@@ -18,11 +18,11 @@ pub(crate) struct Runs {
     pub(crate) starts: Vec<usize>,
 }
 
-/// The blocks, or none if they are too small or too many.
-pub(crate) fn runs(groups: &Groups, resources: usize, most: usize) -> Option<Runs> {
+/// The blocks, or none if they are smaller than they should be on average, or too many.
+pub(crate) fn runs(groups: &Groups, resources: usize, most: usize, worth_a_block: usize) -> Option<Runs> {
     const NOBODY: u32 = u32::MAX;
     let n: usize = groups.of.iter().map(Vec::len).sum();
-    let most = most.min(n / WORTH_A_BLOCK).max(1);
+    let most = most.min(n / worth_a_block.max(1)).max(1);
     // The newest block that wrote each part, and the newest that touched it.
     let mut writer = vec![NOBODY; resources];
     let mut toucher = vec![NOBODY; resources];
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn independent_groups_stay_whole() {
         let of: Vec<u16> = (0..128).map(|i| i % 2).collect();
-        let runs = runs(&groups(&of, &[&[(0, true)], &[(1, true)]]), 2, 100).unwrap();
+        let runs = runs(&groups(&of, &[&[(0, true)], &[(1, true)]]), 2, 100, WORTH_A_BLOCK).unwrap();
         assert_eq!(runs.group, [0, 1]);
         assert!(runs.offsets[..64].iter().all(|o| o % 2 == 0));
     }
@@ -109,7 +109,7 @@ mod tests {
         let mut of = vec![0; 64];
         of.extend([1; 64]);
         of.extend([0; 64]);
-        let runs = runs(&groups(&of, &[&[(0, true)], &[(0, false)]]), 1, 100).unwrap();
+        let runs = runs(&groups(&of, &[&[(0, true)], &[(0, false)]]), 1, 100, WORTH_A_BLOCK).unwrap();
         assert_eq!(runs.group, [0, 1, 0]);
         assert_eq!(runs.offsets, (0..192).collect::<Vec<u32>>());
     }
@@ -117,6 +117,6 @@ mod tests {
     #[test]
     fn tiny_blocks_are_refused() {
         let of: Vec<u16> = (0..1000).map(|i| i % 2).collect();
-        assert!(runs(&groups(&of, &[&[(0, true)], &[(0, true)]]), 1, 100).is_none());
+        assert!(runs(&groups(&of, &[&[(0, true)], &[(0, true)]]), 1, 100, WORTH_A_BLOCK).is_none());
     }
 }

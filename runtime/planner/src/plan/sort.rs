@@ -1,7 +1,7 @@
 //! Putting the iterations of each block side by side, in the order in which they run.
 
 use super::group::Groups;
-use crate::recording::{Recording, SLICE};
+use crate::recording::Recording;
 use crate::threads::Threads;
 
 /// How many places of a group take turns, where neighbours would wait for each other.
@@ -36,6 +36,7 @@ pub(crate) fn sort_by_block(
         counts
     });
     let total = groups.of.iter().map(Vec::len).sum();
+    let slice = groups.of.first().map_or(0, Vec::len);
     let mut offsets = vec![0u32; total];
     // Every run of slices writes to a stretch of its own in each block.
     let mut stretches: Vec<Vec<&mut [u32]>> = counts.iter().map(|_| Vec::with_capacity(place.len())).collect();
@@ -54,7 +55,7 @@ pub(crate) fn sort_by_block(
         for (s, ids) in groups.of.iter().enumerate().skip(run * each).take(each) {
             for (k, &id) in ids.iter().enumerate() {
                 let block = blocks[id as usize] as usize;
-                stretches[block][filled[block] as usize] = (s * SLICE + k) as u32;
+                stretches[block][filled[block] as usize] = (s * slice + k) as u32;
                 filled[block] += 1;
             }
         }

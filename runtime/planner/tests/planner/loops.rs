@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use stradsap_planner::plan::{Plan, plan};
-use stradsap_planner::recording::{CaptureLog, CaptureShape, Recording, SLICE};
+use stradsap_planner::recording::{CaptureLog, CaptureShape, Recording, slices};
 use stradsap_planner::{PlanOptions, Threads};
 
 /// A capture, an index, and whether the element is written.
@@ -21,7 +21,7 @@ pub(crate) struct Loop {
 
 impl Loop {
     pub(crate) fn shapes(&self) -> Vec<CaptureShape> {
-        self.captures.iter().map(|&(len, _)| CaptureShape { len, reduction: false }).collect()
+        self.captures.iter().map(|&(len, _)| CaptureShape { len, reduction: false, by_block: false }).collect()
     }
 
     /// The logs of some iterations.
@@ -44,9 +44,7 @@ impl Loop {
 
     /// The recording of all iterations.
     pub(crate) fn record_all(&self) -> Recording<'static> {
-        let starts = self.range.clone().step_by(SLICE);
-        let slices: Vec<Range<usize>> = starts.map(|start| start..self.range.end.min(start + SLICE)).collect();
-        self.record(&slices)
+        self.record(&slices(&self.range))
     }
 
     pub(crate) fn plan(&self, options: &PlanOptions, threads: usize) -> Plan {

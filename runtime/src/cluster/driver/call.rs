@@ -19,7 +19,7 @@ use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Run, unite, words};
-use crate::loops::record::{Depth, fields, shapes, slices};
+use crate::loops::record::{Depth, fields, recording, shapes, slices};
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
@@ -74,7 +74,7 @@ impl Cluster {
     ) -> Result<Recording<'static>> {
         let (task, captures) = (remote_task(call.pack, call.site, "the loop")?, remote_captures(call.captured)?);
         let relaxed = board::to_bytes(&board::before(call.captured));
-        let logs = self.retry(state, async |cluster, state| {
+        let (logs, nanos) = self.retry(state, async |cluster, state| {
             cluster.settle(state, call.captured.iter().map(|capture| capture.id), None).await?;
             let held: Vec<_> = call
                 .captured
@@ -109,13 +109,14 @@ impl Cluster {
                     logs.extend(part);
                 }
             }
-            Ok(logs)
+            let nanos = recorded.iter().fold(0u64, |sum, recorded| sum.saturating_add(recorded.nanos));
+            Ok((logs, nanos))
         })?;
         if logs.len() != slices.len() || logs.iter().any(|slice| slice.len() != call.captured.len()) {
             let problem = "the workers' logs are not those of this loop".to_string();
             return Err(ClusterError::Process { who: "the driver".to_string(), problem }.into());
         }
-        Ok(Recording::new(call.key.range.clone(), logs, &shapes(call.captured)))
+        Ok(recording(&call.key.range, logs, nanos, call.captured))
     }
 
     /// The memory of the captures, with the elements that rules could be read from.
@@ -210,7 +211,8 @@ impl LoopBackend for Cluster {
             }
         }
         let concrete = depth == Depth::Concrete;
-        let recording = self.record_slices(&mut state, call, &slices(&range), concrete)?;
+        let recording =
+            self.record_slices(&mut state, call, &slices(&range, call.captured, call.key.options.scratch), concrete)?;
         Ok((recording, if concrete { Depth::Concrete } else { Depth::Symbolic }))
     }
 

@@ -65,6 +65,8 @@ pub(crate) struct RecordJob {
 pub(crate) struct RecordedLogs {
     /// Blobs of `Vec<Vec<CaptureLog>>`, in the order of the slices.
     pub(crate) blobs: Vec<u64>,
+    /// Of threads, for making them.
+    pub(crate) nanos: u64,
 }
 
 /// A worker's share of a plan, to be fetched.

@@ -33,7 +33,7 @@ impl Worker {
         let stopped = Arc::clone(&locked(&self.stopped));
         let me = self.node.load(Relaxed);
         let runtime = tokio::runtime::Handle::current();
-        let logs = self
+        let (logs, nanos) = self
             .apart(move |worker| {
                 let _span = span(Category::Record, job.slices.len() as u64);
                 let bench = &worker.bench;
@@ -64,7 +64,7 @@ impl Worker {
                         let recorded = RecordedLoop { task: &*task, lease: &lease, relaxed, pager: Some(&pages) };
                         record_slices(&recorded, &job.slices, job.concrete, &pool)
                     },
-                    Some(_) => Vec::new(),
+                    Some(_) => (Vec::new(), 0),
                 };
                 drop(captured);
                 pages.forget();
@@ -76,7 +76,7 @@ impl Worker {
             let bytes = codec::encode(logs).map_err(|error| Problem::Broken(error.to_string()))?;
             blobs.push(self.blobs.offer(bytes));
         }
-        Ok(RecordedLogs { blobs })
+        Ok(RecordedLogs { blobs, nanos })
     }
 
     pub(super) async fn install(self: &Arc<Self>, job: Install) -> std::result::Result<(), Problem> {

@@ -65,6 +65,9 @@ fn loop_options(options: &Options) -> TokenStream {
     if let Some(parts) = &options.parts {
         calls.extend(quote!(.parts(#parts)));
     }
+    if let Some(grain) = &options.grain {
+        calls.extend(quote!(.grain(#grain)));
+    }
     if options.scratch.is_some() {
         calls.extend(quote!(.scratch()));
     }

@@ -9,12 +9,12 @@ use crate::parallel_for::parse::{OptionSyntax, peel};
 use crate::parallel_for::sync_for;
 
 /// How each option is written.
-pub(crate) const USAGE: &str = "`order = Preserve` or `Any`, `parts = 8`, `label = \"epoch\"`, \
+pub(crate) const USAGE: &str = "`order = Preserve` or `Any`, `parts = 8`, `grain = 100`, `label = \"epoch\"`, \
                                 `strategy = Grid`, `Coloured` or `Serial`, `scratch = Buckets::new(k)` with a \
                                 body `|i, scratch|`, `staleness = 2`";
 
 /// Their names.
-pub(crate) const NAMES: [&str; 6] = ["order", "parts", "label", "strategy", "scratch", "staleness"];
+pub(crate) const NAMES: [&str; 7] = ["order", "parts", "grain", "label", "strategy", "scratch", "staleness"];
 const ORDERS: [&str; 2] = ["Preserve", "Any"];
 const STRATEGIES: [&str; 3] = ["Grid", "Coloured", "Serial"];
 
@@ -23,6 +23,7 @@ const STRATEGIES: [&str; 3] = ["Grid", "Coloured", "Serial"];
 pub(crate) struct Options {
     pub(crate) order: Option<Choice>,
     pub(crate) parts: Option<Expr>,
+    pub(crate) grain: Option<Expr>,
     pub(crate) label: Option<Expr>,
     pub(crate) strategy: Option<Choice>,
     pub(crate) scratch: Option<Expr>,
@@ -46,6 +47,10 @@ pub(crate) fn check(written: Vec<OptionSyntax>, cx: &Ctxt) -> Options {
         "parts" => {
             refuse_zero("parts", &value, cx);
             options.parts = Some(value);
+        }
+        "grain" => {
+            refuse_zero("grain", &value, cx);
+            options.grain = Some(value);
         }
         "scratch" => options.scratch = Some(value),
         "staleness" => {
@@ -131,7 +136,7 @@ mod tests {
         assert_eq!(
             messages(&[("oder", "Preserve")]),
             [
-                "unknown option `oder`: did you mean `order`? The options are `order`, `parts`, `label`, `strategy`, `scratch` and `staleness`"
+                "unknown option `oder`: did you mean `order`? The options are `order`, `parts`, `grain`, `label`, `strategy`, `scratch` and `staleness`"
             ]
         );
     }
