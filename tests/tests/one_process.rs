@@ -11,6 +11,7 @@ mod elements;
 mod failures;
 mod misspeculation;
 mod options;
+mod outcomes;
 mod plans;
 mod races;
 mod random;
