@@ -100,6 +100,8 @@ pub(crate) enum Failure {
     },
     Body(BodyError),
     Panic(CaughtPanic),
+    /// The destructor of an element panicked, while the loop was undone. That was finished all the same.
+    Undoing(CaughtPanic),
     /// The loop is being ended, or a row of another process can't be had.
     Stopped,
     /// The replay of the claimed order gave other bits.

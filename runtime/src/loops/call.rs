@@ -191,7 +191,8 @@ impl<'c> Call<'c> {
                         reused = false;
                         continue;
                     }
-                    if self.key.options.order == Order::Preserve && !cached.plan.offsets.is_empty() {
+                    let whole = !matches!(failed.failure, Failure::Undoing(_));
+                    if whole && self.key.options.order == Order::Preserve && !cached.plan.offsets.is_empty() {
                         // An iteration before this one in the loop's order, which had not run yet, may fail as well, or
                         // change what this one failed on.
                         let own = self.own_order("an iteration failed, which the loop's own order has to confirm")?;
@@ -199,7 +200,7 @@ impl<'c> Call<'c> {
                         (trace, reused) = (true, false);
                         continue;
                     }
-                    if failed.iteration.is_none() && !trace {
+                    if whole && failed.iteration.is_none() && !trace {
                         // Everything is as it was: run it again and keep count, to name the iteration.
                         trace = true;
                         continue;
@@ -368,6 +369,10 @@ impl<'c> Call<'c> {
             }
             Failure::Body(source) => Error::Body { site, iteration, source },
             Failure::Panic(note) => Error::Panic { site, iteration, message: note.message, location: note.location },
+            Failure::Undoing(note) => {
+                let message = format!("{}, while the loop was undone and an element dropped", note.message);
+                Error::Panic { site, iteration, message, location: note.location }
+            }
             Failure::Difference { capture, index } => Error::Verification { site, dds: self.site.name(capture), index },
             Failure::Misspeculation { .. } | Failure::Stopped => {
                 unreachable!("misspeculations are planned anew, and only rounds are stopped")

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::{BlockState, Context};
 use crate::body::lease::{Lease, Lent};
-use crate::body::panics;
+use crate::body::panics::{self, CaughtPanic};
 use crate::body::slot::{Ahead, Copies, OwnElement, Owned, Slot};
 use crate::body::slow_path::{Doing, Listing, ViewRange};
 use crate::body::task::{Failure, Iterations, Task};
@@ -30,6 +30,7 @@ use crate::memory::buffer::RawBuf;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
 use crate::session::locked;
+use crate::session::logging::warning;
 use crate::session::options::{Order, Strategy};
 use crate::session::pool::Pool;
 use crate::session::timeline::{self, Category};
@@ -97,18 +98,20 @@ impl Run<'_> {
         // An element's `clone` may panic while parts are saved: that must not leave other threads waiting.
         self.save_upfront(undo)?;
         let (results, failed) = self.run_blocks(&Handoff::new(&self.plan.graph), undo, pool);
-        if let Some(failed) = failed {
-            restore(self.plan, self.lease, results, undo);
+        if let Some(mut failed) = failed {
+            if let Err(note) = restore(self.plan, self.lease, results, undo) {
+                failed.failure = Failure::Undoing(note);
+            }
             return Err(failed);
         }
-        undo.commit();
-        Ok(self.unite(results.into_iter()))
+        Ok(self.unite(settled(results, undo).into_iter()))
     }
 
     /// Saves what every block may change, before the first of them starts.
     pub(crate) fn save_upfront(&self, undo: &Undo) -> Result<(), FirstFailure> {
         panics::caught(|| undo.save_upfront(self.plan, self.lease)).map_err(|note| {
-            undo.commit();
+            // One panic is enough.
+            let _forgotten = undo.commit();
             FirstFailure::new(0, Some(self.plan.range.start), Failure::Panic(note))
         })
     }
@@ -432,16 +435,37 @@ pub(crate) fn unite(
     words
 }
 
-/// Puts everything back as it was before the loop. All threads of it have ended.
-pub(crate) fn restore(plan: &Plan, lease: &Lease<'_>, results: Vec<BlockResult>, undo: &Undo) {
+/// Puts everything back as it was before the loop, and then drops what the loop had made of it. Says what the first destructor
+/// that panicked said. All threads of the loop have ended.
+pub(crate) fn restore(
+    plan: &Plan,
+    lease: &Lease<'_>,
+    mut results: Vec<BlockResult>,
+    undo: &Undo,
+) -> Result<(), CaughtPanic> {
     undo.restore(plan, lease);
     // Of several blocks that changed an element the first saw it as it was before the loop.
-    for (c, index, mut copy) in results.into_iter().rev().flat_map(|result| result.old) {
-        if let Some(lent) = lease.vector(c).filter(|lent| index < lent.len()) {
+    for (c, index, copy) in results.iter_mut().rev().flat_map(|result| &mut result.old) {
+        if let Some(lent) = lease.vector(*c).filter(|lent| *index < lent.len()) {
             // SAFETY: nobody else runs; both addresses hold an element.
-            unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(index), lent.ops().size) };
+            unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(*index), lent.ops().size) };
         }
     }
+    undo.commit().and(drop_old(&mut results))
+}
+
+/// Of a loop that ended well: drops the engine's own copies of what was there before. What their destructors say is no
+/// failure of the loop, which had none of them.
+pub(crate) fn settled(mut results: Vec<BlockResult>, undo: &Undo) -> Vec<BlockResult> {
+    if let Err(note) = undo.commit().and(drop_old(&mut results)) {
+        warning!("a copy of an element, made to undo a loop, panicked when it was dropped: {}", note.message);
+    }
+    results
+}
+
+fn drop_old(results: &mut [BlockResult]) -> Result<(), CaughtPanic> {
+    let old = results.iter_mut().flat_map(|result| std::mem::take(&mut result.old));
+    old.fold(Ok(()), |ended, old| ended.and(panics::caught(|| drop(old))))
 }
 
 impl BlockResult {

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::lease::Lease;
+use crate::body::panics::{self, CaughtPanic};
 use crate::memory::buffer::RawBuf;
 use crate::planner::plan::{Block, Plan};
 use crate::planner::recording::Usage;
@@ -134,7 +135,7 @@ impl Undo {
         saved.filled = true;
     }
 
-    /// Puts everything back. All threads of the loop have ended.
+    /// Puts everything back, and leaves what the loop made of it to `commit`. All threads of the loop have ended.
     pub(crate) fn restore(&self, plan: &Plan, lease: &Lease<'_>) {
         for saved in &self.saved {
             let mut saved = locked(saved);
@@ -147,26 +148,27 @@ impl Undo {
                 saved.extent.each_run(plan, |lo, len| {
                     assert!(len <= lent.len() && lo <= lent.len() - len);
                     // SAFETY: both ranges hold `len` elements, apart from each other; nobody else runs. What the
-                    // loop made of them goes to the copy, which drops it.
+                    // loop made of them goes to the copy.
                     unsafe {
                         std::ptr::swap_nonoverlapping(from, lent.at(lo), len * size);
                         from = from.add(len * size);
                     }
                 });
             }
-            copy.clear();
         }
     }
 
-    /// The loop ended well: forgets what was saved.
-    pub(crate) fn commit(&self) {
+    /// Drops what the copies hold, and says what the first destructor that panicked said.
+    pub(crate) fn commit(&self) -> Result<(), CaughtPanic> {
+        let mut ended = Ok(());
         for saved in &self.saved {
             let mut saved = locked(saved);
             saved.filled = false;
-            if let Some(copy) = saved.copy.as_mut() {
-                copy.clear();
+            if let Some(copy) = saved.copy.as_mut().filter(|copy| copy.len() > 0) {
+                ended = ended.and(panics::caught(|| copy.clear()));
             }
         }
+        ended
     }
 }
 
