@@ -15,6 +15,10 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     failures::an_error_that_an_earlier_iteration_prevents,
     failures::the_first_error_of_the_loop,
     failures::random_programs,
+    waits::for_what_was_not_foreseen,
+    waits::that_end_by_themselves,
+    guards::that_panic_when_they_are_dropped,
+    guards::see_no_panic,
 ];
 
 /// Those that need to know when an element is dropped, which only this process does.
@@ -277,7 +281,6 @@ mod failures {
     }
 }
 
-
 mod drops {
     use std::hash::{Hash, Hasher};
     use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -426,5 +429,163 @@ mod drops {
         }
         seen.record("programs", "all");
         Ok(())
+    }
+}
+
+/// Bodies that go round until an element has a value, which in the plain loop it has from the start.
+mod waits {
+    use super::*;
+
+    pub(crate) fn for_what_was_not_foreseen(session: &Session, seen: &mut Seen) -> Result {
+        let n = 20_000usize;
+        let at = |i: usize| if i == 0 || i == n - 1000 { 0u32 } else { (500 + below(i as u64, 500)) as u32 };
+        let places = DVector::from_fn(session, n, at)?;
+        let mut plain = vec![0u64; 1000];
+        let mut x = DVector::from_fn(session, 1000, |_| 0u64)?;
+        for _ in 0..3 {
+            async_parallel_for!(
+                0..n,
+                [n, &places, &mut x],
+                |i| {
+                    let at = places[i];
+                    if i == n - 1000 {
+                        while x[at] < 50 {}
+                        loop {
+                            if x[at] > 50 {
+                                break;
+                            }
+                        }
+                    }
+                    x[at] += 1;
+                    if i == n / 2 + 1 {
+                        x[0usize] += 100;
+                    }
+                },
+                order = Preserve
+            )?;
+            for i in 0..n {
+                plain[at(i) as usize] += 1;
+                plain[0] += if i == n / 2 + 1 { 100 } else { 0 };
+            }
+            assert_eq!(x.to_vec()?, plain);
+        }
+        seen.digest("x", &x)
+    }
+
+    /// Iterations that take long lose nothing.
+    pub(crate) fn that_end_by_themselves(session: &Session, seen: &mut Seen) -> Result {
+        let n = 400usize;
+        let mut x = DVector::from_fn(session, 40, |_| 0u64)?;
+        for order in [Order::Preserve, Order::Any] {
+            let report = async_parallel_for!(
+                0..n,
+                [&mut x],
+                |i| {
+                    let (a, b) = (below(i as u64, 20), 20 + below(i as u64 + 7777, 20));
+                    let rounds = if i == 207 { 1u64 << 23 } else { 3 };
+                    let mut k = 0;
+                    while k < rounds {
+                        x[a] = mix(x[a] ^ x[b] ^ k);
+                        k += 1;
+                    }
+                    x[b] ^= x[a];
+                },
+                order = order,
+                strategy = Strategy::Grid
+            )?;
+            assert_eq!(report.misspeculations(), 0);
+            seen.record("strategy", report.strategy());
+        }
+        seen.digest("x", &x)
+    }
+}
+
+/// Bodies with guards whose destructors look around.
+mod guards {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+
+    struct Bomb(bool);
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(self.0, "dropped before it was done");
+        }
+    }
+
+    pub(crate) fn that_panic_when_they_are_dropped(session: &Session, seen: &mut Seen) -> Result {
+        let n = 20_000usize;
+        for strategy in [None, Some(Strategy::Grid), Some(Strategy::Coloured)] {
+            let mut plain: Vec<u32> = (0..n).map(|i| below(i as u64, n) as u32).collect();
+            let mut to = DVector::from_vec(session, plain.clone())?;
+            for _ in 0..2 {
+                macro_rules! run {
+                    ($($option:tt)*) => {
+                        async_parallel_for!(0..n, [n, &mut to], |i| {
+                            let mut bomb = Bomb(false);
+                            let j = to[to[i]];
+                            to[j] = to[i].wrapping_mul(7) % n as u32;
+                            bomb.0 = true;
+                        }, order = Preserve $($option)*)?
+                    };
+                }
+                match strategy {
+                    None => run!(),
+                    Some(strategy) => run!(, strategy = strategy),
+                };
+                for i in 0..n {
+                    let j = plain[plain[i] as usize] as usize;
+                    plain[j] = plain[i].wrapping_mul(7) % n as u32;
+                }
+                assert_eq!(to.to_vec()?, plain);
+            }
+            seen.digest("to", &to)?;
+        }
+        Ok(())
+    }
+
+    static PANICKING: AtomicUsize = AtomicUsize::new(0);
+
+    struct Looks;
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            PANICKING.fetch_add(usize::from(std::thread::panicking()), Relaxed);
+        }
+    }
+
+    /// An iteration that strays isn't seen to panic.
+    pub(crate) fn see_no_panic(session: &Session, seen: &mut Seen) -> Result {
+        let n = 5_000usize;
+        let mut names = DVector::from_fn(session, 300, |i| vec![format!("{}", i % 97)])?;
+        let before = PANICKING.load(Relaxed);
+        let mut plain = names.to_vec()?;
+        async_parallel_for!(
+            0..n,
+            [&mut names],
+            |i| {
+                let _looks = Looks;
+                let (a, b) = (below(i as u64, 150), 150 + below(i as u64 + 9999, 150));
+                names[a][0] = ((mix(i as u64) ^ names[b][0].len() as u64) % 300).to_string();
+                if i % 1000 == 999 {
+                    let other: usize = names[a][0].parse().unwrap_or_default();
+                    names[other].push(i.to_string());
+                }
+            },
+            order = Preserve,
+            parts = 6
+        )?;
+        for i in 0..n {
+            let (a, b) = (below(i as u64, 150), 150 + below(i as u64 + 9999, 150));
+            plain[a][0] = ((mix(i as u64) ^ plain[b][0].len() as u64) % 300).to_string();
+            if i % 1000 == 999 {
+                let other: usize = plain[a][0].parse().unwrap_or_default();
+                plain[other].push(i.to_string());
+            }
+        }
+        assert_eq!(names.to_vec()?, plain);
+        assert_eq!(PANICKING.load(Relaxed), before);
+        seen.digest("names", &names)
     }
 }

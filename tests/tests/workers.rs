@@ -35,7 +35,8 @@ const SOUND: [Place; 9] = [
 ];
 
 /// Where `outcomes` runs.
-const OUTCOMES: [Place; 6] = [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
+const OUTCOMES: [Place; 6] =
+    [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {

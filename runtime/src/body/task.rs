@@ -325,11 +325,19 @@ where
         let mut views = unsafe { H::views::<true>(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
         H::begin(&mut views, &context.slots);
-        for i in start..end {
-            H::step(&mut views, i - start, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
-                return Some((i, error));
+        let mut next = start;
+        while next < end {
+            let stop = end - (end - next).saturating_sub(BETWEEN_LOOKS);
+            for i in next..stop {
+                H::step(&mut views, i - start, i);
+                if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
+                    return Some((i, error));
+                }
             }
+            if context.state.is_astray() {
+                return None;
+            }
+            next = stop;
         }
         H::finish(&views, &context.slots);
         None
@@ -346,11 +354,16 @@ where
         let mut views = unsafe { H::views::<false>(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
         H::begin(&mut views, &context.slots);
-        for (j, &offset) in offsets.iter().enumerate() {
-            let i = first + offset as usize;
-            H::step(&mut views, j, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
-                return Some((i, error));
+        for (k, some) in offsets.chunks(BETWEEN_LOOKS).enumerate() {
+            for (j, &offset) in some.iter().enumerate() {
+                let i = first + offset as usize;
+                H::step(&mut views, k * BETWEEN_LOOKS + j, i);
+                if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
+                    return Some((i, error));
+                }
+            }
+            if context.state.is_astray() {
+                return None;
             }
         }
         H::finish(&views, &context.slots);
@@ -393,11 +406,17 @@ where
             if let Some(error) = (self.body)(values, views, scratch, i).into_error() {
                 return Some((i, error));
             }
+            if context.state.is_astray() {
+                return None;
+            }
             after(context);
         }
         None
     }
 }
+
+/// A block looks so often whether it has strayed: seldom enough for its loop to be as fast as without.
+const BETWEEN_LOOKS: usize = 4096;
 
 /// What `f` gives, or what it unwound with.
 pub(crate) fn unwound<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {

@@ -147,12 +147,25 @@ pub(crate) struct RemoteFailure {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum RemoteCause {
-    Misspeculation { capture: usize },
-    OutOfRange { capture: usize, index: usize },
-    Body { message: String },
-    Panic { message: String, location: String },
+    Misspeculation {
+        capture: usize,
+    },
+    OutOfRange {
+        capture: usize,
+        index: usize,
+    },
+    Body {
+        message: String,
+    },
+    Panic {
+        message: String,
+        location: String,
+    },
     /// The destructor of an element panicked while the loop was undone.
-    Undoing { message: String, location: String },
+    Undoing {
+        message: String,
+        location: String,
+    },
 }
 
 /// Which rows of other processes a synchronous loop's worker gets without asking for each.
