@@ -7,6 +7,7 @@ mod checkpoint;
 mod common;
 mod decoding;
 mod documentation;
+mod drops;
 mod elements;
 mod failures;
 mod misspeculation;

@@ -251,7 +251,8 @@ where
             let mut views = unsafe { H::views::<false>(&context.slots) };
             let mut scratch = (self.scratch)(self.values.refs(), &mut views);
             H::begin(&mut views, &context.slots);
-            let error = self.one_by_one(context, &mut views, &mut scratch, iterations, |_| {});
+            let error =
+                self.one_by_one(context, &mut views, &mut scratch, iterations, |context| !context.state.is_astray());
             H::finish(&views, &context.slots);
             error
         });
@@ -268,7 +269,7 @@ where
                 let mut scratch = self.scratch_to_record(context, &mut views, done);
                 // What an iteration returns means nothing: the values that it saw were not the real ones.
                 let mut rest = Iterations::Range { start: done, end: range.end };
-                while self.one_by_one(context, &mut views, &mut scratch, rest, end_recorded_iteration).is_some() {
+                while self.one_by_one(context, &mut views, &mut scratch, rest, ends_recorded_iteration).is_some() {
                     end_recorded_iteration(context);
                     rest = Iterations::Range { start: at.get() + 1, end: range.end };
                 }
@@ -290,7 +291,7 @@ where
                     // SAFETY: rule 2.
                     let mut views = unsafe { H::views::<false>(&context.slots) };
                     let mut scratch = self.scratch_to_record(context, &mut views, once_at);
-                    self.one_by_one(context, &mut views, &mut scratch, once, |_| {})
+                    self.one_by_one(context, &mut views, &mut scratch, once, |_| true)
                 });
                 context.state.take_trouble();
                 end_after_failure(context);
@@ -380,7 +381,7 @@ where
         scratch
     }
 
-    /// The body on each iteration, its number recorded before, `after` called behind. Stops at
+    /// The body on each iteration, its number recorded before, `after` called behind, which says whether to go on. Stops at
     /// the first error. One instance of the body serves recording and tracing.
     #[inline(never)]
     fn one_by_one<'v>(
@@ -389,7 +390,7 @@ where
         views: &mut H::Views<'v>,
         scratch: &mut S,
         iterations: Iterations<'_>,
-        after: fn(&Context<'_>),
+        after: fn(&Context<'_>) -> bool,
     ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         let n = match iterations {
@@ -406,10 +407,9 @@ where
             if let Some(error) = (self.body)(values, views, scratch, i).into_error() {
                 return Some((i, error));
             }
-            if context.state.is_astray() {
+            if !after(context) {
                 return None;
             }
-            after(context);
         }
         None
     }
@@ -457,6 +457,11 @@ fn end_recorded_iteration(context: &Context<'_>) {
         recorder.log.borrow_mut().end_iteration();
         recorder.next_iteration();
     });
+}
+
+fn ends_recorded_iteration(context: &Context<'_>) -> bool {
+    end_recorded_iteration(context);
+    true
 }
 
 /// The same where scratch copies may be in any state: dropping one may panic, too.

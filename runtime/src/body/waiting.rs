@@ -20,7 +20,7 @@ const ROUNDS: u64 = 1 << 16;
 
 /// Who knows of the other blocks.
 pub(crate) trait Watch {
-    /// A loop in the running iteration has gone round so many times. True: the iteration is to end.
+    /// Loops in the running iteration have gone round so many times. True: the iteration is to end.
     fn ends(&self, rounds: u64) -> bool;
 }
 
@@ -47,10 +47,11 @@ pub(crate) fn watched<R>(watch: &dyn Watch, f: impl FnOnce() -> R) -> R {
 /// A round of a loop in a body.
 #[doc(hidden)]
 #[inline(always)]
-pub fn round(rounds: &mut u64) {
-    *rounds += 1;
-    if rounds.is_multiple_of(ROUNDS) {
-        look(*rounds);
+pub fn round(rounds: &Cell<u64>) {
+    let now = rounds.get() + 1;
+    rounds.set(now);
+    if now.is_multiple_of(ROUNDS) {
+        look(now);
     }
 }
 

@@ -456,8 +456,9 @@ impl<D: Dispatch> Watch for Watching<'_, D> {
         if self.state.is_astray() {
             return rounds >= LETS_OTHERS_GO;
         }
-        // In the loop's own order any block may have iterations that come first.
-        let ends = || handoff.cut().is_some_and(|cut| cut <= self.block || run.order == Order::Preserve);
+        // A failure of a plan with another order than the loop's is confirmed in any case: nobody needs this block.
+        let confirmed = run.order == Order::Preserve && !run.plan.offsets.is_empty();
+        let ends = || handoff.cut().is_some_and(|cut| confirmed || cut <= self.block);
         if run.order == Order::Preserve && rounds.is_multiple_of(LETS_OTHERS_GO) && !ends() {
             std::thread::scope(|scope| {
                 let go = || {
@@ -554,8 +555,11 @@ pub(crate) fn settled(mut results: Vec<BlockResult>, undo: &Undo) -> Vec<BlockRe
 }
 
 fn drop_old(results: &mut [BlockResult]) -> Result<(), CaughtPanic> {
-    let old = results.iter_mut().flat_map(|result| std::mem::take(&mut result.old));
-    old.fold(Ok(()), |ended, old| ended.and(panics::caught(|| drop(old))))
+    let mut ended = Ok(());
+    for old in results.iter_mut().flat_map(|result| std::mem::take(&mut result.old)) {
+        ended = ended.and(panics::caught(|| drop(old)));
+    }
+    ended
 }
 
 impl BlockResult {

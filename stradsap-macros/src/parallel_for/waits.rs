@@ -4,7 +4,7 @@
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr, ExprRange, Item};
+use syn::{Expr, ExprBlock, ExprRange, Item, Stmt};
 
 use super::emit::mentions;
 use super::ir::{Capture, Mode};
@@ -12,34 +12,40 @@ use super::ir::{Capture, Mode};
 /// Rewrites a body in which indices have been rewritten.
 pub(crate) fn rewrite(body: &mut Expr, captures: &[Capture]) {
     let dds = captures.iter().filter(|capture| capture.mode != Mode::Value).map(|capture| &capture.name).collect();
-    Counter { dds }.visit_expr_mut(body);
+    let mut counter = Counter { dds, counts: false };
+    counter.visit_expr_mut(body);
+    if !counter.counts {
+        return;
+    }
+    let own = Span::mixed_site();
+    // One for all loops of an iteration, which closures in the body may share.
+    let rounds: Stmt = syn::parse_quote_spanned!(own=> let rounds = &::core::cell::Cell::new(0u64););
+    match body {
+        Expr::Block(ExprBlock { attrs, label: None, block }) if attrs.is_empty() => block.stmts.insert(0, rounds),
+        other => *other = syn::parse_quote_spanned!(own=> { #rounds #other }),
+    }
 }
 
 struct Counter<'c> {
     dds: Vec<&'c Ident>,
+    counts: bool,
 }
 
 impl VisitMut for Counter<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
         visit_mut::visit_expr_mut(self, expr);
-        let counts = matches!(expr, Expr::While(_) | Expr::Loop(_))
-            || matches!(expr, Expr::ForLoop(over) if endless(&over.expr));
-        if !counts || !self.dds.iter().any(|name| mentions(expr.to_token_stream(), name)) {
+        if !self.dds.iter().any(|name| mentions(expr.to_token_stream(), name)) {
             return;
         }
-        let rounds = Ident::new("rounds", Span::mixed_site());
-        let round: syn::Stmt = syn::parse_quote!(::stradsap::__private::round(&mut #rounds););
-        let block: &mut Block = match expr {
+        let block = match expr {
             Expr::While(counted) => &mut counted.body,
             Expr::Loop(counted) => &mut counted.body,
-            Expr::ForLoop(counted) => &mut counted.body,
+            Expr::ForLoop(counted) if endless(&counted.expr) => &mut counted.body,
             _ => return,
         };
-        block.stmts.insert(0, round);
-        *expr = syn::parse_quote!({
-            let mut #rounds = 0u64;
-            #expr
-        });
+        let own = Span::mixed_site();
+        block.stmts.insert(0, syn::parse_quote_spanned!(own=> ::stradsap::__private::round(rounds);));
+        self.counts = true;
     }
 
     // Items don't see the captures.
@@ -81,6 +87,7 @@ mod tests {
         assert_eq!(counted("{ 'all: loop { if x[k] > 3 { break 'all; } } }"), 1);
         assert_eq!(counted("{ let n = loop { while x[k] < 50 {} break 3; }; }"), 2);
         assert_eq!(counted("{ for k in 0.. { if x[k] > 3 { break; } } }"), 1);
+        assert_eq!(counted("while x[k] < 50 {}"), 1);
     }
 
     #[test]
