@@ -3,10 +3,9 @@
 //! The block has failed then, and all is going to be undone. But nothing unwinds: a guard in the body may have a destructor that
 //! panics, which would abort the process. The block goes on to a place where it can stop, with copies of what isn't its own.
 //!
-//! # Why this is sound
-//! A copy is boxed (a `RawBuf` of one element), and lives as long as the block's context. There is one for each index, so that
-//! different elements are different copies, and equal ones the same: the borrow of the view guards it.
-#![allow(unsafe_code)]
+//! The slow path relies on this: a copy is boxed (a `RawBuf` of one element), and lives as long as the block's context. There
+//! is one for each index, so that different elements are different copies, and equal ones the same: the borrow of the view
+//! guards it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
