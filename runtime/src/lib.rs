@@ -73,6 +73,7 @@ pub mod private {
     pub use crate::body::value::{
         AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value,
     };
+    pub use crate::body::waiting::round;
     pub use crate::dds::dmap::{encode_entries, version_of_map};
     pub use crate::dds::dvector::{encode_elements, version_of};
     pub use crate::launch::{MainOutcome, launch};

@@ -92,7 +92,18 @@ use proc_macro::TokenStream;
 ///
 /// # Errors
 /// The loop gives an `Err` when an iteration returns one, panics, or uses an index that is out of range; every DDS
-/// and reduction then holds what it held before the loop. A variable that the body uses without capturing it, a
+/// and reduction then holds what it held before the loop. Under `order = Preserve` that is the iteration at which the plain
+/// loop would fail, with its error, and there is none if the plain loop ends well; to find out, a loop in which an
+/// iteration fails is run once more in its own order. Under `order = Any` it is the first that fails in the plan's serial
+/// order. If an element's destructor panics while the loop is undone, all is put back first, and then that panic is the
+/// error.
+///
+/// Two things are beyond the library. An iteration may see, before the loop is undone and run again, values that the plain
+/// loop wouldn't show it: if it *panics* on them (or uses an index out of range) while it has a guard whose destructor panics too, the process
+/// aborts, as Rust demands. And if it never ends on them, neither does the loop, unless what goes round is
+/// a `while`, a `loop` or a `for` over `0..` that stands in the body and names a DDS.
+///
+/// A variable that the body uses without capturing it, a
 /// write through `&x`, `break` and `continue` out of the body, `.await`, and a parallel loop within the body are
 /// compile errors.
 ///

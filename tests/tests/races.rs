@@ -257,3 +257,16 @@ fn sound_programs() {
         }
     }
 }
+
+#[test]
+fn outcomes() {
+    let mut expected = None;
+    for threads in [1, 2, 4] {
+        let session = session(threads);
+        let mut seen = crate::seen::Seen::default();
+        for scenario in crate::outcomes::SCENARIOS {
+            (scenario.run)(&session, &mut seen).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        }
+        assert_eq!(&seen, expected.get_or_insert_with(|| seen.clone()), "{threads} threads");
+    }
+}

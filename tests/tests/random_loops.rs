@@ -99,7 +99,9 @@ fn check_failures(case: &str, loops: &mut [Loop], how: How, program: &Program, b
     replay(&orders[0], program, &mut after, &mut Plain(0.0));
     for failing in [Failing::Err, Failing::Panic] {
         let mut state = after.clone();
-        let first = orders[0].iter().copied().find(|&i| {
+        let preserves = how.order == Order::Preserve;
+        let order = if preserves { (0..orders[0].len()).collect() } else { orders[0].clone() };
+        let first = order.into_iter().find(|&i| {
             let mut ran =
                 || plain_iteration(i, &program.steps, Failing::Err, &mut state, &mut Plain(0.0), &mut Plain(0));
             ran().is_err()
@@ -126,7 +128,7 @@ fn check_failures(case: &str, loops: &mut [Loop], how: How, program: &Program, b
                 assert_eq!(now, (sum.to_bits(), count), "{case}: {threads} threads, reductions after a failure");
             }
         }
-        let want = if foreseeable { first } else { failed[0] };
+        let want = if foreseeable || preserves { first } else { failed[0] };
         assert!(failed.iter().all(|iteration| *iteration == want), "{case}: {failed:?} failed, expected {want:?}");
         if want.is_none() {
             return;

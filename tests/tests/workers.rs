@@ -9,6 +9,7 @@ mod common;
 mod data;
 mod hostile;
 mod jobs;
+mod outcomes;
 mod places;
 mod random;
 mod scheduled;
@@ -33,6 +34,10 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
+/// Where `outcomes` runs.
+const OUTCOMES: [Place; 6] =
+    [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
+
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     // Some tests start this executable to be the program that they look at.
@@ -50,6 +55,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("data", data::tests()),
         ("hostile", hostile::tests()),
         ("sound", places::tests(&SOUND, &Expected::new(ALONE, Place::session), 60, sound::SCENARIOS)),
+        ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])
 }

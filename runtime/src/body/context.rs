@@ -14,7 +14,7 @@ pub(crate) enum AccessTrouble {
     OutOfRange { capture: usize, index: usize },
     /// Recording: the iteration touches implausibly much; its values may be to blame.
     Runaway,
-    /// On a worker: an element could not be fetched, or the loop is being ended.
+    /// An element could not be fetched from another worker, or the loop is being ended.
     Unreachable,
 }
 
@@ -39,6 +39,12 @@ impl BlockState {
         if self.trouble.get().is_none() {
             self.trouble.set(Some((trouble, self.at.get())));
         }
+    }
+
+    /// Whether something was recorded: what the block does from now on counts for nothing.
+    pub(crate) fn is_astray(&self) -> bool {
+        let trouble = self.trouble.get();
+        trouble.is_some()
     }
 
     /// What was recorded, and which iteration was counted then.

@@ -1,6 +1,7 @@
 //! What a loop body is given: its captures, the views of them, and the slow path of a view.
 
 pub(crate) mod added;
+pub(crate) mod astray;
 pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod index;
@@ -12,3 +13,4 @@ pub(crate) mod slow_path;
 pub(crate) mod task;
 pub(crate) mod value;
 pub(crate) mod view;
+pub(crate) mod waiting;

@@ -16,6 +16,7 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU32;
 
+use crate::body::astray::Before;
 use crate::body::context::BlockState;
 use crate::body::lease::Lent;
 use crate::body::slow_path::{Doing, SlowPath, ViewRange};
@@ -59,6 +60,8 @@ pub(crate) struct Owned<'t> {
     /// Whether the slow path must know which iteration runs.
     pub(crate) tracked: bool,
     pub(crate) ahead: Ahead<'t>,
+    /// What the block goes on with where it strays; without it the iteration ends.
+    pub(crate) before: Option<&'t dyn Before>,
     /// What is owned besides.
     pub(crate) doing: Doing<'t>,
 }
@@ -72,6 +75,7 @@ impl<'t> Owned<'t> {
             packed: None,
             tracked: false,
             ahead: Ahead::NOTHING,
+            before: None,
             doing,
         }
     }
@@ -201,14 +205,14 @@ impl<'t> Slot<'t> {
     /// Rule 2 holds for what is owned, as long as the slot lives. Where `owned.here` says so, the number of each iteration
     /// that runs is that of an element (or the place of a packed one) which the block owns in that way.
     pub(crate) unsafe fn of_elements(capture: usize, lent: &'t Lent, owned: Owned<'t>, state: &Rc<BlockState>) -> Self {
-        let Owned { range, mut here, packed, tracked, ahead, doing } = owned;
+        let Owned { range, mut here, packed, tracked, ahead, before, doing } = owned;
         assert!(range.len <= lent.len() && range.wlen <= range.len && range.lo <= lent.len() - range.len);
         here.packed = packed.is_some();
         let base = match packed {
             Some((elements, start)) => elements.base().wrapping_add(start * lent.ops().size),
             None => lent.base(),
         };
-        let slow_path = SlowPath::new(capture, lent, doing, state);
+        let slow_path = SlowPath::new(capture, lent, doing, before, state);
         Slot { ptr: lent.at(range.lo), range, here, base, tracked, ahead, ..Slot::new(slow_path) }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Out of line, and the same machine code for every element type. What it does depends on what the thread is
 //! doing: recording logs the access and lends a scratch copy to writers; a run looks among the block's other
-//! ranges, and ends the iteration when the plan didn't foresee the access.
+//! ranges, and lends a copy when the plan didn't foresee the access: the block has failed then (`astray`).
 //!
 //! # Why this is sound
 //! 1. The elements are lent: they live as long as the [`SlowPath`], and every index is compared with their number first.
@@ -10,7 +10,7 @@
 //!    pager first brings those that are elsewhere.)
 //! 3. In a run an address is given only for an element that the block owns in that way: the spans and lists
 //!    come from the plan, whose conflicting blocks the executor keeps apart; a DDS captured for reading is
-//!    written by nobody.
+//!    written by nobody. For any other element it is that of a copy, which the block alone has (`astray`).
 //! 4. Scratch copies are boxed one by one (a `RawBuf` each) and live until the next iteration, so that an
 //!    address stays good while its borrow lasts. A scratch copy is refilled only by a write access to its
 //!    number `nth`, which needs the view alone.
@@ -21,8 +21,10 @@ use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 
+use crate::body::astray::{Astray, Before};
 use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::lease::Lent;
+use crate::body::panics;
 use crate::memory::buffer::RawBuf;
 use crate::planner::recording::CaptureLog;
 
@@ -87,9 +89,9 @@ pub(crate) struct Recorder<'t> {
     pub(crate) log: RefCell<CaptureLog>,
     /// The elements that placeholders are filled from: the middle one, a value that the program itself put there.
     elements: &'t Lent,
-    placeholders: RefCell<Vec<RawBuf>>,
+    pub(crate) placeholders: RefCell<Vec<RawBuf>>,
     /// With real values: the iteration's own changes.
-    own: RefCell<BTreeMap<usize, RawBuf>>,
+    pub(crate) own: RefCell<BTreeMap<usize, RawBuf>>,
     pub(crate) concrete: Cell<bool>,
     /// Set where placeholders have misled a plan before.
     pub(crate) always_concrete: bool,
@@ -105,6 +107,7 @@ pub(crate) struct SlowPath<'t> {
     lent: Option<&'t Lent>,
     len: usize,
     doing: Doing<'t>,
+    astray: Astray<'t>,
     state: Rc<BlockState>,
 }
 
@@ -124,13 +127,21 @@ impl<'t> Doing<'t> {
 }
 
 impl<'t> SlowPath<'t> {
-    pub(super) fn new(capture: usize, lent: &'t Lent, doing: Doing<'t>, state: &Rc<BlockState>) -> Self {
-        SlowPath { capture, lent: Some(lent), len: lent.len(), doing, state: Rc::clone(state) }
+    pub(super) fn new(
+        capture: usize,
+        lent: &'t Lent,
+        doing: Doing<'t>,
+        before: Option<&'t dyn Before>,
+        state: &Rc<BlockState>,
+    ) -> Self {
+        let astray = Astray::new(before);
+        SlowPath { capture, lent: Some(lent), len: lent.len(), doing, astray, state: Rc::clone(state) }
     }
 
     /// Of what is reached by other means: every access through here ends the iteration.
     pub(super) fn without_elements(capture: usize, len: usize, state: &Rc<BlockState>) -> Self {
-        SlowPath { capture, lent: None, len, doing: Doing::Reduction, state: Rc::clone(state) }
+        let (doing, astray) = (Doing::Reduction, Astray::default());
+        SlowPath { capture, lent: None, len, doing, astray, state: Rc::clone(state) }
     }
 
     pub(crate) fn dds_len(&self) -> usize {
@@ -139,6 +150,11 @@ impl<'t> SlowPath<'t> {
 
     pub(crate) fn doing(&self) -> &Doing<'t> {
         &self.doing
+    }
+
+    /// Copies of elements to which the block strayed, to be dropped.
+    pub(crate) fn take_astray(&self) -> BTreeMap<usize, RawBuf> {
+        self.astray.take()
     }
 
     pub(crate) fn into_doing(self) -> Doing<'t> {
@@ -173,7 +189,7 @@ impl<'t> SlowPath<'t> {
         }
         match &self.doing {
             Doing::ReadOnly if access == Access::Read => self.address(i),
-            Doing::Spans(spans) => self.in_spans(spans, i, access),
+            Doing::Spans(spans) => self.in_spans(spans, i, access).unwrap_or_else(|| self.stray(i)),
             Doing::InStep { offset, written, now }
                 if now.get().is_some_and(|now| i == now.wrapping_add(*offset))
                     && (*written || access == Access::Read) =>
@@ -186,28 +202,28 @@ impl<'t> SlowPath<'t> {
                     assert!(place < elements.len());
                     elements.base().wrapping_add(place * elements.ops().size)
                 }
-                _ => self.misspeculate(),
+                _ => self.stray(i),
             },
             Doing::Listed(listing, current) => match current.get() {
-                Some(bounds) => self.in_listing(listing, bounds, i, access),
-                None => self.misspeculate(),
+                Some(bounds) => self.in_listing(listing, bounds, i, access).unwrap_or_else(|| self.stray(i)),
+                None => self.stray(i),
             },
             Doing::Logged { spans, saved } => {
-                let address = self.in_spans(spans, i, access);
+                let Some(address) = self.in_spans(spans, i, access) else { return self.stray(i) };
                 if access != Access::Read {
                     self.save_first(saved, i);
                 }
                 address
             }
             Doing::Record(recorder) => self.record(recorder, i, access),
-            Doing::ReadOnly | Doing::InStep { .. } | Doing::Reduction => self.misspeculate(),
+            Doing::ReadOnly | Doing::InStep { .. } | Doing::Reduction => self.stray(i),
         }
     }
 
     fn address(&self, i: usize) -> *mut u8 {
         match self.lent {
             Some(lent) => lent.at(i),
-            None => self.misspeculate(),
+            None => self.stray(i),
         }
     }
 
@@ -216,26 +232,50 @@ impl<'t> SlowPath<'t> {
         resume_unwind(Box::new(EndIteration));
     }
 
-    fn misspeculate(&self) -> ! {
-        self.end(AccessTrouble::Misspeculation { capture: self.capture })
+    /// The address of a copy, since the plan didn't foresee that the block reaches the element.
+    fn stray(&self, i: usize) -> *mut u8 {
+        let trouble = AccessTrouble::Misspeculation { capture: self.capture };
+        self.state.record(trouble);
+        let of_own = || panics::caught(|| Some(self.clone_of(self.lent?, self.own()?))).ok().flatten();
+        self.astray.reach(self.capture, i, of_own).unwrap_or_else(|| self.end(trouble))
     }
 
-    fn in_spans(&self, spans: &[ViewRange], i: usize, access: Access) -> *mut u8 {
+    /// An element that the block owns.
+    fn own(&self) -> Option<usize> {
+        let index = match &self.doing {
+            Doing::Spans(spans) | Doing::Logged { spans, .. } => spans.iter().find(|span| span.len > 0)?.lo,
+            Doing::InStep { offset, now, .. } => now.get()?.wrapping_add(*offset),
+            Doing::Listed(listing, current) => {
+                let (from, to) = current.get()?;
+                (*listing.entries.get(from..to)?.first()? >> 1) as usize
+            }
+            Doing::ReadOnly | Doing::Packed { .. } | Doing::Record(_) | Doing::Reduction => return None,
+        };
+        (index < self.len).then_some(index)
+    }
+
+    fn in_spans(&self, spans: &[ViewRange], i: usize, access: Access) -> Option<*mut u8> {
         let at = spans.partition_point(|span| span.lo <= i);
         if let Some(span) = at.checked_sub(1).map(|k| spans[k]) {
             let owned = if access == Access::Read { span.len } else { span.wlen };
             if i - span.lo < owned {
-                return self.address(i);
+                return Some(self.address(i));
             }
         }
-        self.misspeculate()
+        None
     }
 
-    fn in_listing(&self, listing: &Listing<'_>, (from, to): (usize, usize), i: usize, access: Access) -> *mut u8 {
+    fn in_listing(
+        &self,
+        listing: &Listing<'_>,
+        (from, to): (usize, usize),
+        i: usize,
+        access: Access,
+    ) -> Option<*mut u8> {
         let entries = listing.entries.get(from..to).unwrap_or_default();
         match entries.binary_search_by_key(&i, |entry| (entry >> 1) as usize) {
-            Ok(k) if access == Access::Read || entries[k] & 1 == 1 => self.address(i),
-            _ => self.misspeculate(),
+            Ok(k) if access == Access::Read || entries[k] & 1 == 1 => Some(self.address(i)),
+            _ => None,
         }
     }
 

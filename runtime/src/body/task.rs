@@ -100,6 +100,8 @@ pub(crate) enum Failure {
     },
     Body(BodyError),
     Panic(CaughtPanic),
+    /// The destructor of an element panicked, while the loop was undone. That was finished all the same.
+    Undoing(CaughtPanic),
     /// The loop is being ended, or a row of another process can't be had.
     Stopped,
     /// The replay of the claimed order gave other bits.
@@ -249,7 +251,8 @@ where
             let mut views = unsafe { H::views::<false>(&context.slots) };
             let mut scratch = (self.scratch)(self.values.refs(), &mut views);
             H::begin(&mut views, &context.slots);
-            let error = self.one_by_one(context, &mut views, &mut scratch, iterations, |_| {});
+            let error =
+                self.one_by_one(context, &mut views, &mut scratch, iterations, |context| !context.state.is_astray());
             H::finish(&views, &context.slots);
             error
         });
@@ -266,7 +269,7 @@ where
                 let mut scratch = self.scratch_to_record(context, &mut views, done);
                 // What an iteration returns means nothing: the values that it saw were not the real ones.
                 let mut rest = Iterations::Range { start: done, end: range.end };
-                while self.one_by_one(context, &mut views, &mut scratch, rest, end_recorded_iteration).is_some() {
+                while self.one_by_one(context, &mut views, &mut scratch, rest, ends_recorded_iteration).is_some() {
                     end_recorded_iteration(context);
                     rest = Iterations::Range { start: at.get() + 1, end: range.end };
                 }
@@ -288,7 +291,7 @@ where
                     // SAFETY: rule 2.
                     let mut views = unsafe { H::views::<false>(&context.slots) };
                     let mut scratch = self.scratch_to_record(context, &mut views, once_at);
-                    self.one_by_one(context, &mut views, &mut scratch, once, |_| {})
+                    self.one_by_one(context, &mut views, &mut scratch, once, |_| true)
                 });
                 context.state.take_trouble();
                 end_after_failure(context);
@@ -323,11 +326,19 @@ where
         let mut views = unsafe { H::views::<true>(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
         H::begin(&mut views, &context.slots);
-        for i in start..end {
-            H::step(&mut views, i - start, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
-                return Some((i, error));
+        let mut next = start;
+        while next < end {
+            let stop = end - (end - next).saturating_sub(BETWEEN_LOOKS);
+            for i in next..stop {
+                H::step(&mut views, i - start, i);
+                if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
+                    return Some((i, error));
+                }
             }
+            if context.state.is_astray() {
+                return None;
+            }
+            next = stop;
         }
         H::finish(&views, &context.slots);
         None
@@ -344,11 +355,16 @@ where
         let mut views = unsafe { H::views::<false>(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
         H::begin(&mut views, &context.slots);
-        for (j, &offset) in offsets.iter().enumerate() {
-            let i = first + offset as usize;
-            H::step(&mut views, j, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
-                return Some((i, error));
+        for (k, some) in offsets.chunks(BETWEEN_LOOKS).enumerate() {
+            for (j, &offset) in some.iter().enumerate() {
+                let i = first + offset as usize;
+                H::step(&mut views, k * BETWEEN_LOOKS + j, i);
+                if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
+                    return Some((i, error));
+                }
+            }
+            if context.state.is_astray() {
+                return None;
             }
         }
         H::finish(&views, &context.slots);
@@ -365,7 +381,7 @@ where
         scratch
     }
 
-    /// The body on each iteration, its number recorded before, `after` called behind. Stops at
+    /// The body on each iteration, its number recorded before, `after` called behind, which says whether to go on. Stops at
     /// the first error. One instance of the body serves recording and tracing.
     #[inline(never)]
     fn one_by_one<'v>(
@@ -374,7 +390,7 @@ where
         views: &mut H::Views<'v>,
         scratch: &mut S,
         iterations: Iterations<'_>,
-        after: fn(&Context<'_>),
+        after: fn(&Context<'_>) -> bool,
     ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         let n = match iterations {
@@ -391,11 +407,16 @@ where
             if let Some(error) = (self.body)(values, views, scratch, i).into_error() {
                 return Some((i, error));
             }
-            after(context);
+            if !after(context) {
+                return None;
+            }
         }
         None
     }
 }
+
+/// A block looks so often whether it has strayed: seldom enough for its loop to be as fast as without.
+const BETWEEN_LOOKS: usize = 4096;
 
 /// What `f` gives, or what it unwound with.
 pub(crate) fn unwound<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
@@ -436,6 +457,11 @@ fn end_recorded_iteration(context: &Context<'_>) {
         recorder.log.borrow_mut().end_iteration();
         recorder.next_iteration();
     });
+}
+
+fn ends_recorded_iteration(context: &Context<'_>) -> bool {
+    end_recorded_iteration(context);
+    true
 }
 
 /// The same where scratch copies may be in any state: dropping one may panic, too.

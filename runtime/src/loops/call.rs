@@ -26,7 +26,7 @@ use crate::planner::recording::Recording;
 use crate::session::dot;
 use crate::session::error::{Error, LoopProblem, Result};
 use crate::session::logging::warning;
-use crate::session::options::{Bounds, LoopOptions, Site, Strategy};
+use crate::session::options::{Bounds, LoopOptions, Order, Site, Strategy};
 use crate::session::pool::Pool;
 use crate::session::report::{Elsewhere, LoopReport};
 use crate::session::timeline::{Category, span};
@@ -167,19 +167,25 @@ impl<'c> Call<'c> {
             None => self.make_plan(Depth::Sampled)?,
         };
         let mut trace = false;
+        // The plan that later calls use, while this one runs in the loop's own order.
+        let mut set_aside: Option<CachedPlan> = None;
         loop {
             let begun = Instant::now();
             match self.backend.run(&self, &cached.plan, &mut cached.installed, trace) {
                 Ok(elsewhere) => {
                     cached.misspeculations_in_row = 0;
+                    if let Some(misled) = &mut set_aside {
+                        misled.misspeculations_in_row += 1;
+                        self.misspeculations += 1;
+                    }
                     let mut report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
                     let shares = report.elsewhere.shares.take();
                     report.elsewhere = Elsewhere { shares, ..elsewhere };
-                    self.store(cached);
+                    self.store(self.to_keep(cached, set_aside));
                     return Ok(report);
                 }
                 Err(LoopStopped::Error(error)) => {
-                    self.store(cached);
+                    self.store(set_aside.unwrap_or(cached));
                     return Err(error);
                 }
                 Err(LoopStopped::Failed(failed)) => {
@@ -188,12 +194,21 @@ impl<'c> Call<'c> {
                         reused = false;
                         continue;
                     }
-                    if failed.iteration.is_none() && !trace {
+                    let whole = !matches!(failed.failure, Failure::Undoing(_));
+                    if whole && self.key.options.order == Order::Preserve && !cached.plan.offsets.is_empty() {
+                        // An iteration before this one in the loop's order, which had not run yet, may fail as well, or
+                        // change what this one failed on.
+                        let own = self.own_order("an iteration failed, which the loop's own order has to confirm")?;
+                        set_aside = Some(std::mem::replace(&mut cached, own));
+                        (trace, reused) = (true, false);
+                        continue;
+                    }
+                    if whole && failed.iteration.is_none() && !trace {
                         // Everything is as it was: run it again and keep count, to name the iteration.
                         trace = true;
                         continue;
                     }
-                    self.store(cached);
+                    self.store(set_aside.unwrap_or(cached));
                     return Err(self.error(failed));
                 }
             }
@@ -285,9 +300,7 @@ impl<'c> Call<'c> {
                  recorded {in_row} times in a row: what they touch seems to depend on what other iterations write",
                 self.site
             );
-            let reason = format!("what iterations touch of `{name}` changes while the loop runs");
-            let plan = Plan::serial(self.key.range.clone(), self.captured.len(), Facts { reason, ..Facts::default() });
-            let cached = self.cached(plan, Depth::Concrete)?;
+            let cached = self.own_order(&format!("what iterations touch of `{name}` changes while the loop runs"))?;
             self.explain(&cached)?;
             cached
         } else {
@@ -302,6 +315,28 @@ impl<'c> Call<'c> {
         };
         fresh.misspeculations_in_row = in_row;
         Ok(fresh)
+    }
+
+    /// A plan that runs the loop in its own order.
+    fn own_order(&self, reason: &str) -> Result<CachedPlan> {
+        let facts = Facts { reason: reason.to_string(), ..Facts::default() };
+        self.cached(Plan::serial(self.key.range.clone(), self.captured.len(), facts), Depth::Concrete)
+    }
+
+    /// What later calls run by, after one that ended well: the plan that was set aside, unless it was misled too often.
+    fn to_keep(&self, ran: CachedPlan, set_aside: Option<CachedPlan>) -> CachedPlan {
+        match set_aside {
+            Some(misled) if misled.misspeculations_in_row < MISSPECULATIONS => misled,
+            Some(_) => {
+                warning!(
+                    "{}: runs serially from now on, since iterations failed {MISSPECULATIONS} times in a row that don't \
+                     fail in the loop's own order: they depend on what others write where nobody foresaw it",
+                    self.site
+                );
+                ran
+            }
+            None => ran,
+        }
     }
 
     fn store(&self, cached: CachedPlan) {
@@ -343,6 +378,10 @@ impl<'c> Call<'c> {
             }
             Failure::Body(source) => Error::Body { site, iteration, source },
             Failure::Panic(note) => Error::Panic { site, iteration, message: note.message, location: note.location },
+            Failure::Undoing(note) => {
+                let message = format!("{}, while the loop was undone and an element dropped", note.message);
+                Error::Panic { site, iteration, message, location: note.location }
+            }
             Failure::Difference { capture, index } => Error::Verification { site, dds: self.site.name(capture), index },
             Failure::Misspeculation { .. } | Failure::Stopped => {
                 unreachable!("misspeculations are planned anew, and only rounds are stopped")

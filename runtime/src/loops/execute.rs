@@ -15,13 +15,15 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::body::astray::Before;
 use crate::body::capture::{Captured, Kind};
-use crate::body::context::{BlockState, Context};
+use crate::body::context::{AccessTrouble, BlockState, Context};
 use crate::body::lease::{Lease, Lent};
-use crate::body::panics;
+use crate::body::panics::{self, CaughtPanic};
 use crate::body::slot::{Ahead, Copies, OwnElement, Owned, Slot};
 use crate::body::slow_path::{Doing, Listing, ViewRange};
 use crate::body::task::{Failure, Iterations, Task};
+use crate::body::waiting::{self, Watch};
 use crate::dds::relaxed::board::{Board, Missing};
 use crate::loops::handoff::{Dispatch, Handoff};
 use crate::loops::pack::Packed;
@@ -30,8 +32,10 @@ use crate::memory::buffer::RawBuf;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
 use crate::session::locked;
+use crate::session::logging::warning;
 use crate::session::options::{Order, Strategy};
 use crate::session::pool::Pool;
+use crate::session::stack;
 use crate::session::timeline::{self, Category};
 
 /// Parts smaller than this stay in the nearer caches by themselves.
@@ -97,18 +101,20 @@ impl Run<'_> {
         // An element's `clone` may panic while parts are saved: that must not leave other threads waiting.
         self.save_upfront(undo)?;
         let (results, failed) = self.run_blocks(&Handoff::new(&self.plan.graph), undo, pool);
-        if let Some(failed) = failed {
-            restore(self.plan, self.lease, results, undo);
+        if let Some(mut failed) = failed {
+            if let Err(note) = restore(self.plan, self.lease, results, undo) {
+                failed.failure = Failure::Undoing(note);
+            }
             return Err(failed);
         }
-        undo.commit();
-        Ok(self.unite(results.into_iter()))
+        Ok(self.unite(settled(results, undo).into_iter()))
     }
 
     /// Saves what every block may change, before the first of them starts.
     pub(crate) fn save_upfront(&self, undo: &Undo) -> Result<(), FirstFailure> {
         panics::caught(|| undo.save_upfront(self.plan, self.lease)).map_err(|note| {
-            undo.commit();
+            // One panic is enough.
+            let _forgotten = undo.commit();
             FirstFailure::new(0, Some(self.plan.range.start), Failure::Panic(note))
         })
     }
@@ -121,40 +127,27 @@ impl Run<'_> {
         undo: &Undo,
         pool: &Pool,
     ) -> (Vec<BlockResult>, Option<FirstFailure>) {
-        let results: Vec<Mutex<BlockResult>> = self.plan.blocks.iter().map(|_| Mutex::default()).collect();
-        let first: Mutex<Option<FirstFailure>> = Mutex::new(None);
+        let running = Blocks {
+            run: self,
+            handoff,
+            undo,
+            results: self.plan.blocks.iter().map(|_| Mutex::default()).collect(),
+            first: Mutex::new(None),
+        };
         pool.everywhere(self.plan.blocks.len(), || {
             let mut last: Option<usize> = None;
             loop {
-                let recorded = timeline::is_on();
-                let waiting = recorded.then(|| timeline::span(Category::Wait, 0));
+                let waiting = timeline::is_on().then(|| timeline::span(Category::Wait, 0));
                 let next = handoff.next(&|block| last.is_some_and(|last| self.near(last, block)));
                 if let Some(waiting) = waiting {
                     waiting.forget_if_shorter(NOT_WAITING);
                 }
                 let Some(b) = next else { break };
-                let _span = recorded.then(|| timeline::span(Category::Block, handoff.number(b) as u64));
-                let saved = panics::caught(|| undo.save_for(b, self.plan, self.lease));
-                let first_of_block = self.plan.range.start + self.plan.offset(self.plan.blocks[b].start);
-                let (result, ended) = match saved {
-                    Ok(()) => self.run_block(b),
-                    Err(note) => (BlockResult::default(), Err((Some(first_of_block), Failure::Panic(note)))),
-                };
-                *locked(&results[b]) = result;
-                match ended {
-                    Ok(()) => handoff.done(b),
-                    Err((iteration, failure)) => {
-                        let mut first = locked(&first);
-                        if first.as_ref().is_none_or(|other| b < other.block) {
-                            *first = Some(FirstFailure { block: b, iteration, failure });
-                        }
-                        drop(first);
-                        handoff.fail(b);
-                    }
-                }
+                running.run(b);
                 last = Some(b);
             }
         });
+        let Blocks { results, first, .. } = running;
         let results = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
         (results.collect(), first.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
@@ -165,20 +158,26 @@ impl Run<'_> {
         a.iter().any(|a| b.iter().any(|b| a.resource == b.resource))
     }
 
-    fn run_block(&self, b: usize) -> (BlockResult, Result<(), (Option<usize>, Failure)>) {
-        let Ok(mut context) = self.context(b, &self.board) else {
+    fn run_block(&self, b: usize, others: &Blocks<'_, impl Dispatch>) -> (BlockResult, BlockEnd) {
+        let before = BeforeLoop { run: self, undo: others.undo };
+        let Ok(mut context) = self.context(b, &self.board, &before) else {
             return (BlockResult::default(), Err((None, Failure::Stopped)));
         };
+        let watch = Watching { block: b, others, state: Rc::clone(&context.state) };
         // SAFETY: the context was made for this block of the task's own captures.
-        let ran = unsafe {
+        let ran = waiting::watched(&watch, || unsafe {
             if self.trace {
                 self.task.trace(&context, self.iterations(b))
             } else {
                 self.task.run(&context, self.iterations(b))
             }
-        };
+        });
         if ran.is_ok() {
             self.store_relaxed(&mut context, b, &self.board);
+        }
+        for copies in context.slots.iter().map(|slot| slot.slow_path().take_astray()).filter(|some| !some.is_empty()) {
+            // What their destructors say is no failure of the loop, which hasn't happened.
+            let _dropped = panics::caught(|| drop(copies));
         }
         (BlockResult::of(&context), ran)
     }
@@ -200,14 +199,16 @@ impl Run<'_> {
     }
 
     /// What a thread holds while it runs block `b`: the captures, as far as the block owns them.
-    fn context(&self, b: usize, board: &Board) -> Result<Context<'_>, Missing> {
+    fn context<'s>(&'s self, b: usize, board: &Board, before: &'s dyn Before) -> Result<Context<'s>, Missing> {
         let mut copies = self.copies(b, board)?;
         Ok(Context::new(|state| {
             let slot = |c: usize| match (self.slot_without_elements(c, &mut copies, state), self.lease.vector(c)) {
                 (Some(slot), _) => slot,
                 (None, None) => Slot::absent(c, state),
                 // SAFETY: rules 1 and 2.
-                (None, Some(lent)) => unsafe { Slot::of_elements(c, lent, self.owned(b, c, lent), state) },
+                (None, Some(lent)) => unsafe {
+                    Slot::of_elements(c, lent, Owned { before: Some(before), ..self.owned(b, c, lent) }, state)
+                },
             };
             (0..self.captured().len()).map(slot).collect()
         }))
@@ -398,6 +399,99 @@ impl Run<'_> {
     }
 }
 
+/// How a block ended.
+type BlockEnd = Result<(), (Option<usize>, Failure)>;
+
+/// The blocks of a run, as they are run.
+struct Blocks<'b, D: Dispatch> {
+    run: &'b Run<'b>,
+    handoff: &'b D,
+    undo: &'b Undo,
+    results: Vec<Mutex<BlockResult>>,
+    first: Mutex<Option<FirstFailure>>,
+}
+
+impl<D: Dispatch> Blocks<'_, D> {
+    /// Runs a block that was handed out.
+    fn run(&self, b: usize) {
+        let Blocks { run, handoff, undo, results, first } = self;
+        let _span = timeline::is_on().then(|| timeline::span(Category::Block, handoff.number(b) as u64));
+        let saved = panics::caught(|| undo.save_for(b, run.plan, run.lease));
+        let first_of_block = run.plan.range.start + run.plan.offset(run.plan.blocks[b].start);
+        let (result, ended) = match saved {
+            Ok(()) => run.run_block(b, self),
+            Err(note) => (BlockResult::default(), Err((Some(first_of_block), Failure::Panic(note)))),
+        };
+        *locked(&results[b]) = result;
+        match ended {
+            Ok(()) => handoff.done(b),
+            Err((iteration, failure)) => {
+                let mut first = locked(first);
+                // A block that was stopped is no failure of its own.
+                let rank = |failure: &Failure, block: usize| (matches!(failure, Failure::Stopped), block);
+                if first.as_ref().is_none_or(|other| rank(&failure, b) < rank(&other.failure, other.block)) {
+                    *first = Some(FirstFailure { block: b, iteration, failure });
+                }
+                drop(first);
+                handoff.fail(b);
+            }
+        }
+    }
+}
+
+/// A block whose body may wait for what others do.
+struct Watching<'b, D: Dispatch> {
+    block: usize,
+    others: &'b Blocks<'b, D>,
+    state: Rc<BlockState>,
+}
+
+/// After so many rounds of a loop other blocks go first, and then again after every so many.
+const LETS_OTHERS_GO: u64 = 1 << 22;
+
+impl<D: Dispatch> Watch for Watching<'_, D> {
+    fn ends(&self, rounds: u64) -> bool {
+        let others = self.others;
+        let Blocks { run, handoff, .. } = others;
+        if self.state.is_astray() {
+            return rounds >= LETS_OTHERS_GO;
+        }
+        // A failure of a plan with another order than the loop's is confirmed in any case: nobody needs this block.
+        let confirmed = run.order == Order::Preserve && !run.plan.offsets.is_empty();
+        let ends = || handoff.cut().is_some_and(|cut| confirmed || cut <= self.block);
+        if run.order == Order::Preserve && rounds.is_multiple_of(LETS_OTHERS_GO) && !ends() {
+            std::thread::scope(|scope| {
+                let go = || {
+                    while let Some(b) = handoff.at_hand() {
+                        others.run(b);
+                    }
+                };
+                // Where no thread can be had, they run when they would.
+                let thread = std::thread::Builder::new().stack_size(stack::of_main());
+                drop(thread.spawn_scoped(scope, go));
+            });
+        }
+        if ends() {
+            self.state.record(AccessTrouble::Unreachable);
+            return true;
+        }
+        false
+    }
+}
+
+/// Elements before the loop, for blocks that stray.
+struct BeforeLoop<'b> {
+    run: &'b Run<'b>,
+    undo: &'b Undo,
+}
+
+impl Before for BeforeLoop<'_> {
+    fn copy(&self, capture: usize, index: usize) -> Option<RawBuf> {
+        let Run { plan, lease, apart, .. } = self.run;
+        panics::caught(|| self.undo.before(plan, lease, apart.is_some(), (capture, index))).ok().flatten()
+    }
+}
+
 /// What the reductions come to: the blocks' results in serial order, or all additions in the loop's.
 pub(crate) fn unite(
     plan: &Plan,
@@ -432,16 +526,40 @@ pub(crate) fn unite(
     words
 }
 
-/// Puts everything back as it was before the loop. All threads of it have ended.
-pub(crate) fn restore(plan: &Plan, lease: &Lease<'_>, results: Vec<BlockResult>, undo: &Undo) {
+/// Puts everything back as it was before the loop, and then drops what the loop had made of it. Says what the first destructor
+/// that panicked said. All threads of the loop have ended.
+pub(crate) fn restore(
+    plan: &Plan,
+    lease: &Lease<'_>,
+    mut results: Vec<BlockResult>,
+    undo: &Undo,
+) -> Result<(), CaughtPanic> {
     undo.restore(plan, lease);
     // Of several blocks that changed an element the first saw it as it was before the loop.
-    for (c, index, mut copy) in results.into_iter().rev().flat_map(|result| result.old) {
-        if let Some(lent) = lease.vector(c).filter(|lent| index < lent.len()) {
+    for (c, index, copy) in results.iter_mut().rev().flat_map(|result| &mut result.old) {
+        if let Some(lent) = lease.vector(*c).filter(|lent| *index < lent.len()) {
             // SAFETY: nobody else runs; both addresses hold an element.
-            unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(index), lent.ops().size) };
+            unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(*index), lent.ops().size) };
         }
     }
+    undo.commit().and(drop_old(&mut results))
+}
+
+/// Of a loop that ended well: drops the engine's own copies of what was there before. What their destructors say is no
+/// failure of the loop, which had none of them.
+pub(crate) fn settled(mut results: Vec<BlockResult>, undo: &Undo) -> Vec<BlockResult> {
+    if let Err(note) = undo.commit().and(drop_old(&mut results)) {
+        warning!("a copy of an element, made to undo a loop, panicked when it was dropped: {}", note.message);
+    }
+    results
+}
+
+fn drop_old(results: &mut [BlockResult]) -> Result<(), CaughtPanic> {
+    let mut ended = Ok(());
+    for old in results.iter_mut().flat_map(|result| std::mem::take(&mut result.old)) {
+        ended = ended.and(panics::caught(|| drop(old)));
+    }
+    ended
 }
 
 impl BlockResult {

@@ -30,6 +30,10 @@ pub(crate) trait Dispatch: Sync {
     fn done(&self, block: usize);
     /// Says that a block failed: only blocks before it in the serial order are still started.
     fn fail(&self, block: usize);
+    /// A block that may start at once, if there is one.
+    fn at_hand(&self) -> Option<usize>;
+    /// From which block on none is started any more, since one failed.
+    fn cut(&self) -> Option<usize>;
 }
 
 impl Dispatch for Handoff<'_> {
@@ -43,6 +47,15 @@ impl Dispatch for Handoff<'_> {
 
     fn fail(&self, block: usize) {
         Handoff::fail(self, block);
+    }
+
+    fn at_hand(&self) -> Option<usize> {
+        Handoff::take(&self.graph.tail, &mut self.lock(), |_| false)
+    }
+
+    fn cut(&self) -> Option<usize> {
+        let cut = self.lock().cut;
+        (cut != u32::MAX).then_some(cut as usize)
     }
 }
 
@@ -94,10 +107,7 @@ impl<'g> Handoff<'g> {
     pub(crate) fn next(&self, near: impl Fn(usize) -> bool) -> Option<usize> {
         let mut state = self.lock();
         loop {
-            let cut = state.cut;
-            state.ready.retain(|&block| block < cut);
-            if let Some(block) = take_best(&mut state.ready, &self.graph.tail, &near) {
-                state.running += 1;
+            if let Some(block) = Self::take(&self.graph.tail, &mut state, &near) {
                 return Some(block);
             }
             if state.running == 0 {
@@ -105,6 +115,14 @@ impl<'g> Handoff<'g> {
             }
             state = self.wait(state);
         }
+    }
+
+    fn take(tail: &[u64], state: &mut State, near: impl Fn(usize) -> bool) -> Option<usize> {
+        let cut = state.cut;
+        state.ready.retain(|&block| block < cut);
+        let block = take_best(&mut state.ready, tail, near)?;
+        state.running += 1;
+        Some(block)
     }
 
     fn wait<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {

@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Context;
 use crate::body::lease::Lease;
+use crate::body::panics;
 use crate::body::slot::{Copies, Owned, Slot};
 use crate::body::slow_path::{Doing, Pager};
 use crate::body::task::Task;
@@ -18,6 +19,7 @@ use crate::dds::relaxed::board;
 use crate::memory::buffer::RawBuf;
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
+use crate::session::logging::warning;
 use crate::session::pool::Pool;
 
 /// What the planner has to know of the captures.
@@ -175,8 +177,14 @@ fn recording_context<'s>(recorded: &'s RecordedLoop<'_>, slice: &Range<usize>, c
 }
 
 fn log_of(slot: Slot<'_>) -> CaptureLog {
-    match slot.into_cold().into_doing() {
-        Doing::Record(recorder) => recorder.log.into_inner(),
-        _ => CaptureLog::default(),
+    let Doing::Record(recorder) = slot.into_cold().into_doing() else { return CaptureLog::default() };
+    let recorder = *recorder;
+    // What the destructors of copies say is no failure of the loop, which has none of them.
+    let copies = recorder.placeholders.into_inner().into_iter().chain(recorder.own.into_inner().into_values());
+    for copy in copies {
+        if let Err(note) = panics::caught(|| drop(copy)) {
+            warning!("a copy of an element, made to record a loop, panicked when it was dropped: {}", note.message);
+        }
     }
+    recorder.log.into_inner()
 }

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::lease::Lease;
+use crate::body::panics::{self, CaughtPanic};
 use crate::memory::buffer::RawBuf;
 use crate::planner::plan::{Block, Plan};
 use crate::planner::recording::Usage;
@@ -36,13 +37,18 @@ enum Extent {
 struct Saved {
     capture: usize,
     extent: Extent,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
     copy: Option<RawBuf>,
     filled: bool,
 }
 
 /// The undo buffers of a plan, kept from call to call.
 pub(crate) struct Undo {
-    saved: Vec<Mutex<Saved>>,
+    saved: Vec<Saved>,
     /// Which of them each block fills.
     starts: Vec<u32>,
     by_block: Vec<u32>,
@@ -56,7 +62,7 @@ impl Undo {
         let mut saved = Vec::new();
         let mut upfront = Vec::new();
         let mut store = |capture: usize, extent: Extent| {
-            saved.push(Mutex::new(Saved { capture, extent, copy: None, filled: false }));
+            saved.push(Saved { capture, extent, held: Mutex::default() });
             saved.len() as u32 - 1
         };
         let whole = |capture: &Captured| match capture.kind {
@@ -121,56 +127,98 @@ impl Undo {
     }
 
     fn fill(&self, k: u32, plan: &Plan, lease: &Lease<'_>) {
-        let mut saved = locked(&self.saved[k as usize]);
-        let saved = &mut *saved;
+        let saved = &self.saved[k as usize];
         let Some(lent) = lease.vector(saved.capture) else { return };
-        let copy = saved.copy.get_or_insert_with(|| RawBuf::new(lent.ops(), saved.extent.len()));
+        let mut held = locked(&saved.held);
+        let copy = held.copy.get_or_insert_with(|| RawBuf::new(lent.ops(), saved.extent.len()));
         copy.clear();
         // SAFETY: the block that saves owns these elements now, or no block runs yet.
         saved.extent.each_run(plan, |lo, len| unsafe {
             assert!(len <= lent.len() && lo <= lent.len() - len);
             copy.push_clones(lent.at(lo), len);
         });
-        saved.filled = true;
+        held.filled = true;
     }
 
-    /// Puts everything back. All threads of the loop have ended.
+    /// A copy of an element as it was before the loop, which runs. None where that can't be had without a race: where elements
+    /// are saved one by one, and on a worker (`apart`) that may not hold the element.
+    pub(crate) fn before(
+        &self,
+        plan: &Plan,
+        lease: &Lease<'_>,
+        apart: bool,
+        (capture, index): (usize, usize),
+    ) -> Option<RawBuf> {
+        let lent = lease.vector(capture).filter(|lent| index < lent.len())?;
+        let mut copy = RawBuf::new(lent.ops(), 1);
+        for saved in self.saved.iter().filter(|saved| saved.capture == capture) {
+            let Some(place) = saved.extent.place(index)? else { continue };
+            let held = locked(&saved.held);
+            let from = match held.copy.as_ref() {
+                Some(all) if held.filled && place < all.len() => all.as_ptr().wrapping_add(place * lent.ops().size),
+                _ if apart || held.filled => return None,
+                _ => lent.at(index).cast_const(),
+            };
+            // SAFETY: the copy has as many elements; and who writes the element itself saves it first, under this lock.
+            unsafe { copy.push_clones(from, 1) };
+            return Some(copy);
+        }
+        let logged = plan.is_sparse(capture) && plan.strategy != Strategy::Coloured;
+        if apart || logged || plan.strategy == Strategy::Serial {
+            return None;
+        }
+        // SAFETY: nobody writes it: by the plan all that is written is saved, and blocks that stray write copies.
+        unsafe { copy.push_clones(lent.at(index), 1) };
+        Some(copy)
+    }
+
+    /// Puts everything back, and leaves what the loop made of it to `commit`. All threads of the loop have ended.
     pub(crate) fn restore(&self, plan: &Plan, lease: &Lease<'_>) {
         for saved in &self.saved {
-            let mut saved = locked(saved);
-            let saved = &mut *saved;
-            let (Some(lent), Some(copy)) = (lease.vector(saved.capture), saved.copy.as_mut()) else { continue };
-            if std::mem::take(&mut saved.filled) {
+            let mut held = locked(&saved.held);
+            let Held { copy, filled } = &mut *held;
+            let (Some(lent), Some(copy)) = (lease.vector(saved.capture), copy.as_mut()) else { continue };
+            if std::mem::take(filled) {
                 assert!(copy.len() == saved.extent.len());
                 let size = lent.ops().size;
                 let mut from = copy.as_mut_ptr();
                 saved.extent.each_run(plan, |lo, len| {
                     assert!(len <= lent.len() && lo <= lent.len() - len);
                     // SAFETY: both ranges hold `len` elements, apart from each other; nobody else runs. What the
-                    // loop made of them goes to the copy, which drops it.
+                    // loop made of them goes to the copy.
                     unsafe {
                         std::ptr::swap_nonoverlapping(from, lent.at(lo), len * size);
                         from = from.add(len * size);
                     }
                 });
             }
-            copy.clear();
         }
     }
 
-    /// The loop ended well: forgets what was saved.
-    pub(crate) fn commit(&self) {
+    /// Drops what the copies hold, and says what the first destructor that panicked said.
+    pub(crate) fn commit(&self) -> Result<(), CaughtPanic> {
+        let mut ended = Ok(());
         for saved in &self.saved {
-            let mut saved = locked(saved);
-            saved.filled = false;
-            if let Some(copy) = saved.copy.as_mut() {
-                copy.clear();
+            let mut held = locked(&saved.held);
+            held.filled = false;
+            if let Some(copy) = held.copy.as_mut().filter(|copy| copy.len() > 0) {
+                ended = ended.and(panics::caught(|| copy.clear()));
             }
         }
+        ended
     }
 }
 
 impl Extent {
+    /// Where an element stands in it, if it does. None at all where that takes long to find out.
+    fn place(&self, index: usize) -> Option<Option<usize>> {
+        match self {
+            Extent::Range { lo, len } => Some(index.checked_sub(*lo).filter(|place| place < len)),
+            Extent::List(list) => Some(list.binary_search(&u32::try_from(index).ok()?).ok()),
+            Extent::Steps { .. } => None,
+        }
+    }
+
     fn len(&self) -> usize {
         match self {
             Extent::Range { len, .. } => *len,

@@ -12,6 +12,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::TypeId;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
 use crate::memory::decode::{DecodeError, take_plain};
@@ -77,11 +78,33 @@ unsafe fn clone_run<T: Element>(src: *const u8, dst: *mut u8, n: usize, done: &m
     }
 }
 
+/// All are dropped, whatever their destructors do: it unwinds with the first panic of several, where nothing unwinds yet.
+///
 /// # Safety
 /// `ptr` holds `n` elements that nobody uses afterwards.
 unsafe fn drop_run<T>(ptr: *mut u8, n: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::slice_from_raw_parts_mut(ptr.cast::<T>(), n).drop_in_place() };
+    let (mut begun, mut first) = (0, None);
+    while begun < n {
+        let dropping = catch_unwind(AssertUnwindSafe(|| {
+            while begun < n {
+                begun += 1;
+                // SAFETY: the caller's promise; each element once, since it is counted before.
+                unsafe { ptr.cast::<T>().add(begun - 1).drop_in_place() };
+            }
+        }));
+        if let Err(payload) = dropping {
+            match first {
+                None => first = Some(payload),
+                // It may have a destructor that panics, too.
+                Some(_) => std::mem::forget(payload),
+            }
+        }
+    }
+    match first {
+        Some(payload) if std::thread::panicking() => std::mem::forget(payload),
+        Some(payload) => resume_unwind(payload),
+        None => {}
+    }
 }
 
 /// # Safety
@@ -335,10 +358,20 @@ impl RawBuf {
 
 impl Drop for RawBuf {
     fn drop(&mut self) {
+        // Even if dropping the elements unwinds.
+        let _memory = Memory(self.ptr, self.layout);
         self.clear();
-        if self.layout.size() > 0 {
-            // SAFETY: allocated in `new` with this layout.
-            unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
+    }
+}
+
+/// What a buffer has allocated.
+struct Memory(NonNull<u8>, Layout);
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.1.size() > 0 {
+            // SAFETY: allocated in `allocate` with this layout, and no element of it is left.
+            unsafe { dealloc(self.0.as_ptr(), self.1) };
         }
     }
 }
@@ -382,6 +415,34 @@ mod tests {
         buf.as_mut_slice::<String>()[0].push('!');
         assert_eq!(buf.as_slice::<String>(), ["a!", "b"]);
         assert_eq!(copy.as_slice::<String>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn all_elements_are_dropped_though_some_panic() {
+        use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+        static DROPPED: AtomicUsize = AtomicUsize::new(0);
+        #[derive(Clone)]
+        struct Angry(u8);
+        impl Drop for Angry {
+            fn drop(&mut self) {
+                DROPPED.fetch_add(1, Relaxed);
+                assert!(self.0.is_multiple_of(2), "number {}", self.0);
+            }
+        }
+        // SAFETY: not plain, so nothing is claimed.
+        unsafe impl Element for Angry {
+            const PLAIN: bool = false;
+            fn encode(&self, out: &mut Vec<u8>) {
+                out.push(self.0);
+            }
+            fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+                u8::decode(bytes).map(Angry)
+            }
+        }
+        let mut buf = RawBuf::new(ops_of::<Angry>(), 6);
+        (0..6).for_each(|k| buf.push(Angry(k)));
+        let note = crate::body::panics::caught(|| drop(buf)).unwrap_err();
+        assert_eq!((note.message.as_str(), DROPPED.load(Relaxed)), ("number 1", 6));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
@@ -154,6 +155,7 @@ impl Reservation {
         assert!(fresh.len() == range.len(), "as many elements as places");
         let mut whole = locked(&self.whole);
         let mut from = fresh.as_mut_ptr();
+        let mut replaced = Vec::new();
         // SAFETY: both ranges hold as many elements as are moved and lie apart. What was there before goes to `fresh`,
         // of which the elements that were moved to empty places are forgotten and the others dropped.
         unsafe {
@@ -162,7 +164,7 @@ impl Reservation {
                 let (n, to) = (segment.len(), self.base().add(segment.start * self.ops.size));
                 if there && self.ops.needs_drop {
                     std::ptr::swap_nonoverlapping(from, to, n * self.ops.size);
-                    self.ops.drop_elements(from, n);
+                    replaced.push((from, n));
                 } else {
                     std::ptr::copy_nonoverlapping(from, to, n * self.ops.size);
                 }
@@ -171,6 +173,13 @@ impl Reservation {
         }
         if !self.ops.plain {
             whole.insert(range);
+        }
+        drop(whole);
+        for (old, n) in replaced {
+            // Versions that are out of date are nobody's: what their destructors say is printed, and no more.
+            // SAFETY: they were moved here, and `fresh` doesn't count them.
+            let dropping = catch_unwind(AssertUnwindSafe(|| unsafe { self.ops.drop_elements(old, n) }));
+            dropping.unwrap_or_else(std::mem::forget);
         }
     }
 

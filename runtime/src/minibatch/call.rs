@@ -350,7 +350,9 @@ impl SyncCall<'_> {
                 BatchProblem::IndexOutOfRange { dds: self.site.name(capture), index, len }
             }
             Failure::Body(source) => BatchProblem::Body(source),
-            Failure::Panic(note) => BatchProblem::Panic { message: note.message, location: note.location },
+            Failure::Panic(note) | Failure::Undoing(note) => {
+                BatchProblem::Panic { message: note.message, location: note.location }
+            }
             Failure::Misspeculation { .. } | Failure::Stopped | Failure::Difference { .. } => BatchProblem::Stopped,
         };
         let elements = schedule.elements(minibatch);

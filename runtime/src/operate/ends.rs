@@ -14,6 +14,7 @@ use super::stage::{
 use crate::body::capture::Handles;
 use crate::body::panics;
 use crate::body::value::Values;
+use crate::dds::dmap::hash::hash_of;
 use crate::dds::dmap::{DMap, DMultiMap, Key};
 use crate::dds::dvector::DVector;
 use crate::memory::element::Element;
@@ -377,6 +378,7 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
             return Err(Error::TooLong { len, max: MAX_LEN / 2 });
         }
         // Partitions are ranges of hashes, in order.
-        DMap::of_sorted(&session, len, entries.into_iter().flatten())
+        let hashed = entries.into_iter().flatten().map(|entry| (hash_of(&entry.0), entry));
+        DMap::of_sorted(&session, len, hashed)
     }
 }

@@ -255,7 +255,9 @@ impl Operation<'_> {
 
     pub(crate) fn error(&self, (element, failure): ChunkFailure) -> Error {
         let problem = match failure {
-            Failure::Panic(note) => BatchProblem::Panic { message: note.message, location: note.location },
+            Failure::Panic(note) | Failure::Undoing(note) => {
+                BatchProblem::Panic { message: note.message, location: note.location }
+            }
             Failure::Body(source) => BatchProblem::Body(source),
             Failure::OutOfRange { capture, index } => {
                 let len = self.captured.get(capture).map_or(0, |capture| match capture.kind {

@@ -16,7 +16,7 @@ use super::folding::FoldBody;
 use super::kernel::{Cx, Kernel};
 use crate::dds::chunks;
 use crate::dds::dmap::Key;
-use crate::dds::dmap::bucket::order_of;
+use crate::dds::dmap::bucket::bytes_of;
 use crate::dds::dmap::hash::{bucket_of, hash_of};
 use crate::memory::buffer::RawBuf;
 use crate::memory::codec::CodecError;
@@ -497,7 +497,7 @@ where
             }
         }
         let mut entries: Vec<(Hashed<Q>, F::United)> = map.into_iter().collect();
-        entries.sort_unstable_by(|(a, _), (b, _)| a.0.cmp(&b.0).then_with(|| order_of(&a.1, &b.1)));
+        entries.sort_unstable_by(|(a, _), (b, _)| a.0.cmp(&b.0).then_with(|| bytes_of(&a.1).cmp(&bytes_of(&b.1))));
         let entries: Vec<(Q, F::United)> = entries.into_iter().map(|(Hashed(_, key), value)| (key, value)).collect();
         Box::new(entries)
     }

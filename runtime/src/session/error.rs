@@ -63,6 +63,9 @@ pub enum Error {
         /// How many elements there are.
         len: usize,
     },
+    /// The `Hash` of a map's keys gives one key several numbers: it must depend on the key alone.
+    #[error("the `Hash` of a map's keys gives one key several numbers: it must depend on the key alone")]
+    InconstantHash,
     /// Relaxed state was given more or fewer numbers than it has.
     #[error("a relaxed vector of {len} numbers can't be set to {given}")]
     RelaxedLength {

@@ -11,3 +11,4 @@ pub(crate) mod operator;
 mod options;
 mod parse;
 pub(crate) mod sync_for;
+mod waits;

@@ -151,6 +151,10 @@ impl<'r> Planner<'r> {
         let grid_makespan = grid.as_ref().map_or(u64::MAX, Grid::makespan);
         let cut = self.options.parts.is_some() && wanted.is_none();
         let forced = wanted.is_some() || cut;
+        // Its blocks could run at the same time, if only they had more to do.
+        let together =
+            |grid: &Grid| grid.makespan() as f64 * WORTHWHILE <= (serial_cost + grid.blocks() * BLOCK_COST) as f64;
+        self.facts.short = !forced && self.options.grain.is_none() && grid.as_ref().is_some_and(together);
         // A grid that is nearly as good as can be needs no rival; colouring costs a pass over all accesses.
         let good = grid_makespan.saturating_mul(WORKERS as u64) <= 2 * serial_cost;
         if let Some(grid) = grid {
@@ -175,7 +179,6 @@ impl<'r> Planner<'r> {
     }
 
     fn finish_serial(mut self) -> Plan {
-        self.facts.short = self.options.strategy.is_none() && self.options.grain.is_none();
         self.facts.too_many_groups = self.options.strategy.is_none() && self.options.parts.is_some();
         self.facts.reason = match (self.options.strategy, self.options.parts) {
             (Some(Strategy::Serial), _) => "the loop says `strategy = Serial`".to_string(),
@@ -390,6 +393,13 @@ impl Grid {
         match self {
             Grid::Groups { candidate, .. } => candidate.makespan,
             Grid::Runs { makespan, .. } => *makespan,
+        }
+    }
+
+    fn blocks(&self) -> u64 {
+        match self {
+            Grid::Groups { candidate, .. } => candidate.order.len() as u64,
+            Grid::Runs { graph, .. } => graph.len() as u64,
         }
     }
 }

@@ -7,13 +7,14 @@ use futures_util::future::{Either, join_all, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use stradsap_dds_server::codec;
 
+use crate::body::panics::CaughtPanic;
 use crate::cluster::driver::remote::{
     Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved,
 };
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector, place};
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::protocol::{
-    Before, Install, Node, Prepare, Ran, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
+    Before, Install, Node, Prepare, Ran, RemoteCause, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
 };
 use crate::loops::execute::BlockResult;
 use crate::loops::pack::copy_each;
@@ -154,6 +155,13 @@ impl RemoteCall for LoopCall {
                 place(&mut entry.placement, &range, node, true);
             }
         });
+    }
+
+    fn undoing_panicked(&self, failed: &mut BlockFailure, note: CaughtPanic, worker: String) {
+        if !matches!(failed.what, RemoteCause::Undoing { .. }) {
+            failed.what = RemoteCause::Undoing { message: note.message, location: note.location };
+            failed.worker = worker;
+        }
     }
 
     async fn finish(

@@ -66,6 +66,9 @@ pub(crate) trait RemoteCall: Sized {
     /// Workers have put back what it had changed; these blocks had been started.
     fn undone(&self, _: &mut State, _: &Dealt<Self::Deal>, _started: &[u32]) {}
 
+    /// The destructor of an element that was put aside panicked on a worker. All is put back nevertheless.
+    fn undoing_panicked(&self, _: &mut Self::Failed, _: CaughtPanic, _worker: String) {}
+
     /// It has ended well: notes where elements are now, and says what is to be run again after a loss.
     async fn finish(
         &mut self,
@@ -140,6 +143,9 @@ impl<P> FailedThere<P> {
             }
             RemoteCause::Panic { message, location } => {
                 Failure::Panic(CaughtPanic { message, location: format!("{location}; {worker}") })
+            }
+            RemoteCause::Undoing { message, location } => {
+                Failure::Undoing(CaughtPanic { message, location: format!("{location}; {worker}") })
             }
         };
         (self.place, failure)
@@ -260,11 +266,17 @@ impl Cluster {
         }
         match answered {
             Ok(answers) => Ok(call.finish(self, state, &dealt, answers).await?),
-            Err(Stop::Failed(failed)) if C::WRITES => {
+            Err(Stop::Failed(mut failed)) if C::WRITES => {
                 let (generation, number) = (state.generation, dealt.call);
                 let undo =
                     |_, client: ControlClient, context| async move { client.undo(context, generation, number).await };
-                let started = self.ask_all(&dealt.nodes, undo).await?.concat();
+                let mut started = Vec::new();
+                for ((there, note), &node) in self.ask_all(&dealt.nodes, undo).await?.into_iter().zip(&dealt.nodes) {
+                    started.extend(there);
+                    if let Some(note) = note {
+                        call.undoing_panicked(&mut failed, note, self.hub.name(node));
+                    }
+                }
                 call.undone(state, &dealt, &started);
                 Err(Stop::Failed(failed))
             }

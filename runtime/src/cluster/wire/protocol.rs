@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::body::panics::CaughtPanic;
 use crate::minibatch::{Counts, Schedule, SyncPolicy};
 use crate::operate::run::Chunking;
 pub(crate) use crate::planner::placement::{DRIVER, Holder, Node, Pull, Segment};
@@ -148,10 +149,25 @@ pub(crate) struct RemoteFailure {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum RemoteCause {
-    Misspeculation { capture: usize },
-    OutOfRange { capture: usize, index: usize },
-    Body { message: String },
-    Panic { message: String, location: String },
+    Misspeculation {
+        capture: usize,
+    },
+    OutOfRange {
+        capture: usize,
+        index: usize,
+    },
+    Body {
+        message: String,
+    },
+    Panic {
+        message: String,
+        location: String,
+    },
+    /// The destructor of an element panicked while the loop was undone.
+    Undoing {
+        message: String,
+        location: String,
+    },
 }
 
 /// Which rows of other processes a synchronous loop's worker gets without asking for each.
@@ -339,8 +355,9 @@ pub(crate) trait Control {
     async fn run(generation: u32, job: RunJob) -> Result<RunEnd, Problem>;
     /// Runs no block from this place in the plan on; answers when all before it have ended.
     async fn settle(generation: u32, call: u64, cut: u32) -> Result<Option<RemoteFailure>, Problem>;
-    /// Puts back what the run changed. Answers with the blocks that had been started, by their places in the plan.
-    async fn undo(generation: u32, call: u64) -> Result<Vec<u32>, Problem>;
+    /// Puts back what the run changed. Answers with the blocks that had been started, by their places in the plan, and with what
+    /// the first of the elements' destructors said that panicked meanwhile.
+    async fn undo(generation: u32, call: u64) -> Result<(Vec<u32>, Option<CaughtPanic>), Problem>;
     async fn sync(generation: u32, job: SyncJob) -> Result<SyncEnd, Problem>;
     /// Ends a synchronous loop that failed elsewhere.
     async fn halt(generation: u32, call: u64) -> Result<(), Problem>;

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 
 use crate::body::capture::{Captured, Kind, Memory};
 use crate::body::lease::Lease;
+use crate::body::panics::CaughtPanic;
 use crate::body::task::{Failure, Task};
 use crate::cluster::wire::links::{CHUNK, Links};
 use crate::cluster::wire::naming;
@@ -27,7 +28,7 @@ use crate::cluster::worker::operate::OperateBench;
 use crate::cluster::worker::running::{Ending, Out, Parcel, Running, Timed, WorkerPorts};
 use crate::cluster::worker::scheduled::ScheduleBench;
 use crate::dds::relaxed::board::{self, Board};
-use crate::loops::execute::{BlockResult, FirstFailure, Run, restore};
+use crate::loops::execute::{BlockResult, FirstFailure, Run, restore, settled};
 use crate::loops::pack::Packed;
 use crate::loops::undo::Undo;
 use crate::memory::buffer::RawBuf;
@@ -216,24 +217,24 @@ impl Workbench {
         self.schedule.clear();
         if let Some((_, installed)) = locked(&self.last).take() {
             let mut installed = locked(&installed);
-            installed.undo.commit();
-            installed.results.clear();
+            let results = std::mem::take(&mut installed.results);
+            settled(results, &installed.undo);
         }
     }
 
-    /// Puts back what a run changed, and says which blocks it had started.
-    pub(crate) fn undo(&self, call: u64) -> Vec<u32> {
+    /// Puts back what a run changed. Says which blocks it had started, and what an element's destructor said that panicked.
+    pub(crate) fn undo(&self, call: u64) -> (Vec<u32>, Option<CaughtPanic>) {
         self.schedule.undo(call);
         if let Ok(pool) = self.pool() {
             self.sync.undo(call, &pool);
         }
         let last = locked(&self.last).take_if(|(last, _)| *last == call);
-        let Some((_, installed)) = last else { return Vec::new() };
+        let Some((_, installed)) = last else { return (Vec::new(), None) };
         let mut installed = locked(&installed);
         let installed = &mut *installed;
         let lease = Lease::of(&installed.captured);
-        restore(&installed.plan, &lease, std::mem::take(&mut installed.results), &installed.undo);
-        std::mem::take(&mut installed.started)
+        let restored = restore(&installed.plan, &lease, std::mem::take(&mut installed.results), &installed.undo);
+        (std::mem::take(&mut installed.started), restored.err())
     }
 
     pub(crate) fn forget(&self, ddss: &[u64], plans: &[u64]) {
@@ -443,6 +444,7 @@ fn remote(failed: FirstFailure, global: &[u32]) -> RemoteFailure {
         Failure::OutOfRange { capture, index } => RemoteCause::OutOfRange { capture, index },
         Failure::Body(error) => RemoteCause::Body { message: error.to_string() },
         Failure::Panic(note) => RemoteCause::Panic { message: note.message, location: note.location },
+        Failure::Undoing(note) => RemoteCause::Undoing { message: note.message, location: note.location },
         Failure::Difference { capture, index } => RemoteCause::OutOfRange { capture, index },
     };
     RemoteFailure { block: global.get(failed.block).copied().unwrap_or(0), iteration: failed.iteration, what }

@@ -226,6 +226,17 @@ impl<P: Ports> Blocks<P> {
         (0..state.started.len()).filter(|&b| state.started[b]).collect()
     }
 
+    fn take(&self, state: &mut State, near: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let cut = state.cut;
+        state.ready.retain(|&block| block < cut);
+        let block = take_best(&mut state.ready, &self.graph.tail, near)?;
+        state.started[block] = true;
+        if self.nothing_left(state) {
+            self.wake_all(state);
+        }
+        Some(block)
+    }
+
     fn wake_idle(&self, state: &State) {
         if state.sleeping > 0 && (!state.ready.is_empty() || state.over || self.nothing_left(state)) {
             self.wake.notify_all();
@@ -257,13 +268,7 @@ impl<P: Ports> Dispatch for Blocks<P> {
             if state.over {
                 return None;
             }
-            let cut = state.cut;
-            state.ready.retain(|&block| block < cut);
-            if let Some(block) = take_best(&mut state.ready, &self.graph.tail, near) {
-                state.started[block] = true;
-                if self.nothing_left(&state) {
-                    self.wake_all(&state);
-                }
+            if let Some(block) = self.take(&mut state, near) {
                 return Some(block);
             }
             if self.nothing_left(&state) {
@@ -304,6 +309,16 @@ impl<P: Ports> Dispatch for Blocks<P> {
         self.wake_all(&state);
         drop(state);
         self.ports.failed(block);
+    }
+
+    fn at_hand(&self) -> Option<usize> {
+        let mut state = self.lock();
+        if state.over { None } else { self.take(&mut state, &|_| false) }
+    }
+
+    fn cut(&self) -> Option<usize> {
+        let state = self.lock();
+        (state.over || state.cut != u32::MAX).then_some(if state.over { 0 } else { state.cut as usize })
     }
 }
 

@@ -317,6 +317,7 @@ fn what(failure: Failure) -> RemoteCause {
         Failure::OutOfRange { capture, index } => RemoteCause::OutOfRange { capture, index },
         Failure::Body(error) => RemoteCause::Body { message: error.to_string() },
         Failure::Panic(note) => RemoteCause::Panic { message: note.message, location: note.location },
+        Failure::Undoing(note) => RemoteCause::Undoing { message: note.message, location: note.location },
         Failure::Misspeculation { capture } | Failure::Difference { capture, .. } => {
             RemoteCause::Misspeculation { capture }
         }

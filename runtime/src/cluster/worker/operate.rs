@@ -127,6 +127,7 @@ fn end_of((element, failure): ChunkFailure) -> OperateEnd {
         Failure::OutOfRange { capture, index } => RemoteCause::OutOfRange { capture, index },
         Failure::Body(error) => RemoteCause::Body { message: error.to_string() },
         Failure::Panic(note) => RemoteCause::Panic { message: note.message, location: note.location },
+        Failure::Undoing(note) => RemoteCause::Undoing { message: note.message, location: note.location },
         Failure::Stopped => return OperateEnd::Stopped,
         Failure::Misspeculation { capture } | Failure::Difference { capture, .. } => {
             RemoteCause::Misspeculation { capture }

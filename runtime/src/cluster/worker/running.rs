@@ -162,4 +162,12 @@ impl Dispatch for Timed<'_> {
     fn fail(&self, block: usize) {
         self.0.blocks.fail(block);
     }
+
+    fn at_hand(&self) -> Option<usize> {
+        self.0.blocks.at_hand()
+    }
+
+    fn cut(&self) -> Option<usize> {
+        self.0.blocks.cut()
+    }
 }

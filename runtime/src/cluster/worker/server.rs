@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use stradsap_dds_server::codec;
 use tarpc::context::Context;
 
+use crate::body::panics::CaughtPanic;
 use crate::cluster::wire::protocol::{
     Control, Install, Membership, OperateEnd, OperateJob, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure,
     RunEnd, RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SyncEnd, SyncJob,
@@ -53,7 +54,12 @@ impl Control for Server {
         self.0.settle(call, cut).await
     }
 
-    async fn undo(self, _: Context, generation: u32, call: u64) -> std::result::Result<Vec<u32>, Problem> {
+    async fn undo(
+        self,
+        _: Context,
+        generation: u32,
+        call: u64,
+    ) -> std::result::Result<(Vec<u32>, Option<CaughtPanic>), Problem> {
         self.0.check(generation)?;
         self.0.apart(move |worker| worker.bench.undo(call)).await
     }

@@ -57,12 +57,13 @@ unsafe impl<K: Element, V: Element> Element for Bucket<K, V> {
 
 /// The order of two different keys in a map.
 pub(crate) fn order_of<K: Key>(a: &K, b: &K) -> Ordering {
-    hash_of(a).cmp(&hash_of(b)).then_with(|| {
-        let (mut left, mut right) = (Vec::new(), Vec::new());
-        a.encode(&mut left);
-        b.encode(&mut right);
-        left.cmp(&right)
-    })
+    hash_of(a).cmp(&hash_of(b)).then_with(|| bytes_of(a).cmp(&bytes_of(b)))
+}
+
+pub(crate) fn bytes_of<K: Key>(key: &K) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    key.encode(&mut bytes);
+    bytes
 }
 
 impl<K, V> Bucket<K, V> {
@@ -252,12 +253,15 @@ impl<'b, K: Key, V> MapEntry<'b, K, V> {
     /// The value; if there is none, what `f` gives.
     pub fn or_insert_with(self, f: impl FnOnce() -> V) -> &'b mut V {
         let MapEntry { bucket, key } = self;
-        if bucket.get(&key).is_none() {
-            return bucket.add(key, f());
-        }
-        match bucket.get_mut(&key) {
-            Some(value) => value,
-            None => unreachable!("the key was just found"),
+        // Keys are compared once: their `Eq` may say something else the next time.
+        let at = bucket.iter().position(|(own, _)| *own == key);
+        match at {
+            None => bucket.add(key, f()),
+            Some(at) => match &mut bucket.0 {
+                Entries::One(_, value) => value,
+                Entries::Many(entries) => &mut entries[at].1,
+                Entries::None => unreachable!("a place in an empty bucket"),
+            },
         }
     }
 

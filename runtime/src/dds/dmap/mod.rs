@@ -109,27 +109,32 @@ impl<K: Key, V: Element> DMap<K, V> {
     pub fn from_entries(session: &Session, entries: impl IntoIterator<Item = (K, V)>) -> Result<Self> {
         let mut hashed: Vec<(u64, (K, V))> =
             entries.into_iter().map(|(key, value)| (hash_of(&key), (key, value))).collect();
-        hashed.sort_by(|(a, (one, _)), (b, (other, _))| {
-            a.cmp(b).then_with(|| if one == other { std::cmp::Ordering::Equal } else { bucket::order_of(one, other) })
-        });
-        // Equal keys are neighbours now, in the order in which they came.
+        // By a number that stays what it is, whatever the keys' `Hash` says the next time.
+        hashed.sort_by_key(|(hash, _)| *hash);
         let len = hashed.len();
-        let mut sorted = hashed.into_iter().map(|(_, entry)| entry).peekable();
-        let last = std::iter::from_fn(move || {
-            let mut entry = sorted.next()?;
-            while let Some(again) = sorted.next_if(|(key, _)| *key == entry.0) {
-                entry = again;
+        let mut rest = hashed.into_iter().peekable();
+        let runs = std::iter::from_fn(move || {
+            let (hash, first) = rest.next()?;
+            let mut run = vec![first];
+            while let Some((_, entry)) = rest.next_if(|(next, _)| *next == hash) {
+                match run.iter_mut().find(|(key, _)| *key == entry.0) {
+                    Some(before) => *before = entry,
+                    None => run.push(entry),
+                }
             }
-            Some(entry)
+            if run.len() > 1 {
+                run.sort_by_cached_key(|(key, _)| bucket::bytes_of(key));
+            }
+            Some(run.into_iter().map(move |entry| (hash, entry)))
         });
-        Self::of_sorted(&session.inner(), len, last)
+        Self::of_sorted(&session.inner(), len, runs.flatten())
     }
 
-    /// Entries in their order, no two with the same key, about `len` of them.
+    /// Entries and their keys' hashes, in their order, no two with the same key, about `len` of them.
     pub(crate) fn of_sorted(
         session: &Arc<SessionInner>,
         len: usize,
-        entries: impl Iterator<Item = (K, V)>,
+        entries: impl Iterator<Item = (u64, (K, V))>,
     ) -> Result<Self> {
         let n = len.max(FEWEST).next_power_of_two();
         if n > MAX_LEN {
@@ -137,8 +142,11 @@ impl<K: Key, V: Element> DMap<K, V> {
         }
         let mut buffer = RawBuf::for_random_access(ops_of::<Bucket<K, V>>(), n);
         let (mut open, mut count) = (Bucket::EMPTY, 0);
-        for (key, value) in entries {
-            let at = bucket_of(hash_of(&key), n);
+        for (hash, (key, value)) in entries {
+            let at = bucket_of(hash, n);
+            if at < buffer.len() {
+                return Err(Error::InconstantHash);
+            }
             while buffer.len() < at {
                 buffer.push(std::mem::replace(&mut open, Bucket::EMPTY));
             }
@@ -223,7 +231,11 @@ impl<K: Key, V: Element> DMap<K, V> {
             buckets.iter_mut().map(|bucket| std::mem::replace(bucket, Bucket::EMPTY)).collect::<Vec<_>>()
         })?;
         let entries = old.into_iter().flat_map(Bucket::into_entries);
-        *self = Self::of_sorted(&session, len.saturating_mul(2).min(MAX_LEN / 2 + 1), entries)?;
+        let mut hashed: Vec<(u64, (K, V))> = entries.map(|entry| (hash_of(&entry.0), entry)).collect();
+        if !hashed.is_sorted_by_key(|(hash, _)| *hash) {
+            hashed.sort_by_key(|(hash, _)| *hash);
+        }
+        *self = Self::of_sorted(&session, len.saturating_mul(2).min(MAX_LEN / 2 + 1), hashed.into_iter())?;
         Ok(())
     }
 

@@ -64,5 +64,6 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     if let Some(index) = &closure.parameter {
         super::indices::rewrite(&mut closure.body, index, &captured.captures);
     }
+    super::waits::rewrite(&mut closure.body, &captured.captures);
     Ok(Loop { range: syntax.range, captures: captured.captures, closure, options })
 }
