@@ -1,5 +1,6 @@
 //! The forms that loops over minibatches may have.
 #![deny(warnings)]
+#![allow(clippy::unwrap_used, reason = "a test")]
 use stradsap::prelude::*;
 
 struct Model<const K: usize> {
