@@ -275,20 +275,6 @@ pub use stradsap_macros::sync_parallel_for;
 /// # Ok(())
 /// # }
 /// ```
-///
-/// A closure that uses a variable without it doesn't compile:
-///
-/// ```compile_fail,E0080
-/// use stradsap::prelude::*;
-///
-/// # fn main() -> stradsap::Result<()> {
-/// # let session = Session::new()?;
-/// let x = DVector::from_vec(&session, vec![1u32; 10])?;
-/// let by = 3;
-/// let more = x.map(move |n| n * by).to_vec()?; // with!([by], x.map(|n| n * by))
-/// # Ok(())
-/// # }
-/// ```
 pub use stradsap_macros::with;
 
 /// Makes a function of the session the program's `main`.
