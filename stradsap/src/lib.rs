@@ -71,15 +71,16 @@ pub mod random;
 
 mod checkpoint;
 mod digest;
+mod macros;
 mod numeric;
 mod read;
 mod write;
 
 pub use checkpoint::{Checkpoint, Checkpoints, Saved};
 pub use digest::Digest;
+pub use macros::{Element, async_parallel_for, main, sync_parallel_for, with};
 pub use numeric::Numeric;
 pub use read::{BagOfWords, Csv, Edge, Entry, Labelled, ReadFiles};
-pub use stradsap_macros::{Element, async_parallel_for, main, sync_parallel_for, with};
 pub use stradsap_runtime::*;
 pub use write::{Tensor, WriteFiles, WriteWordVectors, write_safetensors};
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use stradsap_dds_server::codec;
 use stradsap_dds_server::hello::Role;
 
-use crate::cluster::driver::{Answer, Cluster};
+use crate::cluster::driver::{Answer, Cluster, join_all};
 use crate::cluster::wire::protocol::Node;
 use crate::session::locked;
 use crate::session::logging::warning;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use stradsap_dds_server::codec;
 
@@ -12,7 +12,7 @@ use crate::cluster::driver::remote::{
     Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved,
 };
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector, place};
-use crate::cluster::driver::{Cluster, Fault, State};
+use crate::cluster::driver::{Cluster, Fault, State, join_all};
 use crate::cluster::wire::protocol::{
     Before, Install, Node, Prepare, Ran, RemoteCause, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
 };

@@ -19,17 +19,18 @@ pub(crate) use crate::planner::placement;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{self, Either, select};
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
 use tarpc::client::RpcError;
 use tarpc::context::Context;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::cluster::driver::access::Nearby;
 use crate::cluster::driver::hub::Hub;
@@ -148,6 +149,30 @@ struct Network {
     address: SocketAddr,
     handle: tokio::runtime::Handle,
     thread: NetworkThread,
+}
+
+/// A future without a type of its own: what waits for it is compiled once for each kind of answer, not for each question. Each
+/// crosses a socket, beside which the box is nothing.
+pub(crate) type Boxed<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
+
+/// What all of these give, which run at once.
+pub(crate) async fn join_all<'a, F: Future + Send + 'a>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    future::join_all(futures.into_iter().map(|future| -> Boxed<'a, F::Output> { Box::pin(future) })).await
+}
+
+/// An answer; none if there are more losses first than `before`.
+async fn unless_lost<A>(mut lost: watch::Receiver<usize>, before: usize, answer: Boxed<'static, A>) -> Option<A> {
+    let lost = async move {
+        while *lost.borrow_and_update() == before {
+            if lost.changed().await.is_err() {
+                break;
+            }
+        }
+    };
+    match select(answer, std::pin::pin!(lost)).await {
+        Either::Left((answer, _)) => Some(answer),
+        Either::Right(_) => None,
+    }
 }
 
 /// Ends with its sender.
@@ -356,41 +381,29 @@ impl Cluster {
         question: impl FnOnce(ControlClient, Context) -> F,
     ) -> std::result::Result<R, Fault>
     where
-        F: Future<Output = Answer<R>>,
+        R: 'static,
+        F: Future<Output = Answer<R>> + Send + 'static,
     {
         self.understand(node, self.pose(node, question)?.await)
     }
 
     /// A question that doesn't hold on to anything here. Gives what the worker answers; none if a process of the job was
     /// lost meanwhile.
-    pub(crate) fn pose<Q, R, F>(
+    pub(crate) fn pose<R, F>(
         &self,
         node: Node,
-        question: Q,
-    ) -> std::result::Result<impl Future<Output = Option<Answer<R>>> + use<Q, R, F>, Fault>
+        question: impl FnOnce(ControlClient, Context) -> F,
+    ) -> std::result::Result<Boxed<'static, Option<Answer<R>>>, Fault>
     where
-        Q: FnOnce(ControlClient, Context) -> F,
-        F: Future<Output = Answer<R>>,
+        R: 'static,
+        F: Future<Output = Answer<R>> + Send + 'static,
     {
         let Some(client) = self.hub.client(node) else { return Err(Fault::Lost) };
         let mut context = tarpc::context::current();
         context.deadline = Instant::now() + PATIENCE;
         let mut lost = self.hub.lost.subscribe();
         let before = *lost.borrow_and_update();
-        let answer = question(client, context);
-        Ok(async move {
-            let lost = async move {
-                while *lost.borrow_and_update() == before {
-                    if lost.changed().await.is_err() {
-                        break;
-                    }
-                }
-            };
-            match select(std::pin::pin!(answer), std::pin::pin!(lost)).await {
-                Either::Left((answer, _)) => Some(answer),
-                Either::Right(_) => None,
-            }
-        })
+        Ok(Box::pin(unless_lost(lost, before, Box::pin(question(client, context)))))
     }
 
     /// What an answer means to the driver: a process that does not do its part is lost.
@@ -422,10 +435,11 @@ impl Cluster {
     pub(crate) async fn ask_all<R, F>(
         &self,
         nodes: &[Node],
-        question: impl Fn(usize, ControlClient, Context) -> F,
+        question: impl Fn(usize, ControlClient, Context) -> F + Sync,
     ) -> std::result::Result<Vec<R>, Fault>
     where
-        F: Future<Output = Answer<R>>,
+        R: 'static,
+        F: Future<Output = Answer<R>> + Send + 'static,
     {
         let asked = nodes.iter().enumerate().map(|(k, &node)| {
             let question = &question;

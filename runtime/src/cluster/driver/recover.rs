@@ -13,7 +13,7 @@ use stradsap_dds_server::hello::Role;
 use crate::cluster::driver::hub::Loss;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote::broken;
-use crate::cluster::driver::{Cluster, Entry, Fault, State};
+use crate::cluster::driver::{Cluster, Entry, Fault, State, join_all};
 use crate::cluster::wire::links::CHUNK;
 use crate::cluster::wire::protocol::{DRIVER, Holder, Node, SnapshotJob};
 use crate::memory::buffer::RawBuf;
@@ -178,7 +178,7 @@ impl Cluster {
                 move |client, context| async move { client.snapshot(context, generation, job).await },
             )
         });
-        for stored in futures_util::future::join_all(asked).await {
+        for stored in join_all(asked).await {
             stored?;
         }
         // Only now: until here the old snapshot and the log stood.

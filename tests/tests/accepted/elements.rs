@@ -115,3 +115,8 @@ fn main(session: &Session) -> stradsap::Result<()> {
     assert!(known.digest()?.starts_with("blake3:"));
     Ok(())
 }
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
+}

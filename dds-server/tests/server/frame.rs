@@ -1,7 +1,5 @@
 //! Frames: what is written is read, and what is not a frame is refused.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};

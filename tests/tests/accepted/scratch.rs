@@ -59,3 +59,8 @@ fn main() -> stradsap::Result<()> {
     assert_eq!(generic::<u8>(&session, 7)?, 7);
     Ok(())
 }
+
+#[test]
+fn runs() -> stradsap::Result<()> {
+    main()
+}

@@ -62,3 +62,8 @@ pub fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(x.to_vec()?, [0.0; 4]);
     Ok(())
 }
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
+}

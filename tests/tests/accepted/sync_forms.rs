@@ -1,5 +1,6 @@
 //! The forms that loops over minibatches may have.
 #![deny(warnings)]
+#![allow(clippy::unwrap_used, reason = "a test")]
 use stradsap::prelude::*;
 
 struct Model<const K: usize> {
@@ -184,4 +185,9 @@ fn main(session: &Session) -> stradsap::Result<()> {
         caches = !fast,
     )?;
     Ok(())
+}
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
 }

@@ -1,7 +1,5 @@
 //! The handshake: who knows the secret and is of the same build is welcome, and nobody else.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::time::Duration;
 
 use stradsap_dds_server::hello::*;

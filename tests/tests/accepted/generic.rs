@@ -33,3 +33,8 @@ fn main(session: &Session) -> stradsap::Result<()> {
     assert_eq!(counts.to_vec()?, [4, 5]);
     Ok(())
 }
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
+}

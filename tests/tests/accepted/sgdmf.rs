@@ -48,3 +48,8 @@ fn main(session: &Session) -> stradsap::Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
+}

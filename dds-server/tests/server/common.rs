@@ -1,8 +1,5 @@
 //! A driver and peers as small as they can be.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(dead_code, reason = "each test uses some of it")]
-
 use std::time::Duration;
 
 use stradsap_dds_server::frame::{self, Header};

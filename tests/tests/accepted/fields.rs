@@ -52,3 +52,8 @@ fn main(session: &Session) -> stradsap::Result<()> {
     assert_eq!(out.to_vec()?, [10.0, 40.0, 60.0]);
     Ok(())
 }
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
+}

@@ -1,7 +1,5 @@
 //! The codec: it reads what bincode writes, and refuses everything else.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::collections::BTreeMap;
 use std::pin::Pin;
 

@@ -1,13 +1,9 @@
 //! The `dds-server` binary as a person or a driver starts it.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
-
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Instant;
 
-use common::{Driver, SECOND, ask};
+use crate::common::{Driver, SECOND, ask};
 use stradsap_dds_server::frame::{Header, Kind};
 use stradsap_dds_server::net;
 use tokio::io::AsyncWriteExt;

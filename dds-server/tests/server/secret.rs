@@ -1,7 +1,5 @@
 //! Where the secret comes from, and where it is refused.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 

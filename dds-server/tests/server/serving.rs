@@ -1,12 +1,8 @@
 //! A server over real sockets: what is put is got, and strangers don't hinder it.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{Driver, SECOND, ask};
+use crate::common::{Driver, SECOND, ask};
 use stradsap_dds_server::frame::{self, Header, Kind};
 use stradsap_dds_server::heartbeat::{self, beat};
 use stradsap_dds_server::hello::{GreetError, Hello, Purpose, greet};

@@ -70,3 +70,8 @@ fn main(session: &Session) -> stradsap::Result<()> {
     assert_eq!((report.policy(), report.minibatches()), (SyncPolicy::ModelAverage { every: 1 }, 2));
     Ok(())
 }
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
+}

@@ -55,3 +55,8 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(numbers.to_vec()?, [2.0, 4.0]);
     Ok(())
 }
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
+}

@@ -1,7 +1,5 @@
 //! The store: what was put is got, within its bound.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use stradsap_dds_server::store::*;
 
 fn got(store: &Store, dds: u64, tag: u64, lo: u64, hi: u64, size: u64) -> Result<Vec<u8>, StoreError> {

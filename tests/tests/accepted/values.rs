@@ -43,3 +43,8 @@ fn main(session: &Session) -> stradsap::Result<()> {
     assert_eq!(p.to_vec()?, [17.25, 15.25, 16.25, 17.25]);
     Ok(())
 }
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
+}

@@ -7,7 +7,7 @@ fn square(x: f32) -> f32 {
 }
 
 mod table {
-    pub fn lookup(i: usize) -> Option<f32> {
+    pub(super) fn lookup(i: usize) -> Option<f32> {
         i.is_multiple_of(2).then_some(i as f32)
     }
 }
@@ -133,4 +133,9 @@ fn start(session: &Session) -> stradsap::Result<()> {
     })
     .map(|report| report.blocks())?;
     Ok(())
+}
+
+#[test]
+fn runs() -> std::process::ExitCode {
+    main()
 }

@@ -1,7 +1,5 @@
 //! Both decoders on bytes at random and on messages with bytes changed: the plain form of the fuzz targets.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,351 @@
+//! The macros and their documentation, whose examples need this crate.
+
+/// A loop that is written as if sequential and runs in parallel (STRADS-AP, sections 2 and 3).
+///
+/// `async_parallel_for!(range, [captures], |i| body, options)` is an expression of type
+/// `stradsap::Result<LoopReport>`. The DDSs and reductions end as some sequential order of the iterations would
+/// have left them, bit for bit the same on any number of threads.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let edges = DVector::from_vec(&session, vec![[0u32, 1], [1, 2], [2, 0]])?;
+/// let mut degree = DVector::from_fn(&session, 3, |_| 0u32)?;
+/// let (step, total) = (1, session.sum(0.0f64));
+/// let report = async_parallel_for!(0..edges.len(), [step, &edges, &mut degree, &total], |i| {
+///     let [from, to] = edges[i];
+///     degree[from] += step;
+///     degree[to] += step;
+///     total.add(2.0);
+/// }, label = "count")?;
+/// assert_eq!(degree.to_vec()?, [2, 2, 2]);
+/// assert_eq!((total.get(), report.iterations()), (6.0, 3));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Arguments
+/// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^32 - 1 iterations.
+/// - **Captures**: everything outside that the body uses, and how. `&x` is a DDS that is only read, or a reduction;
+///   `&mut x` a DDS that may be written; `x` alone a value, which is copied into the loop's tasks and so has to be
+///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. A name can
+///   be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
+///   Functions, constants, types and modules need no capturing.
+/// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
+///   In it a DVector is indexed by `usize` or `u32` and has `len()`; one
+///   captured as `&mut x` also gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
+///   Reductions have `add`, `min` or `max`.
+/// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
+///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into, or of blocks of a loop without
+///   conflicts; `grain = 100` for how many iterations are work enough for a block, where they do much with few accesses;
+///   `label = "epoch"` for reports;
+///   `strategy = Grid`, `Coloured` or `Serial` to have only that one considered.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// struct Model {
+///     rate: f64,
+///     weights: DVector<f64>,
+/// }
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let mut model = Model { rate: 0.5, weights: DVector::from_fn(&session, 4, |i| i as f64)? };
+/// async_parallel_for!(1..4, [rate = model.rate, w = &mut model.weights], |i| {
+///     w[i] += rate * w[i - 1];
+/// }, order = Preserve)?;
+/// assert_eq!(model.weights.to_vec()?, [0.0, 1.0, 2.5, 4.25]);
+///
+/// async_parallel_for!(0..2, [w = &mut model.weights], |i| {
+///     let (a, b) = w.pair_mut(i, 3 - i);
+///     std::mem::swap(a, b);
+/// })?;
+/// assert_eq!(model.weights.to_vec()?, [4.25, 2.5, 1.0, 0.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Dependencies
+/// An iteration may touch any elements of what it captures, any number of them, and the loop needs no declaration of
+/// which: the runtime finds out by running the body *virtually*. Two iterations that touch the same element, of
+/// which one writes it, never run at the same time; the plan says which comes first. An iteration that touches an
+/// element which the plan didn't foresee is noticed: the loop is undone, recorded again and run again. After at
+/// most three times in a row it runs serially, with a warning.
+///
+/// While a loop is recorded nothing is written: reads give the real elements, and an element that is taken to be
+/// written is a placeholder, with another element's value. Hence a body must have no side effects (what it prints
+/// happens more than once), must depend on nothing but its index and captures, and must end whatever values it sees.
+///
+/// # Errors
+/// The loop gives an `Err` when an iteration returns one, panics, or uses an index that is out of range; every DDS
+/// and reduction then holds what it held before the loop. Under `order = Preserve` that is the iteration at which the plain
+/// loop would fail, with its error, and there is none if the plain loop ends well; to find out, a loop in which an
+/// iteration fails is run once more in its own order. Under `order = Any` it is the first that fails in the plan's serial
+/// order. If an element's destructor panics while the loop is undone, all is put back first, and then that panic is the
+/// error.
+///
+/// Two things are beyond the library. An iteration may see, before the loop is undone and run again, values that the plain
+/// loop wouldn't show it: if it *panics* on them (or uses an index out of range) while it has a guard whose destructor panics too, the process
+/// aborts, as Rust demands. And if it never ends on them, neither does the loop, unless what goes round is
+/// a `while`, a `loop` or a `for` over `0..` that stands in the body and names a DDS.
+///
+/// A variable that the body uses without capturing it, a
+/// write through `&x`, `break` and `continue` out of the body, `.await`, and a parallel loop within the body are
+/// compile errors.
+///
+/// ```
+/// use stradsap::Error;
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let mut x = DVector::from_vec(&session, vec![3.0f64, 4.0, -1.0])?;
+/// let result = async_parallel_for!(0..x.len(), [&mut x], |i| {
+///     x[i] *= 2.0;
+///     if x[i] < 0.0 { Err("negative") } else { Ok(()) }
+/// });
+/// assert!(matches!(result, Err(Error::Body { iteration: 2, .. })));
+/// assert_eq!(x.to_vec()?, [3.0, 4.0, -1.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cost
+/// The first call records which elements each iteration touches and plans. That takes about as long as one or a few
+/// epochs where an iteration works on rows of numbers, and as ten or more where it does next to nothing. Later calls at
+/// the same place in the source, with the same DDSs (the same ones, not equal ones), lengths, range and options, reuse
+/// the plan; values and reductions may change. So create DDSs outside the loop over epochs. While a plan is made it
+/// takes at most 24 bytes an access; `LoopReport::planning_peak_bytes` tells how many it took.
+pub use stradsap_macros::async_parallel_for;
+
+/// A loop over minibatches of a DVector, on copies of what it writes (STRADS-AP, section 2).
+///
+/// `sync_parallel_for!(input, minibatch, [captures], |batch| body, policy, options)` is an expression of type
+/// `stradsap::Result<SyncReport>`. Each thread runs minibatches on a copy of its own of the DDSs that the loop writes,
+/// and the policy says when the copies' changes are united. It is for algorithms that bear values which are a little
+/// old, as training by stochastic gradients does. What must end as a serial order of its iterations would have left it
+/// takes `async_parallel_for!`.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// // Points with what a line through them should give.
+/// let points = DVector::from_fn(&session, 1000, |i| (i as f32 / 1000.0, 3.0 * i as f32 / 1000.0 - 1.0))?;
+/// let mut line = DVector::from_vec(&session, vec![0.0f32; 2])?;
+/// let rate = 0.1f32;
+/// for _epoch in 0..20 {
+///     let (loss, seen) = (session.sum(0.0f64), session.count());
+///     sync_parallel_for!(points, 50, [rate, &mut line, &loss, &seen], |batch| {
+///         for &(x, y) in batch {
+///             let error = y - (line[0].get() * x + line[1].get());
+///             line[0].add(rate * error * x);
+///             line[1].add(rate * error);
+///             loss.add(f64::from(error * error));
+///         }
+///         seen.add(batch.len() as u64);
+///     }, SyncPolicy::ModelAverage { every: 2 })?;
+///     assert_eq!(seen.get(), 1000);
+/// }
+/// assert!((line.get(0)? - 3.0).abs() < 0.1 && (line.get(1)? + 1.0).abs() < 0.1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Arguments
+/// - **Input**: a DVector of any elements, `data` or `&data`, which is only read.
+/// - **Minibatch**: how many elements of it the body gets at a time, from 1 on. The last minibatch may have fewer.
+/// - **Captures**: as in `async_parallel_for!`, a bare name is a value, `&x` a DDS that is only read (`x[i]` gives
+///   `&T`) or a reduction. The elements of a DVector captured as `&mut x` are *shared*: `x[i]` gives `&Shared<T>`,
+///   which is neither assigned to nor computed with, and lends no `&mut`. It has `get` and `set`; numbers have `add`,
+///   and rows of floats `dot`, `axpy`, `scale`, `add_to` and more. Its elements have to be plain, and `Merge`, which
+///   says how changes of copies are united: those of numbers and arrays of them are added up, other types implement
+///   it. Of a `DMap` captured as `&mut m` the values of keys that are there are shared, `m[&key]` and `m.get(&key)`; keys
+///   are neither inserted nor removed. The input may be captured as `&data` as well, to read elements outside the
+///   minibatch.
+/// - **Body**: a closure of the minibatch, a `Batch`: the elements' slice, `for element in batch`, which is minibatch
+///   `batch.number()` of the loop and begins at the input's element `batch.start()`. It returns `()` or a `Result<(),
+///   E>`; `return` ends a minibatch.
+/// - **Policy**: a `SyncPolicy`, see below. The names of policies may stand alone: `Bsp`, `Ssp { staleness: 2 }`.
+/// - **Options**: `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they
+///   are touched (IterStore, section 4.7), and `caches = false` to let threads share even the hottest rows under
+///   `Hybrid` (section 4.6), both to measure what they are worth.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// struct Model {
+///     texts: DVector<Vec<u32>>,
+///     words: DVector<[f32; 4]>,
+/// }
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let mut model = Model {
+///     texts: DVector::from_vec(&session, vec![vec![0, 2, 1], vec![2], vec![1, 1, 0]])?,
+///     words: DVector::from_fn(&session, 3, |w| [w as f32; 4])?,
+/// };
+/// let mut counts = DVector::from_vec(&session, vec![0u64; 3])?;
+/// let report = sync_parallel_for!(model.texts, 2, [words = &mut model.words, &mut counts], |batch| {
+///     let mut sum = [0.0; 4];
+///     for (at, text) in batch.into_iter().enumerate() {
+///         assert!(batch.start() + at < 3 && batch.number() < 2);
+///         for &word in text {
+///             words[word].add_to(0.5, &mut sum); // sum += 0.5 * words[word]
+///             counts[word].add(1);
+///         }
+///     }
+///     words[0].axpy(0.1, &sum); // words[0] += 0.1 * sum
+/// }, Bsp, label = "sum")?;
+/// assert_eq!(counts.to_vec()?, [2, 3, 2]);
+/// assert_eq!((report.label(), report.minibatches(), report.copies()), (Some("sum"), 2, 2));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Policies
+/// A copy is a thread's, under `Hybrid` a process's. In one process there are as many as threads, on workers as many
+/// as they have threads in all. A minibatch sees what its own copy did before, and of what the others did:
+///
+/// - `Bsp`: all rounds before. In a round every copy runs one minibatch; then the changes of all are added up.
+/// - `Ssp { staleness }`: all minibatches of each copy but its last `staleness`, and maybe some of those. A copy that
+///   is further ahead waits.
+/// - `Hybrid`: within a process whatever is written, at once and without locks (Hogwild); processes agree after each
+///   round, as under `Bsp`.
+/// - `ModelAverage { every }`: the average of all copies, made when each has run `every` minibatches. Each process
+///   averages its share of the rows, by reduce-scatter and all-gather without a central node (MA-SGD, section 3).
+///
+/// *With one copy*, and under `Hybrid` with one thread, every policy is the plain loop over all minibatches, in order
+/// and in place, bit for bit. `Bsp` and `ModelAverage` give the same bits for the same number of copies, in one
+/// process or on many, however they are timed; `Hybrid` does with one thread in each process.
+///
+/// # Errors
+/// The loop gives an `Err` when a minibatch returns one, panics, or uses an index that is out of range:
+/// `Error::Minibatch`, which names the minibatch and its elements. Every DDS and reduction then holds what it held
+/// before the loop. A variable that the body uses without capturing it, a shared element that is assigned to or
+/// computed with, a write through `&x`, a policy that is missing, `break` and `continue` out of the body, `.await`,
+/// and a parallel loop within the body are compile errors.
+///
+/// ```
+/// use stradsap::Error;
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let data = DVector::from_vec(&session, vec![3.0f32, 4.0, -1.0, 2.0])?;
+/// let mut sum = DVector::from_vec(&session, vec![0.0f32])?;
+/// let result = sync_parallel_for!(data, 2, [&mut sum], |batch| {
+///     for &x in batch {
+///         if x < 0.0 {
+///             return Err("negative");
+///         }
+///         sum[0].add(x);
+///     }
+///     Ok(())
+/// }, SyncPolicy::Hybrid);
+/// assert!(matches!(result, Err(Error::Minibatch { minibatch: 1, start: 2, end: 4, .. })));
+/// assert_eq!(sum.get(0)?, 0.0);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// When a worker process is lost the loop is undone and run again, so a body must have no side effects.
+///
+/// # Cost
+/// Each copy has addresses for all elements that the loop writes, and memory for those that its minibatches touch. To
+/// unite the copies takes time in the rows that a round touched, not in the length of the DDSs. On workers, the first
+/// call records which rows each round touches; later calls at the same place in the source, with the same DDSs, fetch
+/// them ahead, the first tenth before the round begins. So create DDSs outside the loop over epochs. A minibatch
+/// should be long against the synchronisation that follows it, and short enough for the values it works on not to grow
+/// old.
+pub use stradsap_macros::sync_parallel_for;
+
+/// An operator, or several one after the other, whose closures use what they capture.
+///
+/// ```text
+/// with!([captures], data.map(|item| body))?
+/// ```
+///
+/// The capture list is that of the loops: a bare name is a value, which is copied into the closure (`Copy` types arrive as
+/// themselves, others by reference), `&x` a DDS that it reads: a `DVector` by `x[i]`, a `DMap` by `x[&key]` or `x.get(&key)`.
+/// Operators write nothing. Captures are for the closures of `map`, `filter`, `flat_map`, `fold` (the first one) and
+/// `transform`; other operators' closures use their items alone.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// # let session = Session::new()?;
+/// let words = DVector::from_vec(&session, ["a", "rose", "is", "a", "rose"].map(String::from).to_vec())?;
+/// let counts = words.count_by_key(|word| word.clone())?;
+/// let least = 2;
+/// let often = with!([least, &counts], words.filter(|word| counts[word] >= least)).to_vec()?;
+/// assert_eq!(often, ["a", "rose", "a", "rose"]);
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_macros::with;
+
+/// Makes a function of the session the program's `main`.
+///
+/// The function takes a `&Session`, set up from the environment (`STRADSAP_THREADS`, `STRADSAP_EXPLAIN`,
+/// `STRADSAP_VERIFY`), and returns `()` or a `Result<(), E>` whose error
+/// converts into `Box<dyn std::error::Error>`.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// #[stradsap::main]
+/// fn main(session: &Session) -> stradsap::Result<()> {
+///     let squares = DVector::from_fn(session, 10, |i| (i * i) as u64)?;
+///     assert_eq!(squares.get(3)?, 9);
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+/// An error that the function returns is printed to standard error as one line. The exit code is then 2 for
+/// `stradsap::Error`s about usage, and 1 for all others.
+pub use stradsap_macros::main;
+
+/// Makes a struct or an enum an element that DDSs can hold.
+///
+/// The type has to be `Clone + Send + Sync + 'static`, and every field an `Element`: numbers, `bool`, `char`,
+/// `String`, `Vec`, `Option`, `Box`, arrays, tuples, and types that derive it. A type whose fields are not elements
+/// but that has serde's `Serialize` and `Deserialize` says `#[element(serde)]`.
+///
+/// A struct of numbers without padding is *plain*: it is copied and hashed as its memory, which is fastest. (A `bool`
+/// or a tuple among the fields makes it not plain.) Elements must not change behind a shared reference: no `Cell`, no
+/// `Mutex`, no atomics.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use stradsap::prelude::*;
+///
+/// #[derive(Clone, Copy, Element)]
+/// struct Rating {
+///     user: u32,
+///     item: u32,
+///     stars: f32,
+/// }
+///
+/// #[derive(Clone, Element)]
+/// enum Token {
+///     Word(String),
+///     Number(i64),
+/// }
+///
+/// #[derive(Clone, Element, serde::Serialize, serde::Deserialize)]
+/// #[element(serde)]
+/// struct Document {
+///     counts: BTreeMap<String, u32>,
+/// }
+///
+/// assert!(Rating::PLAIN && !Token::PLAIN && !Document::PLAIN);
+/// ```
+pub use stradsap_macros::Element;
