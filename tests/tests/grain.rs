@@ -3,8 +3,22 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::common::{below, bits, session};
+use crate::common::session;
+use crate::seen::Seen;
+use crate::sharing::SCENARIOS;
 use stradsap::prelude::*;
+
+#[test]
+fn scenarios() {
+    for scenario in SCENARIOS {
+        let seen = [1, 2, 5].map(|threads| {
+            let mut seen = Seen::default();
+            (scenario.run)(&session(threads), &mut seen).unwrap();
+            seen
+        });
+        assert!(seen.iter().all(|other| *other == seen[0]), "{}: {seen:?}", scenario.name);
+    }
+}
 
 /// How many iterations are under way at once, and how many were at most.
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -59,58 +73,4 @@ fn parts_and_grain_make_the_blocks_of_a_loop_without_conflicts() {
     assert_eq!(report.blocks(), 10, "no block without iterations");
     let error = async_parallel_for!(0..10, [&mut x], |i| x[i] += 1.0, grain = x.len() - 1000).unwrap_err();
     assert!(error.to_string().contains("`grain = 0` is not offered"), "{error}");
-}
-
-#[test]
-fn bits_depend_on_grain_and_not_on_threads() {
-    let (n, len) = (5000, 300);
-    for grain in [1, 40, 3000] {
-        let mut expected = None;
-        for threads in [1, 2, 5] {
-            let session = session(threads);
-            let at = DVector::from_fn(&session, n, |i| below(i as u64, len) as u32).unwrap();
-            let mut x = DVector::from_fn(&session, len, |i| i as f64).unwrap();
-            let sum = session.sum(0.1);
-            let report = async_parallel_for!(
-                0..n,
-                [&at, &mut x, &sum],
-                |i| {
-                    x[at[i]] = x[at[i]] * 0.9 + i as f64;
-                    sum.add(x[at[i]]);
-                },
-                grain = grain
-            )
-            .unwrap();
-            let mut plain: Vec<f64> = (0..len).map(|i| i as f64).collect();
-            for i in report.serial_order() {
-                let k = below(i as u64, len);
-                plain[k] = plain[k] * 0.9 + i as f64;
-            }
-            assert_eq!(bits(x.to_vec().unwrap()), bits(plain), "{report}");
-            let found = (bits(x.to_vec().unwrap()), sum.get().to_bits(), report.blocks());
-            assert_eq!(expected.get_or_insert_with(|| found.clone()), &found);
-        }
-    }
-}
-
-#[test]
-fn parts_that_cannot_be_had_are_refused() {
-    let session = session(2);
-    let mut x = DVector::from_fn(&session, 5000, |i| i as u64).unwrap();
-    let before = x.to_vec().unwrap();
-    // Iterations touch so many parts, each other ones, that each would be a block.
-    let all = async_parallel_for!(
-        0..100_000,
-        [&mut x],
-        |i| (0..8).for_each(|k| x[below(8 * i as u64 + k, 5000)] += 1),
-        parts = 64
-    )
-    .unwrap_err();
-    assert!(all.to_string().contains("`parts = 64` can't be had"), "{all}");
-    assert_eq!(x.to_vec().unwrap(), before);
-    // Every iteration with every other: a chain, but one of so many parts.
-    let report = async_parallel_for!(1..5000, [&mut x], |i| x[i] += x[i - 1], parts = 4, order = Preserve).unwrap();
-    assert_eq!(report.strategy(), Strategy::Grid);
-    let sums: Vec<u64> = (0..5000u64).map(|i| i * (i + 1) / 2).collect();
-    assert_eq!(x.to_vec().unwrap(), sums);
 }

@@ -21,5 +21,6 @@ mod random_loops;
 mod reductions;
 mod relaxed;
 mod seen;
+mod sharing;
 mod sound;
 mod threads;

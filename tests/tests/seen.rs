@@ -31,8 +31,8 @@ impl Seen {
                 report.strategy(),
                 report.reused(),
                 report.misspeculations(),
-                report.blocks(),
-                report.work(),
+                // Where nothing conflicts, a clock may decide how many there are.
+                (report.strategy() != Strategy::Aligned).then(|| (report.blocks(), report.work())),
                 report.inferred(),
                 report.reason(),
                 order,

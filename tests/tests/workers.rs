@@ -14,6 +14,7 @@ mod places;
 mod random;
 mod scheduled;
 mod seen;
+mod sharing;
 mod sound;
 mod sync;
 
@@ -34,7 +35,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `outcomes` runs.
+/// Where `outcomes` and `sharing` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -56,6 +57,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("hostile", hostile::tests()),
         ("sound", places::tests(&SOUND, &Expected::new(ALONE, Place::session), 60, sound::SCENARIOS)),
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),
+        ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])
 }

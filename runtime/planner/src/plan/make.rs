@@ -54,6 +54,15 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
     Planner::new(recording, shapes, options, pool, shared).plan()
 }
 
+/// How many blocks a loop of these nanoseconds has. One of few numbers, so that most loops have as many each time.
+fn by_time(nanos: f64) -> usize {
+    let wanted = nanos / ALIGNED_NANOS;
+    [1, FEWEST_BLOCKS, 4 * FEWEST_BLOCKS, 16 * FEWEST_BLOCKS]
+        .into_iter()
+        .find(|&blocks| wanted < 2.0 * blocks as f64)
+        .unwrap_or(64 * FEWEST_BLOCKS)
+}
+
 /// How many blocks a loop without conflicts has.
 fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> usize {
     let n = recording.iterations();
@@ -63,7 +72,7 @@ fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &
         (Some(parts), _) => parts,
         (None, Some(grain)) => n.div_ceil(grain.max(1)).min(MOST_BLOCKS),
         (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => by_accesses.max(FEWEST_BLOCKS),
-        (None, None) => by_accesses.max(((n as f64 * recording.nanos_each / ALIGNED_NANOS) as usize).min(MOST_BLOCKS)),
+        (None, None) => by_accesses.max(by_time(n as f64 * recording.nanos_each)),
     };
     blocks.min(n.max(1))
 }
