@@ -60,6 +60,20 @@ fn few_long_iterations_use_all_threads() {
 }
 
 #[test]
+fn a_loop_without_iterations_sets_up_no_scratch() {
+    static SET_UP: AtomicUsize = AtomicUsize::new(0);
+    let session = session(2);
+    let mut x = DVector::from_fn(&session, 10, |i| i).unwrap();
+    for end in [0, 1] {
+        let run = |x: &mut DVector<usize>| {
+            async_parallel_for!(0..end, [&mut x], |i, add| x[i] += *add, scratch = SET_UP.fetch_add(1, SeqCst))
+        };
+        run(&mut x).unwrap();
+        assert_eq!(SET_UP.load(SeqCst) > 0, end > 0);
+    }
+}
+
+#[test]
 fn parts_and_grain_make_the_blocks_of_a_loop_without_conflicts() {
     let session = session(2);
     let mut x = DVector::from_fn(&session, 1000, |i| i as f64).unwrap();

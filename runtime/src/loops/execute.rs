@@ -163,6 +163,10 @@ impl Run<'_> {
         let Ok(mut context) = self.context(b, &self.board, &before) else {
             return (BlockResult::default(), Err((None, Failure::Stopped)));
         };
+        if self.plan.blocks[b].start == self.plan.blocks[b].end {
+            // A loop without iterations needs no scratch.
+            return (BlockResult::of(&context), Ok(()));
+        }
         let watch = Watching { block: b, others, state: Rc::clone(&context.state) };
         // SAFETY: the context was made for this block of the task's own captures.
         let ran = waiting::watched(&watch, || unsafe {
