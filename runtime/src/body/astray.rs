@@ -1,7 +1,7 @@
 //! What a body is given for an access that the plan didn't foresee.
 //!
 //! The block has failed then, and all is going to be undone. But nothing unwinds: a guard in the body may have a destructor that
-//! panics, which would abort the process. The block goes on to a place where it can stop, with copies of what isn't its own.
+//! panics, which would abort the process. The block goes on to its end, with copies of what isn't its own.
 //!
 //! The slow path relies on this: a copy is boxed (a `RawBuf` of one element), and lives as long as the block's context. There
 //! is one for each index, so that different elements are different copies, and equal ones the same: the borrow of the view
