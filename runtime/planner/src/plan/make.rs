@@ -25,6 +25,8 @@ const ALIGNED_BLOCKS: usize = 256;
 const MOST_BLOCKS: usize = 4096;
 /// and how many at least where nothing else may: iterations can be few and long.
 const FEWEST_BLOCKS: usize = 32;
+/// Nanoseconds that recording an access takes at most.
+const RECORDING_NANOS: f64 = 300.0;
 /// Nanoseconds that such a block should take.
 const ALIGNED_NANOS: f64 = 200_000.0;
 /// What starting a block costs, in accesses.
@@ -54,9 +56,11 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
     Planner::new(recording, shapes, options, pool, shared).plan()
 }
 
-/// How many blocks a loop of these nanoseconds has. One of few numbers, so that most loops have as many each time.
-fn by_time(nanos: f64) -> usize {
-    let wanted = nanos / ALIGNED_NANOS;
+/// How many blocks a loop has by the time that its recording took, beyond what recording itself takes. One of few numbers,
+/// so that most loops have as many each time.
+fn by_time(recording: &Recording<'_>) -> usize {
+    let each = recording.nanos_each - RECORDING_NANOS * (1.0 + recording.accesses_each);
+    let wanted = recording.iterations() as f64 * each / ALIGNED_NANOS;
     [1, FEWEST_BLOCKS, 4 * FEWEST_BLOCKS, 16 * FEWEST_BLOCKS]
         .into_iter()
         .find(|&blocks| wanted < 2.0 * blocks as f64)
@@ -72,7 +76,7 @@ fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &
         (Some(parts), _) => parts,
         (None, Some(grain)) => n.div_ceil(grain.max(1)).min(MOST_BLOCKS),
         (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => by_accesses.max(FEWEST_BLOCKS),
-        (None, None) => by_accesses.max(by_time(n as f64 * recording.nanos_each)),
+        (None, None) => by_accesses.max(by_time(recording)),
     };
     blocks.min(n.max(1))
 }
