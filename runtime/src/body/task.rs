@@ -315,8 +315,8 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    /// The hot loop over consecutive iterations. It doesn't look whether the block has strayed: that alone made gathers and
-    /// streams three times as slow. A block that has goes on to its end (`astray`).
+    /// The hot loop over consecutive iterations. It doesn't look whether the block has strayed: one that
+    /// has goes on to its end (`astray`).
     ///
     /// # Safety
     /// Rule 2.
