@@ -168,21 +168,21 @@ by_parts! {
         let (front, back) = self.as_slices();
         self.len().encode(out);
         encode_slice(front, out);
-        encode_slice(back, out)
+        encode_slice(back, out);
     }, bytes => Vec::decode(bytes).map(VecDeque::from);
     [K: Element + Ord, V: Element] BTreeMap<K, V>, self, out => {
         self.len().encode(out);
-        self.iter().for_each(|(key, value)| { key.encode(out); value.encode(out) })
+        self.iter().for_each(|(key, value)| { key.encode(out); value.encode(out) });
     }, bytes => decode_keyed(bytes, |map: &mut Self, (key, value)| map.insert(key, value).is_none());
     [K: Element + Ord] BTreeSet<K>, self, out => {
         self.len().encode(out);
-        self.iter().for_each(|key| key.encode(out))
+        self.iter().for_each(|key| key.encode(out));
     }, bytes => decode_keyed(bytes, Self::insert);
     [K: Element + Eq + Hash, V: Element, S: BuildHasher + Default + Clone + Send + Sync + 'static] HashMap<K, V, S>,
         self, out => encode_sorted(self.iter(), out, |(key, _), out| key.encode(out), |(_, value), out| value.encode(out)),
         bytes => decode_keyed(bytes, |map: &mut Self, (key, value)| map.insert(key, value).is_none());
     [K: Element + Eq + Hash, S: BuildHasher + Default + Clone + Send + Sync + 'static] HashSet<K, S>,
-        self, out => encode_sorted(self.iter(), out, |key, out| key.encode(out), |_, _| {}),
+        self, out => encode_sorted(self.iter(), out, K::encode, |_, _| {}),
         bytes => decode_keyed(bytes, Self::insert);
 }
 
