@@ -5,12 +5,12 @@ use crate::seen::{Scenario, Seen};
 use stradsap::prelude::*;
 
 pub(crate) const SCENARIOS: &[Scenario] =
-    crate::scenarios![views::exchange_elements, views::give_what_is_there, views::are_iterated_over];
+    crate::scenarios![bodies::exchange_elements, bodies::find_what_is_there, bodies::go_through_all];
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Grid, Strategy::Coloured, Strategy::Serial];
 
 /// What must be the same everywhere.
-pub(crate) mod views {
+pub(crate) mod bodies {
     use super::*;
 
     pub(crate) fn exchange_elements(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
@@ -52,7 +52,7 @@ pub(crate) mod views {
         Ok(())
     }
 
-    pub(crate) fn give_what_is_there(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    pub(crate) fn find_what_is_there(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
         for strategy in STRATEGIES {
             let x = DVector::from_fn(session, 50, |i| i as u64)?;
             let mut y = DVector::from_fn(session, 80, |i| i as u64)?;
@@ -86,7 +86,7 @@ pub(crate) mod views {
         Ok(())
     }
 
-    pub(crate) fn are_iterated_over(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    pub(crate) fn go_through_all(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
         let table = DVector::from_fn(session, 40, |i| i as u64 * 5)?;
         let mut x = DVector::from_fn(session, 30, |i| i as u64)?;
         let mut plain = x.to_vec()?;
