@@ -31,7 +31,7 @@ pub(crate) use stradsap_planner as planner;
 pub use body::index::ElementIndex;
 pub use body::shared_view::SharedView;
 pub use body::value::Value;
-pub use body::view::{ReadView, WriteView};
+pub use body::view::{Elements, ReadView, WriteView};
 #[cfg(feature = "cluster")]
 pub use cluster::driver::ClusterOptions;
 pub use dds::dmap::{

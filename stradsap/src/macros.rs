@@ -27,15 +27,17 @@
 /// ```
 ///
 /// # Arguments
-/// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^32 - 1 iterations.
+/// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^32 - 1 iterations; its integers may be of any type of up
+///   to 64 bits, which is the index's type in the body, and begin at 0. `(0..n).rev()` and `(0..n).step_by(k)` are ranges, too;
+///   their iterations are numbered from 0, in reports and in errors.
 /// - **Captures**: everything outside that the body uses, and how. `&x` is a DDS that is only read, or a reduction;
 ///   `&mut x` a DDS that may be written; `x` alone a value, which is copied into the loop's tasks and so has to be
-///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. A name can
-///   be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
+///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. Where `x` is a reference itself, `*x` is
+///   captured, of a text or a slice a copy, `x = x.to_vec()`. A name can be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
 ///   Functions, constants, types and modules need no capturing.
 /// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
-///   In it a DVector is indexed by `usize` or `u32` and has `len()`; one
-///   captured as `&mut x` also gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
+///   In it a DVector is indexed by integers and has `len()`, `get(i)` and `iter()`, which reads all (so does `for e in &x`); one
+///   captured as `&mut x` also has `swap(i, j)` and gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
 ///   Reductions have `add`, `min` or `max`.
 /// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
 ///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into, or of blocks of a loop without
@@ -64,6 +66,10 @@
 ///     std::mem::swap(a, b);
 /// })?;
 /// assert_eq!(model.weights.to_vec()?, [4.25, 2.5, 1.0, 0.0]);
+///
+/// // Backwards: the last comes first, the others go one place on.
+/// async_parallel_for!((1..4u32).rev(), [w = &mut model.weights], |i| w.swap(i, i - 1), order = Preserve)?;
+/// assert_eq!(model.weights.to_vec()?, [0.0, 4.25, 2.5, 1.0]);
 /// # Ok(())
 /// # }
 /// ```

@@ -1,7 +1,10 @@
 //! Elements and captured values read back from their bytes, whole, cut short and changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::num::{NonZero, NonZeroI64, NonZeroU8, NonZeroU128};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 use stradsap::__private::{BySerde, Copied, Values};
@@ -194,6 +197,35 @@ fn library_types() {
     through_bytes(&[Some(Box::new(3u16)), None]);
     through_bytes(&[(1u8,), (2,)]);
     through_bytes(&[(1u8, true, 'c', 4.0f32, vec![5u16], "six".to_string())]);
+    through_bytes(&[(1u8, 2u8, 3u8, 4u8, 5u8, 6u8, 7u8, 8u8, 9u8, 10u8, 11u8, "12".to_string())]);
+    through_bytes(&[Ok(1u16), Err("text".to_string())]);
+    through_bytes(&[NonZeroU8::MIN, NonZeroU8::MAX]);
+    through_bytes(&[NonZeroU128::MAX]);
+    through_bytes(&[NonZeroI64::MIN, NonZeroI64::MAX]);
+    through_bytes(&[Duration::ZERO, Duration::MAX, Duration::from_millis(1500)]);
+}
+
+#[test]
+fn collections() {
+    let mut turned: VecDeque<String> = ["b", "c"].map(String::from).into();
+    turned.push_front("a".to_string());
+    assert_eq!(bytes_of(&turned), bytes_of(&["a", "b", "c"].map(String::from).to_vec()));
+    through_bytes(&[turned, VecDeque::new()]);
+    through_bytes(&[VecDeque::from([1u32, 2, 3])]);
+    let words = || (0..5u16).map(|i| (format!("word {}", i * 7 % 5), i));
+    through_bytes(&[words().collect::<BTreeMap<_, _>>(), BTreeMap::new()]);
+    through_bytes(&[words().collect::<HashMap<_, _>>(), HashMap::new()]);
+    through_bytes(&[words().collect::<HashMap<_, _, BuildHasherDefault<DefaultHasher>>>()]);
+    through_bytes(&[words().map(|(word, _)| word).collect::<BTreeSet<_>>(), BTreeSet::new()]);
+    through_bytes(&[words().map(|(word, _)| word).collect::<HashSet<_>>(), HashSet::new()]);
+    through_bytes(&[HashMap::from([((), vec![1u8])])]);
+    // Whatever the hashers' keys and in whatever order entries came: the same bytes.
+    let maps: Vec<HashMap<u32, Vec<u8>>> = [1u32, 37, 41]
+        .map(|step| (0..1000).map(|i| (i * step % 1000, (i * step % 1000).to_string().into_bytes())).collect())
+        .into();
+    assert!(maps.iter().all(|map| map.len() == 1000 && bytes_of(map) == bytes_of(&maps[0])));
+    let sets: Vec<HashSet<u32>> = maps.iter().map(|map| map.keys().copied().collect()).collect();
+    assert!(sets.iter().all(|set| bytes_of(set) == bytes_of(&sets[0])));
 }
 
 #[test]
@@ -239,6 +271,17 @@ fn what_is_no_element_is_refused() {
         "UTF-8 was expected, and after 1 bytes of it comes something else",
     );
     says::<Shape<u8>>(&9u32.to_ne_bytes(), "9 is no variant of one_process::decoding::Shape<u8>, which has 4");
+    says::<Result<u8, u8>>(&[2, 0], "2 is no Result: 0 or 1 was expected");
+    says::<NonZero<u16>>(&[0, 0], "0 is no NonZero<u16>: any other number was expected");
+    let long = bytes_of(&(1u64, 1_000_000_000u32));
+    says::<Duration>(&long, "1000000000 is no Duration: less than a second in nanoseconds was expected");
+    let twice = bytes_of(&vec![(1u8, 2u8), (3, 4), (1, 5)]);
+    let name = "alloc::collections::btree::map::BTreeMap<u8, u8>";
+    says::<BTreeMap<u8, u8>>(&twice, &format!("{name}: key 2 came before"));
+    assert!(matches!(HashMap::<u8, u8>::decode(&mut &twice[..]), Err(DecodeError::Repeated { at: 2, .. })));
+    let twice = bytes_of(&vec![1u8, 1]);
+    assert!(matches!(BTreeSet::<u8>::decode(&mut &twice[..]), Err(DecodeError::Repeated { at: 1, .. })));
+    assert!(matches!(HashSet::<u8>::decode(&mut &twice[..]), Err(DecodeError::Repeated { at: 1, .. })));
     says::<Plain>(&[0; 15], "one_process::decoding::Plain: 16 bytes were expected, and 15 are left");
 }
 
@@ -259,6 +302,12 @@ fn claims_are_not_believed() {
     refused::<Vec<String>>();
     refused::<Vec<Option<[f64; 1000]>>>();
     refused::<String>();
+    refused::<VecDeque<u64>>();
+    refused::<BTreeMap<String, [f64; 1000]>>();
+    refused::<HashMap<u64, [f64; 1000]>>();
+    refused::<HashMap<(), ()>>();
+    refused::<BTreeSet<u8>>();
+    refused::<HashSet<u64>>();
     refused::<Known<u32>>();
     refused::<OnlyList<String>>();
     refused::<OnlyList<u8>>();
@@ -293,6 +342,9 @@ struct SerdeList(Option<Box<SerdeList>>);
 #[derive(Clone, Debug, Element)]
 struct Tree(Vec<Tree>);
 
+#[derive(Clone, Debug, Element)]
+struct Leaves(BTreeMap<u8, Leaves>);
+
 /// The bytes alone say how deep a type goes that contains itself.
 #[test]
 fn deep_nesting_is_an_error() {
@@ -301,6 +353,8 @@ fn deep_nesting_is_an_error() {
     nested(List::decode(&mut &vec![1u8; DEEP][..]).unwrap_err());
     nested(SerdeList::decode(&mut &vec![1u8; DEEP][..]).unwrap_err());
     nested(Tree::decode(&mut &1u64.to_ne_bytes().repeat(DEEP)[..]).unwrap_err());
+    let one_key = [&1u64.to_ne_bytes()[..], &[7]].concat();
+    nested(Leaves::decode(&mut &one_key.repeat(DEEP)[..]).unwrap_err());
     // What programs have goes through.
     for levels in [0, 15, 16, 17, 100, 300] {
         let mut bytes = vec![1u8; levels];

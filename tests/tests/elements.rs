@@ -1,5 +1,9 @@
 //! What DVectors hold, and how the driver reads and changes it.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::num::NonZero;
+use std::time::Duration;
+
 use crate::common::session;
 use serde::{Deserialize, Serialize};
 use stradsap::prelude::*;
@@ -41,7 +45,7 @@ struct Inner(u16, [f32; 3]);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Element)]
 #[element(serde)]
 struct ByName {
-    map: std::collections::BTreeMap<String, i32>,
+    map: BTreeMap<String, i32>,
     text: Option<String>,
 }
 
@@ -172,6 +176,56 @@ fn change_all<T: Change>() {
         assert_eq!((x.to_vec().unwrap(), own.to_vec().unwrap()), (px, pown), "{strategy}");
         assert!(x.digest().unwrap() != before.0 && own.digest().unwrap() != before.1);
     }
+}
+
+/// One element of every kind of the standard library's that grows.
+type Collections = (
+    HashMap<String, u32>,
+    BTreeMap<u32, Vec<u32>>,
+    VecDeque<u64>,
+    HashSet<u16>,
+    BTreeSet<i8>,
+    Result<NonZero<u32>, Duration>,
+    (u8, bool),
+    Option<NonZero<i64>>,
+);
+
+impl Change for Collections {
+    fn make(i: usize) -> Self {
+        (
+            (0..i % 5).map(|k| (k.to_string(), i as u32)).collect(),
+            (0..i as u32 % 3).map(|k| (k, vec![k; i % 4])).collect(),
+            (0..i as u64 % 4).collect(),
+            (0..i as u16 % 6).collect(),
+            (0..i as i8 % 3).collect(),
+            NonZero::new(i as u32 % 4).ok_or(Duration::from_millis(i as u64)),
+            (i as u8, i.is_multiple_of(2)),
+            NonZero::new(i as i64),
+        )
+    }
+    fn change(&mut self, by: usize) {
+        *self.0.entry((by % 7).to_string()).or_default() += by as u32;
+        self.0.remove(&(by / 7 % 7).to_string());
+        self.1.entry(by as u32 % 5).or_default().push(by as u32);
+        self.1.values_mut().for_each(|list| list.truncate(3));
+        self.2.push_front(by as u64);
+        self.2.truncate(4);
+        self.3 = self.3.iter().map(|k| k / 2 + by as u16 % 9).collect();
+        self.4.insert(by as i8 % 5);
+        self.5 = match self.5 {
+            Ok(n) if n.get() > 9 => Err(Duration::from_nanos(by as u64)),
+            Ok(n) => Ok(n.saturating_add(by as u32 % 3)),
+            Err(time) => NonZero::new(time.subsec_nanos()).ok_or(time * 2),
+        };
+        self.6.0 = self.6.0.wrapping_add(by as u8);
+        self.7 = NonZero::new(self.7.map_or(by as i64, NonZero::get) - 5);
+    }
+}
+
+#[test]
+fn collections() {
+    change_all::<Collections>();
+    digests_tell::<Collections>();
 }
 
 #[test]

@@ -238,7 +238,7 @@ macro_rules! visited {
         let sum = $session.sum(0u64);
         let report = async_parallel_for!($range, [&mut times, &sum], |i| {
             times[i] += 1;
-            sum.add(i as u64);
+            sum.add(u64::try_from(i).unwrap());
         })
         .unwrap();
         assert!(times.iter().unwrap().all(|times| times <= 1));

@@ -12,11 +12,13 @@ mod jobs;
 mod outcomes;
 mod places;
 mod random;
+mod ranges;
 mod scheduled;
 mod seen;
 mod sharing;
 mod sound;
 mod sync;
+mod views;
 
 use jobs::{job, runner};
 use places::{ALONE, Expected, Place, place};
@@ -35,7 +37,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `outcomes` and `sharing` run.
+/// Where `outcomes`, `sharing`, `ranges` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -58,6 +60,8 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("sound", places::tests(&SOUND, &Expected::new(ALONE, Place::session), 60, sound::SCENARIOS)),
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
+        ("ranges", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, ranges::SCENARIOS)),
+        ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])
 }

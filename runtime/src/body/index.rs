@@ -1,7 +1,6 @@
 //! The integers that index a DDS, and the mark of an index that is probably the running iteration's own.
 
-/// The integers that index a DDS: all that are no larger than a `usize`, but for the smallest signed ones. A negative one
-/// is out of range.
+/// The integers that index a DDS: all of up to 64 bits. A negative one is out of range.
 ///
 /// ```
 /// use stradsap_runtime::ElementIndex;
@@ -10,7 +9,7 @@
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a DDS can't be indexed by `{Self}`",
-    label = "not `usize`, `isize`, `u8` to `u64`, `i32` or `i64`",
+    label = "not an integer of up to 64 bits",
     note = "elements are numbered from 0: index them by an integer"
 )]
 pub trait ElementIndex: Copy + sealed::Sealed {
@@ -51,7 +50,7 @@ macro_rules! indices {
         impl sealed::Sealed for $int {}
     )*};
 }
-indices!(usize u8 u16 u32 u64 isize i32 i64);
+indices!(usize u8 u16 u32 u64 isize i8 i16 i32 i64);
 
 mod sealed {
     pub trait Sealed {}

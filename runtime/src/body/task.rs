@@ -19,7 +19,9 @@ use crate::body::panics::{self, CaughtPanic};
 use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
 use crate::memory::codec::CodecError;
+use crate::memory::element::Element;
 use crate::session::error::BodyError;
+use crate::session::options::{Bounds, Indices};
 
 /// What a body may return.
 #[diagnostic::on_unimplemented(
@@ -49,12 +51,13 @@ impl<E: Into<BodyError>> Outcome for Result<(), E> {
 }
 
 /// A loop body, whose parameters rustc infers from the captures beside it and from what sets up its scratch.
-pub fn typed_body<V, H, S, I, F, R>(_values: &V, _handles: &H, _scratch: &I, body: F) -> F
+pub fn typed_body<X, V, H, S, I, F, R>(_range: &Bounds<X>, _values: &V, _handles: &H, _scratch: &I, body: F) -> F
 where
+    X: Indices,
     V: Values,
     H: Handles,
     I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R,
 {
     body
 }
@@ -134,7 +137,8 @@ pub(crate) trait Task: Sync {
     fn type_id(&self) -> TypeId;
 }
 
-pub(crate) struct LoopTask<V: Values, H, S, I, F, R> {
+pub(crate) struct LoopTask<X: Indices, V: Values, H, S, I, F, R> {
+    rule: X::Rule,
     values: Given<V>,
     /// Sets up what a block has for itself, from which on the body goes.
     scratch: I,
@@ -163,45 +167,49 @@ pub(crate) type MakeTask = Maker<'static>;
 type Maker<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + 't>, CodecError>;
 
 /// The [`MakeTask`] of a loop, for all types of it, as an address.
-fn maker_of<'t, V, H, S, I, F, R>(_task: &LoopTask<V, H, S, I, F, R>) -> usize
+fn maker_of<'t, X, V, H, S, I, F, R>(_task: &LoopTask<X, V, H, S, I, F, R>) -> usize
 where
+    X: Indices,
     V: Values + 't,
     H: Handles + 't,
     S: 't,
     I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome + 't,
 {
-    let make: Maker<'t> = make_task::<V, H, S, I, F, R>;
+    let make: Maker<'t> = make_task::<X, V, H, S, I, F, R>;
     make as usize
 }
 
-fn make_task<'t, V, H, S, I, F, R>(values: &[u8]) -> Result<Box<dyn Task + 't>, CodecError>
+fn make_task<'t, X, V, H, S, I, F, R>(mut bytes: &[u8]) -> Result<Box<dyn Task + 't>, CodecError>
 where
+    X: Indices,
     V: Values + 't,
     H: Handles + 't,
     S: 't,
     I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome + 't,
 {
     const { assert!(size_of::<F>() == 0 && size_of::<I>() == 0) };
     // SAFETY: rule 1.
     let (scratch, body) =
         unsafe { (std::ptr::NonNull::<I>::dangling().read(), std::ptr::NonNull::<F>::dangling().read()) };
-    let values = Given::Arrived(V::decode(values)?);
-    Ok(Box::new(LoopTask::<V, H, S, I, F, R> { values, scratch, body, types: PhantomData }))
+    let rule = X::Rule::decode(&mut bytes).map_err(|source| CodecError::Decode { index: 0, of: "range", source })?;
+    let values = Given::Arrived(V::decode(bytes)?);
+    Ok(Box::new(LoopTask::<X, V, H, S, I, F, R> { rule, values, scratch, body, types: PhantomData }))
 }
 
-impl<V, H, S, I, F, R> LoopTask<V, H, S, I, F, R>
+impl<X, V, H, S, I, F, R> LoopTask<X, V, H, S, I, F, R>
 where
+    X: Indices,
     V: Values,
     H: Handles,
     I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    pub(crate) fn new(values: V, _handles: &H, scratch: I, body: F) -> Self {
+    pub(crate) fn new(rule: X::Rule, values: V, _handles: &H, scratch: I, body: F) -> Self {
         const {
             assert!(
                 size_of::<I>() == 0,
@@ -214,25 +222,27 @@ where
                  as `x` (a value), `&x` (a DDS that is read) or `&mut x` (a DDS that is written)"
             );
         }
-        LoopTask { values: Given::Borrowed(values), scratch, body, types: PhantomData }
+        LoopTask { rule, values: Given::Borrowed(values), scratch, body, types: PhantomData }
     }
 
-    /// What the loop needs to run in another process: its [`MakeTask`]'s address, and its values as bytes.
+    /// What the loop needs to run in another process: its [`MakeTask`]'s address, and its range's rule and its values as bytes.
     pub(crate) fn pack(&self) -> Result<(usize, Vec<u8>), CodecError> {
-        let values = match &self.values {
-            Given::Borrowed(values) => values.encode()?,
-            Given::Arrived(_) => Vec::new(),
-        };
-        Ok((maker_of(self), values))
+        let mut bytes = Vec::new();
+        if let Given::Borrowed(values) = &self.values {
+            self.rule.encode(&mut bytes);
+            bytes.append(&mut values.encode()?);
+        }
+        Ok((maker_of(self), bytes))
     }
 }
 
-impl<V, H, S, I, F, R> Task for LoopTask<V, H, S, I, F, R>
+impl<X, V, H, S, I, F, R> Task for LoopTask<X, V, H, S, I, F, R>
 where
+    X: Indices,
     V: Values,
     H: Handles,
     I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
     unsafe fn run(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
@@ -307,12 +317,13 @@ where
     }
 }
 
-impl<V, H, S, I, F, R> LoopTask<V, H, S, I, F, R>
+impl<X, V, H, S, I, F, R> LoopTask<X, V, H, S, I, F, R>
 where
+    X: Indices,
     V: Values,
     H: Handles,
     I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
     /// The hot loop over consecutive iterations. It doesn't look whether the block has strayed: one that
@@ -329,7 +340,7 @@ where
         H::begin(&mut views, &context.slots);
         for i in start..end {
             H::step(&mut views, i - start, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
+            if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
                 return Some((i, error));
             }
         }
@@ -351,7 +362,7 @@ where
         for (j, &offset) in offsets.iter().enumerate() {
             let i = first + offset as usize;
             H::step(&mut views, j, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, i).into_error() {
+            if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
                 return Some((i, error));
             }
         }
@@ -392,7 +403,7 @@ where
             };
             context.state.at.set(i);
             H::step(views, j, i);
-            if let Some(error) = (self.body)(values, views, scratch, i).into_error() {
+            if let Some(error) = (self.body)(values, views, scratch, X::index(self.rule, i)).into_error() {
                 return Some((i, error));
             }
             if !after(context) {

@@ -19,7 +19,8 @@ use crate::memory::decode::DecodeError;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured as a value",
     label = "can't be serialised",
-    note = "a captured value is copied into the task: derive `serde::Serialize` and `serde::Deserialize` for its type, or capture a DDS by reference (`&x`, `&mut x`)"
+    note = "a captured value is copied into the task: derive `serde::Serialize` and `serde::Deserialize` for its type, or capture a DDS by reference (`&x`, `&mut x`)",
+    note = "where `x` is a reference, what it refers to can be captured: `*x`; of a text or a slice a copy, `x = x.to_string()`, `x = x.to_vec()`"
 )]
 pub trait Value: Serialize + DeserializeOwned + Send + Sync + 'static {}
 

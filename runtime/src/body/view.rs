@@ -24,7 +24,7 @@
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, Range};
 
 use crate::body::index::ElementIndex;
 use crate::body::slot::{Ahead, Slot};
@@ -88,6 +88,19 @@ macro_rules! common_to_views {
                 self.len() == 0
             }
 
+            /// Element `i`, or none if the DVector ends before.
+            #[inline]
+            pub fn get(&self, i: impl ElementIndex) -> Option<&T> {
+                let i = i.to_usize();
+                (i < self.len()).then(|| self.at(i))
+            }
+
+            /// All elements, one after the other. Each is read when it is asked for; `for element in &x` does the same.
+            #[inline]
+            pub fn iter(&self) -> Elements<'_, Self> {
+                Elements { view: self, left: 0..self.len() }
+            }
+
             #[inline(always)]
             fn at(&self, i: usize) -> &T {
                 let k = i.wrapping_sub(self.lo);
@@ -108,6 +121,37 @@ macro_rules! common_to_views {
             }
         }
 
+        // A body has its views by mutable reference.
+        impl<'a, 'v, T, const C: usize> IntoIterator for &'a &mut $view<'v, T, C> {
+            type Item = &'a T;
+            type IntoIter = Elements<'a, $view<'v, T, C>>;
+            #[inline]
+            fn into_iter(self) -> Self::IntoIter {
+                self.iter()
+            }
+        }
+
+        impl<'a, 'v, T, const C: usize> Iterator for Elements<'a, $view<'v, T, C>> {
+            type Item = &'a T;
+            #[inline]
+            fn next(&mut self) -> Option<&'a T> {
+                self.left.next().map(|i| self.view.at(i))
+            }
+            #[inline]
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                self.left.size_hint()
+            }
+        }
+
+        impl<'a, 'v, T, const C: usize> DoubleEndedIterator for Elements<'a, $view<'v, T, C>> {
+            #[inline]
+            fn next_back(&mut self) -> Option<&'a T> {
+                self.left.next_back().map(|i| self.view.at(i))
+            }
+        }
+
+        impl<'a, 'v, T, const C: usize> ExactSizeIterator for Elements<'a, $view<'v, T, C>> {}
+
         impl<T, I: ElementIndex, const C: usize> Index<I> for $view<'_, T, C> {
             type Output = T;
             #[inline(always)]
@@ -124,7 +168,13 @@ macro_rules! common_to_views {
     };
 }
 
-/// A DVector captured as `&x`: its elements are read by index (`usize` or `u32`).
+/// The elements of a view that are left to be read.
+pub struct Elements<'a, V> {
+    view: &'a V,
+    left: Range<usize>,
+}
+
+/// A DVector captured as `&x`: its elements are read by index.
 ///
 /// `C` is its place among the captures: views of different captures are of different types, so that a body can't make
 /// them change places.
@@ -147,7 +197,7 @@ pub struct ReadView<'v, T, const C: usize> {
 
 common_to_views!(ReadView);
 
-/// A DVector captured as `&mut x`: its elements are read and written by index (`usize` or `u32`).
+/// A DVector captured as `&mut x`: its elements are read and written by index.
 ///
 /// `C` is its place among the captures.
 pub struct WriteView<'v, T, const C: usize> {
@@ -208,6 +258,18 @@ impl<T, const C: usize> WriteView<'_, T, C> {
     pub fn pair_mut(&mut self, i: impl ElementIndex, j: impl ElementIndex) -> (&mut T, &mut T) {
         let [a, b] = self.many_mut([i.to_usize(), j.to_usize()]);
         (a, b)
+    }
+
+    /// Exchanges two elements. If they are one, it stays as it is, and is read.
+    #[inline]
+    pub fn swap(&mut self, i: impl ElementIndex, j: impl ElementIndex) {
+        let (i, j) = (i.to_usize(), j.to_usize());
+        if i == j {
+            self.at(i);
+        } else {
+            let (a, b) = self.pair_mut(i, j);
+            std::mem::swap(a, b);
+        }
     }
 
     /// Several different elements at once, at most 64.

@@ -4,6 +4,7 @@
 //! A [`Call`] has the captures that its task was made for, and they stay borrowed as long as it lives: `new` asks for both.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,12 +22,13 @@ use crate::loops::execute::FirstFailure;
 use crate::loops::plan_cache::{CachedPlan, PlanKey, Plans};
 use crate::loops::record::{Depth, record, shapes};
 use crate::memory::codec::CodecError;
+use crate::memory::element::Element;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::planner::recording::Recording;
 use crate::session::dot;
 use crate::session::error::{Error, LoopProblem, Result};
 use crate::session::logging::warning;
-use crate::session::options::{Bounds, LoopOptions, Order, Site, Strategy};
+use crate::session::options::{Bounds, Indices, LoopOptions, Order, Site, Strategy};
 use crate::session::pool::Pool;
 use crate::session::report::{Elsewhere, LoopReport};
 use crate::session::timeline::{Category, span};
@@ -40,27 +42,31 @@ const MISSPECULATIONS: usize = 3;
 /// # Errors
 /// As the macro says.
 #[allow(clippy::too_many_arguments, reason = "a macro calls it")]
-pub fn async_for<V, H, S, I, F, R>(
+pub fn async_for<X, V, H, S, I, F, R>(
     site: &'static Site,
     options: LoopOptions,
-    range: Bounds,
+    range: Bounds<X>,
     values: V,
     mut handles: H,
     scratch: I,
     body: F,
 ) -> Result<LoopReport>
 where
+    X: Indices,
     V: Values,
     H: Handles,
     I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, usize) -> R + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    let task = LoopTask::<V, H, S, I, F, R>::new(values, &handles, scratch, body);
+    let Bounds { iterations, rule } = range;
+    let task = LoopTask::<X, V, H, S, I, F, R>::new(rule, values, &handles, scratch, body);
+    let mut rule_bytes = Vec::new();
+    rule.encode(&mut rule_bytes);
     let captured = handles.describe();
     let pack = || task.pack();
     // SAFETY: the captures are those that the task was made for, and the handles keep them borrowed.
-    let call = unsafe { Call::new(site, options, range, &captured, &task, &pack) };
+    let call = unsafe { Call::new(site, options, (iterations, rule_bytes), &captured, &task, &pack) };
     let result = call.and_then(Call::run);
     // The borrows end here, not before.
     drop(handles);
@@ -107,7 +113,7 @@ impl<'c> Call<'c> {
     unsafe fn new(
         site: &'static Site,
         options: LoopOptions,
-        range: Bounds,
+        (range, rule): (std::result::Result<Range<usize>, LoopProblem>, Vec<u8>),
         captured: &'c [Captured],
         task: &'c dyn Task,
         pack: Pack<'c>,
@@ -126,7 +132,7 @@ impl<'c> Call<'c> {
                 return Err(problem(LoopProblem::CapturedTwice { first: site.name(other), second: site.name(c) }));
             }
         }
-        let range = range.0.map_err(problem)?;
+        let range = range.map_err(problem)?;
         let most = u32::MAX as usize;
         if range.len() > most {
             return Err(problem(LoopProblem::TooLong { len: range.len(), max: most }));
@@ -151,6 +157,7 @@ impl<'c> Call<'c> {
             site: std::ptr::from_ref(site).addr(),
             body: task.type_id(),
             range,
+            rule,
             options,
             captures: captured.iter().map(identity).collect(),
         };

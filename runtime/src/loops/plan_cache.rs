@@ -18,7 +18,9 @@ use crate::session::slots::Slot;
 pub(crate) struct PlanKey {
     pub(crate) site: usize,
     pub(crate) body: TypeId,
+    /// The iterations' numbers, and how they become indices.
     pub(crate) range: Range<usize>,
+    pub(crate) rule: Vec<u8>,
     pub(crate) options: LoopOptions,
     /// Identity and length of every DDS; zeros for a reduction.
     pub(crate) captures: Vec<(u64, usize)>,

@@ -71,6 +71,14 @@ pub enum DecodeError {
         /// How many variants there are, numbered from 0.
         variants: u32,
     },
+    /// A map or a set has a key twice.
+    #[error("{of}: key {at} came before")]
+    Repeated {
+        /// The map or set.
+        of: &'static str,
+        /// How many keys came before, all different.
+        at: usize,
+    },
     /// Text that is not UTF-8.
     #[error("UTF-8 was expected, and after {valid} bytes of it comes something else")]
     Utf8 {

@@ -6,7 +6,13 @@
 //! plain elements, which have no padding between. The derive macro computes it from the fields.
 #![allow(unsafe_code)]
 
-use crate::memory::decode::{DecodeError, decode_array, decode_vec, deeper, take, take_array};
+use std::any::type_name;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, Hash};
+use std::num::NonZero;
+use std::time::Duration;
+
+use crate::memory::decode::{DecodeError, check_claim, decode_array, decode_vec, deeper, take, take_array};
 
 /// An element of a DDS. Derive it: `#[derive(Clone, Element)]`.
 ///
@@ -15,6 +21,11 @@ use crate::memory::decode::{DecodeError, decode_array, decode_vec, deeper, take,
 /// must then read what its `Serialize` wrote without names to go by: no `flatten`, `untagged`, `skip_serializing_if`.
 /// Elements must not change behind a shared reference (no atomics, no locks): a loop that is being
 /// recorded reads them freely.
+///
+/// The standard library's types that are elements: numbers, `NonZero`, `bool`, `char`, `String`, `Duration`, arrays, tuples of
+/// up to 12, `Box`, `Option`, `Result`, `Vec`, `VecDeque`, and maps and sets, hashed or sorted. The bytes of a hashed one are in
+/// the order of its keys' bytes, so that equal maps have one digest; what a body makes of the order in which it *iterates* over
+/// one is its own affair, and differs from run to run with std's own hasher.
 ///
 /// ```
 /// use stradsap_runtime::Element;
@@ -74,6 +85,24 @@ macro_rules! numbers {
 }
 numbers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 
+macro_rules! non_zero {
+    ($($t:ty)*) => {$(
+        // SAFETY: not plain, so nothing is claimed: 0 is no value.
+        unsafe impl Element for NonZero<$t> {
+            const PLAIN: bool = false;
+            fn encode(&self, out: &mut Vec<u8>) {
+                self.get().encode(out);
+            }
+            fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+                const OF: &str = concat!("NonZero<", stringify!($t), ">");
+                let invalid = DecodeError::Invalid { of: OF, found: 0, expected: "any other number" };
+                NonZero::new(<$t>::decode(bytes)?).ok_or(invalid)
+            }
+        }
+    )*};
+}
+non_zero!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
+
 // SAFETY: an array has no padding beyond that of its elements, and drops what they drop.
 unsafe impl<T: Element, const N: usize> Element for [T; N] {
     const PLAIN: bool = T::PLAIN;
@@ -130,6 +159,80 @@ by_parts! {
         None => out.push(0),
         Some(value) => { out.push(1); value.encode(out) }
     }, bytes => if flag(bytes, "Option")? { T::decode(bytes).map(Some) } else { Ok(None) };
+    [T: Element, E: Element] Result<T, E>, self, out => match self {
+        Ok(value) => { out.push(0); value.encode(out) }
+        Err(error) => { out.push(1); error.encode(out) }
+    }, bytes => Ok(if flag(bytes, "Result")? { Err(E::decode(bytes)?) } else { Ok(T::decode(bytes)?) });
+    [] Duration, self, out => (self.as_secs(), self.subsec_nanos()).encode(out), bytes => decode_duration(bytes);
+    [T: Element] VecDeque<T>, self, out => {
+        let (front, back) = self.as_slices();
+        self.len().encode(out);
+        encode_slice(front, out);
+        encode_slice(back, out);
+    }, bytes => Vec::decode(bytes).map(VecDeque::from);
+    [K: Element + Ord, V: Element] BTreeMap<K, V>, self, out => {
+        self.len().encode(out);
+        self.iter().for_each(|(key, value)| { key.encode(out); value.encode(out) });
+    }, bytes => decode_keyed(bytes, |map: &mut Self, (key, value)| map.insert(key, value).is_none());
+    [K: Element + Ord] BTreeSet<K>, self, out => {
+        self.len().encode(out);
+        self.iter().for_each(|key| key.encode(out));
+    }, bytes => decode_keyed(bytes, Self::insert);
+    [K: Element + Eq + Hash, V: Element, S: BuildHasher + Default + Clone + Send + Sync + 'static] HashMap<K, V, S>,
+        self, out => encode_sorted(self.iter(), out, |(key, _), out| key.encode(out), |(_, value), out| value.encode(out)),
+        bytes => decode_keyed(bytes, |map: &mut Self, (key, value)| map.insert(key, value).is_none());
+    [K: Element + Eq + Hash, S: BuildHasher + Default + Clone + Send + Sync + 'static] HashSet<K, S>,
+        self, out => encode_sorted(self.iter(), out, K::encode, |_, _| {}),
+        bytes => decode_keyed(bytes, Self::insert);
+}
+
+/// Appends entries in the order of their keys' bytes: that of a hashed map is another in each process.
+fn encode_sorted<E: Copy>(
+    entries: impl ExactSizeIterator<Item = E>,
+    out: &mut Vec<u8>,
+    key: impl Fn(E, &mut Vec<u8>),
+    value: impl Fn(E, &mut Vec<u8>),
+) {
+    entries.len().encode(out);
+    let mut keys = Vec::new();
+    let mut sorted: Vec<(usize, usize, E)> = entries
+        .map(|entry| {
+            let start = keys.len();
+            key(entry, &mut keys);
+            (start, keys.len(), entry)
+        })
+        .collect();
+    sorted.sort_by(|a, b| keys[a.0..a.1].cmp(&keys[b.0..b.1]));
+    for (start, end, entry) in sorted {
+        out.extend_from_slice(&keys[start..end]);
+        value(entry, out);
+    }
+}
+
+/// Reads a map or a set. `insert` says whether the key was new.
+fn decode_keyed<M: Default, E: Element>(
+    bytes: &mut &[u8],
+    mut insert: impl FnMut(&mut M, E) -> bool,
+) -> Result<M, DecodeError> {
+    let len = usize::decode(bytes)?;
+    check_claim(len, bytes, type_name::<E>())?;
+    let _level = deeper()?;
+    let mut all = M::default();
+    for at in 0..len {
+        if !insert(&mut all, E::decode(bytes)?) {
+            return Err(DecodeError::Repeated { of: type_name::<M>(), at });
+        }
+    }
+    Ok(all)
+}
+
+fn decode_duration(bytes: &mut &[u8]) -> Result<Duration, DecodeError> {
+    let (seconds, nanos) = <(u64, u32)>::decode(bytes)?;
+    if nanos >= 1_000_000_000 {
+        let expected = "less than a second in nanoseconds";
+        return Err(DecodeError::Invalid { of: "Duration", found: nanos.into(), expected });
+    }
+    Ok(Duration::new(seconds, nanos))
 }
 
 /// A byte that is 0 or 1.
@@ -170,4 +273,7 @@ macro_rules! tuples {
         }
     )*};
 }
-tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E G) }
+tuples! {
+    (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E G) (A B C D E G H) (A B C D E G H I) (A B C D E G H I J)
+    (A B C D E G H I J K) (A B C D E G H I J K L) (A B C D E G H I J K L M)
+}

@@ -1,8 +1,11 @@
 //! Options of a loop, besides its range, captures and body.
 
 use std::borrow::Cow;
+use std::iter::{Rev, StepBy};
+use std::marker::PhantomData;
 use std::ops::{Range, RangeInclusive};
 
+use crate::memory::element::Element;
 use crate::planner::PlanOptions;
 pub use crate::planner::{Order, Strategy};
 use crate::session::error::LoopProblem;
@@ -130,48 +133,170 @@ fn tidy(file: &str) -> Cow<'_, str> {
     Cow::Owned(parts.join("/"))
 }
 
-/// What a loop can run over: `a..b` and `a..=b` of `usize`, `u32`, `u64`, `i32` and `i64`, from 0 on.
+/// What a loop can run over: `a..b` and `a..=b` of integers of up to 64 bits, from 0 on; and `(a..b).rev()` and
+/// `(a..b).step_by(k)` of those, and both in either order, of negative numbers, too. The body's index is of the range's type.
 #[diagnostic::on_unimplemented(
     message = "a loop can't run over `{Self}`",
     label = "not a range of indices",
     note = "give a range like `0..x.len()`"
 )]
 pub trait LoopRange {
-    /// The indices from the first to before the last, or none if one is negative.
+    /// What the numbers of iterations become for the body.
     #[doc(hidden)]
-    fn bounds(self) -> Option<Range<usize>>;
+    type Indices: Indices;
+    /// The numbers of the iterations from the first to before the last, or none if one is negative; and the rule by which
+    /// they become indices.
+    #[doc(hidden)]
+    fn bounds(self) -> (Option<Range<usize>>, <Self::Indices as Indices>::Rule);
 }
 
-macro_rules! ranges {
-    ($($t:ty)*) => {$(
-        impl LoopRange for Range<$t> {
-            fn bounds(self) -> Option<Range<usize>> {
-                if self.is_empty() {
-                    return Some(0..0);
-                }
-                Some(usize::try_from(self.start).ok()?..usize::try_from(self.end).ok()?)
-            }
-        }
+/// How the numbers of a loop's iterations become what its body is given.
+#[doc(hidden)]
+pub trait Indices: 'static {
+    /// What the body is given.
+    type Index;
+    /// Travels with the loop.
+    type Rule: Element + Copy;
+    fn index(rule: Self::Rule, iteration: usize) -> Self::Index;
+}
 
-        impl LoopRange for RangeInclusive<$t> {
-            fn bounds(self) -> Option<Range<usize>> {
-                if self.is_empty() {
-                    return Some(0..0);
-                }
-                Some(usize::try_from(*self.start()).ok()?..usize::try_from(*self.end()).ok()?.checked_add(1)?)
+/// The number itself.
+#[doc(hidden)]
+pub struct Same<T>(PhantomData<T>);
+
+impl<T: Int> Indices for Same<T> {
+    type Index = T;
+    type Rule = ();
+    #[inline(always)]
+    fn index((): (), iteration: usize) -> T {
+        T::from_word(iteration as u64)
+    }
+}
+
+/// `first + iteration * step`, modulo 2^64.
+#[doc(hidden)]
+pub struct Progression<T>(PhantomData<T>);
+
+impl<T: Int> Indices for Progression<T> {
+    type Index = T;
+    type Rule = [u64; 2];
+    #[inline(always)]
+    fn index([first, step]: [u64; 2], iteration: usize) -> T {
+        T::from_word(first.wrapping_add(step.wrapping_mul(iteration as u64)))
+    }
+}
+
+/// An integer of up to 64 bits.
+#[doc(hidden)]
+pub trait Int: Copy + PartialOrd + TryInto<usize> + sealed::Sealed + 'static {
+    /// The lowest bits of a word.
+    fn from_word(word: u64) -> Self;
+    /// As a word, a negative one modulo 2^64.
+    fn word(self) -> u64;
+}
+
+macro_rules! ints {
+    ($($t:ty)*) => {$(
+        impl Int for $t {
+            #[inline(always)]
+            fn from_word(word: u64) -> $t {
+                word as $t
+            }
+            fn word(self) -> u64 {
+                self as u64
             }
         }
+        impl sealed::Sealed for $t {}
     )*};
 }
-ranges!(usize u32 u64 i32 i64);
+ints!(usize u8 u16 u32 u64 isize i8 i16 i32 i64);
 
-/// What a loop runs over, as indices.
-pub fn range(range: impl LoopRange) -> Bounds {
-    Bounds(range.bounds().ok_or(LoopProblem::NegativeIndex))
+// One implementation for all integers, by which a body tells the type of `0..10`, as in a plain `for`.
+#[diagnostic::do_not_recommend]
+impl<T: Int> LoopRange for Range<T> {
+    type Indices = Same<T>;
+    fn bounds(self) -> (Option<Range<usize>>, ()) {
+        if self.is_empty() {
+            return (Some(0..0), ());
+        }
+        let bound = |bound: T| bound.try_into().ok();
+        (bound(self.start).zip(bound(self.end)).map(|(start, end)| start..end), ())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Int> LoopRange for RangeInclusive<T> {
+    type Indices = Same<T>;
+    fn bounds(self) -> (Option<Range<usize>>, ()) {
+        if self.is_empty() {
+            return (Some(0..0), ());
+        }
+        let bound = |bound: &T| (*bound).try_into().ok();
+        let end = bound(self.end()).and_then(|end: usize| end.checked_add(1));
+        (bound(self.start()).zip(end).map(|(start, end)| start..end), ())
+    }
+}
+
+/// An iterator over numbers at equal distances.
+#[doc(hidden)]
+pub trait Even: sealed::Sealed {}
+impl<T> sealed::Sealed for Range<T> {}
+impl<T> sealed::Sealed for RangeInclusive<T> {}
+impl<R: Even> sealed::Sealed for Rev<R> {}
+impl<R: Even> sealed::Sealed for StepBy<R> {}
+impl<T> Even for Range<T> {}
+impl<T> Even for RangeInclusive<T> {}
+impl<R: Even> Even for Rev<R> {}
+impl<R: Even> Even for StepBy<R> {}
+
+#[diagnostic::do_not_recommend]
+impl<R: Even> LoopRange for Rev<R>
+where
+    Rev<R>: Iterator<Item: Int>,
+{
+    type Indices = Progression<<Self as Iterator>::Item>;
+    fn bounds(self) -> (Option<Range<usize>>, [u64; 2]) {
+        progression(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<R: Even> LoopRange for StepBy<R>
+where
+    StepBy<R>: Iterator<Item: Int>,
+{
+    type Indices = Progression<<Self as Iterator>::Item>;
+    fn bounds(self) -> (Option<Range<usize>>, [u64; 2]) {
+        progression(self)
+    }
+}
+
+/// How many numbers there are, the first, and the distance to the next.
+fn progression(mut range: impl Iterator<Item: Int>) -> (Option<Range<usize>>, [u64; 2]) {
+    let len = match range.size_hint() {
+        (len, Some(most)) if len == most => Some(0..len),
+        _ => None,
+    };
+    let first = range.next().map_or(0, Int::word);
+    let second = range.next().map_or(first, Int::word);
+    (len, [first, second.wrapping_sub(first)])
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What a loop runs over, as iterations.
+pub fn range<R: LoopRange>(range: R) -> Bounds<R::Indices> {
+    let (bounds, rule) = range.bounds();
+    Bounds { iterations: bounds.ok_or(LoopProblem::NegativeIndex), rule }
 }
 
 /// Checked bounds of a loop.
-pub struct Bounds(pub(crate) Result<Range<usize>, LoopProblem>);
+pub struct Bounds<X: Indices> {
+    pub(crate) iterations: Result<Range<usize>, LoopProblem>,
+    pub(crate) rule: X::Rule,
+}
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@
 //!     (options, and, others, values, handles) => {
 //!         let values = each value with its codec;
 //!         let scratch = typed_scratch(&values, &handles, |values, views| what sets it up, or ());
-//!         let body = typed_body(&values, &handles, &scratch, |values, views, scratch, i| {
+//!         let body = typed_body(&range, &values, &handles, &scratch, |values, views, scratch, i| {
 //!             let (alpha,) = values;
 //!             let alpha = by value if Copy, else by reference;
 //!             let (x, p,) = views;

@@ -90,7 +90,7 @@ fn parameter(kind: Kind, closure: &ExprClosure, header: Span, cx: &Ctxt) -> Opti
             cx.error_at(
                 other.span(),
                 match kind {
-                    Kind::Async => "the loop's index is a `usize`: give it a plain name, such as `i`",
+                    Kind::Async => "the loop's index is a number: give it a plain name, such as `i`",
                     Kind::Sync | Kind::Operator => {
                         "the loop's body takes a minibatch, not one element: give it a plain name, such as `batch`, \
                          and take the elements one by one, `for element in batch { ... }`"
@@ -113,7 +113,7 @@ fn check_type(kind: Kind, ty: &Type, cx: &Ctxt) {
                 cx.error_on(
                     ty,
                     format!(
-                        "the loop's index is a `usize`: remove the type, and convert with `as {written}` where needed"
+                        "the loop's index is of its range's type: remove the type, or give the range's bounds the type `{written}`"
                     ),
                 );
             }

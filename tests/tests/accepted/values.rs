@@ -41,6 +41,25 @@ fn main(session: &Session) -> stradsap::Result<()> {
         p[i] += n as f32 * half;
     })?;
     assert_eq!(p.to_vec()?, [17.25, 15.25, 16.25, 17.25]);
+    referred_to(&mut p, &weights, &settings, "text", &weights[1..])
+}
+
+/// References are captured by what they refer to.
+fn referred_to(
+    p: &mut DVector<f32>,
+    weights: &Vec<f32>,
+    settings: &Settings,
+    text: &str,
+    slice: &[f32],
+) -> stradsap::Result<()> {
+    async_parallel_for!(
+        0..3,
+        [*weights, s = *settings, text = text.to_string(), slice = slice.to_vec(), &mut *p],
+        |i| {
+            p[i] = weights[i] * s.rate + slice[i] + text.len() as f32;
+        }
+    )?;
+    assert_eq!(p.to_vec()?, [6.5, 8.0, 9.5, 17.25]);
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 //! match (LoopOptions::new(), range(0..n), (value(&alpha),), (read(&x), write(p.reborrow()),)) {
 //!     (options, range, values, handles) => {
 //!         let scratch = typed_scratch(&values, &handles, |values, views| ...);
-//!         let body = typed_body(&values, &handles, &scratch, |values, views, scratch, i| ...);
+//!         let body = typed_body(&range, &values, &handles, &scratch, |values, views, scratch, i| ...);
 //!         async_for(&SITE, options, range, values, handles, scratch, body)
 //!     }
 //! }
@@ -33,14 +33,22 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
             ("range", call("range", range.span(), end_of(range), with_index_type(range).into_token_stream())),
         ],
         scratch: Some(options.scratch.as_ref().map_or(Scratch::None, Scratch::Given)),
-        runtime: Runtime { write: "write", typed_body: ("typed_body", None), run: "async_for" },
+        runtime: Runtime { write: "write", typed_body: ("typed_body", Some("range")), run: "async_for" },
     }
     .emit()
 }
 
-/// Bounds that are numbers without a type are of the index's type: `0..10`.
+/// Bounds that are numbers without a type are `usize`: `0..10`, `(0..10).rev()`.
 fn with_index_type(range: &Expr) -> Expr {
     let mut range = peel(range.clone());
+    if let Expr::MethodCall(call) = &mut range
+        && (call.method == "rev" || call.method == "step_by")
+    {
+        let receiver = with_index_type(&call.receiver);
+        // A range needs its parentheses, which `peel` takes off.
+        *call.receiver = if let Expr::Range(_) = receiver { syn::parse_quote!((#receiver)) } else { receiver };
+        return range;
+    }
     if let Expr::Range(bounds) = &mut range
         && bounds.start.as_deref().is_some_and(is_untyped)
         && bounds.end.as_deref().is_some_and(is_untyped)

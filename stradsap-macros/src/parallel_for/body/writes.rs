@@ -31,7 +31,7 @@ const SLICE_METHODS: [&str; 8] = [
 ];
 
 /// Methods of a DVector's view that give elements to write.
-const VIEW_METHODS: [&str; 2] = ["many_mut", "pair_mut"];
+const VIEW_METHODS: [&str; 3] = ["many_mut", "pair_mut", "swap"];
 
 /// Methods of a map's view that need `&mut m`. No view of anything that is only read has one of these.
 const MAP_METHODS: [&str; 4] = ["entry", "get_mut", "insert", "remove"];
