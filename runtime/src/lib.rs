@@ -66,12 +66,13 @@ pub mod private {
         write, write_shared,
     };
     pub use crate::body::index::Here;
+    pub use crate::body::sharing::{ShowsNone, ShowsState};
     pub use crate::body::task::{
         Outcome, body_uses_only_its_capture_list, loop_uses_only_its_capture_list, scratch_uses_only_the_capture_list,
         typed_body, typed_scratch,
     };
     pub use crate::body::value::{
-        AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value,
+        AnyCodec, ByCopy, BySerde, Copied, CopyCodec, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value,
     };
     pub use crate::body::waiting::round;
     pub use crate::dds::dmap::{encode_entries, version_of_map};

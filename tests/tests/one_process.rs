@@ -24,3 +24,4 @@ mod seen;
 mod sharing;
 mod sound;
 mod threads;
+mod values;

@@ -62,7 +62,7 @@ where
     R: Outcome,
 {
     let task = BodyTask::<T, V, H, F, R>::new(values, &handles, body);
-    let (captured, input) = (handles.describe(), input.describe());
+    let (captured, input, watch) = (handles.describe(), input.describe(), task.watch());
     let call = SyncCall {
         site,
         options,
@@ -75,6 +75,7 @@ where
         session: &input.session,
     };
     let result = call.check().and_then(|()| call.run());
+    let result = result.and_then(|report| watch.unchanged(&task.watch(), site).map(|()| report));
     // The borrows that the descriptions stand for end here, not before.
     drop(handles);
     result

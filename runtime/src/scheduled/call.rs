@@ -13,6 +13,7 @@ use super::report::ScheduledReport;
 use super::wire::Writer;
 use crate::body::capture::Captured;
 use crate::body::panics;
+use crate::body::sharing::Watch;
 use crate::dds::dvector::DVector;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
@@ -237,6 +238,7 @@ impl<P: Program> Scheduled<'_, P> {
         self.check(shards, locals)?;
         let begun = Instant::now();
         let kept = (schedule.clone(), model.clone());
+        let watch = Watch::of(self.program);
         let before = if self.session.verifies() { Some(locals.to_vec()?) } else { None };
         let mut call = Call {
             session: &self.session,
@@ -261,6 +263,7 @@ impl<P: Program> Scheduled<'_, P> {
                 return Err(error);
             }
         };
+        watch.unchanged(&Watch::of(self.program), &self.site())?;
         let report = self.report(shards.len(), ended, begun);
         if let Some(before) = before {
             self.verify(kept, before, report.rounds(), shards, locals)?;

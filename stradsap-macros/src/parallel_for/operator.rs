@@ -59,14 +59,34 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
             return quote!({ #error });
         }
     };
-    let (chain, warnings, mistakes) = understand(syntax);
-    let errors = mistakes.map(|errors| compile_errors(&errors));
-    let warnings = errors.is_none().then_some(warnings);
-    quote!({ #errors #warnings #chain })
+    let Understood { chain, warnings, no_state, mistakes } = understand(syntax);
+    if let Some(errors) = mistakes {
+        let errors = compile_errors(&errors);
+        return quote!({ #errors #chain });
+    }
+    quote_spanned! {Span::mixed_site()=> {
+        #warnings
+        // A match keeps the temporaries of what it looks at.
+        match #chain {
+            made => {
+                if false {
+                    #no_state
+                }
+                made
+            }
+        }
+    }}
 }
 
-/// The chain with its closures rewritten, warnings, and what is wrong with it.
-fn understand(syntax: Syntax) -> (Expr, TokenStream, Option<Vec<Error>>) {
+struct Understood {
+    /// With its closures rewritten.
+    chain: Expr,
+    warnings: TokenStream,
+    no_state: TokenStream,
+    mistakes: Option<Vec<Error>>,
+}
+
+fn understand(syntax: Syntax) -> Understood {
     let cx = Ctxt::new();
     let captured = list::check(syntax.captures, &cx);
     for capture in captured.captures.iter().filter(|capture| capture.mode == Mode::Write) {
@@ -85,7 +105,9 @@ fn understand(syntax: Syntax) -> (Expr, TokenStream, Option<Vec<Error>>) {
         cx.error_on(&chain, format!("no operator with a closure stands here: {USAGE}"));
     }
     let warnings = emit::warnings(&captured.captures, "no closure here uses", &bodies);
-    (chain, warnings, cx.check().err())
+    let values: Vec<&Capture> = captured.captures.iter().filter(|capture| capture.mode == Mode::Value).collect();
+    let no_state = emit::refuse_state(&values);
+    Understood { chain, warnings, no_state, mistakes: cx.check().err() }
 }
 
 struct Operators<'o> {
