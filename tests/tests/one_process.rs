@@ -25,3 +25,4 @@ mod sharing;
 mod sound;
 mod threads;
 mod values;
+mod verified;

@@ -37,6 +37,7 @@ use crate::session::options::Site;
 use crate::session::pool::Pool;
 use crate::session::report::WorkerTime;
 use crate::session::slots::Slot;
+use crate::session::verified::{Unverified, Verified};
 use crate::session::{SessionInner, locked, next_id};
 
 /// What `sync_parallel_for!` calls.
@@ -193,11 +194,11 @@ impl SyncCall<'_> {
             Ok(ran) => {
                 let serial = pool.threads() == 1 && copies == 1;
                 let after = unite(self.captured, &before, serial, &ran.totals);
-                let checked = self.verify(&kept, &run, &after);
+                let checked = self.verify(&kept, &run, &after, ran.counts.reads);
                 for (capture, &word) in self.captured.iter().zip(&after) {
                     capture.commit(word, next_id());
                 }
-                checked.and_then(|()| self.within_bound(&ran)).map(|()| ran)
+                checked.and_then(|verified| self.within_bound(&ran).map(|()| (ran, verified)))
             }
             Err((minibatch, failure)) => {
                 for (c, saved) in kept.backup.iter().enumerate() {
@@ -212,7 +213,9 @@ impl SyncCall<'_> {
         let oldest = locked(&state.cache).put(kept);
         drop(oldest);
         let seconds = ((prepared - begun).as_secs_f64(), prepared.elapsed().as_secs_f64());
-        Ok(self.report(schedule, pool.threads(), seconds, ended?.counts, Vec::new()))
+        let (ran, verified) = ended?;
+        let report = self.report(schedule, pool.threads(), seconds, ran.counts, Vec::new());
+        Ok(SyncReport { verified, ..report })
     }
 
     /// The report of a call: `seconds` of preparing and of running.
@@ -237,6 +240,7 @@ impl SyncCall<'_> {
             seconds_running: seconds.1,
             counts,
             workers,
+            verified: Verified::NotAsked,
         }
     }
 
@@ -277,12 +281,18 @@ impl SyncCall<'_> {
     }
 
     /// Runs the loop once more as its copies are said to have run, one after the other on one thread, and compares.
-    fn verify(&self, kept: &CachedLoop, ran: &LocalRun<'_>, after: &[u64]) -> Result<()> {
+    fn verify(&self, kept: &CachedLoop, ran: &LocalRun<'_>, after: &[u64], reads: u64) -> Result<Verified> {
         let LocalRun { lease, merges, input, schedule, before, .. } = *ran;
         let copies = schedule.copies;
         let threads = if self.policy == SyncPolicy::Hybrid { self.session.pool()?.threads() } else { 1 };
-        if !self.session.verifies() || !self.policy.is_deterministic(copies, threads) {
-            return Ok(());
+        if !self.session.verifies() {
+            return Ok(Verified::NotAsked);
+        }
+        if !self.policy.is_deterministic(copies, threads) {
+            return Ok(Verified::NotCompared(match self.policy {
+                SyncPolicy::Ssp { .. } => Unverified::Stale { reads },
+                _ => Unverified::SharedRows,
+            }));
         }
         let one = Pool::one();
         let mut shadows: Vec<Option<RawBuf>> = self.captured.iter().map(|_| None).collect();
@@ -316,6 +326,7 @@ impl SyncCall<'_> {
             |c: usize, index| Error::Verification { site: self.site.to_string(), dds: self.site.name(c), index };
         let ran = run.run(&one, 1).map_err(|_| differs(0, 0))?;
         let replayed = unite(self.captured, before, copies == 1, &ran.totals);
+        let mut compared = Vec::new();
         for (c, capture) in self.captured.iter().enumerate() {
             let written = lease.vector(c).filter(|lent| lent.is_writable());
             if let (Kind::Vector { len, ops, .. }, Some((own, shadow))) =
@@ -326,11 +337,16 @@ impl SyncCall<'_> {
                 if let Some(index) = other {
                     return Err(differs(c, index));
                 }
+                compared.push(self.site.name(c));
+            } else if matches!(capture.kind, Kind::Vector { .. }) {
+                continue;
             } else if replayed[c] != after[c] {
                 return Err(differs(c, 0));
+            } else {
+                compared.push(self.site.name(c));
             }
         }
-        Ok(())
+        Ok(Verified::Compared(compared))
     }
 
     /// No read was older than the bound.

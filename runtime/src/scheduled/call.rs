@@ -19,6 +19,7 @@ use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
 use crate::session::error::{Error, LoopProblem, Result, RoundProblem};
 use crate::session::pool::Pool;
+use crate::session::verified::Verified;
 use crate::session::{Session, SessionInner, next_id};
 
 /// A call of a [`Program`], to be configured and run: [`scheduled`].
@@ -264,9 +265,10 @@ impl<P: Program> Scheduled<'_, P> {
             }
         };
         watch.unchanged(&Watch::of(self.program), &self.site())?;
-        let report = self.report(shards.len(), ended, begun);
+        let mut report = self.report(shards.len(), ended, begun);
         if let Some(before) = before {
             self.verify(kept, before, report.rounds(), shards, locals)?;
+            report.verified = Verified::Compared(vec!["locals"]);
         }
         if self.session.explains() {
             eprintln!("{report}");
@@ -343,6 +345,7 @@ impl<P: Program> Scheduled<'_, P> {
             seconds_preparing: (prepared - begun).as_secs_f64(),
             seconds_running: prepared.elapsed().as_secs_f64(),
             workers,
+            verified: Verified::NotAsked,
         }
     }
 
