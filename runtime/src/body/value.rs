@@ -36,15 +36,16 @@ pub fn value<T: Value>(value: &T) -> Copied<'_, T> {
     Copied(value, PhantomData)
 }
 
-impl<'h, T> Copied<'h, T> {
-    /// For method calls that choose the codec: `CopyCodec` or `SerdeCodec` for a [`Value`], else `AnyCodec`. A tuple of values would
-    /// otherwise demand `Value` of each once more, and rustc report what [`value`] has refused at the whole loop, too.
+impl<'h, T, C> Copied<'h, T, C> {
+    /// For method calls that choose by the type. For the codec: `CopyCodec` or `SerdeCodec` for a [`Value`], else `AnyCodec`.
+    /// A tuple of values would otherwise demand `Value` of each once more, and rustc report what [`value`] has refused at
+    /// the whole loop, too.
     pub fn probe(&self) -> Probe<'h, T> {
         Probe(self.0)
     }
 
     /// The value with its codec.
-    pub fn by<C: Codec<T>>(&self, _codec: C) -> Copied<'h, T, C> {
+    pub fn by<D: Codec<T>>(&self, _codec: D) -> Copied<'h, T, D> {
         Copied(self.0, PhantomData)
     }
 }

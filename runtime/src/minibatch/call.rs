@@ -214,8 +214,7 @@ impl SyncCall<'_> {
         drop(oldest);
         let seconds = ((prepared - begun).as_secs_f64(), prepared.elapsed().as_secs_f64());
         let (ran, verified) = ended?;
-        let report = self.report(schedule, pool.threads(), seconds, ran.counts, Vec::new());
-        Ok(SyncReport { verified, ..report })
+        Ok(SyncReport { verified, ..self.report(schedule, pool.threads(), seconds, ran.counts, Vec::new()) })
     }
 
     /// The report of a call: `seconds` of preparing and of running.
@@ -285,14 +284,8 @@ impl SyncCall<'_> {
         let LocalRun { lease, merges, input, schedule, before, .. } = *ran;
         let copies = schedule.copies;
         let threads = if self.policy == SyncPolicy::Hybrid { self.session.pool()?.threads() } else { 1 };
-        if !self.session.verifies() {
-            return Ok(Verified::NotAsked);
-        }
-        if !self.policy.is_deterministic(copies, threads) {
-            return Ok(Verified::NotCompared(match self.policy {
-                SyncPolicy::Ssp { .. } => Unverified::Stale { reads },
-                _ => Unverified::SharedRows,
-            }));
+        if let Some(not) = self.not_replayed(copies, threads, reads) {
+            return Ok(not);
         }
         let one = Pool::one();
         let mut shadows: Vec<Option<RawBuf>> = self.captured.iter().map(|_| None).collect();
@@ -347,6 +340,16 @@ impl SyncCall<'_> {
             }
         }
         Ok(Verified::Compared(compared))
+    }
+
+    /// What a loop says that isn't replayed.
+    fn not_replayed(&self, copies: usize, threads: usize, reads: u64) -> Option<Verified> {
+        match self.policy {
+            _ if !self.session.verifies() => Some(Verified::NotAsked),
+            policy if policy.is_deterministic(copies, threads) => None,
+            SyncPolicy::Ssp { .. } => Some(Verified::NotCompared(Unverified::Stale { reads })),
+            _ => Some(Verified::NotCompared(Unverified::SharedRows)),
+        }
     }
 
     /// No read was older than the bound.

@@ -179,13 +179,13 @@ pub(crate) fn codecs(values: usize) -> TokenStream {
     }
 }
 
-/// Refuses values whose type shows state that bodies could change. It stands behind the body, where their types are known.
+/// Refuses values whose type shows state that bodies could change. In loops it stands behind the body, where all types are
+/// known.
 pub(crate) fn refuse_state(values: &[&Capture]) -> TokenStream {
-    let checks = values.iter().map(|capture| {
-        let place = &capture.place;
-        let span = own_span(place.span());
-        let check = call("Probe", span, span, quote!(&#place));
-        quote_spanned!(span=> (&#check).check_value();)
+    let checks = values.iter().enumerate().map(|(at, capture)| {
+        let span = own_span(capture.place.span());
+        let at = syn::Index { index: at as u32, span };
+        quote_spanned!(span=> (&values.#at.probe()).check_value();)
     });
     quote_spanned! {Span::mixed_site()=> {
         #[allow(unused_imports)]

@@ -59,34 +59,14 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
             return quote!({ #error });
         }
     };
-    let Understood { chain, warnings, no_state, mistakes } = understand(syntax);
-    if let Some(errors) = mistakes {
-        let errors = compile_errors(&errors);
-        return quote!({ #errors #chain });
-    }
-    quote_spanned! {Span::mixed_site()=> {
-        #warnings
-        // A match keeps the temporaries of what it looks at.
-        match #chain {
-            made => {
-                if false {
-                    #no_state
-                }
-                made
-            }
-        }
-    }}
+    let (chain, warnings, mistakes) = understand(syntax);
+    let errors = mistakes.map(|errors| compile_errors(&errors));
+    let warnings = errors.is_none().then_some(warnings);
+    quote!({ #errors #warnings #chain })
 }
 
-struct Understood {
-    /// With its closures rewritten.
-    chain: Expr,
-    warnings: TokenStream,
-    no_state: TokenStream,
-    mistakes: Option<Vec<Error>>,
-}
-
-fn understand(syntax: Syntax) -> Understood {
+/// The chain with its closures rewritten, warnings, and what is wrong with it.
+fn understand(syntax: Syntax) -> (Expr, TokenStream, Option<Vec<Error>>) {
     let cx = Ctxt::new();
     let captured = list::check(syntax.captures, &cx);
     for capture in captured.captures.iter().filter(|capture| capture.mode == Mode::Write) {
@@ -105,9 +85,7 @@ fn understand(syntax: Syntax) -> Understood {
         cx.error_on(&chain, format!("no operator with a closure stands here: {USAGE}"));
     }
     let warnings = emit::warnings(&captured.captures, "no closure here uses", &bodies);
-    let values: Vec<&Capture> = captured.captures.iter().filter(|capture| capture.mode == Mode::Value).collect();
-    let no_state = emit::refuse_state(&values);
-    Understood { chain, warnings, no_state, mistakes: cx.check().err() }
+    (chain, warnings, cx.check().err())
 }
 
 struct Operators<'o> {
@@ -190,7 +168,7 @@ fn reading(capture: &Capture) -> TokenStream {
 /// The tuple of captured values, each with the codec that its type has.
 fn with_codecs(values: &[&Capture]) -> TokenStream {
     let given = emit::tuple(values.iter().map(|capture| emit::argument(capture, "write")));
-    let codecs = emit::codecs(values.len());
+    let (codecs, no_state) = (emit::codecs(values.len()), emit::refuse_state(values));
     let own = Span::mixed_site();
     if values.is_empty() {
         return quote!(());
@@ -199,6 +177,9 @@ fn with_codecs(values: &[&Capture]) -> TokenStream {
     quote_spanned! {own=> {
         let #name = #given;
         #codecs
+        if false {
+            #no_state
+        }
         #name
     }}
 }
