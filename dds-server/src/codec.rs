@@ -128,6 +128,33 @@ pub fn encode_into<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Resul
     }
 }
 
+/// The first bytes of a value's encoding, at most `limit` of them; as many as there are of a value whose `Serialize` fails.
+pub fn encode_front<T: Serialize + ?Sized>(value: &T, limit: usize) -> Vec<u8> {
+    let mut out = Front { bytes: Vec::new(), limit };
+    let config = bincode::config::standard().with_little_endian().with_fixed_int_encoding();
+    // Fails where the limit ends it.
+    let _ = bincode::serde::encode_into_std_write(value, &mut out, config);
+    out.bytes
+}
+
+/// Takes bytes until it is full.
+struct Front {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl std::io::Write for Front {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let taken = bytes.len().min(self.limit - self.bytes.len());
+        self.bytes.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Takes the value that stands at the front of the bytes, as carefully as [`decode`].
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "cluster")]
 use stradsap::ClusterOptions;
-use stradsap::{Error, LoopReport, ScheduledReport, Session, SyncReport, WorkerTime};
+use stradsap::{Error, LoopReport, ScheduledReport, Session, SyncReport, Verified, WorkerTime};
 
 use crate::cli::CommonArgs;
 use crate::report::{Loop, WorkerSeconds};
@@ -139,6 +139,7 @@ fn entry(report: &LoopReport) -> Loop {
         parallelism: report.parallelism(),
         seconds_recording: report.seconds_recording(),
         seconds_planning: report.seconds_planning(),
+        verified: told(&report.verified()),
         worker_seconds: Vec::new(),
     }
 }
@@ -152,6 +153,7 @@ fn sync_entry(report: &SyncReport) -> Loop {
         parallelism: report.threads() as f64,
         seconds_recording: 0.0,
         seconds_planning: report.seconds_preparing(),
+        verified: told(report.verified()),
         worker_seconds: Vec::new(),
     }
 }
@@ -165,8 +167,14 @@ fn scheduled_entry(report: &ScheduledReport) -> Loop {
         parallelism: report.shards() as f64,
         seconds_recording: 0.0,
         seconds_planning: report.seconds_preparing(),
+        verified: told(report.verified()),
         worker_seconds: Vec::new(),
     }
+}
+
+/// What was compared, in a run that verifies.
+fn told(verified: &Verified) -> Option<String> {
+    (*verified != Verified::NotAsked).then(|| verified.to_string())
 }
 
 /// Adds a worker's time in one call. A replacement of a lost worker is one of its own.

@@ -46,6 +46,9 @@ pub struct Loop {
     pub seconds_recording: f64,
     /// Seconds from the accesses to the plan.
     pub seconds_planning: f64,
+    /// What `--verify` compared in the first call, or why it couldn't; absent without `--verify`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<String>,
     /// Where the workers' time went in all calls of this run; absent where the loop ran in one process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub worker_seconds: Vec<WorkerSeconds>,

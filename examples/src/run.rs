@@ -155,6 +155,9 @@ impl<'a, M: Measures> Run<'a, M> {
         }
         let trained: f64 = report.epochs.iter().map(|e| e.seconds).sum();
         // A reader that closed the pipe has what it wanted.
+        for each in &report.loops {
+            let _ = each.verified.as_ref().map(|verified| writeln!(stdout(), "{}: {verified}", each.site));
+        }
         let _ = writeln!(
             stdout(),
             "{reached} after {} epochs: {trained:.2} s of training, {:.2} s in all\nmodel {}",

@@ -56,6 +56,7 @@ pub use scheduled::{
 pub use session::error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result, RoundProblem};
 pub use session::options::{LoopOptions, LoopRange, Order, Strategy};
 pub use session::report::{Conflict, LoopReport, Staleness, WorkerShare, WorkerTime};
+pub use session::verified::{Unverified, Verified};
 pub use session::{MAX_THREADS, Session, SessionBuilder};
 
 /// What macro expansions name. Not for use by hand.
@@ -66,12 +67,13 @@ pub mod private {
         write, write_shared,
     };
     pub use crate::body::index::Here;
+    pub use crate::body::sharing::{ShowsNone, ShowsState};
     pub use crate::body::task::{
         Outcome, body_uses_only_its_capture_list, loop_uses_only_its_capture_list, scratch_uses_only_the_capture_list,
         typed_body, typed_scratch,
     };
     pub use crate::body::value::{
-        AnyCodec, BySerde, Copied, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value,
+        AnyCodec, ByCopy, BySerde, Copied, CopyCodec, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value,
     };
     pub use crate::body::waiting::round;
     pub use crate::dds::dmap::{encode_entries, version_of_map};

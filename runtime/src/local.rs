@@ -134,10 +134,10 @@ impl LoopBackend for Local {
             false => None,
         };
         let after = run.run(&ready.undo, &call.pool)?;
-        let checked = verifier.map_or(Ok(()), |verifier| verifier.check(&run, &after));
+        let checked = verifier.map(|verifier| verifier.check(&run, &after)).transpose();
         call.commit(&after, &run.board);
-        checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
-        Ok(Elsewhere { staleness: run.board.errors(), ..Elsewhere::default() })
+        let compared = checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
+        Ok(Elsewhere { staleness: run.board.errors(), compared, ..Elsewhere::default() })
     }
 
     fn shares(&self, _: &Installed) -> Option<Arc<WorkerShares>> {

@@ -25,4 +25,6 @@ mod seen;
 mod sharing;
 mod sound;
 mod threads;
+mod values;
+mod verified;
 mod views;

@@ -182,6 +182,22 @@ fn a_run_leaves_model_plot_and_report() {
 }
 
 #[test]
+fn a_run_that_verifies_says_what_it_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = small_ratings(folder.path());
+    for more in [&["--threads", "2"][..], &["--workers", "2", "--threads", "1"]] {
+        let common = ["--data", text(&data), "--rank", "8", "--epochs", "2"];
+        let quiet = succeed("sgdmf", &[&common[..], more].concat());
+        assert!(!String::from_utf8_lossy(&quiet.stdout).contains("verified"));
+        let output = succeed("sgdmf", &[&common[..], more, &["--verify"]].concat());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = said.lines().find(|line| line.contains(": verified: ")).unwrap_or_else(|| panic!("{said}"));
+        assert!(line.starts_with("examples/sgdmf.rs:") && line.contains("`p`, `q`"), "{line}");
+        assert!(line.ends_with("the bits that a replay on one thread gives"), "{line}");
+    }
+}
+
+#[test]
 fn the_report_has_what_it_promises() {
     let folder = tempfile::tempdir().unwrap();
     let data = small_ratings(folder.path());

@@ -8,6 +8,7 @@ pub(crate) mod index;
 pub(crate) mod lease;
 pub(crate) mod panics;
 pub(crate) mod shared_view;
+pub(crate) mod sharing;
 pub(crate) mod slot;
 pub(crate) mod slow_path;
 pub(crate) mod task;

@@ -16,6 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::body::capture::Handles;
 use crate::body::context::{AccessTrouble, Context};
 use crate::body::panics::{self, CaughtPanic};
+use crate::body::sharing::Watch;
 use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
 use crate::memory::codec::CodecError;
@@ -153,6 +154,14 @@ pub(crate) enum Given<V: Values> {
 }
 
 impl<V: Values> Given<V> {
+    /// What bodies must not change of values that were given here.
+    pub(crate) fn watch(&self) -> Watch {
+        match self {
+            Given::Borrowed(values) => values.watch(),
+            Given::Arrived(_) => Watch::default(),
+        }
+    }
+
     pub(crate) fn refs(&self) -> V::Refs<'_> {
         match self {
             Given::Borrowed(values) => values.refs(),
@@ -223,6 +232,11 @@ where
             );
         }
         LoopTask { rule, values: Given::Borrowed(values), scratch, body, types: PhantomData }
+    }
+
+    /// What bodies must not change of its values.
+    pub(crate) fn watch(&self) -> Watch {
+        self.values.watch()
     }
 
     /// What the loop needs to run in another process: its [`MakeTask`]'s address, and its range's rule and its values as bytes.

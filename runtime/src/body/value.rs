@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::body::sharing::Watch;
 use crate::memory::codec::{CodecError, check_size, read_value, write_value};
 use crate::memory::decode::DecodeError;
 
@@ -36,15 +37,16 @@ pub fn value<T: Value>(value: &T) -> Copied<'_, T> {
     Copied(value, PhantomData)
 }
 
-impl<'h, T> Copied<'h, T> {
-    /// For method calls that choose the codec: `SerdeCodec` for a [`Value`], else `AnyCodec`. A tuple of values would
-    /// otherwise demand `Value` of each once more, and rustc report what [`value`] has refused at the whole loop, too.
+impl<'h, T, C> Copied<'h, T, C> {
+    /// For method calls that choose by the type. For the codec: `CopyCodec` or `SerdeCodec` for a [`Value`], else `AnyCodec`.
+    /// A tuple of values would otherwise demand `Value` of each once more, and rustc report what [`value`] has refused at
+    /// the whole loop, too.
     pub fn probe(&self) -> Probe<'h, T> {
         Probe(self.0)
     }
 
     /// The value with its codec.
-    pub fn by<C: Codec<T>>(&self, _codec: C) -> Copied<'h, T, C> {
+    pub fn by<D: Codec<T>>(&self, _codec: D) -> Copied<'h, T, D> {
         Copied(self.0, PhantomData)
     }
 }
@@ -56,18 +58,37 @@ pub trait Codec<T>: 'static {
     fn encode(index: usize, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError>;
     #[doc(hidden)]
     fn decode(index: usize, bytes: &mut &[u8]) -> Result<T, CodecError>;
+    /// Notes the value, if it may hide state that bodies change.
+    #[doc(hidden)]
+    fn watch(_value: &T, _watch: &mut Watch) {}
 }
 
-/// The codec of values.
+/// The codec of values that are `Copy`, so that no body can change them.
+pub struct ByCopy;
+
+/// The codec of other values.
 pub struct BySerde;
 
-impl<T: Value> Codec<T> for BySerde {
-    fn encode(index: usize, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
-        write_value(index, value, out)
-    }
+macro_rules! by_serde {
+    ($by:ty: $($watch:tt)*) => {
+        impl<T: Value> Codec<T> for $by {
+            fn encode(index: usize, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
+                write_value(index, value, out)
+            }
 
-    fn decode(index: usize, bytes: &mut &[u8]) -> Result<T, CodecError> {
-        read_value(index, bytes)
+            fn decode(index: usize, bytes: &mut &[u8]) -> Result<T, CodecError> {
+                read_value(index, bytes)
+            }
+
+            $($watch)*
+        }
+    };
+}
+by_serde!(ByCopy:);
+by_serde! {
+    BySerde:
+    fn watch(value: &T, watch: &mut Watch) {
+        watch.add(value);
     }
 }
 
@@ -85,7 +106,15 @@ impl<T> Codec<T> for Untravelled {
     }
 }
 
-/// For types that are values.
+/// For values that are `Copy`.
+pub trait CopyCodec {
+    /// The codec.
+    fn codec(&self) -> ByCopy {
+        ByCopy
+    }
+}
+
+/// For other values.
 pub trait SerdeCodec {
     /// The codec.
     fn codec(&self) -> BySerde {
@@ -101,8 +130,10 @@ pub trait AnyCodec {
     }
 }
 
-impl<T: Value> SerdeCodec for Probe<'_, T> {}
-impl<T> AnyCodec for &Probe<'_, T> {}
+// In the order in which `(&&probe).codec()` tries them.
+impl<T: Value + Copy> CopyCodec for &Probe<'_, T> {}
+impl<T: Value> SerdeCodec for &&Probe<'_, T> {}
+impl<T> AnyCodec for Probe<'_, T> {}
 
 /// How a tuple of captured values reaches the body. (A trait of its own: here the references need no `Self: 'v`,
 /// which a body that takes any lifetime could not promise.)
@@ -123,6 +154,9 @@ pub trait Values: ValueRefs + Sync {
     fn encode(&self) -> Result<Vec<u8>, CodecError>;
     #[doc(hidden)]
     fn decode(bytes: &[u8]) -> Result<Self::Owned, CodecError>;
+    /// What bodies must not change.
+    #[doc(hidden)]
+    fn watch(&self) -> Watch;
     #[doc(hidden)]
     fn owned_refs(owned: &Self::Owned) -> Self::Refs<'_>;
 }
@@ -146,6 +180,13 @@ macro_rules! values {
                 let mut out = Vec::new();
                 $($by::encode($n, self.$n.0, &mut out)?;)*
                 Ok(out)
+            }
+
+            #[allow(unused_mut)]
+            fn watch(&self) -> Watch {
+                let mut watch = Watch::default();
+                $($by::watch(self.$n.0, &mut watch);)*
+                watch
             }
 
             #[allow(unused_mut)]

@@ -64,10 +64,10 @@ where
     let mut rule_bytes = Vec::new();
     rule.encode(&mut rule_bytes);
     let captured = handles.describe();
-    let pack = || task.pack();
+    let (pack, watch) = (|| task.pack(), task.watch());
     // SAFETY: the captures are those that the task was made for, and the handles keep them borrowed.
     let call = unsafe { Call::new(site, options, (iterations, rule_bytes), &captured, &task, &pack) };
-    let result = call.and_then(Call::run);
+    let result = call.and_then(Call::run).and_then(|report| watch.unchanged(&task.watch(), site).map(|()| report));
     // The borrows end here, not before.
     drop(handles);
     result

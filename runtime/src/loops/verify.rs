@@ -33,14 +33,15 @@ impl Verifier {
         Verifier { shadows }
     }
 
-    /// The first capture and index where the replay differs from what the loop left.
-    pub(crate) fn check(self, run: &Run<'_>, words: &[u64]) -> Result<(), (usize, usize)> {
+    /// The captures that were compared. Otherwise the first capture and index where the replay differs from what the loop
+    /// left.
+    pub(crate) fn check(self, run: &Run<'_>, words: &[u64]) -> Result<Vec<usize>, (usize, usize)> {
         let replaced: Vec<bool> = self.shadows.iter().map(Option::is_some).collect();
         let shadows = run.lease.with(self.shadows);
         // An iteration that failed in the replay did not fail in the run: that is a difference, too.
         let replayed = run.replay(&shadows).map_err(|_| (0, 0))?;
         let left = run.board.total();
-        let (mut a, mut b) = (Vec::new(), Vec::new());
+        let (mut a, mut b, mut compared) = (Vec::new(), Vec::new(), Vec::new());
         for (c, capture) in run.lease.captured().iter().enumerate() {
             match (&capture.kind, run.lease.vector(c).zip(shadows.vector(c)).filter(|_| replaced[c])) {
                 (Kind::Vector { len, ops, .. }, Some((own, shadow))) => {
@@ -68,9 +69,11 @@ impl Verifier {
                         return Err((c, differs.unwrap_or(0) / size));
                     }
                 }
-                _ => {}
+                (Kind::Reduction { .. }, _) => {}
+                (Kind::Vector { .. }, _) => continue,
             }
+            compared.push(c);
         }
-        Ok(())
+        Ok(compared)
     }
 }

@@ -106,6 +106,11 @@ pub fn decode_serde<T: SerdeElement>(bytes: &mut &[u8]) -> Result<T, DecodeError
     read(bytes)
 }
 
+/// The first bytes of a captured value.
+pub(crate) fn front_of<T: Serialize>(value: &T, limit: usize) -> Vec<u8> {
+    codec::encode_front(value, limit)
+}
+
 /// Appends a captured value, the `index`-th.
 pub(crate) fn write_value<T: Serialize>(index: usize, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
     write(value, out).map_err(|reason| CodecError::Encode { index, of: type_name::<T>(), reason })?;

@@ -37,6 +37,7 @@ use crate::session::options::Site;
 use crate::session::pool::Pool;
 use crate::session::report::WorkerTime;
 use crate::session::slots::Slot;
+use crate::session::verified::{Unverified, Verified};
 use crate::session::{SessionInner, locked, next_id};
 
 /// What `sync_parallel_for!` calls.
@@ -62,7 +63,7 @@ where
     R: Outcome,
 {
     let task = BodyTask::<T, V, H, F, R>::new(values, &handles, body);
-    let (captured, input) = (handles.describe(), input.describe());
+    let (captured, input, watch) = (handles.describe(), input.describe(), task.watch());
     let call = SyncCall {
         site,
         options,
@@ -75,6 +76,7 @@ where
         session: &input.session,
     };
     let result = call.check().and_then(|()| call.run());
+    let result = result.and_then(|report| watch.unchanged(&task.watch(), site).map(|()| report));
     // The borrows that the descriptions stand for end here, not before.
     drop(handles);
     result
@@ -192,11 +194,11 @@ impl SyncCall<'_> {
             Ok(ran) => {
                 let serial = pool.threads() == 1 && copies == 1;
                 let after = unite(self.captured, &before, serial, &ran.totals);
-                let checked = self.verify(&kept, &run, &after);
+                let checked = self.verify(&kept, &run, &after, ran.counts.reads);
                 for (capture, &word) in self.captured.iter().zip(&after) {
                     capture.commit(word, next_id());
                 }
-                checked.and_then(|()| self.within_bound(&ran)).map(|()| ran)
+                checked.and_then(|verified| self.within_bound(&ran).map(|()| (ran, verified)))
             }
             Err((minibatch, failure)) => {
                 for (c, saved) in kept.backup.iter().enumerate() {
@@ -211,7 +213,8 @@ impl SyncCall<'_> {
         let oldest = locked(&state.cache).put(kept);
         drop(oldest);
         let seconds = ((prepared - begun).as_secs_f64(), prepared.elapsed().as_secs_f64());
-        Ok(self.report(schedule, pool.threads(), seconds, ended?.counts, Vec::new()))
+        let (ran, verified) = ended?;
+        Ok(SyncReport { verified, ..self.report(schedule, pool.threads(), seconds, ran.counts, Vec::new()) })
     }
 
     /// The report of a call: `seconds` of preparing and of running.
@@ -236,6 +239,7 @@ impl SyncCall<'_> {
             seconds_running: seconds.1,
             counts,
             workers,
+            verified: Verified::NotAsked,
         }
     }
 
@@ -276,12 +280,12 @@ impl SyncCall<'_> {
     }
 
     /// Runs the loop once more as its copies are said to have run, one after the other on one thread, and compares.
-    fn verify(&self, kept: &CachedLoop, ran: &LocalRun<'_>, after: &[u64]) -> Result<()> {
+    fn verify(&self, kept: &CachedLoop, ran: &LocalRun<'_>, after: &[u64], reads: u64) -> Result<Verified> {
         let LocalRun { lease, merges, input, schedule, before, .. } = *ran;
         let copies = schedule.copies;
         let threads = if self.policy == SyncPolicy::Hybrid { self.session.pool()?.threads() } else { 1 };
-        if !self.session.verifies() || !self.policy.is_deterministic(copies, threads) {
-            return Ok(());
+        if let Some(not) = self.not_replayed(copies, threads, reads) {
+            return Ok(not);
         }
         let one = Pool::one();
         let mut shadows: Vec<Option<RawBuf>> = self.captured.iter().map(|_| None).collect();
@@ -315,6 +319,7 @@ impl SyncCall<'_> {
             |c: usize, index| Error::Verification { site: self.site.to_string(), dds: self.site.name(c), index };
         let ran = run.run(&one, 1).map_err(|_| differs(0, 0))?;
         let replayed = unite(self.captured, before, copies == 1, &ran.totals);
+        let mut compared = Vec::new();
         for (c, capture) in self.captured.iter().enumerate() {
             let written = lease.vector(c).filter(|lent| lent.is_writable());
             if let (Kind::Vector { len, ops, .. }, Some((own, shadow))) =
@@ -325,11 +330,26 @@ impl SyncCall<'_> {
                 if let Some(index) = other {
                     return Err(differs(c, index));
                 }
+                compared.push(self.site.name(c));
+            } else if matches!(capture.kind, Kind::Vector { .. }) {
+                continue;
             } else if replayed[c] != after[c] {
                 return Err(differs(c, 0));
+            } else {
+                compared.push(self.site.name(c));
             }
         }
-        Ok(())
+        Ok(Verified::Compared(compared))
+    }
+
+    /// What a loop says that isn't replayed.
+    fn not_replayed(&self, copies: usize, threads: usize, reads: u64) -> Option<Verified> {
+        match self.policy {
+            _ if !self.session.verifies() => Some(Verified::NotAsked),
+            policy if policy.is_deterministic(copies, threads) => None,
+            SyncPolicy::Ssp { .. } => Some(Verified::NotCompared(Unverified::Stale { reads })),
+            _ => Some(Verified::NotCompared(Unverified::SharedRows)),
+        }
     }
 
     /// No read was older than the bound.

@@ -5,6 +5,7 @@ use std::fmt;
 use super::policy::SyncPolicy;
 use crate::session::options::Site;
 use crate::session::report::WorkerTime;
+use crate::session::verified::Verified;
 
 /// What a call of a synchronous loop did: how its minibatches were dealt out, what its copies exchanged, and how long it
 /// took. `Display` prints it for a person.
@@ -22,6 +23,7 @@ pub struct SyncReport {
     pub(crate) seconds_running: f64,
     pub(crate) counts: Counts,
     pub(crate) workers: Vec<WorkerTime>,
+    pub(crate) verified: Verified,
 }
 
 /// What a loop's copies did to rows.
@@ -128,6 +130,11 @@ impl SyncReport {
         self.counts.worst
     }
 
+    /// What was compared with a replay, in a session that [verifies](crate::Session::verify), or why nothing was.
+    pub fn verified(&self) -> &Verified {
+        &self.verified
+    }
+
     /// Where the workers' time went; empty where the loop ran in one process.
     pub fn workers(&self) -> &[WorkerTime] {
         &self.workers
@@ -166,6 +173,9 @@ impl fmt::Display for SyncReport {
         }
         if reads > 0 {
             writeln!(f, "  {reads} reads were checked: the oldest value was {worst} minibatches behind")?;
+        }
+        if self.verified != Verified::NotAsked {
+            writeln!(f, "  {}", self.verified)?;
         }
         write!(f, "  prepared in {:.3} s, ran in {:.3} s", self.seconds_preparing, self.seconds_running)
     }

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use super::batch::Batch;
 use crate::body::capture::{Handles, Read};
 use crate::body::context::Context;
+use crate::body::sharing::Watch;
 use crate::body::task::{Failure, Given, Outcome, outcome, unwound};
 use crate::body::value::Values;
 use crate::dds::dvector::DVector;
@@ -110,6 +111,11 @@ where
             );
         }
         BodyTask { values: Given::Borrowed(values), body, types: PhantomData }
+    }
+
+    /// What bodies must not change of its values.
+    pub(crate) fn watch(&self) -> Watch {
+        self.values.watch()
     }
 
     /// What the loop needs to run in another process: its [`MakeBatchTask`]'s address, and its values as bytes.

@@ -13,11 +13,13 @@ use super::report::ScheduledReport;
 use super::wire::Writer;
 use crate::body::capture::Captured;
 use crate::body::panics;
+use crate::body::sharing::Watch;
 use crate::dds::dvector::DVector;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
 use crate::session::error::{Error, LoopProblem, Result, RoundProblem};
 use crate::session::pool::Pool;
+use crate::session::verified::Verified;
 use crate::session::{Session, SessionInner, next_id};
 
 /// A call of a [`Program`], to be configured and run: [`scheduled`].
@@ -237,6 +239,7 @@ impl<P: Program> Scheduled<'_, P> {
         self.check(shards, locals)?;
         let begun = Instant::now();
         let kept = (schedule.clone(), model.clone());
+        let watch = Watch::of(self.program);
         let before = if self.session.verifies() { Some(locals.to_vec()?) } else { None };
         let mut call = Call {
             session: &self.session,
@@ -261,9 +264,11 @@ impl<P: Program> Scheduled<'_, P> {
                 return Err(error);
             }
         };
-        let report = self.report(shards.len(), ended, begun);
+        watch.unchanged(&Watch::of(self.program), &self.site())?;
+        let mut report = self.report(shards.len(), ended, begun);
         if let Some(before) = before {
             self.verify(kept, before, report.rounds(), shards, locals)?;
+            report.verified = Verified::Compared(vec!["locals"]);
         }
         if self.session.explains() {
             eprintln!("{report}");
@@ -340,6 +345,7 @@ impl<P: Program> Scheduled<'_, P> {
             seconds_preparing: (prepared - begun).as_secs_f64(),
             seconds_running: prepared.elapsed().as_secs_f64(),
             workers,
+            verified: Verified::NotAsked,
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::drive::Done;
 use crate::session::report::WorkerTime;
+use crate::session::verified::Verified;
 
 /// What a call of a scheduled program did, and how long it took. `Display` prints it for a person.
 ///
@@ -26,6 +27,7 @@ pub struct ScheduledReport {
     pub(crate) seconds_preparing: f64,
     pub(crate) seconds_running: f64,
     pub(crate) workers: Vec<WorkerTime>,
+    pub(crate) verified: Verified,
 }
 
 impl ScheduledReport {
@@ -94,6 +96,11 @@ impl ScheduledReport {
         self.seconds_running
     }
 
+    /// What was compared with a replay, in a session that [verifies](crate::Session::verify): `locals`.
+    pub fn verified(&self) -> &Verified {
+        &self.verified
+    }
+
     /// Where the workers' time went; empty where the call ran in one process.
     pub fn workers(&self) -> &[WorkerTime] {
         &self.workers
@@ -122,6 +129,9 @@ impl fmt::Display for ScheduledReport {
         )?;
         if self.bytes_sent > 0 {
             write!(f, "; processes sent each other {} bytes", self.bytes_sent)?;
+        }
+        if self.verified != Verified::NotAsked {
+            write!(f, "\n  {}", self.verified)?;
         }
         Ok(())
     }

@@ -322,6 +322,16 @@ pub enum LoopProblem {
         /// A capture of another session.
         second: &'static str,
     },
+    /// A captured value, or a scheduled program, holds state that a body changed. DDSs hold what the loop left.
+    #[error(
+        "a {of}, which bodies are given as a value, changed while the loop ran: each process has a copy of it, and bodies run more often \
+         than once an iteration, so what they add up there comes out wrong; capture a reduction (`session.count()`, \
+         `session.sum(0.0)`), or a `DVector` as `&mut x`"
+    )]
+    SharedState {
+        /// The value's type.
+        of: &'static str,
+    },
     /// A loop that was called while a body ran, on the body's thread.
     #[error("a parallel loop can't be called from the body of another one: its threads are busy with that")]
     Nested,

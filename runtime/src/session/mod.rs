@@ -10,6 +10,7 @@ pub(crate) mod report;
 pub(crate) mod slots;
 pub(crate) mod stack;
 pub(crate) mod timeline;
+pub(crate) mod verified;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -246,7 +247,8 @@ impl Session {
     }
 
     /// Whether every loop is replayed in its claimed serial order and compared bit by bit, at the cost of a
-    /// serial execution and a copy of what the loop may write. A difference is an [`Error::Verification`].
+    /// serial execution and a copy of what the loop may write. A difference is an [`Error::Verification`]; what was compared,
+    /// or why nothing was, stands in the report ([`LoopReport::verified`](crate::LoopReport::verified)).
     ///
     /// ```
     /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::planner::plan::Plan;
 use crate::session::options::{Site, Strategy};
+use crate::session::verified::Verified;
 
 /// The numbers of threads for which a speed-up is predicted.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 64];
@@ -31,7 +32,7 @@ pub struct LoopReport {
     pub(crate) elsewhere: Elsewhere,
 }
 
-/// What a loop did on other processes.
+/// What a run adds to the report: mostly what it did on other processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Elsewhere {
     pub(crate) bytes_sent: u64,
@@ -39,6 +40,8 @@ pub(crate) struct Elsewhere {
     pub(crate) shares: Option<Arc<WorkerShares>>,
     /// By capture, of relaxed state.
     pub(crate) staleness: Vec<Option<RelaxedError>>,
+    /// In a session that verifies: the captures that were compared with the replay's.
+    pub(crate) compared: Option<Vec<usize>>,
 }
 
 /// The s-error of one run (STRADS, supplement section 1): the distance (L1) of a block's copy from what the blocks before
@@ -240,6 +243,14 @@ impl LoopReport {
             .collect()
     }
 
+    /// What was compared with a replay, in a session that [verifies](crate::Session::verify).
+    pub fn verified(&self) -> Verified {
+        match &self.elsewhere.compared {
+            Some(compared) => Verified::Compared(compared.iter().map(|&c| self.site.name(c)).collect()),
+            None => Verified::NotAsked,
+        }
+    }
+
     /// Whether the plan was there from an earlier call.
     pub fn reused(&self) -> bool {
         self.reused
@@ -357,6 +368,9 @@ impl fmt::Display for LoopReport {
         write!(f, "  recorded in {:.3} s{how}, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
         if self.misspeculations > 0 {
             write!(f, "; undone and planned again {} times", self.misspeculations)?;
+        }
+        if self.elsewhere.compared.is_some() {
+            write!(f, "\n  {}", self.verified())?;
         }
         if let Some(advice) = self.advice() {
             write!(f, "\n  advice: {advice}")?;

@@ -18,7 +18,10 @@ pub(crate) fn implementation(input: &DeriveInput, form: Form) -> TokenStream {
             let span = own_span(name.span());
             (
                 quote!(false),
-                quote_spanned!(span=> ::stradsap::__private::encode_serde(self, #out);),
+                {
+                    let no_state = refuse_state(&input.data);
+                    quote_spanned!(span=> #no_state ::stradsap::__private::encode_serde(self, #out);)
+                },
                 quote_spanned!(span=> ::stradsap::__private::decode_serde::<Self>(#bytes)),
             )
         }
@@ -44,6 +47,24 @@ pub(crate) fn implementation(input: &DeriveInput, form: Form) -> TokenStream {
             }
         }
     }
+}
+
+/// Refuses fields whose types show state that changes behind a shared reference: serde would write them.
+fn refuse_state(data: &Data) -> TokenStream {
+    let fields: Vec<&syn::Field> = match data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
+        Data::Union(_) => Vec::new(),
+    };
+    let checks = fields.iter().map(|field| {
+        let (ty, span) = (&field.ty, own_span(field.ty.span()));
+        quote_spanned!(span=> let _ = |field: &#ty| (&::stradsap::__private::Probe(field)).check_element();)
+    });
+    quote! {{
+        #[allow(unused_imports)]
+        use ::stradsap::__private::{ShowsNone as _, ShowsState as _};
+        #(#checks)*
+    }}
 }
 
 /// Every type parameter is an element; with serde, the type itself is serialisable.

@@ -109,6 +109,7 @@ impl Expansion<'_> {
         let typed_body =
             call(typed_body, head, end, quote_spanned!(own=> #(&#typed_by,)* &values, &handles, #set_up_by #task));
         let only_its_list = call(uses_only, head, head, quote!(#body));
+        let no_state = refuse_state(&values);
         let run = call(runtime.run, head, end, quote_spanned!(own=> #site, #(#names,)* values, handles, #set_up #body));
         // A match keeps the temporaries of what it looks at.
         quote_spanned! {own=> {
@@ -122,6 +123,7 @@ impl Expansion<'_> {
                     let #body = #typed_body;
                     if false {
                         #only_its_list;
+                        #no_state
                     }
                     #run
                 }
@@ -171,10 +173,25 @@ pub(crate) fn codecs(values: usize) -> TokenStream {
         let (#(#names,)*) = values;
         let values = {
             #[allow(unused_imports)]
-            use ::stradsap::__private::{AnyCodec as _, SerdeCodec as _};
-            (#(#names.by((&#names.probe()).codec()),)*)
+            use ::stradsap::__private::{AnyCodec as _, CopyCodec as _, SerdeCodec as _};
+            (#(#names.by((&&#names.probe()).codec()),)*)
         };
     }
+}
+
+/// Refuses values whose type shows state that bodies could change. In loops it stands behind the body, where all types are
+/// known.
+pub(crate) fn refuse_state(values: &[&Capture]) -> TokenStream {
+    let checks = values.iter().enumerate().map(|(at, capture)| {
+        let span = own_span(capture.place.span());
+        let at = syn::Index { index: at as u32, span };
+        quote_spanned!(span=> (&values.#at.probe()).check_value();)
+    });
+    quote_spanned! {Span::mixed_site()=> {
+        #[allow(unused_imports)]
+        use ::stradsap::__private::{ShowsNone as _, ShowsState as _};
+        #(#checks)*
+    }}
 }
 
 /// A call of one of the runtime's functions that extends from one place to another in the eyes of rustc, so that

@@ -168,7 +168,7 @@ fn reading(capture: &Capture) -> TokenStream {
 /// The tuple of captured values, each with the codec that its type has.
 fn with_codecs(values: &[&Capture]) -> TokenStream {
     let given = emit::tuple(values.iter().map(|capture| emit::argument(capture, "write")));
-    let codecs = emit::codecs(values.len());
+    let (codecs, no_state) = (emit::codecs(values.len()), emit::refuse_state(values));
     let own = Span::mixed_site();
     if values.is_empty() {
         return quote!(());
@@ -177,6 +177,9 @@ fn with_codecs(values: &[&Capture]) -> TokenStream {
     quote_spanned! {own=> {
         let #name = #given;
         #codecs
+        if false {
+            #no_state
+        }
         #name
     }}
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use stradsap::prelude::*;
+use stradsap::{Unverified, Verified};
 
 use super::places::PLACES;
 use crate::common::below;
@@ -40,7 +41,7 @@ fn exact(place: Place) {
         let mut whole = DVector::from_fn(&session, 7, |_| 0.0f64).unwrap();
         let all = session.count();
         for epoch in 1..=3u64 {
-            sync_parallel_for!(
+            let report = sync_parallel_for!(
                 input,
                 8,
                 [&mut counts, &mut small, &mut pairs, &mut whole, &all],
@@ -61,6 +62,18 @@ fn exact(place: Place) {
             )
             .unwrap();
             let case = format!("{policy:?} on {place}, epoch {epoch}");
+            match report.verified() {
+                Verified::Compared(names) => {
+                    assert_eq!((place.workers, names.len()), (0, 5), "{case}");
+                }
+                Verified::NotCompared(Unverified::Stale { reads }) => {
+                    assert!(*reads > 0 && matches!(policy, SyncPolicy::Ssp { .. }), "{case}");
+                }
+                other => {
+                    assert_eq!(*other, Verified::NotCompared(Unverified::OnWorkers), "{case}");
+                    assert!(place.workers > 0, "{case}");
+                }
+            }
             for k in 0..COUNTERS {
                 let n = times(k) * epoch;
                 assert_eq!(counts.get(k).unwrap(), k as u64 + n, "{case}");

@@ -157,7 +157,7 @@ impl Cluster {
         Ok(copies)
     }
 
-    /// Replays the claimed order here. Gives the first difference, if there is one.
+    /// Replays the claimed order here. Gives the captures that were compared, or the first difference.
     fn check(
         &self,
         state: &mut State,
@@ -165,7 +165,7 @@ impl Cluster {
         plan: &RemotePlan,
         before: Vec<Option<RawBuf>>,
         (words, board): (&[u64], &Arc<Board>),
-    ) -> Result<Option<FirstFailure>> {
+    ) -> Result<std::result::Result<Vec<usize>, FirstFailure>> {
         let left = self.copies(state, call.captured)?;
         let lease = Lease::nothing(call.captured).with(left);
         let run = Run {
@@ -181,7 +181,7 @@ impl Cluster {
         };
         let verifier = Verifier::of(call.captured, before);
         let _held = self.hold_state();
-        Ok(verifier.check(&run, words).err().map(|(capture, index)| FirstFailure::difference(capture, index)))
+        Ok(verifier.check(&run, words).map_err(|(capture, index)| FirstFailure::difference(capture, index)))
     }
 }
 
@@ -269,17 +269,15 @@ impl LoopBackend for Cluster {
             }
         }
         let after = unite(&plan.plan, call.captured, order, &logged.before.words, results.into_iter());
-        let difference = match shadows {
-            Some(shadows) => self.check(&mut state, call, plan, shadows, (&after, &board))?,
-            None => None,
+        let checked = match shadows {
+            Some(shadows) => self.check(&mut state, call, plan, shadows, (&after, &board))?.map(Some),
+            None => Ok(None),
         };
         drop(state);
         call.commit(&after, &board);
-        if let Some(difference) = difference {
-            return Err(difference.into());
-        }
+        let compared = checked?;
         let workers = self.times(workers);
-        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors() })
+        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors(), compared })
     }
 
     fn shares(&self, installed: &Installed) -> Option<Arc<WorkerShares>> {

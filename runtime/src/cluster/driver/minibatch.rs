@@ -25,6 +25,7 @@ use crate::memory::buffer::RawBuf;
 use crate::minibatch::{Counts, MinibatchBackend, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite};
 use crate::session::error::Result;
 use crate::session::timeline::{Category, span};
+use crate::session::verified::{Unverified, Verified};
 use crate::session::{locked, next_id};
 
 /// About this many bytes of an input travel together.
@@ -434,7 +435,13 @@ impl MinibatchBackend for Cluster {
         counts.bytes_sent += self.hub.links.sent() - sent_before;
         let workers = self.times(workers);
         let all = begun.elapsed().as_secs_f64();
-        Ok(call.report(schedule, threads, (preparing.min(all), all - preparing.min(all)), counts, workers))
+        let verified = match call.policy {
+            _ if !call.session.verifies() => Verified::NotAsked,
+            SyncPolicy::Ssp { .. } if !alone => Verified::NotCompared(Unverified::Stale { reads: counts.reads }),
+            _ => Verified::NotCompared(Unverified::OnWorkers),
+        };
+        let report = call.report(schedule, threads, (preparing.min(all), all - preparing.min(all)), counts, workers);
+        Ok(SyncReport { verified, ..report })
     }
 }
 
