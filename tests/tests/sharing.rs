@@ -52,7 +52,7 @@ pub(crate) mod shares {
         .unwrap_err();
         assert!(refused.to_string().contains("`parts = 64` can't be had"), "{refused}");
         assert_eq!(x.to_vec()?, before);
-        // Each with the one before: a chain, but one of so many parts.
+        // Each with the one before: a chain, cut into parts all the same.
         let report = async_parallel_for!(1..5000, [&mut x], |i| x[i] += x[i - 1], parts = 4, order = Preserve)?;
         assert_eq!(report.strategy(), Strategy::Grid);
         assert_eq!(x.to_vec()?, (0..5000u64).map(|i| i * (i + 1) / 2).collect::<Vec<_>>());

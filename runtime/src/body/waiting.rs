@@ -15,12 +15,12 @@ use std::ptr::NonNull;
 
 use crate::body::context::EndIteration;
 
-/// After every so many rounds somebody looks.
+/// A watch is asked each time that this many rounds are done.
 const ROUNDS: u64 = 1 << 16;
 
 /// Who knows of the other blocks.
 pub(crate) trait Watch {
-    /// Loops in the running iteration have gone round so many times. True: the iteration is to end.
+    /// How often loops in the running iteration have gone round. True: the iteration is to end.
     fn ends(&self, rounds: u64) -> bool;
 }
 

@@ -450,7 +450,7 @@ struct Watching<'b, D: Dispatch> {
     state: Rc<BlockState>,
 }
 
-/// After so many rounds of a loop other blocks go first, and then again after every so many.
+/// Each time that a loop has done this many rounds, other blocks go first.
 const LETS_OTHERS_GO: u64 = 1 << 22;
 
 impl<D: Dispatch> Watch for Watching<'_, D> {

@@ -49,7 +49,7 @@ impl LoopOptions {
         self
     }
 
-    /// `grain = N`: so many iterations are work enough for a block, from 1 on. Otherwise that follows from how much iterations
+    /// `grain = N`: `N` iterations, at least one, are work enough for a block. Otherwise that follows from how much iterations
     /// access, and for loops without conflicts from how long they took while they were recorded.
     pub fn grain(mut self, iterations: usize) -> Self {
         self.grain = Some(iterations);

@@ -283,7 +283,7 @@ impl LoopReport {
         if self.plan.facts.short && each * n as f64 > 4.0 * WORTH_A_BLOCK && each > WORTH_A_BLOCK / 64.0 {
             let grain = (WORTH_A_BLOCK / each).ceil();
             return Some(format!(
-                "an iteration takes {:.0} us, more than its accesses let expect: `grain = {grain}` shares iterations out by so many",
+                "an iteration takes {:.0} us, more than its accesses let expect: `grain = {grain}` makes blocks of that many",
                 each * 1e6
             ));
         }
