@@ -66,7 +66,7 @@ pub mod private {
         ByMerge, Capture, Handles, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture, WriteShared, read,
         write, write_shared,
     };
-    pub use crate::body::index::Here;
+    pub use crate::body::index::{Here, Near};
     pub use crate::body::sharing::{ShowsNone, ShowsState};
     pub use crate::body::task::{
         Outcome, body_uses_only_its_capture_list, loop_uses_only_its_capture_list, scratch_uses_only_the_capture_list,

@@ -7,6 +7,7 @@
 //! both the description and the view. The handles, and with them the program's borrows, last until the last block has ended.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::body::added::{Cell, Reduction, ReductionOps, RelaxedOps};
@@ -18,10 +19,13 @@ use crate::memory::reservation::Reservation;
 use crate::session::SessionInner;
 
 /// A shared borrow of a DDS or a reduction, from `&x` in a capture list.
-pub struct Read<'h, D>(pub(crate) &'h D);
+///
+/// `W` is how far from the loop's index the body indexes it, as far as the macro sees: 0 nowhere near, 1 as `x[i]`, and one more
+/// for each step of `x[i + 1]`, `x[i - 2]`.
+pub struct Read<'h, D, const W: usize = 0>(pub(crate) &'h D);
 
-/// A borrow of a DDS alone, from `&mut x` in a capture list.
-pub struct Write<'h, D>(pub(crate) &'h mut D);
+/// A borrow of a DDS alone, from `&mut x` in a capture list; `W` as in [`Read`].
+pub struct Write<'h, D, const W: usize = 0>(pub(crate) &'h mut D);
 
 /// A borrow of a DDS alone whose elements a synchronous loop shares, from `&mut x` in its capture list.
 pub struct WriteShared<'h, D>(pub(crate) &'h mut D);
@@ -128,27 +132,38 @@ pub trait Capture {
     /// # Safety
     /// The slots were filled from the descriptions of this capture and of its key indexes, and meet the view's rules.
     #[doc(hidden)]
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        key_indexes: &'v [Slot<'v>],
-    ) -> Self::View<'v, C>;
+    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, key_indexes: &'v [Slot<'v>]) -> Self::View<'v, C>;
     /// The view of a capture without key indexes.
     ///
     /// # Safety
     /// The slot was filled from this capture's description, and meets the view's rules.
     #[doc(hidden)]
     #[inline(always)]
-    unsafe fn view<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot<'v>) -> Self::View<'v, C> {
+    unsafe fn view<'v, const C: usize>(slot: &'v Slot<'v>) -> Self::View<'v, C> {
         const { assert!(Self::KEY_INDEXES == 0, "this capture has key indexes") };
         // SAFETY: rule 1.
-        unsafe { Self::view_beside::<C, CONSECUTIVE>(slot, &[]) }
+        unsafe { Self::view_beside::<C>(slot, &[]) }
     }
     /// The block's first iteration is about to begin: what depends on the running iteration may be used from here on.
     #[doc(hidden)]
     #[inline(always)]
     fn begin<const C: usize>(_view: &mut Self::View<'_, C>, _slot: &Slot<'_>) {}
+    /// A run begins: the `n` iterations of the loop from `first` on, from the block's `place`-th on. Gives those of which each
+    /// owns all elements that are indexed near it.
     #[doc(hidden)]
-    fn step<const C: usize>(view: &mut Self::View<'_, C>, j: usize, i: usize);
+    #[inline(always)]
+    fn enter<const C: usize>(_view: &mut Self::View<'_, C>, _place: usize, _first: usize, _n: usize) -> Range<usize> {
+        0..usize::MAX
+    }
+    /// Of the run the `n` iterations from `first` on are next. All of them are among those that `enter` gave, or none is taken
+    /// for one of them.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn go_on<const C: usize>(_view: &mut Self::View<'_, C>, _first: usize, _n: usize, _near: bool) {}
+    /// Iteration `i` begins, which is one of the run's.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn step<const C: usize>(_view: &mut Self::View<'_, C>, _i: usize) {}
     #[doc(hidden)]
     fn finish<const C: usize>(_view: &Self::View<'_, C>, _slot: &Slot<'_>) {}
     /// In a synchronous loop: how changes of copies are united.
@@ -170,11 +185,15 @@ pub trait Handles {
     /// # Safety
     /// As for every single capture; there is a slot for each, and then for each key index.
     #[doc(hidden)]
-    unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot<'v>]) -> Self::Views<'v>;
+    unsafe fn views<'v>(slots: &'v [Slot<'v>]) -> Self::Views<'v>;
     #[doc(hidden)]
     fn begin(views: &mut Self::Views<'_>, slots: &[Slot<'_>]);
     #[doc(hidden)]
-    fn step(views: &mut Self::Views<'_>, j: usize, i: usize);
+    fn enter(views: &mut Self::Views<'_>, place: usize, first: usize, n: usize) -> Range<usize>;
+    #[doc(hidden)]
+    fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize, near: bool);
+    #[doc(hidden)]
+    fn step(views: &mut Self::Views<'_>, i: usize);
     #[doc(hidden)]
     fn finish(views: &Self::Views<'_>, slots: &[Slot<'_>]);
     #[doc(hidden)]
@@ -197,13 +216,13 @@ macro_rules! handles {
 
             #[allow(unused_variables, clippy::unused_unit)]
             #[inline(always)]
-            unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot<'v>]) -> Self::Views<'v> {
+            unsafe fn views<'v>(slots: &'v [Slot<'v>]) -> Self::Views<'v> {
                 #[allow(unused_mut)]
                 let mut key_indexes = &slots[<[usize]>::len(&[$($n),*])..];
                 ($({
                     let own = key_indexes.split_off(..$name::KEY_INDEXES).unwrap_or(&[]);
                     // SAFETY: rule 1; key indexes come in the order of the captures that they belong to.
-                    unsafe { $name::view_beside::<$n, CONSECUTIVE>(&slots[$n], own) }
+                    unsafe { $name::view_beside::<$n>(&slots[$n], own) }
                 },)*)
             }
 
@@ -215,10 +234,27 @@ macro_rules! handles {
 
             #[inline(always)]
             #[allow(unused_variables)]
-            fn step(views: &mut Self::Views<'_>, j: usize, i: usize) {
-                $($name::step::<$n>(&mut views.$n, j, i);)*
+            fn enter(views: &mut Self::Views<'_>, place: usize, first: usize, n: usize) -> Range<usize> {
+                #[allow(unused_mut)]
+                let mut all = 0..usize::MAX;
+                $({
+                    let own = $name::enter::<$n>(&mut views.$n, place, first, n);
+                    all = all.start.max(own.start)..all.end.min(own.end);
+                })*
+                all
             }
 
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize, near: bool) {
+                $($name::go_on::<$n>(&mut views.$n, first, n, near);)*
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn step(views: &mut Self::Views<'_>, i: usize) {
+                $($name::step::<$n>(&mut views.$n, i);)*
+            }
 
             #[inline(always)]
             #[allow(unused_variables)]
@@ -272,11 +308,11 @@ pub trait ReadCapture {
 pub trait WriteCapture {
     /// What the loop gets. (Named by the trait, since rustc would otherwise take whatever is no DDS for one, and
     /// report mistakes that follow from it.)
-    type Handle<'h>: Capture
+    type Handle<'h, const W: usize>: Capture
     where
         Self: 'h;
     #[doc(hidden)]
-    fn handle(&mut self) -> Self::Handle<'_>;
+    fn handle<const W: usize>(&mut self) -> Self::Handle<'_, W>;
 }
 
 /// What `&mut x` in the capture list of a synchronous loop may name, through any number of mutable references.
@@ -339,22 +375,22 @@ impl<C: ReadCapture + ?Sized> ReadCapture for &mut C {
 }
 
 impl<C: WriteCapture + ?Sized> WriteCapture for &mut C {
-    type Handle<'h>
-        = C::Handle<'h>
+    type Handle<'h, const W: usize>
+        = C::Handle<'h, W>
     where
         Self: 'h;
-    fn handle(&mut self) -> C::Handle<'_> {
+    fn handle<const W: usize>(&mut self) -> C::Handle<'_, W> {
         (**self).handle()
     }
 }
 
 /// `&x` of a capture list.
-pub fn read<C: ReadCapture + ?Sized>(capture: &C) -> Read<'_, C::Dds> {
+pub fn read<const W: usize, C: ReadCapture + ?Sized>(capture: &C) -> Read<'_, C::Dds, W> {
     Read(capture.dds())
 }
 
 /// `&mut x` of a capture list.
-pub fn write<C: WriteCapture + ?Sized>(capture: &mut C) -> C::Handle<'_> {
+pub fn write<const W: usize, C: WriteCapture + ?Sized>(capture: &mut C) -> C::Handle<'_, W> {
     capture.handle()
 }
 

@@ -1,4 +1,4 @@
-//! The integers that index a DDS, and the mark of an index that is probably the running iteration's own.
+//! The integers that index a DDS, and the marks of indices that are probably the running iteration's own, or near it.
 
 /// The integers that index a DDS: all of up to 64 bits. A negative one is out of range.
 ///
@@ -16,6 +16,9 @@ pub trait ElementIndex: Copy + sealed::Sealed {
     /// Whether this is how the body writes the running iteration's own number.
     #[doc(hidden)]
     const OWN: bool = false;
+    /// Whether the body writes it as a distance from the running iteration's own number.
+    #[doc(hidden)]
+    const NEAR: bool = false;
     /// The index as a `usize`.
     fn to_usize(self) -> usize;
 }
@@ -28,6 +31,21 @@ pub struct Here<I>(pub I);
 
 impl<I: ElementIndex> ElementIndex for Here<I> {
     const OWN: bool = true;
+    #[inline(always)]
+    fn to_usize(self) -> usize {
+        self.0.to_usize()
+    }
+}
+
+/// The index in `x[i + c]`, where `i` has the name of the loop's index: what `x[i + c]` becomes is `x[Near(i + c)]`. It says
+/// nothing about the value: a view computes the distance from the running iteration's number, which is the same in all
+/// iterations where the compiler sees that `c` is.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Near<I>(pub I);
+
+impl<I: ElementIndex> ElementIndex for Near<I> {
+    const NEAR: bool = true;
     #[inline(always)]
     fn to_usize(self) -> usize {
         self.0.to_usize()
@@ -55,4 +73,5 @@ indices!(usize u8 u16 u32 u64 isize i8 i16 i32 i64);
 mod sealed {
     pub trait Sealed {}
     impl<I> Sealed for super::Here<I> {}
+    impl<I> Sealed for super::Near<I> {}
 }

@@ -56,18 +56,18 @@ pub(crate) struct Listing<'t> {
     pub(crate) start: u32,
 }
 
-/// What the thread is doing with this capture. What depends on the running iteration is `None` until the first begins: what
+/// What the thread is doing with this capture. What depends on the running iterations is `None` until the first begins: what
 /// sets up a block's scratch runs before.
 pub(crate) enum Doing<'t> {
     /// The DDS is only read, by everybody: any element may be reached.
     ReadOnly,
     /// A run by parts: the spans that don't fit the view's one range.
     Spans(Vec<ViewRange>),
-    /// Each iteration owns the element at a distance from its number.
+    /// Each iteration owns the element at a distance from its number. Those of the running ones are the view's range: the first.
     InStep { offset: usize, written: bool, now: Cell<Option<usize>> },
     /// Each iteration reads the element at a distance from its number, and all lie in the order of execution, the block's
-    /// from `start` on: place and number of the running iteration.
-    Packed { offset: usize, now: Cell<Option<(usize, usize)>>, elements: &'t RawBuf, start: usize },
+    /// from `start` on. Of the running ones: place and number of the first, and how many they are.
+    Packed { offset: usize, now: Cell<Option<(usize, usize, usize)>>, elements: &'t RawBuf, start: usize },
     /// A run by single iterations: the bounds of the running one's entries.
     Listed(Listing<'t>, Cell<Option<(usize, usize)>>),
     /// As `Spans`, but each element is saved before its first change: few of many are touched.
@@ -148,6 +148,11 @@ impl<'t> SlowPath<'t> {
         self.len
     }
 
+    /// Whether runs are of one iteration, since each owns elements of its own.
+    pub(crate) fn is_listed(&self) -> bool {
+        matches!(self.doing, Doing::Listed(..))
+    }
+
     pub(crate) fn doing(&self) -> &Doing<'t> {
         &self.doing
     }
@@ -190,15 +195,11 @@ impl<'t> SlowPath<'t> {
         match &self.doing {
             Doing::ReadOnly if access == Access::Read => self.address(i),
             Doing::Spans(spans) => self.in_spans(spans, i, access).unwrap_or_else(|| self.stray(i)),
-            Doing::InStep { offset, written, now }
-                if now.get().is_some_and(|now| i == now.wrapping_add(*offset))
-                    && (*written || access == Access::Read) =>
-            {
-                self.address(i)
-            }
             Doing::Packed { offset, now, elements, start } => match now.get() {
-                Some((place, now)) if access == Access::Read && i == now.wrapping_add(*offset) => {
-                    let place = start + place;
+                Some((place, first, n))
+                    if access == Access::Read && i.wrapping_sub(first.wrapping_add(*offset)) < n =>
+                {
+                    let place = start + place + i.wrapping_sub(first.wrapping_add(*offset));
                     assert!(place < elements.len());
                     elements.base().wrapping_add(place * elements.ops().size)
                 }
@@ -244,7 +245,7 @@ impl<'t> SlowPath<'t> {
     fn own(&self) -> Option<usize> {
         let index = match &self.doing {
             Doing::Spans(spans) | Doing::Logged { spans, .. } => spans.iter().find(|span| span.len > 0)?.lo,
-            Doing::InStep { offset, now, .. } => now.get()?.wrapping_add(*offset),
+            Doing::InStep { now, .. } => now.get()?,
             Doing::Listed(listing, current) => {
                 let (from, to) = current.get()?;
                 (*listing.entries.get(from..to)?.first()? >> 1) as usize
@@ -279,31 +280,39 @@ impl<'t> SlowPath<'t> {
         }
     }
 
-    /// Turns to the `j`-th iteration of the block, `i` of the loop, and gives the first element that the plan lists for
-    /// it as a range of one.
+    /// Turns to a run of iterations: the `n` of the loop from `first` on, from the block's `place`-th on. Gives what they own
+    /// beside each other: of listed elements the first, of those in step with the loop all.
     #[inline]
-    pub(crate) fn begin_iteration(&self, j: usize, i: usize) -> ViewRange {
+    pub(crate) fn enter(&self, place: usize, first: usize, n: usize) -> ViewRange {
         let none = ViewRange { lo: 0, len: 0, wlen: 0 };
-        if let Doing::InStep { now, .. } = &self.doing {
-            now.set(Some(i));
-            return none;
+        // (The view makes addresses of what is given without another look.)
+        match &self.doing {
+            Doing::InStep { offset, written, now } => {
+                let lo = first.wrapping_add(*offset);
+                now.set(Some(lo));
+                assert!(n <= self.len && lo <= self.len - n);
+                ViewRange { lo, len: n, wlen: if *written { n } else { 0 } }
+            }
+            Doing::Packed { now, .. } => {
+                now.set(Some((place, first, n)));
+                none
+            }
+            Doing::Listed(listing, current) => {
+                // Of several iterations each would own what the others do.
+                assert!(n == 1);
+                let from = if place == 0 { listing.start } else { listing.ends[place - 1] } as usize;
+                let to = listing.ends[place] as usize;
+                current.set(Some((from, to)));
+                if from == to {
+                    return none;
+                }
+                let entry = listing.entries[from];
+                let index = (entry >> 1) as usize;
+                assert!(index < self.len);
+                ViewRange { lo: index, len: 1, wlen: (entry & 1) as usize }
+            }
+            _ => none,
         }
-        if let Doing::Packed { now, .. } = &self.doing {
-            now.set(Some((j, i)));
-            return none;
-        }
-        let Doing::Listed(listing, current) = &self.doing else { return none };
-        let from = if j == 0 { listing.start } else { listing.ends[j - 1] } as usize;
-        let to = listing.ends[j] as usize;
-        current.set(Some((from, to)));
-        if from == to {
-            return none;
-        }
-        let first = listing.entries[from];
-        let index = (first >> 1) as usize;
-        // (The view makes an address of it without another look.)
-        assert!(index < self.len);
-        ViewRange { lo: index, len: 1, wlen: (first & 1) as usize }
     }
 
     fn save_first(&self, saved: &RefCell<BTreeMap<usize, RawBuf>>, i: usize) {

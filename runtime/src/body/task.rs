@@ -260,26 +260,14 @@ where
     R: Outcome,
 {
     unsafe fn run(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        let ran = unwound(|| match iterations {
-            // SAFETY: rule 2.
-            Iterations::Range { start, end } => unsafe { self.run_range(context, start, end) },
-            // SAFETY: rule 2.
-            Iterations::List { first, offsets } => unsafe { self.run_list(context, first, offsets) },
-        });
+        // SAFETY: rule 2.
+        let ran = unwound(|| unsafe { self.iterate(context, iterations, Manner::Run) });
         outcome(context, None, ran)
     }
 
     unsafe fn trace(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        let ran = unwound(|| {
-            // SAFETY: rule 2.
-            let mut views = unsafe { H::views::<false>(&context.slots) };
-            let mut scratch = (self.scratch)(self.values.refs(), &mut views);
-            H::begin(&mut views, &context.slots);
-            let error =
-                self.one_by_one(context, &mut views, &mut scratch, iterations, |context| !context.state.is_astray());
-            H::finish(&views, &context.slots);
-            error
-        });
+        // SAFETY: rule 2.
+        let ran = unwound(|| unsafe { self.iterate(context, iterations, Manner::Trace) });
         outcome(context, Some(context.state.at.get()), ran)
     }
 
@@ -287,18 +275,9 @@ where
         let at = &context.state.at;
         let (mut done, mut runaways) = (range.start, 0);
         while done < range.end {
-            let ran = unwound(|| {
-                // SAFETY: rule 2.
-                let mut views = unsafe { H::views::<false>(&context.slots) };
-                let mut scratch = self.scratch_to_record(context, &mut views, done);
-                // What an iteration returns means nothing: the values that it saw were not the real ones.
-                let mut rest = Iterations::Range { start: done, end: range.end };
-                while self.one_by_one(context, &mut views, &mut scratch, rest, ends_recorded_iteration).is_some() {
-                    end_recorded_iteration(context);
-                    rest = Iterations::Range { start: at.get() + 1, end: range.end };
-                }
-            });
-            if ran.is_ok() {
+            let rest = Iterations::Range { start: done, end: range.end };
+            // SAFETY: rule 2.
+            if unwound(|| unsafe { self.iterate(context, rest, Manner::Record) }).is_ok() {
                 return;
             }
             runaways += u32::from(matches!(context.state.take_trouble(), Some((AccessTrouble::Runaway, _))));
@@ -309,14 +288,9 @@ where
                 // Placeholders may be to blame: once more, with real values.
                 each_recorder(context, |recorder| recorder.log.borrow_mut().discard_iteration());
                 set_concrete(context, true);
-                let once_at = at.get();
-                let once = Iterations::Range { start: once_at, end: once_at + 1 };
-                let _ran = unwound(|| {
-                    // SAFETY: rule 2.
-                    let mut views = unsafe { H::views::<false>(&context.slots) };
-                    let mut scratch = self.scratch_to_record(context, &mut views, once_at);
-                    self.one_by_one(context, &mut views, &mut scratch, once, |_| true)
-                });
+                let once = Iterations::Range { start: at.get(), end: at.get() + 1 };
+                // SAFETY: rule 2.
+                let _ran = unwound(|| unsafe { self.iterate(context, once, Manner::RecordAgain) });
                 context.state.take_trouble();
                 end_after_failure(context);
                 // Each one takes milliseconds to be found out, and one is seldom alone.
@@ -340,92 +314,160 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    /// The hot loop over consecutive iterations. It doesn't look whether the block has strayed: one that
-    /// has goes on to its end (`astray`).
+    /// The body on each iteration. Stops at the first error, unless it records.
+    ///
+    /// No other place calls the body, so that the compiler makes it a part of the inner loop, however large it is, and once.
+    /// That loop doesn't look whether the block has strayed: one that has goes on to its end (`astray`).
     ///
     /// # Safety
     /// Rule 2.
     #[inline(never)]
-    unsafe fn run_range(&self, context: &Context<'_>, start: usize, end: usize) -> Option<(usize, BodyError)> {
-        let values = self.values.refs();
-        // SAFETY: rule 2.
-        let mut views = unsafe { H::views::<true>(&context.slots) };
-        let mut scratch = (self.scratch)(values, &mut views);
-        H::begin(&mut views, &context.slots);
-        for i in start..end {
-            H::step(&mut views, i - start, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
-                return Some((i, error));
-            }
-        }
-        H::finish(&views, &context.slots);
-        None
-    }
-
-    /// The hot loop over iterations in an order of the plan's.
-    ///
-    /// # Safety
-    /// Rule 2.
-    #[inline(never)]
-    unsafe fn run_list(&self, context: &Context<'_>, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
-        let values = self.values.refs();
-        // SAFETY: rule 2.
-        let mut views = unsafe { H::views::<false>(&context.slots) };
-        let mut scratch = (self.scratch)(values, &mut views);
-        H::begin(&mut views, &context.slots);
-        for (j, &offset) in offsets.iter().enumerate() {
-            let i = first + offset as usize;
-            H::step(&mut views, j, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
-                return Some((i, error));
-            }
-        }
-        H::finish(&views, &context.slots);
-        None
-    }
-
-    /// Scratch for the virtual iteration. What setting it up touches, every block will touch.
-    fn scratch_to_record<'v>(&'v self, context: &'v Context<'_>, views: &mut H::Views<'v>, first: usize) -> S {
-        context.state.at.set(first);
-        each_recorder(context, |recorder| recorder.log.borrow_mut().begin_scratch());
-        let scratch = (self.scratch)(self.values.refs(), views);
-        each_recorder(context, |recorder| recorder.log.borrow_mut().end_scratch());
-        H::begin(views, &context.slots);
-        scratch
-    }
-
-    /// The body on each iteration, its number recorded before, `after` called behind, which says whether to go on. Stops at
-    /// the first error. One instance of the body serves recording and tracing.
-    #[inline(never)]
-    fn one_by_one<'v>(
-        &'v self,
-        context: &'v Context<'_>,
-        views: &mut H::Views<'v>,
-        scratch: &mut S,
+    unsafe fn iterate(
+        &self,
+        context: &Context<'_>,
         iterations: Iterations<'_>,
-        after: fn(&Context<'_>) -> bool,
+        manner: Manner,
     ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
-        let n = match iterations {
-            Iterations::Range { start, end } => end - start,
-            Iterations::List { offsets, .. } => offsets.len(),
-        };
-        for j in 0..n {
-            let i = match iterations {
-                Iterations::Range { start, .. } => start + j,
-                Iterations::List { first, offsets } => first + offsets[j] as usize,
-            };
-            context.state.at.set(i);
-            H::step(views, j, i);
-            if let Some(error) = (self.body)(values, views, scratch, X::index(self.rule, i)).into_error() {
-                return Some((i, error));
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views(&context.slots) };
+        let mut runs = Runs::new(iterations, manner, context);
+        manner.before_scratch(context, &runs);
+        let mut scratch = (self.scratch)(values, &mut views);
+        manner.after_scratch(context);
+        H::begin(&mut views, &context.slots);
+        while let Some((place, first, n)) = runs.next() {
+            if manner != Manner::Run {
+                context.state.at.set(first);
             }
-            if !after(context) {
-                return None;
+            let (n, near) = first_part(first, n, H::enter(&mut views, place, first, n));
+            runs.place = place + n;
+            H::go_on(&mut views, first, n, near);
+            let mut error = None;
+            for i in first..first + n {
+                H::step(&mut views, i);
+                let outcome = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i));
+                if let Some(ended) = outcome.into_error() {
+                    error = Some((i, ended));
+                    break;
+                }
+            }
+            match manner {
+                Manner::Run if error.is_none() => {}
+                Manner::Record => {
+                    // What an iteration returns means nothing: the values that it saw were not the real ones.
+                    drop(error);
+                    end_recorded_iteration(context);
+                }
+                Manner::Trace if error.is_none() && !context.state.is_astray() => {}
+                Manner::Run | Manner::Trace | Manner::RecordAgain => return error,
             }
         }
+        H::finish(&views, &context.slots);
         None
     }
+}
+
+/// What iterations are run for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Run,
+    /// The same, keeping count.
+    Trace,
+    Record,
+    /// One iteration, whose recording is ended elsewhere.
+    RecordAgain,
+}
+
+impl Manner {
+    /// What setting up the scratch touches, every block will touch.
+    fn before_scratch(self, context: &Context<'_>, runs: &Runs<'_>) {
+        if matches!(self, Manner::Record | Manner::RecordAgain) {
+            context.state.at.set(runs.first);
+            each_recorder(context, |recorder| recorder.log.borrow_mut().begin_scratch());
+        }
+    }
+
+    fn after_scratch(self, context: &Context<'_>) {
+        if matches!(self, Manner::Record | Manner::RecordAgain) {
+            each_recorder(context, |recorder| recorder.log.borrow_mut().end_scratch());
+        }
+    }
+}
+
+/// Iterations in runs of consecutive ones.
+struct Runs<'p> {
+    /// The number that offsets count from, or the first of a range.
+    first: usize,
+    n: usize,
+    offsets: Option<&'p [u32]>,
+    /// Where the next run begins, among the block's iterations: it is moved on by who runs them.
+    place: usize,
+    /// Runs are as long as can be, rather than of one iteration each.
+    joined: bool,
+}
+
+/// Lists whose iterations mostly follow their neighbour are taken apart into runs; where few do, looking for them costs more than
+/// it gains.
+const WORTH_JOINING: usize = 8;
+
+impl<'p> Runs<'p> {
+    fn new(iterations: Iterations<'p>, manner: Manner, context: &Context<'_>) -> Self {
+        let mut joined = manner == Manner::Run && !context.slots.iter().any(|slot| slot.slow_path().is_listed());
+        let (first, n, offsets) = match iterations {
+            Iterations::Range { start, end } => (start, end.saturating_sub(start), None),
+            Iterations::List { first, offsets } => {
+                joined &= are_neighbours(offsets);
+                (first, offsets.len(), Some(offsets))
+            }
+        };
+        Runs { first, n, offsets, place: 0, joined }
+    }
+
+    /// The run that begins at `place`: that, its first iteration, and how many it has.
+    #[inline(always)]
+    fn next(&self) -> Option<(usize, usize, usize)> {
+        let place = self.place;
+        if place >= self.n {
+            return None;
+        }
+        let (mut offset, mut n) = (place, 1);
+        if let Some(offsets) = self.offsets {
+            offset = offsets[place] as usize;
+            if self.joined {
+                n = run_of(&offsets[place..]);
+            }
+        } else if self.joined {
+            n = self.n - place;
+        }
+        Some((place, self.first + offset, n))
+    }
+}
+
+/// How many iterations at the beginning of a run are all within a range, or all outside of it; and which.
+#[inline(always)]
+fn first_part(first: usize, n: usize, within: Range<usize>) -> (usize, bool) {
+    if first < within.start {
+        (n.min(within.start - first), false)
+    } else if first < within.end {
+        (n.min(within.end - first), true)
+    } else {
+        (n, false)
+    }
+}
+
+/// Whether most of some offsets are followed by the next number, as far as a few of them show.
+fn are_neighbours(offsets: &[u32]) -> bool {
+    let pairs = offsets.windows(2).step_by(offsets.len() / 64 + 1);
+    let (seen, apart) =
+        pairs.fold((0, 0), |(seen, apart), pair| (seen + 1, apart + usize::from(pair[1] != pair[0] + 1)));
+    apart * WORTH_JOINING <= seen
+}
+
+/// How many of the first offsets are consecutive: one, at least.
+#[inline(never)]
+fn run_of(offsets: &[u32]) -> usize {
+    1 + offsets.windows(2).take_while(|pair| pair[1] == pair[0].wrapping_add(1)).count()
 }
 
 /// What `f` gives, or what it unwound with.
@@ -467,11 +509,6 @@ fn end_recorded_iteration(context: &Context<'_>) {
         recorder.log.borrow_mut().end_iteration();
         recorder.next_iteration();
     });
-}
-
-fn ends_recorded_iteration(context: &Context<'_>) -> bool {
-    end_recorded_iteration(context);
-    true
 }
 
 /// The same where scratch copies may be in any state: dropping one may panic, too.

@@ -20,6 +20,9 @@
 //!    before each iteration which one runs. An index that is that number, compared here, needs no other comparison; where the
 //!    body writes the loop's own index, the compiler knows the outcome. Before `begin`, while a block's scratch is set up,
 //!    no iteration runs, and a view makes no use of it.
+//!    Iterations come in runs of consecutive ones. `enter` and `go_on` are told which ones a run has, and compute at which
+//!    distances from its own number every one of them owns an element. Where the body writes `x[i + c]`, the one comparison is
+//!    of the distance, which is the same in all of them; so the compiler takes it out of the loop as well.
 //! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
 #![allow(unsafe_code)]
 
@@ -33,12 +36,11 @@ use crate::kernels::fetch;
 
 macro_rules! common_to_views {
     ($view:ident $(, $ahead:ident)?) => {
-        impl<'v, T, const C: usize> $view<'v, T, C> {
+        impl<'v, T, const C: usize, const W: usize> $view<'v, T, C, W> {
             /// # Safety
-            /// The slot describes elements of type T that meet the rules above while the view lives. Blocks of
-            /// `CONSECUTIVE` iterations have nothing packed and nothing tracked.
+            /// The slot describes elements of type T that meet the rules above while the view lives.
             #[inline(always)]
-            pub(crate) unsafe fn new<const CONSECUTIVE: bool>(slot: &'v Slot<'v>) -> Self {
+            pub(crate) unsafe fn new(slot: &'v Slot<'v>) -> Self {
                 let range = slot.range();
                 $view {
                     ptr: slot.ptr().cast(),
@@ -46,13 +48,14 @@ macro_rules! common_to_views {
                     len: range.len,
                     wlen: range.wlen,
                     slow_path: slot.slow_path(),
-                    here_base: slot.base().cast(),
+                    base: slot.base().cast(),
+                    packed: slot.here().is_packed(),
+                    tracked: slot.is_tracked(),
+                    here: std::ptr::null_mut(),
                     here_read: false,
                     here_write: false,
-                    here_packed: !CONSECUTIVE && slot.here().is_packed(),
-                    tracked: !CONSECUTIVE && slot.is_tracked(),
-                    $($ahead: if CONSECUTIVE { Ahead::NOTHING } else { slot.ahead() },)?
-                    place: 0,
+                    near: Near::default(),
+                    $($ahead: slot.ahead(),)?
                     iteration: usize::MAX,
                     lifetime: PhantomData,
                 }
@@ -64,16 +67,46 @@ macro_rules! common_to_views {
                 (self.here_read, self.here_write) = (slot.here().read, slot.here().write);
             }
 
-            /// Moves on to the `j`-th iteration of the block, which is iteration `i` of the loop.
+            /// Moves on to a run: the `n` iterations of the loop from `first` on, from the block's `place`-th on.
             #[inline(always)]
-            pub(crate) fn step(&mut self, j: usize, i: usize) {
-                self.place = j;
-                self.iteration = i;
+            pub(crate) fn enter(&mut self, place: usize, first: usize, n: usize) {
                 if self.tracked {
-                    let first = self.slow_path.begin_iteration(j, i);
-                    (self.lo, self.len, self.wlen) = (first.lo, first.len, first.wlen);
-                    self.ptr = self.here_base.wrapping_add(self.lo);
+                    let owned = self.slow_path.enter(place, first, n);
+                    (self.lo, self.len, self.wlen) = (owned.lo, owned.len, owned.wlen);
+                    self.ptr = self.base.wrapping_add(self.lo);
                 }
+                let own = if self.packed { place } else { first };
+                self.here = self.base.wrapping_add(own).wrapping_sub(first);
+            }
+
+            /// The iterations that own all elements less than `W` from their own number, where a range is owned, and perhaps
+            /// each iteration's own element besides.
+            #[inline(always)]
+            fn surrounded(&self, range: Range<usize>, own: bool) -> Range<usize> {
+                match W {
+                    0 => 0..usize::MAX,
+                    1 if own => 0..usize::MAX,
+                    _ if self.packed => 0..0,
+                    _ => range.start.saturating_add(W - 1)..range.end.saturating_sub(W - 1),
+                }
+            }
+
+            /// The `n` iterations from `first` on are next. `near`: each is one of those that are `surrounded`.
+            #[inline(always)]
+            pub(crate) fn go_on(&mut self, first: usize, n: usize, near: bool) {
+                let distances = |len: usize| (len + 1).saturating_sub(n);
+                self.near = Near {
+                    all: near,
+                    first: self.lo.wrapping_sub(first),
+                    read: distances(self.len),
+                    write: distances(self.wlen),
+                };
+            }
+
+            /// Moves on to iteration `i` of the loop, which is one of the run's.
+            #[inline(always)]
+            pub(crate) fn step(&mut self, i: usize) {
+                self.iteration = i;
             }
 
             /// How many elements the whole DVector has.
@@ -114,24 +147,36 @@ macro_rules! common_to_views {
                 unsafe { &*ptr }
             }
 
+            /// Whether an element is so near that the running iteration owns it if `near.all`.
+            #[inline(always)]
+            fn is_near(&self, i: usize) -> bool {
+                W > 0 && i.wrapping_sub(self.iteration).wrapping_add(W - 1) <= 2 * (W - 1)
+            }
+
+            /// How far an element is from the first that the running iteration owns in a way that all of its run do.
+            #[inline(always)]
+            fn distance(&self, i: usize) -> usize {
+                i.wrapping_sub(self.iteration).wrapping_sub(self.near.first)
+            }
+
             /// The running iteration's own element.
             #[inline(always)]
             fn here(&self) -> *mut T {
-                self.here_base.wrapping_add(if self.here_packed { self.place } else { self.iteration })
+                self.here.wrapping_add(self.iteration)
             }
         }
 
         // A body has its views by mutable reference.
-        impl<'a, 'v, T, const C: usize> IntoIterator for &'a &mut $view<'v, T, C> {
+        impl<'a, 'v, T, const C: usize, const W: usize> IntoIterator for &'a &mut $view<'v, T, C, W> {
             type Item = &'a T;
-            type IntoIter = Elements<'a, $view<'v, T, C>>;
+            type IntoIter = Elements<'a, $view<'v, T, C, W>>;
             #[inline]
             fn into_iter(self) -> Self::IntoIter {
                 self.iter()
             }
         }
 
-        impl<'a, 'v, T, const C: usize> Iterator for Elements<'a, $view<'v, T, C>> {
+        impl<'a, 'v, T, const C: usize, const W: usize> Iterator for Elements<'a, $view<'v, T, C, W>> {
             type Item = &'a T;
             #[inline]
             fn next(&mut self) -> Option<&'a T> {
@@ -143,29 +188,47 @@ macro_rules! common_to_views {
             }
         }
 
-        impl<'a, 'v, T, const C: usize> DoubleEndedIterator for Elements<'a, $view<'v, T, C>> {
+        impl<'a, 'v, T, const C: usize, const W: usize> DoubleEndedIterator for Elements<'a, $view<'v, T, C, W>> {
             #[inline]
             fn next_back(&mut self) -> Option<&'a T> {
                 self.left.next_back().map(|i| self.view.at(i))
             }
         }
 
-        impl<'a, 'v, T, const C: usize> ExactSizeIterator for Elements<'a, $view<'v, T, C>> {}
+        impl<'a, 'v, T, const C: usize, const W: usize> ExactSizeIterator for Elements<'a, $view<'v, T, C, W>> {}
 
-        impl<T, I: ElementIndex, const C: usize> Index<I> for $view<'_, T, C> {
+        impl<T, I: ElementIndex, const C: usize, const W: usize> Index<I> for $view<'_, T, C, W> {
             type Output = T;
             #[inline(always)]
             fn index(&self, i: I) -> &T {
                 let i = i.to_usize();
-                if I::OWN && self.here_read && i == self.iteration {
+                if (I::OWN || I::NEAR) && self.near.all && self.is_near(i) {
+                    // SAFETY: rule 5.
+                    unsafe { &*self.here.wrapping_add(i) }
+                } else if I::OWN && self.here_read && i == self.iteration {
                     // SAFETY: rule 5.
                     unsafe { &*self.here() }
+                } else if I::NEAR && self.distance(i) < self.near.read {
+                    // SAFETY: rule 5: it is in the owned range.
+                    unsafe { &*self.ptr.add(i.wrapping_sub(self.lo)) }
                 } else {
                     self.at(i)
                 }
             }
         }
     };
+}
+
+/// At which distances from its own number every iteration of a run owns an element: so many, from `first` on. A distance to the
+/// left is a negative number, which wraps.
+#[derive(Clone, Copy, Default)]
+struct Near {
+    /// All distances below the view's `W`, to be read, and to be written by a view that writes. It is the same in all views of
+    /// a loop: so the compiler makes one loop of runs where it holds, and one of the others.
+    all: bool,
+    first: usize,
+    read: usize,
+    write: usize,
 }
 
 /// The elements of a view that are left to be read.
@@ -177,49 +240,67 @@ pub struct Elements<'a, V> {
 /// A DVector captured as `&x`: its elements are read by index.
 ///
 /// `C` is its place among the captures: views of different captures are of different types, so that a body can't make
-/// them change places.
+/// them change places. `W` is how far from the loop's index the body indexes it, as far as the macro sees.
 #[allow(dead_code)]
-pub struct ReadView<'v, T, const C: usize> {
+pub struct ReadView<'v, T, const C: usize, const W: usize = 0> {
     ptr: *mut T,
     lo: usize,
     len: usize,
     wlen: usize,
     slow_path: &'v SlowPath<'v>,
-    here_base: *mut T,
+    base: *mut T,
+    packed: bool,
+    tracked: bool,
+    /// The running iteration's own element, once its number is added.
+    here: *mut T,
     here_read: bool,
     here_write: bool,
-    here_packed: bool,
-    tracked: bool,
-    place: usize,
+    near: Near,
     iteration: usize,
     lifetime: PhantomData<&'v T>,
 }
 
 common_to_views!(ReadView);
 
+impl<T, const C: usize, const W: usize> ReadView<'_, T, C, W> {
+    /// Of the run that was entered, the iterations that own all elements that are indexed near them.
+    #[inline(always)]
+    pub(crate) fn near(&self) -> Range<usize> {
+        self.surrounded(self.lo..self.lo + self.len, self.here_read)
+    }
+}
+
 /// A DVector captured as `&mut x`: its elements are read and written by index.
 ///
-/// `C` is its place among the captures.
-pub struct WriteView<'v, T, const C: usize> {
+/// `C` and `W` are as in [`ReadView`].
+pub struct WriteView<'v, T, const C: usize, const W: usize = 0> {
     ptr: *mut T,
     lo: usize,
     len: usize,
     wlen: usize,
     slow_path: &'v SlowPath<'v>,
-    here_base: *mut T,
+    base: *mut T,
+    packed: bool,
+    tracked: bool,
+    /// The running iteration's own element, once its number is added.
+    here: *mut T,
     here_read: bool,
     here_write: bool,
-    here_packed: bool,
-    tracked: bool,
+    near: Near,
     ahead: Ahead<'v>,
-    place: usize,
     iteration: usize,
     lifetime: PhantomData<&'v mut T>,
 }
 
 common_to_views!(WriteView, ahead);
 
-impl<T, const C: usize> WriteView<'_, T, C> {
+impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
+    /// Of the run that was entered, the iterations that own all elements that are indexed near them, to write them.
+    #[inline(always)]
+    pub(crate) fn near(&self) -> Range<usize> {
+        self.surrounded(self.lo..self.lo + self.wlen, self.here_read && self.here_write)
+    }
+
     /// Fetches the element of an iteration to come, where its index is known.
     #[inline(always)]
     pub(crate) fn look_ahead(&self, j: usize) {
@@ -295,12 +376,19 @@ impl<T, const C: usize> WriteView<'_, T, C> {
     }
 }
 
-impl<T, I: ElementIndex, const C: usize> IndexMut<I> for WriteView<'_, T, C> {
+impl<T, I: ElementIndex, const C: usize, const W: usize> IndexMut<I> for WriteView<'_, T, C, W> {
     #[inline(always)]
     fn index_mut(&mut self, i: I) -> &mut T {
         let i = i.to_usize();
-        let own = I::OWN && self.here_write && i == self.iteration;
-        let address = if own { self.here() } else { self.address_mut(i) };
+        let address = if (I::OWN || I::NEAR) && self.near.all && self.is_near(i) {
+            self.here.wrapping_add(i)
+        } else if I::OWN && self.here_write && i == self.iteration {
+            self.here()
+        } else if I::NEAR && self.distance(i) < self.near.write {
+            self.ptr.wrapping_add(i.wrapping_sub(self.lo))
+        } else {
+            self.address_mut(i)
+        };
         // SAFETY: rules 1 and 3 (and 5): the element is this block's alone, and the view is borrowed alone.
         unsafe { &mut *address }
     }

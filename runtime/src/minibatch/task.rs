@@ -133,7 +133,7 @@ where
     unsafe fn call(&self, context: &Context<'_>, batch: RawBatch) -> Option<BodyError> {
         let values = self.values.refs();
         // SAFETY: the engine made the slots from the captures that `H` described.
-        let mut views = unsafe { H::views::<false>(&context.slots) };
+        let mut views = unsafe { H::views(&context.slots) };
         // SAFETY: `len` elements of T lie there, and nobody writes them (the caller's promise).
         let elements = unsafe { std::slice::from_raw_parts(batch.at.cast::<T>(), batch.len) };
         let error = (self.body)(values, &mut views, Batch::new(elements, batch.start, batch.number)).into_error();

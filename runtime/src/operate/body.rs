@@ -94,7 +94,7 @@ impl<V: Values, H: Handles, F> With<V, H, F> {
     #[inline(always)]
     pub(super) fn parts<'v>(&'v self, cx: &Cx<'v>) -> (V::Refs<'v>, H::Views<'v>, &'v F) {
         // SAFETY: the slots from this place on were made from the captures that `H` described.
-        let views = unsafe { H::views::<false>(&cx.slots[self.slot..]) };
+        let views = unsafe { H::views(&cx.slots[self.slot..]) };
         (self.values.refs(), views, &self.body)
     }
 }

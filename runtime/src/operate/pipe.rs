@@ -367,7 +367,7 @@ macro_rules! lookups {
             {
                 // SAFETY: the slot was made from the map that the pipe captured here.
                 #[allow(unsafe_code)]
-                let ($found,) = unsafe { <(Read<'m, $map<Q, V>>,) as Handles>::views::<false>(&cx.slots[self.slot..]) };
+                let ($found,) = unsafe { <(Read<'m, $map<Q, V>>,) as Handles>::views(&cx.slots[self.slot..]) };
                 let key = self.key.0;
                 move |$item| {
                     let key = key($item);
@@ -391,7 +391,7 @@ macro_rules! lookups {
                 key: F,
             ) -> Pipe<'p, Self::Joined<'m, K, F>> {
                 let slot = pipe.captured.len();
-                pipe.captured.extend((Read(self),).describe());
+                pipe.captured.extend((Read::<_, 0>(self),).describe());
                 pipe.then(|before| FlatMapped::new(before, Lookup { slot, key: Plain::new(key), map: PhantomData }))
             }
         }

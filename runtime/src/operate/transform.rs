@@ -1,6 +1,7 @@
 //! Changing every element in place: a loop whose iterations touch one element each.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
 
@@ -57,9 +58,9 @@ impl<W: Capture, H: Handles> Handles for Among<W, H> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn views<'v, const CONSECUTIVE: bool>(slots: &'v [Slot<'v>]) -> Self::Views<'v> {
+    unsafe fn views<'v>(slots: &'v [Slot<'v>]) -> Self::Views<'v> {
         // SAFETY: the caller's promise; slots come in the order of the descriptions.
-        unsafe { (W::view::<0, CONSECUTIVE>(&slots[0]), H::views::<CONSECUTIVE>(&slots[1..])) }
+        unsafe { (W::view::<0>(&slots[0]), H::views(&slots[1..])) }
     }
 
     #[inline(always)]
@@ -69,9 +70,21 @@ impl<W: Capture, H: Handles> Handles for Among<W, H> {
     }
 
     #[inline(always)]
-    fn step(views: &mut Self::Views<'_>, j: usize, i: usize) {
-        W::step::<0>(&mut views.0, j, i);
-        H::step(&mut views.1, j, i);
+    fn enter(views: &mut Self::Views<'_>, place: usize, first: usize, n: usize) -> Range<usize> {
+        let (own, rest) = (W::enter::<0>(&mut views.0, place, first, n), H::enter(&mut views.1, place, first, n));
+        own.start.max(rest.start)..own.end.min(rest.end)
+    }
+
+    #[inline(always)]
+    fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize, near: bool) {
+        W::go_on::<0>(&mut views.0, first, n, near);
+        H::go_on(&mut views.1, first, n, near);
+    }
+
+    #[inline(always)]
+    fn step(views: &mut Self::Views<'_>, i: usize) {
+        W::step::<0>(&mut views.0, i);
+        H::step(&mut views.1, i);
     }
 
     #[inline(always)]
@@ -122,7 +135,7 @@ impl<T: Element> DVector<T> {
         F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'t mut T) + Copy + Sync + 'static,
     {
         let (site, bounds) = (site_of(Location::caller()), range(0..self.len()));
-        let handles = Among(Write(self), handles);
+        let handles = Among(Write::<_, 1>(self), handles);
         async_for(
             site,
             LoopOptions::default(),

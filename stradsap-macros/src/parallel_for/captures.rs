@@ -85,7 +85,7 @@ fn understand(entry: Expr, cx: &Ctxt) -> Option<Capture> {
         cx.error_on(&written, constant(&name));
         return None;
     }
-    Some(Capture { name, mode, and, place, written })
+    Some(Capture { name, mode, and, place, written, near: 0 })
 }
 
 /// The identifier that an expression is.

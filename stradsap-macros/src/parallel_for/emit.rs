@@ -21,7 +21,7 @@
 //! }
 //! ```
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -197,11 +197,22 @@ pub(crate) fn refuse_state(values: &[&Capture]) -> TokenStream {
 /// A call of one of the runtime's functions that extends from one place to another in the eyes of rustc, so that
 /// it underlines all that lies between.
 pub(crate) fn call(function: &str, first: Span, last: Span, arguments: TokenStream) -> TokenStream {
+    call_with(function, None, first, last, arguments)
+}
+
+/// The same with types.
+fn call_with(
+    function: &str,
+    types: Option<TokenStream>,
+    first: Span,
+    last: Span,
+    arguments: TokenStream,
+) -> TokenStream {
     let colons = Token![::](first);
     let name = Ident::new(function, last);
     let mut arguments = Group::new(Delimiter::Parenthesis, arguments);
     arguments.set_span(last);
-    quote!(#colons stradsap::__private::#name #arguments)
+    quote!(#colons stradsap::__private::#name #types #arguments)
 }
 
 /// Where the last token of an expression stands.
@@ -237,21 +248,28 @@ pub(crate) fn argument(capture: &Capture, write: &str) -> TokenStream {
             paren_token: syn::token::Paren(last),
             args: syn::punctuated::Punctuated::new(),
         };
-        return call(write, first, last, reborrow.into_token_stream());
+        // (What a synchronous loop writes is never indexed near its minibatch.)
+        let near = (write == "write").then(|| near(capture, last));
+        return call_with(write, near, first, last, reborrow.into_token_stream());
     }
-    let (function, first) = match &capture.and {
-        Some(and) => ("read", and.span),
-        None => ("value", place.span()),
-    };
-    borrowed(function, first, &capture.place)
+    match &capture.and {
+        Some(and) => borrowed("read", Some(near(capture, last)), and.span, &capture.place),
+        None => borrowed("value", None, place.span(), &capture.place),
+    }
+}
+
+/// How near a capture is indexed, as the first type argument of the function that takes it.
+pub(crate) fn near(capture: &Capture, span: Span) -> TokenStream {
+    let near = Literal::usize_unsuffixed(capture.near);
+    quote_spanned!(span=> ::<#near, _>)
 }
 
 /// A call with a shared borrow of a place.
-pub(crate) fn borrowed(function: &str, first: Span, place: &Expr) -> TokenStream {
+pub(crate) fn borrowed(function: &str, types: Option<TokenStream>, first: Span, place: &Expr) -> TokenStream {
     let last = end_of(place);
     let expr = Box::new(place.clone());
     let reference = ExprReference { attrs: Vec::new(), and_token: Token![&](first), mutability: None, expr };
-    call(function, first, last, reference.into_token_stream())
+    call_with(function, types, first, last, reference.into_token_stream())
 }
 
 /// The closure, from whose arguments the captured names are bound first.

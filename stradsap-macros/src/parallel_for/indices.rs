@@ -1,22 +1,25 @@
 //! `x[i]` in iteration `i` becomes `x[Here(i)]`: probably the element of the running iteration, which the view knows by itself.
+//! `x[i + c]` becomes `x[Near(i + c)]`: probably the one at the same distance in every iteration. Of each capture the largest such
+//! distance is noted that is written as a number: its view knows by itself in which iterations all of them are owned.
 //!
-//! The view compares the index with the number of the iteration, so that the mark is right whatever `i` is. Where the two are
+//! The view compares the index with the number of the iteration, so that the mark is right whatever `i` and `c` are. Where the two are
 //! one variable, the compiler knows the outcome: nothing is compared with what the block owns, and a loop that reaches its
 //! DDSs in no other way can be vectorised. Where the body may bind one of the two names anew, nothing is marked, since the
 //! new one may have any type.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use quote::quote;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr, ExprIndex, Ident, Item, Pat, PatIdent, StmtMacro};
+use syn::{BinOp, Block, Expr, ExprBinary, ExprIndex, ExprLit, Ident, Item, Lit, Pat, PatIdent, StmtMacro};
 
-use super::body::is_unknown;
 use super::body::scope::{Scopes, name_of};
+use super::body::{is_primitive, is_unknown};
 use super::ir::{Capture, Mode, Parameter};
 
-/// Rewrites a checked body.
-pub(crate) fn rewrite(body: &mut Expr, index: &Parameter, captures: &[Capture]) {
+/// Rewrites a checked body, and notes how near each capture is indexed.
+pub(crate) fn rewrite(body: &mut Expr, index: &Parameter, captures: &mut [Capture]) {
     let Some(index) = plain(&index.pattern) else { return };
     let mut bound = Bound(Scopes::new());
     bound.visit_expr(body);
@@ -25,9 +28,16 @@ pub(crate) fn rewrite(body: &mut Expr, index: &Parameter, captures: &[Capture]) 
         return;
     }
     let by_reference = captures.iter().filter(|capture| capture.mode != Mode::Value).map(|capture| &capture.name);
-    let dds = by_reference.filter(|name| !is_bound(name)).cloned().collect();
-    Rewriter { index, dds }.visit_expr_mut(body);
+    let dds = by_reference.filter(|name| !is_bound(name)).map(|name| (name.clone(), 0)).collect();
+    let mut rewriter = Rewriter { index, dds };
+    rewriter.visit_expr_mut(body);
+    for capture in captures {
+        capture.near = rewriter.dds.get(&capture.name).copied().unwrap_or(0);
+    }
 }
+
+/// Longer distances than this are no constant of a stencil.
+const FARTHEST: usize = 64;
 
 /// The name of an index that never changes.
 fn plain(pattern: &Pat) -> Option<Ident> {
@@ -63,20 +73,55 @@ impl<'a> Visit<'a> for Bound {
 
 struct Rewriter {
     index: Ident,
-    dds: BTreeSet<Ident>,
+    /// The captures, and for each one more than the largest distance that is known.
+    dds: BTreeMap<Ident, usize>,
 }
 
 impl VisitMut for Rewriter {
     fn visit_expr_index_mut(&mut self, expr: &mut ExprIndex) {
         visit_mut::visit_expr_index_mut(self, expr);
-        if name(&expr.expr).is_some_and(|name| self.dds.contains(name)) && name(&expr.index) == Some(&self.index) {
-            let index = &expr.index;
-            *expr.index = syn::parse_quote!(::stradsap::__private::Here(#index));
+        let Some(near) = name(&expr.expr).and_then(|name| self.dds.get(name)) else { return };
+        let (near, index) = (*near, &expr.index);
+        let Some(distance) = self.distance(index) else { return };
+        let mark = if name(index) == Some(&self.index) { quote!(Here) } else { quote!(Near) };
+        *expr.index = syn::parse_quote!(::stradsap::__private::#mark(#index));
+        let known = distance.map(isize::unsigned_abs).filter(|&distance| distance <= FARTHEST);
+        if let Some(dds) = name(&expr.expr) {
+            self.dds.insert(dds.clone(), near.max(known.unwrap_or(0) + 1));
         }
     }
 
     // Items see neither the index nor the captures.
     fn visit_item_mut(&mut self, _item: &mut Item) {}
+}
+
+impl Rewriter {
+    /// If an expression is the loop's index, or a sum with it as a term: what is added to it, if that is a number.
+    fn distance(&self, expr: &Expr) -> Option<Option<isize>> {
+        match expr {
+            Expr::Binary(ExprBinary { left, op: BinOp::Add(_), right, .. }) => match self.distance(left) {
+                Some(distance) => Some(distance.zip(number(right)).map(|(a, b)| a.saturating_add(b))),
+                None => Some(self.distance(right)?.zip(number(left)).map(|(a, b)| a.saturating_add(b))),
+            },
+            Expr::Binary(ExprBinary { left, op: BinOp::Sub(_), right, .. }) => {
+                Some(self.distance(left)?.zip(number(right)).map(|(a, b)| a.saturating_sub(b)))
+            }
+            Expr::Paren(paren) => self.distance(&paren.expr),
+            Expr::Group(group) => self.distance(&group.expr),
+            Expr::Cast(cast) if is_primitive(&cast.ty) => self.distance(&cast.expr),
+            _ => (name(expr) == Some(&self.index)).then_some(Some(0)),
+        }
+    }
+}
+
+/// What a literal says.
+fn number(expr: &Expr) -> Option<isize> {
+    match expr {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
+        Expr::Paren(paren) => number(&paren.expr),
+        Expr::Group(group) => number(&group.expr),
+        _ => None,
+    }
 }
 
 fn name(expr: &Expr) -> Option<&Ident> {
@@ -90,11 +135,13 @@ fn name(expr: &Expr) -> Option<&Ident> {
 
 #[cfg(test)]
 mod tests {
-    use quote::quote;
-
     use super::*;
 
     fn rewritten(body: &str) -> String {
+        rewritten_near(body).0
+    }
+
+    fn rewritten_near(body: &str) -> (String, usize) {
         let mut body: Expr = syn::parse_str(body).unwrap();
         let closure: syn::ExprClosure = syn::parse_quote!(|i| ());
         let index = Parameter { name: None, pattern: closure.inputs[0].clone() };
@@ -104,9 +151,11 @@ mod tests {
             and: None,
             place: syn::parse_quote!(x),
             written: syn::parse_quote!(&x),
+            near: 0,
         };
-        rewrite(&mut body, &index, &[capture]);
-        quote!(#body).to_string()
+        let mut captures = [capture];
+        rewrite(&mut body, &index, &mut captures);
+        (quote!(#body).to_string(), captures[0].near)
     }
 
     #[test]
@@ -116,8 +165,38 @@ mod tests {
     }
 
     #[test]
+    fn elements_at_a_distance_are_near() {
+        for (body, near) in [
+            ("{ x[i + 1]; }", "Near (i + 1)"),
+            ("{ x[i - 1]; }", "Near (i - 1)"),
+            ("{ x[w + (i - 1)]; }", "Near (w + (i - 1))"),
+            ("{ x[i as usize + w] += 1; }", "Near (i as usize + w)"),
+        ] {
+            assert!(rewritten(body).contains(near), "{body}");
+        }
+        for body in ["{ x[j + 1]; }", "{ x[w - i]; }", "{ x[2 * i]; }", "{ z[i + 1]; }", "{ let i = 2; x[i + 1]; }"] {
+            assert!(!rewritten(body).contains("Near"), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_largest_known_distance_is_noted() {
+        for (body, near) in [
+            ("{ z[i]; }", 0),
+            ("{ x[j]; }", 0),
+            ("{ x[i]; }", 1),
+            ("{ x[i + w]; }", 1),
+            ("{ x[i + 1]; x[i - 3]; x[i]; }", 4),
+            ("{ x[2 + i - 1]; }", 2),
+            ("{ x[i + 1_000_000]; }", 1),
+        ] {
+            assert_eq!(rewritten_near(body).1, near, "{body}");
+        }
+    }
+
+    #[test]
     fn other_elements_and_other_names_stay() {
-        for body in ["{ x[i + 1]; }", "{ x[j]; }", "{ z[i]; }", "{ let i = 2; x[i]; }", "{ for i in 0..3 { x[i]; } }"] {
+        for body in ["{ x[j]; }", "{ z[i]; }", "{ let i = 2; x[i]; }", "{ for i in 0..3 { x[i]; } }"] {
             assert!(!rewritten(body).contains("Here"), "{body}");
         }
         assert!(!rewritten("{ let x = [1, 2]; x[i]; }").contains("Here"));

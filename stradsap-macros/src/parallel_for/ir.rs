@@ -56,6 +56,8 @@ pub(crate) struct Capture {
     pub(crate) place: Expr,
     /// The whole entry.
     pub(crate) written: Expr,
+    /// How far from the loop's index the body indexes it: see `indices`.
+    pub(crate) near: usize,
 }
 
 impl Kind {

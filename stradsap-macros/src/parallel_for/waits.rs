@@ -76,6 +76,7 @@ mod tests {
             and: None,
             place: syn::parse_quote!(x),
             written: syn::parse_quote!(&mut x),
+            near: 0,
         };
         rewrite(&mut body, &[capture]);
         quote!(#body).to_string().matches("round (").count()

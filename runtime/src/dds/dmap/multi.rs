@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::hash::Hash;
-use std::ops::Index;
+use std::ops::{Index, Range};
 
 use super::view::{MapView, MapWriteView};
 use super::{DMap, Key};
@@ -258,21 +258,18 @@ impl<K, V, const C: usize> MultiMapWriteView<'_, K, V, C> {
     }
 }
 
-impl<K: 'static, V: 'static> Capture for Read<'_, DMultiMap<K, V>> {
+impl<K: 'static, V: 'static, const W: usize> Capture for Read<'_, DMultiMap<K, V>, W> {
     type View<'v, const C: usize> = MultiMapView<'v, K, V, C>;
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {
-        Read(&self.0.map).describe()
+        Read::<_, 0>(&self.0.map).describe()
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> MultiMapView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> MultiMapView<'v, K, V, C> {
         // SAFETY: the caller's promise: the slot was filled from this description.
-        MultiMapView(unsafe { <Read<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
+        MultiMapView(unsafe { <Read<'_, DMap<K, Vec<V>>>>::view::<C>(slot) })
     }
 
     #[inline(always)]
@@ -281,26 +278,38 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMultiMap<K, V>> {
     }
 
     #[inline(always)]
-    fn step<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, j: usize, i: usize) {
-        <Read<'_, DMap<K, Vec<V>>>>::step(&mut view.0, j, i);
+    fn enter<const C: usize>(
+        view: &mut MultiMapView<'_, K, V, C>,
+        place: usize,
+        first: usize,
+        n: usize,
+    ) -> Range<usize> {
+        <Read<'_, DMap<K, Vec<V>>>>::enter(&mut view.0, place, first, n)
+    }
+
+    #[inline(always)]
+    fn go_on<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, first: usize, n: usize, near: bool) {
+        <Read<'_, DMap<K, Vec<V>>>>::go_on(&mut view.0, first, n, near);
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, i: usize) {
+        <Read<'_, DMap<K, Vec<V>>>>::step(&mut view.0, i);
     }
 }
 
-impl<K: Key, V: Element> Capture for Write<'_, DMultiMap<K, V>> {
+impl<K: Key, V: Element, const W: usize> Capture for Write<'_, DMultiMap<K, V>, W> {
     type View<'v, const C: usize> = MultiMapWriteView<'v, K, V, C>;
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {
-        Write(&mut self.0.map).describe()
+        Write::<_, 0>(&mut self.0.map).describe()
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> MultiMapWriteView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> MultiMapWriteView<'v, K, V, C> {
         // SAFETY: the caller's promise: the slot was filled from this description.
-        MultiMapWriteView(unsafe { <Write<'_, DMap<K, Vec<V>>>>::view::<C, CONSECUTIVE>(slot) })
+        MultiMapWriteView(unsafe { <Write<'_, DMap<K, Vec<V>>>>::view::<C>(slot) })
     }
 
     #[inline(always)]
@@ -309,8 +318,23 @@ impl<K: Key, V: Element> Capture for Write<'_, DMultiMap<K, V>> {
     }
 
     #[inline(always)]
-    fn step<const C: usize>(view: &mut MultiMapWriteView<'_, K, V, C>, j: usize, i: usize) {
-        <Write<'_, DMap<K, Vec<V>>>>::step(&mut view.0, j, i);
+    fn enter<const C: usize>(
+        view: &mut MultiMapWriteView<'_, K, V, C>,
+        place: usize,
+        first: usize,
+        n: usize,
+    ) -> Range<usize> {
+        <Write<'_, DMap<K, Vec<V>>>>::enter(&mut view.0, place, first, n)
+    }
+
+    #[inline(always)]
+    fn go_on<const C: usize>(view: &mut MultiMapWriteView<'_, K, V, C>, first: usize, n: usize, near: bool) {
+        <Write<'_, DMap<K, Vec<V>>>>::go_on(&mut view.0, first, n, near);
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut MultiMapWriteView<'_, K, V, C>, i: usize) {
+        <Write<'_, DMap<K, Vec<V>>>>::step(&mut view.0, i);
     }
 }
 
@@ -322,8 +346,8 @@ impl<K: 'static, V: 'static> ReadCapture for DMultiMap<K, V> {
 }
 
 impl<K: Key, V: Element> WriteCapture for DMultiMap<K, V> {
-    type Handle<'h> = Write<'h, DMultiMap<K, V>>;
-    fn handle(&mut self) -> Write<'_, DMultiMap<K, V>> {
+    type Handle<'h, const W: usize> = Write<'h, DMultiMap<K, V>, W>;
+    fn handle<const W: usize>(&mut self) -> Write<'_, DMultiMap<K, V>, W> {
         Write(self)
     }
 }

@@ -102,18 +102,15 @@ impl<K: Key, V: Merge> Capture for WriteShared<'_, DMap<K, V>> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
+    unsafe fn view_beside<'v, const C: usize>(
         slot: &'v Slot<'v>,
         key_indexes: &'v [Slot<'v>],
     ) -> MapSharedView<'v, K, V, C> {
         const { assert!(V::PLAIN, "values that a synchronous loop writes must be plain: numbers, and arrays of them") };
         // SAFETY: the caller's promise: the slot was filled from the description of a DVector of values, and that of the key index from
         // the description of an index.
-        unsafe { MapSharedView { values: SharedView::new(slot), index: ReadView::new::<CONSECUTIVE>(&key_indexes[0]) } }
+        unsafe { MapSharedView { values: SharedView::new(slot), index: ReadView::new(&key_indexes[0]) } }
     }
-
-    #[inline(always)]
-    fn step<const C: usize>(_view: &mut MapSharedView<'_, K, V, C>, _j: usize, _i: usize) {}
 
     #[allow(private_interfaces)]
     fn merge() -> Option<&'static MergeOps> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::hash::Hash;
-use std::ops::Index;
+use std::ops::{Index, Range};
 
 use super::bucket::{Bucket, MapEntry};
 use super::hash::{bucket_of, hash_of};
@@ -130,7 +130,7 @@ impl<K, V, const C: usize> MapWriteView<'_, K, V, C> {
     }
 }
 
-impl<K: 'static, V: 'static> Capture for Read<'_, DMap<K, V>> {
+impl<K: 'static, V: 'static, const W: usize> Capture for Read<'_, DMap<K, V>, W> {
     type View<'v, const C: usize> = MapView<'v, K, V, C>;
 
     #[allow(private_interfaces)]
@@ -139,12 +139,9 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMap<K, V>> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> MapView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> MapView<'v, K, V, C> {
         // SAFETY: the caller's promise: the slot was filled from the description of a DVector of buckets.
-        MapView { buckets: unsafe { ReadView::new::<CONSECUTIVE>(slot) } }
+        MapView { buckets: unsafe { ReadView::new(slot) } }
     }
 
     #[inline(always)]
@@ -153,12 +150,23 @@ impl<K: 'static, V: 'static> Capture for Read<'_, DMap<K, V>> {
     }
 
     #[inline(always)]
-    fn step<const C: usize>(view: &mut MapView<'_, K, V, C>, j: usize, i: usize) {
-        view.buckets.step(j, i);
+    fn enter<const C: usize>(view: &mut MapView<'_, K, V, C>, place: usize, first: usize, n: usize) -> Range<usize> {
+        view.buckets.enter(place, first, n);
+        0..usize::MAX
+    }
+
+    #[inline(always)]
+    fn go_on<const C: usize>(view: &mut MapView<'_, K, V, C>, first: usize, n: usize, near: bool) {
+        view.buckets.go_on(first, n, near);
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut MapView<'_, K, V, C>, i: usize) {
+        view.buckets.step(i);
     }
 }
 
-impl<K: Key, V: Element> Capture for Write<'_, DMap<K, V>> {
+impl<K: Key, V: Element, const W: usize> Capture for Write<'_, DMap<K, V>, W> {
     type View<'v, const C: usize> = MapWriteView<'v, K, V, C>;
 
     #[allow(private_interfaces)]
@@ -168,12 +176,9 @@ impl<K: Key, V: Element> Capture for Write<'_, DMap<K, V>> {
     }
 
     #[allow(unsafe_code)]
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> MapWriteView<'v, K, V, C> {
+    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> MapWriteView<'v, K, V, C> {
         // SAFETY: the caller's promise: the slot was filled from the description of a DVector of buckets.
-        MapWriteView { buckets: unsafe { WriteView::new::<CONSECUTIVE>(slot) } }
+        MapWriteView { buckets: unsafe { WriteView::new(slot) } }
     }
 
     #[inline(always)]
@@ -182,8 +187,24 @@ impl<K: Key, V: Element> Capture for Write<'_, DMap<K, V>> {
     }
 
     #[inline(always)]
-    fn step<const C: usize>(view: &mut MapWriteView<'_, K, V, C>, j: usize, i: usize) {
-        view.buckets.step(j, i);
+    fn enter<const C: usize>(
+        view: &mut MapWriteView<'_, K, V, C>,
+        place: usize,
+        first: usize,
+        n: usize,
+    ) -> Range<usize> {
+        view.buckets.enter(place, first, n);
+        0..usize::MAX
+    }
+
+    #[inline(always)]
+    fn go_on<const C: usize>(view: &mut MapWriteView<'_, K, V, C>, first: usize, n: usize, near: bool) {
+        view.buckets.go_on(first, n, near);
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut MapWriteView<'_, K, V, C>, i: usize) {
+        view.buckets.step(i);
     }
 }
 
@@ -195,8 +216,8 @@ impl<K: 'static, V: 'static> ReadCapture for DMap<K, V> {
 }
 
 impl<K: Key, V: Element> WriteCapture for DMap<K, V> {
-    type Handle<'h> = Write<'h, DMap<K, V>>;
-    fn handle(&mut self) -> Write<'_, DMap<K, V>> {
+    type Handle<'h, const W: usize> = Write<'h, DMap<K, V>, W>;
+    fn handle<const W: usize>(&mut self) -> Write<'_, DMap<K, V>, W> {
         Write(self)
     }
 }

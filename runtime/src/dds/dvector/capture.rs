@@ -4,6 +4,8 @@
 //! Rule 1: as `body::capture` says: the engine makes views of slots that it filled from these descriptions.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use crate::body::capture::{
     ByMerge, ByNothing, Capture, Captured, Nothing, Read, ReadCapture, SharedCapture, Write, WriteCapture, WriteShared,
 };
@@ -21,8 +23,8 @@ impl<T: 'static> ReadCapture for DVector<T> {
 }
 
 impl<T: 'static> WriteCapture for DVector<T> {
-    type Handle<'h> = Write<'h, DVector<T>>;
-    fn handle(&mut self) -> Write<'_, DVector<T>> {
+    type Handle<'h, const W: usize> = Write<'h, DVector<T>, W>;
+    fn handle<const W: usize>(&mut self) -> Write<'_, DVector<T>, W> {
         Write(self)
     }
 }
@@ -42,58 +44,74 @@ impl<T: Merge + Nothing> SharedCapture<ByNothing> for DVector<T> {
     }
 }
 
-impl<T: 'static> Capture for Read<'_, DVector<T>> {
-    type View<'v, const C: usize> = ReadView<'v, T, C>;
+impl<T: 'static, const W: usize> Capture for Read<'_, DVector<T>, W> {
+    type View<'v, const C: usize> = ReadView<'v, T, C, W>;
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {
         self.0.describe(false)
     }
 
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> ReadView<'v, T, C> {
+    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> ReadView<'v, T, C, W> {
         // SAFETY: rule 1.
-        unsafe { ReadView::new::<CONSECUTIVE>(slot) }
+        unsafe { ReadView::new(slot) }
     }
 
     #[inline(always)]
-    fn begin<const C: usize>(view: &mut ReadView<'_, T, C>, slot: &Slot<'_>) {
+    fn begin<const C: usize>(view: &mut ReadView<'_, T, C, W>, slot: &Slot<'_>) {
         view.begin(slot);
     }
 
     #[inline(always)]
-    fn step<const C: usize>(view: &mut ReadView<'_, T, C>, j: usize, i: usize) {
-        view.step(j, i);
+    fn enter<const C: usize>(view: &mut ReadView<'_, T, C, W>, place: usize, first: usize, n: usize) -> Range<usize> {
+        view.enter(place, first, n);
+        view.near()
+    }
+
+    #[inline(always)]
+    fn go_on<const C: usize>(view: &mut ReadView<'_, T, C, W>, first: usize, n: usize, near: bool) {
+        view.go_on(first, n, near);
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut ReadView<'_, T, C, W>, i: usize) {
+        view.step(i);
     }
 }
 
-impl<T: 'static> Capture for Write<'_, DVector<T>> {
-    type View<'v, const C: usize> = WriteView<'v, T, C>;
+impl<T: 'static, const W: usize> Capture for Write<'_, DVector<T>, W> {
+    type View<'v, const C: usize> = WriteView<'v, T, C, W>;
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {
         self.0.describe(true)
     }
 
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> WriteView<'v, T, C> {
+    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> WriteView<'v, T, C, W> {
         // SAFETY: rule 1.
-        unsafe { WriteView::new::<CONSECUTIVE>(slot) }
+        unsafe { WriteView::new(slot) }
     }
 
     #[inline(always)]
-    fn begin<const C: usize>(view: &mut WriteView<'_, T, C>, slot: &Slot<'_>) {
+    fn begin<const C: usize>(view: &mut WriteView<'_, T, C, W>, slot: &Slot<'_>) {
         view.begin(slot);
     }
 
     #[inline(always)]
-    fn step<const C: usize>(view: &mut WriteView<'_, T, C>, j: usize, i: usize) {
-        view.step(j, i);
-        view.look_ahead(j);
+    fn enter<const C: usize>(view: &mut WriteView<'_, T, C, W>, place: usize, first: usize, n: usize) -> Range<usize> {
+        view.enter(place, first, n);
+        view.look_ahead(place);
+        view.near()
+    }
+
+    #[inline(always)]
+    fn go_on<const C: usize>(view: &mut WriteView<'_, T, C, W>, first: usize, n: usize, near: bool) {
+        view.go_on(first, n, near);
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut WriteView<'_, T, C, W>, i: usize) {
+        view.step(i);
     }
 }
 
@@ -105,17 +123,11 @@ impl<T: Merge> Capture for WriteShared<'_, DVector<T>> {
         self.0.describe(true)
     }
 
-    unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(
-        slot: &'v Slot<'v>,
-        _: &'v [Slot<'v>],
-    ) -> SharedView<'v, T, C> {
+    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> SharedView<'v, T, C> {
         const { assert!(T::PLAIN, "elements that a synchronous loop writes must be plain: numbers, and arrays of them") };
         // SAFETY: rule 1.
         unsafe { SharedView::new(slot) }
     }
-
-    #[inline(always)]
-    fn step<const C: usize>(_view: &mut SharedView<'_, T, C>, _j: usize, _i: usize) {}
 
     #[allow(private_interfaces)]
     fn merge() -> Option<&'static MergeOps> {

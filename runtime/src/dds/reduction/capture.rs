@@ -30,7 +30,7 @@ impl ReadCapture for Count {
 
 macro_rules! reductions {
     ($([$($generic:tt)*] $reduction:ty, $view:ident;)*) => {$(
-        impl<$($generic)*> Capture for Read<'_, $reduction> {
+        impl<$($generic)*> Capture for Read<'_, $reduction, NEAR> {
             type View<'v, const C: usize> = $view!('v);
 
             #[allow(private_interfaces)]
@@ -43,12 +43,12 @@ macro_rules! reductions {
                 }
             }
 
-            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> Self::View<'v, C> {
+            unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> Self::View<'v, C> {
                 <$view!('v)>::new(slot)
             }
 
             #[inline(always)]
-            fn step<const C: usize>(view: &mut Self::View<'_, C>, _j: usize, i: usize) {
+            fn step<const C: usize>(view: &mut Self::View<'_, C>, i: usize) {
                 view.step(i);
             }
 
@@ -64,7 +64,7 @@ macro_rules! sum_view { ($v:lifetime) => { SumView<$v, N, C> } }
 macro_rules! extreme_view { ($v:lifetime) => { ExtremeView<$v, N, W, C> } }
 macro_rules! count_view { ($v:lifetime) => { CountView<$v, C> } }
 reductions! {
-    [N: Number] Sum<N>, sum_view;
-    [N: Number, W: Which] Extreme<N, W>, extreme_view;
-    [] Count, count_view;
+    [N: Number, const NEAR: usize] Sum<N>, sum_view;
+    [N: Number, W: Which, const NEAR: usize] Extreme<N, W>, extreme_view;
+    [const NEAR: usize] Count, count_view;
 }

@@ -28,7 +28,7 @@ impl<N: Number + Element> ReadCapture for Relaxed<N> {
 
 macro_rules! relaxed {
     ($($t:ident, $view:ident;)*) => {$(
-        impl<N: Number + Element> Capture for Read<'_, $t<N>> {
+        impl<N: Number + Element, const W: usize> Capture for Read<'_, $t<N>, W> {
             type View<'v, const C: usize> = $view<'v, N, C>;
 
             #[allow(private_interfaces)]
@@ -41,13 +41,10 @@ macro_rules! relaxed {
                 }
             }
 
-            unsafe fn view_beside<'v, const C: usize, const CONSECUTIVE: bool>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> Self::View<'v, C> {
+            unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> Self::View<'v, C> {
                 // SAFETY: rule 1.
                 unsafe { $view::new(slot) }
             }
-
-            #[inline(always)]
-            fn step<const C: usize>(_view: &mut Self::View<'_, C>, _j: usize, _i: usize) {}
         }
     )*};
 }

@@ -53,7 +53,7 @@ fn check_scratch(options: &Options, closure: &Closure, captured: &captures::Capt
 
 fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let cx = Ctxt::new();
-    let captured = captures::check(syntax.captures, &cx);
+    let mut captured = captures::check(syntax.captures, &cx);
     let parameters: Vec<_> = syntax.closure.inputs.iter().cloned().collect();
     let mut closure = head::check(Kind::Async, syntax.closure, &captured.captures, &cx);
     let known = body::Known { kind: Kind::Async, input: None, captured: &captured, parameters: &parameters };
@@ -62,7 +62,7 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     check_scratch(&options, &closure, &captured, &cx);
     cx.check()?;
     if let Some(index) = &closure.parameter {
-        super::indices::rewrite(&mut closure.body, index, &captured.captures);
+        super::indices::rewrite(&mut closure.body, index, &mut captured.captures);
     }
     super::waits::rewrite(&mut closure.body, &captured.captures);
     Ok(Loop { range: syntax.range, captures: captured.captures, closure, options })

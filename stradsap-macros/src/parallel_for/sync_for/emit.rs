@@ -31,7 +31,7 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
         closure,
         arguments: vec![
             ("options", loop_options(options)),
-            ("input", borrowed("input", input.span(), input)),
+            ("input", borrowed("input", None, input.span(), input)),
             ("minibatch", argument("minibatch", minibatch)),
             ("policy", argument("policy", policy)),
         ],
