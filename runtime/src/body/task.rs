@@ -336,15 +336,25 @@ where
         let mut scratch = (self.scratch)(values, &mut views);
         manner.after_scratch(context);
         H::begin(&mut views, &context.slots);
-        while let Some((place, first, n)) = runs.next() {
+        while let Some(run) = runs.next() {
+            let Run { place, first, n, singly } = run;
             if manner != Manner::Run {
                 context.state.at.set(first);
             }
-            let (n, near) = first_part(first, n, H::enter(&mut views, place, first, n));
+            let (mut n, mut near) = (n, false);
+            if !singly {
+                (n, near) = first_part(first, n, H::enter(&mut views, place, first, n));
+                H::go_on(&mut views, first, n, near);
+            }
             runs.place = place + n;
-            H::go_on(&mut views, first, n, near);
             let mut error = None;
-            for i in first..first + n {
+            for j in 0..n {
+                let mut i = first + j;
+                if !near && singly {
+                    i = runs.iteration(place + j);
+                    H::enter(&mut views, place + j, i, 1);
+                    H::go_on(&mut views, i, 1, false);
+                }
                 H::step(&mut views, i);
                 let outcome = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i));
                 if let Some(ended) = outcome.into_error() {
@@ -395,7 +405,7 @@ impl Manner {
     }
 }
 
-/// Iterations in runs of consecutive ones.
+/// Iterations in runs.
 struct Runs<'p> {
     /// The number that offsets count from, or the first of a range.
     first: usize,
@@ -403,8 +413,27 @@ struct Runs<'p> {
     offsets: Option<&'p [u32]>,
     /// Where the next run begins, among the block's iterations: it is moved on by who runs them.
     place: usize,
-    /// Runs are as long as can be, rather than of one iteration each.
-    joined: bool,
+    division: Division,
+}
+
+/// How iterations are divided into runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Division {
+    /// All are one run, and are entered singly: each owns elements of its own, or few follow their neighbour.
+    Singly,
+    /// Consecutive ones are.
+    Joined,
+    /// Each is.
+    Apart,
+}
+
+/// A run: its place in the block, its first iteration, and how many it has.
+struct Run {
+    place: usize,
+    first: usize,
+    n: usize,
+    /// They are not consecutive, or must be entered each by itself.
+    singly: bool,
 }
 
 /// Lists whose iterations mostly follow their neighbour are taken apart into runs; where few do, looking for them costs more than
@@ -413,34 +442,38 @@ const WORTH_JOINING: usize = 8;
 
 impl<'p> Runs<'p> {
     fn new(iterations: Iterations<'p>, manner: Manner, context: &Context<'_>) -> Self {
-        let mut joined = manner == Manner::Run && !context.slots.iter().any(|slot| slot.slow_path().is_listed());
         let (first, n, offsets) = match iterations {
             Iterations::Range { start, end } => (start, end.saturating_sub(start), None),
-            Iterations::List { first, offsets } => {
-                joined &= are_neighbours(offsets);
-                (first, offsets.len(), Some(offsets))
-            }
+            Iterations::List { first, offsets } => (first, offsets.len(), Some(offsets)),
         };
-        Runs { first, n, offsets, place: 0, joined }
+        let division = if manner != Manner::Run {
+            Division::Apart
+        } else if offsets.is_some_and(|offsets| !are_neighbours(offsets))
+            || context.slots.iter().any(|slot| slot.slow_path().is_listed())
+        {
+            Division::Singly
+        } else {
+            Division::Joined
+        };
+        Runs { first, n, offsets, place: 0, division }
     }
 
-    /// The run that begins at `place`: that, its first iteration, and how many it has.
+    /// The run that begins at `place`.
+    fn next(&self) -> Option<Run> {
+        let left = self.n.checked_sub(self.place).filter(|&left| left > 0)?;
+        let n = match (self.division, self.offsets) {
+            (Division::Apart, _) => 1,
+            (Division::Joined, Some(offsets)) => run_of(&offsets[self.place..]),
+            _ => left,
+        };
+        let singly = self.division == Division::Singly;
+        Some(Run { place: self.place, first: self.iteration(self.place), n, singly })
+    }
+
+    /// The iteration at a place of the block.
     #[inline(always)]
-    fn next(&self) -> Option<(usize, usize, usize)> {
-        let place = self.place;
-        if place >= self.n {
-            return None;
-        }
-        let (mut offset, mut n) = (place, 1);
-        if let Some(offsets) = self.offsets {
-            offset = offsets[place] as usize;
-            if self.joined {
-                n = run_of(&offsets[place..]);
-            }
-        } else if self.joined {
-            n = self.n - place;
-        }
-        Some((place, self.first + offset, n))
+    fn iteration(&self, place: usize) -> usize {
+        self.first + self.offsets.map_or(place, |offsets| offsets[place] as usize)
     }
 }
 
@@ -465,7 +498,6 @@ fn are_neighbours(offsets: &[u32]) -> bool {
 }
 
 /// How many of the first offsets are consecutive: one, at least.
-#[inline(never)]
 fn run_of(offsets: &[u32]) -> usize {
     1 + offsets.windows(2).take_while(|pair| pair[1] == pair[0].wrapping_add(1)).count()
 }

@@ -8,6 +8,7 @@ mod capture;
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::body::added::{Reduction, ReductionOps};
@@ -271,6 +272,8 @@ pub struct SumView<'v, N, const C: usize> {
     total: Cell<N>,
     slot: &'v Slot<'v>,
     one_by_one: bool,
+    /// They need not be, in all iterations of the run.
+    near: bool,
     iteration: usize,
 }
 
@@ -278,17 +281,28 @@ impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
     #[inline(always)]
     pub(crate) fn new(slot: &'v Slot<'v>) -> Self {
         let one_by_one = slot.additions().is_some() && !N::ASSOCIATIVE;
-        SumView { total: Cell::new(N::from_word(slot.total().get())), slot, one_by_one, iteration: 0 }
+        SumView { total: Cell::new(N::from_word(slot.total().get())), slot, one_by_one, near: false, iteration: 0 }
     }
 
     /// Adds `value`.
     #[inline(always)]
     pub fn add(&self, value: N) {
-        if !N::ASSOCIATIVE && self.one_by_one {
+        if !N::ASSOCIATIVE && !self.near && self.one_by_one {
             record(self.slot, self.iteration, value.to_word());
         } else {
             self.total.set(self.total.get().plus(value));
         }
+    }
+
+    /// The iterations whose additions need not be kept one by one: all of them or none.
+    #[inline(always)]
+    pub(crate) fn near(&self) -> Range<usize> {
+        0..if self.one_by_one { 0 } else { usize::MAX }
+    }
+
+    #[inline(always)]
+    pub(crate) fn go_on(&mut self, near: bool) {
+        self.near = near;
     }
 
     #[inline(always)]
@@ -328,11 +342,6 @@ impl<'v, N: Number, W: Which, const C: usize> ExtremeView<'v, N, W, C> {
     }
 }
 
-impl<N: Number, W: Which, const C: usize> ExtremeView<'_, N, W, C> {
-    #[inline(always)]
-    pub(crate) fn step(&mut self, _i: usize) {}
-}
-
 impl<N: Number, const C: usize> ExtremeView<'_, N, Smallest, C> {
     /// Keeps `value` if it is the smallest so far.
     #[inline(always)]
@@ -360,9 +369,6 @@ impl<'v, const C: usize> CountView<'v, C> {
     pub(crate) fn new(slot: &'v Slot<'v>) -> Self {
         CountView { total: Cell::new(slot.total().get()), slot: PhantomData }
     }
-
-    #[inline(always)]
-    pub(crate) fn step(&mut self, _i: usize) {}
 
     /// Adds `n`.
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! How loops capture reductions. Their views need nothing but the slot's numbers.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::body::capture::{Capture, Captured, Kind, Read, ReadCapture};
@@ -29,7 +30,7 @@ impl ReadCapture for Count {
 }
 
 macro_rules! reductions {
-    ($([$($generic:tt)*] $reduction:ty, $view:ident;)*) => {$(
+    ($([$($generic:tt)*] $reduction:ty, $view:ident { $($more:tt)* })*) => {$(
         impl<$($generic)*> Capture for Read<'_, $reduction, NEAR> {
             type View<'v, const C: usize> = $view!('v);
 
@@ -47,11 +48,7 @@ macro_rules! reductions {
                 <$view!('v)>::new(slot)
             }
 
-            #[inline(always)]
-            fn step<const C: usize>(view: &mut Self::View<'_, C>, i: usize) {
-                view.step(i);
-            }
-
+            $($more)*
 
             #[inline(always)]
             fn finish<const C: usize>(view: &Self::View<'_, C>, slot: &Slot<'_>) {
@@ -64,7 +61,22 @@ macro_rules! sum_view { ($v:lifetime) => { SumView<$v, N, C> } }
 macro_rules! extreme_view { ($v:lifetime) => { ExtremeView<$v, N, W, C> } }
 macro_rules! count_view { ($v:lifetime) => { CountView<$v, C> } }
 reductions! {
-    [N: Number, const NEAR: usize] Sum<N>, sum_view;
-    [N: Number, W: Which, const NEAR: usize] Extreme<N, W>, extreme_view;
-    [const NEAR: usize] Count, count_view;
+    [N: Number, const NEAR: usize] Sum<N>, sum_view {
+        #[inline(always)]
+        fn enter<const C: usize>(view: &mut Self::View<'_, C>, _: usize, _: usize, _: usize) -> Range<usize> {
+            view.near()
+        }
+
+        #[inline(always)]
+        fn go_on<const C: usize>(view: &mut Self::View<'_, C>, _first: usize, _n: usize, near: bool) {
+            view.go_on(near);
+        }
+
+        #[inline(always)]
+        fn step<const C: usize>(view: &mut Self::View<'_, C>, i: usize) {
+            view.step(i);
+        }
+    }
+    [N: Number, W: Which, const NEAR: usize] Extreme<N, W>, extreme_view {}
+    [const NEAR: usize] Count, count_view {}
 }
