@@ -155,11 +155,14 @@ pub trait Capture {
     fn enter<const C: usize>(_view: &mut Self::View<'_, C>, _place: usize, _first: usize, _n: usize) -> Range<usize> {
         0..usize::MAX
     }
-    /// Of the run the `n` iterations from `first` on are next. All of them are among those that `enter` gave, or none is taken
-    /// for one of them.
+    /// Of the run the `n` iterations from `first` on are next.
     #[doc(hidden)]
     #[inline(always)]
-    fn go_on<const C: usize>(_view: &mut Self::View<'_, C>, _first: usize, _n: usize, _near: bool) {}
+    fn go_on<const C: usize>(_view: &mut Self::View<'_, C>, _first: usize, _n: usize) {}
+    /// Whether all of those are among the ones that `enter` gave.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn set_near<const C: usize>(_view: &mut Self::View<'_, C>, _near: bool) {}
     /// Iteration `i` begins, which is one of the run's.
     #[doc(hidden)]
     #[inline(always)]
@@ -191,7 +194,9 @@ pub trait Handles {
     #[doc(hidden)]
     fn enter(views: &mut Self::Views<'_>, place: usize, first: usize, n: usize) -> Range<usize>;
     #[doc(hidden)]
-    fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize, near: bool);
+    fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize);
+    #[doc(hidden)]
+    fn set_near(views: &mut Self::Views<'_>, near: bool);
     #[doc(hidden)]
     fn step(views: &mut Self::Views<'_>, i: usize);
     #[doc(hidden)]
@@ -246,8 +251,14 @@ macro_rules! handles {
 
             #[inline(always)]
             #[allow(unused_variables)]
-            fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize, near: bool) {
-                $($name::go_on::<$n>(&mut views.$n, first, n, near);)*
+            fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize) {
+                $($name::go_on::<$n>(&mut views.$n, first, n);)*
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn set_near(views: &mut Self::Views<'_>, near: bool) {
+                $($name::set_near::<$n>(&mut views.$n, near);)*
             }
 
             #[inline(always)]

@@ -282,7 +282,7 @@ impl<'t> SlowPath<'t> {
 
     /// Turns to a run of iterations: the `n` of the loop from `first` on, from the block's `place`-th on. Gives what they own
     /// beside each other: of listed elements the first, of those in step with the loop all.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn enter(&self, place: usize, first: usize, n: usize) -> ViewRange {
         let none = ViewRange { lo: 0, len: 0, wlen: 0 };
         // (The view makes addresses of what is given without another look.)

@@ -336,25 +336,24 @@ where
         let mut scratch = (self.scratch)(values, &mut views);
         manner.after_scratch(context);
         H::begin(&mut views, &context.slots);
-        while let Some(run) = runs.next() {
-            let Run { place, first, n, singly } = run;
-            if manner != Manner::Run {
-                context.state.at.set(first);
-            }
-            let (mut n, mut near) = (n, false);
-            if !singly {
+        while runs.place < runs.n {
+            let place = runs.place;
+            let first = runs.iteration(place);
+            let (mut n, mut near) = (1, false);
+            if runs.division != Division::Singly {
+                n = runs.len();
+                if manner != Manner::Run {
+                    context.state.at.set(first);
+                }
                 (n, near) = first_part(first, n, H::enter(&mut views, place, first, n));
-                H::go_on(&mut views, first, n, near);
+            } else {
+                H::enter(&mut views, place, first, 1);
             }
+            H::go_on(&mut views, first, n);
+            H::set_near(&mut views, near);
             runs.place = place + n;
             let mut error = None;
-            for j in 0..n {
-                let mut i = first + j;
-                if !near && singly {
-                    i = runs.iteration(place + j);
-                    H::enter(&mut views, place + j, i, 1);
-                    H::go_on(&mut views, i, 1, false);
-                }
+            for i in first..first + n {
                 H::step(&mut views, i);
                 let outcome = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i));
                 if let Some(ended) = outcome.into_error() {
@@ -419,21 +418,12 @@ struct Runs<'p> {
 /// How iterations are divided into runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Division {
-    /// All are one run, and are entered singly: each owns elements of its own, or few follow their neighbour.
+    /// Each is one: each owns elements of its own, or few follow their neighbour.
     Singly,
     /// Consecutive ones are.
     Joined,
-    /// Each is.
+    /// Each is one, and is counted.
     Apart,
-}
-
-/// A run: its place in the block, its first iteration, and how many it has.
-struct Run {
-    place: usize,
-    first: usize,
-    n: usize,
-    /// They are not consecutive, or must be entered each by itself.
-    singly: bool,
 }
 
 /// Lists whose iterations mostly follow their neighbour are taken apart into runs; where few do, looking for them costs more than
@@ -458,16 +448,13 @@ impl<'p> Runs<'p> {
         Runs { first, n, offsets, place: 0, division }
     }
 
-    /// The run that begins at `place`.
-    fn next(&self) -> Option<Run> {
-        let left = self.n.checked_sub(self.place).filter(|&left| left > 0)?;
-        let n = match (self.division, self.offsets) {
+    /// How many iterations the run that begins at `place` has, unless they are entered singly.
+    fn len(&self) -> usize {
+        match (self.division, self.offsets) {
             (Division::Apart, _) => 1,
-            (Division::Joined, Some(offsets)) => run_of(&offsets[self.place..]),
-            _ => left,
-        };
-        let singly = self.division == Division::Singly;
-        Some(Run { place: self.place, first: self.iteration(self.place), n, singly })
+            (_, Some(offsets)) => run_of(&offsets[self.place..]),
+            (_, None) => self.n - self.place,
+        }
     }
 
     /// The iteration at a place of the block.

@@ -54,7 +54,8 @@ macro_rules! common_to_views {
                     here: std::ptr::null_mut(),
                     here_read: false,
                     here_write: false,
-                    near: Near::default(),
+                    near: false,
+                    distances: Distances::default(),
                     $($ahead: slot.ahead(),)?
                     iteration: usize::MAX,
                     lifetime: PhantomData,
@@ -91,16 +92,21 @@ macro_rules! common_to_views {
                 }
             }
 
-            /// The `n` iterations from `first` on are next. `near`: each is one of those that are `surrounded`.
+            /// The `n` iterations from `first` on are next.
             #[inline(always)]
-            pub(crate) fn go_on(&mut self, first: usize, n: usize, near: bool) {
+            pub(crate) fn go_on(&mut self, first: usize, n: usize) {
                 let distances = |len: usize| (len + 1).saturating_sub(n);
-                self.near = Near {
-                    all: near,
+                self.distances = Distances {
                     first: self.lo.wrapping_sub(first),
                     read: distances(self.len),
                     write: distances(self.wlen),
                 };
+            }
+
+            /// Whether each of those is one that is `surrounded`.
+            #[inline(always)]
+            pub(crate) fn set_near(&mut self, near: bool) {
+                self.near = near;
             }
 
             /// Moves on to iteration `i` of the loop, which is one of the run's.
@@ -147,7 +153,7 @@ macro_rules! common_to_views {
                 unsafe { &*ptr }
             }
 
-            /// Whether an element is so near that the running iteration owns it if `near.all`.
+            /// Whether an element is so near that the running iteration owns it if `near`.
             #[inline(always)]
             fn is_near(&self, i: usize) -> bool {
                 W > 0 && i.wrapping_sub(self.iteration).wrapping_add(W - 1) <= 2 * (W - 1)
@@ -156,7 +162,7 @@ macro_rules! common_to_views {
             /// How far an element is from the first that the running iteration owns in a way that all of its run do.
             #[inline(always)]
             fn distance(&self, i: usize) -> usize {
-                i.wrapping_sub(self.iteration).wrapping_sub(self.near.first)
+                i.wrapping_sub(self.iteration).wrapping_sub(self.distances.first)
             }
 
             /// The running iteration's own element.
@@ -202,13 +208,13 @@ macro_rules! common_to_views {
             #[inline(always)]
             fn index(&self, i: I) -> &T {
                 let i = i.to_usize();
-                if (I::OWN || I::NEAR) && self.near.all && self.is_near(i) {
+                if (I::OWN || I::NEAR) && self.near && self.is_near(i) {
                     // SAFETY: rule 5.
                     unsafe { &*self.here.wrapping_add(i) }
                 } else if I::OWN && self.here_read && i == self.iteration {
                     // SAFETY: rule 5.
                     unsafe { &*self.here() }
-                } else if I::NEAR && self.distance(i) < self.near.read {
+                } else if I::NEAR && self.distance(i) < self.distances.read {
                     // SAFETY: rule 5: it is in the owned range.
                     unsafe { &*self.ptr.add(i.wrapping_sub(self.lo)) }
                 } else {
@@ -222,10 +228,7 @@ macro_rules! common_to_views {
 /// At which distances from its own number every iteration of a run owns an element: so many, from `first` on. A distance to the
 /// left is a negative number, which wraps.
 #[derive(Clone, Copy, Default)]
-struct Near {
-    /// All distances below the view's `W`, to be read, and to be written by a view that writes. It is the same in all views of
-    /// a loop: so the compiler makes one loop of runs where it holds, and one of the others.
-    all: bool,
+struct Distances {
     first: usize,
     read: usize,
     write: usize,
@@ -255,7 +258,10 @@ pub struct ReadView<'v, T, const C: usize, const W: usize = 0> {
     here: *mut T,
     here_read: bool,
     here_write: bool,
-    near: Near,
+    /// All elements less than `W` from the number of the running iteration are owned, to be written by a view that writes. It is
+    /// the same in all views of a loop: so the compiler makes one loop of runs where it holds, and one of the others.
+    near: bool,
+    distances: Distances,
     iteration: usize,
     lifetime: PhantomData<&'v T>,
 }
@@ -286,7 +292,10 @@ pub struct WriteView<'v, T, const C: usize, const W: usize = 0> {
     here: *mut T,
     here_read: bool,
     here_write: bool,
-    near: Near,
+    /// All elements less than `W` from the number of the running iteration are owned, to be written by a view that writes. It is
+    /// the same in all views of a loop: so the compiler makes one loop of runs where it holds, and one of the others.
+    near: bool,
+    distances: Distances,
     ahead: Ahead<'v>,
     iteration: usize,
     lifetime: PhantomData<&'v mut T>,
@@ -380,11 +389,11 @@ impl<T, I: ElementIndex, const C: usize, const W: usize> IndexMut<I> for WriteVi
     #[inline(always)]
     fn index_mut(&mut self, i: I) -> &mut T {
         let i = i.to_usize();
-        let address = if (I::OWN || I::NEAR) && self.near.all && self.is_near(i) {
+        let address = if (I::OWN || I::NEAR) && self.near && self.is_near(i) {
             self.here.wrapping_add(i)
         } else if I::OWN && self.here_write && i == self.iteration {
             self.here()
-        } else if I::NEAR && self.distance(i) < self.near.write {
+        } else if I::NEAR && self.distance(i) < self.distances.write {
             self.ptr.wrapping_add(i.wrapping_sub(self.lo))
         } else {
             self.address_mut(i)

@@ -301,7 +301,7 @@ impl<'v, N: Number, const C: usize> SumView<'v, N, C> {
     }
 
     #[inline(always)]
-    pub(crate) fn go_on(&mut self, near: bool) {
+    pub(crate) fn set_near(&mut self, near: bool) {
         self.near = near;
     }
 

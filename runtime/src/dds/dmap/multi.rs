@@ -288,8 +288,8 @@ impl<K: 'static, V: 'static, const W: usize> Capture for Read<'_, DMultiMap<K, V
     }
 
     #[inline(always)]
-    fn go_on<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, first: usize, n: usize, near: bool) {
-        <Read<'_, DMap<K, Vec<V>>>>::go_on(&mut view.0, first, n, near);
+    fn go_on<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, first: usize, n: usize) {
+        <Read<'_, DMap<K, Vec<V>>>>::go_on(&mut view.0, first, n);
     }
 
     #[inline(always)]
@@ -328,8 +328,8 @@ impl<K: Key, V: Element, const W: usize> Capture for Write<'_, DMultiMap<K, V>, 
     }
 
     #[inline(always)]
-    fn go_on<const C: usize>(view: &mut MultiMapWriteView<'_, K, V, C>, first: usize, n: usize, near: bool) {
-        <Write<'_, DMap<K, Vec<V>>>>::go_on(&mut view.0, first, n, near);
+    fn go_on<const C: usize>(view: &mut MultiMapWriteView<'_, K, V, C>, first: usize, n: usize) {
+        <Write<'_, DMap<K, Vec<V>>>>::go_on(&mut view.0, first, n);
     }
 
     #[inline(always)]

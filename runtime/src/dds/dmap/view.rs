@@ -156,8 +156,8 @@ impl<K: 'static, V: 'static, const W: usize> Capture for Read<'_, DMap<K, V>, W>
     }
 
     #[inline(always)]
-    fn go_on<const C: usize>(view: &mut MapView<'_, K, V, C>, first: usize, n: usize, near: bool) {
-        view.buckets.go_on(first, n, near);
+    fn go_on<const C: usize>(view: &mut MapView<'_, K, V, C>, first: usize, n: usize) {
+        view.buckets.go_on(first, n);
     }
 
     #[inline(always)]
@@ -198,8 +198,8 @@ impl<K: Key, V: Element, const W: usize> Capture for Write<'_, DMap<K, V>, W> {
     }
 
     #[inline(always)]
-    fn go_on<const C: usize>(view: &mut MapWriteView<'_, K, V, C>, first: usize, n: usize, near: bool) {
-        view.buckets.go_on(first, n, near);
+    fn go_on<const C: usize>(view: &mut MapWriteView<'_, K, V, C>, first: usize, n: usize) {
+        view.buckets.go_on(first, n);
     }
 
     #[inline(always)]

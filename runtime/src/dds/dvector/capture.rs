@@ -69,8 +69,13 @@ impl<T: 'static, const W: usize> Capture for Read<'_, DVector<T>, W> {
     }
 
     #[inline(always)]
-    fn go_on<const C: usize>(view: &mut ReadView<'_, T, C, W>, first: usize, n: usize, near: bool) {
-        view.go_on(first, n, near);
+    fn go_on<const C: usize>(view: &mut ReadView<'_, T, C, W>, first: usize, n: usize) {
+        view.go_on(first, n);
+    }
+
+    #[inline(always)]
+    fn set_near<const C: usize>(view: &mut ReadView<'_, T, C, W>, near: bool) {
+        view.set_near(near);
     }
 
     #[inline(always)]
@@ -105,8 +110,13 @@ impl<T: 'static, const W: usize> Capture for Write<'_, DVector<T>, W> {
     }
 
     #[inline(always)]
-    fn go_on<const C: usize>(view: &mut WriteView<'_, T, C, W>, first: usize, n: usize, near: bool) {
-        view.go_on(first, n, near);
+    fn go_on<const C: usize>(view: &mut WriteView<'_, T, C, W>, first: usize, n: usize) {
+        view.go_on(first, n);
+    }
+
+    #[inline(always)]
+    fn set_near<const C: usize>(view: &mut WriteView<'_, T, C, W>, near: bool) {
+        view.set_near(near);
     }
 
     #[inline(always)]

@@ -68,8 +68,8 @@ reductions! {
         }
 
         #[inline(always)]
-        fn go_on<const C: usize>(view: &mut Self::View<'_, C>, _first: usize, _n: usize, near: bool) {
-            view.go_on(near);
+        fn set_near<const C: usize>(view: &mut Self::View<'_, C>, near: bool) {
+            view.set_near(near);
         }
 
         #[inline(always)]
