@@ -155,11 +155,7 @@ pub trait Capture {
     fn enter<const C: usize>(_view: &mut Self::View<'_, C>, _place: usize, _first: usize, _n: usize) -> Range<usize> {
         0..usize::MAX
     }
-    /// Of the run the `n` iterations from `first` on are next.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn go_on<const C: usize>(_view: &mut Self::View<'_, C>, _first: usize, _n: usize) {}
-    /// Whether all of those are among the ones that `enter` gave.
+    /// Whether all iterations that are next are among those.
     #[doc(hidden)]
     #[inline(always)]
     fn set_near<const C: usize>(_view: &mut Self::View<'_, C>, _near: bool) {}
@@ -193,8 +189,6 @@ pub trait Handles {
     fn begin(views: &mut Self::Views<'_>, slots: &[Slot<'_>]);
     #[doc(hidden)]
     fn enter(views: &mut Self::Views<'_>, place: usize, first: usize, n: usize) -> Range<usize>;
-    #[doc(hidden)]
-    fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize);
     #[doc(hidden)]
     fn set_near(views: &mut Self::Views<'_>, near: bool);
     #[doc(hidden)]
@@ -247,12 +241,6 @@ macro_rules! handles {
                     all = all.start.max(own.start)..all.end.min(own.end);
                 })*
                 all
-            }
-
-            #[inline(always)]
-            #[allow(unused_variables)]
-            fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize) {
-                $($name::go_on::<$n>(&mut views.$n, first, n);)*
             }
 
             #[inline(always)]

@@ -260,14 +260,29 @@ where
     R: Outcome,
 {
     unsafe fn run(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        // SAFETY: rule 2.
-        let ran = unwound(|| unsafe { self.iterate(context, iterations, Manner::Run) });
+        let singly = context.slots.iter().any(|slot| slot.slow_path().is_listed());
+        let ran = unwound(|| match iterations {
+            // SAFETY: rule 2.
+            Iterations::List { first, offsets } if singly || !are_neighbours(offsets) => unsafe {
+                self.run_list(context, first, offsets)
+            },
+            // SAFETY: rule 2.
+            _ => unsafe { self.run_runs(context, Runs::new(iterations, singly)) },
+        });
         outcome(context, None, ran)
     }
 
     unsafe fn trace(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        // SAFETY: rule 2.
-        let ran = unwound(|| unsafe { self.iterate(context, iterations, Manner::Trace) });
+        let ran = unwound(|| {
+            // SAFETY: rule 2.
+            let mut views = unsafe { H::views(&context.slots) };
+            let mut scratch = (self.scratch)(self.values.refs(), &mut views);
+            H::begin(&mut views, &context.slots);
+            let error =
+                self.one_by_one(context, &mut views, &mut scratch, iterations, |context| !context.state.is_astray());
+            H::finish(&views, &context.slots);
+            error
+        });
         outcome(context, Some(context.state.at.get()), ran)
     }
 
@@ -275,9 +290,18 @@ where
         let at = &context.state.at;
         let (mut done, mut runaways) = (range.start, 0);
         while done < range.end {
-            let rest = Iterations::Range { start: done, end: range.end };
-            // SAFETY: rule 2.
-            if unwound(|| unsafe { self.iterate(context, rest, Manner::Record) }).is_ok() {
+            let ran = unwound(|| {
+                // SAFETY: rule 2.
+                let mut views = unsafe { H::views(&context.slots) };
+                let mut scratch = self.scratch_to_record(context, &mut views, done);
+                // What an iteration returns means nothing: the values that it saw were not the real ones.
+                let mut rest = Iterations::Range { start: done, end: range.end };
+                while self.one_by_one(context, &mut views, &mut scratch, rest, ends_recorded_iteration).is_some() {
+                    end_recorded_iteration(context);
+                    rest = Iterations::Range { start: at.get() + 1, end: range.end };
+                }
+            });
+            if ran.is_ok() {
                 return;
             }
             runaways += u32::from(matches!(context.state.take_trouble(), Some((AccessTrouble::Runaway, _))));
@@ -288,9 +312,14 @@ where
                 // Placeholders may be to blame: once more, with real values.
                 each_recorder(context, |recorder| recorder.log.borrow_mut().discard_iteration());
                 set_concrete(context, true);
-                let once = Iterations::Range { start: at.get(), end: at.get() + 1 };
-                // SAFETY: rule 2.
-                let _ran = unwound(|| unsafe { self.iterate(context, once, Manner::RecordAgain) });
+                let once_at = at.get();
+                let once = Iterations::Range { start: once_at, end: once_at + 1 };
+                let _ran = unwound(|| {
+                    // SAFETY: rule 2.
+                    let mut views = unsafe { H::views(&context.slots) };
+                    let mut scratch = self.scratch_to_record(context, &mut views, once_at);
+                    self.one_by_one(context, &mut views, &mut scratch, once, |_| true)
+                });
                 context.state.take_trouble();
                 end_after_failure(context);
                 // Each one takes milliseconds to be found out, and one is seldom alone.
@@ -314,97 +343,99 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    /// The body on each iteration. Stops at the first error, unless it records.
+    /// The hot loop over runs of consecutive iterations. It doesn't look whether the block has strayed: one that
+    /// has goes on to its end (`astray`).
     ///
-    /// No other place calls the body, so that the compiler makes it a part of the inner loop, however large it is, and once.
-    /// That loop doesn't look whether the block has strayed: one that has goes on to its end (`astray`).
+    /// (A body in two loops is worth more to the compiler, which makes larger ones part of them.)
     ///
     /// # Safety
     /// Rule 2.
     #[inline(never)]
-    unsafe fn iterate(
-        &self,
-        context: &Context<'_>,
-        iterations: Iterations<'_>,
-        manner: Manner,
-    ) -> Option<(usize, BodyError)> {
+    unsafe fn run_runs(&self, context: &Context<'_>, mut runs: Runs<'_>) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         // SAFETY: rule 2.
         let mut views = unsafe { H::views(&context.slots) };
-        let mut runs = Runs::new(iterations, manner, context);
-        manner.before_scratch(context, &runs);
         let mut scratch = (self.scratch)(values, &mut views);
-        manner.after_scratch(context);
         H::begin(&mut views, &context.slots);
-        while runs.place < runs.n {
-            let place = runs.place;
-            let first = runs.iteration(place);
-            let (mut n, mut near) = (1, false);
-            if runs.division != Division::Singly {
-                n = runs.len();
-                if manner != Manner::Run {
-                    context.state.at.set(first);
-                }
-                (n, near) = first_part(first, n, H::enter(&mut views, place, first, n));
-            } else {
-                H::enter(&mut views, place, first, 1);
-            }
-            H::go_on(&mut views, first, n);
+        while let Some((place, first, n)) = runs.next() {
+            let (n, near) = first_part(first, n, H::enter(&mut views, place, first, n));
             H::set_near(&mut views, near);
             runs.place = place + n;
-            let mut error = None;
             for i in first..first + n {
                 H::step(&mut views, i);
-                let outcome = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i));
-                if let Some(ended) = outcome.into_error() {
-                    error = Some((i, ended));
-                    break;
+                if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error()
+                {
+                    return Some((i, error));
                 }
-            }
-            match manner {
-                Manner::Run if error.is_none() => {}
-                Manner::Record => {
-                    // What an iteration returns means nothing: the values that it saw were not the real ones.
-                    drop(error);
-                    end_recorded_iteration(context);
-                }
-                Manner::Trace if error.is_none() && !context.state.is_astray() => {}
-                Manner::Run | Manner::Trace | Manner::RecordAgain => return error,
             }
         }
         H::finish(&views, &context.slots);
         None
     }
-}
 
-/// What iterations are run for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
-    Run,
-    /// The same, keeping count.
-    Trace,
-    Record,
-    /// One iteration, whose recording is ended elsewhere.
-    RecordAgain,
-}
-
-impl Manner {
-    /// What setting up the scratch touches, every block will touch.
-    fn before_scratch(self, context: &Context<'_>, runs: &Runs<'_>) {
-        if matches!(self, Manner::Record | Manner::RecordAgain) {
-            context.state.at.set(runs.first);
-            each_recorder(context, |recorder| recorder.log.borrow_mut().begin_scratch());
+    /// The hot loop over iterations in an order of the plan's.
+    ///
+    /// # Safety
+    /// Rule 2.
+    #[inline(never)]
+    unsafe fn run_list(&self, context: &Context<'_>, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views(&context.slots) };
+        let mut scratch = (self.scratch)(values, &mut views);
+        H::begin(&mut views, &context.slots);
+        for (j, &offset) in offsets.iter().enumerate() {
+            let i = first + offset as usize;
+            H::enter(&mut views, j, i, 1);
+            H::step(&mut views, i);
+            if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
+                return Some((i, error));
+            }
         }
+        H::finish(&views, &context.slots);
+        None
     }
 
-    fn after_scratch(self, context: &Context<'_>) {
-        if matches!(self, Manner::Record | Manner::RecordAgain) {
-            each_recorder(context, |recorder| recorder.log.borrow_mut().end_scratch());
+    /// Scratch for the virtual iteration. What setting it up touches, every block will touch.
+    fn scratch_to_record<'v>(&'v self, context: &'v Context<'_>, views: &mut H::Views<'v>, first: usize) -> S {
+        context.state.at.set(first);
+        each_recorder(context, |recorder| recorder.log.borrow_mut().begin_scratch());
+        let scratch = (self.scratch)(self.values.refs(), views);
+        each_recorder(context, |recorder| recorder.log.borrow_mut().end_scratch());
+        H::begin(views, &context.slots);
+        scratch
+    }
+
+    /// The body on each iteration, its number recorded before, `after` called behind, which says whether to go on. Stops at
+    /// the first error. One instance of the body serves recording and tracing.
+    #[inline(never)]
+    fn one_by_one<'v>(
+        &'v self,
+        context: &'v Context<'_>,
+        views: &mut H::Views<'v>,
+        scratch: &mut S,
+        iterations: Iterations<'_>,
+        after: fn(&Context<'_>) -> bool,
+    ) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        let runs = Runs::new(iterations, true);
+        for j in 0..runs.n {
+            let i = runs.iteration(j);
+            context.state.at.set(i);
+            H::enter(views, j, i, 1);
+            H::step(views, i);
+            if let Some(error) = (self.body)(values, views, scratch, X::index(self.rule, i)).into_error() {
+                return Some((i, error));
+            }
+            if !after(context) {
+                return None;
+            }
         }
+        None
     }
 }
 
-/// Iterations in runs.
+/// Iterations in runs of consecutive ones.
 struct Runs<'p> {
     /// The number that offsets count from, or the first of a range.
     first: usize,
@@ -412,18 +443,8 @@ struct Runs<'p> {
     offsets: Option<&'p [u32]>,
     /// Where the next run begins, among the block's iterations: it is moved on by who runs them.
     place: usize,
-    division: Division,
-}
-
-/// How iterations are divided into runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Division {
-    /// Each is one: each owns elements of its own, or few follow their neighbour.
-    Singly,
-    /// Consecutive ones are.
-    Joined,
-    /// Each is one, and is counted.
-    Apart,
+    /// Each is of one iteration.
+    singly: bool,
 }
 
 /// Lists whose iterations mostly follow their neighbour are taken apart into runs; where few do, looking for them costs more than
@@ -431,30 +452,23 @@ enum Division {
 const WORTH_JOINING: usize = 8;
 
 impl<'p> Runs<'p> {
-    fn new(iterations: Iterations<'p>, manner: Manner, context: &Context<'_>) -> Self {
+    fn new(iterations: Iterations<'p>, singly: bool) -> Self {
         let (first, n, offsets) = match iterations {
             Iterations::Range { start, end } => (start, end.saturating_sub(start), None),
             Iterations::List { first, offsets } => (first, offsets.len(), Some(offsets)),
         };
-        let division = if manner != Manner::Run {
-            Division::Apart
-        } else if offsets.is_some_and(|offsets| !are_neighbours(offsets))
-            || context.slots.iter().any(|slot| slot.slow_path().is_listed())
-        {
-            Division::Singly
-        } else {
-            Division::Joined
-        };
-        Runs { first, n, offsets, place: 0, division }
+        Runs { first, n, offsets, place: 0, singly }
     }
 
-    /// How many iterations the run that begins at `place` has, unless they are entered singly.
-    fn len(&self) -> usize {
-        match (self.division, self.offsets) {
-            (Division::Apart, _) => 1,
-            (_, Some(offsets)) => run_of(&offsets[self.place..]),
-            (_, None) => self.n - self.place,
-        }
+    /// The run that begins at `place`: that, its first iteration, and how many it has.
+    fn next(&self) -> Option<(usize, usize, usize)> {
+        let left = self.n.checked_sub(self.place).filter(|&left| left > 0)?;
+        let n = match self.offsets {
+            _ if self.singly => 1,
+            Some(offsets) => run_of(&offsets[self.place..]),
+            None => left,
+        };
+        Some((self.place, self.iteration(self.place), n))
     }
 
     /// The iteration at a place of the block.
@@ -528,6 +542,11 @@ fn end_recorded_iteration(context: &Context<'_>) {
         recorder.log.borrow_mut().end_iteration();
         recorder.next_iteration();
     });
+}
+
+fn ends_recorded_iteration(context: &Context<'_>) -> bool {
+    end_recorded_iteration(context);
+    true
 }
 
 /// The same where scratch copies may be in any state: dropping one may panic, too.

@@ -20,9 +20,9 @@
 //!    before each iteration which one runs. An index that is that number, compared here, needs no other comparison; where the
 //!    body writes the loop's own index, the compiler knows the outcome. Before `begin`, while a block's scratch is set up,
 //!    no iteration runs, and a view makes no use of it.
-//!    Iterations come in runs of consecutive ones. `enter` and `go_on` are told which ones a run has, and compute at which
-//!    distances from its own number every one of them owns an element. Where the body writes `x[i + c]`, the one comparison is
-//!    of the distance, which is the same in all of them; so the compiler takes it out of the loop as well.
+//!    Iterations come in runs of consecutive ones. `enter` is told which ones a run has, and says in which of them all elements
+//!    are owned that are less than `W` away; `set_near`, whether the next ones are among them. Where the body writes `x[i + 1]`,
+//!    the compiler knows the distance; so no comparison is left in the loop.
 //! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
 #![allow(unsafe_code)]
 
@@ -55,7 +55,6 @@ macro_rules! common_to_views {
                     here_read: false,
                     here_write: false,
                     near: false,
-                    distances: Distances::default(),
                     $($ahead: slot.ahead(),)?
                     iteration: usize::MAX,
                     lifetime: PhantomData,
@@ -92,18 +91,7 @@ macro_rules! common_to_views {
                 }
             }
 
-            /// The `n` iterations from `first` on are next.
-            #[inline(always)]
-            pub(crate) fn go_on(&mut self, first: usize, n: usize) {
-                let distances = |len: usize| (len + 1).saturating_sub(n);
-                self.distances = Distances {
-                    first: self.lo.wrapping_sub(first),
-                    read: distances(self.len),
-                    write: distances(self.wlen),
-                };
-            }
-
-            /// Whether each of those is one that is `surrounded`.
+            /// Whether each of the iterations that are next is one of those.
             #[inline(always)]
             pub(crate) fn set_near(&mut self, near: bool) {
                 self.near = near;
@@ -159,12 +147,6 @@ macro_rules! common_to_views {
                 W > 0 && i.wrapping_sub(self.iteration).wrapping_add(W - 1) <= 2 * (W - 1)
             }
 
-            /// How far an element is from the first that the running iteration owns in a way that all of its run do.
-            #[inline(always)]
-            fn distance(&self, i: usize) -> usize {
-                i.wrapping_sub(self.iteration).wrapping_sub(self.distances.first)
-            }
-
             /// The running iteration's own element.
             #[inline(always)]
             fn here(&self) -> *mut T {
@@ -214,24 +196,12 @@ macro_rules! common_to_views {
                 } else if I::OWN && self.here_read && i == self.iteration {
                     // SAFETY: rule 5.
                     unsafe { &*self.here() }
-                } else if I::NEAR && self.distance(i) < self.distances.read {
-                    // SAFETY: rule 5: it is in the owned range.
-                    unsafe { &*self.ptr.add(i.wrapping_sub(self.lo)) }
                 } else {
                     self.at(i)
                 }
             }
         }
     };
-}
-
-/// At which distances from its own number every iteration of a run owns an element: so many, from `first` on. A distance to the
-/// left is a negative number, which wraps.
-#[derive(Clone, Copy, Default)]
-struct Distances {
-    first: usize,
-    read: usize,
-    write: usize,
 }
 
 /// The elements of a view that are left to be read.
@@ -261,7 +231,6 @@ pub struct ReadView<'v, T, const C: usize, const W: usize = 0> {
     /// All elements less than `W` from the number of the running iteration are owned, to be written by a view that writes. It is
     /// the same in all views of a loop: so the compiler makes one loop of runs where it holds, and one of the others.
     near: bool,
-    distances: Distances,
     iteration: usize,
     lifetime: PhantomData<&'v T>,
 }
@@ -295,7 +264,6 @@ pub struct WriteView<'v, T, const C: usize, const W: usize = 0> {
     /// All elements less than `W` from the number of the running iteration are owned, to be written by a view that writes. It is
     /// the same in all views of a loop: so the compiler makes one loop of runs where it holds, and one of the others.
     near: bool,
-    distances: Distances,
     ahead: Ahead<'v>,
     iteration: usize,
     lifetime: PhantomData<&'v mut T>,
@@ -393,8 +361,6 @@ impl<T, I: ElementIndex, const C: usize, const W: usize> IndexMut<I> for WriteVi
             self.here.wrapping_add(i)
         } else if I::OWN && self.here_write && i == self.iteration {
             self.here()
-        } else if I::NEAR && self.distance(i) < self.distances.write {
-            self.ptr.wrapping_add(i.wrapping_sub(self.lo))
         } else {
             self.address_mut(i)
         };

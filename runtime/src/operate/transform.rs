@@ -76,12 +76,6 @@ impl<W: Capture, H: Handles> Handles for Among<W, H> {
     }
 
     #[inline(always)]
-    fn go_on(views: &mut Self::Views<'_>, first: usize, n: usize) {
-        W::go_on::<0>(&mut views.0, first, n);
-        H::go_on(&mut views.1, first, n);
-    }
-
-    #[inline(always)]
     fn set_near(views: &mut Self::Views<'_>, near: bool) {
         W::set_near::<0>(&mut views.0, near);
         H::set_near(&mut views.1, near);

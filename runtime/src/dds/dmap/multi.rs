@@ -288,11 +288,6 @@ impl<K: 'static, V: 'static, const W: usize> Capture for Read<'_, DMultiMap<K, V
     }
 
     #[inline(always)]
-    fn go_on<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, first: usize, n: usize) {
-        <Read<'_, DMap<K, Vec<V>>>>::go_on(&mut view.0, first, n);
-    }
-
-    #[inline(always)]
     fn step<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, i: usize) {
         <Read<'_, DMap<K, Vec<V>>>>::step(&mut view.0, i);
     }
@@ -325,11 +320,6 @@ impl<K: Key, V: Element, const W: usize> Capture for Write<'_, DMultiMap<K, V>, 
         n: usize,
     ) -> Range<usize> {
         <Write<'_, DMap<K, Vec<V>>>>::enter(&mut view.0, place, first, n)
-    }
-
-    #[inline(always)]
-    fn go_on<const C: usize>(view: &mut MultiMapWriteView<'_, K, V, C>, first: usize, n: usize) {
-        <Write<'_, DMap<K, Vec<V>>>>::go_on(&mut view.0, first, n);
     }
 
     #[inline(always)]

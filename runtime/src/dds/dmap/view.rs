@@ -156,11 +156,6 @@ impl<K: 'static, V: 'static, const W: usize> Capture for Read<'_, DMap<K, V>, W>
     }
 
     #[inline(always)]
-    fn go_on<const C: usize>(view: &mut MapView<'_, K, V, C>, first: usize, n: usize) {
-        view.buckets.go_on(first, n);
-    }
-
-    #[inline(always)]
     fn step<const C: usize>(view: &mut MapView<'_, K, V, C>, i: usize) {
         view.buckets.step(i);
     }
@@ -195,11 +190,6 @@ impl<K: Key, V: Element, const W: usize> Capture for Write<'_, DMap<K, V>, W> {
     ) -> Range<usize> {
         view.buckets.enter(place, first, n);
         0..usize::MAX
-    }
-
-    #[inline(always)]
-    fn go_on<const C: usize>(view: &mut MapWriteView<'_, K, V, C>, first: usize, n: usize) {
-        view.buckets.go_on(first, n);
     }
 
     #[inline(always)]

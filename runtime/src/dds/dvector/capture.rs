@@ -69,11 +69,6 @@ impl<T: 'static, const W: usize> Capture for Read<'_, DVector<T>, W> {
     }
 
     #[inline(always)]
-    fn go_on<const C: usize>(view: &mut ReadView<'_, T, C, W>, first: usize, n: usize) {
-        view.go_on(first, n);
-    }
-
-    #[inline(always)]
     fn set_near<const C: usize>(view: &mut ReadView<'_, T, C, W>, near: bool) {
         view.set_near(near);
     }
@@ -107,11 +102,6 @@ impl<T: 'static, const W: usize> Capture for Write<'_, DVector<T>, W> {
         view.enter(place, first, n);
         view.look_ahead(place);
         view.near()
-    }
-
-    #[inline(always)]
-    fn go_on<const C: usize>(view: &mut WriteView<'_, T, C, W>, first: usize, n: usize) {
-        view.go_on(first, n);
     }
 
     #[inline(always)]
