@@ -155,6 +155,10 @@ pub trait Capture {
     fn enter<const C: usize>(_view: &mut Self::View<'_, C>, _place: usize, _first: usize, _n: usize) -> Range<usize> {
         0..usize::MAX
     }
+    /// The same for a run of one iteration, where no slot is tracked.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn turn_to<const C: usize>(_view: &mut Self::View<'_, C>, _place: usize, _i: usize) {}
     /// Whether all iterations that are next are among those.
     #[doc(hidden)]
     #[inline(always)]
@@ -189,6 +193,8 @@ pub trait Handles {
     fn begin(views: &mut Self::Views<'_>, slots: &[Slot<'_>]);
     #[doc(hidden)]
     fn enter(views: &mut Self::Views<'_>, place: usize, first: usize, n: usize) -> Range<usize>;
+    #[doc(hidden)]
+    fn turn_to(views: &mut Self::Views<'_>, place: usize, i: usize);
     #[doc(hidden)]
     fn set_near(views: &mut Self::Views<'_>, near: bool);
     #[doc(hidden)]
@@ -241,6 +247,12 @@ macro_rules! handles {
                     all = all.start.max(own.start)..all.end.min(own.end);
                 })*
                 all
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn turn_to(views: &mut Self::Views<'_>, place: usize, i: usize) {
+                $($name::turn_to::<$n>(&mut views.$n, place, i);)*
             }
 
             #[inline(always)]

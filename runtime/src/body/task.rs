@@ -17,6 +17,7 @@ use crate::body::capture::Handles;
 use crate::body::context::{AccessTrouble, Context};
 use crate::body::panics::{self, CaughtPanic};
 use crate::body::sharing::Watch;
+use crate::body::slot::Slot;
 use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
 use crate::memory::codec::CodecError;
@@ -260,14 +261,15 @@ where
     R: Outcome,
 {
     unsafe fn run(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        let singly = context.slots.iter().any(|slot| slot.slow_path().is_listed());
+        let tracked = context.slots.iter().any(Slot::is_tracked);
+        let listed = context.slots.iter().any(|slot| slot.slow_path().is_listed());
         let ran = unwound(|| match iterations {
-            // SAFETY: rule 2.
-            Iterations::List { first, offsets } if singly || !are_neighbours(offsets) => unsafe {
+            // SAFETY: rule 2, and nothing is tracked.
+            Iterations::List { first, offsets } if !tracked && !are_neighbours(offsets) => unsafe {
                 self.run_list(context, first, offsets)
             },
             // SAFETY: rule 2.
-            _ => unsafe { self.run_runs(context, Runs::new(iterations, singly)) },
+            _ => unsafe { self.run_runs(context, Runs::new(iterations, listed)) },
         });
         outcome(context, None, ran)
     }
@@ -376,7 +378,7 @@ where
     /// The hot loop over iterations in an order of the plan's.
     ///
     /// # Safety
-    /// Rule 2.
+    /// Rule 2. No slot is tracked.
     #[inline(never)]
     unsafe fn run_list(&self, context: &Context<'_>, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
@@ -386,7 +388,7 @@ where
         H::begin(&mut views, &context.slots);
         for (j, &offset) in offsets.iter().enumerate() {
             let i = first + offset as usize;
-            H::enter(&mut views, j, i, 1);
+            H::turn_to(&mut views, j, i);
             H::step(&mut views, i);
             if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
                 return Some((i, error));

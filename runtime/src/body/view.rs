@@ -75,6 +75,12 @@ macro_rules! common_to_views {
                     (self.lo, self.len, self.wlen) = (owned.lo, owned.len, owned.wlen);
                     self.ptr = self.base.wrapping_add(self.lo);
                 }
+                self.turn_to(place, first);
+            }
+
+            /// The same for a run of one iteration, where nothing is tracked.
+            #[inline(always)]
+            pub(crate) fn turn_to(&mut self, place: usize, first: usize) {
                 let own = if self.packed { place } else { first };
                 self.here = self.base.wrapping_add(own).wrapping_sub(first);
             }

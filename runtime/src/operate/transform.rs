@@ -76,6 +76,12 @@ impl<W: Capture, H: Handles> Handles for Among<W, H> {
     }
 
     #[inline(always)]
+    fn turn_to(views: &mut Self::Views<'_>, place: usize, i: usize) {
+        W::turn_to::<0>(&mut views.0, place, i);
+        H::turn_to(&mut views.1, place, i);
+    }
+
+    #[inline(always)]
     fn set_near(views: &mut Self::Views<'_>, near: bool) {
         W::set_near::<0>(&mut views.0, near);
         H::set_near(&mut views.1, near);

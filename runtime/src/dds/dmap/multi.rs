@@ -288,6 +288,11 @@ impl<K: 'static, V: 'static, const W: usize> Capture for Read<'_, DMultiMap<K, V
     }
 
     #[inline(always)]
+    fn turn_to<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, place: usize, i: usize) {
+        <Read<'_, DMap<K, Vec<V>>>>::turn_to(&mut view.0, place, i);
+    }
+
+    #[inline(always)]
     fn step<const C: usize>(view: &mut MultiMapView<'_, K, V, C>, i: usize) {
         <Read<'_, DMap<K, Vec<V>>>>::step(&mut view.0, i);
     }
@@ -320,6 +325,11 @@ impl<K: Key, V: Element, const W: usize> Capture for Write<'_, DMultiMap<K, V>, 
         n: usize,
     ) -> Range<usize> {
         <Write<'_, DMap<K, Vec<V>>>>::enter(&mut view.0, place, first, n)
+    }
+
+    #[inline(always)]
+    fn turn_to<const C: usize>(view: &mut MultiMapWriteView<'_, K, V, C>, place: usize, i: usize) {
+        <Write<'_, DMap<K, Vec<V>>>>::turn_to(&mut view.0, place, i);
     }
 
     #[inline(always)]

@@ -156,6 +156,11 @@ impl<K: 'static, V: 'static, const W: usize> Capture for Read<'_, DMap<K, V>, W>
     }
 
     #[inline(always)]
+    fn turn_to<const C: usize>(view: &mut MapView<'_, K, V, C>, place: usize, i: usize) {
+        view.buckets.turn_to(place, i);
+    }
+
+    #[inline(always)]
     fn step<const C: usize>(view: &mut MapView<'_, K, V, C>, i: usize) {
         view.buckets.step(i);
     }
@@ -190,6 +195,11 @@ impl<K: Key, V: Element, const W: usize> Capture for Write<'_, DMap<K, V>, W> {
     ) -> Range<usize> {
         view.buckets.enter(place, first, n);
         0..usize::MAX
+    }
+
+    #[inline(always)]
+    fn turn_to<const C: usize>(view: &mut MapWriteView<'_, K, V, C>, place: usize, i: usize) {
+        view.buckets.turn_to(place, i);
     }
 
     #[inline(always)]

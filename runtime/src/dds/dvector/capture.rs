@@ -69,6 +69,11 @@ impl<T: 'static, const W: usize> Capture for Read<'_, DVector<T>, W> {
     }
 
     #[inline(always)]
+    fn turn_to<const C: usize>(view: &mut ReadView<'_, T, C, W>, place: usize, i: usize) {
+        view.turn_to(place, i);
+    }
+
+    #[inline(always)]
     fn set_near<const C: usize>(view: &mut ReadView<'_, T, C, W>, near: bool) {
         view.set_near(near);
     }
@@ -102,6 +107,12 @@ impl<T: 'static, const W: usize> Capture for Write<'_, DVector<T>, W> {
         view.enter(place, first, n);
         view.look_ahead(place);
         view.near()
+    }
+
+    #[inline(always)]
+    fn turn_to<const C: usize>(view: &mut WriteView<'_, T, C, W>, place: usize, i: usize) {
+        view.turn_to(place, i);
+        view.look_ahead(place);
     }
 
     #[inline(always)]
