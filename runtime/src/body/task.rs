@@ -261,30 +261,25 @@ where
     R: Outcome,
 {
     unsafe fn run(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        let tracked = context.slots.iter().any(Slot::is_tracked);
+        let tracked = context.slots.iter().any(|slot| slot.is_tracked());
+        let packed = context.slots.iter().any(|slot| slot.here().is_packed());
         let listed = context.slots.iter().any(|slot| slot.slow_path().is_listed());
         let ran = unwound(|| match iterations {
-            // SAFETY: rule 2, and nothing is tracked.
-            Iterations::List { first, offsets } if !tracked && !are_neighbours(offsets) => unsafe {
-                self.run_list(context, first, offsets)
-            },
             // SAFETY: rule 2.
+            _ if packed && tracked => unsafe { self.run_singly(context, iterations, |_| true) },
+            Iterations::List { first, offsets } if packed || !tracked && !are_neighbours(offsets) => {
+                // SAFETY: rule 2, and nothing is tracked.
+                unsafe { self.run_list(context, first, offsets) }
+            }
+            // SAFETY: rule 2, and nothing is packed.
             _ => unsafe { self.run_runs(context, Runs::new(iterations, listed)) },
         });
         outcome(context, None, ran)
     }
 
     unsafe fn trace(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        let ran = unwound(|| {
-            // SAFETY: rule 2.
-            let mut views = unsafe { H::views(&context.slots) };
-            let mut scratch = (self.scratch)(self.values.refs(), &mut views);
-            H::begin(&mut views, &context.slots);
-            let error =
-                self.one_by_one(context, &mut views, &mut scratch, iterations, |context| !context.state.is_astray());
-            H::finish(&views, &context.slots);
-            error
-        });
+        // SAFETY: rule 2.
+        let ran = unwound(|| unsafe { self.run_singly(context, iterations, |context| !context.state.is_astray()) });
         outcome(context, Some(context.state.at.get()), ran)
     }
 
@@ -351,7 +346,7 @@ where
     /// (A body in two loops is worth more to the compiler, which makes larger ones part of them.)
     ///
     /// # Safety
-    /// Rule 2.
+    /// Rule 2. Nothing is packed.
     #[inline(never)]
     unsafe fn run_runs(&self, context: &Context<'_>, mut runs: Runs<'_>) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
@@ -396,6 +391,25 @@ where
         }
         H::finish(&views, &context.slots);
         None
+    }
+
+    /// The same for all others, and where iterations are counted.
+    ///
+    /// # Safety
+    /// Rule 2.
+    unsafe fn run_singly(
+        &self,
+        context: &Context<'_>,
+        iterations: Iterations<'_>,
+        after: fn(&Context<'_>) -> bool,
+    ) -> Option<(usize, BodyError)> {
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views(&context.slots) };
+        let mut scratch = (self.scratch)(self.values.refs(), &mut views);
+        H::begin(&mut views, &context.slots);
+        let error = self.one_by_one(context, &mut views, &mut scratch, iterations, after);
+        H::finish(&views, &context.slots);
+        error
     }
 
     /// Scratch for the virtual iteration. What setting it up touches, every block will touch.

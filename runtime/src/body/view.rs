@@ -30,7 +30,7 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
 
 use crate::body::index::ElementIndex;
-use crate::body::slot::{Ahead, Slot};
+use crate::body::slot::{Ahead, OwnElement, Slot};
 use crate::body::slow_path::SlowPath;
 use crate::kernels::fetch;
 
@@ -52,8 +52,8 @@ macro_rules! common_to_views {
                     packed: slot.here().is_packed(),
                     tracked: slot.is_tracked(),
                     here: std::ptr::null_mut(),
-                    here_read: false,
-                    here_write: false,
+                    owns_own: false,
+                    own: false,
                     near: false,
                     $($ahead: slot.ahead(),)?
                     iteration: usize::MAX,
@@ -64,7 +64,8 @@ macro_rules! common_to_views {
             /// The first iteration is about to begin (rule 5). The slot is the one that the view was made of.
             #[inline(always)]
             pub(crate) fn begin(&mut self, slot: &Slot<'_>) {
-                (self.here_read, self.here_write) = (slot.here().read, slot.here().write);
+                self.owns_own = Self::owns_own(slot.here());
+                self.own = self.owns_own;
             }
 
             /// Moves on to a run: the `n` iterations of the loop from `first` on, from the block's `place`-th on.
@@ -88,10 +89,10 @@ macro_rules! common_to_views {
             /// The iterations that own all elements less than `W` from their own number, where a range is owned, and perhaps
             /// each iteration's own element besides.
             #[inline(always)]
-            fn surrounded(&self, range: Range<usize>, own: bool) -> Range<usize> {
+            fn surrounded(&self, range: Range<usize>) -> Range<usize> {
                 match W {
                     0 => 0..usize::MAX,
-                    1 if own => 0..usize::MAX,
+                    1 if self.owns_own => 0..usize::MAX,
                     _ if self.packed => 0..0,
                     _ => range.start.saturating_add(W - 1)..range.end.saturating_sub(W - 1),
                 }
@@ -100,7 +101,7 @@ macro_rules! common_to_views {
             /// Whether each of the iterations that are next is one of those.
             #[inline(always)]
             pub(crate) fn set_near(&mut self, near: bool) {
-                self.near = near;
+                (self.own, self.near) = (near, near);
             }
 
             /// Moves on to iteration `i` of the loop, which is one of the run's.
@@ -147,16 +148,15 @@ macro_rules! common_to_views {
                 unsafe { &*ptr }
             }
 
-            /// Whether an element is so near that the running iteration owns it if `near`.
+            /// Whether the index says enough to know that the running iteration owns an element: which is at `here` then.
             #[inline(always)]
-            fn is_near(&self, i: usize) -> bool {
-                W > 0 && i.wrapping_sub(self.iteration).wrapping_add(W - 1) <= 2 * (W - 1)
-            }
-
-            /// The running iteration's own element.
-            #[inline(always)]
-            fn here(&self) -> *mut T {
-                self.here.wrapping_add(self.iteration)
+            fn is_surely_owned<I: ElementIndex>(&self, i: usize) -> bool {
+                if I::OWN {
+                    self.own && i == self.iteration
+                } else {
+                    let distance = i.wrapping_sub(self.iteration);
+                    I::NEAR && W > 0 && self.near && distance.wrapping_add(W - 1) <= 2 * (W - 1)
+                }
             }
         }
 
@@ -196,12 +196,9 @@ macro_rules! common_to_views {
             #[inline(always)]
             fn index(&self, i: I) -> &T {
                 let i = i.to_usize();
-                if (I::OWN || I::NEAR) && self.near && self.is_near(i) {
+                if self.is_surely_owned::<I>(i) {
                     // SAFETY: rule 5.
                     unsafe { &*self.here.wrapping_add(i) }
-                } else if I::OWN && self.here_read && i == self.iteration {
-                    // SAFETY: rule 5.
-                    unsafe { &*self.here() }
                 } else {
                     self.at(i)
                 }
@@ -232,8 +229,9 @@ pub struct ReadView<'v, T, const C: usize, const W: usize = 0> {
     tracked: bool,
     /// The running iteration's own element, once its number is added.
     here: *mut T,
-    here_read: bool,
-    here_write: bool,
+    /// Whether each iteration of the block owns its own element, and whether that is known of the running one.
+    owns_own: bool,
+    own: bool,
     /// All elements less than `W` from the number of the running iteration are owned, to be written by a view that writes. It is
     /// the same in all views of a loop: so the compiler makes one loop of runs where it holds, and one of the others.
     near: bool,
@@ -244,10 +242,14 @@ pub struct ReadView<'v, T, const C: usize, const W: usize = 0> {
 common_to_views!(ReadView);
 
 impl<T, const C: usize, const W: usize> ReadView<'_, T, C, W> {
+    fn owns_own(here: OwnElement) -> bool {
+        here.read
+    }
+
     /// Of the run that was entered, the iterations that own all elements that are indexed near them.
     #[inline(always)]
     pub(crate) fn near(&self) -> Range<usize> {
-        self.surrounded(self.lo..self.lo + self.len, self.here_read)
+        self.surrounded(self.lo..self.lo + self.len)
     }
 }
 
@@ -265,8 +267,9 @@ pub struct WriteView<'v, T, const C: usize, const W: usize = 0> {
     tracked: bool,
     /// The running iteration's own element, once its number is added.
     here: *mut T,
-    here_read: bool,
-    here_write: bool,
+    /// Whether each iteration of the block owns its own element, and whether that is known of the running one.
+    owns_own: bool,
+    own: bool,
     /// All elements less than `W` from the number of the running iteration are owned, to be written by a view that writes. It is
     /// the same in all views of a loop: so the compiler makes one loop of runs where it holds, and one of the others.
     near: bool,
@@ -278,10 +281,14 @@ pub struct WriteView<'v, T, const C: usize, const W: usize = 0> {
 common_to_views!(WriteView, ahead);
 
 impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
+    fn owns_own(here: OwnElement) -> bool {
+        here.read && here.write
+    }
+
     /// Of the run that was entered, the iterations that own all elements that are indexed near them, to write them.
     #[inline(always)]
     pub(crate) fn near(&self) -> Range<usize> {
-        self.surrounded(self.lo..self.lo + self.wlen, self.here_read && self.here_write)
+        self.surrounded(self.lo..self.lo + self.wlen)
     }
 
     /// Fetches the element of an iteration to come, where its index is known.
@@ -363,13 +370,8 @@ impl<T, I: ElementIndex, const C: usize, const W: usize> IndexMut<I> for WriteVi
     #[inline(always)]
     fn index_mut(&mut self, i: I) -> &mut T {
         let i = i.to_usize();
-        let address = if (I::OWN || I::NEAR) && self.near && self.is_near(i) {
-            self.here.wrapping_add(i)
-        } else if I::OWN && self.here_write && i == self.iteration {
-            self.here()
-        } else {
-            self.address_mut(i)
-        };
+        let owned = self.is_surely_owned::<I>(i);
+        let address = if owned { self.here.wrapping_add(i) } else { self.address_mut(i) };
         // SAFETY: rules 1 and 3 (and 5): the element is this block's alone, and the view is borrowed alone.
         unsafe { &mut *address }
     }
