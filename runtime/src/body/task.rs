@@ -17,7 +17,6 @@ use crate::body::capture::Handles;
 use crate::body::context::{AccessTrouble, Context};
 use crate::body::panics::{self, CaughtPanic};
 use crate::body::sharing::Watch;
-use crate::body::slot::Slot;
 use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
 use crate::memory::codec::CodecError;
@@ -265,14 +264,16 @@ where
         let packed = context.slots.iter().any(|slot| slot.here().is_packed());
         let listed = context.slots.iter().any(|slot| slot.slow_path().is_listed());
         let ran = unwound(|| match iterations {
+            // SAFETY: rule 2, and nothing is packed or listed.
+            Iterations::Range { start, end } if !listed => unsafe { self.run_range(context, 0, start, end - start) },
+            // SAFETY: rule 2, and nothing is packed or listed.
+            Iterations::List { first, offsets } if Self::HAS_RUNS && !packed && !listed && are_neighbours(offsets) => unsafe {
+                self.run_joined(context, first, offsets)
+            },
+            // SAFETY: rule 2, and nothing is tracked.
+            Iterations::List { first, offsets } if !tracked => unsafe { self.run_list(context, first, offsets) },
             // SAFETY: rule 2.
-            _ if packed && tracked => unsafe { self.run_singly(context, iterations, |_| true) },
-            Iterations::List { first, offsets } if packed || !tracked && !are_neighbours(offsets) => {
-                // SAFETY: rule 2, and nothing is tracked.
-                unsafe { self.run_list(context, first, offsets) }
-            }
-            // SAFETY: rule 2, and nothing is packed.
-            _ => unsafe { self.run_runs(context, Runs::new(iterations, listed)) },
+            _ => unsafe { self.run_singly(context, iterations, |_| true) },
         });
         outcome(context, None, ran)
     }
@@ -340,34 +341,80 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
-    /// The hot loop over runs of consecutive iterations. It doesn't look whether the block has strayed: one that
-    /// has goes on to its end (`astray`).
-    ///
-    /// (A body in two loops is worth more to the compiler, which makes larger ones part of them.)
+    /// Whether a block may be run in several parts: it has no scratch, which would be set up for each.
+    const HAS_RUNS: bool = size_of::<S>() == 0 && !std::mem::needs_drop::<S>();
+
+    /// The `n` consecutive iterations from `first` on, from the block's `place`-th on: those at the borders apart from the others.
     ///
     /// # Safety
-    /// Rule 2. Nothing is packed.
+    /// Rule 2. Nothing is packed or listed.
+    unsafe fn run_range(
+        &self,
+        context: &Context<'_>,
+        mut place: usize,
+        mut first: usize,
+        n: usize,
+    ) -> Option<(usize, BodyError)> {
+        let end = first + n;
+        while first < end {
+            // SAFETY: rule 2.
+            match unsafe { self.run_part(context, place, first, end - first) } {
+                Ok(done) => (place, first) = (place + done, first + done),
+                Err(error) => return Some(error),
+            }
+        }
+        None
+    }
+
+    /// A list of which most iterations follow their neighbour.
+    ///
+    /// # Safety
+    /// Rule 2. Nothing is packed or listed.
+    unsafe fn run_joined(&self, context: &Context<'_>, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
+        let mut place = 0;
+        while place < offsets.len() {
+            let n = run_of(&offsets[place..]);
+            // SAFETY: rule 2.
+            let error = unsafe { self.run_range(context, place, first + offsets[place] as usize, n) };
+            if error.is_some() {
+                return error;
+            }
+            place += n;
+        }
+        None
+    }
+
+    /// The hot loop over consecutive iterations. It runs as many of the first as are alike in what they own around them, and says
+    /// how many. It doesn't look whether the block has strayed: one that has goes on to its end (`astray`).
+    ///
+    /// # Safety
+    /// Rule 2. Nothing is packed or listed.
     #[inline(never)]
-    unsafe fn run_runs(&self, context: &Context<'_>, mut runs: Runs<'_>) -> Option<(usize, BodyError)> {
+    unsafe fn run_part(
+        &self,
+        context: &Context<'_>,
+        place: usize,
+        first: usize,
+        n: usize,
+    ) -> Result<usize, (usize, BodyError)> {
         let values = self.values.refs();
         // SAFETY: rule 2.
         let mut views = unsafe { H::views(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
         H::begin(&mut views, &context.slots);
-        while let Some((place, first, n)) = runs.next() {
-            let (n, near) = first_part(first, n, H::enter(&mut views, place, first, n));
-            H::set_near(&mut views, near);
-            runs.place = place + n;
-            for i in first..first + n {
-                H::step(&mut views, i);
-                if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error()
-                {
-                    return Some((i, error));
-                }
+        let (mut alike, mut near) = first_part(first, n, H::enter(&mut views, place, first, n));
+        if !Self::HAS_RUNS && alike < n {
+            (alike, near) = (n, false);
+        }
+        H::set_near(&mut views, near);
+        for i in first..first + alike {
+            H::step(&mut views, i);
+            if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
+                return Err((i, error));
             }
         }
         H::finish(&views, &context.slots);
-        None
+        Ok(alike)
     }
 
     /// The hot loop over iterations in an order of the plan's.
@@ -434,9 +481,15 @@ where
         after: fn(&Context<'_>) -> bool,
     ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
-        let runs = Runs::new(iterations, true);
-        for j in 0..runs.n {
-            let i = runs.iteration(j);
+        let n = match iterations {
+            Iterations::Range { start, end } => end - start,
+            Iterations::List { offsets, .. } => offsets.len(),
+        };
+        for j in 0..n {
+            let i = match iterations {
+                Iterations::Range { start, .. } => start + j,
+                Iterations::List { first, offsets } => first + offsets[j] as usize,
+            };
             context.state.at.set(i);
             H::enter(views, j, i, 1);
             H::step(views, i);
@@ -451,48 +504,8 @@ where
     }
 }
 
-/// Iterations in runs of consecutive ones.
-struct Runs<'p> {
-    /// The number that offsets count from, or the first of a range.
-    first: usize,
-    n: usize,
-    offsets: Option<&'p [u32]>,
-    /// Where the next run begins, among the block's iterations: it is moved on by who runs them.
-    place: usize,
-    /// Each is of one iteration.
-    singly: bool,
-}
-
-/// Lists whose iterations mostly follow their neighbour are taken apart into runs; where few do, looking for them costs more than
-/// it gains.
-const WORTH_JOINING: usize = 8;
-
-impl<'p> Runs<'p> {
-    fn new(iterations: Iterations<'p>, singly: bool) -> Self {
-        let (first, n, offsets) = match iterations {
-            Iterations::Range { start, end } => (start, end.saturating_sub(start), None),
-            Iterations::List { first, offsets } => (first, offsets.len(), Some(offsets)),
-        };
-        Runs { first, n, offsets, place: 0, singly }
-    }
-
-    /// The run that begins at `place`: that, its first iteration, and how many it has.
-    fn next(&self) -> Option<(usize, usize, usize)> {
-        let left = self.n.checked_sub(self.place).filter(|&left| left > 0)?;
-        let n = match self.offsets {
-            _ if self.singly => 1,
-            Some(offsets) => run_of(&offsets[self.place..]),
-            None => left,
-        };
-        Some((self.place, self.iteration(self.place), n))
-    }
-
-    /// The iteration at a place of the block.
-    #[inline(always)]
-    fn iteration(&self, place: usize) -> usize {
-        self.first + self.offsets.map_or(place, |offsets| offsets[place] as usize)
-    }
-}
+/// Lists with at most one gap in so many iterations are taken apart into runs.
+const WORTH_JOINING: usize = 32;
 
 /// How many iterations at the beginning of a run are all within a range, or all outside of it; and which.
 #[inline(always)]

@@ -278,7 +278,19 @@ fn task(closure: &Closure, has_scratch: bool, values: &[&Capture], handles: &[&C
     let Closure { movability, parameter, scratch, output, body, .. } = closure;
     let parameter = parameter.as_ref().map_or_else(|| quote!(_), |parameter| parameter.pattern.to_token_stream());
     let scratch = has_scratch.then(|| scratch.as_ref().map_or_else(|| quote!(_,), |scratch| quote!(#scratch,)));
-    rewritten(span, &quote!(#movability), &quote!(#scratch #parameter), output, body, values, handles)
+    // The compiler makes small bodies part of the loops over iterations in any case, but what is small to it, a stencil of five
+    // elements is not. (Of a body that is large, its call costs little.)
+    let inline =
+        (has_scratch && size(body.to_token_stream()) <= LARGE).then(|| quote_spanned!(span=> #[inline(always)]));
+    rewritten(span, &quote!(#inline #movability), &quote!(#scratch #parameter), output, body, values, handles)
+}
+
+/// Bodies with more tokens than this are called.
+const LARGE: usize = 150;
+
+fn size(tokens: TokenStream) -> usize {
+    let of = |token| if let TokenTree::Group(group) = token { 2 + size(group.stream()) } else { 1 };
+    tokens.into_iter().map(of).sum()
 }
 
 /// A closure with these parameters after those for values and views.
