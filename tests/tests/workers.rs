@@ -16,6 +16,7 @@ mod ranges;
 mod scheduled;
 mod seen;
 mod sharing;
+mod slices;
 mod sound;
 mod sync;
 mod views;
@@ -37,7 +38,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `outcomes`, `sharing`, `ranges` and `views` run.
+/// Where `outcomes`, `sharing`, `ranges`, `slices` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -61,6 +62,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
         ("ranges", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, ranges::SCENARIOS)),
+        ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])
