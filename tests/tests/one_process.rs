@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod bodies;
+mod captured;
 mod checkpoint;
 mod common;
 mod decoding;

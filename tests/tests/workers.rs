@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod captured;
 mod chaos;
 mod cluster;
 mod common;
@@ -38,7 +39,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `outcomes`, `sharing`, `ranges`, `slices` and `views` run.
+/// Where `captured`, `outcomes`, `sharing`, `ranges`, `slices` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -62,6 +63,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
         ("ranges", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, ranges::SCENARIOS)),
+        ("captured", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, captured::SCENARIOS)),
         ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
         ("scheduled", scheduled::tests()),
