@@ -16,6 +16,7 @@ mod misspeculation;
 mod options;
 mod outcomes;
 mod plans;
+mod programs;
 mod races;
 mod random;
 mod random_loops;

@@ -12,6 +12,7 @@ mod hostile;
 mod jobs;
 mod outcomes;
 mod places;
+mod programs;
 mod random;
 mod ranges;
 mod scheduled;
@@ -43,6 +44,10 @@ const SOUND: [Place; 9] = [
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
+/// Where `programs` run.
+const PROGRAMS: [Place; 6] =
+    [place(0, 3, 0), place(0, 8, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0), place(3, 8, 0)];
+
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     // Some tests start this executable to be the program that they look at.
@@ -64,6 +69,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
         ("ranges", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, ranges::SCENARIOS)),
         ("captured", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, captured::SCENARIOS)),
+        ("programs", places::tests(&PROGRAMS, &Expected::new(ALONE, Place::session), 60, programs::SCENARIOS)),
         ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
         ("scheduled", scheduled::tests()),

@@ -1,0 +1,99 @@
+//! Counts, sums and sieves.
+
+use crate::common::{below, bits, mix};
+use crate::seen::Seen;
+use stradsap::prelude::*;
+
+/// The area of a quarter of a circle.
+pub(super) fn monte_carlo(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let (n, seed) = (50_000u64, 3u64);
+    let inside = session.count();
+    let point = |k: u64| ((mix(2 * k) % 10_000) as f64, (mix(2 * k + 1) % 10_000) as f64);
+    let report = async_parallel_for!(0..n, [seed, point, &inside], |k| {
+        let (x, y) = point(seed + k);
+        if x * x + y * y < 1e8 {
+            inside.add(1);
+        }
+    })?;
+    let plain = (0..n).map(|k| point(seed + k)).filter(|(x, y)| x * x + y * y < 1e8).count() as u64;
+    assert_eq!(inside.get(), plain);
+    seen.record("inside", plain);
+    Ok(report)
+}
+
+/// One step of k-means: each point to its nearest centre; then the centres, from all points at once.
+pub(super) fn nearest_centres(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let points: Vec<[f64; 2]> =
+        (0..8_000u64).map(|k| [below(2 * k, 1000) as f64, below(2 * k + 1, 1000) as f64]).collect();
+    let mut centres: Vec<[f64; 2]> = points[..8].to_vec();
+    let data = DVector::from_vec(session, points.clone())?;
+    let mut of = DVector::from_fn(session, points.len(), |_| 0u8)?;
+    fn nearest(centres: &[[f64; 2]], [x, y]: &[f64; 2]) -> u8 {
+        let far = |k: usize| (centres[k][0] - x).powi(2) + (centres[k][1] - y).powi(2);
+        (0..centres.len()).min_by(|&a, &b| far(a).total_cmp(&far(b))).unwrap_or(0) as u8
+    }
+    let mut last = None;
+    for _ in 0..3 {
+        let around = centres.as_slice();
+        let report =
+            async_parallel_for!(0..data.len(), [around, &data, &mut of], |i| of[i] = nearest(around, &data[i]))?;
+        let plain: Vec<u8> = points.iter().map(|point| nearest(&centres, point)).collect();
+        assert_eq!(of.to_vec()?, plain);
+        for (k, centre) in centres.iter_mut().enumerate() {
+            let mine: Vec<&[f64; 2]> =
+                points.iter().zip(&plain).filter(|(_, of)| **of as usize == k).map(|(p, _)| p).collect();
+            let n = mine.len().max(1) as f64;
+            *centre = [mine.iter().map(|p| p[0]).sum::<f64>() / n, mine.iter().map(|p| p[1]).sum::<f64>() / n];
+        }
+        last = Some(report);
+    }
+    seen.digest("of", &of)?;
+    Ok(last.unwrap())
+}
+
+/// Of Eratosthenes: iteration `p` strikes out its multiples, if it still stands.
+pub(super) fn sieve(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let n = 4_000usize;
+    let mut plain = vec![true; n];
+    let mut prime = DVector::from_vec(session, plain.clone())?;
+    let report = async_parallel_for!(
+        2..64usize,
+        [n, &mut prime],
+        |p| {
+            if prime[p] {
+                for k in (p * p..n).step_by(p) {
+                    prime[k] = false;
+                }
+            }
+        },
+        order = Preserve
+    )?;
+    for p in 2..64 {
+        if plain[p] {
+            (p * p..n).step_by(p).for_each(|k| plain[k] = false);
+        }
+    }
+    assert_eq!(prime.to_vec()?, plain);
+    assert_eq!(plain[2..].iter().filter(|&&prime| prime).count(), 550);
+    seen.digest("prime", &prime)?;
+    Ok(report)
+}
+
+/// Each number becomes the mean of itself and the one before, as it is by then.
+pub(super) fn running_mean(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let mut plain: Vec<f64> = (0..6_000).map(|i| below(i, 100) as f64).collect();
+    let mut x = DVector::from_vec(session, plain.clone())?;
+    let report = async_parallel_for!(
+        1..x.len(),
+        [&mut x],
+        |i| {
+            let before = x[i - 1];
+            x[i] = 0.5 * (x[i] + before);
+        },
+        order = Preserve
+    )?;
+    (1..plain.len()).for_each(|i| plain[i] = 0.5 * (plain[i] + plain[i - 1]));
+    assert_eq!(bits(x.to_vec()?), bits(plain));
+    seen.digest("x", &x)?;
+    Ok(report)
+}
