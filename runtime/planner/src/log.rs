@@ -45,6 +45,8 @@ pub struct CaptureLog {
     in_scratch: bool,
     /// How what sets up a block's scratch accesses the DDS, in each block.
     by_scratch: u8,
+    /// How many iterations ended early, so that what they touch behind that is missing.
+    pub(crate) cut_short: usize,
 }
 
 impl CaptureLog {
@@ -145,6 +147,11 @@ impl CaptureLog {
     /// Whether setting up scratch touches the DDS, and whether it writes it.
     pub(crate) fn by_scratch(&self) -> (bool, bool) {
         (self.by_scratch != 0, self.by_scratch & WRITE != 0)
+    }
+
+    /// The running iteration ends early.
+    pub fn cut_short(&mut self) {
+        self.cut_short += 1;
     }
 
     /// Ends the running iteration.

@@ -264,7 +264,9 @@ impl<'c> Call<'c> {
             depth_used = depth;
             recorded = Instant::now();
             let mut planning = span(Category::Plan, 0);
-            plan = plan::plan(&recording, &shapes(self.captured), &options.planning(), &*self.pool);
+            let mut made = plan::plan(&recording, &shapes(self.captured), &options.planning(), &*self.pool);
+            made.facts.cut_short = recording.cut_short;
+            plan = made;
             planning.set(plan.blocks.len() as u64);
             drop(planning);
         }
@@ -311,7 +313,12 @@ impl<'c> Call<'c> {
                 self.site
             );
             let reason = format!("what iterations touch of `{name}` changes while the loop runs");
-            let cached = self.own_order(Facts { reason, changing: Some(capture), ..Facts::default() })?;
+            let cached = self.own_order(Facts {
+                reason,
+                changing: Some(capture),
+                cut_short: old.plan.facts.cut_short,
+                ..Facts::default()
+            })?;
             self.explain(&cached)?;
             cached
         } else {

@@ -26,7 +26,13 @@ impl LoopReport {
     /// Iterations that compute much.
     fn of_time(&self) -> Option<String> {
         let n = self.iterations() as f64;
-        let each = self.seconds_running.max(self.seconds_recording) / n;
+        // A clock may have counted what something else took, once.
+        let took = if self.seconds_running > 0.0 && self.seconds_recording > 0.0 {
+            self.seconds_running.min(self.seconds_recording)
+        } else {
+            self.seconds_running.max(self.seconds_recording)
+        };
+        let each = took / n;
         let long = self.plan.facts.short && each * n > 4.0 * WORTH_A_BLOCK && each > WORTH_A_BLOCK / 64.0;
         long.then(|| {
             let grain = (WORTH_A_BLOCK / each).ceil();
@@ -40,9 +46,17 @@ impl LoopReport {
     /// Indices that iterations read and write.
     fn of_changes(&self) -> Option<String> {
         let of = self.site.name(self.plan.facts.changing?);
+        if self.plan.facts.cut_short > 0 {
+            return Some(format!(
+                "what iterations touch of `{of}` was not to be found out, since {} of them panicked on values from before \
+                 the loop: touch all elements first, and `unwrap` or `expect` what others write after that",
+                self.plan.facts.cut_short
+            ));
+        }
         Some(format!(
-            "which elements of `{of}` iterations touch depends on what other iterations write: let the loop read the \
-             indices from one DVector and write new ones to a second"
+            "which elements of `{of}` iterations touch, or write, depends on what other iterations write: write an element \
+             whether it changes or not, `x[i] = if changes {{ new }} else {{ x[i] }}`; read indices from one DVector and write \
+             new ones to a second"
         ))
     }
 
@@ -50,6 +64,10 @@ impl LoopReport {
     fn of_hot_elements(&self) -> Option<String> {
         let n = self.iterations();
         let hot = |dds: &HotDds| {
+            // It isn't one element that stands in the way of iterations that touch many.
+            if dds.accesses as f64 > MANY * n as f64 {
+                return None;
+            }
             let pairs = dds.elements.iter().zip(&dds.written);
             let mut all = pairs.filter(|&((_, count), written)| *count as usize * 10 >= n * 9 && *written > 0);
             all.next().map(|(&(index, count), &written)| (dds.capture, index, count, written))
@@ -111,8 +129,8 @@ impl LoopReport {
         } else {
             format!(
                 "iterations hang together in chains through elements of `{of}` that they write: if they may read what was \
-                 there before the loop, read from one DVector and write a second; or loop over more elements that have \
-                 nothing to do with each other"
+                 there before the loop, read from one DVector and write a second; where copies that meet now and then will \
+                 do, use `sync_parallel_for!`; or loop over more elements that have nothing to do with each other"
             )
         })
     }

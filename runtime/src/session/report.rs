@@ -328,6 +328,13 @@ impl fmt::Display for LoopReport {
         if self.misspeculations > 0 {
             write!(f, "; undone and planned again {} times", self.misspeculations)?;
         }
+        if self.plan.facts.cut_short > 0 {
+            write!(
+                f,
+                "\n  {} iterations panicked while the loop was recorded, on values from before it",
+                self.plan.facts.cut_short
+            )?;
+        }
         if self.elsewhere.compared.is_some() {
             write!(f, "\n  {}", self.verified())?;
         }

@@ -19,9 +19,8 @@ pub(super) fn ising_model(session: &Session, seen: &mut Seen) -> stradsap::Resul
             + i32::from(spins[(row + side - 1) % side * side + column]);
         let energy = 2 * i32::from(spins[at]) * around;
         let chance = (mix(seed ^ n as u64) % 1000) as f64 / 1000.0;
-        if chance < (-0.4 * f64::from(energy)).exp() {
-            spins[at] = -spins[at];
-        }
+        // Written in any case: whether it changes depends on its neighbours.
+        spins[at] = if chance < (-0.4 * f64::from(energy)).exp() { -spins[at] } else { spins[at] };
     })?;
     for n in report.serial_order() {
         let at = below(mix(n as u64), side * side);

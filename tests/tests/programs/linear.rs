@@ -20,8 +20,8 @@ fn sparse(n: usize, columns: usize) -> Vec<Row> {
 
 /// Each row of a sparse system is met in turn.
 pub(super) fn kaczmarz(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
-    let rows = sparse(20_000, 6_000);
-    let mut plain = vec![0.0f64; 6_000];
+    let rows = sparse(20_000, 9_000);
+    let mut plain = vec![0.0f64; 9_000];
     let data = DVector::from_vec(session, rows.clone())?;
     let mut x = DVector::from_vec(session, plain.clone())?;
     let report = async_parallel_for!(&data, [&mut x], |(at, values, wanted)| {

@@ -35,6 +35,7 @@ macro_rules! programs {
             advice: $advice,
         }),*];
 
+        #[allow(dead_code, reason = "for workers")]
         pub(crate) const SCENARIOS: &[Scenario] = &[$(
             Scenario { name: stringify!($name), run: |session, seen| $module::$name(session, seen).map(drop) }
         ),*];
@@ -44,25 +45,27 @@ macro_rules! programs {
 programs! {
     factors::tensor_decomposition: Grid, 2.0..ANY, None;
     factors::bayesian_ranking: Grid, 2.0..ANY, None;
-    factors::factorisation_machine: Serial, 1.0..2.0, Some("elements of `w` on average");
+    factors::factorisation_machine: Serial, 1.0..2.0, Some("`sync_parallel_for!`");
     factors::biased_ratings: Grid, 2.0..ANY, None;
     factors::biased_ratings_with_their_mean: Serial, 1.0..2.0, Some("every iteration touches `mean[0]`, and it is written");
-    linear::kaczmarz: Grid, 2.0..ANY, None;
+    linear::kaczmarz: Coloured, 2.0..ANY, None;
     linear::kaczmarz_of_dense_rows: Serial, 1.0..2.0, Some("`sync_parallel_for!`");
     linear::svm_by_dual_coordinates: Serial, 1.0..2.0, Some("`sync_parallel_for!`");
-    linear::logistic_regression: Grid, 2.0..ANY, None;
+    linear::logistic_regression: Coloured, 2.0..ANY, None;
     linear::perceptron_in_order: Serial, 1.0..2.0, Some("every iteration touches `mistakes[0]`");
     grids::ising_model: Grid, 2.0..ANY, None;
     grids::gauss_seidel: Serial, 1.0..2.0, Some("leave out `order = Preserve`");
     grids::jacobi: Aligned, 2.0..ANY, None;
-    grids::over_relaxation_by_colours: Aligned, 1.0..ANY, None;
+    grids::over_relaxation_by_colours: Grid, 1.0..ANY, None;
     grids::edit_distance: Serial, 1.0..2.0, Some("read from one DVector and write a second");
     grids::game_of_life: Aligned, 2.0..ANY, None;
-    graphs::label_propagation: Grid, 2.0..ANY, None;
-    graphs::colouring: Grid, 2.0..ANY, None;
+    graphs::label_propagation: Coloured, 2.0..ANY, None;
+    graphs::colouring: Coloured, 2.0..ANY, None;
     graphs::shortest_paths: Grid, 2.0..ANY, None;
-    graphs::floyd_warshall: Grid, 1.0..ANY, None;
-    graphs::union_find: Serial, 1.0..2.0, Some("depends on what other iterations write");
+    graphs::shortest_paths_by_condition: Serial, 1.0..2.0, Some("whether it changes or not");
+    graphs::depths_that_are_expected: Serial, 1.0..2.0, Some("`expect` what others write after that");
+    graphs::floyd_warshall: Aligned, 1.0..2.0, Some("`grain`");
+    graphs::union_find: Serial, 1.0..2.0, Some("the loop is short");
     counting::monte_carlo: Aligned, 2.0..ANY, None;
     counting::nearest_centres: Aligned, 2.0..ANY, None;
     counting::sieve: Serial, 1.0..2.0, None;

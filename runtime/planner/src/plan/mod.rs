@@ -84,6 +84,8 @@ pub struct Facts {
     pub hot: Vec<HotDds>,
     /// Why the plan is as it is.
     pub reason: String,
+    /// How many iterations ended early while the loop was recorded.
+    pub cut_short: usize,
     /// The capture of which iterations touch other elements each time that they are looked at.
     pub changing: Option<usize>,
     /// Whether the parts that the loop asks for leave more groups of iterations than a plan may have.
