@@ -47,6 +47,7 @@ fn apply<F: Fn(f64) -> f64 + Copy + Send + Sync + 'static>(x: &mut DVector<f64>,
 }
 
 /// Of a table in any place.
+#[allow(clippy::ptr_arg, reason = "it is what is tested")]
 fn through_a_parameter(
     x: &mut DVector<f64>,
     table: &Vec<f64>,

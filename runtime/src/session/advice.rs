@@ -13,6 +13,10 @@ const MANY: f64 = 8.0;
 /// Loops of less work than this, in accesses, are over before another thread has begun.
 const SHORT: u64 = 4096;
 
+/// What helps where a map is written.
+const BY_KEY: &str = "to count or to add up by key, use an operator of the DVector that the loop goes through, `count_by_key` or \
+                      `reduce_by_key`; a map that is only read makes nothing wait";
+
 impl LoopReport {
     /// What a person could change to get more parallelism, if there is little.
     pub fn advice(&self) -> Option<String> {
@@ -76,10 +80,7 @@ impl LoopReport {
         let of = self.site.name(capture);
         let who = if count as usize == n { "every iteration".into() } else { format!("{count} of {n} iterations") };
         if self.asked.maps.contains(&capture) {
-            return Some(format!(
-                "{who} touches one place of `{of}`, and it is written: to count or to add up by key, use `count_by_key` \
-                 or `sum_by_key` of the DVector that the loop goes through, to read it as it was before, a second map"
-            ));
+            return Some(format!("{who} touches one place of `{of}`, and it is written: {BY_KEY}"));
         }
         Some(if u64::from(written) * 2 < u64::from(count) {
             format!(
@@ -104,7 +105,7 @@ impl LoopReport {
             ));
         }
         let n = self.iterations();
-        let Some(most) = self.conflicts().into_iter().max_by_key(|conflict| conflict.accesses) else {
+        let Some(most) = self.plan.facts.hot.iter().max_by_key(|dds| dds.accesses) else {
             let aligned = self.strategy() == Strategy::Aligned;
             return aligned.then(|| {
                 "nothing conflicts, but the iterations are one block: `parts` says how many blocks they are, or `grain` how \
@@ -113,7 +114,10 @@ impl LoopReport {
             });
         };
         let each = most.accesses as f64 / n as f64;
-        let of = most.dds;
+        let of = self.site.name(most.capture);
+        if self.asked.maps.contains(&most.capture) {
+            return Some(format!("iterations touch the same places of `{of}`, and they are written: {BY_KEY}"));
+        }
         Some(if each > MANY {
             format!(
                 "an iteration touches {each:.0} elements of `{of}` on average, and they are written: shorter iterations, or \

@@ -51,6 +51,34 @@ pub(super) fn nearest_centres(session: &Session, seen: &mut Seen) -> stradsap::R
     Ok(last.unwrap())
 }
 
+/// Weights are added up by word, in a map.
+pub(super) fn weights_of_words(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let words: Vec<(String, f64)> =
+        (0..5_000u64).map(|n| (format!("w{}", below(n, 97)), 1.0 / (1.0 + below(n, 7) as f64))).collect();
+    let data = DVector::from_vec(session, words.clone())?;
+    let mut weights: DMap<String, f64> = DMap::new(session)?;
+    let report = async_parallel_for!(
+        0..data.len(),
+        [&data, &mut weights],
+        |n| {
+            let (word, weight) = &data[n];
+            *weights.entry(word.clone()).or_insert(0.0) += weight;
+        },
+        order = Preserve
+    )?;
+    let mut plain = std::collections::BTreeMap::new();
+    for (word, weight) in words {
+        *plain.entry(word).or_insert(0.0f64) += weight;
+    }
+    let mut found = weights.to_vec()?;
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let (keys, values): (Vec<String>, Vec<f64>) = found.into_iter().unzip();
+    assert_eq!(keys, plain.keys().cloned().collect::<Vec<_>>());
+    assert_eq!(bits(values), bits(plain.into_values()));
+    seen.record("words", keys.len());
+    Ok(report)
+}
+
 /// Of Eratosthenes: iteration `p` strikes out its multiples, if it still stands.
 pub(super) fn sieve(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
     let n = 4_000usize;
