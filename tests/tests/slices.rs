@@ -12,6 +12,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     slices::beside_single_elements,
     slices::of_few_of_many,
     slices::that_nobody_foresaw,
+    slices::in_minibatches_and_operators,
     slices::that_dont_exist
 ];
 
@@ -310,6 +311,31 @@ pub(crate) mod slices {
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn in_minibatches_and_operators(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let table = DVector::from_fn(session, 50, |i| i as u64)?;
+        let points = DVector::from_fn(session, 90, |i| below(i as u64, 45) as u64)?;
+        let mut sums = DVector::from_fn(session, 3, |_| 0u64)?;
+        sync_parallel_for!(
+            points,
+            10,
+            [&table, &mut sums],
+            |batch| {
+                for &k in batch {
+                    sums[k % 3].add(table[k..k + 5].iter().sum());
+                }
+            },
+            SyncPolicy::Bsp
+        )?;
+        let mut plain = [0; 3];
+        for k in points.to_vec()? {
+            plain[k as usize % 3] += (k..k + 5).sum::<u64>();
+        }
+        assert_eq!(sums.to_vec()?, plain);
+        let mapped = with!([&table], points.map(|&k| table[..k].len() as u64 + table[k])).collect()?;
+        assert_eq!(mapped.to_vec()?, points.to_vec()?.iter().map(|k| 2 * k).collect::<Vec<_>>());
+        seen.digest("sums", &sums)
     }
 
     pub(crate) fn that_dont_exist(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {

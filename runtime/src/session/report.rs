@@ -331,7 +331,7 @@ impl fmt::Display for LoopReport {
         if self.plan.facts.cut_short > 0 {
             write!(
                 f,
-                "\n  {} iterations panicked while the loop was recorded, on values from before it",
+                "\n  {} iterations ended early while the loop was recorded: they panicked, or went on without end, on values from before it",
                 self.plan.facts.cut_short
             )?;
         }

@@ -171,6 +171,7 @@ pub(crate) fn codecs(values: &[&Capture]) -> TokenStream {
     let names: Vec<Ident> = (0..values.len()).map(|at| format_ident!("value{at}", span = own)).collect();
     let kinds = values.iter().zip(&names).map(|(capture, name)| {
         let span = own_span(end_of(&capture.place));
+        let name = Ident::new(&name.to_string(), span);
         quote_spanned!(span=> (&&&&&&#name.probe()).kind())
     });
     quote_spanned! {own=>

@@ -260,7 +260,7 @@ impl<T: Copy + Send + Sync + 'static> Codec<T> for ByCode {
     }
 
     fn decode(_index: usize, _bytes: &mut &[u8]) -> Result<T, CodecError> {
-        const { assert!(size_of::<T>() == 0) };
+        assert!(size_of::<T>() == 0, "`kind` takes no other");
         // SAFETY: rule 1: it has no bytes, and its type a value.
         Ok(unsafe { std::ptr::NonNull::<T>::dangling().read() })
     }
