@@ -53,8 +53,17 @@ pub(super) fn nearest_centres(session: &Session, seen: &mut Seen) -> stradsap::R
 
 /// Weights are added up by word, in a map.
 pub(super) fn weights_of_words(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    weights(session, seen, |n| below(n, 97))
+}
+
+/// Most words are one.
+pub(super) fn weights_of_a_common_word(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    weights(session, seen, |n| below(n, 100).saturating_sub(95))
+}
+
+fn weights(session: &Session, seen: &mut Seen, word: fn(u64) -> usize) -> stradsap::Result<LoopReport> {
     let words: Vec<(String, f64)> =
-        (0..5_000u64).map(|n| (format!("w{}", below(n, 97)), 1.0 / (1.0 + below(n, 7) as f64))).collect();
+        (0..5_000u64).map(|n| (format!("w{}", word(n)), 1.0 / (1.0 + below(n, 7) as f64))).collect();
     let data = DVector::from_vec(session, words.clone())?;
     let mut weights: DMap<String, f64> = DMap::new(session)?;
     let report = async_parallel_for!(

@@ -68,7 +68,8 @@ programs! {
     graphs::union_find: Serial, 1.0..2.0, Some("the loop is short");
     counting::monte_carlo: Aligned, 2.0..ANY, None;
     counting::nearest_centres: Aligned, 2.0..ANY, None;
-    counting::weights_of_words: Serial, 1.0..2.0, Some("`count_by_key`");
+    counting::weights_of_words: Grid, 2.0..ANY, None;
+    counting::weights_of_a_common_word: Serial, 1.0..2.0, Some("`count_by_key`");
     counting::sieve: Serial, 1.0..2.0, None;
     counting::running_mean: Serial, 1.0..2.0, Some("leave out `order = Preserve`");
     dense::triangular_factors: Grid, 1.0..ANY, None;
