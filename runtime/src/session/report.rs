@@ -278,6 +278,24 @@ impl LoopReport {
     }
 }
 
+impl LoopReport {
+    fn write_recorded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.inferred() { " (a sample; the rest follows from the data)" } else { "" };
+        write!(f, "  recorded in {:.3} s{how}, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
+        if self.misspeculations > 0 {
+            write!(f, "; undone and planned again {} times", self.misspeculations)?;
+        }
+        if self.plan.facts.cut_short > 0 {
+            write!(
+                f,
+                "\n  {} iterations ended early while the loop was recorded: they panicked, or went on without end, on values from before it",
+                self.plan.facts.cut_short
+            )?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for LoopReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "loop {}", self.site)?;
@@ -323,18 +341,7 @@ impl fmt::Display for LoopReport {
         if let Some(shares) = &self.elsewhere.shares {
             writeln!(f, "{shares}")?;
         }
-        let how = if self.inferred() { " (a sample; the rest follows from the data)" } else { "" };
-        write!(f, "  recorded in {:.3} s{how}, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
-        if self.misspeculations > 0 {
-            write!(f, "; undone and planned again {} times", self.misspeculations)?;
-        }
-        if self.plan.facts.cut_short > 0 {
-            write!(
-                f,
-                "\n  {} iterations ended early while the loop was recorded: they panicked, or went on without end, on values from before it",
-                self.plan.facts.cut_short
-            )?;
-        }
+        self.write_recorded(f)?;
         if self.elsewhere.compared.is_some() {
             write!(f, "\n  {}", self.verified())?;
         }
