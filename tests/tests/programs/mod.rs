@@ -1,6 +1,8 @@
 //! Programs as one would write them, each beside its plain loop, which it must equal bit for bit: in the order that the report
 //! says, or under `order = Preserve` in the loop's own. What the report says of each is in a table.
 
+#![allow(clippy::needless_range_loop, reason = "loops as one would write them")]
+
 mod counting;
 mod dense;
 mod factors;
