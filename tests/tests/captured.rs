@@ -10,10 +10,10 @@ use crate::seen::{Scenario, Seen};
 use stradsap::prelude::*;
 
 pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
-    captured::references,
-    captured::shared_values,
-    captured::functions,
-    captured::by_minibatches_and_operators
+    bodies::references,
+    bodies::shared_values,
+    bodies::functions,
+    bodies::by_minibatches_and_operators
 ];
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ struct Config {
     rate: f64,
     names: Vec<String>,
 }
+
+type Step = fn(f64) -> f64;
 
 fn half(x: f64) -> f64 {
     x / 2.0
@@ -65,7 +67,7 @@ fn through_a_parameter(
 }
 
 /// What must be the same everywhere.
-pub(crate) mod captured {
+pub(crate) mod bodies {
     use super::*;
 
     pub(crate) fn references(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
@@ -116,7 +118,7 @@ pub(crate) mod captured {
 
     pub(crate) fn functions(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
         let (mut plain, mut x) = start(session)?;
-        let steps: [(&str, fn(f64) -> f64); 3] = [("half", half), ("root", f64::sqrt), ("less", |x| x - 1.0)];
+        let steps: [(&str, Step); 3] = [("half", half), ("root", f64::sqrt), ("less", |x| x - 1.0)];
         let named: fn(&str, f64) -> f64 = add_length;
         let scaling: fn(&mut [f64], &f64) = scale;
         let twice = |x: f64| 2.0 * x;
@@ -135,7 +137,7 @@ pub(crate) mod captured {
             seen.report("report", &report);
         }
         for k in 0..2 {
-            let (report, f): (_, fn(f64) -> f64) = if k == 0 {
+            let (report, f): (_, Step) = if k == 0 {
                 (apply(&mut x, half)?, half)
             } else {
                 (apply(&mut x, |x| 0.5 * x + 1.0)?, |x| 0.5 * x + 1.0)
@@ -150,7 +152,7 @@ pub(crate) mod captured {
     pub(crate) fn by_minibatches_and_operators(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
         let (_, x) = start(session)?;
         let table: Vec<f64> = vec![1.0, 2.0];
-        let (table, step, limits): (&Vec<f64>, fn(f64) -> f64, &[f64]) = (&table, half, &[100.0, 200.0]);
+        let (table, step, limits): (&Vec<f64>, Step, &[f64]) = (&table, half, &[100.0, 200.0]);
         let mut sums = DVector::from_fn(session, 2, |_| 0.0f64)?;
         sync_parallel_for!(
             x,

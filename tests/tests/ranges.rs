@@ -127,6 +127,7 @@ pub(crate) mod over {
     }
 
     /// As two nested loops.
+    #[allow(clippy::needless_range_loop, reason = "they are what it is compared with")]
     pub(crate) fn pairs(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
         let (rows, columns) = (17u32, 12u8);
         let mut rates = DVector::from_fn(session, 17, |i| i as f64)?;

@@ -5,21 +5,21 @@ use crate::seen::{Scenario, Seen};
 use stradsap::prelude::*;
 
 pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
-    slices::of_what_is_only_read,
-    slices::of_every_form,
-    slices::that_are_written,
-    slices::of_texts_and_rows,
-    slices::beside_single_elements,
-    slices::of_few_of_many,
-    slices::that_nobody_foresaw,
-    slices::in_minibatches_and_operators,
-    slices::that_dont_exist
+    bodies::of_what_is_only_read,
+    bodies::of_every_form,
+    bodies::that_are_written,
+    bodies::of_texts_and_rows,
+    bodies::beside_single_elements,
+    bodies::of_few_of_many,
+    bodies::that_nobody_foresaw,
+    bodies::in_minibatches_and_operators,
+    bodies::that_dont_exist
 ];
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Grid, Strategy::Coloured, Strategy::Serial];
 
 /// What must be the same everywhere.
-pub(crate) mod slices {
+pub(crate) mod bodies {
     use super::*;
 
     pub(crate) fn of_what_is_only_read(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {

@@ -7,7 +7,7 @@ use stradsap::prelude::*;
 /// Metropolis steps at random sites of a torus of 120 by 120 spins.
 pub(super) fn ising_model(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
     let (side, seed, steps) = (120usize, 9u64, 30_000);
-    let mut plain: Vec<i8> = (0..side * side).map(|i| if mix(i as u64) % 2 == 0 { 1 } else { -1 }).collect();
+    let mut plain: Vec<i8> = (0..side * side).map(|i| if mix(i as u64).is_multiple_of(2) { 1 } else { -1 }).collect();
     let sites = DVector::from_fn(session, steps, |n| below(mix(n as u64), side * side) as u32)?;
     let mut spins = DVector::from_vec(session, plain.clone())?;
     let report = async_parallel_for!(0..steps, [side, seed, &sites, &mut spins], |n| {
@@ -89,16 +89,13 @@ pub(super) fn over_relaxation_by_colours(session: &Session, seen: &mut Seen) -> 
     // Cell (row, k) of one colour stands between two of the other in its row.
     for (turn, omega) in [1.5, 1.25].iter().enumerate() {
         let (own, other) = if turn == 0 { (&mut red, &black) } else { (&mut black, &red) };
-        let report = async_parallel_for!(
-            (1..side - 1, 1..half - 1),
-            [omega, half, turn, &mut *own, other = &*other],
-            |(row, k)| {
+        let report =
+            async_parallel_for!((1..side - 1, 1..half - 1), [omega, half, turn, &mut *own, &other], |(row, k)| {
                 let at = row * half + k;
                 let beside = if (row + turn) % 2 == 0 { at - 1 } else { at + 1 };
                 let around = other[at] + other[beside] + other[at - half] + other[at + half];
                 own[at] += *omega * (0.25 * around - own[at]);
-            }
-        )?;
+            })?;
         let (own, other) = if turn == 0 { (0, 1) } else { (1, 0) };
         for row in 1..side - 1 {
             for k in 1..half - 1 {
@@ -151,7 +148,7 @@ pub(super) fn edit_distance(session: &Session, seen: &mut Seen) -> stradsap::Res
 /// From one board to the next.
 pub(super) fn game_of_life(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
     let (rows, columns) = (80usize, 90usize);
-    let mut plain: Vec<bool> = (0..rows * columns).map(|k| mix(k as u64) % 3 == 0).collect();
+    let mut plain: Vec<bool> = (0..rows * columns).map(|k| mix(k as u64).is_multiple_of(3)).collect();
     let mut now = DVector::from_vec(session, plain.clone())?;
     let mut next = DVector::from_fn(session, rows * columns, |_| false)?;
     let mut last = None;

@@ -68,7 +68,7 @@ pub(super) fn kaczmarz_of_dense_rows(session: &Session, seen: &mut Seen) -> stra
 /// The dual of a linear SVM over examples of twenty features out of forty.
 pub(super) fn svm_by_dual_coordinates(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
     let example = |i: usize| -> ([u32; 20], f64) {
-        (from_fn(|k| (2 * k + below((i * 20 + k) as u64, 2)) as u32), if i % 3 == 0 { 1.0 } else { -1.0 })
+        (from_fn(|k| (2 * k + below((i * 20 + k) as u64, 2)) as u32), if i.is_multiple_of(3) { 1.0 } else { -1.0 })
     };
     let n = 1_500;
     let (mut plain_alpha, mut plain_w) = (vec![0.0f64; n], vec![0.0f64; 40]);

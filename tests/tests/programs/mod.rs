@@ -1,6 +1,7 @@
 //! Programs as one would write them, each beside its plain loop, which it must equal bit for bit: in the order that the report
 //! says, or under `order = Preserve` in the loop's own. What the report says of each is in a table.
 
+#![allow(dead_code, reason = "tests on workers take the scenarios alone")]
 #![allow(clippy::needless_range_loop, reason = "loops as one would write them")]
 
 mod counting;
@@ -37,7 +38,6 @@ macro_rules! programs {
             advice: $advice,
         }),*];
 
-        #[allow(dead_code, reason = "for workers")]
         pub(crate) const SCENARIOS: &[Scenario] = &[$(
             Scenario { name: stringify!($name), run: |session, seen| $module::$name(session, seen).map(drop) }
         ),*];
