@@ -1,6 +1,6 @@
 //! Counts, sums and sieves.
 
-use crate::common::{below, bits, mix};
+use crate::common::{below, bits, mix, ratings};
 use crate::seen::Seen;
 use stradsap::prelude::*;
 
@@ -85,6 +85,103 @@ fn weights(session: &Session, seen: &mut Seen, word: fn(u64) -> usize) -> strads
     assert_eq!(keys, plain.keys().cloned().collect::<Vec<_>>());
     assert_eq!(bits(values), bits(plain.into_values()));
     seen.record("words", keys.len());
+    Ok(report)
+}
+
+/// How many numbers fall into each bin.
+pub(super) fn histogram(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let values: Vec<u16> = (0..40_000).map(|n| (below(n, 300) + below(n + 7, 300)) as u16).collect();
+    let data = DVector::from_vec(session, values.clone())?;
+    let mut bins = DVector::from_fn(session, 600, |_| 0u32)?;
+    let report = async_parallel_for!(&data, [&mut bins], |value| bins[value] += 1)?;
+    let mut plain = vec![0u32; 600];
+    values.iter().for_each(|&value| plain[usize::from(value)] += 1);
+    assert_eq!(bins.to_vec()?, plain);
+    seen.digest("bins", &bins)?;
+    Ok(report)
+}
+
+/// How often each word comes, in a map.
+pub(super) fn word_counts(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let lines: Vec<String> = (0..3_000u64)
+        .map(|n| format!("w{} w{} w{}", below(3 * n, 800), below(3 * n + 1, 800), below(3 * n + 2, 800)))
+        .collect();
+    let data = DVector::from_vec(session, lines.clone())?;
+    let mut counts: DMap<String, u64> = DMap::new(session)?;
+    let report = async_parallel_for!(0..data.len(), [&data, &mut counts], |n| {
+        for word in data[n].split(' ') {
+            *counts.entry(word.to_string()).or_insert(0) += 1;
+        }
+    })?;
+    let mut plain = std::collections::BTreeMap::new();
+    lines.iter().flat_map(|line| line.split(' ')).for_each(|word| *plain.entry(word.to_string()).or_insert(0u64) += 1);
+    let mut found = counts.to_vec()?;
+    found.sort();
+    assert_eq!(found, plain.into_iter().collect::<Vec<_>>());
+    seen.record("words", found.len());
+    Ok(report)
+}
+
+/// How often words stand beside each other, in a table of rows.
+pub(super) fn pairs_of_words(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let text: Vec<u8> = (0..20_000).map(|n| below(n, 64) as u8).collect();
+    let data = DVector::from_vec(session, text.clone())?;
+    let mut beside = DVector::from_fn(session, 64, |_| [0u32; 64])?;
+    let report = async_parallel_for!(1..data.len(), [&data, &mut beside], |n| {
+        let (left, right) = (data[n - 1], data[n]);
+        beside[left][usize::from(right)] += 1;
+        beside[right][usize::from(left)] += 1;
+    })?;
+    let mut plain = vec![[0u32; 64]; 64];
+    for pair in text.windows(2) {
+        plain[usize::from(pair[0])][usize::from(pair[1])] += 1;
+        plain[usize::from(pair[1])][usize::from(pair[0])] += 1;
+    }
+    assert_eq!(beside.to_vec()?, plain);
+    seen.digest("beside", &beside)?;
+    Ok(report)
+}
+
+/// Of each item, the mean of its ratings so far.
+pub(super) fn means_of_items(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let all = ratings(20_000, 500, 900);
+    let data = DVector::from_vec(session, all.clone())?;
+    let mut means = DVector::from_fn(session, 900, |_| (0.0f64, 0u32))?;
+    let report = async_parallel_for!(0..data.len(), [&data, &mut means], |n| {
+        let (mean, count) = &mut means[data[n].item];
+        *count += 1;
+        *mean += (f64::from(data[n].stars) - *mean) / f64::from(*count);
+    })?;
+    let mut plain = vec![(0.0f64, 0u32); 900];
+    for n in report.serial_order() {
+        let (mean, count) = &mut plain[all[n].item as usize];
+        *count += 1;
+        *mean += (f64::from(all[n].stars) - *mean) / f64::from(*count);
+    }
+    assert_eq!(bits(means.to_vec()?.iter().map(|(mean, _)| *mean)), bits(plain.iter().map(|(mean, _)| *mean)));
+    seen.report("means", &report);
+    Ok(report)
+}
+
+/// The largest value of each group, and where it stands.
+pub(super) fn largest_of_each(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+    let items: Vec<(u32, i64)> = (0..20_000).map(|n| (below(n, 700) as u32, below(n + 3, 5_000) as i64)).collect();
+    let data = DVector::from_vec(session, items.clone())?;
+    let mut largest = DVector::from_fn(session, 700, |_| (i64::MIN, 0u32))?;
+    let report = async_parallel_for!(0..data.len() as u32, [&data, &mut largest], |n| {
+        let (group, value) = data[n];
+        let best = &mut largest[group];
+        if (value, n) > *best {
+            *best = (value, n);
+        }
+    })?;
+    let mut plain = vec![(i64::MIN, 0u32); 700];
+    for (n, (group, value)) in (0..).zip(items) {
+        let best = &mut plain[group as usize];
+        *best = (*best).max((value, n));
+    }
+    assert_eq!(largest.to_vec()?, plain);
+    seen.report("largest", &report);
     Ok(report)
 }
 
