@@ -72,9 +72,10 @@ pub mod private {
         Outcome, body_uses_only_its_capture_list, loop_uses_only_its_capture_list, scratch_uses_only_the_capture_list,
         typed_body, typed_scratch,
     };
-    pub use crate::body::value::{
-        AnyCodec, ByCopy, BySerde, Copied, CopyCodec, CopyValue, Probe, RefValue, SerdeCodec, Value, Values, value,
+    pub use crate::body::value::kinds::{
+        BySerde, ChooseCode, ChooseCopy, ChooseFunction, ChooseKnown, ChooseNone, ChooseSerde,
     };
+    pub use crate::body::value::{Copied, CopyValue, Probe, RefValue, Value, Values, value};
     pub use crate::body::waiting::round;
     pub use crate::dds::dmap::{encode_entries, version_of_map};
     pub use crate::dds::dvector::{encode_elements, version_of};

@@ -29,15 +29,18 @@
 /// # Arguments
 /// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^32 - 1 iterations; its integers may be of any type of up
 ///   to 64 bits, which is the index's type in the body, and begin at 0. `(0..n).rev()` and `(0..n).step_by(k)` are ranges, too;
-///   their iterations are numbered from 0, in reports and in errors.
+///   their iterations are numbered from 0, in reports and in errors. `(0..rows, 0..columns)` are pairs, `|(i, j)|`, in the order
+///   in which two nested loops have them. `&order`, a DVector, gives the body its elements, which are `Copy`: one in each
+///   iteration.
 /// - **Captures**: everything outside that the body uses, and how. `&x` is a DDS that is only read, or a reduction;
 ///   `&mut x` a DDS that may be written; `x` alone a value, which is copied into the loop's tasks and so has to be
-///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. Where `x` is a reference itself, `*x` is
-///   captured, of a text or a slice a copy, `x = x.to_vec()`. A name can be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
+///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. A reference to such a
+///   value, a slice or a text arrives as it is; so do an `Arc` of one, functions, function pointers of up to three parameters,
+///   and closures that capture nothing. A name can be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
 ///   Functions, constants, types and modules need no capturing.
 /// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
-///   In it a DVector is indexed by integers and has `len()`, `get(i)` and `iter()`, which reads all (so does `for e in &x`); one
-///   captured as `&mut x` also has `swap(i, j)` and gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
+///   In it a DVector is indexed by integers and has `len()`, `get(i)` and `iter()`, which reads all (so does `for e in &x`), and
+///   `&x[a..b]` is a slice; one captured as `&mut x` also has `&mut x[a..b]` and `swap(i, j)` and gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
 ///   Reductions have `add`, `min` or `max`.
 /// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
 ///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into, or of blocks of a loop without

@@ -7,7 +7,7 @@ use std::num::{NonZero, NonZeroI64, NonZeroU8, NonZeroU128};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
-use stradsap::__private::{BySerde, Copied, Values};
+use stradsap::__private::{BySerde, ChooseFunction, ChooseKnown, ChooseSerde, Copied, Values};
 use stradsap::{CodecError, DecodeError, Element};
 
 fn bytes_of<T: Element>(element: &T) -> Vec<u8> {
@@ -365,7 +365,7 @@ fn deep_nesting_is_an_error() {
 }
 
 fn value<T: stradsap::Value>(value: &T) -> Copied<'_, T, BySerde> {
-    stradsap::__private::value(value).by(BySerde)
+    (&&&stradsap::__private::value(value).probe()).kind()
 }
 
 fn round<V: Values>(values: &V) -> V::Owned {
@@ -389,8 +389,35 @@ fn captured_values_travel() {
     let kinds = known(3);
     let values = (value(&rate), value(&name), value(&table), value(&kinds));
     let owned = round(&values);
-    assert_eq!(refs(&values, &owned), (&rate, &name, &table, &kinds));
+    let (a, b, c, d) = refs(&values, &owned);
+    assert_eq!((a.0, b.0, c.0, d.0), (&rate, &name, &table, &kinds));
     round(&());
+}
+
+#[test]
+fn references_and_functions_travel() {
+    let (list, text, root): (&[u32], &str, fn(f32) -> f32) = (&[1, 2, 3], "text", f32::sqrt);
+    let shared = std::sync::Arc::<[String]>::from(["one".to_string()]);
+    let values = (
+        (&&&&&stradsap::__private::value(&list).probe()).kind(),
+        (&&&&&stradsap::__private::value(&text).probe()).kind(),
+        (&&&&&stradsap::__private::value(&shared).probe()).kind(),
+        (&&stradsap::__private::value(&root).probe()).kind(),
+    );
+    let owned = round(&values);
+    let (list_again, text_again, shared_again, root_again) = refs(&values, &owned);
+    assert_eq!((list_again.by_value(), text_again.by_value(), shared_again.0), (list, text, &shared));
+    assert_eq!((root_again.0)(9.0), 3.0);
+    // No place in the program, and none of its code.
+    let only = ((&&stradsap::__private::value(&root).probe()).kind(),);
+    for place in [u64::MAX, u64::MAX / 2, 0] {
+        let refused = decode_as(&only, &place.to_le_bytes()).unwrap_err();
+        assert!(refused.to_string().contains("a function of the program was expected"), "{refused}");
+    }
+}
+
+fn decode_as<V: Values>(_values: &V, bytes: &[u8]) -> Result<V::Owned, CodecError> {
+    V::decode(bytes)
 }
 
 #[derive(Clone, Debug, Deserialize)]

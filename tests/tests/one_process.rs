@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod bodies;
+mod captured;
 mod checkpoint;
 mod common;
 mod decoding;
@@ -15,14 +16,17 @@ mod misspeculation;
 mod options;
 mod outcomes;
 mod plans;
+mod programs;
 mod races;
 mod random;
 mod random_loops;
 mod ranges;
+mod recording;
 mod reductions;
 mod relaxed;
 mod seen;
 mod sharing;
+mod slices;
 mod sound;
 mod threads;
 mod values;

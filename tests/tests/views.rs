@@ -4,14 +4,43 @@ use crate::common::below;
 use crate::seen::{Scenario, Seen};
 use stradsap::prelude::*;
 
-pub(crate) const SCENARIOS: &[Scenario] =
-    crate::scenarios![bodies::exchange_elements, bodies::find_what_is_there, bodies::go_through_all];
+pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
+    bodies::index_by_any_integer,
+    bodies::exchange_elements,
+    bodies::find_what_is_there,
+    bodies::go_through_all
+];
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Grid, Strategy::Coloured, Strategy::Serial];
 
 /// What must be the same everywhere.
 pub(crate) mod bodies {
     use super::*;
+
+    pub(crate) fn index_by_any_integer(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let mut x = DVector::from_fn(session, 12, |i| i as u64)?;
+        let totals = session.relaxed_vector(vec![0u64; 12]);
+        async_parallel_for!(0..12u8, [&mut x, &totals], |i| {
+            totals.add(i, 1);
+            let own = totals[i] + totals[usize::from(i)] + totals[i64::from(i)];
+            x[i] += own;
+            for k in 0..3 {
+                assert!(x[k] < 100 && totals[k] < 2);
+            }
+        })?;
+        assert_eq!(x.to_vec()?, (0..12).map(|i| i + 3).collect::<Vec<_>>());
+        async_parallel_for!(0..1, [&mut x], |_| {
+            let (a, b) = x.pair_mut(0u8, 11u64);
+            std::mem::swap(a, b);
+            let (a, b) = x.pair_mut(1, 10usize);
+            std::mem::swap(a, b);
+            let [a, b, c] = x.many_mut([2i16, 3, 4]);
+            (*a, *b, *c) = (*b, *c, *a);
+            x[5u16] = x[6i8] + x[7u32] + x[8isize] + x[9];
+        })?;
+        assert_eq!(x.to_vec()?, [14, 13, 6, 7, 5, 9 + 10 + 11 + 12, 9, 10, 11, 12, 4, 3]);
+        seen.digest("x", &x)
+    }
 
     pub(crate) fn exchange_elements(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
         for strategy in STRATEGIES {

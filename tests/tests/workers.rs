@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod captured;
 mod chaos;
 mod cluster;
 mod common;
@@ -11,11 +12,13 @@ mod hostile;
 mod jobs;
 mod outcomes;
 mod places;
+mod programs;
 mod random;
 mod ranges;
 mod scheduled;
 mod seen;
 mod sharing;
+mod slices;
 mod sound;
 mod sync;
 mod views;
@@ -37,9 +40,13 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `outcomes`, `sharing`, `ranges` and `views` run.
+/// Where `captured`, `outcomes`, `sharing`, `ranges`, `slices` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
+
+/// Where `programs` run.
+const PROGRAMS: [Place; 6] =
+    [place(0, 3, 0), place(0, 8, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0), place(3, 8, 0)];
 
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -61,6 +68,9 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
         ("ranges", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, ranges::SCENARIOS)),
+        ("captured", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, captured::SCENARIOS)),
+        ("programs", places::tests(&PROGRAMS, &Expected::new(ALONE, Place::session), 60, programs::SCENARIOS)),
+        ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])

@@ -12,10 +12,11 @@ fn main(session: &Session) -> stradsap::Result<()> {
     let alpha = 0.5;
     async_parallel_for!(0..x.len(), [alpha, table, &mut x], |i| x[i] += alpha * table.entries[i])?;
 
-    let twice = |x: f32| 2.0 * x;
-    async_parallel_for!(0..x.len(), [twice, &mut x], |i| x[i] = twice(x[i]))?;
+    let behind = &table;
+    async_parallel_for!(0..x.len(), [behind, &mut x], |i| x[i] = behind.entries[i])?;
 
-    let borrowed: &[f32] = &table.entries;
-    async_parallel_for!(0..x.len(), [borrowed, &mut x], |i| x[i] = borrowed[i])?;
+    let mut own = vec![0.0f32; 10];
+    let lent = &mut own;
+    async_parallel_for!(0..x.len(), [lent, &mut x], |i| x[i] = lent[i])?;
     Ok(())
 }

@@ -4,6 +4,8 @@
 //! from iteration to iteration. A DDS that is read in step with the loop (`x[i + c]` in iteration `i`) is not listed at
 //! all: a run of flags says so.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 /// Indices share 32 bits with the write bit.
@@ -34,6 +36,8 @@ pub struct CaptureLog {
     pub(crate) iterations: usize,
     mark: usize,
     touched: u32,
+    /// Elements of ranges besides the first of each.
+    besides: u64,
     /// All accesses so far, repeated ones too.
     pub(crate) total: u64,
     reads_only: bool,
@@ -41,6 +45,8 @@ pub struct CaptureLog {
     in_scratch: bool,
     /// How what sets up a block's scratch accesses the DDS, in each block.
     by_scratch: u8,
+    /// How many iterations ended early, so that what they touch behind that is missing.
+    pub(crate) cut_short: usize,
 }
 
 impl CaptureLog {
@@ -86,6 +92,31 @@ impl CaptureLog {
         self.touched
     }
 
+    /// The same of a range that is taken at once. It counts as few accesses: a body that takes long ranges need not be
+    /// a long one.
+    pub fn access_range(&mut self, range: Range<usize>, write: bool) -> u32 {
+        let Range { start, end } = range;
+        if end - start < 2 || self.in_scratch {
+            return if start < end { self.access(start, write) } else { self.touched };
+        }
+        if !self.left_step {
+            // (A DDS without any is untouched.)
+            self.offset.get_or_insert(start.wrapping_sub(self.at));
+            self.leave_step();
+        }
+        let besides = end - start - 1;
+        let mut counted = 0;
+        if self.reads_only {
+            self.push(start, write);
+        } else {
+            (start..end).for_each(|index| self.push(index, write));
+            counted = besides / 64;
+        }
+        self.touched = self.touched.saturating_add(1 + counted as u32);
+        self.besides += (besides - counted) as u64;
+        self.touched
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, index: usize, write: bool) {
         self.wrote |= write;
@@ -118,11 +149,16 @@ impl CaptureLog {
         (self.by_scratch != 0, self.by_scratch & WRITE != 0)
     }
 
+    /// The running iteration ends early.
+    pub fn cut_short(&mut self) {
+        self.cut_short += 1;
+    }
+
     /// Ends the running iteration.
     #[inline]
     pub fn end_iteration(&mut self) {
-        self.total += u64::from(self.touched);
-        self.touched = 0;
+        self.total += u64::from(self.touched) + self.besides;
+        (self.touched, self.besides) = (0, 0);
         let k = self.iterations;
         if self.left_step {
             self.close_entries(k);
@@ -157,7 +193,7 @@ impl CaptureLog {
     /// Forgets the running iteration's accesses, which will be recorded again.
     pub fn discard_iteration(&mut self) {
         self.in_scratch = false;
-        self.touched = 0;
+        (self.touched, self.besides) = (0, 0);
         self.step_now = 0;
         self.entries.truncate(self.mark);
     }
@@ -255,4 +291,31 @@ pub(crate) fn sort_iteration(entries: &mut Vec<u32>, mark: usize) {
         }
     }
     entries.truncate(kept + 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_logged_as_its_elements_are() {
+        for writable in [true, false] {
+            let (mut ranges, mut singles) = (CaptureLog::new(5, 40, writable), CaptureLog::new(5, 40, writable));
+            for i in 5..45usize {
+                for k in 0..i % 3 {
+                    let (start, end) = (i * 7 % 11, i * 7 % 11 + (i + k) % 130);
+                    let write = writable && k == 1;
+                    ranges.access_range(start..end, write);
+                    (start..end).for_each(|at| _ = singles.access(at, write));
+                }
+                ranges.access(i, false);
+                singles.access(i, false);
+                ranges.end_iteration();
+                singles.end_iteration();
+            }
+            assert_eq!(ranges.total, singles.total);
+            assert_eq!((ranges.left_step, ranges.offset.is_some()), (singles.left_step, singles.offset.is_some()));
+            assert_eq!((ranges.entries, ranges.ends), (singles.entries, singles.ends), "{writable}");
+        }
+    }
 }

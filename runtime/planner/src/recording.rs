@@ -72,6 +72,8 @@ pub struct Recording<'f> {
     pub in_all_blocks: Option<usize>,
     /// How many accesses an iteration makes on average, of whatever kind, repeated ones too.
     pub accesses_each: f64,
+    /// How many iterations ended early, with a panic or without coming to an end.
+    pub cut_short: usize,
     /// Bytes of the log at its largest.
     pub peak_bytes: usize,
     /// Nanoseconds that recording an iteration took, or 0 where nobody looked at a clock. Only how work is dealt out may
@@ -104,7 +106,19 @@ impl<'f> Recording<'f> {
         let accesses: u64 = slices.iter().flatten().map(|log| log.total).sum();
         let accesses_each = accesses as f64 / iterations.max(1) as f64;
         let (rules, nanos_each) = (Vec::new(), 0.0);
-        Recording { range, usage, slices, rules, in_all_blocks, accesses_each, peak_bytes, nanos_each, slice }
+        let cut_short = slices.iter().filter_map(|slice| slice.iter().map(|log| log.cut_short).max()).sum();
+        Recording {
+            range,
+            usage,
+            slices,
+            rules,
+            in_all_blocks,
+            accesses_each,
+            cut_short,
+            peak_bytes,
+            nanos_each,
+            slice,
+        }
     }
 
     /// Says how many nanoseconds of threads making the logs took.

@@ -7,6 +7,7 @@ pub(crate) mod context;
 pub(crate) mod index;
 pub(crate) mod lease;
 pub(crate) mod panics;
+pub(crate) mod runs;
 pub(crate) mod shared_view;
 pub(crate) mod sharing;
 pub(crate) mod slot;

@@ -96,7 +96,7 @@ pub trait ShowsState<At> {
     }
 }
 
-impl<T: SharedState<At>, At> ShowsState<At> for Probe<'_, T> {
+impl<T: SharedState<At> + ?Sized, At> ShowsState<At> for Probe<'_, T> {
     type Holder = T;
 }
 
@@ -108,7 +108,7 @@ pub trait ShowsNone {
     fn check_element(&self) {}
 }
 
-impl<T> ShowsNone for &Probe<'_, T> {}
+impl<T: ?Sized> ShowsNone for &Probe<'_, T> {}
 
 /// The first bytes of captured values that may hide such state, each with its type.
 #[doc(hidden)]
@@ -124,7 +124,7 @@ impl Watch {
     }
 
     /// Adds a value.
-    pub(crate) fn add<T: Serialize>(&mut self, value: &T) {
+    pub(crate) fn add<T: Serialize + ?Sized>(&mut self, value: &T) {
         self.0.push((type_name::<T>(), front_of(value, WATCHED)));
     }
 

@@ -16,6 +16,8 @@
 //!    number `nth`, which needs the view alone.
 #![allow(unsafe_code)]
 
+mod ranges;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -25,7 +27,8 @@ use crate::body::astray::{Astray, Before};
 use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::lease::Lent;
 use crate::body::panics;
-use crate::memory::buffer::RawBuf;
+use crate::body::runs::Runs;
+use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::planner::recording::CaptureLog;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,15 +93,26 @@ pub(crate) struct Recorder<'t> {
     /// The elements that placeholders are filled from: the middle one, a value that the program itself put there.
     elements: &'t Lent,
     pub(crate) placeholders: RefCell<Vec<RawBuf>>,
+    /// Which of them the running iteration has been lent, a bit each.
+    lent: Cell<u64>,
+    /// Placeholders side by side, for a range that is written.
+    pub(crate) range: RefCell<Option<RawBuf>>,
+    range_lent: Cell<bool>,
     /// With real values: the iteration's own changes.
-    pub(crate) own: RefCell<BTreeMap<usize, RawBuf>>,
+    pub(crate) own: RefCell<Runs>,
     pub(crate) concrete: Cell<bool>,
+    /// How often an iteration may touch the DDS on placeholders.
+    most_symbolic: u32,
     /// Set where placeholders have misled a plan before.
     pub(crate) always_concrete: bool,
 }
 
-/// An iteration that touches one DDS this often on placeholders is run again with real values.
+/// An iteration that touches one DDS this often on placeholders, and more often than would be so often each element of the
+/// loop's longest DDS, is run again with real values.
 const RUNAWAY_SYMBOLIC: u32 = 1 << 16;
+const RUNAWAY_EACH: usize = 4;
+/// But not more often than this.
+const RUNAWAY_MOST: u32 = 1 << 22;
 /// And with real values this many are taken for an endless loop.
 const RUNAWAY_CONCRETE: u32 = 1 << 26;
 
@@ -113,14 +127,25 @@ pub(crate) struct SlowPath<'t> {
 
 impl<'t> Doing<'t> {
     /// The recording side of a capture.
-    pub(crate) fn recording(log: CaptureLog, elements: &'t Lent, concrete: bool, pager: Option<&'t dyn Pager>) -> Self {
+    pub(crate) fn recording(
+        log: CaptureLog,
+        elements: &'t Lent,
+        concrete: bool,
+        longest: usize,
+        pager: Option<&'t dyn Pager>,
+    ) -> Self {
+        let often = u32::try_from(longest.saturating_mul(RUNAWAY_EACH)).unwrap_or(u32::MAX);
         Doing::Record(Box::new(Recorder {
             pager,
             log: RefCell::new(log),
             elements,
             placeholders: RefCell::new(Vec::new()),
-            own: RefCell::new(BTreeMap::new()),
+            lent: Cell::new(0),
+            range: RefCell::new(None),
+            range_lent: Cell::new(false),
+            own: RefCell::default(),
             concrete: Cell::new(concrete),
+            most_symbolic: often.clamp(RUNAWAY_SYMBOLIC, RUNAWAY_MOST),
             always_concrete: concrete,
         }))
     }
@@ -158,7 +183,7 @@ impl<'t> SlowPath<'t> {
     }
 
     /// Copies of elements to which the block strayed, to be dropped.
-    pub(crate) fn take_astray(&self) -> BTreeMap<usize, RawBuf> {
+    pub(crate) fn take_astray(&self) -> Runs {
         self.astray.take()
     }
 
@@ -335,7 +360,7 @@ impl<'t> SlowPath<'t> {
         let write = access != Access::Read;
         let concrete = recorder.concrete.get();
         let touched = recorder.log.borrow_mut().access(i, write);
-        if touched > if concrete { RUNAWAY_CONCRETE } else { RUNAWAY_SYMBOLIC } {
+        if touched > RUNAWAY_SYMBOLIC && touched > recorder.most_accesses() {
             self.end(AccessTrouble::Runaway);
         }
         if let Some(pager) = recorder.pager
@@ -346,29 +371,47 @@ impl<'t> SlowPath<'t> {
         }
         if concrete && lent.is_writable() {
             let mut own = recorder.own.borrow_mut();
-            return match own.get_mut(&i) {
-                Some(copy) => copy.as_mut_ptr(),
-                None if write => own.entry(i).or_insert_with(|| self.clone_of(lent, i)).as_mut_ptr(),
+            return match own.at(i) {
+                Some(copy) => copy,
+                None if write => own.insert(i, self.clone_of(lent, i)),
                 None => lent.at(i),
             };
         }
         let Access::Write { nth } = access else { return lent.at(i) };
         let mut placeholders = recorder.placeholders.borrow_mut();
+        let new = placeholders.len() <= usize::from(nth);
         while placeholders.len() <= usize::from(nth) {
             // The middle one: the first rows are often special (a root, a padding word).
             placeholders.push(self.clone_of(lent, lent.len() / 2));
         }
         let scratch = placeholders[usize::from(nth)].as_mut_ptr();
-        // SAFETY: both are elements of this type (there is one, since `i` is below the length); the scratch copy is this
-        // view's alone (rule 4).
-        unsafe { lent.ops().assign(lent.at(lent.len() / 2), scratch) };
+        let bit = 1 << nth;
+        let lent_before = recorder.lent.replace(recorder.lent.get() | bit) & bit != 0;
+        if !new && (!lent_before || is_cheap(lent.ops())) {
+            // SAFETY: both are elements of this type (there is one, since `i` is below the length); the scratch copy is this
+            // view's alone (rule 4).
+            unsafe { lent.ops().assign(lent.at(lent.len() / 2), scratch) };
+        }
         scratch
     }
 }
 
+/// Whether a placeholder is filled at each access: others once an iteration, since a body may reach a long row number by
+/// number.
+fn is_cheap(ops: &ElementOps) -> bool {
+    ops.plain && ops.size <= 64
+}
+
 impl Recorder<'_> {
+    /// How often an iteration may touch the DDS.
+    fn most_accesses(&self) -> u32 {
+        if self.concrete.get() { RUNAWAY_CONCRETE } else { self.most_symbolic }
+    }
+
     /// Forgets what the iteration changed.
     pub(crate) fn next_iteration(&self) {
+        self.lent.set(0);
+        self.range_lent.set(false);
         if self.concrete.get() {
             self.own.borrow_mut().clear();
         }

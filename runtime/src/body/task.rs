@@ -305,6 +305,7 @@ where
             runaways += u32::from(matches!(context.state.take_trouble(), Some((AccessTrouble::Runaway, _))));
             if is_concrete(context) {
                 // The real run will show whether the iteration fails.
+                each_recorder(context, |recorder| recorder.log.borrow_mut().cut_short());
                 end_after_failure(context);
             } else {
                 // Placeholders may be to blame: once more, with real values.
@@ -312,13 +313,16 @@ where
                 set_concrete(context, true);
                 let once_at = at.get();
                 let once = Iterations::Range { start: once_at, end: once_at + 1 };
-                let _ran = unwound(|| {
+                let ran = unwound(|| {
                     // SAFETY: rule 2.
                     let mut views = unsafe { H::views(&context.slots) };
                     let mut scratch = self.scratch_to_record(context, &mut views, once_at);
                     self.one_by_one(context, &mut views, &mut scratch, once, |_| true)
                 });
                 context.state.take_trouble();
+                if ran.is_err() {
+                    each_recorder(context, |recorder| recorder.log.borrow_mut().cut_short());
+                }
                 end_after_failure(context);
                 // Each one takes milliseconds to be found out, and one is seldom alone.
                 set_concrete(context, runaways >= MOST_RUNAWAYS);

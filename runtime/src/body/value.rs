@@ -1,16 +1,17 @@
 //! What a loop may capture by value.
 
-use std::any::type_name;
+pub(crate) mod kinds;
+
 use std::marker::PhantomData;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::body::sharing::Watch;
-use crate::memory::codec::{CodecError, check_size, read_value, write_value};
-use crate::memory::decode::DecodeError;
+use crate::memory::codec::{CodecError, check_size};
 
-/// What a bare name in a capture list may be: a value that can be serialised, since it may travel with the task.
+/// What a bare name in a capture list may be: a value that can be serialised, since it may travel with the task. References to
+/// such values, slices and texts, `Arc`s of them, functions, and closures that capture nothing can be captured, too.
 ///
 /// ```
 /// fn can_be_captured<T: stradsap_runtime::Value>(_: &T) {}
@@ -19,9 +20,9 @@ use crate::memory::decode::DecodeError;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured as a value",
-    label = "can't be serialised",
-    note = "a captured value is copied into the task: derive `serde::Serialize` and `serde::Deserialize` for its type, or capture a DDS by reference (`&x`, `&mut x`)",
-    note = "where `x` is a reference, what it refers to can be captured: `*x`; of a text or a slice a copy, `x = x.to_string()`, `x = x.to_vec()`"
+    label = "can't travel to other processes",
+    note = "a captured value is copied into the task: derive `serde::Serialize` and `serde::Deserialize` for its type (also where `&T`, `&[T]` or `Arc<T>` is captured), or capture a DDS by reference (`&x`, `&mut x`)",
+    note = "what stands behind another kind of reference is captured as `*x`; a function as it is, a closure if it captures nothing, one of a type parameter with `F: Fn(f32) -> f32 + Copy + Send + Sync + 'static`"
 )]
 pub trait Value: Serialize + DeserializeOwned + Send + Sync + 'static {}
 
@@ -30,110 +31,46 @@ pub trait Value: Serialize + DeserializeOwned + Send + Sync + 'static {}
 impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Value for T {}
 
 /// A captured value, and how it travels.
-pub struct Copied<'h, T, C = ()>(pub(crate) &'h T, PhantomData<fn() -> C>);
+pub struct Copied<'h, T: ?Sized, C = ()>(pub(crate) &'h T, PhantomData<fn() -> C>);
 
-/// A bare name of a capture list.
-pub fn value<T: Value>(value: &T) -> Copied<'_, T> {
+/// A bare name of a capture list. What kind it is of, the macro chooses next (see [`kinds`]).
+pub fn value<T>(value: &T) -> Copied<'_, T> {
     Copied(value, PhantomData)
 }
 
-impl<'h, T, C> Copied<'h, T, C> {
-    /// For method calls that choose by the type. For the codec: `CopyCodec` or `SerdeCodec` for a [`Value`], else `AnyCodec`.
-    /// A tuple of values would otherwise demand `Value` of each once more, and rustc report what [`value`] has refused at
-    /// the whole loop, too.
+impl<'h, T: ?Sized, C> Copied<'h, T, C> {
+    /// For method calls that choose by the type.
     pub fn probe(&self) -> Probe<'h, T> {
         Probe(self.0)
-    }
-
-    /// The value with its codec.
-    pub fn by<D: Codec<T>>(&self, _codec: D) -> Copied<'h, T, D> {
-        Copied(self.0, PhantomData)
     }
 }
 
 /// How a captured value, the `index`-th, travels.
 #[doc(hidden)]
-pub trait Codec<T>: 'static {
+pub trait Codec<T: ?Sized>: Shown<T> {
+    /// What arrives.
+    type Owned: Send + Sync + 'static;
+    #[doc(hidden)]
+    fn of(owned: &Self::Owned) -> &T;
     #[doc(hidden)]
     fn encode(index: usize, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError>;
     #[doc(hidden)]
-    fn decode(index: usize, bytes: &mut &[u8]) -> Result<T, CodecError>;
+    fn decode(index: usize, bytes: &mut &[u8]) -> Result<Self::Owned, CodecError>;
     /// Notes the value, if it may hide state that bodies change.
     #[doc(hidden)]
     fn watch(_value: &T, _watch: &mut Watch) {}
 }
 
-/// The codec of values that are `Copy`, so that no body can change them.
-pub struct ByCopy;
-
-/// The codec of other values.
-pub struct BySerde;
-
-macro_rules! by_serde {
-    ($by:ty: $($watch:tt)*) => {
-        impl<T: Value> Codec<T> for $by {
-            fn encode(index: usize, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
-                write_value(index, value, out)
-            }
-
-            fn decode(index: usize, bytes: &mut &[u8]) -> Result<T, CodecError> {
-                read_value(index, bytes)
-            }
-
-            $($watch)*
-        }
-    };
+/// How a body sees a captured value.
+#[doc(hidden)]
+pub trait Shown<T: ?Sized>: 'static {
+    #[doc(hidden)]
+    type Seen<'v>: Copy
+    where
+        T: 'v;
+    #[doc(hidden)]
+    fn seen(value: &T) -> Self::Seen<'_>;
 }
-by_serde!(ByCopy:);
-by_serde! {
-    BySerde:
-    fn watch(value: &T, watch: &mut Watch) {
-        watch.add(value);
-    }
-}
-
-/// The codec of what is no value, in programs that don't compile.
-pub struct Untravelled;
-
-impl<T> Codec<T> for Untravelled {
-    fn encode(index: usize, _value: &T, _out: &mut Vec<u8>) -> Result<(), CodecError> {
-        Err(CodecError::Encode { index, of: type_name::<T>(), reason: "it is no `Value`".to_string() })
-    }
-
-    fn decode(index: usize, _bytes: &mut &[u8]) -> Result<T, CodecError> {
-        let source = DecodeError::Serde { message: "it is no `Value`".to_string() };
-        Err(CodecError::Decode { index, of: type_name::<T>(), source })
-    }
-}
-
-/// For values that are `Copy`.
-pub trait CopyCodec {
-    /// The codec.
-    fn codec(&self) -> ByCopy {
-        ByCopy
-    }
-}
-
-/// For other values.
-pub trait SerdeCodec {
-    /// The codec.
-    fn codec(&self) -> BySerde {
-        BySerde
-    }
-}
-
-/// For types that are not.
-pub trait AnyCodec {
-    /// The codec.
-    fn codec(&self) -> Untravelled {
-        Untravelled
-    }
-}
-
-// In the order in which `(&&probe).codec()` tries them.
-impl<T: Value + Copy> CopyCodec for &Probe<'_, T> {}
-impl<T: Value> SerdeCodec for &&Probe<'_, T> {}
-impl<T> AnyCodec for Probe<'_, T> {}
 
 /// How a tuple of captured values reaches the body. (A trait of its own: here the references need no `Self: 'v`,
 /// which a body that takes any lifetime could not promise.)
@@ -163,16 +100,16 @@ pub trait Values: ValueRefs + Sync {
 
 macro_rules! values {
     ($(($($name:ident $by:ident $n:tt)*))*) => {$(
-        impl<$($name: 'static, $by),*> ValueRefs for ($(Copied<'_, $name, $by>,)*) {
-            type Refs<'v> = ($(&'v $name,)*);
+        impl<$($name: ?Sized + 'static, $by: Shown<$name>),*> ValueRefs for ($(Copied<'_, $name, $by>,)*) {
+            type Refs<'v> = ($($by::Seen<'v>,)*);
         }
 
         #[allow(clippy::unused_unit)]
-        impl<$($name: Send + Sync + 'static, $by: Codec<$name>),*> Values for ($(Copied<'_, $name, $by>,)*) {
-            type Owned = ($($name,)*);
+        impl<$($name: ?Sized + Send + Sync + 'static, $by: Codec<$name>),*> Values for ($(Copied<'_, $name, $by>,)*) {
+            type Owned = ($($by::Owned,)*);
 
             fn refs(&self) -> Self::Refs<'_> {
-                ($(self.$n.0,)*)
+                ($($by::seen(self.$n.0),)*)
             }
 
             #[allow(unused_mut)]
@@ -203,7 +140,7 @@ macro_rules! values {
 
             #[allow(unused_variables)]
             fn owned_refs(owned: &Self::Owned) -> Self::Refs<'_> {
-                ($(&owned.$n,)*)
+                ($($by::seen($by::of(&owned.$n)),)*)
             }
         }
     )*};
@@ -224,7 +161,34 @@ values! {
 }
 
 /// Chooses how a value arrives in the body: `Copy` types as themselves, others by reference.
-pub struct Probe<'v, T>(pub &'v T);
+pub struct Probe<'v, T: ?Sized>(pub &'v T);
+
+impl<T: ?Sized> Clone for Probe<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Probe<'_, T> {}
+
+/// What a captured reference refers to: a reference in the body, too.
+pub struct Referred<'v, T: ?Sized>(&'v T);
+
+impl<T: ?Sized> Clone for Referred<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Referred<'_, T> {}
+
+impl<'v, T: ?Sized> Referred<'v, T> {
+    /// The reference.
+    #[inline(always)]
+    pub fn by_value(self) -> &'v T {
+        self.0
+    }
+}
 
 /// For types that are `Copy`.
 pub trait CopyValue {

@@ -26,6 +26,8 @@
 //! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
 #![allow(unsafe_code)]
 
+mod slices;
+
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
 

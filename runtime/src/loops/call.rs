@@ -30,9 +30,12 @@ use crate::session::error::{Error, LoopProblem, Result};
 use crate::session::logging::warning;
 use crate::session::options::{Bounds, Indices, LoopOptions, Order, Site, Strategy};
 use crate::session::pool::Pool;
-use crate::session::report::{Elsewhere, LoopReport};
+use crate::session::report::{Asked, Elsewhere, LoopReport};
 use crate::session::timeline::{Category, span};
 use crate::session::{SessionInner, next_id};
+
+/// Why a plan runs the loop's own order.
+const CONFIRMS: &str = "an iteration failed, which the loop's own order has to confirm";
 
 /// After this many misspeculations in a row a loop runs serially.
 const MISSPECULATIONS: usize = 3;
@@ -205,7 +208,7 @@ impl<'c> Call<'c> {
                     if whole && self.key.options.order == Order::Preserve && !cached.plan.offsets.is_empty() {
                         // An iteration before this one in the loop's order, which had not run yet, may fail as well, or
                         // change what this one failed on.
-                        let own = self.own_order("an iteration failed, which the loop's own order has to confirm")?;
+                        let own = self.own_order(Facts { reason: CONFIRMS.to_string(), ..Facts::default() })?;
                         set_aside = Some(std::mem::replace(&mut cached, own));
                         (trace, reused) = (true, false);
                         continue;
@@ -261,7 +264,9 @@ impl<'c> Call<'c> {
             depth_used = depth;
             recorded = Instant::now();
             let mut planning = span(Category::Plan, 0);
-            plan = plan::plan(&recording, &shapes(self.captured), &options.planning(), &*self.pool);
+            let mut made = plan::plan(&recording, &shapes(self.captured), &options.planning(), &*self.pool);
+            made.facts.cut_short = recording.cut_short;
+            plan = made;
             planning.set(plan.blocks.len() as u64);
             drop(planning);
         }
@@ -307,7 +312,13 @@ impl<'c> Call<'c> {
                  recorded {in_row} times in a row: what they touch seems to depend on what other iterations write",
                 self.site
             );
-            let cached = self.own_order(&format!("what iterations touch of `{name}` changes while the loop runs"))?;
+            let reason = format!("what iterations touch of `{name}` changes while the loop runs");
+            let cached = self.own_order(Facts {
+                reason,
+                changing: Some(capture),
+                cut_short: old.plan.facts.cut_short,
+                ..Facts::default()
+            })?;
             self.explain(&cached)?;
             cached
         } else {
@@ -325,8 +336,7 @@ impl<'c> Call<'c> {
     }
 
     /// A plan that runs the loop in its own order.
-    fn own_order(&self, reason: &str) -> Result<CachedPlan> {
-        let facts = Facts { reason: reason.to_string(), ..Facts::default() };
+    fn own_order(&self, facts: Facts) -> Result<CachedPlan> {
         self.cached(Plan::serial(self.key.range.clone(), self.captured.len(), facts), Depth::Concrete)
     }
 
@@ -372,7 +382,14 @@ impl<'c> Call<'c> {
             seconds_planning: cached.seconds_planning,
             seconds_running,
             elsewhere: Elsewhere { shares, ..Elsewhere::default() },
+            asked: self.asked(),
         }
+    }
+
+    fn asked(&self) -> Asked {
+        let is_map = |capture: &Captured| matches!(capture.kind, Kind::Vector { ops, .. } if ops.by_key);
+        let maps = (0..self.captured.len()).filter(|&c| is_map(&self.captured[c])).collect();
+        Asked { preserve: self.key.options.order == Order::Preserve, maps }
     }
 
     fn error(&self, failed: FirstFailure) -> Error {

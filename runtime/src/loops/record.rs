@@ -156,12 +156,17 @@ pub(crate) unsafe fn record_slices(
 /// A context whose views own nothing, so that every access is logged.
 fn recording_context<'s>(recorded: &'s RecordedLoop<'_>, slice: &Range<usize>, concrete: bool) -> Context<'s> {
     let &RecordedLoop { lease, relaxed, pager, .. } = recorded;
+    let longest = lease.captured().iter().filter_map(|capture| match capture.kind {
+        Kind::Vector { len, .. } => Some(len),
+        _ => None,
+    });
+    let longest = longest.max().unwrap_or(0);
     Context::new(|state| {
         let slot = |(c, capture): (usize, &Captured)| match capture.kind {
             Kind::Vector { ops, writable, .. } => {
                 let Some(lent) = lease.vector(c) else { return Slot::absent(c, state) };
                 let log = CaptureLog::new(slice.start, slice.len(), writable);
-                let doing = Doing::recording(log, lent, concrete || ops.by_key, pager);
+                let doing = Doing::recording(log, lent, concrete || ops.by_key, longest, pager);
                 // SAFETY: nothing is owned; the slow path gives what is read to nobody who writes it, and scratch.
                 unsafe { Slot::of_elements(c, lent, Owned::by(doing), state) }
             }
@@ -180,7 +185,8 @@ fn log_of(slot: Slot<'_>) -> CaptureLog {
     let Doing::Record(recorder) = slot.into_cold().into_doing() else { return CaptureLog::default() };
     let recorder = *recorder;
     // What the destructors of copies say is no failure of the loop, which has none of them.
-    let copies = recorder.placeholders.into_inner().into_iter().chain(recorder.own.into_inner().into_values());
+    let placeholders = recorder.placeholders.into_inner().into_iter().chain(recorder.range.into_inner());
+    let copies = placeholders.chain(recorder.own.into_inner().into_copies());
     for copy in copies {
         if let Err(note) = panics::caught(|| drop(copy)) {
             warning!("a copy of an element, made to record a loop, panicked when it was dropped: {}", note.message);

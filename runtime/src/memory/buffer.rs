@@ -275,6 +275,13 @@ impl RawBuf {
         }
     }
 
+    /// Appends a clone of the first element of another buffer.
+    pub(crate) fn push_copy(&mut self, of: &RawBuf) {
+        assert!(of.len > 0 && self.ops.is(of.ops), "no element of this type");
+        // SAFETY: an element of this type is there, and borrowed.
+        unsafe { self.push_clones(of.as_ptr(), 1) };
+    }
+
     /// Appends an element by move.
     pub(crate) fn push<T: Element>(&mut self, value: T) {
         assert!(self.holds::<T>(), "another element type");

@@ -62,7 +62,7 @@ pub enum CodecError {
     },
 }
 
-fn write<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), String> {
+fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), String> {
     codec::encode_into(value, out).map_err(|error| match error {
         codec::CodecError::Encode(message) => message,
         other => other.to_string(),
@@ -107,12 +107,12 @@ pub fn decode_serde<T: SerdeElement>(bytes: &mut &[u8]) -> Result<T, DecodeError
 }
 
 /// The first bytes of a captured value.
-pub(crate) fn front_of<T: Serialize>(value: &T, limit: usize) -> Vec<u8> {
+pub(crate) fn front_of<T: Serialize + ?Sized>(value: &T, limit: usize) -> Vec<u8> {
     codec::encode_front(value, limit)
 }
 
 /// Appends a captured value, the `index`-th.
-pub(crate) fn write_value<T: Serialize>(index: usize, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
+pub(crate) fn write_value<T: Serialize + ?Sized>(index: usize, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
     write(value, out).map_err(|reason| CodecError::Encode { index, of: type_name::<T>(), reason })?;
     check_size(out)
 }

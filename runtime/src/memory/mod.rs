@@ -5,6 +5,8 @@ pub(crate) mod codec;
 pub(crate) mod decode;
 pub(crate) mod element;
 pub(crate) mod home;
+#[cfg(feature = "cluster")]
+pub(crate) mod image;
 pub(crate) mod merge;
 pub(crate) mod ranges;
 pub(crate) mod reservation;

@@ -1,5 +1,6 @@
 //! A session: the threads that loops run on, their plans, and how much is said and checked.
 
+pub(crate) mod advice;
 pub(crate) mod backend;
 pub(crate) mod dot;
 pub(crate) mod error;

@@ -135,10 +135,11 @@ fn tidy(file: &str) -> Cow<'_, str> {
 
 /// What a loop can run over: `a..b` and `a..=b` of integers of up to 64 bits, from 0 on; and `(a..b).rev()` and
 /// `(a..b).step_by(k)` of those, and both in either order, of negative numbers, too. The body's index is of the range's type.
+/// `(a..b, c..d)` are pairs in the order in which two nested loops would have them.
 #[diagnostic::on_unimplemented(
     message = "a loop can't run over `{Self}`",
     label = "not a range of indices",
-    note = "give a range like `0..x.len()`"
+    note = "give a range like `0..x.len()`, two for pairs, `(0..rows, 0..columns)`, or a DVector of indices, `&order`"
 )]
 pub trait LoopRange {
     /// What the numbers of iterations become for the body.
@@ -183,6 +184,22 @@ impl<T: Int> Indices for Progression<T> {
     #[inline(always)]
     fn index([first, step]: [u64; 2], iteration: usize) -> T {
         T::from_word(first.wrapping_add(step.wrapping_mul(iteration as u64)))
+    }
+}
+
+/// Pairs in row-major order: first of each, and how many columns there are.
+#[doc(hidden)]
+pub struct Pairs<A, B>(PhantomData<(A, B)>);
+
+impl<A: Int, B: Int> Indices for Pairs<A, B> {
+    type Index = (A, B);
+    type Rule = [u64; 3];
+    #[inline(always)]
+    fn index([row, column, columns]: [u64; 3], iteration: usize) -> (A, B) {
+        // A loop has fewer than 2^32 iterations; division of so small numbers is faster.
+        let (iteration, columns) = (iteration as u32, columns as u32);
+        let (i, j) = (iteration / columns, iteration % columns);
+        (A::from_word(row.wrapping_add(u64::from(i))), B::from_word(column.wrapping_add(u64::from(j))))
     }
 }
 
@@ -234,6 +251,21 @@ impl<T: Int> LoopRange for RangeInclusive<T> {
         let bound = |bound: &T| (*bound).try_into().ok();
         let end = bound(self.end()).and_then(|end: usize| end.checked_add(1));
         (bound(self.start()).zip(end).map(|(start, end)| start..end), ())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<A: Int, B: Int, R, S> LoopRange for (R, S)
+where
+    R: LoopRange<Indices = Same<A>>,
+    S: LoopRange<Indices = Same<B>>,
+{
+    type Indices = Pairs<A, B>;
+    fn bounds(self) -> (Option<Range<usize>>, [u64; 3]) {
+        let ((rows, ()), (columns, ())) = (self.0.bounds(), self.1.bounds());
+        let Some((rows, columns)) = rows.zip(columns) else { return (None, [0; 3]) };
+        let rule = [rows.start as u64, columns.start as u64, columns.len() as u64];
+        (Some(0..rows.len().saturating_mul(columns.len())), rule)
     }
 }
 
@@ -301,6 +333,19 @@ pub struct Bounds<X: Indices> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_come_as_nested_loops_have_them() {
+        fn all<R: LoopRange>(range: R) -> Option<Vec<<R::Indices as Indices>::Index>> {
+            let (bounds, rule) = range.bounds();
+            Some(bounds?.map(|iteration| R::Indices::index(rule, iteration)).collect())
+        }
+        let nested: Vec<(u8, i64)> = (3..6).flat_map(|i| (1..=4).map(move |j| (i, j))).collect();
+        assert_eq!(all((3..6u8, 1..=4i64)), Some(nested));
+        assert_eq!(all((0..4, 7..7)), Some(Vec::<(i32, i32)>::new()));
+        assert_eq!(all((0..4, -1..7)), None);
+        assert_eq!((0..usize::MAX, 0..3).bounds().0, Some(0..usize::MAX));
+    }
 
     #[test]
     fn sites_have_paths_without_detours() {

@@ -10,12 +10,6 @@ use crate::session::verified::Verified;
 /// The numbers of threads for which a speed-up is predicted.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 64];
 
-/// Seconds: blocks of iterations that take longer are worth a thread's while.
-const WORTH_A_BLOCK: f64 = 200e-6;
-
-/// From this many elements an iteration on, its width is what stands in the way.
-const MANY: f64 = 8.0;
-
 /// What a loop call did: how it found parallelism, what conflicted, how long it took.
 ///
 /// `Display` prints it for a person.
@@ -30,6 +24,16 @@ pub struct LoopReport {
     pub(crate) seconds_planning: f64,
     pub(crate) seconds_running: f64,
     pub(crate) elsewhere: Elsewhere,
+    pub(crate) asked: Asked,
+}
+
+/// What the loop said and captured, as far as advice depends on it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    /// `order = Preserve`
+    pub(crate) preserve: bool,
+    /// The captures that are maps.
+    pub(crate) maps: Vec<usize>,
 }
 
 /// What a run adds to the report: mostly what it did on other processes.
@@ -272,50 +276,23 @@ impl LoopReport {
         let first = self.plan.range.start;
         (0..self.iterations()).map(move |place| first + self.plan.offset(place))
     }
+}
 
-    /// What a person could change to get more parallelism, if there is little.
-    pub fn advice(&self) -> Option<String> {
-        let n = self.iterations();
-        if n < 2 || self.parallelism() >= 2.0 {
-            return None;
+impl LoopReport {
+    fn write_recorded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.inferred() { " (a sample; the rest follows from the data)" } else { "" };
+        write!(f, "  recorded in {:.3} s{how}, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
+        if self.misspeculations > 0 {
+            write!(f, "; undone and planned again {} times", self.misspeculations)?;
         }
-        let each = self.seconds_running.max(self.seconds_recording) / n as f64;
-        if self.plan.facts.short && each * n as f64 > 4.0 * WORTH_A_BLOCK && each > WORTH_A_BLOCK / 64.0 {
-            let grain = (WORTH_A_BLOCK / each).ceil();
-            return Some(format!(
-                "an iteration takes {:.0} us, more than its accesses let expect: `grain = {grain}` makes blocks of that many",
-                each * 1e6
-            ));
+        if self.plan.facts.cut_short > 0 {
+            write!(
+                f,
+                "\n  {} iterations ended early while the loop was recorded: they panicked, or went on without end, on values from before it",
+                self.plan.facts.cut_short
+            )?;
         }
-        for conflict in self.conflicts() {
-            if let Some(&(index, count)) = conflict.elements.first()
-                && count as usize * 10 >= n * 9
-            {
-                let who =
-                    if count as usize == n { "every iteration".into() } else { format!("{count} of {n} iterations") };
-                return Some(format!(
-                    "{who} touches `{}[{index}]`, and it is written: if it is a total, use a reduction \
-                     (`session.sum`, `min`, `max`, `count`)",
-                    conflict.dds
-                ));
-            }
-        }
-        let most = self.conflicts().into_iter().max_by_key(|conflict| conflict.accesses)?;
-        let each = most.accesses as f64 / n as f64;
-        Some(if each > MANY {
-            format!(
-                "an iteration touches {each:.0} elements of `{}` on average, and they are written: shorter iterations, or \
-                 an index order that keeps together what is used together, leave more to do at the same time",
-                most.dds
-            )
-        } else {
-            format!(
-                "iterations hang together in chains through elements of `{}` that they write: leave out \
-                 `order = Preserve` if any order will do, or loop over more elements that have nothing to do with each \
-                 other",
-                most.dds
-            )
-        })
+        Ok(())
     }
 }
 
@@ -364,11 +341,7 @@ impl fmt::Display for LoopReport {
         if let Some(shares) = &self.elsewhere.shares {
             writeln!(f, "{shares}")?;
         }
-        let how = if self.inferred() { " (a sample; the rest follows from the data)" } else { "" };
-        write!(f, "  recorded in {:.3} s{how}, planned in {:.3} s", self.seconds_recording, self.seconds_planning)?;
-        if self.misspeculations > 0 {
-            write!(f, "; undone and planned again {} times", self.misspeculations)?;
-        }
+        self.write_recorded(f)?;
         if self.elsewhere.compared.is_some() {
             write!(f, "\n  {}", self.verified())?;
         }

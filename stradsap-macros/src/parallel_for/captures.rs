@@ -9,7 +9,7 @@ use super::parse::peel;
 use crate::ctxt::Ctxt;
 
 /// The runtime's tuples end here.
-const MOST: usize = 12;
+pub(crate) const MOST: usize = 12;
 
 /// The capture list as far as it could be understood.
 #[derive(Default)]

@@ -95,7 +95,7 @@ impl Expansion<'_> {
         // What rustc has to say about the body's captures points at its head, about its result at all of it.
         let (head, end) = (own_span(closure.header), own_span(end_of(&closure.body)));
         let body = Ident::new("body", head);
-        let codecs = codecs(values.len());
+        let codecs = codecs(&values);
         let (typed_body, typed_by) = runtime.typed_body;
         let typed_by = typed_by.map(|name| Ident::new(name, own)).into_iter();
         let set_up = Ident::new("scratch", own);
@@ -162,19 +162,26 @@ pub(crate) fn tuple(elements: impl Iterator<Item = TokenStream>) -> TokenStream 
     quote!((#(#elements,)*))
 }
 
-/// Gives each captured value the codec that its type has.
-pub(crate) fn codecs(values: usize) -> TokenStream {
-    if values == 0 {
+/// Finds out of which kind each captured value is. What can't be captured is refused there.
+pub(crate) fn codecs(values: &[&Capture]) -> TokenStream {
+    if values.is_empty() {
         return TokenStream::new();
     }
     let own = Span::mixed_site();
-    let names: Vec<Ident> = (0..values).map(|at| format_ident!("value{at}", span = own)).collect();
+    let names: Vec<Ident> = (0..values.len()).map(|at| format_ident!("value{at}", span = own)).collect();
+    let kinds = values.iter().zip(&names).map(|(capture, name)| {
+        let span = own_span(end_of(&capture.place));
+        let name = Ident::new(&name.to_string(), span);
+        quote_spanned!(span=> (&&&&&&#name.probe()).kind())
+    });
     quote_spanned! {own=>
         let (#(#names,)*) = values;
         let values = {
             #[allow(unused_imports)]
-            use ::stradsap::__private::{AnyCodec as _, CopyCodec as _, SerdeCodec as _};
-            (#(#names.by((&&#names.probe()).codec()),)*)
+            use ::stradsap::__private::{
+                ChooseCode as _, ChooseCopy as _, ChooseFunction as _, ChooseKnown as _, ChooseNone as _, ChooseSerde as _,
+            };
+            (#(#kinds,)*)
         };
     }
 }
@@ -321,7 +328,7 @@ pub(crate) fn rewritten(
                 let #value_names = {
                     #[allow(unused_imports)]
                     use ::stradsap::__private::{CopyValue as _, RefValue as _};
-                    (&::stradsap::__private::Probe(#value_names)).by_value()
+                    (&#value_names).by_value()
                 };
             )*
             #allow

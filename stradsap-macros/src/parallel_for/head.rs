@@ -3,25 +3,38 @@
 use proc_macro2::Span;
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{ExprClosure, Pat, Type};
+use syn::visit::{self, Visit};
+use syn::{ExprClosure, Ident, Pat, PatIdent, Type};
 
+use super::async_for::over::{self, Over};
 use super::body::is_primitive;
 use super::ir::{Capture, Closure, Kind, Parameter};
 use crate::ctxt::Ctxt;
 
 /// Understands the closure. After a mistake in its head, the body can be checked all the same.
-pub(crate) fn check(kind: Kind, closure: ExprClosure, captures: &[Capture], cx: &Ctxt) -> Closure {
+pub(crate) fn check(kind: Kind, over: Over, closure: ExprClosure, captures: &[Capture], cx: &Ctxt) -> Closure {
     let header = closure.or1_token.span;
     refuse_modifiers(kind, &closure, cx);
-    let parameter = parameter(kind, &closure, header, cx);
-    if let Some(name) = parameter.as_ref().and_then(|parameter| parameter.name.as_ref())
-        && captures.iter().any(|capture| capture.name == *name)
-    {
+    let parameter = parameter(kind, over, &closure, header, cx);
+    let mut names = Names::default();
+    parameter.iter().for_each(|parameter| names.visit_pat(&parameter.pattern));
+    if let Some(name) = names.0.iter().find(|name| captures.iter().any(|capture| capture.name == **name)) {
         let what = kind.parameter();
         cx.error_at(name.span(), format!("`{name}` is the loop's {what} and a capture as well: rename one of them"));
     }
     let scratch = closure.inputs.iter().nth(1).cloned();
     Closure { movability: closure.capture, parameter, scratch, output: closure.output, body: *closure.body, header }
+}
+
+/// The names that a pattern binds.
+#[derive(Default)]
+struct Names(Vec<Ident>);
+
+impl<'a> Visit<'a> for Names {
+    fn visit_pat_ident(&mut self, pattern: &'a PatIdent) {
+        self.0.push(pattern.ident.clone());
+        visit::visit_pat_ident(self, pattern);
+    }
 }
 
 fn refuse_modifiers(kind: Kind, closure: &ExprClosure, cx: &Ctxt) {
@@ -43,7 +56,7 @@ fn refuse_modifiers(kind: Kind, closure: &ExprClosure, cx: &Ctxt) {
     }
 }
 
-fn parameter(kind: Kind, closure: &ExprClosure, header: Span, cx: &Ctxt) -> Option<Parameter> {
+fn parameter(kind: Kind, over: Over, closure: &ExprClosure, header: Span, cx: &Ctxt) -> Option<Parameter> {
     let mut inputs = closure.inputs.iter();
     let Some(pattern) = inputs.next() else {
         cx.error_at(
@@ -78,29 +91,32 @@ fn parameter(kind: Kind, closure: &ExprClosure, header: Span, cx: &Ctxt) -> Opti
     }
     let bare = match pattern {
         Pat::Type(typed) => {
-            check_type(kind, &typed.ty, cx);
+            if over != Over::Elements {
+                check_type(kind, &typed.ty, cx);
+            }
             &*typed.pat
         }
         bare => bare,
     };
-    let name = match bare {
-        Pat::Wild(_) => None,
-        Pat::Ident(ident) if ident.by_ref.is_none() && ident.subpat.is_none() => Some(ident.ident.clone()),
+    match bare {
+        Pat::Wild(_) => {}
+        Pat::Ident(ident) if ident.by_ref.is_none() && ident.subpat.is_none() => {}
+        other if kind == Kind::Async => {
+            if let Some(error) = over::refuses(over, other) {
+                cx.push(error);
+                return None;
+            }
+        }
         other => {
             cx.error_at(
                 other.span(),
-                match kind {
-                    Kind::Async => "the loop's index is a number: give it a plain name, such as `i`",
-                    Kind::Sync | Kind::Operator => {
-                        "the loop's body takes a minibatch, not one element: give it a plain name, such as `batch`, \
-                         and take the elements one by one, `for element in batch { ... }`"
-                    }
-                },
+                "the loop's body takes a minibatch, not one element: give it a plain name, such as `batch`, and take the \
+                 elements one by one, `for element in batch { ... }`",
             );
             return None;
         }
-    };
-    Some(Parameter { name, pattern: pattern.clone() })
+    }
+    Some(Parameter { pattern: pattern.clone() })
 }
 
 /// Another primitive would have rustc complain about types that it can't infer in the body.

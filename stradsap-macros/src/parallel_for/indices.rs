@@ -144,7 +144,7 @@ mod tests {
     fn rewritten_near(body: &str) -> (String, usize) {
         let mut body: Expr = syn::parse_str(body).unwrap();
         let closure: syn::ExprClosure = syn::parse_quote!(|i| ());
-        let index = Parameter { name: None, pattern: closure.inputs[0].clone() };
+        let index = Parameter { pattern: closure.inputs[0].clone() };
         let capture = Capture {
             name: syn::parse_quote!(x),
             mode: Mode::Read,

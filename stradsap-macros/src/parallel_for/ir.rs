@@ -29,7 +29,6 @@ pub(crate) struct Closure {
 
 /// The closure's parameter: the index or the minibatch.
 pub(crate) struct Parameter {
-    pub(crate) name: Option<Ident>,
     /// With its type where one was written.
     pub(crate) pattern: Pat,
 }

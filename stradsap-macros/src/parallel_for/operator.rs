@@ -168,7 +168,7 @@ fn reading(capture: &Capture) -> TokenStream {
 /// The tuple of captured values, each with the codec that its type has.
 fn with_codecs(values: &[&Capture]) -> TokenStream {
     let given = emit::tuple(values.iter().map(|capture| emit::argument(capture, "write")));
-    let (codecs, no_state) = (emit::codecs(values.len()), emit::refuse_state(values));
+    let (codecs, no_state) = (emit::codecs(values), emit::refuse_state(values));
     let own = Span::mixed_site();
     if values.is_empty() {
         return quote!(());

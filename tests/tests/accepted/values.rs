@@ -44,7 +44,7 @@ fn main(session: &Session) -> stradsap::Result<()> {
     referred_to(&mut p, &weights, &settings, "text", &weights[1..])
 }
 
-/// References are captured by what they refer to.
+/// References are captured as they are, or by what they refer to.
 fn referred_to(
     p: &mut DVector<f32>,
     weights: &Vec<f32>,
@@ -60,6 +60,10 @@ fn referred_to(
         }
     )?;
     assert_eq!(p.to_vec()?, [6.5, 8.0, 9.5, 17.25]);
+    async_parallel_for!(0..3, [weights, settings, text, slice, &mut *p], |i| {
+        p[i] += weights[i] * settings.rate + slice[i] + text.len() as f32;
+    })?;
+    assert_eq!(p.to_vec()?, [13.0, 16.0, 19.0, 17.25]);
     Ok(())
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Weights {
 /// Counts the accesses to each element: of all iterations, or of short runs all over the loop where there are many.
 pub(crate) fn weigh(recording: &Recording<'_>, capture: usize, len: usize, pool: &dyn Threads) -> Weights {
     let slices = recording.slice_count();
-    let every = (recording.listed(capture) / ENOUGH).max(1);
+    let every = sampled_every(recording, capture);
     // A table a thread, but no more tables than the accesses are worth.
     let tables = pool.count().min(1 + recording.listed(capture) / every / len.max(1)).min(slices).max(1);
     let each = slices.div_ceil(tables);
@@ -42,6 +42,24 @@ pub(crate) fn weigh(recording: &Recording<'_>, capture: usize, len: usize, pool:
         }
     }
     Weights { counts, weighed, iterations: recording.iterations() }
+}
+
+fn sampled_every(recording: &Recording<'_>, capture: usize) -> usize {
+    (recording.listed(capture) / ENOUGH).max(1)
+}
+
+/// How many iterations write each of a few elements, by the same sample.
+pub(crate) fn writers(recording: &Recording<'_>, capture: usize, elements: &[(usize, u32)]) -> Vec<u32> {
+    let (mut written, mut weighed) = (vec![0u32; elements.len()], 0);
+    for s in 0..recording.slice_count() {
+        weighed += recording.each_sampled(s, capture, sampled_every(recording, capture), |entry| {
+            if let Some(k) = elements.iter().position(|element| element.0 == (entry >> 1) as usize) {
+                written[k] += entry & 1;
+            }
+        });
+    }
+    let scale = recording.iterations() as f64 / weighed.max(1) as f64;
+    written.into_iter().map(|count| (f64::from(count) * scale) as u32).collect()
 }
 
 impl Weights {

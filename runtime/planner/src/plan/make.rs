@@ -141,6 +141,7 @@ impl<'r> Planner<'r> {
             .map(|(&capture, weights)| HotDds {
                 capture,
                 accesses: recording.listed(capture),
+                written: cut::writers(recording, capture, &weights.hottest()),
                 elements: weights.hottest(),
                 estimated: weights.weighed < weights.iterations,
             })

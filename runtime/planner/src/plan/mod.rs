@@ -84,6 +84,10 @@ pub struct Facts {
     pub hot: Vec<HotDds>,
     /// Why the plan is as it is.
     pub reason: String,
+    /// How many iterations ended early while the loop was recorded.
+    pub cut_short: usize,
+    /// The capture of which iterations touch other elements each time that they are looked at.
+    pub changing: Option<usize>,
     /// Whether the parts that the loop asks for leave more groups of iterations than a plan may have.
     pub too_many_groups: bool,
     /// Whether the iterations seem too short to be shared out, by the number of their accesses.
@@ -107,6 +111,8 @@ pub struct HotDds {
     pub accesses: usize,
     /// Index, and how many iterations touch it.
     pub elements: Vec<(usize, u32)>,
+    /// How many iterations write each of them.
+    pub written: Vec<u32>,
     /// Whether those numbers come from a sample.
     pub estimated: bool,
 }

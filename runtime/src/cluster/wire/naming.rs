@@ -4,79 +4,17 @@
 //! # Why this is sound
 //! An offset is turned back into an address only for a peer that has proved the job's secret and a hash of the same
 //! executable (see `hello` in stradsap-dds-server). The same file is laid out in the same way wherever it is loaded,
-//! so the offset leads to the function or constant that it was taken from. Only addresses within the executable's own
-//! image get a name; code from shared libraries, which may differ, has none.
+//! so the offset leads to the function or constant that it was taken from (see `memory::image`).
 #![allow(unsafe_code)]
-
-use std::ffi::c_void;
-use std::sync::OnceLock;
 
 use crate::body::added::{ReductionOps, RelaxedOps};
 use crate::body::task::MakeTask;
 use crate::memory::buffer::ElementOps;
+use crate::memory::image::address_of;
+pub(crate) use crate::memory::image::name_of;
 use crate::minibatch::MakeBatchTask;
 use crate::operate::stage::MakeStage;
 use crate::scheduled::remote::MakeProgram;
-
-/// Part of the executable in memory.
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    start: usize,
-    end: usize,
-    runs: bool,
-}
-
-#[derive(Debug, Default)]
-struct Image {
-    base: usize,
-    segments: Vec<Segment>,
-}
-
-fn image() -> &'static Image {
-    static IMAGE: OnceLock<Image> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let mut image = Image::default();
-        // SAFETY: the callback takes the pointer for the `Image` that it is, and nobody else has it meanwhile.
-        unsafe { libc::dl_iterate_phdr(Some(first_image), (&raw mut image).cast::<c_void>()) };
-        image
-    })
-}
-
-/// The program itself comes first in the loader's list.
-///
-/// # Safety
-/// `image` points at an `Image`; `info` is what the loader gives.
-unsafe extern "C" fn first_image(info: *mut libc::dl_phdr_info, _size: usize, image: *mut c_void) -> libc::c_int {
-    // SAFETY: the caller's promise; the loader's table has `dlpi_phnum` entries.
-    unsafe {
-        let (info, image) = (&*info, &mut *image.cast::<Image>());
-        image.base = info.dlpi_addr as usize;
-        for header in std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) {
-            if header.p_type == libc::PT_LOAD {
-                let start = image.base.wrapping_add(header.p_vaddr as usize);
-                let end = start.wrapping_add(header.p_memsz as usize);
-                image.segments.push(Segment { start, end, runs: header.p_flags & libc::PF_X != 0 });
-            }
-        }
-    }
-    1
-}
-
-/// The name of an address in the executable; none for one that lies elsewhere.
-pub(crate) fn name_of(address: usize) -> Option<u64> {
-    let image = image();
-    let inside = image.segments.iter().any(|segment| (segment.start..segment.end).contains(&address));
-    inside.then(|| address.wrapping_sub(image.base) as u64)
-}
-
-fn address_of(name: u64, size: usize, runs: bool) -> Option<usize> {
-    let image = image();
-    let address = image.base.wrapping_add(usize::try_from(name).ok()?);
-    let fits = |segment: &Segment| {
-        segment.runs == runs && address >= segment.start && segment.end.checked_sub(address).is_some_and(|n| n >= size)
-    };
-    image.segments.iter().any(fits).then_some(address)
-}
 
 /// # Safety
 /// `name` is [`name_of`] a [`MakeTask`], given in a process that runs the same executable.

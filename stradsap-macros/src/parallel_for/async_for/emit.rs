@@ -41,6 +41,10 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
 /// Bounds that are numbers without a type are `usize`: `0..10`, `(0..10).rev()`.
 fn with_index_type(range: &Expr) -> Expr {
     let mut range = peel(range.clone());
+    if let Expr::Tuple(pair) = &mut range {
+        pair.elems.iter_mut().for_each(|range| *range = with_index_type(range));
+        return range;
+    }
     if let Expr::MethodCall(call) = &mut range
         && (call.method == "rev" || call.method == "step_by")
     {

@@ -2,6 +2,7 @@
 
 mod emit;
 mod options;
+pub(super) mod over;
 mod parse;
 
 use proc_macro2::TokenStream;
@@ -9,6 +10,7 @@ use syn::{Error, Expr};
 
 pub(crate) use self::options::NAMES as OPTIONS;
 use self::options::Options;
+use self::over::Over;
 use self::parse::LoopSyntax;
 use super::ir::{Capture, Closure, Kind};
 use super::{body, captures, head};
@@ -51,19 +53,23 @@ fn check_scratch(options: &Options, closure: &Closure, captured: &captures::Capt
     }
 }
 
-fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
+fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let cx = Ctxt::new();
     let mut captured = captures::check(syntax.captures, &cx);
     let parameters: Vec<_> = syntax.closure.inputs.iter().cloned().collect();
-    let mut closure = head::check(Kind::Async, syntax.closure, &captured.captures, &cx);
+    let mut closure = head::check(Kind::Async, Over::of(&syntax.range), syntax.closure, &captured.captures, &cx);
     let known = body::Known { kind: Kind::Async, input: None, captured: &captured, parameters: &parameters };
     body::check(&closure.body, &known, &cx);
     let options = options::check(syntax.options, &cx);
     check_scratch(&options, &closure, &captured, &cx);
+    let elements = over::elements(&syntax.range, &captured.captures, &cx);
     cx.check()?;
-    if let Some(index) = &closure.parameter {
+    if let Some(index) = closure.parameter.as_ref().filter(|_| elements.is_none()) {
         super::indices::rewrite(&mut closure.body, index, &mut captured.captures);
     }
     super::waits::rewrite(&mut closure.body, &captured.captures);
+    if let Some(elements) = elements {
+        elements.give(&mut syntax.range, &mut captured.captures, &mut closure);
+    }
     Ok(Loop { range: syntax.range, captures: captured.captures, closure, options })
 }

@@ -14,6 +14,7 @@ use self::options::Options;
 pub(crate) use self::parse::CALL;
 use self::parse::LoopSyntax;
 pub(crate) use self::policy::looks_like_policy;
+use super::async_for::over::Over;
 use super::ir::{Capture, Closure, Kind};
 use super::{body, captures, head};
 use crate::ctxt::Ctxt;
@@ -43,7 +44,7 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let input = input::check(syntax.input, &captured.captures, &cx);
     let minibatch = input::minibatch(syntax.minibatch, &cx);
     let parameters: Vec<_> = syntax.closure.inputs.iter().cloned().collect();
-    let closure = head::check(Kind::Sync, syntax.closure, &captured.captures, &cx);
+    let closure = head::check(Kind::Sync, Over::Numbers, syntax.closure, &captured.captures, &cx);
     let input_name = input::name(&input);
     let known =
         body::Known { kind: Kind::Sync, input: input_name.as_ref(), captured: &captured, parameters: &parameters };

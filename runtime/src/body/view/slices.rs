@@ -1,0 +1,105 @@
+//! `x[a..b]`: elements that lie side by side, as a slice.
+//!
+//! # Why this is sound
+//! By the rules of `view`: one comparison finds that the whole range lies in the one that the block owns (rule 2), else the slow
+//! path gives the address of as many elements, each of them owned or a copy (`slow_path/ranges`). The borrow of the view
+//! guards them all (rule 3).
+#![allow(unsafe_code)]
+
+use std::ops::{Bound, Index, IndexMut, Range, RangeBounds};
+use std::ops::{RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+use super::{ReadView, WriteView};
+use crate::body::index::ElementIndex;
+use crate::body::slow_path::ViewRange;
+
+/// From the first to before the last. A bound that no element can have is beyond all of them.
+#[inline(always)]
+fn bounds<I: ElementIndex>(range: &impl RangeBounds<I>, len: usize) -> Range<usize> {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => start.to_usize(),
+        Bound::Excluded(&before) => before.to_usize().saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last.to_usize().saturating_add(1),
+        Bound::Excluded(&end) => end.to_usize(),
+        Bound::Unbounded => len.max(start),
+    };
+    start..end
+}
+
+macro_rules! slices_of_views {
+    ($view:ident: $($range:ident)*) => {
+        impl<T, const C: usize, const W: usize> $view<'_, T, C, W> {
+            #[inline(always)]
+            fn slice(&self, range: Range<usize>) -> &[T] {
+                let (k, n) = (range.start.wrapping_sub(self.lo), range.end.wrapping_sub(range.start));
+                let ptr = if k < self.len && n <= self.len - k {
+                    // SAFETY: the range is within the owned one.
+                    unsafe { self.ptr.add(k) }
+                } else {
+                    let own = ViewRange { lo: self.lo, len: self.len, wlen: self.wlen };
+                    self.slow_path.reach_range(range, own, false).cast()
+                };
+                // SAFETY: rules 1 to 3: as many elements are there, and nobody writes them while the view is borrowed.
+                unsafe { std::slice::from_raw_parts(ptr, n) }
+            }
+        }
+
+        impl<T, const C: usize, const W: usize> Index<RangeFull> for $view<'_, T, C, W> {
+            type Output = [T];
+            #[inline(always)]
+            fn index(&self, _all: RangeFull) -> &[T] {
+                self.slice(0..self.len())
+            }
+        }
+
+        $(impl<T, I: ElementIndex, const C: usize, const W: usize> Index<$range<I>> for $view<'_, T, C, W> {
+            type Output = [T];
+            #[inline(always)]
+            fn index(&self, range: $range<I>) -> &[T] {
+                self.slice(bounds(&range, self.len()))
+            }
+        })*
+    };
+}
+slices_of_views!(ReadView: Range RangeFrom RangeInclusive RangeTo RangeToInclusive);
+slices_of_views!(WriteView: Range RangeFrom RangeInclusive RangeTo RangeToInclusive);
+
+impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
+    #[inline(always)]
+    fn slice_mut(&mut self, range: Range<usize>) -> &mut [T] {
+        let (k, n) = (range.start.wrapping_sub(self.lo), range.end.wrapping_sub(range.start));
+        let ptr = if k < self.wlen && n <= self.wlen - k {
+            // SAFETY: the range is within the owned one.
+            unsafe { self.ptr.add(k) }
+        } else {
+            let own = ViewRange { lo: self.lo, len: self.len, wlen: self.wlen };
+            self.slow_path.reach_range(range, own, true).cast()
+        };
+        // SAFETY: rules 1 to 3: as many elements are there, this block's alone, and the view is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(ptr, n) }
+    }
+}
+
+impl<T, const C: usize, const W: usize> IndexMut<RangeFull> for WriteView<'_, T, C, W> {
+    #[inline(always)]
+    fn index_mut(&mut self, _all: RangeFull) -> &mut [T] {
+        let all = 0..self.len();
+        self.slice_mut(all)
+    }
+}
+
+macro_rules! slices_to_write {
+    ($($range:ident)*) => {$(
+        impl<T, I: ElementIndex, const C: usize, const W: usize> IndexMut<$range<I>> for WriteView<'_, T, C, W> {
+            #[inline(always)]
+            fn index_mut(&mut self, range: $range<I>) -> &mut [T] {
+                let range = bounds(&range, self.len());
+                self.slice_mut(range)
+            }
+        }
+    )*};
+}
+slices_to_write!(Range RangeFrom RangeInclusive RangeTo RangeToInclusive);

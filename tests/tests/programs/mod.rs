@@ -1,0 +1,120 @@
+//! Programs as one would write them, each beside its plain loop, which it must equal bit for bit: in the order that the report
+//! says, or under `order = Preserve` in the loop's own. What the report says of each is in a table.
+
+#![allow(dead_code, reason = "tests on workers take the scenarios alone")]
+#![allow(clippy::needless_range_loop, reason = "loops as one would write them")]
+
+mod counting;
+mod dense;
+mod factors;
+mod graphs;
+mod grids;
+mod linear;
+
+use crate::seen::{Scenario, Seen};
+use stradsap::prelude::*;
+
+/// A program, and what the report of its main loop must say.
+pub(crate) struct Program {
+    scenario: Scenario,
+    report: fn(&Session, &mut Seen) -> stradsap::Result<LoopReport>,
+    /// None where it is of no account.
+    strategy: Option<Strategy>,
+    /// At least, and below.
+    parallelism: (f64, f64),
+    /// A part of it.
+    advice: Option<&'static str>,
+}
+
+const ANY: f64 = f64::INFINITY;
+
+macro_rules! programs {
+    ($($module:ident :: $name:ident: $($strategy:ident)?, $least:literal .. $below:expr, $advice:expr;)*) => {
+        /// All programs.
+        pub(crate) const PROGRAMS: &[Program] = &[$(Program {
+            scenario: Scenario { name: stringify!($name), run: |session, seen| $module::$name(session, seen).map(drop) },
+            report: $module::$name,
+            strategy: [$(Strategy::$strategy)?].first().copied(),
+            parallelism: ($least, $below),
+            advice: $advice,
+        }),*];
+
+        pub(crate) const SCENARIOS: &[Scenario] = &[$(
+            Scenario { name: stringify!($name), run: |session, seen| $module::$name(session, seen).map(drop) }
+        ),*];
+    };
+}
+
+programs! {
+    factors::tensor_decomposition: Grid, 2.0..ANY, None;
+    factors::bayesian_ranking: Grid, 2.0..ANY, None;
+    factors::factorisation_machine: Serial, 1.0..2.0, Some("`sync_parallel_for!`");
+    factors::biased_ratings: Grid, 2.0..ANY, None;
+    factors::biased_ratings_with_their_mean: Serial, 1.0..2.0, Some("every iteration touches `mean[0]`, and it is written");
+    linear::kaczmarz: Coloured, 2.0..ANY, None;
+    linear::kaczmarz_of_dense_rows: Serial, 1.0..2.0, Some("`sync_parallel_for!`");
+    linear::svm_by_dual_coordinates: Serial, 1.0..2.0, Some("`sync_parallel_for!`");
+    linear::logistic_regression: Coloured, 2.0..ANY, None;
+    linear::perceptron_in_order: Serial, 1.0..2.0, Some("every iteration touches `mistakes[0]`");
+    grids::ising_model: Grid, 2.0..ANY, None;
+    grids::gauss_seidel: Serial, 1.0..2.0, Some("leave out `order = Preserve`");
+    grids::jacobi: Aligned, 2.0..ANY, None;
+    grids::over_relaxation_by_colours: Grid, 1.0..ANY, None;
+    grids::edit_distance: Serial, 1.0..2.0, Some("read from one DVector and write a second");
+    grids::game_of_life: Aligned, 2.0..ANY, None;
+    graphs::label_propagation: Coloured, 2.0..ANY, None;
+    graphs::colouring: Coloured, 2.0..ANY, None;
+    graphs::shortest_paths: Grid, 2.0..ANY, None;
+    graphs::shortest_paths_by_condition: Serial, 1.0..2.0, Some("whether it changes or not");
+    graphs::depths_that_are_expected: Serial, 1.0..2.0, Some("`expect` what others write after that");
+    graphs::floyd_warshall: Aligned, 1.0..2.0, Some("`grain`");
+    graphs::union_find: Serial, 1.0..2.0, Some("the loop is short");
+    counting::monte_carlo: Aligned, 2.0..ANY, None;
+    counting::nearest_centres: Aligned, 2.0..ANY, None;
+    counting::weights_of_words: Grid, 2.0..ANY, None;
+    counting::weights_of_a_common_word: Serial, 1.0..2.0, Some("`count_by_key`");
+    counting::histogram: , 2.0..ANY, None;
+    counting::word_counts: , 1.0..ANY, None;
+    counting::pairs_of_words: , 2.0..ANY, None;
+    counting::means_of_items: Grid, 2.0..ANY, None;
+    counting::largest_of_each: Grid, 2.0..ANY, None;
+    counting::sieve: Serial, 1.0..2.0, None;
+    counting::running_mean: Serial, 1.0..2.0, Some("leave out `order = Preserve`");
+    dense::triangular_factors: Grid, 1.0..ANY, None;
+    dense::bodies_in_space: Aligned, 2.0..ANY, None;
+    dense::matrix_product: Aligned, 2.0..ANY, None;
+    dense::few_long_iterations: Aligned, 1.0..ANY, None;
+    dense::a_short_loop: Aligned, 1.0..2.0, Some("the loop is short");
+}
+
+#[test]
+fn on_1_2_3_and_8_threads() {
+    for threads in [1, 2, 3, 8] {
+        let session = crate::common::session(threads);
+        for program in PROGRAMS {
+            let name = program.scenario.name;
+            (program.scenario.run)(&session, &mut Seen::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn reports_and_advice_are_true() {
+    let session = crate::common::session(2);
+    let mut wrong = Vec::new();
+    for program in PROGRAMS {
+        let report = (program.report)(&session, &mut Seen::default()).unwrap();
+        let (least, below) = program.parallelism;
+        let advice = report.advice();
+        let as_said = match (program.advice, &advice) {
+            (Some(part), Some(advice)) => advice.contains(part),
+            (None, _) => report.parallelism() >= 2.0 || advice.is_some(),
+            (Some(_), None) => false,
+        };
+        let parallel = (least..below).contains(&report.parallelism());
+        if !as_said || !parallel || program.strategy.is_some_and(|strategy| report.strategy() != strategy) {
+            wrong.push(format!("{}: {report}", program.scenario.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
