@@ -24,6 +24,8 @@ mod relaxed;
 mod seen;
 mod sharing;
 mod sound;
+mod summing;
+mod sums;
 mod threads;
 mod values;
 mod verified;

@@ -17,6 +17,7 @@ mod scheduled;
 mod seen;
 mod sharing;
 mod sound;
+mod sums;
 mod sync;
 mod views;
 
@@ -37,7 +38,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `outcomes`, `sharing`, `ranges` and `views` run.
+/// Where `outcomes`, `sharing`, `ranges`, `sums` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -62,6 +63,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
         ("ranges", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, ranges::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
+        ("sums", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, sums::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])
 }

@@ -16,10 +16,12 @@ use crate::body::slot::{Copies, Owned, Slot};
 use crate::body::slow_path::{Doing, Pager};
 use crate::body::task::Task;
 use crate::dds::relaxed::board;
+use crate::loops::tallies;
 use crate::memory::buffer::RawBuf;
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
 use crate::session::logging::warning;
+use crate::session::options::LoopOptions;
 use crate::session::pool::Pool;
 
 /// What the planner has to know of the captures.
@@ -32,6 +34,19 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
             Kind::Relaxed { .. } => CaptureShape { len: 0, reduction: true, by_block: true },
         })
         .collect()
+}
+
+/// The same for a loop that was recorded: tallies may have bits that tell where blocks begin.
+pub(crate) fn planned_shapes(captured: &[Captured], recording: &Recording<'_>) -> Vec<CaptureShape> {
+    let mut shapes = shapes(captured);
+    for (c, (shape, capture)) in shapes.iter_mut().zip(captured).enumerate() {
+        if let Kind::Vector { adding: Some(adding), .. } = capture.kind
+            && recording.usage[c] == Usage::Reduction
+        {
+            shape.by_block = !adding.ops.exact;
+        }
+    }
+    shapes
 }
 
 /// How thoroughly a loop is recorded: each is tried after a misspeculation by a plan of the one before.
@@ -54,29 +69,33 @@ pub(crate) unsafe fn record<'l>(
     lease: &'l Lease<'_>,
     range: Range<usize>,
     depth: Depth,
-    scratch: bool,
+    options: &LoopOptions,
     pool: &Pool,
 ) -> (Recording<'l>, Depth) {
     let concrete = depth == Depth::Concrete;
-    let relaxed = board::before(lease.captured());
-    let run = |slices: Vec<Range<usize>>| {
+    let (captured, relaxed) = (lease.captured(), board::before(lease.captured()));
+    let run = |slices: Vec<Range<usize>>, tallied: &[bool]| {
+        let recorded = RecordedLoop { task, lease, relaxed: &relaxed, tallied, pager: None };
         // SAFETY: the caller's promise.
-        let (logs, nanos) = unsafe {
-            record_slices(&RecordedLoop { task, lease, relaxed: &relaxed, pager: None }, &slices, concrete, pool)
-        };
-        recording(&range, logs, nanos, lease.captured())
+        let (logs, nanos) = unsafe { record_slices(&recorded, &slices, concrete, pool) };
+        recording(&range, logs, nanos, captured)
     };
+    let mut tallied = vec![false; captured.len()];
     if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
     {
-        let sampled = run(samples.clone());
+        let mut sampled = run(samples.clone(), &tallied);
+        tallied = tallies::leave_out(&mut sampled, captured, options);
         let fields = fields(&sampled, lease);
-        let shapes = shapes(lease.captured());
+        let shapes = shapes(captured);
         if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, pool) {
             return (recording, Depth::Sampled);
         }
     }
-    (run(slices(&range, lease.captured(), scratch)), if concrete { Depth::Concrete } else { Depth::Symbolic })
+    let mut whole = run(slices(&range, captured, options.scratch), &tallied);
+    tallies::each(&tallied).for_each(|c| whole.leave_out(c));
+    tallies::leave_out(&mut whole, captured, options);
+    (whole, if concrete { Depth::Concrete } else { Depth::Symbolic })
 }
 
 /// For each capture its elements as bytes, where rules could be read from them: those of plain elements that the loop
@@ -120,12 +139,13 @@ pub(crate) fn recording<'f>(
     recording
 }
 
-/// A loop to be recorded: its body, the memory of its captures, the values of relaxed ones, and who brings elements that are
-/// elsewhere.
+/// A loop to be recorded: its body, the memory of its captures, the values of relaxed ones, the captures that will be tallied,
+/// and who brings elements that are elsewhere.
 pub(crate) struct RecordedLoop<'r> {
     pub(crate) task: &'r dyn Task,
     pub(crate) lease: &'r Lease<'r>,
     pub(crate) relaxed: &'r [Option<RawBuf>],
+    pub(crate) tallied: &'r [bool],
     pub(crate) pager: Option<&'r dyn Pager>,
 }
 
@@ -155,9 +175,13 @@ pub(crate) unsafe fn record_slices(
 
 /// A context whose views own nothing, so that every access is logged.
 fn recording_context<'s>(recorded: &'s RecordedLoop<'_>, slice: &Range<usize>, concrete: bool) -> Context<'s> {
-    let &RecordedLoop { lease, relaxed, pager, .. } = recorded;
+    let &RecordedLoop { lease, relaxed, tallied, pager, .. } = recorded;
     Context::new(|state| {
         let slot = |(c, capture): (usize, &Captured)| match capture.kind {
+            Kind::Vector { ops, len, adding: Some(adding), .. } if tallied[c] => {
+                // Nothing of it is logged, and what is added means nothing here.
+                Slot::of_tally((c, ops), tallies::fresh(adding.ops, len), usize::MAX, state)
+            }
             Kind::Vector { ops, writable, .. } => {
                 let Some(lent) = lease.vector(c) else { return Slot::absent(c, state) };
                 let log = CaptureLog::new(slice.start, slice.len(), writable);

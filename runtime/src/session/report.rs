@@ -276,8 +276,15 @@ impl LoopReport {
     /// What a person could change to get more parallelism, if there is little.
     pub fn advice(&self) -> Option<String> {
         let n = self.iterations();
+        let declarable = || {
+            let name = self.site.name(*self.plan.facts.addable.first()?);
+            Some(format!(
+                "the loop does nothing with `{name}` but add to it: captured as `sum {name}`, it makes no iterations wait for \
+                 each other, and its bits are still the same on any number of threads"
+            ))
+        };
         if n < 2 || self.parallelism() >= 2.0 {
-            return None;
+            return declarable();
         }
         let each = self.seconds_running.max(self.seconds_recording) / n as f64;
         if self.plan.facts.short && each * n as f64 > 4.0 * WORTH_A_BLOCK && each > WORTH_A_BLOCK / 64.0 {
@@ -299,6 +306,9 @@ impl LoopReport {
                     conflict.dds
                 ));
             }
+        }
+        if let Some(advice) = declarable() {
+            return Some(advice);
         }
         let most = self.conflicts().into_iter().max_by_key(|conflict| conflict.accesses)?;
         let each = most.accesses as f64 / n as f64;

@@ -69,7 +69,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 fn understand(syntax: Syntax) -> (Expr, TokenStream, Option<Vec<Error>>) {
     let cx = Ctxt::new();
     let captured = list::check(syntax.captures, &cx);
-    for capture in captured.captures.iter().filter(|capture| capture.mode == Mode::Write) {
+    for capture in captured.captures.iter().filter(|capture| matches!(capture.mode, Mode::Write | Mode::Sum)) {
         let name = &capture.name;
         cx.error_on(
             &capture.written,

@@ -72,10 +72,14 @@ fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &
     let n = recording.iterations();
     let accesses = n as f64 * (1.0 + recording.accesses_each);
     let by_accesses = (accesses as usize / ALIGNED_BLOCK).clamp(1, ALIGNED_BLOCKS);
+    // Each block has a tally of what it adds to, and their bits tell how many there were.
+    let most = if shapes.iter().any(|shape| shape.by_block && shape.len > 0) { FEWEST_BLOCKS } else { usize::MAX };
     let blocks = match (options.parts, options.grain) {
         (Some(parts), _) => parts,
         (None, Some(grain)) => n.div_ceil(grain.max(1)).min(MOST_BLOCKS),
-        (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => by_accesses.max(FEWEST_BLOCKS),
+        (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => {
+            by_accesses.max(FEWEST_BLOCKS).min(most)
+        }
         (None, None) => by_accesses.max(by_time(recording)),
     };
     blocks.min(n.max(1))

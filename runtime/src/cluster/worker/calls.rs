@@ -61,7 +61,9 @@ impl Worker {
                     #[allow(unsafe_code)]
                     None => unsafe {
                         let (lease, relaxed) = (Lease::of(&captured), &relaxed);
-                        let recorded = RecordedLoop { task: &*task, lease: &lease, relaxed, pager: Some(&pages) };
+                        let tallied = &job.tallied;
+                        let recorded =
+                            RecordedLoop { task: &*task, lease: &lease, relaxed, tallied, pager: Some(&pages) };
                         record_slices(&recorded, &job.slices, job.concrete, &pool)
                     },
                     Some(_) => (Vec::new(), 0),
@@ -134,7 +136,8 @@ impl Worker {
         tokio::select! {
             biased;
             end = work => match end?? {
-                Some(mut ran) => {
+                Some((mut ran, tallied)) => {
+                    ran.tallies = tallied.map(|tallied| self.blobs.offer(tallied));
                     ran.bytes_sent = self.links.sent() - sent_before;
                     ran.relaxed = running.added().map(|added| self.blobs.offer(added));
                     Ok(RunEnd::Done(ran))

@@ -9,8 +9,10 @@ use crate::body::capture::{
 };
 use crate::body::shared_view::SharedView;
 use crate::body::slot::Slot;
+use crate::body::summed::{SumCapture, Tallied};
 use crate::body::view::{ReadView, WriteView};
 use crate::dds::dvector::DVector;
+use crate::memory::additive::{Additive, TallyOps, tally_ops_of};
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
 
 impl<T: 'static> ReadCapture for DVector<T> {
@@ -120,5 +122,19 @@ impl<T: Merge> Capture for WriteShared<'_, DVector<T>> {
     #[allow(private_interfaces)]
     fn merge() -> Option<&'static MergeOps> {
         Some(merge_ops_of::<T>())
+    }
+}
+
+impl<T: Additive> SumCapture for DVector<T> {
+    #[allow(private_interfaces)]
+    fn tally_ops() -> &'static TallyOps {
+        tally_ops_of::<T>()
+    }
+}
+
+impl<T: Additive> Tallied for Write<'_, DVector<T>> {
+    #[allow(private_interfaces)]
+    fn tally_ops() -> &'static TallyOps {
+        tally_ops_of::<T>()
     }
 }

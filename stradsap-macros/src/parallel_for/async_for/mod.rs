@@ -5,19 +5,21 @@ mod options;
 mod parse;
 
 use proc_macro2::TokenStream;
-use syn::{Error, Expr};
+use syn::{Error, Expr, Ident};
 
 pub(crate) use self::options::NAMES as OPTIONS;
 use self::options::Options;
 use self::parse::LoopSyntax;
 use super::ir::{Capture, Closure, Kind};
-use super::{body, captures, head};
+use super::{body, captures, head, sums};
 use crate::ctxt::Ctxt;
 
 /// Everything that the expansion is made from.
 struct Loop {
     range: Expr,
     captures: Vec<Capture>,
+    /// Those captured as `&mut x` that the body only adds to.
+    added: Vec<Ident>,
     closure: Closure,
     options: Options,
 }
@@ -60,10 +62,11 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     body::check(&closure.body, &known, &cx);
     let options = options::check(syntax.options, &cx);
     check_scratch(&options, &closure, &captured, &cx);
+    let added = sums::check(&closure.body, options.scratch.as_ref(), &captured.captures, &cx);
     cx.check()?;
     if let Some(index) = &closure.parameter {
         super::indices::rewrite(&mut closure.body, index, &captured.captures);
     }
     super::waits::rewrite(&mut closure.body, &captured.captures);
-    Ok(Loop { range: syntax.range, captures: captured.captures, closure, options })
+    Ok(Loop { range: syntax.range, captures: captured.captures, added, closure, options })
 }

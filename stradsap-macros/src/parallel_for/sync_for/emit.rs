@@ -28,6 +28,7 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
     let Loop { input, minibatch, captures, closure, policy, options } = parallel_loop;
     Expansion {
         captures,
+        added: &[],
         closure,
         arguments: vec![
             ("options", loop_options(options)),
