@@ -58,6 +58,8 @@ pub(crate) mod additions {
         let words = DVector::from_vec(session, words)?;
         let mut counts: DMap<String, u64> = DMap::new(session)?;
         let mut again: DMap<String, u64> = DMap::new(session)?;
+        let mut by_text: DMap<String, u64> = DMap::new(session)?;
+        async_parallel_for!(0..words.len(), [&words, sum by_text], |n| by_text.add(words[n].as_str(), 1))?;
         let report = async_parallel_for!(0..words.len(), [&words, &mut counts], |n| {
             *counts.entry(words[n].clone()).or_insert(0) += 1;
         })?;
@@ -69,6 +71,7 @@ pub(crate) mod additions {
         }
         assert!(counts.iter()?.all(|(word, count)| plain[&word] == count));
         assert_eq!(counts.len()?, plain.len());
+        assert_eq!(by_text.digest()?, counts.digest()?);
         assert_eq!(counts.digest()?, DMap::from_entries(session, plain)?.digest()?);
         seen.record("counts", (counts.digest()?, again.digest()?));
         // What a tally left is what other loops and the program work with.
@@ -109,8 +112,12 @@ pub(crate) mod additions {
             let report = async_parallel_for!(0..rows, [bins, &binned, &gradient, sum sums], |row| {
                 let [g, h] = gradient[row];
                 for (f, &bin) in binned[row].iter().enumerate() {
-                    sums[f * bins + usize::from(bin)][0] += g;
-                    sums[f * bins + usize::from(bin)][1] += h;
+                    if f % 2 == 0 {
+                        sums[f * bins + usize::from(bin)][0] += g;
+                        sums[f * bins + usize::from(bin)][1] += h;
+                    } else {
+                        sums.add(f * bins + usize::from(bin), [g, h]);
+                    }
                 }
             })?;
             assert_eq!((report.strategy(), report.reused()), (Strategy::Aligned, round > 0), "{report}");

@@ -80,12 +80,12 @@ pub(crate) unsafe fn record<'l>(
         let (logs, nanos) = unsafe { record_slices(&recorded, &slices, concrete, pool) };
         recording(&range, logs, nanos, captured)
     };
-    let mut tallied = vec![false; captured.len()];
+    let mut tallied = tallies::beforehand(captured, options, range.len());
     if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
     {
         let mut sampled = run(samples.clone(), &tallied);
-        tallied = tallies::leave_out(&mut sampled, captured, options);
+        tallies::leave_out(&mut sampled, &mut tallied, captured, options);
         let fields = fields(&sampled, lease);
         let shapes = shapes(captured);
         if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, pool) {
@@ -93,8 +93,7 @@ pub(crate) unsafe fn record<'l>(
         }
     }
     let mut whole = run(slices(&range, captured, options.scratch), &tallied);
-    tallies::each(&tallied).for_each(|c| whole.leave_out(c));
-    tallies::leave_out(&mut whole, captured, options);
+    tallies::leave_out(&mut whole, &mut tallied, captured, options);
     (whole, if concrete { Depth::Concrete } else { Depth::Symbolic })
 }
 

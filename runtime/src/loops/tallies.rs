@@ -85,21 +85,29 @@ fn is_worthwhile(recording: &Recording<'_>, c: usize, (ops, len): (&TallyOps, us
     bytes <= MOST_BYTES && len as f64 * each as f64 <= recording.accesses(c)
 }
 
-/// Takes those captures out of a recording that are to be added up in tallies. Says which.
-pub(crate) fn leave_out(recording: &mut Recording<'_>, captured: &[Captured], options: &LoopOptions) -> Vec<bool> {
-    let tallied = |(c, capture): (usize, &Captured)| {
-        recording.usage[c] == Usage::Shared
-            && recording.in_all_blocks.is_none()
-            && adds(capture, options).is_some_and(|adding| is_worthwhile(recording, c, adding, options))
+/// The maps that are added up in tallies whatever the recording says: none is in step, and an access to one takes long to record.
+pub(crate) fn beforehand(captured: &[Captured], options: &LoopOptions, iterations: usize) -> Vec<bool> {
+    let tallied = |capture: &Captured| {
+        adds(capture, options).is_some_and(|(ops, len)| {
+            ops.exact && (ops.element)().by_key && len <= iterations && THREADS * len <= MOST_BYTES / 64
+        })
     };
-    let tallied: Vec<bool> = captured.iter().enumerate().map(tallied).collect();
-    each(&tallied).for_each(|c| recording.leave_out(c));
-    tallied
+    captured.iter().map(tallied).collect()
 }
 
-/// The captures that are tallied.
-pub(crate) fn each(tallied: &[bool]) -> impl Iterator<Item = usize> {
-    (0..tallied.len()).filter(|&c| tallied[c])
+/// Takes those captures out of a recording that are to be added up in tallies, besides those that were known to be before.
+pub(crate) fn leave_out(
+    recording: &mut Recording<'_>,
+    tallied: &mut [bool],
+    captured: &[Captured],
+    options: &LoopOptions,
+) {
+    for (c, capture) in captured.iter().enumerate() {
+        tallied[c] |= recording.usage[c] == Usage::Shared
+            && recording.in_all_blocks.is_none()
+            && adds(capture, options).is_some_and(|adding| is_worthwhile(recording, c, adding, options));
+    }
+    (0..tallied.len()).filter(|&c| tallied[c]).for_each(|c| recording.leave_out(c));
 }
 
 /// How the plan has a capture added up in tallies, if it does.

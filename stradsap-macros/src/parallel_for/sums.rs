@@ -1,7 +1,7 @@
 //! DDSs that a body only adds to: those that are captured as `sum x`, and those captured as `&mut x` of which it can be seen.
 //!
 //! What counts is `x[..] += ..`, with fields and indices behind the first, and `*x.entry(..).or_insert(0) += ..`, where the value
-//! begins as zeros. Any other place where the name stands may be something else, in the tokens of macros too: then a
+//! begins as zeros, and `x.add(.., ..)`. Any other place where the name stands may be something else, in the tokens of macros too: then a
 //! `&mut x` stays what it is, and a `sum x` is refused.
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -83,8 +83,8 @@ pub(super) fn check(body: &Expr, scratch: Option<&Expr>, captures: &[Capture], c
             (Mode::Sum, Some(&other)) => cx.error_at(
                 other,
                 format!(
-                    "`{name}` is captured as `sum {name}`, and can only be added to: `{name}[k] += v`, of a map \
-                     `*{name}.entry(key).or_insert(0) += v`; capture it as `&mut {name}` to do anything else with it"
+                    "`{name}` is captured as `sum {name}`, and can only be added to: `{name}[k] += v` or `{name}.add(k, v)`, \
+                     of a map `*{name}.entry(key).or_insert(0) += v` or `{name}.add(&key, v)`; capture it as `&mut {name}` to do anything else with it"
                 ),
             ),
             _ => {}
@@ -172,6 +172,15 @@ impl<'a> Visit<'a> for Uses<'_> {
         }
     }
 
+    fn visit_expr_method_call(&mut self, call: &'a ExprMethodCall) {
+        if self.is_name(&call.receiver) && call.method == "add" && call.args.len() == 2 {
+            self.additions += 1;
+            call.args.iter().for_each(|arg| self.visit_expr(arg));
+        } else {
+            visit::visit_expr_method_call(self, call);
+        }
+    }
+
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Verbatim(tokens) = expr {
             self.tokens(tokens, expr.span());
@@ -241,6 +250,7 @@ mod tests {
             "for w in 0..3 { if w > 1 { x[w] += 1 } }",
             "{ let add = |k| x[k] += 1; add(2) }",
             "{ x[k] += row.x + row.x(); }",
+            "x.add(y[k], [g, h])",
         ] {
             assert_eq!(checked(Mode::Write, body), Ok(true), "{body}");
             assert_eq!(checked(Mode::Sum, body), Ok(false), "{body}");
@@ -261,6 +271,8 @@ mod tests {
             "{ x[k] += 1; x.len() }",
             "*x.entry(k).or_insert(1) += 1",
             "*x.entry(k).or_insert_with(f) += 1",
+            "x.add(k, x[j])",
+            "x.add(1)",
             "x += 1",
             "x.field += 1",
             "{ x[k] += 1; next!(x) }",

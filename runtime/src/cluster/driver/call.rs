@@ -244,12 +244,12 @@ impl LoopBackend for Cluster {
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
         let (range, options) = (call.key.range.clone(), &call.key.options);
-        let mut tallied = vec![false; call.captured.len()];
+        let mut tallied = tallies::beforehand(call.captured, options, range.len());
         if depth == Depth::Sampled
             && let Some(samples) = inference::samples(&range)
         {
             let mut sampled = self.record_slices(&mut state, call, (&samples, &tallied), false)?;
-            tallied = tallies::leave_out(&mut sampled, call.captured, options);
+            tallies::leave_out(&mut sampled, &mut tallied, call.captured, options);
             let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
             let fields = fields(&sampled, lease);
             let shapes = shapes(call.captured);
@@ -260,8 +260,7 @@ impl LoopBackend for Cluster {
         let concrete = depth == Depth::Concrete;
         let slices = slices(&range, call.captured, options.scratch);
         let mut recording = self.record_slices(&mut state, call, (&slices, &tallied), concrete)?;
-        tallies::each(&tallied).for_each(|c| recording.leave_out(c));
-        tallies::leave_out(&mut recording, call.captured, options);
+        tallies::leave_out(&mut recording, &mut tallied, call.captured, options);
         Ok((recording, if concrete { Depth::Concrete } else { Depth::Symbolic }))
     }
 

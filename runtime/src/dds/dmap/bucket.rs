@@ -254,7 +254,11 @@ impl<'b, K: Key, V> MapEntry<'b, K, V> {
     pub fn or_insert_with(self, f: impl FnOnce() -> V) -> &'b mut V {
         let MapEntry { bucket, key } = self;
         // Keys are compared once: their `Eq` may say something else the next time.
-        let at = bucket.iter().position(|(own, _)| *own == key);
+        let at = match &bucket.0 {
+            Entries::None => None,
+            Entries::One(own, _) => (*own == key).then_some(0),
+            Entries::Many(entries) => entries.iter().position(|(own, _)| *own == key),
+        };
         match at {
             None => bucket.add(key, f()),
             Some(at) => match &mut bucket.0 {

@@ -6,11 +6,13 @@
 #![allow(unsafe_code)]
 
 use std::any::TypeId;
+use std::borrow::Borrow;
+use std::hash::Hash;
 use std::marker::PhantomData;
 
 use super::bucket::{Bucket, order_of};
 use super::hash::{bucket_of, hash_of};
-use super::{DMap, Key};
+use super::{DMap, Key, MapWriteView};
 use crate::body::capture::Write;
 use crate::body::summed::{SumCapture, Tallied};
 use crate::memory::additive::{Additive, TallyOps};
@@ -52,6 +54,23 @@ impl<K: Key, V: Additive> Tallied for Write<'_, DMap<K, V>> {
     }
 }
 
+impl<K: Key, V: Additive, const C: usize> MapWriteView<'_, K, V, C> {
+    /// Adds `by` to a key's value, which is [`zero`](Additive::zero) where there is none. Integers wrap around. The key is cloned
+    /// where it is new: words of a `DMap<String, u64>` are counted without making a `String` of each.
+    #[inline]
+    pub fn add<Q>(&mut self, key: &Q, by: V)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let bucket = self.bucket(key);
+        match bucket.get_mut(key) {
+            Some(own) => own.unite(&by),
+            None => drop(bucket.insert(key.to_owned(), by)),
+        }
+    }
+}
+
 /// Whether hashing and comparing keys of this type is known not to panic.
 fn compares_steadily<K: Key>() -> bool {
     macro_rules! is_one_of {
@@ -86,11 +105,11 @@ fn empty<K: Key, V: Additive>(len: usize) -> RawBuf {
     buckets
 }
 
-/// Whether there is less than two buckets for an entry. Hashes are spread evenly, so that some of them tell.
+/// Whether there are four buckets or fewer for three entries. Hashes are spread evenly, so that some of them tell.
 fn crowded<K: Key, V: Additive>(tally: &RawBuf) -> bool {
     let buckets = tally.as_slice::<Bucket<K, V>>();
     let some = &buckets[..buckets.len().min(LOOKED_AT)];
-    2 * some.iter().map(Bucket::len).sum::<usize>() > some.len()
+    4 * some.iter().map(Bucket::len).sum::<usize>() > 3 * some.len()
 }
 
 fn grow<K: Key, V: Additive>(tally: &mut RawBuf) {

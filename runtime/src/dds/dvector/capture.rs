@@ -7,6 +7,7 @@
 use crate::body::capture::{
     ByMerge, ByNothing, Capture, Captured, Nothing, Read, ReadCapture, SharedCapture, Write, WriteCapture, WriteShared,
 };
+use crate::body::index::ElementIndex;
 use crate::body::shared_view::SharedView;
 use crate::body::slot::Slot;
 use crate::body::summed::{SumCapture, Tallied};
@@ -136,5 +137,13 @@ impl<T: Additive> Tallied for Write<'_, DVector<T>> {
     #[allow(private_interfaces)]
     fn tally_ops() -> &'static TallyOps {
         tally_ops_of::<T>()
+    }
+}
+
+impl<T: Additive, const C: usize> WriteView<'_, T, C> {
+    /// Adds `by` to the element at `k`, to all of an array or a tuple at once. Integers wrap around.
+    #[inline(always)]
+    pub fn add(&mut self, k: impl ElementIndex, by: T) {
+        self[k].unite(&by);
     }
 }
