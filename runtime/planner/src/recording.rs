@@ -86,7 +86,7 @@ pub struct Recording<'f> {
 pub struct CaptureShape {
     /// How many elements it has.
     pub len: usize,
-    /// Whether it is a reduction or relaxed state, which no plan keeps apart.
+    /// Whether it is a reduction or relaxed state, which no plan keeps apart. If it has elements, they are added up in tallies.
     pub reduction: bool,
     /// Whether its bits depend on where blocks begin, as those of a sum of floats.
     pub by_block: bool,

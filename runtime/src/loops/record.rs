@@ -16,7 +16,7 @@ use crate::body::slot::{Copies, Owned, Slot};
 use crate::body::slow_path::{Doing, Pager};
 use crate::body::task::Task;
 use crate::dds::relaxed::board;
-use crate::loops::tallies;
+use crate::loops::tallies::{self, Tallies};
 use crate::memory::buffer::RawBuf;
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
@@ -43,7 +43,7 @@ pub(crate) fn planned_shapes(captured: &[Captured], recording: &Recording<'_>) -
         if let Kind::Vector { adding: Some(adding), .. } = capture.kind
             && recording.usage[c] == Usage::Reduction
         {
-            shape.by_block = !adding.ops.exact;
+            (shape.reduction, shape.by_block) = (true, !adding.ops.exact);
         }
     }
     shapes
@@ -75,7 +75,8 @@ pub(crate) unsafe fn record<'l>(
     let concrete = depth == Depth::Concrete;
     let (captured, relaxed) = (lease.captured(), board::before(lease.captured()));
     let run = |slices: Vec<Range<usize>>, tallied: &[bool]| {
-        let recorded = RecordedLoop { task, lease, relaxed: &relaxed, tallied, pager: None };
+        let tallies = Tallies::to_record(captured, tallied);
+        let recorded = RecordedLoop { task, lease, relaxed: &relaxed, tallies: &tallies, pager: None };
         // SAFETY: the caller's promise.
         let (logs, nanos) = unsafe { record_slices(&recorded, &slices, concrete, pool) };
         recording(&range, logs, nanos, captured)
@@ -144,7 +145,7 @@ pub(crate) struct RecordedLoop<'r> {
     pub(crate) task: &'r dyn Task,
     pub(crate) lease: &'r Lease<'r>,
     pub(crate) relaxed: &'r [Option<RawBuf>],
-    pub(crate) tallied: &'r [bool],
+    pub(crate) tallies: &'r Tallies,
     pub(crate) pager: Option<&'r dyn Pager>,
 }
 
@@ -165,6 +166,9 @@ pub(crate) unsafe fn record_slices(
         let context = recording_context(recorded, &slices[s], concrete);
         // SAFETY: the context was made of the captures that the task was made for (the caller's promise), and records.
         unsafe { recorded.task.record(&context, slices[s].clone()) };
+        let mut context = context;
+        // What is in them means nothing.
+        context.take_tallies().for_each(|(c, tally)| recorded.tallies.put(c, s, tally));
         let logs: Vec<CaptureLog> = context.slots.into_iter().map(log_of).collect();
         (logs, begun.elapsed().as_nanos() as u64)
     });
@@ -174,14 +178,14 @@ pub(crate) unsafe fn record_slices(
 
 /// A context whose views own nothing, so that every access is logged.
 fn recording_context<'s>(recorded: &'s RecordedLoop<'_>, slice: &Range<usize>, concrete: bool) -> Context<'s> {
-    let &RecordedLoop { lease, relaxed, tallied, pager, .. } = recorded;
+    let &RecordedLoop { lease, relaxed, tallies, pager, .. } = recorded;
     Context::new(|state| {
         let slot = |(c, capture): (usize, &Captured)| match capture.kind {
-            Kind::Vector { ops, len, adding: Some(adding), .. } if tallied[c] => {
-                // Nothing of it is logged, and what is added means nothing here.
-                Slot::of_tally((c, ops), tallies::fresh(adding.ops, len), usize::MAX, state)
-            }
             Kind::Vector { ops, writable, .. } => {
+                if let Some(tally) = tallies.take(c, slice.start) {
+                    // Nothing of it is logged.
+                    return Slot::of_tally((c, ops), tally, usize::MAX, state);
+                }
                 let Some(lent) = lease.vector(c) else { return Slot::absent(c, state) };
                 let log = CaptureLog::new(slice.start, slice.len(), writable);
                 let doing = Doing::recording(log, lent, concrete || ops.by_key, pager);

@@ -12,8 +12,9 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::{ThreadId, current};
 
-use crate::body::capture::{Captured, Kind};
+use crate::body::capture::{Adding, Captured, Kind};
 use crate::body::lease::{Lease, Lent};
 use crate::body::panics::{self, CaughtPanic};
 use crate::memory::additive::TallyOps;
@@ -51,8 +52,8 @@ struct Sheet {
 }
 
 enum Copies {
-    /// For whatever block comes next.
-    Any(Vec<RawBuf>),
+    /// For whatever block comes next: those that hold something, with the thread that added it last, and zeros.
+    Any(Vec<(ThreadId, RawBuf)>, Vec<RawBuf>),
     /// By the block's place in the serial order.
     ByBlock(BTreeMap<usize, RawBuf>),
 }
@@ -122,11 +123,6 @@ pub(crate) fn ops_of(plan: &Plan, captured: &[Captured], c: usize) -> Option<&'s
     }
 }
 
-/// A tally of a DDS of this length.
-pub(crate) fn fresh(ops: &TallyOps, len: usize) -> RawBuf {
-    (ops.zeros)(len * (ops.spread)(len))
-}
-
 impl Tallies {
     pub(crate) fn new(plan: &Plan, captured: &[Captured]) -> Tallies {
         let sheet = |(c, capture): (usize, &Captured)| match capture.kind {
@@ -134,6 +130,18 @@ impl Tallies {
             Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
         };
         Tallies { sheets: captured.iter().enumerate().map(sheet).collect() }
+    }
+
+    /// Tallies to record a loop with: they take what is added, which means nothing, from slice to slice.
+    pub(crate) fn to_record(captured: &[Captured], tallied: &[bool]) -> Tallies {
+        let sheet = |(capture, &tallied): (&Captured, &bool)| match capture.kind {
+            Kind::Vector { len, adding: Some(Adding { ops, .. }), .. } if tallied => {
+                let copies = Mutex::new(Copies::Any(Vec::new(), Vec::new()));
+                Some(Sheet { ops, len, spread: AtomicUsize::new((ops.spread)(len)), copies })
+            }
+            _ => None,
+        };
+        Tallies { sheets: captured.iter().zip(tallied).map(sheet).collect() }
     }
 
     /// The same with nothing in them, of sums whose bits depend on the blocks: what a replay needs.
@@ -161,7 +169,10 @@ impl Tallies {
     pub(crate) fn take(&self, c: usize, block: usize) -> Option<RawBuf> {
         let sheet = self.sheet(c)?;
         let there = match &mut *locked(&sheet.copies) {
-            Copies::Any(copies) => copies.pop(),
+            Copies::Any(copies, zeros) => {
+                let own = copies.iter().position(|(thread, _)| *thread == current().id());
+                own.map(|at| copies.swap_remove(at).1).or_else(|| zeros.pop()).or_else(|| Some(copies.pop()?.1))
+            }
             Copies::ByBlock(copies) => copies.remove(&block),
         };
         Some(there.unwrap_or_else(|| (sheet.ops.zeros)(sheet.len * sheet.spread.load(Relaxed))))
@@ -175,7 +186,7 @@ impl Tallies {
             sheet.spread.fetch_max(tally.len() / sheet.len, Relaxed);
         }
         match &mut *locked(&sheet.copies) {
-            Copies::Any(copies) => copies.push(tally),
+            Copies::Any(copies, _) => copies.push((current().id(), tally)),
             Copies::ByBlock(copies) => drop(copies.insert(block, tally)),
         }
     }
@@ -225,8 +236,7 @@ impl Tallies {
         let mut bytes = Vec::new();
         let number = |number: usize, bytes: &mut Vec<u8>| bytes.extend_from_slice(&(number as u64).to_ne_bytes());
         for sheet in self.sheets.iter().flatten() {
-            let copies = std::mem::replace(&mut *locked(&sheet.copies), Copies::none(sheet.ops));
-            let mut copies = copies.into_list();
+            let mut copies = locked(&sheet.copies).take_all();
             if sheet.ops.exact {
                 sheet.fold(&mut copies);
             }
@@ -256,7 +266,7 @@ impl Tallies {
                 let mut tally = RawBuf::new((sheet.ops.element)(), len);
                 tally.push_decoded(len, &mut bytes).ok()?;
                 match &mut *locked(&sheet.copies) {
-                    Copies::Any(copies) => copies.push(tally),
+                    Copies::Any(copies, _) => copies.push((current().id(), tally)),
                     Copies::ByBlock(copies) => drop(copies.insert(block, tally)),
                 }
             }
@@ -296,7 +306,7 @@ impl Sheet {
 
     /// Adds all tallies to the DDS. The tree is over their places, and the same for every element.
     fn unite(&self, lent: &Lent, threads: &dyn Threads) {
-        let mut copies = std::mem::replace(&mut *locked(&self.copies), Copies::none(self.ops)).into_list();
+        let mut copies = locked(&self.copies).take_all();
         self.level(&mut copies);
         let bases = Bases(copies.iter().map(|(_, tally)| tally.base()).collect());
         let Some(spread) = copies.first().map(|(_, tally)| tally.len() / self.len) else { return };
@@ -316,7 +326,7 @@ impl Sheet {
             // SAFETY: the DDS has `len` elements; rules 1 and 2.
             unsafe { self.ops.unite(lent.at(lo), at(0), n, spread) };
         });
-        *locked(&self.copies) = Copies::of_list(self.ops, copies);
+        locked(&self.copies).put_zeros(copies);
     }
 }
 
@@ -327,21 +337,22 @@ unsafe impl Sync for Bases {}
 
 impl Copies {
     fn none(ops: &TallyOps) -> Copies {
-        if ops.exact { Copies::Any(Vec::new()) } else { Copies::ByBlock(BTreeMap::new()) }
+        if ops.exact { Copies::Any(Vec::new(), Vec::new()) } else { Copies::ByBlock(BTreeMap::new()) }
     }
 
-    fn into_list(self) -> Vec<(usize, RawBuf)> {
+    /// Takes those that hold something, in their order.
+    fn take_all(&mut self) -> Vec<(usize, RawBuf)> {
         match self {
-            Copies::Any(copies) => copies.into_iter().map(|tally| (0, tally)).collect(),
-            Copies::ByBlock(copies) => copies.into_iter().collect(),
+            Copies::Any(copies, _) => std::mem::take(copies).into_iter().map(|(_, tally)| (0, tally)).collect(),
+            Copies::ByBlock(copies) => std::mem::take(copies).into_iter().collect(),
         }
     }
 
-    fn of_list(ops: &TallyOps, list: Vec<(usize, RawBuf)>) -> Copies {
-        if ops.exact {
-            Copies::Any(list.into_iter().map(|(_, tally)| tally).collect())
-        } else {
-            Copies::ByBlock(list.into_iter().collect())
+    /// Puts them back as zeros.
+    fn put_zeros(&mut self, list: Vec<(usize, RawBuf)>) {
+        match self {
+            Copies::Any(_, zeros) => zeros.extend(list.into_iter().map(|(_, tally)| tally)),
+            Copies::ByBlock(copies) => copies.extend(list),
         }
     }
 }

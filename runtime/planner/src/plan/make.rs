@@ -71,15 +71,14 @@ fn by_time(recording: &Recording<'_>) -> usize {
 fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> usize {
     let n = recording.iterations();
     let accesses = n as f64 * (1.0 + recording.accesses_each);
-    let by_accesses = (accesses as usize / ALIGNED_BLOCK).clamp(1, ALIGNED_BLOCKS);
-    // Each block has a tally of what it adds to, and their bits tell how many there were.
-    let most = if shapes.iter().any(|shape| shape.by_block && shape.len > 0) { FEWEST_BLOCKS } else { usize::MAX };
+    // What is added up in tallies is one for each block, or moves from one to the next.
+    let tallied = shapes.iter().any(|shape| shape.reduction && shape.len > 0);
+    let most = if tallied { FEWEST_BLOCKS } else { ALIGNED_BLOCKS };
+    let by_accesses = (accesses as usize / ALIGNED_BLOCK).clamp(1, most);
     let blocks = match (options.parts, options.grain) {
         (Some(parts), _) => parts,
         (None, Some(grain)) => n.div_ceil(grain.max(1)).min(MOST_BLOCKS),
-        (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => {
-            by_accesses.max(FEWEST_BLOCKS).min(most)
-        }
+        (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => by_accesses.max(FEWEST_BLOCKS),
         (None, None) => by_accesses.max(by_time(recording)),
     };
     blocks.min(n.max(1))

@@ -19,6 +19,7 @@ use crate::cluster::worker::scheduled::{self, Scheduling};
 use crate::cluster::worker::{Worker, minibatch};
 use crate::dds::relaxed::board;
 use crate::loops::record::{RecordedLoop, record_slices};
+use crate::loops::tallies::Tallies;
 use crate::planner::share::Share;
 use crate::session::locked;
 use crate::session::timeline::{Category, span, task_span};
@@ -61,9 +62,9 @@ impl Worker {
                     #[allow(unsafe_code)]
                     None => unsafe {
                         let (lease, relaxed) = (Lease::of(&captured), &relaxed);
-                        let tallied = &job.tallied;
+                        let tallies = &Tallies::to_record(&captured, &job.tallied);
                         let recorded =
-                            RecordedLoop { task: &*task, lease: &lease, relaxed, tallied, pager: Some(&pages) };
+                            RecordedLoop { task: &*task, lease: &lease, relaxed, tallies, pager: Some(&pages) };
                         record_slices(&recorded, &job.slices, job.concrete, &pool)
                     },
                     Some(_) => (Vec::new(), 0),
