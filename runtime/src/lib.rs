@@ -39,7 +39,8 @@ pub use dds::dmap::{
 };
 pub use dds::dvector::DVector;
 pub use dds::reduction::{
-    Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which,
+    All, Any, Count, CountView, Extreme, ExtremeView, Flag, FlagView, Joins, Largest, Max, Min, Number, Smallest, Sum,
+    SumView, Which,
 };
 pub use dds::relaxed::{Relaxed, RelaxedNumberView, RelaxedVector, RelaxedView};
 pub use memory::additive::Additive;

@@ -17,6 +17,8 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     additions::short_against_long,
     additions::again_and_again,
     additions::failures,
+    additions::whether_any_and_all,
+    additions::of_a_type_of_its_own,
 ];
 
 fn text(n: usize) -> Vec<String> {
@@ -309,6 +311,76 @@ pub(crate) mod additions {
         assert_eq!(words.iter()?.map(|(_, count)| count).sum::<u64>(), 50 + n as u64);
         seen.digest("counts", &counts)?;
         seen.record("words", words.digest()?);
+        Ok(())
+    }
+
+    pub(crate) fn whether_any_and_all(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 10_000usize;
+        let x = DVector::from_fn(session, n, |i| below(i as u64, 1000) as u32)?;
+        let (found, never, fine, not_fine) = (session.any(), session.any(), session.all(), session.all());
+        for (order, call) in [(Order::Any, 0), (Order::Preserve, 1)] {
+            async_parallel_for!(
+                0..n,
+                [&x, &found, &never, &fine, &not_fine],
+                |i| {
+                    found.or(x[i] == x[17]);
+                    never.or(x[i] >= 1000);
+                    fine.and(x[i] < 1000);
+                    not_fine.and(i != 9_999);
+                },
+                order = order
+            )?;
+            assert_eq!((found.get(), never.get(), fine.get(), not_fine.get()), (true, false, true, false), "{call}");
+        }
+        not_fine.set(true);
+        let failed = async_parallel_for!(0..n, [&not_fine], |i| {
+            not_fine.and(false);
+            if i == 5000 { Err("failed") } else { Ok(()) }
+        });
+        assert!(failed.is_err() && not_fine.get());
+        seen.record("flags", (found, never, fine, not_fine));
+        Ok(())
+    }
+
+    /// The least of what was seen, and where: a reduction of the program's own.
+    #[derive(Clone, Copy, Debug, PartialEq, Element)]
+    struct Least {
+        value: f64,
+        at: u64,
+    }
+
+    impl Additive for Least {
+        const EXACT: bool = true;
+        fn zero() -> Self {
+            Least { value: f64::INFINITY, at: u64::MAX }
+        }
+        fn unite(&mut self, other: &Self) {
+            if (other.value, other.at) < (self.value, self.at) {
+                *self = *other;
+            }
+        }
+    }
+
+    pub(crate) fn of_a_type_of_its_own(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 30_000usize;
+        let value = |i: usize| (below(i as u64, 5000) as f64 - 2500.0).powi(2);
+        let x = DVector::from_fn(session, n, value)?;
+        let mut least = DVector::from_fn(session, 1, |_| Least::zero())?;
+        let mut of_class: DMap<u32, Least> = DMap::new(session)?;
+        async_parallel_for!(0..n, [&x, sum least, sum of_class], |i| {
+            let own = Least { value: x[i], at: i as u64 };
+            least.add(0, own);
+            of_class.add(&(i as u32 % 7), own);
+        })?;
+        let plain = |of: &dyn Fn(usize) -> bool| {
+            let least = (0..n).filter(|&i| of(i)).min_by(|&a, &b| value(a).total_cmp(&value(b)).then(a.cmp(&b)));
+            least.map(|i| Least { value: value(i), at: i as u64 })
+        };
+        assert_eq!(Some(least.get(0)?), plain(&|_| true));
+        for class in 0..7 {
+            assert_eq!(of_class.get(&class)?, plain(&|i| i as u32 % 7 == class));
+        }
+        seen.record("least", least.to_vec()?);
         Ok(())
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::body::capture::{Capture, Captured, Kind, Read, ReadCapture};
 use crate::body::slot::Slot;
-use crate::dds::reduction::{Count, CountView, Extreme, ExtremeView, Number, Sum, SumView, Which};
+use crate::dds::reduction::{
+    Count, CountView, Extreme, ExtremeView, Flag, FlagView, Joins, Number, Sum, SumView, Which,
+};
 
 impl<N: Number> ReadCapture for Sum<N> {
     type Dds = Self;
@@ -15,6 +17,13 @@ impl<N: Number> ReadCapture for Sum<N> {
 }
 
 impl<N: Number, W: Which> ReadCapture for Extreme<N, W> {
+    type Dds = Self;
+    fn dds(&self) -> &Self {
+        self
+    }
+}
+
+impl<J: Joins> ReadCapture for Flag<J> {
     type Dds = Self;
     fn dds(&self) -> &Self {
         self
@@ -62,9 +71,11 @@ macro_rules! reductions {
 }
 macro_rules! sum_view { ($v:lifetime) => { SumView<$v, N, C> } }
 macro_rules! extreme_view { ($v:lifetime) => { ExtremeView<$v, N, W, C> } }
+macro_rules! flag_view { ($v:lifetime) => { FlagView<$v, J, C> } }
 macro_rules! count_view { ($v:lifetime) => { CountView<$v, C> } }
 reductions! {
     [N: Number] Sum<N>, sum_view;
     [N: Number, W: Which] Extreme<N, W>, extreme_view;
+    [J: Joins] Flag<J>, flag_view;
     [] Count, count_view;
 }
