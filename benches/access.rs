@@ -191,10 +191,11 @@ fn sums(n: usize, rounds: usize) -> Result<Table> {
         ("h[at[i]] += 1, 65536 bins", n, histogram(&sessions, (n, REACH), rounds)?),
         ("sum h: h[at[i]] += x[i], 1024 bins, f64", n, weights(&sessions, n, rounds)?),
         ("sum h: gradients, 16 features, 64 bins", n / 16, gradients(&sessions, n / 16, rounds)?),
-        ("count of u32 keys, again", words, keys(&sessions, words, rounds, false)?),
-        ("count of u32 keys, a new map", words, keys(&sessions, words, rounds, true)?),
-        ("count of words, again", words, texts(&sessions, words, rounds, false)?),
-        ("count of words, a new map", words, texts(&sessions, words, rounds, true)?),
+        ("count of u32 keys, again", words, count(&sessions, keys(words), rounds, AGAIN)?),
+        ("count of u32 keys, a new map", words, count(&sessions, keys(words), rounds, ANEW)?),
+        ("count of words, again", words, count(&sessions, texts(words), rounds, AGAIN)?),
+        ("count of words, a new map", words, count(&sessions, texts(words), rounds, ANEW)?),
+        ("count of words, without clones", words, count_unowned(&sessions, texts(words), rounds)?),
     ] {
         let [plain, one, two] = samples.map(|samples| samples.per(n).median() * 1e9);
         let numbers = [plain, one, two, plain / one, plain / two].map(|number| format!("{number:.2}"));
@@ -299,13 +300,17 @@ fn key(i: usize) -> u32 {
     (40_000f64.powf(unit) - 1.0) as u32
 }
 
-fn keys(sessions: &[Session; 2], n: usize, rounds: usize, anew: bool) -> Result<[Samples; 3]> {
-    count(sessions, (0..n).map(key).collect(), rounds, anew)
+fn keys(n: usize) -> Vec<u32> {
+    (0..n).map(key).collect()
 }
 
-fn texts(sessions: &[Session; 2], n: usize, rounds: usize, anew: bool) -> Result<[Samples; 3]> {
-    count(sessions, (0..n).map(|i| format!("word{}", key(i))).collect::<Vec<String>>(), rounds, anew)
+fn texts(n: usize) -> Vec<String> {
+    (0..n).map(|i| format!("word{}", key(i))).collect()
 }
+
+/// Whether each round counts into a map of its own.
+const ANEW: bool = true;
+const AGAIN: bool = false;
 
 fn count<K>(sessions: &[Session; 2], keys: Vec<K>, rounds: usize, anew: bool) -> Result<[Samples; 3]>
 where
@@ -331,6 +336,28 @@ where
             async_parallel_for!(0..n, [keys = &vkeys, &mut counts], |i| {
                 *counts.entry(keys[i].clone()).or_insert(0) += 1;
             })?;
+            Ok(())
+        }));
+    }
+    time_sums(contestants, rounds)
+}
+
+fn count_unowned(sessions: &[Session; 2], keys: Vec<String>, rounds: usize) -> Result<[Samples; 3]> {
+    let n = keys.len();
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    let mut contestants = vec![plainly(|| {
+        for key in black_box(&keys[..n]) {
+            match counts.get_mut(key.as_str()) {
+                Some(count) => *count += 1,
+                None => drop(counts.insert(key.clone(), 1)),
+            }
+        }
+    })];
+    for session in sessions {
+        let vkeys = DVector::from_vec(session, keys.clone())?;
+        let mut counts: DMap<String, u64> = DMap::new(session)?;
+        contestants.push(Box::new(move || {
+            async_parallel_for!(0..n, [keys = &vkeys, sum counts], |i| counts.add(keys[i].as_str(), 1))?;
             Ok(())
         }));
     }

@@ -1,4 +1,9 @@
 //! DDSs that a loop's body only adds to: those that the capture list says (`sum x`), and those of which the macro has seen it.
+//!
+//! # Why this is sound
+//! Views are made of slots that were filled from the wrapped handle's own description, which says one thing more: that a
+//! slot may have a tally, of elements of the same type, in place of the DDS's elements.
+#![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 
@@ -82,7 +87,6 @@ impl<H> AddsInOrder for HandleType<H> {
     }
 }
 
-#[allow(unsafe_code)]
 impl<H: Capture> Capture for Summed<H> {
     type View<'v, const C: usize> = H::View<'v, C>;
     const KEY_INDEXES: usize = H::KEY_INDEXES;

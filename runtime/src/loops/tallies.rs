@@ -219,10 +219,9 @@ impl Tallies {
         if united.is_err() {
             for (c, copy) in &mut saved {
                 if let Some(lent) = lease.vector(*c) {
+                    let bytes = copy.len() * lent.ops().size;
                     // SAFETY: both hold as many elements, apart from each other, and nobody else uses them (rule 1).
-                    unsafe {
-                        std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.base(), copy.len() * lent.ops().size)
-                    };
+                    unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.base(), bytes) };
                 }
             }
             self.clear();

@@ -63,7 +63,8 @@ pub trait Additive: Element {
     /// What changes nothing when it is added.
     fn zero() -> Self;
 
-    /// Adds what another copy came to.
+    /// Adds what another copy came to. Where it panics the loop fails, and `x` is as before; loops on workers have changed then what
+    /// else they write.
     fn unite(&mut self, other: &Self);
 }
 

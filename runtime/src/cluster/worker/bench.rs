@@ -66,6 +66,9 @@ pub(crate) struct Workbench {
     pub(crate) schedule: ScheduleBench,
 }
 
+/// What a worker's blocks came to, and their tallies as bytes, where there are any.
+pub(crate) type RanHere = (Ran, Option<Vec<u8>>);
+
 /// A worker's share of a plan, ready to run.
 pub(crate) struct InstalledShare {
     share: Share,
@@ -386,7 +389,7 @@ impl InstalledShare {
         running: &Arc<Running>,
         job: &RunJob,
         bench: &Workbench,
-    ) -> Result<Option<(Ran, Option<Vec<u8>>)>, Problem> {
+    ) -> Result<Option<RanHere>, Problem> {
         let begun = Instant::now();
         let report = |failure: Option<RemoteFailure>| {
             *locked(&running.ended) = Some(Ending { failure });
@@ -436,9 +439,7 @@ impl InstalledShare {
                     waiting,
                     transferring: running.received.load(Relaxed) as f64 / 1e9,
                 },
-                relaxed: None,
-                tallies: None,
-                bytes_sent: 0,
+                ..Ran::default()
             };
             (ran, tallied)
         });

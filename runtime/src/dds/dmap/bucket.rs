@@ -228,6 +228,7 @@ pub struct MapEntry<'b, K, V> {
 }
 
 impl<'b, K: Key, V> MapEntry<'b, K, V> {
+    #[inline]
     pub(crate) fn new(bucket: &'b mut Bucket<K, V>, key: K) -> Self {
         MapEntry { bucket, key }
     }
@@ -246,11 +247,13 @@ impl<'b, K: Key, V> MapEntry<'b, K, V> {
     }
 
     /// The value; if there is none, this one.
+    #[inline]
     pub fn or_insert(self, value: V) -> &'b mut V {
         self.or_insert_with(|| value)
     }
 
     /// The value; if there is none, what `f` gives.
+    #[inline]
     pub fn or_insert_with(self, f: impl FnOnce() -> V) -> &'b mut V {
         let MapEntry { bucket, key } = self;
         // Keys are compared once: their `Eq` may say something else the next time.

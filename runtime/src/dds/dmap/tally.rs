@@ -136,7 +136,8 @@ unsafe fn unite_run<K: Key, V: Additive>(to: *mut u8, from: *mut u8, n: usize, s
         )
     };
     for (to, from) in to.iter_mut().zip(from.chunks_exact_mut(spread)) {
-        let others = from.iter_mut().flat_map(|bucket| std::mem::replace(bucket, Bucket::EMPTY).into_entries());
+        let others = from.iter_mut().filter(|bucket| bucket.len() > 0);
+        let others = others.flat_map(|bucket| std::mem::replace(bucket, Bucket::EMPTY).into_entries());
         if to.len() == 0 {
             others.for_each(|(key, value)| to.push(key, value));
         } else if to.len() <= FEW {

@@ -143,6 +143,7 @@ impl<T: Additive> Tallied for Write<'_, DVector<T>> {
 impl<T: Additive, const C: usize> WriteView<'_, T, C> {
     /// Adds `by` to the element at `k`, to all of an array or a tuple at once. Integers wrap around.
     #[inline(always)]
+    #[allow(clippy::needless_pass_by_value, reason = "bodies make what they add on the spot")]
     pub fn add(&mut self, k: impl ElementIndex, by: T) {
         self[k].unite(&by);
     }
