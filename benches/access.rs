@@ -191,11 +191,11 @@ fn sums(n: usize, rounds: usize) -> Result<Table> {
         ("h[at[i]] += 1, 65536 bins", n, histogram(&sessions, (n, REACH), rounds)?),
         ("sum h: h[at[i]] += x[i], 1024 bins, f64", n, weights(&sessions, n, rounds)?),
         ("sum h: gradients, 16 features, 64 bins", n / 16, gradients(&sessions, n / 16, rounds)?),
-        ("count of u32 keys, again", words, count(&sessions, keys(words), rounds, AGAIN)?),
-        ("count of u32 keys, a new map", words, count(&sessions, keys(words), rounds, ANEW)?),
-        ("count of words, again", words, count(&sessions, texts(words), rounds, AGAIN)?),
-        ("count of words, a new map", words, count(&sessions, texts(words), rounds, ANEW)?),
-        ("count of words, without clones", words, count_unowned(&sessions, texts(words), rounds)?),
+        ("count of u32 keys, again", words, count(&sessions, &keys(words), rounds, AGAIN)?),
+        ("count of u32 keys, a new map", words, count(&sessions, &keys(words), rounds, ANEW)?),
+        ("count of words, again", words, count(&sessions, &texts(words), rounds, AGAIN)?),
+        ("count of words, a new map", words, count(&sessions, &texts(words), rounds, ANEW)?),
+        ("count of words, without clones", words, count_unowned(&sessions, &texts(words), rounds)?),
     ] {
         let [plain, one, two] = samples.map(|samples| samples.per(n).median() * 1e9);
         let numbers = [plain, one, two, plain / one, plain / two].map(|number| format!("{number:.2}"));
@@ -269,8 +269,8 @@ fn gradients(sessions: &[Session; 2], rows: usize, rounds: usize) -> Result<[Sam
         let (bins, gradient, h) = (black_box(&bins[..rows]), black_box(&gradient[..rows]), black_box(&mut h[..]));
         for row in 0..rows {
             let [g, w] = gradient[row];
-            for f in 0..16 {
-                let k = f * 64 + bins[row][f] as usize;
+            for (f, &bin) in bins[row].iter().enumerate() {
+                let k = f * 64 + bin as usize;
                 h[k][0] += g;
                 h[k][1] += w;
             }
@@ -283,9 +283,8 @@ fn gradients(sessions: &[Session; 2], rows: usize, rounds: usize) -> Result<[Sam
         contestants.push(Box::new(move || {
             async_parallel_for!(0..rows, [bins = &vbins, gradient = &vgradient, h = sum vh], |row| {
                 let [g, w] = gradient[row];
-                let own = &bins[row];
-                for f in 0..16 {
-                    h.add(f * 64 + own[f] as usize, [g, w]);
+                for (f, &bin) in bins[row].iter().enumerate() {
+                    h.add(f * 64 + bin as usize, [g, w]);
                 }
             })?;
             Ok(())
@@ -312,7 +311,7 @@ fn texts(n: usize) -> Vec<String> {
 const ANEW: bool = true;
 const AGAIN: bool = false;
 
-fn count<K>(sessions: &[Session; 2], keys: Vec<K>, rounds: usize, anew: bool) -> Result<[Samples; 3]>
+fn count<K>(sessions: &[Session; 2], keys: &[K], rounds: usize, anew: bool) -> Result<[Samples; 3]>
 where
     K: stradsap::Key,
 {
@@ -327,7 +326,7 @@ where
         }
     })];
     for session in sessions {
-        let vkeys = DVector::from_vec(session, keys.clone())?;
+        let vkeys = DVector::from_vec(session, keys.to_vec())?;
         let mut counts: DMap<K, u64> = DMap::new(session)?;
         contestants.push(Box::new(move || {
             if anew {
@@ -342,7 +341,7 @@ where
     time_sums(contestants, rounds)
 }
 
-fn count_unowned(sessions: &[Session; 2], keys: Vec<String>, rounds: usize) -> Result<[Samples; 3]> {
+fn count_unowned(sessions: &[Session; 2], keys: &[String], rounds: usize) -> Result<[Samples; 3]> {
     let n = keys.len();
     let mut counts: HashMap<String, u64> = HashMap::new();
     let mut contestants = vec![plainly(|| {
@@ -354,7 +353,7 @@ fn count_unowned(sessions: &[Session; 2], keys: Vec<String>, rounds: usize) -> R
         }
     })];
     for session in sessions {
-        let vkeys = DVector::from_vec(session, keys.clone())?;
+        let vkeys = DVector::from_vec(session, keys.to_vec())?;
         let mut counts: DMap<String, u64> = DMap::new(session)?;
         contestants.push(Box::new(move || {
             async_parallel_for!(0..n, [keys = &vkeys, sum counts], |i| counts.add(keys[i].as_str(), 1))?;
