@@ -2,9 +2,11 @@
 //! so that nothing hides the access. `cargo bench --bench access -- --help` lists the options.
 //!
 //! Each pattern runs as a plain loop and as an `async_parallel_for!` on one thread, in alternation, the loop having
-//! been recorded and planned before; the table shows medians over the rounds.
+//! been recorded and planned before; the table shows medians over the rounds. A second table has loops that only add to what
+//! they don't read, on one thread and on two.
 #![expect(clippy::print_stdout, reason = "the report is what this program is for")]
 
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,6 +64,7 @@ fn run(options: &Options) -> Result<()> {
         table.push([vec![pattern.to_owned()], numbers.to_vec()].concat());
     }
     println!("{table}");
+    println!("{}", sums(n, rounds)?);
     if let Some(csv) = csv {
         table.write_csv(csv)?;
     }
@@ -173,4 +176,189 @@ fn scatter(session: &Session, n: usize, rounds: usize) -> Result<[Samples; 2]> {
         Ok(())
     };
     time(rounds, &mut slice, &mut view)
+}
+
+/// How often each row of the second table is smaller: counting words takes longer than adding numbers.
+const FEWER_WORDS: usize = 8;
+
+/// Loops that only add: the plain one beside one thread and two.
+fn sums(n: usize, rounds: usize) -> Result<Table> {
+    let sessions = [Session::builder().threads(1).build()?, Session::builder().threads(2).build()?];
+    let mut table = Table::new(&["sum", "plain ns", "1 thread ns", "2 threads ns", "plain / 1", "plain / 2"]);
+    let words = n / FEWER_WORDS;
+    for (pattern, n, samples) in [
+        ("h[at[i]] += 1, 1024 bins", n, histogram(&sessions, (n, 1024), rounds)?),
+        ("h[at[i]] += 1, 65536 bins", n, histogram(&sessions, (n, REACH), rounds)?),
+        ("sum h: h[at[i]] += x[i], 1024 bins, f64", n, weights(&sessions, n, rounds)?),
+        ("sum h: gradients, 16 features, 64 bins", n / 16, gradients(&sessions, n / 16, rounds)?),
+        ("count of u32 keys, again", words, count(&sessions, &keys(words), rounds, AGAIN)?),
+        ("count of u32 keys, a new map", words, count(&sessions, &keys(words), rounds, ANEW)?),
+        ("count of words, again", words, count(&sessions, &texts(words), rounds, AGAIN)?),
+        ("count of words, a new map", words, count(&sessions, &texts(words), rounds, ANEW)?),
+        ("count of words, without clones", words, count_unowned(&sessions, &texts(words), rounds)?),
+    ] {
+        let [plain, one, two] = samples.map(|samples| samples.per(n).median() * 1e9);
+        let numbers = [plain, one, two, plain / one, plain / two].map(|number| format!("{number:.2}"));
+        table.push([vec![pattern.to_owned()], numbers.to_vec()].concat());
+    }
+    Ok(table)
+}
+
+/// A loop on some session's data.
+type Contestant<'c> = Box<dyn FnMut() -> Result<()> + 'c>;
+
+/// Times the plain loop and the same loop in each session, in alternation, after each has run once.
+fn time_sums(mut contestants: Vec<Contestant<'_>>, rounds: usize) -> Result<[Samples; 3]> {
+    contestants.iter_mut().try_for_each(|run| run())?;
+    let samples = alternate(&mut contestants, rounds, |run| run())?;
+    Ok(std::array::from_fn(|k| samples[k].clone()))
+}
+
+fn plainly<'c>(mut run: impl FnMut() + 'c) -> Contestant<'c> {
+    Box::new(move || {
+        run();
+        Ok(())
+    })
+}
+
+fn histogram(sessions: &[Session; 2], (n, bins): (usize, usize), rounds: usize) -> Result<[Samples; 3]> {
+    let at: Vec<u32> = (0..n).map(|i| index(i) % bins as u32).collect();
+    let mut h = vec![0u64; bins];
+    let mut contestants = vec![plainly(|| {
+        let (at, h) = (black_box(&at[..n]), black_box(&mut h[..]));
+        for i in 0..n {
+            h[at[i] as usize] += 1;
+        }
+    })];
+    for session in sessions {
+        let vat = DVector::from_vec(session, at.clone())?;
+        let mut vh = DVector::from_fn(session, bins, |_| 0u64)?;
+        contestants.push(Box::new(move || {
+            async_parallel_for!(0..n, [at = &vat, h = &mut vh], |i| h[at[i]] += 1)?;
+            Ok(())
+        }));
+    }
+    time_sums(contestants, rounds)
+}
+
+fn weights(sessions: &[Session; 2], n: usize, rounds: usize) -> Result<[Samples; 3]> {
+    let (at, x): (Vec<u32>, Vec<f64>) = (0..n).map(|i| (index(i) % 1024, f64::from(value(i)))).unzip();
+    let mut h = vec![0.0f64; 1024];
+    let mut contestants = vec![plainly(|| {
+        let (at, x, h) = (black_box(&at[..n]), black_box(&x[..n]), black_box(&mut h[..]));
+        for i in 0..n {
+            h[at[i] as usize] += x[i];
+        }
+    })];
+    for session in sessions {
+        let (vat, vx) = (DVector::from_vec(session, at.clone())?, DVector::from_vec(session, x.clone())?);
+        let mut vh = DVector::from_fn(session, 1024, |_| 0.0f64)?;
+        contestants.push(Box::new(move || {
+            async_parallel_for!(0..n, [at = &vat, x = &vx, h = sum vh], |i| h[at[i]] += x[i])?;
+            Ok(())
+        }));
+    }
+    time_sums(contestants, rounds)
+}
+
+fn gradients(sessions: &[Session; 2], rows: usize, rounds: usize) -> Result<[Samples; 3]> {
+    let bins: Vec<[u8; 16]> = (0..rows).map(|row| std::array::from_fn(|f| (index(row * 16 + f) % 64) as u8)).collect();
+    let gradient: Vec<[f64; 2]> = (0..rows).map(|row| [f64::from(value(row)), 1.0]).collect();
+    let mut h = vec![[0.0f64; 2]; 1024];
+    let mut contestants = vec![plainly(|| {
+        let (bins, gradient, h) = (black_box(&bins[..rows]), black_box(&gradient[..rows]), black_box(&mut h[..]));
+        for row in 0..rows {
+            let [g, w] = gradient[row];
+            for (f, &bin) in bins[row].iter().enumerate() {
+                let k = f * 64 + bin as usize;
+                h[k][0] += g;
+                h[k][1] += w;
+            }
+        }
+    })];
+    for session in sessions {
+        let (vbins, vgradient) =
+            (DVector::from_vec(session, bins.clone())?, DVector::from_vec(session, gradient.clone())?);
+        let mut vh = DVector::from_fn(session, 1024, |_| [0.0f64; 2])?;
+        contestants.push(Box::new(move || {
+            async_parallel_for!(0..rows, [bins = &vbins, gradient = &vgradient, h = sum vh], |row| {
+                let [g, w] = gradient[row];
+                for (f, &bin) in bins[row].iter().enumerate() {
+                    h.add(f * 64 + bin as usize, [g, w]);
+                }
+            })?;
+            Ok(())
+        }));
+    }
+    time_sums(contestants, rounds)
+}
+
+/// Some keys are frequent, as words are.
+fn key(i: usize) -> u32 {
+    let unit = f64::from(value(i));
+    (40_000f64.powf(unit) - 1.0) as u32
+}
+
+fn keys(n: usize) -> Vec<u32> {
+    (0..n).map(key).collect()
+}
+
+fn texts(n: usize) -> Vec<String> {
+    (0..n).map(|i| format!("word{}", key(i))).collect()
+}
+
+/// Whether each round counts into a map of its own.
+const ANEW: bool = true;
+const AGAIN: bool = false;
+
+fn count<K>(sessions: &[Session; 2], keys: &[K], rounds: usize, anew: bool) -> Result<[Samples; 3]>
+where
+    K: stradsap::Key,
+{
+    let n = keys.len();
+    let mut counts: HashMap<K, u64> = HashMap::new();
+    let mut contestants = vec![plainly(|| {
+        if anew {
+            counts = HashMap::new();
+        }
+        for key in black_box(&keys[..n]) {
+            *counts.entry(key.clone()).or_insert(0) += 1;
+        }
+    })];
+    for session in sessions {
+        let vkeys = DVector::from_vec(session, keys.to_vec())?;
+        let mut counts: DMap<K, u64> = DMap::new(session)?;
+        contestants.push(Box::new(move || {
+            if anew {
+                counts = DMap::new(session)?;
+            }
+            async_parallel_for!(0..n, [keys = &vkeys, &mut counts], |i| {
+                *counts.entry(keys[i].clone()).or_insert(0) += 1;
+            })?;
+            Ok(())
+        }));
+    }
+    time_sums(contestants, rounds)
+}
+
+fn count_unowned(sessions: &[Session; 2], keys: &[String], rounds: usize) -> Result<[Samples; 3]> {
+    let n = keys.len();
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    let mut contestants = vec![plainly(|| {
+        for key in black_box(&keys[..n]) {
+            match counts.get_mut(key.as_str()) {
+                Some(count) => *count += 1,
+                None => drop(counts.insert(key.clone(), 1)),
+            }
+        }
+    })];
+    for session in sessions {
+        let vkeys = DVector::from_vec(session, keys.to_vec())?;
+        let mut counts: DMap<String, u64> = DMap::new(session)?;
+        contestants.push(Box::new(move || {
+            async_parallel_for!(0..n, [keys = &vkeys, sum counts], |i| counts.add(keys[i].as_str(), 1))?;
+            Ok(())
+        }));
+    }
+    time_sums(contestants, rounds)
 }

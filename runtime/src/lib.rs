@@ -39,9 +39,11 @@ pub use dds::dmap::{
 };
 pub use dds::dvector::DVector;
 pub use dds::reduction::{
-    Count, CountView, Extreme, ExtremeView, Largest, Max, Min, Number, Smallest, Sum, SumView, Which,
+    All, Any, Count, CountView, Extreme, ExtremeView, Flag, FlagView, Joins, Largest, Max, Min, Number, Smallest, Sum,
+    SumView, Which,
 };
 pub use dds::relaxed::{Relaxed, RelaxedNumberView, RelaxedVector, RelaxedView};
+pub use memory::additive::Additive;
 pub use memory::codec::CodecError;
 pub use memory::decode::DecodeError;
 pub use memory::element::Element;
@@ -68,6 +70,7 @@ pub mod private {
     };
     pub use crate::body::index::{Here, Near};
     pub use crate::body::sharing::{ShowsNone, ShowsState};
+    pub use crate::body::summed::{AddsInOrder, AddsUp, SumCapture, Tallied, handle_type, sum, summed};
     pub use crate::body::task::{
         Outcome, body_uses_only_its_capture_list, loop_uses_only_its_capture_list, scratch_uses_only_the_capture_list,
         typed_body, typed_scratch,

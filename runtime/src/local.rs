@@ -14,6 +14,7 @@ use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::pack::{self, Packed};
 use crate::loops::record::Depth;
+use crate::loops::tallies::Tallies;
 use crate::loops::undo::Undo;
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::{ElementOps, RawBuf};
@@ -73,11 +74,16 @@ impl ElementBackend for Local {
 struct Ready {
     undo: Undo,
     packed: Vec<Option<Packed>>,
+    tallies: Tallies,
 }
 
 impl Ready {
     fn new(call: &Call<'_>, plan: &Plan) -> Ready {
-        Ready { undo: Undo::new(plan, call.captured, &[]), packed: Vec::new() }
+        Ready {
+            undo: Undo::new(plan, call.captured, &[]),
+            packed: Vec::new(),
+            tallies: Tallies::new(plan, call.captured),
+        }
     }
 }
 
@@ -123,6 +129,7 @@ impl LoopBackend for Local {
             trace,
             before: words(call.captured),
             board: Arc::new(Board::new(call.captured, board::before(call.captured), &plan.strata)),
+            tallies: &ready.tallies,
             apart: None,
         };
         let first = call.key.range.start;

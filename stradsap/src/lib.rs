@@ -263,8 +263,8 @@ pub mod prelude {
     pub use crate::ClusterOptions;
     pub use crate::kernels;
     pub use crate::{
-        Checkpoints, DMap, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials, Program, ReadFiles,
-        Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport, WriteFiles,
+        Additive, Checkpoints, DMap, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials, Program,
+        ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport, WriteFiles,
         WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
         sync_parallel_for, with,
     };

@@ -37,11 +37,13 @@
 ///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. A reference to such a
 ///   value, a slice or a text arrives as it is; so do an `Arc` of one, functions, function pointers of up to three parameters,
 ///   and closures that capture nothing. A name can be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
+///   `sum x` is a DDS that the body only adds to (`x[k] += v`, `x.add(k, v)`, `*m.entry(key).or_insert(0) += v`): it makes no iterations
+///   conflict, since blocks add to copies (see [`Additive`](crate::Additive)); of a `&mut x` with exact elements this is seen.
 ///   Functions, constants, types and modules need no capturing.
 /// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
 ///   In it a DVector is indexed by integers and has `len()`, `get(i)` and `iter()`, which reads all (so does `for e in &x`), and
 ///   `&x[a..b]` is a slice; one captured as `&mut x` also has `&mut x[a..b]` and `swap(i, j)` and gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
-///   Reductions have `add`, `min` or `max`.
+///   Reductions have `add`, `min`, `max`, `or` or `and`.
 /// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
 ///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into, or of blocks of a loop without
 ///   conflicts; `grain = 100` for how many iterations are work enough for a block, where they do much with few accesses;

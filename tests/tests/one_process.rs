@@ -28,6 +28,8 @@ mod seen;
 mod sharing;
 mod slices;
 mod sound;
+mod summing;
+mod sums;
 mod threads;
 mod values;
 mod verified;

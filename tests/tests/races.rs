@@ -106,11 +106,16 @@ fn a_long_loop() {
     let mut p = DVector::from_fn(&session, 400, |_| 1u64).unwrap();
     let mut q = DVector::from_fn(&session, 300, |_| 1u64).unwrap();
     for call in 0..2 {
-        let report = async_parallel_for!(0..n, [&data, &mut p, &mut q], |i| {
-            let r = data[i];
-            p[r.user] += 1;
-            q[r.item] += 1;
-        })
+        let report = async_parallel_for!(
+            0..n,
+            [&data, &mut p, &mut q],
+            |i| {
+                let r = data[i];
+                p[r.user] += 1;
+                q[r.item] += 1;
+            },
+            strategy = Grid
+        )
         .unwrap();
         assert_eq!((report.reused(), report.strategy()), (call > 0, Strategy::Grid));
     }

@@ -20,6 +20,7 @@ mod seen;
 mod sharing;
 mod slices;
 mod sound;
+mod sums;
 mod sync;
 mod views;
 
@@ -40,7 +41,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `outcomes`, `sharing`, `ranges`, `slices` and `views` run.
+/// Where `captured`, `outcomes`, `sharing`, `ranges`, `slices`, `sums` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -72,6 +73,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("programs", places::tests(&PROGRAMS, &Expected::new(ALONE, Place::session), 60, programs::SCENARIOS)),
         ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
+        ("sums", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, sums::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])
 }

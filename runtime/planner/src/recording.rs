@@ -53,7 +53,7 @@ pub enum Usage {
     ReadOnly,
     /// Shared between iterations, and written.
     Shared,
-    /// A reduction.
+    /// A reduction, or a DDS that blocks add up in tallies.
     Reduction,
 }
 
@@ -88,7 +88,7 @@ pub struct Recording<'f> {
 pub struct CaptureShape {
     /// How many elements it has.
     pub len: usize,
-    /// Whether it is a reduction or relaxed state, which no plan keeps apart.
+    /// Whether it is a reduction or relaxed state, which no plan keeps apart. If it has elements, they are added up in tallies.
     pub reduction: bool,
     /// Whether its bits depend on where blocks begin, as those of a sum of floats.
     pub by_block: bool,
@@ -246,6 +246,19 @@ impl<'f> Recording<'f> {
     /// How many iterations the loop has.
     pub fn iterations(&self) -> usize {
         self.range.len()
+    }
+
+    /// How many accesses all iterations make to a capture, by those that were logged.
+    pub fn accesses(&self, capture: usize) -> f64 {
+        let lens = self.slices.iter().map(|slice| slice[capture].iterations);
+        let total: u64 = self.slices.iter().map(|slice| slice[capture].total).sum();
+        total as f64 / lens.sum::<usize>().max(1) as f64 * self.iterations() as f64
+    }
+
+    /// Takes a capture out of what the plan must keep apart: each block adds to a tally of its own.
+    pub fn leave_out(&mut self, capture: usize) {
+        self.usage[capture] = Usage::Reduction;
+        self.slices.iter_mut().for_each(|slice| slice[capture].forget());
     }
 
     /// The captures that are shared and written, which the plan must keep apart.

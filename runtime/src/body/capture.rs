@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::body::added::{Cell, Reduction, ReductionOps, RelaxedOps};
 use crate::body::slot::Slot;
+use crate::memory::additive::TallyOps;
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::home::Home;
 use crate::memory::merge::MergeOps;
@@ -43,6 +44,7 @@ pub(crate) enum Kind {
         ops: &'static ElementOps,
         writable: bool,
         memory: Memory,
+        adding: Option<Adding>,
     },
     /// On a worker there is no cell: what the value was before is told with each run.
     Reduction {
@@ -55,6 +57,15 @@ pub(crate) enum Kind {
         cell: Option<Arc<Cell>>,
         len: usize,
     },
+}
+
+/// Of a DDS that the loop's body only adds to: how copies of it are added up.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Adding {
+    pub(crate) ops: &'static TallyOps,
+    /// Whether the loop says `sum x`. Otherwise the macro has seen that its body does nothing else with `x`.
+    pub(crate) declared: bool,
 }
 
 /// What keeps a DVector's elements.

@@ -64,6 +64,11 @@ impl<'t> Context<'t> {
     pub(crate) fn take_relaxed(&mut self) -> impl Iterator<Item = (usize, crate::memory::buffer::RawBuf)> {
         self.slots.iter_mut().enumerate().filter_map(|(capture, slot)| Some((capture, slot.take_relaxed()?)))
     }
+
+    /// The block's tallies, by capture. The views are gone.
+    pub(crate) fn take_tallies(&mut self) -> impl Iterator<Item = (usize, crate::memory::buffer::RawBuf)> {
+        self.slots.iter_mut().enumerate().filter_map(|(capture, slot)| Some((capture, slot.take_tally()?)))
+    }
 }
 
 /// The payload of the unwinding that ends an iteration for one of the reasons in [`AccessTrouble`].

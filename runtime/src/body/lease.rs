@@ -69,7 +69,7 @@ impl<'c> Lease<'c> {
 impl Lent {
     /// The elements of one capture.
     pub(crate) fn of(capture: &Captured) -> Option<Lent> {
-        let Kind::Vector { len, ops, writable, memory } = &capture.kind else { return None };
+        let Kind::Vector { len, ops, writable, memory, .. } = &capture.kind else { return None };
         let (backing, there) = match memory {
             Memory::Home(home) => {
                 let buffer = home.lend();

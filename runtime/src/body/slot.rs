@@ -7,7 +7,7 @@
 //! 1. The elements stay lent as long as the slot lives (it borrows the lease), and ranges are within them (asserted here).
 //! 2. What the slot owns for reading, nobody writes as long as the slot lives; what it owns for writing, nobody else
 //!    touches. [`Doing`] says what is owned beyond the range.
-//! 3. Relaxed state is in the slot itself.
+//! 3. Relaxed state and tallies are in the slot itself.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -20,7 +20,7 @@ use crate::body::astray::Before;
 use crate::body::context::BlockState;
 use crate::body::lease::Lent;
 use crate::body::slow_path::{Doing, SlowPath, ViewRange};
-use crate::memory::buffer::RawBuf;
+use crate::memory::buffer::{ElementOps, RawBuf};
 
 /// From what a view is made.
 #[doc(hidden)]
@@ -37,6 +37,8 @@ pub struct Slot<'t> {
     slow_path: SlowPath<'t>,
     rows: Option<Rows<'t>>,
     relaxed: Option<Copies>,
+    /// A tally of the block's own.
+    tally: Option<RawBuf>,
     /// What a reduction starts from, and what it came to.
     total: Cell<u64>,
     /// Every single addition with its iteration, where the order of additions must be the loop's own.
@@ -176,6 +178,7 @@ impl<'t> Slot<'t> {
             slow_path,
             rows: None,
             relaxed: None,
+            tally: None,
             total: Cell::new(0),
             additions: None,
         }
@@ -199,6 +202,26 @@ impl<'t> Slot<'t> {
     pub(crate) fn of_relaxed(capture: usize, len: usize, copies: Option<Copies>, state: &Rc<BlockState>) -> Self {
         let copies = copies.filter(|copies| copies.now.len() == len && copies.added.len() == len);
         Slot { relaxed: copies, ..Slot::new(SlowPath::without_elements(capture, len, state)) }
+    }
+
+    /// A tally for a loop over iterations below `end`: views reach all of it, and it is the slot's own. Its elements are of the
+    /// capture's type, which these operations are of.
+    pub(crate) fn of_tally(
+        (capture, ops): (usize, &ElementOps),
+        tally: RawBuf,
+        end: usize,
+        state: &Rc<BlockState>,
+    ) -> Self {
+        assert!(tally.ops().is(ops), "a tally of other elements");
+        let (len, base) = (tally.len(), tally.base());
+        Slot {
+            ptr: base,
+            range: ViewRange { lo: 0, len, wlen: len },
+            here: OwnElement::new(end <= len, end <= len),
+            base,
+            tally: Some(tally),
+            ..Slot::new(SlowPath::without_elements(capture, len, state))
+        }
     }
 
     /// # Safety
@@ -279,6 +302,11 @@ impl<'t> Slot<'t> {
     /// What the block has added to relaxed state. The views are gone.
     pub(crate) fn take_relaxed(&mut self) -> Option<RawBuf> {
         self.relaxed.take().map(|copies| copies.added)
+    }
+
+    /// The block's tally. The views are gone.
+    pub(crate) fn take_tally(&mut self) -> Option<RawBuf> {
+        self.tally.take()
     }
 
     #[inline(always)]

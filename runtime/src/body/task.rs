@@ -17,6 +17,7 @@ use crate::body::capture::Handles;
 use crate::body::context::{AccessTrouble, Context};
 use crate::body::panics::{self, CaughtPanic};
 use crate::body::sharing::Watch;
+use crate::body::slot::Slot;
 use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
 use crate::memory::codec::CodecError;
@@ -260,7 +261,7 @@ where
     R: Outcome,
 {
     unsafe fn run(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
-        let tracked = context.slots.iter().any(|slot| slot.is_tracked());
+        let tracked = context.slots.iter().any(Slot::is_tracked);
         let packed = context.slots.iter().any(|slot| slot.here().is_packed());
         let listed = context.slots.iter().any(|slot| slot.slow_path().is_listed());
         let ran = unwound(|| match iterations {

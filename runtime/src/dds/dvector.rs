@@ -362,7 +362,7 @@ impl<T: 'static> DVector<T> {
 
     pub(crate) fn describe(&self, writable: bool) -> Captured {
         let memory = Memory::Home(self.home.clone());
-        let kind = Kind::Vector { len: self.len, ops: self.ops, writable, memory };
+        let kind = Kind::Vector { len: self.len, ops: self.ops, writable, memory, adding: None };
         Captured { id: self.id, session: Arc::clone(&self.session), kind }
     }
 }

@@ -5,6 +5,7 @@
 //! one by one in the loop's own order, as the plain loop would.
 
 mod capture;
+mod flag;
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 use crate::body::added::{Reduction, ReductionOps};
 use crate::body::slot::Slot;
 use crate::session::{Session, SessionInner, next_id};
+
+pub use flag::{All, Any, Flag, FlagView, Joins};
 
 /// The numbers that can be reduced: all integers up to 64 bits, `f32` and `f64`.
 ///

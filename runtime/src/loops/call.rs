@@ -13,14 +13,15 @@ use once_cell::unsync::OnceCell;
 
 use crate::body::capture::{Captured, Handles, Kind};
 use crate::body::lease::Lease;
-use crate::body::panics;
+use crate::body::panics::{self, CaughtPanic};
 use crate::body::task::{Failure, LoopTask, Outcome, Task};
 use crate::body::value::Values;
 use crate::dds::relaxed::board::Board;
 use crate::loops::backend::LoopBackend;
 use crate::loops::execute::FirstFailure;
 use crate::loops::plan_cache::{CachedPlan, PlanKey, Plans};
-use crate::loops::record::{Depth, record, shapes};
+use crate::loops::record::{Depth, planned_shapes, record};
+use crate::loops::tallies;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
@@ -205,7 +206,8 @@ impl<'c> Call<'c> {
                         continue;
                     }
                     let whole = !matches!(failed.failure, Failure::Undoing(_));
-                    if whole && self.key.options.order == Order::Preserve && !cached.plan.offsets.is_empty() {
+                    let other_order = self.key.options.order == Order::Preserve && !cached.plan.offsets.is_empty();
+                    if whole && (other_order || self.overflowed(&cached, &failed.failure)) {
                         // An iteration before this one in the loop's order, which had not run yet, may fail as well, or
                         // change what this one failed on.
                         let own = self.own_order(Facts { reason: CONFIRMS.to_string(), ..Facts::default() })?;
@@ -229,7 +231,7 @@ impl<'c> Call<'c> {
     pub(crate) fn record_here<'f>(&self, lease: &'f Lease<'c>, depth: Depth) -> (Recording<'f>, Depth) {
         assert!(std::ptr::eq(lease.captured(), self.captured), "a lease of other captures");
         // SAFETY: the captures are those that the task was made for (`new`).
-        unsafe { record(self.task, lease, self.key.range.clone(), depth, self.key.options.scratch, &self.pool) }
+        unsafe { record(self.task, lease, self.key.range.clone(), depth, &self.key.options, &self.pool) }
     }
 
     /// The loop ended well: the reductions get their values, and what was written is known to have changed.
@@ -264,11 +266,13 @@ impl<'c> Call<'c> {
             depth_used = depth;
             recorded = Instant::now();
             let mut planning = span(Category::Plan, 0);
-            let mut made = plan::plan(&recording, &shapes(self.captured), &options.planning(), &*self.pool);
+            let shapes = planned_shapes(self.captured, &recording);
+            let mut made = plan::plan(&recording, &shapes, &options.planning(), &*self.pool);
             made.facts.cut_short = recording.cut_short;
-            plan = made;
-            planning.set(plan.blocks.len() as u64);
+            planning.set(made.blocks.len() as u64);
             drop(planning);
+            self.say_tallies(&mut made);
+            plan = made;
         }
         if let Some(parts) = options.parts
             && plan.facts.too_many_groups
@@ -281,6 +285,18 @@ impl<'c> Call<'c> {
         cached.seconds_planning = recorded.elapsed().as_secs_f64();
         self.explain(&cached)?;
         Ok(cached)
+    }
+
+    /// Says in a plan which DDSs are added up in tallies.
+    fn say_tallies(&self, plan: &mut Plan) {
+        let names = (0..self.captured.len()).filter(|&c| tallies::ops_of(plan, self.captured, c).is_some());
+        let names: Vec<String> = names.map(|c| format!("`{}`", self.site.name(c))).collect();
+        if !names.is_empty() {
+            plan.facts.reason = format!("{}; {} added up in tallies", plan.facts.reason, names.join(" and "));
+        }
+        let addable =
+            |&c: &usize| tallies::could(&self.captured[c], plan.usage[c], &self.key.options, self.key.range.len());
+        plan.facts.addable = (0..self.captured.len()).filter(addable).collect();
     }
 
     fn cached(&self, mut plan: Plan, depth: Depth) -> Result<CachedPlan> {
@@ -333,6 +349,14 @@ impl<'c> Call<'c> {
         };
         fresh.misspeculations_in_row = in_row;
         Ok(fresh)
+    }
+
+    /// Whether a tally may have overflowed where the plain loop's sum doesn't: it misses what was there before.
+    fn overflowed(&self, cached: &CachedPlan, failure: &Failure) -> bool {
+        let is_overflow =
+            |note: &CaughtPanic| note.message.starts_with("attempt to ") && note.message.ends_with("overflow");
+        let tallied = || (0..self.captured.len()).any(|c| tallies::ops_of(&cached.plan, self.captured, c).is_some());
+        matches!(failure, Failure::Panic(note) if is_overflow(note)) && tallied()
     }
 
     /// A plan that runs the loop in its own order.

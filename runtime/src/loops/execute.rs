@@ -27,8 +27,10 @@ use crate::body::waiting::{self, Watch};
 use crate::dds::relaxed::board::{Board, Missing};
 use crate::loops::handoff::{Dispatch, Handoff};
 use crate::loops::pack::Packed;
+use crate::loops::tallies::Tallies;
 use crate::loops::undo::{Undo, is_logged};
 use crate::memory::buffer::RawBuf;
+use crate::planner::Inline;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
 use crate::session::locked;
@@ -56,6 +58,7 @@ pub(crate) struct Run<'r> {
     /// What each capture that is a reduction held before.
     pub(crate) before: Vec<u64>,
     pub(crate) board: Arc<Board>,
+    pub(crate) tallies: &'r Tallies,
     /// On a worker, which holds no more than the plan says that its blocks touch: for each capture, whether elements in
     /// step are reached by other means than `x[i]`.
     pub(crate) apart: Option<&'r [bool]>,
@@ -100,7 +103,11 @@ impl Run<'_> {
     pub(crate) fn run(&self, undo: &Undo, pool: &Pool) -> Result<Vec<u64>, FirstFailure> {
         // An element's `clone` may panic while parts are saved: that must not leave other threads waiting.
         self.save_upfront(undo)?;
-        let (results, failed) = self.run_blocks(&Handoff::new(&self.plan.graph), undo, pool);
+        let (results, mut failed) = self.run_blocks(&Handoff::new(&self.plan.graph), undo, pool);
+        match failed {
+            Some(_) => self.tallies.clear(),
+            None => failed = self.tallies.unite(self.lease, pool).err().map(|note| self.of_the_end(note)),
+        }
         if let Some(mut failed) = failed {
             if let Err(note) = restore(self.plan, self.lease, results, undo) {
                 failed.failure = Failure::Undoing(note);
@@ -108,6 +115,11 @@ impl Run<'_> {
             return Err(failed);
         }
         Ok(self.unite(settled(results, undo).into_iter()))
+    }
+
+    /// A panic after the last iteration.
+    fn of_the_end(&self, note: CaughtPanic) -> FirstFailure {
+        FirstFailure::new(self.plan.blocks.len(), Some(self.plan.range.end - 1), Failure::Panic(note))
     }
 
     /// Saves what every block may change, before the first of them starts.
@@ -178,6 +190,7 @@ impl Run<'_> {
         });
         if ran.is_ok() {
             self.store_relaxed(&mut context, b, &self.board);
+            self.store_tallies(&mut context, b, self.tallies);
         }
         for copies in context.slots.iter().map(|slot| slot.slow_path().take_astray()).filter(|some| !some.is_empty()) {
             // What their destructors say is no failure of the loop, which hasn't happened.
@@ -190,6 +203,12 @@ impl Run<'_> {
     fn store_relaxed(&self, context: &mut Context<'_>, b: usize, board: &Board) {
         for (c, added) in context.take_relaxed() {
             board.put(c, self.plan.number(b), added);
+        }
+    }
+
+    fn store_tallies(&self, context: &mut Context<'_>, b: usize, tallies: &Tallies) {
+        for (c, tally) in context.take_tallies() {
+            tallies.put(c, self.plan.number(b), tally);
         }
     }
 
@@ -206,7 +225,10 @@ impl Run<'_> {
     fn context<'s>(&'s self, b: usize, board: &Board, before: &'s dyn Before) -> Result<Context<'s>, Missing> {
         let mut copies = self.copies(b, board)?;
         Ok(Context::new(|state| {
-            let slot = |c: usize| match (self.slot_without_elements(c, &mut copies, state), self.lease.vector(c)) {
+            let slot = |c: usize| match (
+                self.slot_of_copies(c, b, (&mut copies, self.tallies), state),
+                self.lease.vector(c),
+            ) {
                 (Some(slot), _) => slot,
                 (None, None) => Slot::absent(c, state),
                 // SAFETY: rules 1 and 2.
@@ -226,15 +248,19 @@ impl Run<'_> {
         (0..self.captured().len()).map(|c| board.copies(c, self.plan.number(b))).collect()
     }
 
-    /// The slot of a reduction or of relaxed state.
-    fn slot_without_elements<'s>(
+    /// The slot of a reduction, of relaxed state or of a tally: what has no elements that others use.
+    fn slot_of_copies<'s>(
         &self,
         c: usize,
-        copies: &mut [Option<Copies>],
+        b: usize,
+        (copies, tallies): (&mut [Option<Copies>], &Tallies),
         state: &Rc<BlockState>,
     ) -> Option<Slot<'s>> {
         match self.captured()[c].kind {
-            Kind::Vector { .. } => None,
+            Kind::Vector { ops, .. } => {
+                let tally = tallies.take(c, self.plan.number(b))?;
+                Some(Slot::of_tally((c, ops), tally, self.plan.range.end, state))
+            }
             Kind::Reduction { .. } if self.plan.strategy == Strategy::Serial => {
                 Some(Slot::of_reduction(c, self.before[c], false, state))
             }
@@ -379,26 +405,30 @@ impl Run<'_> {
     pub(crate) fn replay(&self, memory: &Lease<'_>) -> Result<Replayed, (Option<usize>, Failure)> {
         let mut results = Vec::new();
         let board = self.board.fresh();
+        let tallies = self.tallies.to_replay();
         for b in 0..self.plan.blocks.len() {
             let mut copies = self.copies(b, &board).map_err(|Missing| (None, Failure::Stopped))?;
             let mut context = Context::new(|state| {
-                let slot = |c: usize| match (self.slot_without_elements(c, &mut copies, state), memory.vector(c)) {
-                    (Some(slot), _) => slot,
-                    (None, None) => Slot::absent(c, state),
-                    (None, Some(lent)) => {
-                        let mut owned = Owned::all(lent);
-                        owned.range.wlen = if lent.is_writable() { lent.len() } else { 0 };
-                        // SAFETY: nothing else runs; what may be written are copies that are this replay's alone.
-                        unsafe { Slot::of_elements(c, lent, owned, state) }
-                    }
-                };
+                let slot =
+                    |c: usize| match (self.slot_of_copies(c, b, (&mut copies, &tallies), state), memory.vector(c)) {
+                        (Some(slot), _) => slot,
+                        (None, None) => Slot::absent(c, state),
+                        (None, Some(lent)) => {
+                            let mut owned = Owned::all(lent);
+                            owned.range.wlen = if lent.is_writable() { lent.len() } else { 0 };
+                            // SAFETY: nothing else runs; what may be written are copies that are this replay's alone.
+                            unsafe { Slot::of_elements(c, lent, owned, state) }
+                        }
+                    };
                 (0..self.captured().len()).map(slot).collect()
             });
             // SAFETY: the context was made for this block of the task's own captures.
             unsafe { self.task.run(&context, self.iterations(b))? };
             self.store_relaxed(&mut context, b, &board);
+            self.store_tallies(&mut context, b, &tallies);
             results.push(BlockResult::of(&context));
         }
+        tallies.unite(memory, &Inline).map_err(|note| (None, Failure::Panic(note)))?;
         Ok(Replayed { words: self.unite(results.into_iter()), relaxed: board.total() })
     }
 }

@@ -7,5 +7,6 @@ pub(crate) mod handoff;
 pub(crate) mod pack;
 pub(crate) mod plan_cache;
 pub(crate) mod record;
+pub(crate) mod tallies;
 pub(crate) mod undo;
 pub(crate) mod verify;

@@ -16,10 +16,12 @@ use crate::body::slot::{Copies, Owned, Slot};
 use crate::body::slow_path::{Doing, Pager};
 use crate::body::task::Task;
 use crate::dds::relaxed::board;
+use crate::loops::tallies::{self, Tallies};
 use crate::memory::buffer::RawBuf;
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
 use crate::session::logging::warning;
+use crate::session::options::LoopOptions;
 use crate::session::pool::Pool;
 
 /// What the planner has to know of the captures.
@@ -32,6 +34,19 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
             Kind::Relaxed { .. } => CaptureShape { len: 0, reduction: true, by_block: true },
         })
         .collect()
+}
+
+/// The same for a loop that was recorded: tallies may have bits that tell where blocks begin.
+pub(crate) fn planned_shapes(captured: &[Captured], recording: &Recording<'_>) -> Vec<CaptureShape> {
+    let mut shapes = shapes(captured);
+    for (c, (shape, capture)) in shapes.iter_mut().zip(captured).enumerate() {
+        if let Kind::Vector { adding: Some(adding), .. } = capture.kind
+            && recording.usage[c] == Usage::Reduction
+        {
+            (shape.reduction, shape.by_block) = (true, !adding.ops.exact);
+        }
+    }
+    shapes
 }
 
 /// How thoroughly a loop is recorded: each is tried after a misspeculation by a plan of the one before.
@@ -54,29 +69,33 @@ pub(crate) unsafe fn record<'l>(
     lease: &'l Lease<'_>,
     range: Range<usize>,
     depth: Depth,
-    scratch: bool,
+    options: &LoopOptions,
     pool: &Pool,
 ) -> (Recording<'l>, Depth) {
     let concrete = depth == Depth::Concrete;
-    let relaxed = board::before(lease.captured());
-    let run = |slices: Vec<Range<usize>>| {
+    let (captured, relaxed) = (lease.captured(), board::before(lease.captured()));
+    let run = |slices: Vec<Range<usize>>, tallied: &[bool]| {
+        let tallies = Tallies::to_record(captured, tallied);
+        let recorded = RecordedLoop { task, lease, relaxed: &relaxed, tallies: &tallies, pager: None };
         // SAFETY: the caller's promise.
-        let (logs, nanos) = unsafe {
-            record_slices(&RecordedLoop { task, lease, relaxed: &relaxed, pager: None }, &slices, concrete, pool)
-        };
-        recording(&range, logs, nanos, lease.captured())
+        let (logs, nanos) = unsafe { record_slices(&recorded, &slices, concrete, pool) };
+        recording(&range, logs, nanos, captured)
     };
+    let mut tallied = tallies::beforehand(captured, options, range.len());
     if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
     {
-        let sampled = run(samples.clone());
+        let mut sampled = run(samples.clone(), &tallied);
+        tallies::leave_out(&mut sampled, &mut tallied, captured, options);
         let fields = fields(&sampled, lease);
-        let shapes = shapes(lease.captured());
+        let shapes = shapes(captured);
         if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, pool) {
             return (recording, Depth::Sampled);
         }
     }
-    (run(slices(&range, lease.captured(), scratch)), if concrete { Depth::Concrete } else { Depth::Symbolic })
+    let mut whole = run(slices(&range, captured, options.scratch), &tallied);
+    tallies::leave_out(&mut whole, &mut tallied, captured, options);
+    (whole, if concrete { Depth::Concrete } else { Depth::Symbolic })
 }
 
 /// For each capture its elements as bytes, where rules could be read from them: those of plain elements that the loop
@@ -120,12 +139,13 @@ pub(crate) fn recording<'f>(
     recording
 }
 
-/// A loop to be recorded: its body, the memory of its captures, the values of relaxed ones, and who brings elements that are
-/// elsewhere.
+/// A loop to be recorded: its body, the memory of its captures, the values of relaxed ones, the captures that will be tallied,
+/// and who brings elements that are elsewhere.
 pub(crate) struct RecordedLoop<'r> {
     pub(crate) task: &'r dyn Task,
     pub(crate) lease: &'r Lease<'r>,
     pub(crate) relaxed: &'r [Option<RawBuf>],
+    pub(crate) tallies: &'r Tallies,
     pub(crate) pager: Option<&'r dyn Pager>,
 }
 
@@ -146,6 +166,9 @@ pub(crate) unsafe fn record_slices(
         let context = recording_context(recorded, &slices[s], concrete);
         // SAFETY: the context was made of the captures that the task was made for (the caller's promise), and records.
         unsafe { recorded.task.record(&context, slices[s].clone()) };
+        let mut context = context;
+        // What is in them means nothing.
+        context.take_tallies().for_each(|(c, tally)| recorded.tallies.put(c, s, tally));
         let logs: Vec<CaptureLog> = context.slots.into_iter().map(log_of).collect();
         (logs, begun.elapsed().as_nanos() as u64)
     });
@@ -155,7 +178,7 @@ pub(crate) unsafe fn record_slices(
 
 /// A context whose views own nothing, so that every access is logged.
 fn recording_context<'s>(recorded: &'s RecordedLoop<'_>, slice: &Range<usize>, concrete: bool) -> Context<'s> {
-    let &RecordedLoop { lease, relaxed, pager, .. } = recorded;
+    let &RecordedLoop { lease, relaxed, tallies, pager, .. } = recorded;
     let longest = lease.captured().iter().filter_map(|capture| match capture.kind {
         Kind::Vector { len, .. } => Some(len),
         _ => None,
@@ -164,6 +187,10 @@ fn recording_context<'s>(recorded: &'s RecordedLoop<'_>, slice: &Range<usize>, c
     Context::new(|state| {
         let slot = |(c, capture): (usize, &Captured)| match capture.kind {
             Kind::Vector { ops, writable, .. } => {
+                if let Some(tally) = tallies.take(c, slice.start) {
+                    // Nothing of it is logged.
+                    return Slot::of_tally((c, ops), tally, usize::MAX, state);
+                }
                 let Some(lent) = lease.vector(c) else { return Slot::absent(c, state) };
                 let log = CaptureLog::new(slice.start, slice.len(), writable);
                 let doing = Doing::recording(log, lent, concrete || ops.by_key, longest, pager);

@@ -1,5 +1,6 @@
 //! Memory of elements: buffers, a worker's reservations, elements and their bytes, rows that threads share.
 
+pub(crate) mod additive;
 pub(crate) mod buffer;
 pub(crate) mod codec;
 pub(crate) mod decode;

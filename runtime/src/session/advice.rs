@@ -22,9 +22,19 @@ impl LoopReport {
     pub fn advice(&self) -> Option<String> {
         let n = self.iterations();
         if n < 2 || self.parallelism() >= 2.0 {
-            return None;
+            return self.of_sums();
         }
-        self.of_time().or_else(|| self.of_changes()).or_else(|| self.of_hot_elements()).or_else(|| self.of_shape())
+        let of_accesses = || self.of_changes().or_else(|| self.of_hot_elements());
+        self.of_time().or_else(of_accesses).or_else(|| self.of_sums()).or_else(|| self.of_shape())
+    }
+
+    /// DDSs that the body only adds to.
+    fn of_sums(&self) -> Option<String> {
+        let name = self.site.name(*self.plan.facts.addable.first()?);
+        Some(format!(
+            "the loop does nothing with `{name}` but add to it: captured as `sum {name}`, it makes no iterations wait for \
+             each other, and its bits are still the same on any number of threads"
+        ))
     }
 
     /// Iterations that compute much.

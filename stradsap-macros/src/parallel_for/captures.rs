@@ -6,6 +6,7 @@ use syn::{Expr, ExprReference, Ident, Member, UnOp};
 
 use super::ir::{Capture, Mode};
 use super::parse::peel;
+use super::sums;
 use crate::ctxt::Ctxt;
 
 /// The runtime's tuples end here.
@@ -72,7 +73,10 @@ fn understand(entry: Expr, cx: &Ctxt) -> Option<Capture> {
             let mode = if mutability.is_some() { Mode::Write } else { Mode::Read };
             (mode, Some(and_token), peel(*expr))
         }
-        value => (Mode::Value, None, value),
+        expr => match sums::place(&expr) {
+            Some(place) => (Mode::Sum, None, peel(place)),
+            None => (Mode::Value, None, expr),
+        },
     };
     let name = match name.or_else(|| own_name(&place)) {
         Some(name) => name,
@@ -166,7 +170,7 @@ fn same_name(before: &Capture, again: &Capture) -> String {
 /// Whether both captures are of the same DDS and one of them may write it.
 fn overlap(a: &Capture, b: &Capture) -> bool {
     let by_reference = a.mode != Mode::Value && b.mode != Mode::Value;
-    by_reference && (a.mode == Mode::Write || b.mode == Mode::Write) && a.place == b.place
+    by_reference && (a.mode != Mode::Read || b.mode != Mode::Read) && a.place == b.place
 }
 
 fn same_place(before: &Capture, again: &Capture) -> String {

@@ -46,6 +46,8 @@ pub(crate) fn mistakes(kind: Kind, errors: &[Error]) -> TokenStream {
 /// What the expansions of both loops have in common.
 pub(crate) struct Expansion<'l> {
     pub(crate) captures: &'l [Capture],
+    /// Those captured as `&mut x` that the body only adds to.
+    pub(crate) added: &'l [Ident],
     pub(crate) closure: &'l Closure,
     /// The arguments besides the captures: the name that the expansion gives each, and the call that makes it.
     pub(crate) arguments: Vec<(&'static str, TokenStream)>,
@@ -76,7 +78,7 @@ pub(crate) struct Runtime {
 impl Expansion<'_> {
     /// The call of the runtime.
     pub(crate) fn emit(self) -> TokenStream {
-        let Expansion { captures, closure, arguments, scratch, runtime } = self;
+        let Expansion { captures, added, closure, arguments, scratch, runtime } = self;
         let (values, handles): (Vec<&Capture>, Vec<&Capture>) =
             captures.iter().partition(|capture| capture.mode == Mode::Value);
         let site = site(&handles);
@@ -95,7 +97,7 @@ impl Expansion<'_> {
         // What rustc has to say about the body's captures points at its head, about its result at all of it.
         let (head, end) = (own_span(closure.header), own_span(end_of(&closure.body)));
         let body = Ident::new("body", head);
-        let codecs = codecs(&values);
+        let (codecs, sums) = (codecs(&values), sums(&handles, added));
         let (typed_body, typed_by) = runtime.typed_body;
         let typed_by = typed_by.map(|name| Ident::new(name, own)).into_iter();
         let set_up = Ident::new("scratch", own);
@@ -119,6 +121,7 @@ impl Expansion<'_> {
             match (#(#made,)* #value_tuple, #handle_tuple) {
                 (#(#names,)* values, handles) => {
                     #codecs
+                    #sums
                     #set_up_first
                     let #body = #typed_body;
                     if false {
@@ -186,6 +189,31 @@ pub(crate) fn codecs(values: &[&Capture]) -> TokenStream {
     }
 }
 
+/// Lets blocks add to copies of those captures that the body only adds to, where their types allow it.
+fn sums(handles: &[&Capture], added: &[Ident]) -> TokenStream {
+    if added.is_empty() {
+        return TokenStream::new();
+    }
+    let own = Span::mixed_site();
+    let names: Vec<Ident> = (0..handles.len()).map(|at| format_ident!("handle{at}", span = own)).collect();
+    let each = names.iter().zip(handles).map(|(name, capture)| {
+        if !added.contains(&capture.name) {
+            return quote_spanned!(own=> #name);
+        }
+        quote_spanned!(own=> ::stradsap::__private::summed(
+            (&&::stradsap::__private::handle_type(&#name)).adding(), #name
+        ))
+    });
+    quote_spanned! {own=>
+        let (#(#names,)*) = handles;
+        let handles = {
+            #[allow(unused_imports)]
+            use ::stradsap::__private::{AddsInOrder as _, AddsUp as _};
+            (#(#each,)*)
+        };
+    }
+}
+
 /// Refuses values whose type shows state that bodies could change. In loops it stands behind the body, where all types are
 /// known.
 pub(crate) fn refuse_state(values: &[&Capture]) -> TokenStream {
@@ -204,17 +232,11 @@ pub(crate) fn refuse_state(values: &[&Capture]) -> TokenStream {
 /// A call of one of the runtime's functions that extends from one place to another in the eyes of rustc, so that
 /// it underlines all that lies between.
 pub(crate) fn call(function: &str, first: Span, last: Span, arguments: TokenStream) -> TokenStream {
-    call_with(function, None, first, last, arguments)
+    call_with(function, &TokenStream::new(), first, last, arguments)
 }
 
 /// The same with types.
-fn call_with(
-    function: &str,
-    types: Option<TokenStream>,
-    first: Span,
-    last: Span,
-    arguments: TokenStream,
-) -> TokenStream {
+fn call_with(function: &str, types: &TokenStream, first: Span, last: Span, arguments: TokenStream) -> TokenStream {
     let colons = Token![::](first);
     let name = Ident::new(function, last);
     let mut arguments = Group::new(Delimiter::Parenthesis, arguments);
@@ -243,7 +265,8 @@ pub(crate) fn argument(capture: &Capture, write: &str) -> TokenStream {
     // Function and argument extend over the same text in the user's own context: only then does rustc see that
     // what it could say about either is the same.
     let last = end_of(&place);
-    if capture.mode == Mode::Write {
+    if let Mode::Write | Mode::Sum = capture.mode {
+        let write = if capture.mode == Mode::Sum { "sum" } else { write };
         let first = place.span();
         // By a method call, so that a parameter `p: &mut DVector<T>` is captured as `&mut p` without being `mut`.
         let reborrow = ExprMethodCall {
@@ -256,12 +279,12 @@ pub(crate) fn argument(capture: &Capture, write: &str) -> TokenStream {
             args: syn::punctuated::Punctuated::new(),
         };
         // (What a synchronous loop writes is never indexed near its minibatch.)
-        let near = (write == "write").then(|| near(capture, last));
-        return call_with(write, near, first, last, reborrow.into_token_stream());
+        let near = if write == "write" { near(capture, last) } else { TokenStream::new() };
+        return call_with(write, &near, first, last, reborrow.into_token_stream());
     }
     match &capture.and {
-        Some(and) => borrowed("read", Some(near(capture, last)), and.span, &capture.place),
-        None => borrowed("value", None, place.span(), &capture.place),
+        Some(and) => borrowed("read", &near(capture, last), and.span, &capture.place),
+        None => borrowed("value", &TokenStream::new(), place.span(), &capture.place),
     }
 }
 
@@ -272,7 +295,7 @@ pub(crate) fn near(capture: &Capture, span: Span) -> TokenStream {
 }
 
 /// A call with a shared borrow of a place.
-pub(crate) fn borrowed(function: &str, types: Option<TokenStream>, first: Span, place: &Expr) -> TokenStream {
+pub(crate) fn borrowed(function: &str, types: &TokenStream, first: Span, place: &Expr) -> TokenStream {
     let last = end_of(place);
     let expr = Box::new(place.clone());
     let reference = ExprReference { attrs: Vec::new(), and_token: Token![&](first), mutability: None, expr };

@@ -42,6 +42,8 @@ pub(crate) enum Mode {
     Read,
     /// `&mut x`: a DDS that may be written.
     Write,
+    /// `sum x`: a DDS that is only added to.
+    Sum,
 }
 
 /// One entry of the capture list.
@@ -112,6 +114,7 @@ impl Mode {
             Mode::Value => name.to_string(),
             Mode::Read => format!("&{name}"),
             Mode::Write => format!("&mut {name}"),
+            Mode::Sum => format!("sum {name}"),
         }
     }
 }

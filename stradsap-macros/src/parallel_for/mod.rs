@@ -10,5 +10,6 @@ mod ir;
 pub(crate) mod operator;
 mod options;
 mod parse;
+mod sums;
 pub(crate) mod sync_for;
 mod waits;

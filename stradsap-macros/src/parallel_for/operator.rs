@@ -69,7 +69,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 fn understand(syntax: Syntax) -> (Expr, TokenStream, Option<Vec<Error>>) {
     let cx = Ctxt::new();
     let captured = list::check(syntax.captures, &cx);
-    for capture in captured.captures.iter().filter(|capture| capture.mode == Mode::Write) {
+    for capture in captured.captures.iter().filter(|capture| matches!(capture.mode, Mode::Write | Mode::Sum)) {
         let name = &capture.name;
         cx.error_on(
             &capture.written,
@@ -162,7 +162,7 @@ fn no_captures(operator: &str, name: &Ident) -> String {
 /// A captured DDS as the runtime takes it: to be read, even where somebody wrote `&mut`.
 fn reading(capture: &Capture) -> TokenStream {
     let first = capture.and.as_ref().map_or_else(|| capture.place.span(), |and| and.span);
-    emit::borrowed("read", Some(emit::near(capture, first)), first, &capture.place)
+    emit::borrowed("read", &emit::near(capture, first), first, &capture.place)
 }
 
 /// The tuple of captured values, each with the codec that its type has.

@@ -5,6 +5,8 @@ use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::{Error, Expr, ExprClosure, Ident, Result, Token, token};
 
+use super::sums;
+
 /// `name = value`
 pub(crate) struct OptionSyntax {
     pub(crate) name: Ident,
@@ -46,7 +48,7 @@ pub(crate) fn captures(input: ParseStream<'_>) -> Result<Vec<Expr>> {
         if content.peek(Token![mut]) {
             return Err(content.error("a DDS that the body writes is captured as `&mut x`, a value as `x`"));
         }
-        list.push(content.parse()?);
+        list.push(sums::entry(&content)?);
         if !content.is_empty() {
             content.parse::<Token![,]>()?;
         }

@@ -71,7 +71,10 @@ fn by_time(recording: &Recording<'_>) -> usize {
 fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> usize {
     let n = recording.iterations();
     let accesses = n as f64 * (1.0 + recording.accesses_each);
-    let by_accesses = (accesses as usize / ALIGNED_BLOCK).clamp(1, ALIGNED_BLOCKS);
+    // What is added up in tallies is one for each block, or moves from one to the next.
+    let tallied = shapes.iter().any(|shape| shape.reduction && shape.len > 0);
+    let most = if tallied { FEWEST_BLOCKS } else { ALIGNED_BLOCKS };
+    let by_accesses = (accesses as usize / ALIGNED_BLOCK).clamp(1, most);
     let blocks = match (options.parts, options.grain) {
         (Some(parts), _) => parts,
         (None, Some(grain)) => n.div_ceil(grain.max(1)).min(MOST_BLOCKS),

@@ -100,6 +100,8 @@ pub struct Facts {
     pub inferred: bool,
     /// Whether the blocks' order is a rotation (see `cyclic`).
     pub rotation: bool,
+    /// The captures that the loop only adds to, in an order, and that could be added up in tallies.
+    pub addable: Vec<usize>,
 }
 
 /// A DDS that makes iterations conflict, and its elements that do so most.

@@ -59,6 +59,29 @@ impl Cluster {
         Err(ClusterError::Process { who: "the driver".to_string(), problem }.into())
     }
 
+    /// Brings a DDS home, where its elements will be changed.
+    pub(crate) fn bring_to_change(&self, state: &mut State, dds: u64) -> Result<()> {
+        if !state.entries.contains_key(&dds) {
+            return Ok(());
+        }
+        self.retry(state, async |cluster, state| {
+            cluster.bring_home(state, dds).await?;
+            // Loops that would be run again have seen the elements as they are now.
+            let seen = state.log.iter().any(|logged| logged.uses(dds));
+            if seen { cluster.snapshot(state).await } else { Ok(()) }
+        })
+    }
+
+    /// The home of a DDS has been changed.
+    pub(crate) fn changed(state: &mut State, dds: u64) {
+        if let Some(entry) = state.entries.get_mut(&dds) {
+            entry.placement = Placement::home(entry.len);
+            entry.base = Placement::home(entry.len);
+            entry.version = next_id();
+            entry.base_version = entry.version;
+        }
+    }
+
     /// Whether somebody has come in place of a worker that was lost.
     pub(crate) fn has_newcomers(&self, state: &State) -> bool {
         state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
@@ -75,12 +98,7 @@ impl Changing for Change<'_> {}
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        if let Some(entry) = self.state.entries.get_mut(&self.dds) {
-            entry.placement = Placement::home(entry.len);
-            entry.base = Placement::home(entry.len);
-            entry.version = next_id();
-            entry.base_version = entry.version;
-        }
+        Cluster::changed(&mut self.state, self.dds);
     }
 }
 
@@ -147,14 +165,7 @@ impl ElementBackend for Cluster {
     fn change(&self, dds: u64) -> Result<Box<dyn Changing + '_>> {
         self.outside()?;
         let mut state = locked(&self.state);
-        if state.entries.contains_key(&dds) {
-            self.retry(&mut state, async |cluster, state| {
-                cluster.bring_home(state, dds).await?;
-                // Loops that would be run again have seen the elements as they are now.
-                let seen = state.log.iter().any(|logged| logged.uses(dds));
-                if seen { cluster.snapshot(state).await } else { Ok(()) }
-            })?;
-        }
+        self.bring_to_change(&mut state, dds)?;
         Ok(Box::new(Change { state, dds }))
     }
 }

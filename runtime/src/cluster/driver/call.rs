@@ -6,7 +6,7 @@ use std::sync::Arc;
 use once_cell::unsync::OnceCell;
 use stradsap_dds_server::codec;
 
-use crate::body::capture::{Captured, Kind};
+use crate::body::capture::{Adding, Captured, Kind};
 use crate::body::lease::Lease;
 use crate::body::task::Failure;
 use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged, LoopResult};
@@ -20,6 +20,7 @@ use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Run, unite, words};
 use crate::loops::record::{Depth, fields, recording, shapes, slices};
+use crate::loops::tallies::{self, Tallies};
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
@@ -47,10 +48,15 @@ pub(crate) fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture
     captured
         .iter()
         .map(|capture| match capture.kind {
-            Kind::Vector { len, ops, writable, .. } => {
+            Kind::Vector { len, ops, writable, adding, .. } => {
                 let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
                 let ops = name.ok_or_else(|| unnamed("an element type"))?;
-                Ok(RemoteCapture::Vector { id: capture.id, len, ops, writable })
+                let named = |adding: Adding| {
+                    let name = naming::name_of(std::ptr::from_ref(adding.ops).expose_provenance());
+                    Ok::<_, Error>((name.ok_or_else(|| unnamed("an element type"))?, adding.declared))
+                };
+                let adding = adding.map(named).transpose()?;
+                Ok(RemoteCapture::Vector { id: capture.id, len, ops, writable, adding })
             }
             Kind::Reduction { ops, .. } => {
                 let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
@@ -69,7 +75,7 @@ impl Cluster {
         &self,
         state: &mut State,
         call: &Call<'_>,
-        slices: &[Range<usize>],
+        (slices, tallied): (&[Range<usize>], &[bool]),
         concrete: bool,
     ) -> Result<Recording<'static>> {
         let (task, captures) = (remote_task(call.pack, call.site, "the loop")?, remote_captures(call.captured)?);
@@ -92,6 +98,7 @@ impl Cluster {
                         captures: captures.clone(),
                         held: held.clone(),
                         relaxed: relaxed.clone(),
+                        tallied: tallied.to_vec(),
                         slices: share(w),
                         concrete,
                     };
@@ -164,7 +171,7 @@ impl Cluster {
         call: &Call<'_>,
         plan: &RemotePlan,
         before: Vec<Option<RawBuf>>,
-        (words, board): (&[u64], &Arc<Board>),
+        (words, board, tallies): (&[u64], &Arc<Board>, &Tallies),
     ) -> Result<std::result::Result<Vec<usize>, FirstFailure>> {
         let left = self.copies(state, call.captured)?;
         let lease = Lease::nothing(call.captured).with(left);
@@ -177,11 +184,49 @@ impl Cluster {
             trace: false,
             before: crate::loops::execute::words(call.captured),
             board: Arc::clone(board),
+            tallies,
             apart: None,
         };
         let verifier = Verifier::of(call.captured, before);
         let _held = self.hold_state();
         Ok(verifier.check(&run, words).map_err(|(capture, index)| FirstFailure::difference(capture, index)))
+    }
+}
+
+impl Cluster {
+    /// Brings the DDSs here to which the loop's tallies will be added.
+    fn bring_tallied(&self, state: &mut State, call: &Call<'_>, tallies: &Tallies) -> Result<()> {
+        for (_, capture) in call.captured.iter().enumerate().filter(|(c, _)| tallies.has(*c)) {
+            self.bring_to_change(state, capture.id)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what workers have tallied to the DDSs, which are here.
+    fn unite(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        tallies: &Tallies,
+        tallied: &[Vec<u8>],
+    ) -> std::result::Result<(), LoopStopped> {
+        if tallies.is_empty() {
+            return Ok(());
+        }
+        if !tallied.iter().all(|bytes| tallies.decode(bytes)) {
+            let problem = "a worker's tallies are not those of its blocks".to_string();
+            return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
+        }
+        let lease = Lease::of(call.captured);
+        let tallied = || (0..call.captured.len()).filter(|&c| tallies.has(c));
+        if tallied().any(|c| lease.vector(c).is_none()) {
+            let problem = "a DDS to which tallies are to be added is not here".to_string();
+            return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
+        }
+        let united = tallies.unite(&lease, &*self.pool);
+        tallied().for_each(|c| Self::changed(state, call.captured[c].id));
+        let last = call.key.range.end - 1;
+        Ok(united.map_err(|note| FirstFailure::new(0, Some(last), Failure::Panic(note)))?)
     }
 }
 
@@ -198,11 +243,13 @@ impl LoopBackend for Cluster {
     ) -> Result<(Recording<'f>, Depth)> {
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
-        let range = call.key.range.clone();
+        let (range, options) = (call.key.range.clone(), &call.key.options);
+        let mut tallied = tallies::beforehand(call.captured, options, range.len());
         if depth == Depth::Sampled
             && let Some(samples) = inference::samples(&range)
         {
-            let sampled = self.record_slices(&mut state, call, &samples, false)?;
+            let mut sampled = self.record_slices(&mut state, call, (&samples, &tallied), false)?;
+            tallies::leave_out(&mut sampled, &mut tallied, call.captured, options);
             let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
             let fields = fields(&sampled, lease);
             let shapes = shapes(call.captured);
@@ -211,8 +258,9 @@ impl LoopBackend for Cluster {
             }
         }
         let concrete = depth == Depth::Concrete;
-        let recording =
-            self.record_slices(&mut state, call, &slices(&range, call.captured, call.key.options.scratch), concrete)?;
+        let slices = slices(&range, call.captured, options.scratch);
+        let mut recording = self.record_slices(&mut state, call, (&slices, &tallied), concrete)?;
+        tallies::leave_out(&mut recording, &mut tallied, call.captured, options);
         Ok((recording, if concrete { Depth::Concrete } else { Depth::Symbolic }))
     }
 
@@ -220,7 +268,9 @@ impl LoopBackend for Cluster {
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
         state.next_plan += 1;
-        let vectors = call.captured.iter().map(vector_of).collect();
+        // What is tallied stays here: workers have tallies alone.
+        let known = |(c, capture)| vector_of(capture).filter(|_| tallies::ops_of(plan, call.captured, c).is_none());
+        let vectors = call.captured.iter().enumerate().map(known).collect();
         let captures = remote_captures(call.captured)?;
         let (number, gone) = (state.next_plan, Arc::clone(&self.gone_plans));
         let plan = Arc::new(RemotePlan::new(number, Arc::clone(plan), captures, vectors, gone));
@@ -246,11 +296,13 @@ impl LoopBackend for Cluster {
         let relaxed = board::before(call.captured);
         let before = Before { words: words(call.captured), relaxed: board::to_bytes(&relaxed) };
         let board = Arc::new(Board::new(call.captured, relaxed, &plan.plan.strata));
+        let tallies = Tallies::new(&plan.plan, call.captured);
+        self.bring_tallied(&mut state, call, &tallies)?;
         let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
         let order = call.key.options.order;
         let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), task, before, order });
         let mut loops = LoopCall { logged: Arc::clone(&logged), trace };
-        let LoopResult { results, relaxed, workers, bytes_sent } = loop {
+        let LoopResult { results, relaxed, tallied, workers, bytes_sent } = loop {
             match self.run_call(&mut state, &mut loops, first_failure) {
                 Ok(finished) => break finished,
                 Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
@@ -261,6 +313,7 @@ impl LoopBackend for Cluster {
                 Err(ended) => return Err(ended),
             }
         };
+        self.unite(&mut state, call, &tallies, &tallied)?;
         for (blocks, bytes) in relaxed {
             let mut rest = bytes.as_slice();
             if !blocks.into_iter().all(|block| board.decode(block, &mut rest)) || !rest.is_empty() {
@@ -270,7 +323,7 @@ impl LoopBackend for Cluster {
         }
         let after = unite(&plan.plan, call.captured, order, &logged.before.words, results.into_iter());
         let checked = match shadows {
-            Some(shadows) => self.check(&mut state, call, plan, shadows, (&after, &board))?.map(Some),
+            Some(shadows) => self.check(&mut state, call, plan, shadows, (&after, &board, &tallies))?.map(Some),
             None => Ok(None),
         };
         drop(state);

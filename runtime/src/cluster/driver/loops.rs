@@ -31,6 +31,8 @@ pub(crate) struct LoopResult {
     pub(crate) results: Vec<BlockResult>,
     /// What blocks have added to relaxed state, as bytes, one after the other.
     pub(crate) relaxed: Vec<(Vec<usize>, Vec<u8>)>,
+    /// The workers' tallies, as bytes.
+    pub(crate) tallied: Vec<Vec<u8>>,
     pub(crate) workers: Vec<(Node, WorkerSeconds)>,
     pub(crate) bytes_sent: u64,
 }
@@ -209,7 +211,7 @@ impl Cluster {
     ) -> Result<LoopResult, Fault> {
         let mut results: Vec<BlockResult> = plan.plan.blocks.iter().map(|_| BlockResult::default()).collect();
         let mut seconds = Vec::new();
-        let mut relaxed = Vec::new();
+        let (mut relaxed, mut tallied) = (Vec::new(), Vec::new());
         for (w, ran) in ended.into_iter().enumerate() {
             let Some(ran) = ran else { continue };
             let own = (0..results.len()).filter(|&b| layout.worker_of[b] == w as u32);
@@ -217,6 +219,9 @@ impl Cluster {
                 let node = state.workers[w];
                 let bytes = self.blob(node, blob).await?;
                 relaxed.push((own.clone().collect(), bytes));
+            }
+            if let Some(blob) = ran.tallies {
+                tallied.push(self.blob(state.workers[w], blob).await?);
             }
             for ((b, totals), additions) in own.zip(ran.totals).zip(ran.additions) {
                 results[b].totals = totals;
@@ -228,7 +233,7 @@ impl Cluster {
         if results.iter().any(|result| result.totals.len() != plan.captures.len()) {
             return Err(broken("a worker's answer has another number of blocks or captures"));
         }
-        Ok(LoopResult { results, relaxed, workers: seconds, bytes_sent })
+        Ok(LoopResult { results, relaxed, tallied, workers: seconds, bytes_sent })
     }
 
     /// The failure that comes first in the serial order, when all blocks before it have ended.

@@ -216,7 +216,7 @@ impl Cluster {
             .collect();
         let generation = state.generation;
         self.ask_all(&state.workers, |w, client, context| {
-            let dds = RemoteCapture::Vector { id: kept.dds, len, ops: kept.ops, writable: true };
+            let dds = RemoteCapture::Vector { id: kept.dds, len, ops: kept.ops, writable: true, adding: None };
             let job = StoreJob { call, dds, start: ranges[w].start };
             async move { client.store(context, generation, job).await }
         })

@@ -9,6 +9,7 @@
 
 use crate::body::added::{ReductionOps, RelaxedOps};
 use crate::body::task::MakeTask;
+use crate::memory::additive::TallyOps;
 use crate::memory::buffer::ElementOps;
 use crate::memory::image::address_of;
 pub(crate) use crate::memory::image::name_of;
@@ -73,6 +74,14 @@ pub(crate) unsafe fn relaxed_ops(name: u64) -> Option<&'static RelaxedOps> {
     // SAFETY: the caller's promise: a constant of this type lies there.
     (address % align_of::<RelaxedOps>() == 0)
         .then(|| unsafe { &*std::ptr::with_exposed_provenance::<RelaxedOps>(address) })
+}
+
+/// # Safety
+/// `name` is [`name_of`] a [`TallyOps`], given in a process that runs the same executable.
+pub(crate) unsafe fn tally_ops(name: u64) -> Option<&'static TallyOps> {
+    let address = address_of(name, size_of::<TallyOps>(), false)?;
+    // SAFETY: the caller's promise: a constant of this type lies there.
+    (address % align_of::<TallyOps>() == 0).then(|| unsafe { &*std::ptr::with_exposed_provenance::<TallyOps>(address) })
 }
 
 #[cfg(test)]

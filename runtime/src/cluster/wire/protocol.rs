@@ -43,9 +43,21 @@ pub(crate) struct RemoteTask {
 /// A captured DDS or reduction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RemoteCapture {
-    Vector { id: u64, len: usize, ops: u64, writable: bool },
-    Reduction { ops: u64 },
-    Relaxed { ops: u64, len: usize },
+    /// With the operations on its tallies, and whether the loop says `sum x`, where its body only adds to it.
+    Vector {
+        id: u64,
+        len: usize,
+        ops: u64,
+        writable: bool,
+        adding: Option<(u64, bool)>,
+    },
+    Reduction {
+        ops: u64,
+    },
+    Relaxed {
+        ops: u64,
+        len: usize,
+    },
 }
 
 /// Iterations to run virtually.
@@ -57,6 +69,8 @@ pub(crate) struct RecordJob {
     pub(crate) held: Vec<Vec<Segment>>,
     /// The values of relaxed state, by capture.
     pub(crate) relaxed: Vec<Vec<u8>>,
+    /// The captures that will be tallied.
+    pub(crate) tallied: Vec<bool>,
     pub(crate) slices: Vec<Range<usize>>,
     pub(crate) concrete: bool,
 }
@@ -127,6 +141,8 @@ pub(crate) struct Ran {
     pub(crate) additions: Vec<Vec<Vec<(usize, u64)>>>,
     /// The blob of what its blocks have added to relaxed state, block by block.
     pub(crate) relaxed: Option<u64>,
+    /// The blob of its tallies.
+    pub(crate) tallies: Option<u64>,
     pub(crate) time: WorkerSeconds,
     pub(crate) bytes_sent: u64,
 }

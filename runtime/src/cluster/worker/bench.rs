@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::body::capture::{Captured, Kind, Memory};
+use crate::body::capture::{Adding, Captured, Kind, Memory};
 use crate::body::lease::Lease;
 use crate::body::panics::CaughtPanic;
 use crate::body::task::{Failure, Task};
@@ -30,6 +30,7 @@ use crate::cluster::worker::scheduled::ScheduleBench;
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::execute::{BlockResult, FirstFailure, Run, restore, settled};
 use crate::loops::pack::Packed;
+use crate::loops::tallies::Tallies;
 use crate::loops::undo::Undo;
 use crate::memory::buffer::RawBuf;
 use crate::memory::reservation::Reservation;
@@ -65,6 +66,9 @@ pub(crate) struct Workbench {
     pub(crate) schedule: ScheduleBench,
 }
 
+/// What a worker's blocks came to, and their tallies as bytes, where there are any.
+pub(crate) type RanHere = (Ran, Option<Vec<u8>>);
+
 /// A worker's share of a plan, ready to run.
 pub(crate) struct InstalledShare {
     share: Share,
@@ -74,6 +78,7 @@ pub(crate) struct InstalledShare {
     reservations: Vec<Option<Arc<Reservation>>>,
     undo: Undo,
     packed: Vec<Option<Packed>>,
+    tallies: Tallies,
     /// What the blocks of the last run left, until it is certain that the loop ended well.
     results: Vec<BlockResult>,
     started: Vec<u32>,
@@ -149,7 +154,7 @@ impl Workbench {
         for capture in captures {
             let unknown = || broken("a type of another program");
             let (id, kind) = match *capture {
-                RemoteCapture::Vector { id, len, ops, writable } => {
+                RemoteCapture::Vector { id, len, ops, writable, adding } => {
                     // SAFETY: see the module's argument.
                     let ops = unsafe { naming::element_ops(ops) }.ok_or_else(unknown)?;
                     let reservation = match reservations.entry(id) {
@@ -163,7 +168,14 @@ impl Workbench {
                     if reservation.len() != len {
                         return Err(broken("two lengths of one DDS"));
                     }
-                    (id, Kind::Vector { len, ops, writable, memory: Memory::Reservation(Arc::clone(reservation)) })
+                    let named = |(name, declared)| {
+                        // SAFETY: see the module's argument.
+                        let ops = unsafe { naming::tally_ops(name) }.ok_or_else(unknown)?;
+                        Ok::<_, Problem>(Adding { ops, declared })
+                    };
+                    let adding = adding.map(named).transpose()?;
+                    let memory = Memory::Reservation(Arc::clone(reservation));
+                    (id, Kind::Vector { len, ops, writable, memory, adding })
                 }
                 RemoteCapture::Reduction { ops } => {
                     // SAFETY: see the module's argument.
@@ -188,6 +200,7 @@ impl Workbench {
         let own = share.take_plan();
         let undo = Undo::new(&own, &captured, &share.saved_elsewhere);
         let packed = captures.iter().map(|_| None).collect();
+        let tallies = Tallies::new(&own, &captured);
         let installed = InstalledShare {
             share,
             plan: own,
@@ -195,6 +208,7 @@ impl Workbench {
             reservations,
             undo,
             packed,
+            tallies,
             results: Vec::new(),
             started: Vec::new(),
         };
@@ -369,13 +383,13 @@ impl InstalledShare {
         }))
     }
 
-    /// Runs the worker's blocks. None if not all of them ended well.
+    /// Runs the worker's blocks, and gives their tallies as bytes, where there are any. None if not all of them ended well.
     pub(crate) fn run(
         &mut self,
         running: &Arc<Running>,
         job: &RunJob,
         bench: &Workbench,
-    ) -> Result<Option<Ran>, Problem> {
+    ) -> Result<Option<RanHere>, Problem> {
         let begun = Instant::now();
         let report = |failure: Option<RemoteFailure>| {
             *locked(&running.ended) = Some(Ending { failure });
@@ -390,6 +404,8 @@ impl InstalledShare {
             }
         };
         let lease = Lease::of(&self.captured);
+        // A run before may have failed.
+        self.tallies.clear();
         let run = Run {
             plan: &self.plan,
             task: &*task,
@@ -399,6 +415,7 @@ impl InstalledShare {
             trace: job.trace,
             before: job.before.words.clone(),
             board: Arc::clone(&running.blocks.ports().board),
+            tallies: &self.tallies,
             apart: Some(&self.share.by_index),
         };
         let (results, failed) = match run.save_upfront(&self.undo) {
@@ -413,7 +430,8 @@ impl InstalledShare {
         let ran = done.then(|| {
             let wall = begun.elapsed().as_secs_f64();
             let waiting = running.waited.load(Relaxed) as f64 / 1e9 / pool.threads() as f64;
-            Ran {
+            let tallied = (!self.tallies.is_empty()).then(|| self.tallies.encode());
+            let ran = Ran {
                 totals: results.iter().map(|result| result.totals.clone()).collect(),
                 additions: results.iter().map(|result| result.additions.clone()).collect(),
                 time: WorkerSeconds {
@@ -421,9 +439,9 @@ impl InstalledShare {
                     waiting,
                     transferring: running.received.load(Relaxed) as f64 / 1e9,
                 },
-                relaxed: None,
-                bytes_sent: 0,
-            }
+                ..Ran::default()
+            };
+            (ran, tallied)
         });
         self.results = results;
         if failed.as_ref().is_some_and(|failed| failed.block == 0 && !running.blocks.started().contains(&0)) {

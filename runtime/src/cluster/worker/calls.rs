@@ -19,6 +19,7 @@ use crate::cluster::worker::scheduled::{self, Scheduling};
 use crate::cluster::worker::{Worker, minibatch};
 use crate::dds::relaxed::board;
 use crate::loops::record::{RecordedLoop, record_slices};
+use crate::loops::tallies::Tallies;
 use crate::planner::share::Share;
 use crate::session::locked;
 use crate::session::timeline::{Category, span, task_span};
@@ -61,7 +62,9 @@ impl Worker {
                     #[allow(unsafe_code)]
                     None => unsafe {
                         let (lease, relaxed) = (Lease::of(&captured), &relaxed);
-                        let recorded = RecordedLoop { task: &*task, lease: &lease, relaxed, pager: Some(&pages) };
+                        let tallies = &Tallies::to_record(&captured, &job.tallied);
+                        let recorded =
+                            RecordedLoop { task: &*task, lease: &lease, relaxed, tallies, pager: Some(&pages) };
                         record_slices(&recorded, &job.slices, job.concrete, &pool)
                     },
                     Some(_) => (Vec::new(), 0),
@@ -134,7 +137,8 @@ impl Worker {
         tokio::select! {
             biased;
             end = work => match end?? {
-                Some(mut ran) => {
+                Some((mut ran, tallied)) => {
+                    ran.tallies = tallied.map(|tallied| self.blobs.offer(tallied));
                     ran.bytes_sent = self.links.sent() - sent_before;
                     ran.relaxed = running.added().map(|added| self.blobs.offer(added));
                     Ok(RunEnd::Done(ran))

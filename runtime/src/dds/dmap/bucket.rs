@@ -228,6 +228,7 @@ pub struct MapEntry<'b, K, V> {
 }
 
 impl<'b, K: Key, V> MapEntry<'b, K, V> {
+    #[inline]
     pub(crate) fn new(bucket: &'b mut Bucket<K, V>, key: K) -> Self {
         MapEntry { bucket, key }
     }
@@ -246,15 +247,21 @@ impl<'b, K: Key, V> MapEntry<'b, K, V> {
     }
 
     /// The value; if there is none, this one.
+    #[inline]
     pub fn or_insert(self, value: V) -> &'b mut V {
         self.or_insert_with(|| value)
     }
 
     /// The value; if there is none, what `f` gives.
+    #[inline]
     pub fn or_insert_with(self, f: impl FnOnce() -> V) -> &'b mut V {
         let MapEntry { bucket, key } = self;
         // Keys are compared once: their `Eq` may say something else the next time.
-        let at = bucket.iter().position(|(own, _)| *own == key);
+        let at = match &bucket.0 {
+            Entries::None => None,
+            Entries::One(own, _) => (*own == key).then_some(0),
+            Entries::Many(entries) => entries.iter().position(|(own, _)| *own == key),
+        };
         match at {
             None => bucket.add(key, f()),
             Some(at) => match &mut bucket.0 {

@@ -9,6 +9,7 @@ mod forms;
 pub(crate) mod hash;
 mod multi;
 mod shared;
+mod tally;
 mod view;
 
 use std::borrow::Borrow;

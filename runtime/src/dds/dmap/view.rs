@@ -83,7 +83,8 @@ impl<K, V, const C: usize> MapView<'_, K, V, C> {
 }
 
 impl<K, V, const C: usize> MapWriteView<'_, K, V, C> {
-    fn bucket<Q>(&mut self, key: &Q) -> &mut Bucket<K, V>
+    #[inline]
+    pub(super) fn bucket<Q>(&mut self, key: &Q) -> &mut Bucket<K, V>
     where
         Q: Hash + ?Sized,
     {

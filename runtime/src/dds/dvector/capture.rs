@@ -9,10 +9,13 @@ use std::ops::Range;
 use crate::body::capture::{
     ByMerge, ByNothing, Capture, Captured, Nothing, Read, ReadCapture, SharedCapture, Write, WriteCapture, WriteShared,
 };
+use crate::body::index::ElementIndex;
 use crate::body::shared_view::SharedView;
 use crate::body::slot::Slot;
+use crate::body::summed::{SumCapture, Tallied};
 use crate::body::view::{ReadView, WriteView};
 use crate::dds::dvector::DVector;
+use crate::memory::additive::{Additive, TallyOps, tally_ops_of};
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
 
 impl<T: 'static> ReadCapture for DVector<T> {
@@ -143,5 +146,28 @@ impl<T: Merge> Capture for WriteShared<'_, DVector<T>> {
     #[allow(private_interfaces)]
     fn merge() -> Option<&'static MergeOps> {
         Some(merge_ops_of::<T>())
+    }
+}
+
+impl<T: Additive> SumCapture for DVector<T> {
+    #[allow(private_interfaces)]
+    fn tally_ops() -> &'static TallyOps {
+        tally_ops_of::<T>()
+    }
+}
+
+impl<T: Additive, const W: usize> Tallied for Write<'_, DVector<T>, W> {
+    #[allow(private_interfaces)]
+    fn tally_ops() -> &'static TallyOps {
+        tally_ops_of::<T>()
+    }
+}
+
+impl<T: Additive, const C: usize, const W: usize> WriteView<'_, T, C, W> {
+    /// Adds `by` to the element at `k`, to all of an array or a tuple at once. Integers wrap around.
+    #[inline(always)]
+    #[allow(clippy::needless_pass_by_value, reason = "bodies make what they add on the spot")]
+    pub fn add(&mut self, k: impl ElementIndex, by: T) {
+        self[k].unite(&by);
     }
 }

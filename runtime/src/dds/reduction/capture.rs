@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::body::capture::{Capture, Captured, Kind, Read, ReadCapture};
 use crate::body::slot::Slot;
-use crate::dds::reduction::{Count, CountView, Extreme, ExtremeView, Number, Sum, SumView, Which};
+use crate::dds::reduction::{
+    Count, CountView, Extreme, ExtremeView, Flag, FlagView, Joins, Number, Sum, SumView, Which,
+};
 
 impl<N: Number> ReadCapture for Sum<N> {
     type Dds = Self;
@@ -16,6 +18,13 @@ impl<N: Number> ReadCapture for Sum<N> {
 }
 
 impl<N: Number, W: Which> ReadCapture for Extreme<N, W> {
+    type Dds = Self;
+    fn dds(&self) -> &Self {
+        self
+    }
+}
+
+impl<J: Joins> ReadCapture for Flag<J> {
     type Dds = Self;
     fn dds(&self) -> &Self {
         self
@@ -59,6 +68,7 @@ macro_rules! reductions {
 }
 macro_rules! sum_view { ($v:lifetime) => { SumView<$v, N, C> } }
 macro_rules! extreme_view { ($v:lifetime) => { ExtremeView<$v, N, W, C> } }
+macro_rules! flag_view { ($v:lifetime) => { FlagView<$v, J, C> } }
 macro_rules! count_view { ($v:lifetime) => { CountView<$v, C> } }
 reductions! {
     [N: Number, const NEAR: usize] Sum<N>, sum_view {
@@ -78,5 +88,6 @@ reductions! {
         }
     }
     [N: Number, W: Which, const NEAR: usize] Extreme<N, W>, extreme_view {}
+    [J: Joins, const NEAR: usize] Flag<J>, flag_view {}
     [const NEAR: usize] Count, count_view {}
 }

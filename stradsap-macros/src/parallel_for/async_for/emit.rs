@@ -24,9 +24,10 @@ use crate::parallel_for::parse::peel;
 
 /// The whole expansion.
 pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
-    let Loop { range, captures, closure, options } = parallel_loop;
+    let Loop { range, captures, added, closure, options } = parallel_loop;
     Expansion {
         captures,
+        added,
         closure,
         arguments: vec![
             ("options", loop_options(options)),

@@ -6,20 +6,22 @@ pub(super) mod over;
 mod parse;
 
 use proc_macro2::TokenStream;
-use syn::{Error, Expr};
+use syn::{Error, Expr, Ident};
 
 pub(crate) use self::options::NAMES as OPTIONS;
 use self::options::Options;
 use self::over::Over;
 use self::parse::LoopSyntax;
 use super::ir::{Capture, Closure, Kind};
-use super::{body, captures, head};
+use super::{body, captures, head, sums};
 use crate::ctxt::Ctxt;
 
 /// Everything that the expansion is made from.
 struct Loop {
     range: Expr,
     captures: Vec<Capture>,
+    /// Those captured as `&mut x` that the body only adds to.
+    added: Vec<Ident>,
     closure: Closure,
     options: Options,
 }
@@ -63,6 +65,7 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let options = options::check(syntax.options, &cx);
     check_scratch(&options, &closure, &captured, &cx);
     let elements = over::elements(&syntax.range, &captured.captures, &cx);
+    let added = sums::check(&closure.body, options.scratch.as_ref(), &captured.captures, &cx);
     cx.check()?;
     if let Some(index) = closure.parameter.as_ref().filter(|_| elements.is_none()) {
         super::indices::rewrite(&mut closure.body, index, &mut captured.captures);
@@ -71,5 +74,5 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     if let Some(elements) = elements {
         elements.give(&mut syntax.range, &mut captured.captures, &mut closure);
     }
-    Ok(Loop { range: syntax.range, captures: captured.captures, closure, options })
+    Ok(Loop { range: syntax.range, captures: captured.captures, added, closure, options })
 }

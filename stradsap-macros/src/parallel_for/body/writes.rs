@@ -69,7 +69,7 @@ impl Walker<'_> {
             Some(Binding::Capture(at)) => {
                 let capture = &self.captures[at];
                 let refused = match (self.kind, capture.mode) {
-                    (Kind::Async, Mode::Write) if of_entry(place) => Some(format!(
+                    (Kind::Async, Mode::Write | Mode::Sum) if of_entry(place) => Some(format!(
                         "entries of a map are written by `{name}.get_mut(key)`, `{name}.entry(key)` or \
                          `{name}.insert(key, value)`: `*{name}.entry(key).or_insert(..) = ..`"
                     )),
@@ -202,10 +202,10 @@ fn refusal(kind: Kind, mode: Mode, name: &Ident, depth: usize, write: Write) -> 
                  `let mut {name} = {name};` for a copy that lasts one {unit}, {instead}"
             ))
         }
-        (Mode::Write, 0, Write::Assign | Write::Update(_)) => Some(format!(
+        (Mode::Write | Mode::Sum, 0, Write::Assign | Write::Update(_)) => Some(format!(
             "`{name}` itself can't be assigned to in the loop's body: assign to its elements, `{name}[i] = ..`"
         )),
-        (Mode::Write, _, _) => None,
+        (Mode::Write | Mode::Sum, _, _) => None,
     }
 }
 

@@ -28,10 +28,11 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
     let Loop { input, minibatch, captures, closure, policy, options } = parallel_loop;
     Expansion {
         captures,
+        added: &[],
         closure,
         arguments: vec![
             ("options", loop_options(options)),
-            ("input", borrowed("input", None, input.span(), input)),
+            ("input", borrowed("input", &TokenStream::new(), input.span(), input)),
             ("minibatch", argument("minibatch", minibatch)),
             ("policy", argument("policy", policy)),
         ],

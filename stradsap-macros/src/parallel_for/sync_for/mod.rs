@@ -16,7 +16,7 @@ use self::parse::LoopSyntax;
 pub(crate) use self::policy::looks_like_policy;
 use super::async_for::over::Over;
 use super::ir::{Capture, Closure, Kind};
-use super::{body, captures, head};
+use super::{body, captures, head, sums};
 use crate::ctxt::Ctxt;
 
 /// Everything that the expansion is made from.
@@ -41,6 +41,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let cx = Ctxt::new();
     let captured = captures::check(syntax.captures, &cx);
+    sums::refuse(&captured.captures, &cx);
     let input = input::check(syntax.input, &captured.captures, &cx);
     let minibatch = input::minibatch(syntax.minibatch, &cx);
     let parameters: Vec<_> = syntax.closure.inputs.iter().cloned().collect();
