@@ -103,7 +103,10 @@ macro_rules! common_to_views {
             /// Whether each of the iterations that are next is one of those.
             #[inline(always)]
             pub(crate) fn set_near(&mut self, near: bool) {
-                (self.own, self.near) = (near, near);
+                // (Of other views `near` says nothing.)
+                if W > 0 {
+                    (self.own, self.near) = (near, near);
+                }
             }
 
             /// Moves on to iteration `i` of the loop, which is one of the run's.

@@ -279,7 +279,7 @@ pub(crate) fn argument(capture: &Capture, write: &str) -> TokenStream {
             args: syn::punctuated::Punctuated::new(),
         };
         // (What a synchronous loop writes is never indexed near its minibatch.)
-        let near = if write == "write" { near(capture, last) } else { TokenStream::new() };
+        let near = if write == "write_shared" { TokenStream::new() } else { near(capture, last) };
         return call_with(write, &near, first, last, reborrow.into_token_stream());
     }
     match &capture.and {
