@@ -65,8 +65,8 @@ pub use session::{MAX_THREADS, Session, SessionBuilder};
 #[doc(hidden)]
 pub mod private {
     pub use crate::body::capture::{
-        ByMerge, Capture, Handles, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture, WriteShared, read,
-        write, write_shared,
+        ByMerge, Capture, Handles, IndexedNear, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture,
+        WriteShared, indexed_near, read, write, write_shared,
     };
     pub use crate::body::index::{Here, Near};
     pub use crate::body::sharing::{ShowsNone, ShowsState};

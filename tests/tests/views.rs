@@ -8,7 +8,12 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::index_by_any_integer,
     bodies::exchange_elements,
     bodies::find_what_is_there,
-    bodies::go_through_all
+    bodies::go_through_all,
+    bodies::look_at_neighbours,
+    bodies::write_beside,
+    bodies::smooth_in_place,
+    bodies::reach_over_the_end,
+    bodies::go_farther_now_and_then
 ];
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Grid, Strategy::Coloured, Strategy::Serial];
@@ -39,6 +44,148 @@ pub(crate) mod bodies {
             x[5u16] = x[6i8] + x[7u32] + x[8isize] + x[9];
         })?;
         assert_eq!(x.to_vec()?, [14, 13, 6, 7, 5, 9 + 10 + 11 + 12, 9, 10, 11, 12, 4, 3]);
+        seen.digest("x", &x)
+    }
+
+    /// Elements at fixed distances, on both sides and at both ends, beside such at a distance that is a value.
+    pub(crate) fn look_at_neighbours(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for n in [1usize, 2, 3, 64, 5000, 70_000] {
+            let w = n / 3;
+            let from = DVector::from_fn(session, n, |i| below(i as u64, 1000) as f32)?;
+            let names = DVector::from_fn(session, n, |i| i.to_string())?;
+            let mut to = DVector::from_fn(session, n, |i| i as f32)?;
+            let mut longer = DVector::from_fn(session, n, |_| String::new())?;
+            let sum = session.sum(0u64);
+            let (v, mut plain) = (from.to_vec()?, to.to_vec()?);
+            for _ in 0..2 {
+                async_parallel_for!(0..n, [n, w, &from, &names, &mut to, &mut longer, &sum], |i| {
+                    if i == 0 || i + 2 >= n {
+                        to[i] -= 1.0;
+                        return;
+                    }
+                    to[i] += 0.5 * from[i] + 0.25 * (from[i - 1] + from[1 + i]) - from[i + 2];
+                    if i >= w && i + w < n {
+                        to[i] += from[i - w] * from[i + w];
+                    }
+                    sum.add(from[i + 1] as u64);
+                    let both = format!("{}{}", names[i - 1], names[i + 1]);
+                    longer[i] = both;
+                })?;
+                for i in 0..n {
+                    if i == 0 || i + 2 >= n {
+                        plain[i] -= 1.0;
+                        continue;
+                    }
+                    plain[i] += 0.5 * v[i] + 0.25 * (v[i - 1] + v[1 + i]) - v[i + 2];
+                    if i >= w && i + w < n {
+                        plain[i] += v[i - w] * v[i + w];
+                    }
+                }
+            }
+            assert_eq!(to.to_vec()?, plain, "{n}");
+            assert!((1..n.saturating_sub(2)).all(|i| longer.get(i).unwrap() == format!("{}{}", i - 1, i + 1)));
+            seen.digest("to", &to)?;
+            seen.record("sum", sum.get());
+        }
+        Ok(())
+    }
+
+    /// An iteration writes the element after its own number alone, or that and its own.
+    pub(crate) fn write_beside(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 20_000usize;
+        let mut x = DVector::from_fn(session, n + 1, |i| i as u64)?;
+        async_parallel_for!(0..n, [&mut x], |i| x[i + 1] = 3 * i as u64)?;
+        assert!((0..n).all(|i| x.get(i + 1).unwrap() == 3 * i as u64));
+        let mut plain = x.to_vec()?;
+        for strategy in STRATEGIES {
+            async_parallel_for!(
+                (0..n).step_by(2),
+                [&mut x],
+                |i| {
+                    let old = x[i];
+                    x[i] = x[i + 1];
+                    x[i + 1] = old + 1;
+                },
+                strategy = strategy
+            )?;
+            for i in (0..n).step_by(2) {
+                (plain[i], plain[i + 1]) = (plain[i + 1], plain[i] + 1);
+            }
+        }
+        assert_eq!(x.to_vec()?, plain);
+        seen.digest("x", &x)
+    }
+
+    /// What iterations write their neighbours read, in the loop's order.
+    pub(crate) fn smooth_in_place(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for (n, strategy) in [30_000usize, 500].into_iter().flat_map(|n| STRATEGIES.map(|strategy| (n, strategy))) {
+            let weights = DVector::from_fn(session, n, |i| 1.0 / (1 + i % 7) as f64)?;
+            let mut x = DVector::from_fn(session, n, |i| (i % 13) as f64)?;
+            let mut seen_before = DVector::from_fn(session, n, |_| 0.0f64)?;
+            let mut plain = x.to_vec()?;
+            for _ in 0..2 {
+                async_parallel_for!(
+                    1..n - 1,
+                    [&weights, &mut x, &mut seen_before],
+                    |i| {
+                        seen_before[i] += x[i];
+                        x[i] = weights[i] * (x[i - 1] + x[i + 1]) + weights[i - 1] * x[i];
+                    },
+                    order = Preserve,
+                    strategy = strategy
+                )?;
+                for i in 1..n - 1 {
+                    let weight = |i: usize| 1.0 / (1 + i % 7) as f64;
+                    plain[i] = weight(i) * (plain[i - 1] + plain[i + 1]) + weight(i - 1) * plain[i];
+                }
+            }
+            assert_eq!(x.to_vec()?, plain, "{n} {strategy:?}");
+            seen.digest("x", &x)?;
+            seen.digest("before", &seen_before)?;
+        }
+        Ok(())
+    }
+
+    /// The last iteration's neighbour isn't there: an error that names it, and nothing has changed.
+    pub(crate) fn reach_over_the_end(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for n in [5usize, 40_000] {
+            let from = DVector::from_fn(session, n, |i| i as u64)?;
+            let mut to = DVector::from_fn(session, n, |_| 1u64)?;
+            let error = async_parallel_for!(0..n, [&from, &mut to], |i| to[i] = from[i + 1]).unwrap_err().to_string();
+            assert!(error.contains(&n.to_string()), "{error}");
+            let under = async_parallel_for!(0..n, [&from, &mut to], |i| to[i] = from[i.wrapping_sub(1)]).unwrap_err();
+            assert!(to.to_vec()?.iter().all(|&value| value == 1), "{under}");
+            seen.record("error", error);
+        }
+        Ok(())
+    }
+
+    /// A distance that the recording saw nowhere near as large.
+    pub(crate) fn go_farther_now_and_then(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 40_000usize;
+        let far = DVector::from_fn(session, n, |i| if i % 9973 == 7 { 100u32 } else { 1 })?;
+        let mut x = DVector::from_fn(session, n, |i| i as u64)?;
+        let mut plain = x.to_vec()?;
+        for _ in 0..2 {
+            async_parallel_for!(
+                0..n,
+                [n, &far, &mut x],
+                |i| {
+                    let d = far[i] as usize;
+                    if i + d < n {
+                        x[i] = x[i].wrapping_mul(3) ^ x[i + d];
+                    }
+                },
+                order = Preserve
+            )?;
+            for i in 0..n {
+                let d = if i % 9973 == 7 { 100 } else { 1 };
+                if i + d < n {
+                    plain[i] = plain[i].wrapping_mul(3) ^ plain[i + d];
+                }
+            }
+        }
+        assert_eq!(x.to_vec()?, plain);
         seen.digest("x", &x)
     }
 

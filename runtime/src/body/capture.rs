@@ -330,11 +330,11 @@ pub trait ReadCapture {
 pub trait WriteCapture {
     /// What the loop gets. (Named by the trait, since rustc would otherwise take whatever is no DDS for one, and
     /// report mistakes that follow from it.)
-    type Handle<'h, const W: usize>: Capture
+    type Handle<'h>: Capture
     where
         Self: 'h;
     #[doc(hidden)]
-    fn handle<const W: usize>(&mut self) -> Self::Handle<'_, W>;
+    fn handle(&mut self) -> Self::Handle<'_>;
 }
 
 /// What `&mut x` in the capture list of a synchronous loop may name, through any number of mutable references.
@@ -397,23 +397,51 @@ impl<C: ReadCapture + ?Sized> ReadCapture for &mut C {
 }
 
 impl<C: WriteCapture + ?Sized> WriteCapture for &mut C {
-    type Handle<'h, const W: usize>
-        = C::Handle<'h, W>
+    type Handle<'h>
+        = C::Handle<'h>
     where
         Self: 'h;
-    fn handle<const W: usize>(&mut self) -> C::Handle<'_, W> {
+    fn handle(&mut self) -> C::Handle<'_> {
         (**self).handle()
     }
 }
 
 /// `&x` of a capture list.
-pub fn read<const W: usize, C: ReadCapture + ?Sized>(capture: &C) -> Read<'_, C::Dds, W> {
+pub fn read<C: ReadCapture + ?Sized>(capture: &C) -> Read<'_, C::Dds> {
     Read(capture.dds())
 }
 
 /// `&mut x` of a capture list.
-pub fn write<const W: usize, C: WriteCapture + ?Sized>(capture: &mut C) -> C::Handle<'_, W> {
+pub fn write<C: WriteCapture + ?Sized>(capture: &mut C) -> C::Handle<'_> {
     capture.handle()
+}
+
+/// A handle of a DDS that the body indexes near the loop's index.
+#[doc(hidden)]
+pub trait IndexedNear {
+    /// The same handle, once it is known how near.
+    type Of<const W: usize>;
+    #[doc(hidden)]
+    fn near<const W: usize>(self) -> Self::Of<W>;
+}
+
+impl<'h, D> IndexedNear for Read<'h, D> {
+    type Of<const W: usize> = Read<'h, D, W>;
+    fn near<const W: usize>(self) -> Read<'h, D, W> {
+        Read(self.0)
+    }
+}
+
+impl<'h, D> IndexedNear for Write<'h, D> {
+    type Of<const W: usize> = Write<'h, D, W>;
+    fn near<const W: usize>(self) -> Write<'h, D, W> {
+        Write(self.0)
+    }
+}
+
+/// What the macro has seen of a body: how near to the loop's index it indexes a capture.
+pub fn indexed_near<const W: usize, H: IndexedNear>(handle: H) -> H::Of<W> {
+    handle.near()
 }
 
 /// A borrow of a place alone, by method call: so that `&mut p` in a capture list reborrows where `p` is a

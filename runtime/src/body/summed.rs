@@ -39,7 +39,7 @@ pub struct Summed<H> {
 }
 
 /// `sum x` of a capture list.
-pub fn sum<const W: usize, C: SumCapture + ?Sized>(capture: &mut C) -> Summed<C::Handle<'_, W>> {
+pub fn sum<C: SumCapture + ?Sized>(capture: &mut C) -> Summed<C::Handle<'_>> {
     Summed { handle: capture.handle(), adding: Some(Adding { ops: C::tally_ops(), declared: true }) }
 }
 

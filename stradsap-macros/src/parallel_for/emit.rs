@@ -232,16 +232,11 @@ pub(crate) fn refuse_state(values: &[&Capture]) -> TokenStream {
 /// A call of one of the runtime's functions that extends from one place to another in the eyes of rustc, so that
 /// it underlines all that lies between.
 pub(crate) fn call(function: &str, first: Span, last: Span, arguments: TokenStream) -> TokenStream {
-    call_with(function, &TokenStream::new(), first, last, arguments)
-}
-
-/// The same with types.
-fn call_with(function: &str, types: &TokenStream, first: Span, last: Span, arguments: TokenStream) -> TokenStream {
     let colons = Token![::](first);
     let name = Ident::new(function, last);
     let mut arguments = Group::new(Delimiter::Parenthesis, arguments);
     arguments.set_span(last);
-    quote!(#colons stradsap::__private::#name #types #arguments)
+    quote!(#colons stradsap::__private::#name #arguments)
 }
 
 /// Where the last token of an expression stands.
@@ -278,28 +273,30 @@ pub(crate) fn argument(capture: &Capture, write: &str) -> TokenStream {
             paren_token: syn::token::Paren(last),
             args: syn::punctuated::Punctuated::new(),
         };
-        // (What a synchronous loop writes is never indexed near its minibatch.)
-        let near = if write == "write_shared" { TokenStream::new() } else { near(capture, last) };
-        return call_with(write, &near, first, last, reborrow.into_token_stream());
+        return near(capture, call(write, first, last, reborrow.into_token_stream()));
     }
-    match &capture.and {
-        Some(and) => borrowed("read", &near(capture, last), and.span, &capture.place),
-        None => borrowed("value", &TokenStream::new(), place.span(), &capture.place),
-    }
+    let (function, first) = match &capture.and {
+        Some(and) => ("read", and.span),
+        None => ("value", place.span()),
+    };
+    near(capture, borrowed(function, first, &capture.place))
 }
 
-/// How near a capture is indexed, as the first type argument of the function that takes it.
-pub(crate) fn near(capture: &Capture, span: Span) -> TokenStream {
+/// A handle that knows how near to the loop's index it is indexed, if at all.
+fn near(capture: &Capture, handle: TokenStream) -> TokenStream {
+    if capture.near == 0 || capture.mode == Mode::Sum {
+        return handle;
+    }
     let near = Literal::usize_unsuffixed(capture.near);
-    quote_spanned!(span=> ::<#near, _>)
+    quote_spanned!(Span::mixed_site()=> ::stradsap::__private::indexed_near::<#near, _>(#handle))
 }
 
 /// A call with a shared borrow of a place.
-pub(crate) fn borrowed(function: &str, types: &TokenStream, first: Span, place: &Expr) -> TokenStream {
+pub(crate) fn borrowed(function: &str, first: Span, place: &Expr) -> TokenStream {
     let last = end_of(place);
     let expr = Box::new(place.clone());
     let reference = ExprReference { attrs: Vec::new(), and_token: Token![&](first), mutability: None, expr };
-    call_with(function, types, first, last, reference.into_token_stream())
+    call(function, first, last, reference.into_token_stream())
 }
 
 /// The closure, from whose arguments the captured names are bound first.

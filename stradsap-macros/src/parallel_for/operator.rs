@@ -162,7 +162,7 @@ fn no_captures(operator: &str, name: &Ident) -> String {
 /// A captured DDS as the runtime takes it: to be read, even where somebody wrote `&mut`.
 fn reading(capture: &Capture) -> TokenStream {
     let first = capture.and.as_ref().map_or_else(|| capture.place.span(), |and| and.span);
-    emit::borrowed("read", &emit::near(capture, first), first, &capture.place)
+    emit::borrowed("read", first, &capture.place)
 }
 
 /// The tuple of captured values, each with the codec that its type has.

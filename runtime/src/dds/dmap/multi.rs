@@ -346,8 +346,8 @@ impl<K: 'static, V: 'static> ReadCapture for DMultiMap<K, V> {
 }
 
 impl<K: Key, V: Element> WriteCapture for DMultiMap<K, V> {
-    type Handle<'h, const W: usize> = Write<'h, DMultiMap<K, V>, W>;
-    fn handle<const W: usize>(&mut self) -> Write<'_, DMultiMap<K, V>, W> {
+    type Handle<'h> = Write<'h, DMultiMap<K, V>>;
+    fn handle(&mut self) -> Write<'_, DMultiMap<K, V>> {
         Write(self)
     }
 }

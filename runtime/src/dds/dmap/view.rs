@@ -217,8 +217,8 @@ impl<K: 'static, V: 'static> ReadCapture for DMap<K, V> {
 }
 
 impl<K: Key, V: Element> WriteCapture for DMap<K, V> {
-    type Handle<'h, const W: usize> = Write<'h, DMap<K, V>, W>;
-    fn handle<const W: usize>(&mut self) -> Write<'_, DMap<K, V>, W> {
+    type Handle<'h> = Write<'h, DMap<K, V>>;
+    fn handle(&mut self) -> Write<'_, DMap<K, V>> {
         Write(self)
     }
 }

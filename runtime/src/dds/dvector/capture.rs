@@ -26,8 +26,8 @@ impl<T: 'static> ReadCapture for DVector<T> {
 }
 
 impl<T: 'static> WriteCapture for DVector<T> {
-    type Handle<'h, const W: usize> = Write<'h, DVector<T>, W>;
-    fn handle<const W: usize>(&mut self) -> Write<'_, DVector<T>, W> {
+    type Handle<'h> = Write<'h, DVector<T>>;
+    fn handle(&mut self) -> Write<'_, DVector<T>> {
         Write(self)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
         closure,
         arguments: vec![
             ("options", loop_options(options)),
-            ("input", borrowed("input", &TokenStream::new(), input.span(), input)),
+            ("input", borrowed("input", input.span(), input)),
             ("minibatch", argument("minibatch", minibatch)),
             ("policy", argument("policy", policy)),
         ],
