@@ -33,7 +33,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Value for T {}
 /// A captured value, and how it travels.
 pub struct Copied<'h, T: ?Sized, C = ()>(pub(crate) &'h T, PhantomData<fn() -> C>);
 
-/// A bare name of a capture list. What kind it is of, the macro chooses next (see [`kinds`]).
+/// A bare name of a capture list. What kind it is of, the macro chooses next (see `kinds`).
 pub fn value<T>(value: &T) -> Copied<'_, T> {
     Copied(value, PhantomData)
 }
