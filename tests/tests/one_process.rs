@@ -34,3 +34,14 @@ mod threads;
 mod values;
 mod verified;
 mod views;
+
+/// Runs scenarios in this process, where each asserts what it expects.
+pub(crate) fn on_1_2_and_4_threads(scenarios: &[seen::Scenario]) {
+    for threads in [1, 2, 4] {
+        let session = common::session(threads);
+        for scenario in scenarios {
+            (scenario.run)(&session, &mut seen::Seen::default())
+                .unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        }
+    }
+}

@@ -307,10 +307,5 @@ pub(crate) mod bodies {
 
 #[test]
 fn on_1_2_and_4_threads() {
-    for threads in [1, 2, 4] {
-        let session = crate::common::session(threads);
-        for scenario in SCENARIOS {
-            (scenario.run)(&session, &mut Seen::default()).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
-        }
-    }
+    crate::on_1_2_and_4_threads(SCENARIOS);
 }

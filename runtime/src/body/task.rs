@@ -509,7 +509,7 @@ where
     }
 }
 
-/// Lists with at most one gap in so many iterations are taken apart into runs.
+/// Lists with at most one gap in this many iterations are taken apart into runs.
 const WORTH_JOINING: usize = 32;
 
 /// How many iterations at the beginning of a run are all within a range, or all outside of it; and which.

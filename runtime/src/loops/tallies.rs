@@ -67,7 +67,7 @@ fn adds(capture: &Captured, options: &LoopOptions) -> Option<(&'static TallyOps,
     (may && options.strategy != Some(Strategy::Serial)).then_some((adding.ops, len))
 }
 
-/// Whether a loop of so many iterations would probably have a capture added up in tallies, if it said `sum x`.
+/// Whether a loop of this many iterations would probably have a capture added up in tallies, if it said `sum x`.
 pub(crate) fn could(capture: &Captured, usage: Usage, options: &LoopOptions, iterations: usize) -> bool {
     let Kind::Vector { len, adding: Some(adding), .. } = capture.kind else { return false };
     let free = options.order == Order::Any && options.strategy.is_none() && options.parts.is_none();

@@ -59,7 +59,7 @@ pub(crate) fn name_of(address: usize) -> Option<u64> {
     inside.then(|| address.wrapping_sub(image.base) as u64)
 }
 
-/// The address with this name, if so many bytes lie there that are code (`runs`), or none.
+/// The address with this name, if this many bytes lie there that are code (`runs`), or none.
 pub(crate) fn address_of(name: u64, size: usize, runs: bool) -> Option<usize> {
     let image = image();
     let address = image.base.wrapping_add(usize::try_from(name).ok()?);
