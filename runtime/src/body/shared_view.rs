@@ -66,10 +66,17 @@ impl<'v, T, const C: usize> SharedView<'v, T, C> {
             if i < self.len && (*self.stamps.add(i & self.mask)).load(Acquire) == self.now {
                 &*self.base.add(i)
             } else {
-                &*self.path.reach(i).cast::<Shared<T>>()
+                &*reach(self.path, i).cast::<Shared<T>>()
             }
         }
     }
+}
+
+/// Out of line, and known to the compiler as seldom: a row's values stay in registers on the way that is usual.
+#[cold]
+#[inline(never)]
+fn reach(path: &dyn RowPath, i: usize) -> *mut u8 {
+    path.reach(i)
 }
 
 /// The path to rows of a DDS that is not here.
