@@ -13,7 +13,7 @@ use std::ops::Index;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
 use crate::body::index::ElementIndex;
-use crate::body::slot::{RowPath, Slot};
+use crate::body::slot::Slot;
 use crate::memory::shared::Shared;
 
 /// A DVector captured as `&mut x` by a synchronous loop. `x[i]` (`usize` or `u32`) gives a [`Shared`] element, which is
@@ -26,7 +26,7 @@ pub struct SharedView<'v, T, const C: usize> {
     stamps: *const AtomicU32,
     mask: usize,
     now: u32,
-    path: &'v (dyn RowPath + 'v),
+    slot: &'v Slot<'v>,
     lifetime: PhantomData<&'v T>,
 }
 
@@ -42,7 +42,7 @@ impl<'v, T, const C: usize> SharedView<'v, T, C> {
             stamps: rows.map_or(std::ptr::null(), |rows| rows.stamps.as_ptr()),
             mask: rows.map_or(0, |rows| rows.mask),
             now: rows.map_or(0, |rows| rows.now),
-            path: rows.map_or(&Absent, |rows| &*rows.path),
+            slot,
             lifetime: PhantomData,
         }
     }
@@ -66,29 +66,9 @@ impl<'v, T, const C: usize> SharedView<'v, T, C> {
             if i < self.len && (*self.stamps.add(i & self.mask)).load(Acquire) == self.now {
                 &*self.base.add(i)
             } else {
-                &*reach(self.path, i).cast::<Shared<T>>()
+                &*self.slot.reach_row(i).cast::<Shared<T>>()
             }
         }
-    }
-}
-
-/// Out of line, and known to the compiler as seldom: a row's values stay in registers on the way that is usual.
-#[cold]
-#[inline(never)]
-fn reach(path: &dyn RowPath, i: usize) -> *mut u8 {
-    path.reach(i)
-}
-
-/// The path to rows of a DDS that is not here.
-struct Absent;
-
-impl RowPath for Absent {
-    fn reach(&self, _: usize) -> *mut u8 {
-        panic!("a DDS that is not here")
-    }
-
-    fn take_touched(&self) -> Vec<(u32, u32)> {
-        Vec::new()
     }
 }
 

@@ -294,6 +294,17 @@ impl<'t> Slot<'t> {
         self.rows.as_ref()
     }
 
+    /// Where row `i` lies that can't be reached at once. Out of line, and known to the compiler as seldom: on the way that is
+    /// usual a body's values stay in registers.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn reach_row(&self, i: usize) -> *mut u8 {
+        match &self.rows {
+            Some(rows) => rows.path.reach(i),
+            None => panic!("rows of a DDS that is not here"),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn relaxed(&self) -> Option<&Copies> {
         self.relaxed.as_ref()
