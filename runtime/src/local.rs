@@ -13,6 +13,7 @@ use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::pack::{self, Packed};
+use crate::loops::plan_cache::part_of;
 use crate::loops::record::Depth;
 use crate::loops::tallies::Tallies;
 use crate::loops::undo::Undo;
@@ -120,15 +121,17 @@ impl LoopBackend for Local {
         let Some(ready) = installed.downcast_mut::<Ready>() else { unreachable!("made just now") };
         let lease = Lease::of(call.captured);
         pack::refresh(&mut ready.packed, plan, &lease, &call.pool);
+        // What is kept is that of the whole plan, whose blocks have the same numbers.
+        let part = part_of(plan, &call.key.range);
         let run = Run {
-            plan,
+            plan: &part,
             task: call.task,
             lease: &lease,
             packed: &ready.packed,
             order: call.key.options.order,
             trace,
             before: words(call.captured),
-            board: Arc::new(Board::new(call.captured, board::before(call.captured), &plan.strata)),
+            board: Arc::new(Board::new(call.captured, board::before(call.captured), &part.strata)),
             tallies: &ready.tallies,
             apart: None,
         };

@@ -1,6 +1,6 @@
-//! How much memory recording and planning take: at most 24 bytes an access at the peak.
+//! How much memory recording and planning take: at most 24 bytes an access at the peak; and that plans don't pile up.
 //!
-//! A binary of its own, with one test: the allocator counts for all threads.
+//! A binary of its own, whose tests take turns: the allocator counts for all threads.
 
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
@@ -8,6 +8,7 @@
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use common::{Rating, ratings, session};
@@ -136,8 +137,33 @@ fn sparse(threads: usize, len: usize) {
     check(&format!("sparse, coloured, {len} elements, {threads} threads"), peak, 4 * len, 5 * n);
 }
 
+static TURN: Mutex<()> = Mutex::new(());
+
+#[test]
+fn ten_thousand_ranges_leave_no_more_than_hundreds() {
+    let _turn = TURN.lock().unwrap();
+    let session = session(2);
+    let mut x = DVector::from_fn(&session, 1000, |i| i as u64).unwrap();
+    let mut step = |call: usize| {
+        let (from, to) = (common::below(call as u64, 500), 500 + common::below(call as u64 + 7, 500));
+        let report = async_parallel_for!(from..to, [call, &mut x], |i| {
+            let at = (i * 7 + call % 3) % 1000;
+            x[at] = x[at].wrapping_mul(3) ^ i as u64;
+        })
+        .unwrap();
+        assert!(!report.reused() || report.misspeculations() == 0);
+    };
+    (0..1000).for_each(&mut step);
+    let before = LIVE.load(Relaxed);
+    (1000..11_000).for_each(&mut step);
+    let grown = LIVE.load(Relaxed).saturating_sub(before);
+    eprintln!("10,000 calls with changing ranges: {before} bytes, and {grown} more");
+    assert!(grown < 1 << 20, "{grown} bytes more");
+}
+
 #[test]
 fn recording_and_planning_take_at_most_24_bytes_an_access() {
+    let _turn = TURN.lock().unwrap();
     for threads in [1, 2] {
         for hidden in [false, true] {
             factorisation(threads, hidden, Order::Any, None);

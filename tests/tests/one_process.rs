@@ -12,6 +12,7 @@ mod drops;
 mod elements;
 mod failures;
 mod grain;
+mod kept_plans;
 mod misspeculation;
 mod options;
 mod outcomes;

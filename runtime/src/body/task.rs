@@ -240,6 +240,14 @@ where
         self.values.watch()
     }
 
+    /// A number for each of its values: the same for the same value.
+    pub(crate) fn digests(&self) -> Vec<u64> {
+        match &self.values {
+            Given::Borrowed(values) => values.digests(),
+            Given::Arrived(_) => Vec::new(),
+        }
+    }
+
     /// What the loop needs to run in another process: its [`MakeTask`]'s address, and its range's rule and its values as bytes.
     pub(crate) fn pack(&self) -> Result<(usize, Vec<u8>), CodecError> {
         let mut bytes = Vec::new();

@@ -2,6 +2,7 @@
 
 pub(crate) mod kinds;
 
+use std::hash::{DefaultHasher, Hasher};
 use std::marker::PhantomData;
 
 use serde::Serialize;
@@ -56,6 +57,14 @@ pub trait Codec<T: ?Sized>: Shown<T> {
     fn encode(index: usize, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError>;
     #[doc(hidden)]
     fn decode(index: usize, bytes: &mut &[u8]) -> Result<Self::Owned, CodecError>;
+    /// Its first bytes, to tell it from others.
+    #[doc(hidden)]
+    fn front(value: &T) -> Vec<u8> {
+        let mut front = Vec::new();
+        // (What can't be told apart is taken for the same.)
+        let _ended = Self::encode(0, value, &mut front);
+        front
+    }
     /// Notes the value, if it may hide state that bodies change.
     #[doc(hidden)]
     fn watch(_value: &T, _watch: &mut Watch) {}
@@ -94,6 +103,9 @@ pub trait Values: ValueRefs + Sync {
     /// What bodies must not change.
     #[doc(hidden)]
     fn watch(&self) -> Watch;
+    /// A number for each, from its first bytes: the same for the same value.
+    #[doc(hidden)]
+    fn digests(&self) -> Vec<u64>;
     #[doc(hidden)]
     fn owned_refs(owned: &Self::Owned) -> Self::Refs<'_>;
 }
@@ -124,6 +136,10 @@ macro_rules! values {
                 let mut watch = Watch::default();
                 $($by::watch(self.$n.0, &mut watch);)*
                 watch
+            }
+
+            fn digests(&self) -> Vec<u64> {
+                vec![$(digest(&$by::front(self.$n.0))),*]
             }
 
             #[allow(unused_mut)]
@@ -158,6 +174,12 @@ values! {
     (A AA 0 B BB 1 C CC 2 D DD 3 E EE 4 G GG 5 H HH 6 I II 7 J JJ 8)
     (A AA 0 B BB 1 C CC 2 D DD 3 E EE 4 G GG 5 H HH 6 I II 7 J JJ 8 K KK 9)
     (A AA 0 B BB 1 C CC 2 D DD 3 E EE 4 G GG 5 H HH 6 I II 7 J JJ 8 K KK 9 L LL 10)
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 /// Chooses how a value arrives in the body: `Copy` types as themselves, others by reference.

@@ -30,7 +30,8 @@ pub(crate) trait LoopBackend: Send + Sync {
     ) -> Result<(Recording<'f>, Depth)>;
     /// Gets ready to run a loop by a new plan, so that later calls find that done.
     fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed>;
-    /// Runs a loop by its plan, and commits what it came to. After a failure everything is as it was.
+    /// Runs a loop by its plan, or by that of a wider range which serves it, and commits what it came to. After a failure
+    /// everything is as it was.
     fn run(
         &self,
         call: &Call<'_>,

@@ -19,7 +19,7 @@ use crate::body::value::Values;
 use crate::dds::relaxed::board::Board;
 use crate::loops::backend::LoopBackend;
 use crate::loops::execute::FirstFailure;
-use crate::loops::plan_cache::{CachedPlan, PlanKey, Plans};
+use crate::loops::plan_cache::{CachedPlan, PlanKey, Plans, bytes_of, part_of, serves_parts};
 use crate::loops::record::{Depth, planned_shapes, record};
 use crate::loops::tallies;
 use crate::memory::codec::CodecError;
@@ -68,9 +68,10 @@ where
     let mut rule_bytes = Vec::new();
     rule.encode(&mut rule_bytes);
     let captured = handles.describe();
-    let (pack, watch) = (|| task.pack(), task.watch());
+    let (pack, watch, digests) = (|| task.pack(), task.watch(), || task.digests());
+    let given = Given { captured: &captured, pack: &pack, digests: &digests };
     // SAFETY: the captures are those that the task was made for, and the handles keep them borrowed.
-    let call = unsafe { Call::new(site, options, (iterations, rule_bytes), &captured, &task, &pack) };
+    let call = unsafe { Call::new(site, options, (iterations, rule_bytes), &task, given) };
     let result = call.and_then(Call::run).and_then(|report| watch.unchanged(&task.watch(), site).map(|()| report));
     // The borrows end here, not before.
     drop(handles);
@@ -80,12 +81,20 @@ where
 /// What a loop needs to run elsewhere: the address of its maker, and its values as bytes.
 pub(crate) type Pack<'c> = &'c dyn Fn() -> std::result::Result<(usize, Vec<u8>), CodecError>;
 
+/// What a loop captures: DDSs; its values as bytes; a number for each value.
+struct Given<'c> {
+    captured: &'c [Captured],
+    pack: Pack<'c>,
+    digests: &'c dyn Fn() -> Vec<u64>,
+}
+
 pub(crate) struct Call<'c> {
     pub(crate) site: &'static Site,
     pub(crate) key: PlanKey,
     pub(crate) captured: &'c [Captured],
     pub(crate) task: &'c dyn Task,
     pub(crate) pack: Pack<'c>,
+    digests: &'c dyn Fn() -> Vec<u64>,
     pub(crate) session: &'c SessionInner,
     backend: Arc<dyn LoopBackend>,
     /// The threads of this process.
@@ -118,10 +127,10 @@ impl<'c> Call<'c> {
         site: &'static Site,
         options: LoopOptions,
         (range, rule): (std::result::Result<Range<usize>, LoopProblem>, Vec<u8>),
-        captured: &'c [Captured],
         task: &'c dyn Task,
-        pack: Pack<'c>,
+        given: Given<'c>,
     ) -> Result<Self> {
+        let Given { captured, pack, digests } = given;
         let problem = |problem| Error::Loop { site: site.to_string(), problem };
         if panics::inside_body() {
             return Err(problem(LoopProblem::Nested));
@@ -167,11 +176,12 @@ impl<'c> Call<'c> {
         };
         let backend = first.session.backend::<dyn LoopBackend>();
         let pool = backend.planners(&first.session)?;
-        Ok(Call { site, key, captured, task, pack, session: &first.session, backend, pool, misspeculations: 0 })
+        let session = &first.session;
+        Ok(Call { site, key, captured, task, pack, digests, session, backend, pool, misspeculations: 0 })
     }
 
     fn run(mut self) -> Result<LoopReport> {
-        let kept = self.session.slot::<Plans>().take(&self.key);
+        let kept = self.session.slot::<Plans>().take(&self.key, self.digests);
         let mut reused = kept.is_some();
         let mut cached = match kept {
             Some(cached) => cached,
@@ -201,7 +211,10 @@ impl<'c> Call<'c> {
                 }
                 Err(LoopStopped::Failed(failed)) => {
                     if let Failure::Misspeculation { capture } = failed.failure {
-                        cached = self.replan(&cached, capture, reused)?;
+                        cached = match reused && self.is_of_others(&cached) {
+                            true => self.plan_beside(cached)?,
+                            false => self.replan(&cached, capture, reused)?,
+                        };
                         reused = false;
                         continue;
                     }
@@ -306,6 +319,9 @@ impl<'c> Call<'c> {
         let plan = Arc::new(plan);
         Ok(CachedPlan {
             installed: self.backend.install(self, &plan)?,
+            values: (self.digests)(),
+            serves_parts: serves_parts(&plan, &self.key.options, self.captured),
+            bytes: bytes_of(&plan, self.captured),
             plan,
             key: self.key.clone(),
             depth,
@@ -313,6 +329,22 @@ impl<'c> Call<'c> {
             seconds_recording: 0.0,
             seconds_planning: 0.0,
         })
+    }
+
+    /// Whether a plan was made for other captured values, or for more iterations.
+    fn is_of_others(&self, kept: &CachedPlan) -> bool {
+        kept.key.range != self.key.range || kept.values != (self.digests)()
+    }
+
+    /// A plan after a misspeculation by one of others, which stays for them.
+    fn plan_beside(&mut self, mut old: CachedPlan) -> Result<CachedPlan> {
+        self.misspeculations += 1;
+        let of_part = old.key.range != self.key.range;
+        old.serves_parts &= !of_part;
+        self.store(old);
+        let mut fresh = self.make_plan(Depth::Sampled)?;
+        fresh.serves_parts &= !of_part;
+        Ok(fresh)
     }
 
     /// A plan after a misspeculation: the loop is recorded more thoroughly. When even the most thorough recording misspeculates,
@@ -399,7 +431,7 @@ impl<'c> Call<'c> {
         LoopReport {
             site: self.site,
             label: self.key.options.label.clone(),
-            plan: Arc::clone(&cached.plan),
+            plan: part_of(&cached.plan, &self.key.range),
             misspeculations: self.misspeculations,
             reused,
             seconds_recording: cached.seconds_recording,

@@ -450,8 +450,9 @@ impl<D: Dispatch> Blocks<'_, D> {
     fn run(&self, b: usize) {
         let Blocks { run, handoff, undo, results, first } = self;
         let _span = timeline::is_on().then(|| timeline::span(Category::Block, handoff.number(b) as u64));
-        let saved = panics::caught(|| undo.save_for(b, run.plan, run.lease));
-        let first_of_block = run.plan.range.start + run.plan.offset(run.plan.blocks[b].start);
+        let (start, end) = (run.plan.blocks[b].start, run.plan.blocks[b].end);
+        let saved = if start < end { panics::caught(|| undo.save_for(b, run.plan, run.lease)) } else { Ok(()) };
+        let first_of_block = run.plan.range.start + run.plan.offset(start);
         let (result, ended) = match saved {
             Ok(()) => run.run_block(b, self),
             Err(note) => (BlockResult::default(), Err((Some(first_of_block), Failure::Panic(note)))),

@@ -1,29 +1,47 @@
 //! Plans of loops that ran, to be used again (STRADS-AP section 3: "runs VI and scheduling once and reuses
 //! execution plans over subsequent iterations").
+//!
+//! Which plan a call takes, and which one goes when there are too many, follows from the calls of the program alone, never
+//! from clocks or the number of threads: some loops' bits depend on their plan.
 
 use std::any::TypeId;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use crate::body::capture::{Captured, Kind};
 use crate::loops::backend::Installed;
+use crate::loops::pack::LARGEST;
 use crate::loops::record::Depth;
+use crate::loops::tallies;
+use crate::loops::undo::is_logged;
 use crate::planner::plan::Plan;
+use crate::planner::recording::Usage;
 use crate::session::locked;
-use crate::session::options::LoopOptions;
+use crate::session::options::{LoopOptions, Order, Strategy};
 use crate::session::slots::Slot;
 
 /// What a plan belongs to: a body at a place in the source, over these indices of these DDSs, told this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlanKey {
-    pub(crate) site: usize,
-    pub(crate) body: TypeId,
     /// The iterations' numbers, and how they become indices.
     pub(crate) range: Range<usize>,
     pub(crate) rule: Vec<u8>,
+    pub(crate) site: usize,
+    pub(crate) body: TypeId,
     pub(crate) options: LoopOptions,
     /// Identity and length of every DDS; zeros for a reduction.
     pub(crate) captures: Vec<(u64, usize)>,
+}
+
+impl PlanKey {
+    /// Whether only the ranges may differ.
+    fn is_of_loop(&self, other: &PlanKey) -> bool {
+        let PlanKey { range: _, rule, site, body, options, captures } = self;
+        (*site, *body) == (other.site, other.body)
+            && (rule, options, captures) == (&other.rule, &other.options, &other.captures)
+    }
 }
 
 /// A plan with what it keeps from call to call.
@@ -36,36 +54,139 @@ pub(crate) struct CachedPlan {
     pub(crate) misspeculations_in_row: usize,
     pub(crate) seconds_recording: f64,
     pub(crate) seconds_planning: f64,
+    /// A number for each captured value that it was made under.
+    pub(crate) values: Vec<u64>,
+    /// Whether parts of its range may run by it.
+    pub(crate) serves_parts: bool,
+    /// What it is counted as.
+    pub(crate) bytes: usize,
 }
 
-/// How many plans a place in the source keeps.
-const PER_SITE: usize = 4;
+/// A place in the source keeps plans of this many bytes,
+const MOST_BYTES: usize = 32 << 20;
+/// or this many of different loops, if they are larger,
+const LARGE: usize = 4;
+/// and no more than this many in any case.
+const MOST: usize = 256;
+/// What a plan is counted as besides what grows with the loop.
+const EACH: usize = 4096;
 
-/// The plans of a session, by place in the source, the newest of each last.
+impl CachedPlan {
+    /// Whether a loop over this range may run by it: over its own range, or over most of it. (A part of few of its blocks
+    /// would leave threads without work.)
+    fn serves(&self, range: &Range<usize>) -> bool {
+        let own = &self.key.range;
+        *own == *range
+            || self.serves_parts
+                && own.start <= range.start
+                && range.end <= own.end
+                && range.len() > 1
+                && 2 * range.len() > own.len()
+    }
+}
+
+/// What runs a loop over this range by the plan of it or of a wider one that serves it.
+pub(crate) fn part_of(plan: &Arc<Plan>, range: &Range<usize>) -> Arc<Plan> {
+    if plan.range == *range {
+        return Arc::clone(plan);
+    }
+    let Some(part) = plan.within(range) else { unreachable!("a plan that serves parts can be cut") };
+    Arc::new(part)
+}
+
+/// Whether a plan may run a part of its range: what comes of it must not depend on which plan runs. Either nothing conflicts,
+/// and no bits depend on where blocks begin, or it is the loop's own order, which `order = Preserve` asks for.
+pub(crate) fn serves_parts(plan: &Plan, options: &LoopOptions, captured: &[Captured]) -> bool {
+    let preserve = options.order == Order::Preserve;
+    let by_block = |c: usize| match captured[c].kind {
+        Kind::Reduction { ops, .. } => ops.ordered && !preserve,
+        Kind::Relaxed { .. } => true,
+        Kind::Vector { .. } => tallies::ops_of(plan, captured, c).is_some(),
+    };
+    let strategy = plan.strategy == Strategy::Aligned || plan.strategy == Strategy::Serial && preserve;
+    strategy && !options.scratch && options.parts.is_none() && !(0..captured.len()).any(by_block)
+}
+
+/// Bytes of a plan, and of what is kept for it, when it has run: an estimate, and the same wherever it runs.
+pub(crate) fn bytes_of(plan: &Plan, captured: &[Captured]) -> usize {
+    let n = plan.range.len();
+    let kept = |(c, capture): (usize, &Captured)| {
+        let Kind::Vector { len, ops, writable, .. } = capture.kind else { return 0 };
+        let elements = match plan.usage[c] {
+            _ if tallies::ops_of(plan, captured, c).is_some() => 8 * len,
+            Usage::InStep { written: true, .. } => n,
+            Usage::InStep { .. } if !plan.offsets.is_empty() && ops.plain && ops.size <= LARGEST => n,
+            Usage::Shared if writable && plan.strategy == Strategy::Serial => {
+                if is_logged(captured, plan) {
+                    0
+                } else {
+                    len
+                }
+            }
+            Usage::Shared if writable && !plan.is_sparse(c) => len,
+            _ => 0,
+        };
+        elements.saturating_mul(ops.size)
+    };
+    captured.iter().enumerate().map(kept).fold(EACH + plan.bytes(), usize::saturating_add)
+}
+
+/// The plans of a session, by place in the source, the one that ran last at the end.
 #[derive(Default)]
 pub(crate) struct Plans(Mutex<BTreeMap<usize, Vec<CachedPlan>>>);
 
 impl Plans {
-    /// Takes a plan out, if there is one.
-    pub(crate) fn take(&self, key: &PlanKey) -> Option<CachedPlan> {
+    /// Takes a plan out, if there is one that serves: rather one of that range than a wider one, then the one made under most
+    /// of these captured values, then the narrowest, then the one that ran last.
+    pub(crate) fn take(&self, key: &PlanKey, values: impl Fn() -> Vec<u64>) -> Option<CachedPlan> {
         let mut sites = locked(&self.0);
         let plans = sites.get_mut(&key.site)?;
-        let at = plans.iter().position(|cached| cached.key == *key)?;
+        let serving = |&at: &usize| plans[at].serves(&key.range) && plans[at].key.is_of_loop(key);
+        let mut serving = (0..plans.len()).filter(serving);
+        let first = serving.next()?;
+        let at = match serving.next() {
+            None => first,
+            Some(second) => {
+                let values = values();
+                let rank = |&at: &usize| {
+                    let CachedPlan { key: own, values: under, .. } = &plans[at];
+                    let equal = under.iter().zip(&values).filter(|(a, b)| a == b).count();
+                    (own.range == key.range, equal, Reverse(own.range.len()), at)
+                };
+                [first, second].into_iter().chain(serving).max_by_key(rank)?
+            }
+        };
         Some(plans.remove(at))
     }
 
-    /// Puts a plan in, and drops the oldest if there is no room.
+    /// Puts a plan in, and drops those for which there is no room.
     pub(crate) fn put(&self, cached: CachedPlan) {
-        let oldest = {
+        let gone = {
             let mut sites = locked(&self.0);
             let plans = sites.entry(cached.key.site).or_default();
-            let oldest = (plans.len() >= PER_SITE).then(|| plans.remove(0));
             plans.push(cached);
-            oldest
+            let mut gone = Vec::new();
+            while let Some(at) = too_many(plans) {
+                gone.push(plans.remove(at));
+            }
+            gone
         };
         // Plans hold copies of elements, whose drop must not run under the lock: it may drop DDSs.
-        drop(oldest);
+        drop(gone);
     }
+}
+
+/// The plan that goes next, if there are too many: the one that hasn't run for longest, those first that differ from a newer
+/// one in nothing but captured values.
+fn too_many(plans: &[CachedPlan]) -> Option<usize> {
+    if plans.len() > MOST {
+        return Some(0);
+    }
+    if plans.iter().fold(0, |sum: usize, cached| sum.saturating_add(cached.bytes)) <= MOST_BYTES {
+        return None;
+    }
+    let variant = (0..plans.len()).find(|&at| plans[at + 1..].iter().any(|newer| newer.key == plans[at].key));
+    variant.or((plans.len() > LARGE).then_some(0))
 }
 
 impl Slot for Plans {

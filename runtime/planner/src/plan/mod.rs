@@ -128,6 +128,13 @@ impl Plan {
         }
     }
 
+    /// Bytes of its lists: what grows with the loop.
+    pub fn bytes(&self) -> usize {
+        let listed = self.listed.iter().map(|listed| listed.entries.len() + listed.ends.len()).sum::<usize>();
+        let touches = self.touch_starts.len() + 2 * self.touches.len();
+        4 * (self.offsets.len() + listed + touches + self.graph.edges())
+    }
+
     /// Whether the elements of a capture are saved one by one as they are changed.
     pub fn is_sparse(&self, capture: usize) -> bool {
         self.shared.iter().zip(&self.sparse).any(|(&c, &sparse)| c == capture && sparse)
@@ -148,6 +155,34 @@ impl Plan {
     /// The offset from the first iteration of the one at a place in the serial order.
     pub fn offset(&self, place: usize) -> usize {
         self.offsets.get(place).map_or(place, |&offset| offset as usize)
+    }
+
+    /// The same blocks with those of their iterations alone that are in `range`; some may have none. None where that is no
+    /// part of the plan's, or the blocks are no runs of the loop's order without an order among them.
+    pub fn within(&self, range: &Range<usize>) -> Option<Plan> {
+        let is_part = self.range.start <= range.start && range.start <= range.end && range.end <= self.range.end;
+        let runs = self.offsets.is_empty() && self.listed.is_empty() && self.touches.is_empty();
+        if !is_part || !runs || self.graph.edges() > 0 {
+            return None;
+        }
+        let (first, end) = (range.start - self.range.start, range.end - self.range.start);
+        let place = |at: usize| at.clamp(first, end) - first;
+        let blocks: Vec<Block> =
+            self.blocks.iter().map(|block| Block { start: place(block.start), end: place(block.end) }).collect();
+        let left = |b: usize| {
+            let (block, all) = (blocks[b], self.blocks[b].end - self.blocks[b].start);
+            self.graph.cost(b) * (block.end - block.start) as u64 / all.max(1) as u64
+        };
+        Some(Plan {
+            strategy: self.strategy,
+            usage: self.usage.clone(),
+            graph: BlockGraph::from_edges((0..blocks.len()).map(left).collect(), Vec::new()),
+            blocks,
+            fields: self.fields.clone(),
+            strata: Arc::clone(&self.strata),
+            global: self.global.clone(),
+            ..Plan::serial(range.clone(), self.usage.len(), self.facts.clone())
+        })
     }
 
     /// A plan that runs the loop's own order in one block. Views may own everything, recorded or not.
@@ -194,5 +229,30 @@ impl Plan {
             parts: Some(parts),
             ..Plan::serial(0..touches.len(), 0, Facts::default())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_range_keeps_the_blocks_numbers() {
+        let blocks = (0..4).map(|b| Block { start: 10 * b, end: 10 * (b + 1) }).collect();
+        let graph = BlockGraph::from_edges(vec![50; 4], Vec::new());
+        let whole = Plan { blocks, graph, ..Plan::serial(100..140, 0, Facts::default()) };
+        let part = whole.within(&(115..130)).unwrap();
+        let ends: Vec<_> = part.blocks.iter().map(|block| (block.start, block.end)).collect();
+        assert_eq!((part.range, ends), (115..130, vec![(0, 0), (0, 5), (5, 15), (15, 15)]));
+        assert_eq!((part.graph.work(), part.graph.cost(1)), (75, 25));
+        for outside in [90..120, 130..141, 200..201] {
+            assert!(whole.within(&outside).is_none(), "{outside:?}");
+        }
+    }
+
+    #[test]
+    fn blocks_in_an_order_are_not_cut() {
+        let touches = vec![vec![Touch { resource: 0, write: true }]; 2];
+        assert!(Plan::of_touches(&[1], vec![1, 1], &touches).within(&(0..1)).is_none());
     }
 }

@@ -18,8 +18,11 @@ use std::sync::Arc;
 
 use super::{Codec, Copied, Probe, Referred, Shown, Value};
 use crate::body::sharing::Watch;
-use crate::memory::codec::{CodecError, read_value, write_value};
+use crate::memory::codec::{CodecError, front_of, read_value, write_value};
 use crate::memory::decode::DecodeError;
+
+/// How many bytes tell a value from others.
+const FRONT: usize = 1 << 12;
 
 macro_rules! shown {
     ($($by:ty: $seen:ident)*) => {$(
@@ -72,6 +75,10 @@ macro_rules! by_serde {
                 read_value(index, bytes)
             }
 
+            fn front(value: &T) -> Vec<u8> {
+                front_of(value, FRONT)
+            }
+
             $($watch)*
         }
     };
@@ -108,6 +115,10 @@ impl<T: Value> Codec<[T]> for ByParts {
         read_value(index, bytes)
     }
 
+    fn front(value: &[T]) -> Vec<u8> {
+        front_of(value, FRONT)
+    }
+
     fn watch(value: &[T], watch: &mut Watch) {
         watch.add(value);
     }
@@ -126,6 +137,10 @@ impl Codec<str> for ByParts {
 
     fn decode(index: usize, bytes: &mut &[u8]) -> Result<String, CodecError> {
         read_value(index, bytes)
+    }
+
+    fn front(value: &str) -> Vec<u8> {
+        front_of(value, FRONT)
     }
 }
 
@@ -147,6 +162,10 @@ macro_rules! by_contents {
 
             fn decode(index: usize, bytes: &mut &[u8]) -> Result<Arc<$contents>, CodecError> {
                 read_value::<$parts>(index, bytes).map(Arc::from)
+            }
+
+            fn front(value: &Arc<$contents>) -> Vec<u8> {
+                front_of(&**value, FRONT)
             }
 
             fn watch(value: &Arc<$contents>, watch: &mut Watch) {

@@ -19,6 +19,7 @@ use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Run, unite, words};
+use crate::loops::plan_cache::part_of;
 use crate::loops::record::{Depth, fields, recording, shapes, slices};
 use crate::loops::tallies::{self, Tallies};
 use crate::loops::verify::Verifier;
@@ -175,8 +176,9 @@ impl Cluster {
     ) -> Result<std::result::Result<Vec<usize>, FirstFailure>> {
         let left = self.copies(state, call.captured)?;
         let lease = Lease::nothing(call.captured).with(left);
+        let part = part_of(&plan.plan, &call.key.range);
         let run = Run {
-            plan: &plan.plan,
+            plan: &part,
             task: call.task,
             lease: &lease,
             packed: &[],
@@ -300,7 +302,8 @@ impl LoopBackend for Cluster {
         self.bring_tallied(&mut state, call, &tallies)?;
         let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
         let order = call.key.options.order;
-        let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), task, before, order });
+        let logged =
+            Arc::new(LoopLogged { plan: Arc::clone(plan), range: call.key.range.clone(), task, before, order });
         let mut loops = LoopCall { logged: Arc::clone(&logged), trace };
         let LoopResult { results, relaxed, tallied, workers, bytes_sent } = loop {
             match self.run_call(&mut state, &mut loops, first_failure) {

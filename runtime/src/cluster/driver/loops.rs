@@ -1,6 +1,7 @@
 //! Running a loop on the workers: installing shares, moving elements to where they are needed, and one message each to
 //! start; after a failure, finding the first one in the serial order and putting everything back.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures_util::future::{Either, select};
@@ -40,6 +41,8 @@ pub(crate) struct LoopResult {
 /// A loop, apart from where it is called.
 pub(crate) struct LoopLogged {
     pub(crate) plan: Arc<RemotePlan>,
+    /// The plan's, or a part of it.
+    pub(crate) range: Range<usize>,
     pub(crate) task: RemoteTask,
     pub(crate) before: Before,
     pub(crate) order: Order,
@@ -106,6 +109,7 @@ impl RemoteCall for LoopCall {
             let run = RunJob {
                 call,
                 plan: logged.plan.id,
+                range: logged.range.clone(),
                 task: logged.task.clone(),
                 before: logged.before.clone(),
                 order: logged.order,

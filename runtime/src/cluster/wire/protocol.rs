@@ -108,6 +108,8 @@ pub(crate) struct RunJob {
     /// Counts the runs of the job; never the same twice.
     pub(crate) call: u64,
     pub(crate) plan: u64,
+    /// The plan's, or a part of it.
+    pub(crate) range: Range<usize>,
     pub(crate) task: RemoteTask,
     pub(crate) before: Before,
     pub(crate) order: Order,

@@ -395,8 +395,11 @@ impl InstalledShare {
             *locked(&running.ended) = Some(Ending { failure });
             running.end.notify_waiters();
         };
-        let prepared = bench.task(&job.task).and_then(|task| Ok((task, bench.pool().map_err(broken)?)));
-        let (task, pool) = match prepared {
+        let part = (self.plan.range != job.range)
+            .then(|| self.plan.within(&job.range).ok_or_else(|| broken("a range that is no part of the plan's")));
+        let prepared =
+            part.transpose().and_then(|part| Ok((part, bench.task(&job.task)?, bench.pool().map_err(broken)?)));
+        let (part, task, pool) = match prepared {
             Ok(prepared) => prepared,
             Err(problem) => {
                 report(None);
@@ -407,7 +410,7 @@ impl InstalledShare {
         // A run before may have failed.
         self.tallies.clear();
         let run = Run {
-            plan: &self.plan,
+            plan: part.as_ref().unwrap_or(&self.plan),
             task: &*task,
             lease: &lease,
             packed: &self.packed,

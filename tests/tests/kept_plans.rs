@@ -1,0 +1,354 @@
+//! Several plans of one loop: captured values that choose which elements iterations touch, several models in turn, parts of a
+//! range.
+
+use crate::common::{below, bits};
+use crate::seen::{Scenario, Seen};
+use stradsap::prelude::*;
+
+pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
+    kept::red_and_black_cells,
+    kept::colours_beside_values_that_always_change,
+    kept::elimination_below_the_pivot,
+    kept::elimination_in_order,
+    kept::parts_with_sums,
+    kept::parts_that_fail,
+    kept::parts_that_stray,
+    kept::models_in_turn,
+];
+
+/// What must be the same everywhere.
+pub(crate) mod kept {
+    use super::*;
+
+    /// How many calls recorded, and how many were undone.
+    #[derive(Debug, Default, PartialEq)]
+    struct Calls {
+        recorded: usize,
+        undone: usize,
+    }
+
+    impl Calls {
+        fn add(&mut self, report: &LoopReport) {
+            self.recorded += usize::from(!report.reused());
+            self.undone += report.misspeculations();
+        }
+    }
+
+    pub(crate) fn red_and_black_cells(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 3000;
+        let mut plain: Vec<f64> = (0..n).map(|i| below(i as u64, 100) as f64).collect();
+        let mut x = DVector::from_vec(session, plain.clone())?;
+        let mut calls = Calls::default();
+        for sweep in 0..6 {
+            for colour in 0..2 {
+                let report = async_parallel_for!(1..n - 1, [colour, &mut x], |i| {
+                    if i % 2 == colour {
+                        let around = x[i - 1] + x[i + 1];
+                        x[i] = 0.5 * around;
+                    }
+                })?;
+                calls.add(&report);
+                (1..n - 1).filter(|i| i % 2 == colour).for_each(|i| plain[i] = 0.5 * (plain[i - 1] + plain[i + 1]));
+                assert_eq!(bits(x.to_vec()?), bits(plain.clone()), "sweep {sweep}, colour {colour}");
+                seen.report("sweep", &report);
+            }
+        }
+        // The first call of the second colour tries the plan of the first.
+        assert_eq!(calls, Calls { recorded: 2, undone: 1 });
+        Ok(())
+    }
+
+    pub(crate) fn colours_beside_values_that_always_change(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 2000;
+        let mut plain: Vec<f64> = (0..n).map(|i| below(i as u64, 100) as f64).collect();
+        let mut x = DVector::from_vec(session, plain.clone())?;
+        let mut calls = Calls::default();
+        let names = ["one", "two", "three"].map(String::from);
+        for turn in 0..15 {
+            let (rate, name) = (1.0 / (turn + 1) as f64, &names[turn % 3]);
+            let report = async_parallel_for!(
+                0..n,
+                [rate, name, n, &mut x],
+                |i| {
+                    let far = match name.as_str() {
+                        "one" => 500,
+                        "two" => 1000,
+                        _ => 1500,
+                    };
+                    let other = x[(i + far) % n];
+                    x[i] += rate * (other - x[i]);
+                },
+                order = Preserve
+            )?;
+            calls.add(&report);
+            for i in 0..n {
+                plain[i] += rate * (plain[(i + 500 * (turn % 3 + 1)) % n] - plain[i]);
+            }
+            assert_eq!(bits(x.to_vec()?), bits(plain.clone()), "turn {turn}");
+            seen.report("turn", &report);
+        }
+        assert!(calls.recorded <= 3 && calls.undone <= 2, "{calls:?}");
+        Ok(())
+    }
+
+    /// The rows below row `k`, which is captured as a value.
+    fn eliminate(
+        rows: &mut DVector<[f64; 40]>,
+        plain: &mut [[f64; 40]],
+        k: usize,
+        order: Order,
+    ) -> stradsap::Result<LoopReport> {
+        let pivot = rows.get(k)?;
+        let pivot = &pivot[..];
+        let report = async_parallel_for!(
+            k + 1..40,
+            [k, pivot, &mut rows],
+            |i| {
+                let row = &mut rows[i];
+                let by = row[k] / pivot[k];
+                row[k] = by;
+                for j in k + 1..40 {
+                    row[j] -= by * pivot[j];
+                }
+            },
+            order = order
+        )?;
+        for row in &mut plain[k + 1..] {
+            let by = row[k] / pivot[k];
+            row[k] = by;
+            (k + 1..40).for_each(|j| row[j] -= by * pivot[j]);
+        }
+        Ok(report)
+    }
+
+    fn elimination(session: &Session, seen: &mut Seen, order: Order) -> stradsap::Result<()> {
+        let entry = |i: usize, j: usize| 1.0 + below((i * 40 + j) as u64, 50) as f64 + if i == j { 90.0 } else { 0.0 };
+        let start: Vec<[f64; 40]> = (0..40).map(|i| std::array::from_fn(|j| entry(i, j))).collect();
+        let mut rows = DVector::from_vec(session, start.clone())?;
+        for pass in 0..3 {
+            let mut plain = start.clone();
+            for (i, row) in start.iter().enumerate() {
+                rows.set(i, *row)?;
+            }
+            let mut calls = Calls::default();
+            for k in 0..39 {
+                let report = eliminate(&mut rows, &mut plain, k, order)?;
+                assert_eq!(report.iterations(), 39 - k);
+                assert!(report.serial_order().eq(k + 1..40));
+                calls.add(&report);
+                seen.report("step", &report);
+            }
+            assert_eq!(bits(rows.to_vec()?.concat()), bits(plain.concat()), "pass {pass}");
+            // A plan serves ranges down to half its own.
+            let most = if pass == 0 { 7 } else { 0 };
+            assert!(calls.recorded <= most && calls.undone == 0, "pass {pass}: {calls:?}");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn elimination_below_the_pivot(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        elimination(session, seen, Order::Any)
+    }
+
+    pub(crate) fn elimination_in_order(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        elimination(session, seen, Order::Preserve)
+    }
+
+    fn sum_of_part(
+        x: &mut DVector<f64>,
+        total: &stradsap::Sum<f64>,
+        range: std::ops::Range<usize>,
+        order: Order,
+    ) -> stradsap::Result<LoopReport> {
+        async_parallel_for!(
+            range,
+            [&mut x, &total],
+            |i| {
+                x[i] *= 1.0625;
+                total.add(x[i]);
+            },
+            order = order
+        )
+    }
+
+    /// The bits of a sum of floats depend on its blocks: they must be those of a plan for this range, whatever ran before.
+    pub(crate) fn parts_with_sums(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 50_000;
+        let fresh = || DVector::from_fn(session, n, |i| below(i as u64, 1000) as f64 / 7.0);
+        for order in [Order::Any, Order::Preserve] {
+            let mut x = fresh()?;
+            for (k, start) in [0, 100, 5000, 100, 30_000].into_iter().enumerate() {
+                let (total, alone) = (session.sum(0.0), session.sum(0.0));
+                let mut own = DVector::from_vec(session, x.to_vec()?)?;
+                let report = sum_of_part(&mut x, &total, start..n, order)?;
+                assert_eq!(report.reused(), k == 3 || order == Order::Preserve && (k == 1 || k == 2), "{order:?}, {k}");
+                let anew = sum_of_part(&mut own, &alone, start..n, order)?;
+                assert!(!anew.reused());
+                assert_eq!(total.get().to_bits(), alone.get().to_bits(), "{order:?}, from {start}");
+                assert_eq!(bits(x.to_vec()?), bits(own.to_vec()?));
+                if order == Order::Preserve {
+                    let plain = own.to_vec()?[start..].iter().fold(0.0, |sum, x| sum + x);
+                    assert_eq!(total.get().to_bits(), plain.to_bits());
+                }
+                seen.record("total", total.get().to_bits());
+                seen.report("part", &report);
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(x: &mut DVector<Vec<u32>>, from: usize, at: usize) -> stradsap::Result<LoopReport> {
+        async_parallel_for!(from..1000, [at, &mut x], |i| {
+            let new = x[i].len() as u32;
+            x[i].push(new);
+            if i == at { Err(format!("no {at}")) } else { Ok(()) }
+        })
+    }
+
+    pub(crate) fn parts_that_fail(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let mut x = DVector::from_fn(session, 1000, |i| vec![i as u32])?;
+        let mut plain = x.to_vec()?;
+        for (from, at) in
+            [(0, 2000), (10, 700), (10, 10), (300, 2000), (301, 5), (302, 999), (303, 2000), (0, 0), (0, 2000)]
+        {
+            let before = x.to_vec()?;
+            match refuse(&mut x, from, at) {
+                Ok(report) => {
+                    assert!(!(from..1000).contains(&at));
+                    assert_eq!((report.reused(), report.misspeculations()), (from > 0 || plain[0].len() > 1, 0));
+                    plain[from..].iter_mut().for_each(|x| x.push(x.len() as u32));
+                    seen.report("refuse", &report);
+                }
+                Err(stradsap::Error::Body { iteration, .. }) => {
+                    assert!(from <= at && iteration == at, "{iteration} instead of {at}");
+                    assert_eq!(x.to_vec()?, before);
+                }
+                Err(error) => return Err(error),
+            }
+            assert_eq!(x.to_vec()?, plain, "from {from}");
+        }
+        seen.digest("x", &x)
+    }
+
+    /// What the part touches besides, the whole didn't.
+    pub(crate) fn parts_that_stray(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 1000;
+        let mut x = DVector::from_fn(session, n, |i| below(i as u64, 1000) as u64)?;
+        let mut plain = x.to_vec()?;
+        let mut undone = 0;
+        for from in 0..20 {
+            let report = async_parallel_for!(
+                from..n,
+                [from, n, &mut x],
+                |i| {
+                    if from > 4 {
+                        let other = x[n - 1 - i + from];
+                        x[i] = x[i].wrapping_mul(3) ^ other;
+                    } else {
+                        x[i] += 1;
+                    }
+                },
+                order = Preserve
+            )?;
+            undone += report.misspeculations();
+            for i in from..n {
+                plain[i] = if from > 4 { plain[i].wrapping_mul(3) ^ plain[n - 1 - i + from] } else { plain[i] + 1 };
+            }
+            assert_eq!(x.to_vec()?, plain, "from {from}");
+            seen.report("part", &report);
+        }
+        // A plan that led a part astray serves no other.
+        assert!(undone <= 2, "{undone}");
+        Ok(())
+    }
+
+    /// One place in the source, for all models.
+    fn train(model: &mut DVector<f64>, users: &DVector<u32>) -> stradsap::Result<LoopReport> {
+        async_parallel_for!(0..users.len(), [&mut model, &users], |i| {
+            let u = users[i];
+            model[u] = 0.875 * model[u] + i as f64;
+        })
+    }
+
+    pub(crate) fn models_in_turn(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let users = DVector::from_fn(session, 5000, |i| below(i as u64, 100 + i / 10) as u32)?;
+        let mut models =
+            (0..9).map(|m| DVector::from_fn(session, 700, |i| (i + m) as f64)).collect::<Result<Vec<_>, _>>()?;
+        for epoch in 0..3 {
+            for (m, model) in models.iter_mut().enumerate() {
+                let mut plain = model.to_vec()?;
+                let report = train(model, &users)?;
+                assert_eq!((report.reused(), report.misspeculations()), (epoch > 0, 0), "model {m}, epoch {epoch}");
+                report.serial_order().for_each(|i| {
+                    let u = below(i as u64, 100 + i / 10);
+                    plain[u] = 0.875 * plain[u] + i as f64;
+                });
+                assert_eq!(bits(model.to_vec()?), bits(plain));
+                seen.report("model", &report);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn on_1_2_and_4_threads() {
+    crate::on_1_2_and_4_threads(SCENARIOS);
+}
+
+/// With a session each, since other threads would make other blocks.
+#[test]
+fn threads_make_no_difference() {
+    let seen = |threads: usize| {
+        let (session, mut seen) = (crate::common::session(threads), Seen::default());
+        SCENARIOS.iter().for_each(|scenario| (scenario.run)(&session, &mut seen).unwrap());
+        seen
+    };
+    let alone = seen(1);
+    assert_eq!(seen(3), alone);
+}
+
+fn visit(x: &mut DVector<u64>, k: usize) -> LoopReport {
+    let n = x.len();
+    async_parallel_for!(
+        0..2 * n,
+        [k, n, &mut x],
+        |i| {
+            let at = below((i / k) as u64, n);
+            x[at] = x[at].wrapping_mul(3) + i as u64;
+        },
+        strategy = Grid
+    )
+    .unwrap()
+}
+
+/// Large plans push each other out; of a loop under other values only those stay that fit beside each other.
+#[test]
+fn memory_bounds_how_many_plans_are_kept() {
+    let session = crate::common::session(2);
+    let n = 500_000;
+    let mut all: Vec<DVector<u64>> = (0..6).map(|_| DVector::from_fn(&session, n, |_| 0u64).unwrap()).collect();
+    for round in 0..2 {
+        for x in &mut all {
+            assert!(!visit(x, 1).reused(), "round {round}: six plans of 8 MB beside each other");
+        }
+    }
+    // As many as a place always keeps.
+    for x in &mut all[2..] {
+        assert!(visit(x, 1).reused());
+    }
+    drop(all);
+    let mut x = DVector::from_fn(&session, n, |_| 0u64).unwrap();
+    let mut plain = x.to_vec().unwrap();
+    let calls =
+        [(1, false), (2, false), (3, false), (4, false), (5, false), (2, true), (4, true), (5, true), (3, true)];
+    for (k, reused) in calls.into_iter().chain([(1, false)]) {
+        let report = visit(&mut x, k);
+        assert_eq!(report.reused(), reused, "{k}");
+        for i in report.serial_order() {
+            let at = below((i / k) as u64, n);
+            plain[at] = plain[at].wrapping_mul(3) + i as u64;
+        }
+        assert!(x.to_vec().unwrap() == plain, "{k}");
+    }
+}
