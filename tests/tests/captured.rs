@@ -2,24 +2,43 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use serde::{Deserialize, Serialize};
 
 use crate::common::{below, bits};
 use crate::seen::{Scenario, Seen};
 use stradsap::prelude::*;
+use stradsap::{Error, LoopProblem};
 
 pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::references,
     bodies::shared_values,
     bodies::functions,
-    bodies::by_minibatches_and_operators
+    bodies::by_minibatches_and_operators,
+    bodies::hidden_state_is_an_error
 ];
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Config {
     rate: f64,
     names: Vec<String>,
+}
+
+/// Nobody sees at its type that it holds an atomic.
+#[derive(Default, Serialize, Deserialize)]
+struct Counter {
+    name: String,
+    hits: AtomicU64,
+}
+
+fn refused<T: std::fmt::Debug>(result: stradsap::Result<T>) {
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::Loop { problem: LoopProblem::SharedState { .. }, .. }), "{error:?}");
+    let text = error.to_string();
+    for part in ["captured.rs:", "Counter", "changed while the loop ran", "session.count()"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
 }
 
 type Step = fn(f64) -> f64;
@@ -170,6 +189,36 @@ pub(crate) mod bodies {
         let halves = with!([step, table], x.map(|x| step(*x) * table[1])).collect()?;
         assert_eq!(bits(halves.to_vec()?), bits(x.to_vec()?));
         seen.digest("halves", &halves)
+    }
+
+    /// The second calls of both loops aren't recorded: on workers their bodies run there alone.
+    pub(crate) fn hidden_state_is_an_error(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let mut x = DVector::from_fn(session, 1000, |i| i as u64)?;
+        let mut y = DVector::from_fn(session, 1000, |i| i as u64)?;
+        for _ in 0..3 {
+            let counted = Counter::default();
+            refused(async_parallel_for!(0..1000, [counted, &mut x], |i| {
+                x[i] += 1;
+                counted.hits.fetch_add(1, SeqCst);
+            }));
+            let many = vec![Some(Counter::default())];
+            refused(sync_parallel_for!(
+                x,
+                10,
+                [many, &mut y],
+                |batch| {
+                    let [Some(counted)] = &many[..] else { return };
+                    counted.hits.fetch_add(batch.as_slice().len() as u64, SeqCst);
+                    y[batch.start()].add(1);
+                },
+                SyncPolicy::Bsp
+            ));
+        }
+        // DDSs hold what the loops left.
+        assert_eq!((x.get(7)?, y.get(10)?), (10, 13));
+        async_parallel_for!(0..1000, [&mut x], |i| x[i] *= 2)?;
+        seen.digest("x", &x)?;
+        seen.digest("y", &y)
     }
 }
 

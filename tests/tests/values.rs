@@ -19,41 +19,6 @@ fn counter() -> Counter {
     Counter { name: "hits".into(), hits: AtomicU64::new(0) }
 }
 
-fn refused<T: std::fmt::Debug>(result: stradsap::Result<T>) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, Error::Loop { problem: LoopProblem::SharedState { .. }, .. }), "{error:?}");
-    let text = error.to_string();
-    for part in ["values.rs:", "Counter", "changed while the loop ran", "session.count()"] {
-        assert!(text.contains(part), "{part} is not in {text}");
-    }
-}
-
-#[test]
-fn hidden_state_that_a_body_changes_is_an_error() {
-    for threads in [1, 2] {
-        let session = on(threads);
-        let mut x = DVector::from_fn(&session, 1000, |i| i as u64).unwrap();
-        let counted = counter();
-        refused(async_parallel_for!(0..1000, [counted, &mut x], |i| {
-            x[i] += 1;
-            counted.hits.fetch_add(1, SeqCst);
-        }));
-        let mut y = DVector::from_fn(&session, 1000, |i| i as u64).unwrap();
-        let many = vec![Some(counter())];
-        refused(sync_parallel_for!(
-            x,
-            10,
-            [many, &mut y],
-            |batch| {
-                let [Some(counted)] = &many[..] else { return };
-                counted.hits.fetch_add(batch.as_slice().len() as u64, SeqCst);
-                y[batch.start()].add(1);
-            },
-            SyncPolicy::Bsp
-        ));
-    }
-}
-
 /// Values that stay what they are pass, large or small.
 #[test]
 fn values_that_stay_what_they_are_pass() {

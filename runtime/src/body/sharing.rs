@@ -128,11 +128,18 @@ impl Watch {
         self.0.push((type_name::<T>(), front_of(value, WATCHED)));
     }
 
+    /// The type of a value that is another one now, if there is one.
+    pub(crate) fn changed(&self, now: &Watch) -> Option<String> {
+        self.0.iter().zip(&now.0).find(|(before, now)| before != now).map(|((of, _), _)| of.to_string())
+    }
+
     /// Fails for values that are others now.
     pub(crate) fn unchanged(&self, now: &Watch, site: &dyn Display) -> Result<()> {
-        match self.0.iter().zip(&now.0).find(|(before, now)| before != now) {
-            None => Ok(()),
-            Some(((of, _), _)) => Err(Error::Loop { site: site.to_string(), problem: LoopProblem::SharedState { of } }),
-        }
+        self.changed(now).map_or(Ok(()), |of| Err(shared_state(of, site)))
     }
+}
+
+/// The error for a value of this type that bodies changed.
+pub(crate) fn shared_state(of: String, site: &dyn Display) -> Error {
+    Error::Loop { site: site.to_string(), problem: LoopProblem::SharedState { of } }
 }

@@ -137,6 +137,8 @@ pub(crate) trait Task: Sync {
     unsafe fn record(&self, context: &Context<'_>, range: Range<usize>);
     /// What tells this body from others at the same place in the source.
     fn type_id(&self) -> TypeId;
+    /// What bodies must not change of its values.
+    fn watch(&self) -> Watch;
 }
 
 pub(crate) struct LoopTask<X: Indices, V: Values, H, S, I, F, R> {
@@ -155,11 +157,11 @@ pub(crate) enum Given<V: Values> {
 }
 
 impl<V: Values> Given<V> {
-    /// What bodies must not change of values that were given here.
+    /// What bodies must not change.
     pub(crate) fn watch(&self) -> Watch {
         match self {
             Given::Borrowed(values) => values.watch(),
-            Given::Arrived(_) => Watch::default(),
+            Given::Arrived(values) => V::watch_owned(values),
         }
     }
 
@@ -233,11 +235,6 @@ where
             );
         }
         LoopTask { rule, values: Given::Borrowed(values), scratch, body, types: PhantomData }
-    }
-
-    /// What bodies must not change of its values.
-    pub(crate) fn watch(&self) -> Watch {
-        self.values.watch()
     }
 
     /// A number for each of its values: the same for the same value.
@@ -342,6 +339,10 @@ where
 
     fn type_id(&self) -> TypeId {
         TypeId::of::<F>()
+    }
+
+    fn watch(&self) -> Watch {
+        self.values.watch()
     }
 }
 

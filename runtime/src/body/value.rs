@@ -103,6 +103,9 @@ pub trait Values: ValueRefs + Sync {
     /// What bodies must not change.
     #[doc(hidden)]
     fn watch(&self) -> Watch;
+    /// The same of values that arrived.
+    #[doc(hidden)]
+    fn watch_owned(owned: &Self::Owned) -> Watch;
     /// A number for each, from its first bytes: the same for the same value.
     #[doc(hidden)]
     fn digests(&self) -> Vec<u64>;
@@ -135,6 +138,13 @@ macro_rules! values {
             fn watch(&self) -> Watch {
                 let mut watch = Watch::default();
                 $($by::watch(self.$n.0, &mut watch);)*
+                watch
+            }
+
+            #[allow(unused_mut, unused_variables)]
+            fn watch_owned(owned: &Self::Owned) -> Watch {
+                let mut watch = Watch::default();
+                $($by::watch($by::of(&owned.$n), &mut watch);)*
                 watch
             }
 

@@ -53,6 +53,8 @@ pub(crate) trait BatchTask: Sync {
     fn merges(&self) -> Vec<Option<&'static MergeOps>>;
     /// What tells this body from others at the same place in the source.
     fn type_id(&self) -> TypeId;
+    /// What bodies must not change of its values.
+    fn watch(&self) -> Watch;
 }
 
 pub(crate) struct BodyTask<T, V: Values, H, F, R> {
@@ -113,11 +115,6 @@ where
         BodyTask { values: Given::Borrowed(values), body, types: PhantomData }
     }
 
-    /// What bodies must not change of its values.
-    pub(crate) fn watch(&self) -> Watch {
-        self.values.watch()
-    }
-
     /// What the loop needs to run in another process: its [`MakeBatchTask`]'s address, and its values as bytes.
     pub(crate) fn pack(&self) -> Result<(usize, Vec<u8>), CodecError> {
         let values = match &self.values {
@@ -166,5 +163,9 @@ where
 
     fn type_id(&self) -> TypeId {
         TypeId::of::<F>()
+    }
+
+    fn watch(&self) -> Watch {
+        self.values.watch()
     }
 }

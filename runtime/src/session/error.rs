@@ -330,7 +330,7 @@ pub enum LoopProblem {
     )]
     SharedState {
         /// The value's type.
-        of: &'static str,
+        of: String,
     },
     /// A loop that was called while a body ran, on the body's thread.
     #[error("a parallel loop can't be called from the body of another one: its threads are busy with that")]

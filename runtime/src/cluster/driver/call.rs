@@ -8,6 +8,7 @@ use stradsap_dds_server::codec;
 
 use crate::body::capture::{Adding, Captured, Kind};
 use crate::body::lease::Lease;
+use crate::body::sharing::shared_state;
 use crate::body::task::Failure;
 use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged, LoopResult};
 use crate::cluster::driver::remote::remote_task;
@@ -305,7 +306,7 @@ impl LoopBackend for Cluster {
         let logged =
             Arc::new(LoopLogged { plan: Arc::clone(plan), range: call.key.range.clone(), task, before, order });
         let mut loops = LoopCall { logged: Arc::clone(&logged), trace };
-        let LoopResult { results, relaxed, tallied, workers, bytes_sent } = loop {
+        let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = loop {
             match self.run_call(&mut state, &mut loops, first_failure) {
                 Ok(finished) => break finished,
                 Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
@@ -331,6 +332,9 @@ impl LoopBackend for Cluster {
         };
         drop(state);
         call.commit(&after, &board);
+        if let Some(of) = changed {
+            return Err(shared_state(of, call.site).into());
+        }
         let compared = checked?;
         let workers = self.times(workers);
         Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors(), compared })

@@ -36,6 +36,8 @@ pub(crate) struct LoopResult {
     pub(crate) tallied: Vec<Vec<u8>>,
     pub(crate) workers: Vec<(Node, WorkerSeconds)>,
     pub(crate) bytes_sent: u64,
+    /// The type of a captured value that bodies changed.
+    pub(crate) changed: Option<String>,
 }
 
 /// A loop, apart from where it is called.
@@ -215,7 +217,7 @@ impl Cluster {
     ) -> Result<LoopResult, Fault> {
         let mut results: Vec<BlockResult> = plan.plan.blocks.iter().map(|_| BlockResult::default()).collect();
         let mut seconds = Vec::new();
-        let (mut relaxed, mut tallied) = (Vec::new(), Vec::new());
+        let (mut relaxed, mut tallied, mut changed) = (Vec::new(), Vec::new(), None);
         for (w, ran) in ended.into_iter().enumerate() {
             let Some(ran) = ran else { continue };
             let own = (0..results.len()).filter(|&b| layout.worker_of[b] == w as u32);
@@ -233,11 +235,12 @@ impl Cluster {
             }
             seconds.push((state.workers[w], ran.time));
             bytes_sent += ran.bytes_sent;
+            changed = changed.or(ran.changed);
         }
         if results.iter().any(|result| result.totals.len() != plan.captures.len()) {
             return Err(broken("a worker's answer has another number of blocks or captures"));
         }
-        Ok(LoopResult { results, relaxed, tallied, workers: seconds, bytes_sent })
+        Ok(LoopResult { results, relaxed, tallied, workers: seconds, bytes_sent, changed })
     }
 
     /// The failure that comes first in the serial order, when all blocks before it have ended.

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use crate::body::sharing::shared_state;
 use crate::body::task::Failure;
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::placement::Placement;
@@ -118,6 +119,8 @@ struct LoopResult {
     ran: Ran,
     workers: Vec<(Node, crate::cluster::wire::protocol::WorkerSeconds)>,
     preparing: f64,
+    /// The type of a captured value that bodies changed.
+    changed: Option<String>,
 }
 
 type MinibatchFailure = FailedThere<usize>;
@@ -386,7 +389,7 @@ fn finished(
     moved: u64,
 ) -> std::result::Result<LoopResult, Fault> {
     let mut counts = Counts { bytes_sent: moved, ..Counts::default() };
-    let (mut totals, mut violations, mut preparing) = (Vec::new(), 0, 0.0f64);
+    let (mut totals, mut violations, mut preparing, mut changed) = (Vec::new(), 0, 0.0f64, None);
     let mut seconds = Vec::new();
     for (ran, &node) in ended.into_iter().zip(workers) {
         counts.touched += ran.counts.touched;
@@ -400,12 +403,13 @@ fn finished(
         preparing = preparing.max(ran.seconds_preparing);
         totals.extend(ran.totals);
         seconds.push((node, ran.time));
+        changed = changed.or(ran.changed);
     }
     totals.sort_by_key(|&(minibatch, _)| minibatch);
     if totals.iter().any(|(_, total)| total.len() != logged.captures.len()) {
         return Err(broken("a worker's answer has another number of captures"));
     }
-    Ok(LoopResult { ran: Ran { totals, counts, violations }, workers: seconds, preparing })
+    Ok(LoopResult { ran: Ran { totals, counts, violations }, workers: seconds, preparing, changed })
 }
 
 impl MinibatchBackend for Cluster {
@@ -422,13 +426,16 @@ impl MinibatchBackend for Cluster {
             };
             call.failed(schedule, minibatch, failure)
         };
-        let LoopResult { ran, workers, preparing } =
+        let LoopResult { ran, workers, preparing, changed } =
             self.run_call(&mut state, &mut SyncRemote(Arc::clone(&logged)), failed)?;
         let alone = schedule.copies == 1;
         let after = unite(call.captured, &logged.before, alone && self.threads() == 1, &ran.totals);
         drop(state);
         for (capture, &word) in call.captured.iter().zip(&after) {
             capture.commit(word, next_id());
+        }
+        if let Some(of) = changed {
+            return Err(shared_state(of, call.site));
         }
         call.within_bound(&ran)?;
         let mut counts = ran.counts;

@@ -145,6 +145,8 @@ pub(crate) struct Ran {
     pub(crate) relaxed: Option<u64>,
     /// The blob of its tallies.
     pub(crate) tallies: Option<u64>,
+    /// The type of a captured value that its bodies changed.
+    pub(crate) changed: Option<String>,
     pub(crate) time: WorkerSeconds,
     pub(crate) bytes_sent: u64,
 }
@@ -258,6 +260,8 @@ pub(crate) enum SyncEnd {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SyncRan {
     pub(crate) totals: Vec<(usize, Vec<u64>)>,
+    /// The type of a captured value that its bodies changed.
+    pub(crate) changed: Option<String>,
     pub(crate) time: WorkerSeconds,
     pub(crate) counts: Counts,
     pub(crate) violations: u64,

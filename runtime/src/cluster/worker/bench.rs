@@ -406,6 +406,7 @@ impl InstalledShare {
                 return Err(problem);
             }
         };
+        let watch = task.watch();
         let lease = Lease::of(&self.captured);
         // A run before may have failed.
         self.tallies.clear();
@@ -437,6 +438,7 @@ impl InstalledShare {
             let ran = Ran {
                 totals: results.iter().map(|result| result.totals.clone()).collect(),
                 additions: results.iter().map(|result| result.additions.clone()).collect(),
+                changed: watch.changed(&task.watch()),
                 time: WorkerSeconds {
                     computing: (wall - waiting).max(0.0),
                     waiting,

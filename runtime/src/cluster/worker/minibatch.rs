@@ -214,6 +214,7 @@ pub(crate) fn run(
         outcome: &outcome,
         caches: (job.caches && job.policy == SyncPolicy::Hybrid).then_some(&syncing.setup.site.hot),
     };
+    let watch = prepared.task.watch();
     let since = Instant::now();
     let observed = Observed::default();
     if alone {
@@ -232,6 +233,7 @@ pub(crate) fn run(
     let waiting = (since.elapsed().as_secs_f64() - computing).max(0.0);
     Ok(SyncEnd::Done(SyncRan {
         totals: outcome.take_totals(),
+        changed: watch.changed(&prepared.task.watch()),
         time: WorkerSeconds { computing, waiting, transferring: 0.0 },
         counts: counts(syncing, &outcome, &observed),
         violations: observed.violations.load(Relaxed),
