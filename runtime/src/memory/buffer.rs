@@ -11,7 +11,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
@@ -95,15 +95,21 @@ unsafe fn drop_run<T>(ptr: *mut u8, n: usize) {
         if let Err(payload) = dropping {
             match first {
                 None => first = Some(payload),
-                // It may have a destructor that panics, too.
-                Some(_) => std::mem::forget(payload),
+                Some(_) => discard(payload),
             }
         }
     }
     match first {
-        Some(payload) if std::thread::panicking() => std::mem::forget(payload),
+        Some(payload) if std::thread::panicking() => discard(payload),
         Some(payload) => resume_unwind(payload),
         None => {}
+    }
+}
+
+/// A payload that isn't one of `panic!` may have a destructor that panics, too: it is leaked.
+fn discard(payload: Box<dyn Any + Send>) {
+    if !payload.is::<String>() && !payload.is::<&str>() {
+        std::mem::forget(payload);
     }
 }
 
