@@ -84,6 +84,7 @@ pub mod private {
     pub use crate::dds::dvector::{encode_elements, version_of};
     pub use crate::launch::{MainOutcome, launch};
     pub use crate::loops::call::async_for;
+    pub use crate::loops::old::{HasOld, Old, before_loop, to_copy};
     pub use crate::memory::codec::{SerdeElement, decode_serde, encode_serde};
     pub use crate::memory::decode::{decode_plain, decode_vec, no_variant};
     pub use crate::memory::element::{encode_slice, is_plain};

@@ -80,8 +80,9 @@ struct Ready {
 
 impl Ready {
     fn new(call: &Call<'_>, plan: &Plan) -> Ready {
+        let unsaved = call.key.options.unsaved;
         Ready {
-            undo: Undo::new(plan, call.captured, &[]),
+            undo: if unsaved { Undo::nothing(plan) } else { Undo::new(plan, call.captured, &[]) },
             packed: Vec::new(),
             tallies: Tallies::new(plan, call.captured),
         }

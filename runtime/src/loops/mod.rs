@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod call;
 pub(crate) mod execute;
 pub(crate) mod handoff;
+pub(crate) mod old;
 pub(crate) mod pack;
 pub(crate) mod plan_cache;
 pub(crate) mod record;

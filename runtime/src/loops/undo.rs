@@ -54,6 +54,8 @@ pub(crate) struct Undo {
     by_block: Vec<u32>,
     /// Those that are filled before the first block.
     upfront: Vec<u32>,
+    /// Whether nothing is saved at all.
+    unsaved: bool,
 }
 
 impl Undo {
@@ -112,7 +114,13 @@ impl Undo {
             }
             starts.push(by_block.len() as u32);
         }
-        Undo { saved, starts, by_block, upfront }
+        Undo { saved, starts, by_block, upfront, unsaved: false }
+    }
+
+    /// Of a loop that leaves what it wrote when it fails.
+    pub(crate) fn nothing(plan: &Plan) -> Undo {
+        let starts = vec![0; plan.blocks.len() + 1];
+        Undo { saved: Vec::new(), starts, by_block: Vec::new(), upfront: Vec::new(), unsaved: true }
     }
 
     /// Saves what every block may change.
@@ -164,7 +172,7 @@ impl Undo {
             return Some(copy);
         }
         let logged = plan.is_sparse(capture) && plan.strategy != Strategy::Coloured;
-        if apart || logged || plan.strategy == Strategy::Serial {
+        if self.unsaved || apart || logged || plan.strategy == Strategy::Serial {
             return None;
         }
         // SAFETY: nobody writes it: by the plan all that is written is saved, and blocks that stray write copies.

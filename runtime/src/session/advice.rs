@@ -94,8 +94,8 @@ impl LoopReport {
         }
         Some(if u64::from(written) * 2 < u64::from(count) {
             format!(
-                "{who} touches `{of}[{index}]`, and {written} write it: if the others may read it as it was before, read \
-                 it from a second DVector, or capture it as a value"
+                "{who} touches `{of}[{index}]`, and {written} write it: if the others may read it as it was before the \
+                 loop, write `{of}.old[..]` where they read it"
             )
         } else {
             format!(
@@ -137,13 +137,13 @@ impl LoopReport {
         } else if self.asked.preserve {
             format!(
                 "iterations hang together in chains through elements of `{of}` that they write, each in the loop's order: \
-                 leave out `order = Preserve` if any order will do; if they may read what was there before the loop, read \
-                 from one DVector and write a second"
+                 leave out `order = Preserve` if any order will do; if they may read what was there before the loop, write \
+                 `{of}.old[..]` where they read it"
             )
         } else {
             format!(
                 "iterations hang together in chains through elements of `{of}` that they write: if they may read what was \
-                 there before the loop, read from one DVector and write a second; where copies that meet now and then will \
+                 there before the loop, write `{of}.old[..]` where they read it; where copies that meet now and then will \
                  do, use `sync_parallel_for!`; or loop over more elements that have nothing to do with each other"
             )
         })

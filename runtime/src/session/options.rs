@@ -28,6 +28,7 @@ pub struct LoopOptions {
     pub(crate) label: Option<String>,
     pub(crate) scratch: bool,
     pub(crate) staleness: Option<usize>,
+    pub(crate) unsaved: bool,
 }
 
 impl LoopOptions {
@@ -72,6 +73,12 @@ impl LoopOptions {
     /// given.
     pub fn staleness(mut self, strata: usize) -> Self {
         self.staleness = Some(strata);
+        self
+    }
+
+    /// What the loop writes may be anything after a failure: nothing has to be saved before.
+    pub(crate) fn unsaved(mut self) -> Self {
+        self.unsaved = true;
         self
     }
 

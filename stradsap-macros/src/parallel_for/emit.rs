@@ -27,6 +27,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprMethodCall, ExprReference, Token};
 
+use super::async_for::old::shown;
 use super::ir::{Capture, Closure, Kind, Mode};
 use crate::ctxt::compile_errors;
 
@@ -246,7 +247,7 @@ pub(crate) fn end_of(expr: &Expr) -> Span {
 
 /// The static stands in a block of its own, where the user's code can't see it.
 fn site(handles: &[&Capture]) -> TokenStream {
-    let names = handles.iter().map(|capture| super::body::scope::name_of(&capture.name));
+    let names = handles.iter().map(|capture| shown(&capture.name));
     quote! {{
         static SITE: ::stradsap::__private::Site =
             ::stradsap::__private::Site::new(::core::file!(), ::core::line!(), ::core::column!(), &[#(#names),*]);

@@ -21,9 +21,8 @@ use super::ir::{Capture, Mode, Parameter};
 /// Rewrites a checked body, and notes how near each capture is indexed.
 pub(crate) fn rewrite(body: &mut Expr, index: &Parameter, captures: &mut [Capture]) {
     let Some(index) = plain(&index.pattern) else { return };
-    let mut bound = Bound(Scopes::new());
-    bound.visit_expr(body);
-    let is_bound = |name: &Ident| bound.0.resolve(&name_of(name)).is_some();
+    let bound = names_bound_in(body);
+    let is_bound = |name: &Ident| bound.resolve(&name_of(name)).is_some();
     if is_bound(&index) {
         return;
     }
@@ -48,7 +47,13 @@ fn plain(pattern: &Pat) -> Option<Ident> {
     }
 }
 
-/// All names that the body binds, or that a macro in it may bind.
+/// All names that a body binds, or that a macro in it may bind.
+pub(super) fn names_bound_in(body: &Expr) -> Scopes {
+    let mut bound = Bound(Scopes::new());
+    bound.visit_expr(body);
+    bound.0
+}
+
 struct Bound(Scopes);
 
 impl<'a> Visit<'a> for Bound {

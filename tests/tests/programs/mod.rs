@@ -60,7 +60,7 @@ programs! {
     grids::gauss_seidel: Serial, 1.0..2.0, Some("leave out `order = Preserve`");
     grids::jacobi: Aligned, 2.0..ANY, None;
     grids::over_relaxation_by_colours: Grid, 1.0..ANY, None;
-    grids::edit_distance: Serial, 1.0..2.0, Some("read from one DVector and write a second");
+    grids::edit_distance: Serial, 1.0..2.0, Some("write `table.old[..]` where they read it");
     grids::game_of_life: Aligned, 2.0..ANY, None;
     graphs::label_propagation: Coloured, 2.0..ANY, None;
     graphs::colouring: Coloured, 2.0..ANY, None;

@@ -18,14 +18,15 @@ use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Lit, LitInt};
 
 use super::Loop;
+use super::old::with_copies;
 use super::options::{Choice, Options};
 use crate::parallel_for::emit::{Expansion, Runtime, Scratch, call, end_of};
 use crate::parallel_for::parse::peel;
 
 /// The whole expansion.
 pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
-    let Loop { range, captures, added, closure, options } = parallel_loop;
-    Expansion {
+    let Loop { range, captures, added, olds, closure, options } = parallel_loop;
+    let expansion = Expansion {
         captures,
         added,
         closure,
@@ -35,8 +36,8 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
         ],
         scratch: Some(options.scratch.as_ref().map_or(Scratch::None, Scratch::Given)),
         runtime: Runtime { write: "write", typed_body: ("typed_body", Some("range")), run: "async_for" },
-    }
-    .emit()
+    };
+    with_copies(olds, expansion.emit())
 }
 
 /// Bounds that are numbers without a type are `usize`: `0..10`, `(0..10).rev()`.

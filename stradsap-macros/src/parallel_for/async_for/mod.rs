@@ -1,6 +1,7 @@
 //! `async_parallel_for!`: iterations over a range of indices.
 
 mod emit;
+pub(super) mod old;
 mod options;
 pub(super) mod over;
 mod parse;
@@ -8,6 +9,7 @@ mod parse;
 use proc_macro2::TokenStream;
 use syn::{Error, Expr, Ident};
 
+use self::old::Old;
 pub(crate) use self::options::NAMES as OPTIONS;
 use self::options::Options;
 use self::over::Over;
@@ -22,6 +24,8 @@ struct Loop {
     captures: Vec<Capture>,
     /// Those captured as `&mut x` that the body only adds to.
     added: Vec<Ident>,
+    /// The copies of those that the body reads as they were before the loop.
+    olds: Vec<Old>,
     closure: Closure,
     options: Options,
 }
@@ -62,9 +66,10 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let mut closure = head::check(Kind::Async, Over::of(&syntax.range), syntax.closure, &captured.captures, &cx);
     let known = body::Known { kind: Kind::Async, input: None, captured: &captured, parameters: &parameters };
     body::check(&closure.body, &known, &cx);
-    let options = options::check(syntax.options, &cx);
+    let mut options = options::check(syntax.options, &cx);
     check_scratch(&options, &closure, &captured, &cx);
     let elements = over::elements(&syntax.range, &captured.captures, &cx);
+    let olds = old::rewrite(&mut closure.body, options.scratch.as_mut(), &mut captured.captures, &cx);
     let added = sums::check(&closure.body, options.scratch.as_ref(), &captured.captures, &cx);
     cx.check()?;
     if let Some(index) = closure.parameter.as_ref().filter(|_| elements.is_none()) {
@@ -74,5 +79,5 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     if let Some(elements) = elements {
         elements.give(&mut syntax.range, &mut captured.captures, &mut closure);
     }
-    Ok(Loop { range: syntax.range, captures: captured.captures, added, closure, options })
+    Ok(Loop { range: syntax.range, captures: captured.captures, added, olds, closure, options })
 }

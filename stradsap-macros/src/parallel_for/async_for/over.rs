@@ -82,7 +82,7 @@ impl Elements {
 }
 
 /// Whether an expression may stand twice.
-fn is_place(expr: &Expr) -> bool {
+pub(super) fn is_place(expr: &Expr) -> bool {
     match expr {
         Expr::Path(_) => true,
         Expr::Field(field) => is_place(&field.base),

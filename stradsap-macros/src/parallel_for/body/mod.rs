@@ -16,7 +16,7 @@ mod tests;
 mod writes;
 
 use proc_macro2::Span;
-use syn::{Block, Expr, ExprMethodCall, ExprPath, Ident, Lifetime, Pat, PointerMutability, Stmt};
+use syn::{Block, Expr, ExprField, ExprMethodCall, ExprPath, Ident, Lifetime, Member, Pat, PointerMutability, Stmt};
 
 use self::jumps::Jumps;
 pub(crate) use self::kinds::is_primitive;
@@ -152,6 +152,7 @@ impl Walker<'_> {
             Expr::Continue(jump) => self.jump("continue", jump.continue_token.span, jump.label.as_ref()),
             Expr::Field(field) => {
                 self.misplaced(&field.base, Misplaced::Field);
+                self.misplaced_old(field);
                 self.expr(&field.base, Position::Value);
             }
             Expr::ForLoop(each) => {
@@ -265,6 +266,24 @@ impl Walker<'_> {
     fn is_view(&self, expr: &Expr) -> bool {
         let binding = variable_of(expr).and_then(|ident| self.scopes.resolve(&name_of(ident)));
         matches!(binding, Some(Binding::Capture(at)) if self.captures[at].mode != Mode::Value)
+    }
+
+    /// `x.old` where there is none.
+    fn misplaced_old(&self, field: &ExprField) {
+        let Some(name) = variable_of(&field.base) else { return };
+        let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name)) else { return };
+        let is_old = matches!(&field.member, Member::Named(member) if member == "old");
+        let message = match (self.kind, self.captures[at].mode) {
+            _ if !is_old => return,
+            (_, Mode::Value) | (Kind::Async, Mode::Write | Mode::Sum) => return,
+            (Kind::Sync, Mode::Write | Mode::Sum) => format!(
+                "`{name}.old` is for `async_parallel_for!`: to read what was there before, capture a second DVector"
+            ),
+            (_, _) => format!(
+                "`{name}` is only read here, so what was there before is what is there: write `{name}` for `{name}.old`"
+            ),
+        };
+        self.cx.error_on(field, message);
     }
 
     fn path(&mut self, path: &ExprPath, position: Position) {

@@ -330,3 +330,15 @@ fn awaiting_and_nesting() {
     assert!(body("async_parallel_for!(0..3, [&z], |k| z[k]);")[0].contains("another"));
     assert!(body("let r = stradsap::sync_parallel_for!(data, 3, [&z], |k| z[k]);")[0].contains("another"));
 }
+
+#[test]
+fn what_was_there_before_is_for_what_a_loop_writes() {
+    passes("y[i] = y.old[i + 1]; names.old; x[i].old;");
+    passes("let x = other; x.old;");
+    assert!(body("y[i] = x.old[i];")[0].ends_with("write `x` for `x.old`"));
+    for write in ["y.old[i] = 1.0;", "y.old[i] += 1.0;", "y.old[i].part = 2;", "f(&mut y.old[i]);"] {
+        assert!(body(write)[0].starts_with("`y.old` is what was there before the loop"), "{write}: {:?}", body(write));
+    }
+    let minibatch = messages_of(Kind::Sync, LIST, "|batch| { y[0].add(y.old[1]); }");
+    assert!(minibatch[0].contains("is for `async_parallel_for!`"), "{minibatch:?}");
+}

@@ -1,7 +1,7 @@
 //! Places that the body assigns to or borrows as `&mut`, and whether their captures allow it.
 
 use quote::ToTokens;
-use syn::{BinOp, Expr, ExprMethodCall, ExprPath, Ident, UnOp};
+use syn::{BinOp, Expr, ExprMethodCall, ExprPath, Ident, Member, UnOp};
 
 use super::scope::{Binding, is_variable_name, name_of};
 use super::{Position, Use, Walker, shared};
@@ -69,6 +69,9 @@ impl Walker<'_> {
             Some(Binding::Capture(at)) => {
                 let capture = &self.captures[at];
                 let refused = match (self.kind, capture.mode) {
+                    (Kind::Async, Mode::Write | Mode::Sum) if of_old(place) => Some(format!(
+                        "`{name}.old` is what was there before the loop, which nobody writes: write `{name}[i]`"
+                    )),
                     (Kind::Async, Mode::Write | Mode::Sum) if of_entry(place) => Some(format!(
                         "entries of a map are written by `{name}.get_mut(key)`, `{name}.entry(key)` or \
                          `{name}.insert(key, value)`: `*{name}.entry(key).or_insert(..) = ..`"
@@ -154,6 +157,21 @@ fn of_entry(place: &Expr) -> bool {
         Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => of_entry(&unary.expr),
         Expr::Paren(paren) => of_entry(&paren.expr),
         Expr::Group(group) => of_entry(&group.expr),
+        _ => false,
+    }
+}
+
+/// Whether a place is within `x.old`.
+fn of_old(place: &Expr) -> bool {
+    match place {
+        Expr::Field(field) if root(&field.base).1 == 0 => {
+            matches!(&field.member, Member::Named(member) if member == "old")
+        }
+        Expr::Field(field) => of_old(&field.base),
+        Expr::Index(index) => of_old(&index.expr),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => of_old(&unary.expr),
+        Expr::Paren(paren) => of_old(&paren.expr),
+        Expr::Group(group) => of_old(&group.expr),
         _ => false,
     }
 }
