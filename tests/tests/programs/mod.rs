@@ -67,7 +67,7 @@ programs! {
     graphs::shortest_paths: Grid, 2.0..ANY, None;
     graphs::shortest_paths_by_condition: Serial, 1.0..2.0, Some("whether it changes or not");
     graphs::depths_that_are_expected: Serial, 1.0..2.0, Some("`expect` what others write after that");
-    graphs::floyd_warshall: Aligned, 1.0..2.0, Some("`grain`");
+    graphs::floyd_warshall: Aligned, 1.0..ANY, Some("`grain`");
     graphs::union_find: Serial, 1.0..2.0, Some("the loop is short");
     counting::monte_carlo: Aligned, 2.0..ANY, None;
     counting::nearest_centres: Aligned, 2.0..ANY, None;
@@ -109,7 +109,8 @@ fn reports_and_advice_are_true() {
         let as_said = match (program.advice, &advice) {
             (Some(part), Some(advice)) => advice.contains(part),
             (None, _) => report.parallelism() >= 2.0 || advice.is_some(),
-            (Some(_), None) => false,
+            // (How long iterations take decides how many blocks there are, on slow machines more.)
+            (Some(_), None) => below == ANY && report.parallelism() >= 2.0,
         };
         let parallel = (least..below).contains(&report.parallelism());
         if !as_said || !parallel || program.strategy.is_some_and(|strategy| report.strategy() != strategy) {
