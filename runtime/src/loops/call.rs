@@ -202,6 +202,7 @@ impl<'c> Call<'c> {
                     let mut report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
                     let shares = report.elsewhere.shares.take();
                     report.elsewhere = Elsewhere { shares, ..elsewhere };
+                    self.deal_anew(&mut cached, &report);
                     self.store(self.to_keep(cached, set_aside));
                     return Ok(report);
                 }
@@ -329,6 +330,24 @@ impl<'c> Call<'c> {
             seconds_recording: 0.0,
             seconds_planning: 0.0,
         })
+    }
+
+    /// Cuts a loop without conflicts into more blocks for later calls, where it took longer on threads of this process than its
+    /// accesses and its recording said, and no bits depend on where blocks begin.
+    fn deal_anew(&self, cached: &mut CachedPlan, report: &LoopReport) {
+        let PlanKey { range, options, .. } = &self.key;
+        let (blocks, threads) = (cached.plan.blocks.len(), self.pool.threads());
+        let here = report.elsewhere.workers.is_empty() && threads > 1;
+        if !here || !cached.serves_parts || options.grain.is_some() || cached.key.range != *range {
+            return;
+        }
+        let nanos = report.seconds_running * 1e9 * threads.min(blocks) as f64;
+        let Some(plan) = cached.plan.dealt_by_time(nanos).map(Arc::new) else { return };
+        // Without memory for another one the plan stays as it is.
+        if let Ok(installed) = self.backend.install(self, &plan) {
+            (cached.installed, cached.bytes) = (installed, bytes_of(&plan, self.captured));
+            cached.plan = plan;
+        }
     }
 
     /// Whether a plan was made for other captured values, or for more iterations.

@@ -1,5 +1,7 @@
 //! Making plans: candidates are compared by their estimated time.
 
+use std::sync::Arc;
+
 use super::colour::{self, Listed};
 use super::cut::{self, Cut, Weights};
 use super::graph::{BlockGraph, Touch};
@@ -56,11 +58,16 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
     Planner::new(recording, shapes, options, pool, shared).plan()
 }
 
-/// How many blocks a loop has by the time that its recording took, beyond what recording itself takes. One of few numbers,
-/// so that most loops have as many each time.
+/// How many blocks a loop has by the time that its recording took, beyond what recording itself takes.
 fn by_time(recording: &Recording<'_>) -> usize {
     let each = recording.nanos_each - RECORDING_NANOS * (1.0 + recording.accesses_each);
-    let wanted = recording.iterations() as f64 * each / ALIGNED_NANOS;
+    blocks_for(recording.iterations() as f64 * each)
+}
+
+/// How many blocks a loop without conflicts has that takes so many nanoseconds. One of few numbers, so that most loops have as many
+/// each time.
+fn blocks_for(nanos: f64) -> usize {
+    let wanted = nanos / ALIGNED_NANOS;
     [1, FEWEST_BLOCKS, 4 * FEWEST_BLOCKS, 16 * FEWEST_BLOCKS]
         .into_iter()
         .find(|&blocks| wanted < 2.0 * blocks as f64)
@@ -89,8 +96,7 @@ fn aligned(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOpt
     let n = recording.iterations();
     let each = 1.0 + recording.accesses_each;
     let blocks = aligned_blocks(recording, shapes, options);
-    let blocks: Vec<Block> = (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
-    let cost = blocks.iter().map(|block| ((block.end - block.start) as f64 * each) as u64).collect();
+    let (blocks, graph) = equal_blocks(n, blocks, n as f64 * each);
     let facts = Facts {
         reason: "no element is both shared and written".to_string(),
         short: options.parts.is_none() && options.grain.is_none(),
@@ -101,9 +107,39 @@ fn aligned(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOpt
     Plan {
         strategy: Strategy::Aligned,
         usage: recording.usage.clone(),
-        graph: BlockGraph::from_edges(cost, Vec::new()),
+        graph,
         blocks,
         ..Plan::serial(recording.range.clone(), recording.usage.len(), facts)
+    }
+}
+
+/// Blocks of as many iterations each, without an order among them.
+fn equal_blocks(n: usize, blocks: usize, work: f64) -> (Vec<Block>, BlockGraph) {
+    let blocks: Vec<Block> = (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
+    let each = work / n.max(1) as f64;
+    let cost = blocks.iter().map(|block| ((block.end - block.start) as f64 * each) as u64).collect();
+    (blocks, BlockGraph::from_edges(cost, Vec::new()))
+}
+
+impl Plan {
+    /// A plan for iterations without conflicts, in as many blocks as are worth it, if the loop takes so many nanoseconds. None
+    /// where it has that many.
+    pub fn dealt_by_time(&self, nanos: f64) -> Option<Plan> {
+        let n = self.range.len();
+        let blocks = blocks_for(nanos).min(n.max(1));
+        if self.strategy != Strategy::Aligned || blocks <= self.blocks.len() {
+            return None;
+        }
+        let (blocks, graph) = equal_blocks(n, blocks, self.graph.work() as f64);
+        Some(Plan {
+            strategy: self.strategy,
+            usage: self.usage.clone(),
+            graph,
+            blocks,
+            fields: self.fields.clone(),
+            strata: Arc::clone(&self.strata),
+            ..Plan::serial(self.range.clone(), self.usage.len(), self.facts.clone())
+        })
     }
 }
 
