@@ -30,6 +30,9 @@ pub enum Strategy {
     Grid,
     /// Single iterations coloured so that those of one colour share nothing.
     Coloured,
+    /// Iterations that are cells of a table, cut into tiles of rows and columns that run along its diagonals. Keeps the
+    /// loop's order.
+    Tiled,
     /// One after the other.
     Serial,
 }
@@ -45,6 +48,7 @@ impl Strategy {
             Strategy::Aligned => "aligned",
             Strategy::Grid => "grid",
             Strategy::Coloured => "coloured",
+            Strategy::Tiled => "tiled",
             Strategy::Serial => "serial",
         }
     }
@@ -64,7 +68,7 @@ impl std::fmt::Display for Strategy {
 /// let options = PlanOptions { parts: Some(8), strategy: Some(Strategy::Grid), ..PlanOptions::default() };
 /// assert_ne!(options, PlanOptions::default());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PlanOptions {
     /// Which serial order the plan may have.
     pub order: Order,
@@ -77,4 +81,13 @@ pub struct PlanOptions {
     pub strategy: Option<Strategy>,
     /// Whether the iterations of a block keep the loop's order, since one uses what others left in the scratch.
     pub scratch: bool,
+    /// Whether blocks may be tiles: not where blocks run on workers, which hold parts of DDSs.
+    pub tiles: bool,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        let (parts, grain, strategy) = (None, None, None);
+        PlanOptions { order: Order::Any, parts, grain, strategy, scratch: false, tiles: true }
+    }
 }

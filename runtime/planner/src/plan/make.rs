@@ -6,6 +6,7 @@ use super::colour::{self, Listed};
 use super::cut::{self, Cut, Weights};
 use super::graph::{BlockGraph, Touch};
 use super::group::{self, Groups, Parts};
+use super::tiles::{Cutting, Tiles};
 use super::{Block, Facts, HotDds, Plan, cyclic, order, preserve, sort};
 use crate::options::{Order, PlanOptions, Strategy};
 use crate::recording::{CaptureShape, Recording};
@@ -200,6 +201,11 @@ impl<'r> Planner<'r> {
         let may = |strategy| wanted.is_none_or(|wanted| wanted == strategy);
         let serial_cost = (self.recording.iterations() as f64 * self.cost_each()) as u64;
         let enough = |makespan: u64| makespan as f64 * WORTHWHILE <= serial_cost as f64;
+        if let Some((tiles, graph, makespan)) = self.tiles()
+            && (wanted.is_some() || enough(makespan))
+        {
+            return self.finish_tiled(tiles, graph);
+        }
         let grid = if may(Strategy::Grid) { self.grid() } else { None };
         let grid_makespan = grid.as_ref().map_or(u64::MAX, Grid::makespan);
         let cut = self.options.parts.is_some() && wanted.is_none();
@@ -240,6 +246,36 @@ impl<'r> Planner<'r> {
             (None, None) => "no plan promises to be faster than one iteration after the other".to_string(),
         };
         Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
+    }
+
+    /// Tiles, where the loop keeps its order and its iterations are cells of a table.
+    fn tiles(&self) -> Option<(Tiles, BlockGraph, u64)> {
+        let options = self.options;
+        let may = options.strategy.is_none_or(|wanted| wanted == Strategy::Tiled) && options.tiles && !options.scratch;
+        if !may || options.order != Order::Preserve || options.parts.is_some() {
+            return None;
+        }
+        let (recording, shared, lens) = (self.recording, &*self.shared, &*self.lens);
+        Cutting { recording, shared, lens, cost_each: self.cost_each(), block_cost: BLOCK_COST }.tiles(WORKERS, self.pool)
+    }
+
+    fn finish_tiled(mut self, tiles: Tiles, graph: BlockGraph) -> Plan {
+        let (high, wide) = tiles.tile;
+        self.facts.reason = format!("tiles of {high} x {wide} iterations on the diagonals of rows of {}", tiles.width);
+        self.facts.peak_bytes += size_of_val(&*tiles.runs);
+        let mut starts = vec![0];
+        for b in 0..graph.len() {
+            starts.push(starts[b] + tiles.iterations(b));
+        }
+        Plan {
+            strategy: Strategy::Tiled,
+            usage: self.recording.usage.clone(),
+            blocks: blocks_between(&starts),
+            tiles: Some(tiles),
+            graph,
+            shared: self.shared,
+            ..Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
+        }
     }
 
     /// The best cut into parts.

@@ -9,11 +9,13 @@ mod cyclic;
 mod dot;
 mod graph;
 mod group;
+mod lattice;
 mod make;
 mod order;
 mod preserve;
 mod sort;
 mod strata;
+mod tiles;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ pub use graph::{BlockGraph, Touch};
 pub use group::Parts;
 pub use make::plan;
 pub use strata::Strata;
+pub use tiles::{READS, Reach, Run, Tiles, Window};
 
 use crate::options::Strategy;
 use crate::recording::FieldPlace;
@@ -49,8 +52,10 @@ pub struct Plan {
     pub usage: Vec<Usage>,
     /// In serial order.
     pub blocks: Vec<Block>,
-    /// Offsets of iterations from the first, in serial order; empty where that is the loop's own.
+    /// Offsets of iterations from the first, in serial order; empty where that is the loop's own, and of tiles.
     pub offsets: Vec<u32>,
+    /// The iterations of blocks that are tiles.
+    pub tiles: Option<Tiles>,
     /// Which blocks wait for which.
     pub graph: BlockGraph,
     /// By parts: the cut, and what each block touches.
@@ -152,9 +157,35 @@ impl Plan {
         self.strata = Arc::new(strata);
     }
 
+    /// Whether the serial order is the loop's own.
+    pub fn keeps_order(&self) -> bool {
+        self.offsets.is_empty() && self.tiles.is_none()
+    }
+
     /// The offset from the first iteration of the one at a place in the serial order.
     pub fn offset(&self, place: usize) -> usize {
-        self.offsets.get(place).map_or(place, |&offset| offset as usize)
+        let Some(tiles) = &self.tiles else {
+            return self.offsets.get(place).map_or(place, |&offset| offset as usize);
+        };
+        let block = self.blocks.partition_point(|block| block.end <= place);
+        let mut within = place - self.blocks[block].start;
+        for run in tiles.of(block) {
+            if within < run.len as usize {
+                return run.offset as usize + within;
+            }
+            within -= run.len as usize;
+        }
+        unreachable!("a block has as many iterations as its runs")
+    }
+
+    /// Calls `f` with the first offset and the length of each run of a block's iterations that follow one another.
+    pub fn each_run(&self, b: usize, mut f: impl FnMut(usize, usize)) {
+        let Block { start, end } = self.blocks[b];
+        match &self.tiles {
+            Some(tiles) => tiles.of(b).iter().for_each(|run| f(run.offset as usize, run.len as usize)),
+            None if self.offsets.is_empty() => f(start, end - start),
+            None => self.offsets[start..end].iter().for_each(|&offset| f(offset as usize, 1)),
+        }
     }
 
     /// The same blocks with those of their iterations alone that are in `range`; some may have none. None where that is no
@@ -193,6 +224,7 @@ impl Plan {
             usage: vec![Usage::Shared; captures],
             blocks: vec![Block { start: 0, end: n }],
             offsets: Vec::new(),
+            tiles: None,
             graph: BlockGraph::from_edges(vec![(n + facts.accesses) as u64], Vec::new()),
             parts: None,
             touch_starts: Vec::new(),

@@ -7,3 +7,4 @@ mod golden;
 mod loops;
 mod play;
 mod random;
+mod tables;

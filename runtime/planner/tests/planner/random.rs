@@ -48,7 +48,7 @@ fn ordered(plan: &Plan) -> impl Fn(usize, usize) -> bool {
 type Seen = (usize, usize, bool);
 
 /// That conflicting iterations of a plan follow each other, in its serial order.
-fn check(of: &Loop, plan: &Plan, order: Order) {
+pub(crate) fn check(of: &Loop, plan: &Plan, order: Order) {
     let serial = serial_order(plan);
     let mut sorted = serial.clone();
     sorted.sort_unstable();
@@ -75,7 +75,7 @@ fn check(of: &Loop, plan: &Plan, order: Order) {
     }
 }
 
-fn same(one: &Plan, other: &Plan) {
+pub(crate) fn same(one: &Plan, other: &Plan) {
     assert_eq!((one.strategy, &one.blocks, &one.offsets), (other.strategy, &other.blocks, &other.offsets));
     assert_eq!(one.graph.tail, other.graph.tail);
     for b in 0..one.graph.len() {
@@ -90,7 +90,7 @@ proptest! {
     fn random_loops(seed: u64, first in 0..5usize, n in 1..300usize, len in 1..200usize, dds in 1..4usize, most in 0..5usize,
                     writes in 0..5usize, parts in 0..9usize, kind in 0..5usize, preserve: bool) {
         let of = random_loop(seed, first, n, &vec![len; dds], most, writes);
-        let strategies = [None, Some(Strategy::Grid), Some(Strategy::Coloured), Some(Strategy::Serial), Some(Strategy::Aligned)];
+        let strategies = [None, Some(Strategy::Grid), Some(Strategy::Coloured), Some(Strategy::Serial), Some(Strategy::Tiled)];
         let order = if preserve { Order::Preserve } else { Order::Any };
         let parts = (parts > 0).then_some(parts);
         let options = PlanOptions { order, parts, strategy: strategies[kind], ..PlanOptions::default() };

@@ -1,0 +1,242 @@
+//! Rows: a loop over a vector that holds a table row by row touches elements at a few constant distances from its
+//! iteration's number, some of them about a row's width away.
+//!
+//! Iteration `k` is then the cell at row `(k - origin) / width` and column `(k - origin) % width`, and a distance is a step of
+//! some rows and columns. The width and the origin are right if no iteration takes a step over the border of its row: what
+//! a condition in the body sees to.
+
+use std::collections::BTreeSet;
+
+use crate::recording::Recording;
+use crate::threads::Threads;
+
+/// More distances than this are no table's.
+const MOST_DISTANCES: usize = 24;
+/// Rows are at least this wide.
+const NARROWEST: i64 = 8;
+/// A distance is a row's width and at most this much.
+const BESIDE: i64 = 2;
+/// Rows shift by at most this many columns each.
+const MOST_SKEW: i64 = 4;
+/// How many runs of iterations show that a width is wrong.
+const FIRST: usize = 4096;
+
+/// Elements that iterations touch at a distance from their own number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Distance {
+    /// Which of the shared captures, by its place among them.
+    pub(super) slot: usize,
+    /// What is added to the iteration's number.
+    pub(super) by: i64,
+    /// Whether some iteration writes there.
+    pub(super) write: bool,
+}
+
+/// Consecutive iterations that touch elements at the same distances.
+#[derive(Debug, Clone, Copy)]
+struct Alike {
+    start: i64,
+    end: i64,
+    /// A bit for each distance.
+    at: u32,
+}
+
+/// All accesses of a loop as distances.
+pub(super) struct Distances {
+    pub(super) all: Vec<Distance>,
+    alike: Vec<Alike>,
+}
+
+impl Distances {
+    /// The distances at which a loop touches its shared captures, if they are few.
+    pub(super) fn new(recording: &Recording<'_>, shared: &[usize], pool: &dyn Threads) -> Option<Distances> {
+        let sliced = pool.map(recording.slice_count(), |s| Distances::of_slice(recording, shared, s));
+        let sliced: Vec<Distances> = sliced.into_iter().collect::<Option<_>>()?;
+        let places: BTreeSet<(usize, i64)> =
+            sliced.iter().flat_map(|slice| &slice.all).map(|distance| (distance.slot, distance.by)).collect();
+        if places.len() > MOST_DISTANCES {
+            return None;
+        }
+        let mut all: Vec<Distance> =
+            places.into_iter().map(|(slot, by)| Distance { slot, by, write: false }).collect();
+        let mut alike: Vec<Alike> = Vec::new();
+        for slice in sliced {
+            let place = |one: &Distance| all.partition_point(|other| (other.slot, other.by) < (one.slot, one.by));
+            let places: Vec<usize> = slice.all.iter().map(place).collect();
+            slice.all.iter().zip(&places).for_each(|(one, &place)| all[place].write |= one.write);
+            for run in slice.alike {
+                let bits = places.iter().enumerate().filter(|(k, _)| run.at >> k & 1 == 1);
+                let at = bits.fold(0, |at, (_, place)| at | 1 << place);
+                match alike.last_mut() {
+                    Some(last) if last.at == at && last.end == run.start => last.end = run.end,
+                    _ => alike.push(Alike { at, ..run }),
+                }
+            }
+        }
+        Some(Distances { all, alike })
+    }
+
+    fn of_slice(recording: &Recording<'_>, shared: &[usize], s: usize) -> Option<Distances> {
+        let logs: Vec<_> = shared.iter().map(|&capture| recording.log(s, capture)).collect();
+        let first = (recording.range.start + recording.slice_start(s)) as i64;
+        let mut of = Distances { all: Vec::new(), alike: Vec::new() };
+        for k in 0..recording.slice_len(s) {
+            let i = first + k as i64;
+            let mut at = 0;
+            for (slot, log) in logs.iter().enumerate() {
+                for entry in log.of(k) {
+                    at |= 1 << of.place(slot, i64::from(entry >> 1) - i, entry & 1 == 1)?;
+                }
+            }
+            match of.alike.last_mut() {
+                Some(last) if last.at == at => last.end = i + 1,
+                _ => of.alike.push(Alike { start: i, end: i + 1, at }),
+            }
+        }
+        Some(of)
+    }
+
+    fn place(&mut self, slot: usize, by: i64, write: bool) -> Option<usize> {
+        let place = self.all.iter().position(|one| one.by == by && one.slot == slot);
+        let place = place.unwrap_or_else(|| {
+            self.all.push(Distance { slot, by, write });
+            self.all.len() - 1
+        });
+        self.all[place].write |= write;
+        (place < MOST_DISTANCES).then_some(place)
+    }
+
+    /// What is taken for no step at all, for each shared capture: a distance at which it is written.
+    fn bases(&self) -> Vec<i64> {
+        let slots = self.all.iter().map(|one| one.slot + 1).max().unwrap_or(0);
+        let base = |slot| self.all.iter().find(|one| one.slot == slot && one.write).map_or(0, |one| one.by);
+        (0..slots).map(base).collect()
+    }
+
+    /// The tables that the loop's iterations may be cells of.
+    pub(super) fn lattices(&self) -> Vec<Lattice> {
+        let bases = self.bases();
+        let steps = self.all.iter().map(|one| (one.by - bases[one.slot]).abs());
+        let widths: BTreeSet<i64> = steps
+            .filter(|&step| step >= NARROWEST)
+            .flat_map(|step| step - BESIDE..=step + BESIDE)
+            .filter(|&width| width >= NARROWEST)
+            .collect();
+        widths.into_iter().filter_map(|width| self.lattice(width, &bases)).collect()
+    }
+
+    fn lattice(&self, width: i64, bases: &[i64]) -> Option<Lattice> {
+        let step = |one: &Distance| {
+            let by = one.by - bases[one.slot];
+            let rows = (by + width / 2).div_euclid(width);
+            (rows, by - rows * width)
+        };
+        let steps: Vec<(i64, i64)> = self.all.iter().map(step).collect();
+        let skew = self.skew(&steps)?;
+        // Most widths fail on the first rows.
+        self.origin(&self.alike[..self.alike.len().min(FIRST)], width, &steps)?;
+        let origin = self.origin(&self.alike, width, &steps)?;
+        let mut lattice = Lattice { width, origin, skew, boxes: vec![Cells::default(); steps.len()] };
+        for run in &self.alike {
+            let (first, last) = (lattice.cell(run.start), lattice.cell(run.end - 1));
+            let columns = if first.0 == last.0 { (first.1, last.1) } else { (0, width - 1) };
+            for (k, cells) in lattice.boxes.iter_mut().enumerate().filter(|(k, _)| run.at >> k & 1 == 1) {
+                let step = steps[k].1;
+                if columns.0 + step < 0 || columns.1 + step >= width {
+                    return None;
+                }
+                cells.add((first.0, last.0), columns);
+            }
+        }
+        Some(lattice)
+    }
+
+    /// By how many columns each row must be shifted so that no iteration needs one to its right in a row before.
+    fn skew(&self, steps: &[(i64, i64)]) -> Option<i64> {
+        let mut skew = 0;
+        for (one, a) in self.all.iter().zip(steps).filter(|(one, _)| one.write) {
+            for (_, b) in self.all.iter().zip(steps).filter(|(other, _)| other.slot == one.slot) {
+                let (rows, columns) = if a.0 < b.0 { (b.0 - a.0, b.1 - a.1) } else { (a.0 - b.0, a.1 - b.1) };
+                if rows > 0 {
+                    skew = skew.max((rows - 1 - columns) / rows);
+                }
+            }
+        }
+        (skew <= MOST_SKEW).then_some(skew)
+    }
+
+    /// Where rows begin, so that no iteration steps over the border of its row: the first such number.
+    fn origin(&self, alike: &[Alike], width: i64, steps: &[(i64, i64)]) -> Option<i64> {
+        // Of each origin: how many of the others' borders it has more than the one before.
+        let mut more = vec![0i64; width as usize + 1];
+        let mut refuse = |from: i64, to: i64| {
+            let (from, to) = (from.rem_euclid(width) as usize, to.rem_euclid(width) as usize);
+            more[from] += 1;
+            more[to + 1] -= 1;
+            if from > to {
+                more[0] += 1;
+                more[width as usize] -= 1;
+            }
+        };
+        for run in alike.iter().filter(|run| run.at != 0) {
+            let columns = steps.iter().enumerate().filter(|(k, _)| run.at >> k & 1 == 1).map(|(_, step)| step.1);
+            let (left, right) = columns.fold((0, 0), |(left, right), step| (step.min(left), step.max(right)));
+            if right - left == 0 {
+                continue;
+            }
+            // No row begins from this far behind the first on, and up to this far before the last.
+            let (from, to) = (run.start + left + 1, run.end - 1 + right);
+            if to >= from {
+                if to - from + 1 >= width {
+                    return None;
+                }
+                refuse(from, to);
+            }
+        }
+        let mut refused = 0;
+        (0..width).find(|&origin| {
+            refused += more[origin as usize];
+            refused == 0
+        })
+    }
+}
+
+/// A rectangle of cells: first and last row, first and last column.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cells(Option<[(i64, i64); 2]>);
+
+impl Cells {
+    fn add(&mut self, rows: (i64, i64), columns: (i64, i64)) {
+        let unite = |a: (i64, i64), b: (i64, i64)| (a.0.min(b.0), a.1.max(b.1));
+        self.0 = Some(self.0.map_or([rows, columns], |[r, c]| [unite(r, rows), unite(c, columns)]));
+    }
+
+    /// The first and the last column of a row.
+    pub(super) fn columns(&self, row: i64) -> Option<(i64, i64)> {
+        self.0.filter(|[rows, _]| rows.0 <= row && row <= rows.1).map(|[_, columns]| columns)
+    }
+}
+
+/// Iterations as cells of a table.
+#[derive(Debug)]
+pub(super) struct Lattice {
+    pub(super) width: i64,
+    origin: i64,
+    /// How many columns each row is shifted by.
+    pub(super) skew: i64,
+    /// For each distance: all iterations that touch an element there, and perhaps others.
+    pub(super) boxes: Vec<Cells>,
+}
+
+impl Lattice {
+    /// Row and column of an iteration.
+    pub(super) fn cell(&self, iteration: i64) -> (i64, i64) {
+        let at = iteration - self.origin;
+        (at.div_euclid(self.width), at.rem_euclid(self.width))
+    }
+
+    /// The iteration in a cell.
+    pub(super) fn iteration(&self, (row, column): (i64, i64)) -> i64 {
+        self.origin + row * self.width + column
+    }
+}

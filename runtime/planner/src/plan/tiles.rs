@@ -1,0 +1,271 @@
+//! Tiles: under `order = Preserve`, a loop whose iterations are cells of a table runs along its diagonals.
+//!
+//! The table is cut into bands of rows and strips of columns, the strips shifted from row to row where an iteration needs one
+//! to its right in a row before (skewing: a unimodular transform, as in Orion, section 4.4). Then no dependence leads up or to
+//! the left, so that a tile waits for the one on its left and the one above, and all on an anti-diagonal run at the same time.
+//!
+//! What a tile's iterations may touch is a function of the distances alone: a run of consecutive iterations has a *kind*, and
+//! each kind has ranges of distances for each capture. Any two iterations of which one may write what the other may touch
+//! by these stand in ordered tiles, or in one tile in the loop's order.
+
+use super::graph::BlockGraph;
+use super::lattice::{Distances, Lattice};
+use crate::recording::{Recording, Usage};
+use crate::threads::Threads;
+
+/// So many ranges of distances are read of one capture at most.
+pub const READS: usize = 5;
+/// How many bands and strips are cut at most: on a square table that leaves 33 tiles to run at the same time.
+const MOST_CUTS: usize = 68;
+/// Columns that a strip has at least: each row of a tile is a run of its own.
+const NARROWEST: usize = 16;
+/// Accesses that a tile makes at least.
+const WORTH_A_TILE: f64 = 4096.0;
+/// More kinds of runs than this are no table's.
+const MOST_KINDS: usize = 256;
+
+/// Distances from an iteration's number: `len` of them from `from` on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The first.
+    pub from: isize,
+    /// How many.
+    pub len: usize,
+}
+
+/// At which distances a run's iterations may touch the elements of a capture.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// To read them; where they may write they may read.
+    pub reads: [Window; READS],
+    /// To write them.
+    pub write: Window,
+}
+
+/// Consecutive iterations of a tile, all in one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The offset of the first from the loop's first.
+    pub offset: u32,
+    /// How many.
+    pub len: u32,
+    /// What they may touch: a place in [`Tiles::kinds`].
+    pub kind: u32,
+}
+
+/// Blocks that are tiles.
+#[derive(Debug, Default)]
+pub struct Tiles {
+    /// The iterations, block by block, in the order of execution.
+    pub runs: Vec<Run>,
+    /// Where each block's runs begin, and the end.
+    pub starts: Vec<u32>,
+    /// Of each kind of runs: what they reach of each capture.
+    pub kinds: Vec<Vec<Reach>>,
+    /// For each capture: the one distance at which iterations write it, if there is one.
+    pub written_at: Vec<Option<isize>>,
+    /// The width of a row.
+    pub width: usize,
+    /// How many rows and columns a tile has.
+    pub tile: (usize, usize),
+}
+
+impl Tiles {
+    /// The runs of a block.
+    pub fn of(&self, block: usize) -> &[Run] {
+        &self.runs[self.starts[block] as usize..self.starts[block + 1] as usize]
+    }
+
+    /// How many iterations a block has.
+    pub fn iterations(&self, block: usize) -> usize {
+        self.of(block).iter().map(|run| run.len as usize).sum()
+    }
+}
+
+/// What tiles are cut from: the shared captures and their lengths, and what an iteration costs.
+pub(super) struct Cutting<'c> {
+    pub(super) recording: &'c Recording<'c>,
+    pub(super) shared: &'c [usize],
+    pub(super) lens: &'c [usize],
+    pub(super) cost_each: f64,
+    pub(super) block_cost: u64,
+}
+
+impl Cutting<'_> {
+    /// The tiles that a number of workers would be done with first, if the loop's iterations are cells of a table.
+    pub(super) fn tiles(&self, workers: usize, pool: &dyn Threads) -> Option<(Tiles, BlockGraph, u64)> {
+        let distances = Distances::new(self.recording, self.shared, pool)?;
+        let cut = |lattice: Lattice| {
+            let (tiles, edges) = self.cut(&distances, &lattice)?;
+            let blocks = tiles.starts.len() - 1;
+            let cost = |b: usize| (tiles.iterations(b) as f64 * self.cost_each) as u64 + self.block_cost;
+            let graph = BlockGraph::from_edges((0..blocks).map(cost).collect(), edges);
+            let makespan = graph.makespan(workers);
+            Some((tiles, graph, makespan))
+        };
+        distances.lattices().into_iter().filter_map(cut).min_by_key(|(.., makespan)| *makespan)
+    }
+
+    /// How many rows and columns a tile has.
+    fn size(&self, rows: usize, width: usize) -> (i64, i64) {
+        let even = |n: usize, each: usize| n.div_ceil(n.div_ceil(each)) as i64;
+        let (mut high, mut wide) = (rows.div_ceil(MOST_CUTS), width.div_ceil(MOST_CUTS).max(NARROWEST).min(width));
+        let lacking = WORTH_A_TILE / (self.cost_each * (high * wide) as f64);
+        if lacking > 1.0 {
+            wide = ((wide as f64 * lacking.sqrt()).ceil() as usize).min(width);
+            let enough = (WORTH_A_TILE / (self.cost_each * wide as f64)).ceil() as usize;
+            high = high.max(enough.min(rows));
+        }
+        (even(rows, high), even(width, wide))
+    }
+
+    /// Cuts the table, and says which tiles wait for which.
+    fn cut(&self, distances: &Distances, lattice: &Lattice) -> Option<(Tiles, Vec<(u32, u32)>)> {
+        let range = &self.recording.range;
+        let (first, last) = (lattice.cell(range.start as i64).0, lattice.cell(range.end as i64 - 1).0);
+        let (high, wide) = self.size((last - first + 1) as usize, lattice.width as usize);
+        let mut kinds = Kinds { of: self, distances, masks: Vec::new() };
+        let mut tiles = Tiles { starts: vec![0], width: lattice.width as usize, ..Tiles::default() };
+        tiles.tile = (high as usize, wide as usize);
+        let mut edges = Vec::new();
+        // The band above: of each strip, from the first that it has on, the block there or on its left.
+        let mut above: (i64, Vec<u32>) = (0, Vec::new());
+        for band in (first..=last).step_by(high as usize) {
+            let rows = band..(band + high).min(last + 1);
+            let shift = |row: i64| lattice.skew * (row - first);
+            let strips = shift(band) / wide..=(shift(rows.end - 1) + lattice.width - 1) / wide;
+            let mut here: (i64, Vec<u32>) = (*strips.start(), Vec::new());
+            for strip in strips {
+                for row in rows.clone() {
+                    let column = strip * wide - shift(row);
+                    let columns = column.max(0)..(column + wide).min(lattice.width);
+                    kinds.push_row(lattice, row, columns, &mut tiles.runs)?;
+                }
+                if tiles.runs.len() == tiles.starts[tiles.starts.len() - 1] as usize {
+                    // Behind the loop's last iteration, or before its first.
+                    match here.1.last() {
+                        Some(&left) => here.1.push(left),
+                        None => here.0 += 1,
+                    }
+                    continue;
+                }
+                let block = tiles.starts.len() as u32 - 1;
+                edges.extend(here.1.last().map(|&left| (left, block)));
+                let over = usize::try_from(strip - above.0).ok().map(|k| k.min(above.1.len().saturating_sub(1)));
+                edges.extend(over.and_then(|k| above.1.get(k)).map(|&over| (over, block)));
+                here.1.push(block);
+                tiles.starts.push(tiles.runs.len() as u32);
+            }
+            above = here;
+        }
+        tiles.written_at = self.written_at(distances);
+        tiles.kinds = kinds.masks.iter().map(|&mask| self.reaches(distances, mask)).collect::<Option<_>>()?;
+        Some((tiles, edges))
+    }
+
+    /// At which distance each capture is written.
+    fn written_at(&self, distances: &Distances) -> Vec<Option<isize>> {
+        let mut at: Vec<Option<isize>> = self.in_step().collect();
+        for (slot, &capture) in self.shared.iter().enumerate() {
+            let mut written = distances.all.iter().filter(|one| one.slot == slot && one.write);
+            at[capture] = written.next().map(|one| one.by as isize).filter(|_| written.next().is_none());
+        }
+        at
+    }
+
+    /// Of each capture that is in step and written: the distance.
+    fn in_step(&self) -> impl Iterator<Item = Option<isize>> + '_ {
+        self.recording.usage.iter().map(|usage| match *usage {
+            Usage::InStep { offset, written: true } => Some(offset as isize),
+            _ => None,
+        })
+    }
+
+    /// What runs reach that touch elements at these distances, of each capture.
+    fn reaches(&self, distances: &Distances, mask: u32) -> Option<Vec<Reach>> {
+        let own = |from: isize| {
+            let window = Window { from, len: 1 };
+            let mut reach = Reach { write: window, ..Reach::default() };
+            reach.reads[0] = window;
+            reach
+        };
+        let mut reaches: Vec<Reach> = self.in_step().map(|by| by.map_or(Reach::default(), own)).collect();
+        for (slot, &capture) in self.shared.iter().enumerate() {
+            let these = |write: bool| {
+                let all = distances.all.iter().enumerate();
+                let these = all.filter(move |(k, one)| mask >> k & 1 == 1 && one.slot == slot && (one.write || !write));
+                windows(these.map(|(_, one)| one.by))
+            };
+            let (reads, writes) = (these(false), these(true));
+            if reads.len() > READS || writes.len() > 1 {
+                return None;
+            }
+            let reach = &mut reaches[capture];
+            reach.reads[..reads.len()].copy_from_slice(&reads);
+            reach.write = writes.first().copied().unwrap_or_default();
+        }
+        Some(reaches)
+    }
+}
+
+/// Ascending distances as ranges.
+fn windows(distances: impl Iterator<Item = i64>) -> Vec<Window> {
+    let mut windows: Vec<Window> = Vec::new();
+    for by in distances {
+        match windows.last_mut() {
+            Some(last) if last.from as i64 + last.len as i64 == by => last.len += 1,
+            _ => windows.push(Window { from: by as isize, len: 1 }),
+        }
+    }
+    windows
+}
+
+/// The kinds of runs: at which distances they touch elements, a bit each.
+struct Kinds<'c> {
+    of: &'c Cutting<'c>,
+    distances: &'c Distances,
+    masks: Vec<u32>,
+}
+
+impl Kinds<'_> {
+    /// Adds the iterations in some columns of a row, as runs. None: there are too many kinds.
+    fn push_row(
+        &mut self,
+        lattice: &Lattice,
+        row: i64,
+        columns: std::ops::Range<i64>,
+        runs: &mut Vec<Run>,
+    ) -> Option<()> {
+        let range = &self.of.recording.range;
+        let (first, end) = (range.start as i64, range.end as i64);
+        let begin = lattice.iteration((row, columns.start)).max(first);
+        let stop = lattice.iteration((row, columns.end)).min(end);
+        let mut at = begin;
+        while at < stop {
+            // The iterations from here on that touch elements at the same distances.
+            let (mut mask, mut until) = (0, stop);
+            for (k, one) in self.distances.all.iter().enumerate() {
+                let Some((left, right)) = lattice.boxes[k].columns(row) else { continue };
+                let len = self.of.lens[one.slot] as i64;
+                let from = lattice.iteration((row, left)).max(-one.by);
+                let to = (lattice.iteration((row, right)) + 1).min(len - one.by);
+                if from <= at && at < to {
+                    mask |= 1 << k;
+                    until = until.min(to);
+                } else if at < from && from < to {
+                    until = until.min(from);
+                }
+            }
+            let kind = self.masks.iter().position(|&other| other == mask).unwrap_or_else(|| {
+                self.masks.push(mask);
+                self.masks.len() - 1
+            });
+            if kind >= MOST_KINDS {
+                return None;
+            }
+            runs.push(Run { offset: (at - first) as u32, len: (until - at) as u32, kind: kind as u32 });
+            at = until;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,161 @@
+//! Plans of loops whose iterations are cells of a table: under `Preserve` they are cut into tiles.
+
+use proptest::prelude::{ProptestConfig, proptest};
+use stradsap_planner::plan::{Plan, Reach, Window};
+use stradsap_planner::{Order, PlanOptions, Strategy};
+
+use crate::loops::{Access, Loop};
+use crate::play::Chance;
+use crate::random::{check, same};
+
+/// A step of rows and columns, and whether the element there is written.
+type Step = (isize, isize, bool);
+
+/// A table of rows of this width, and who touches what: a cell makes all steps that lead to cells, unless `left_out`.
+struct Table<'s> {
+    rows: usize,
+    width: usize,
+    steps: &'s [Step],
+    left_out: &'s dyn Fn(usize, usize) -> bool,
+}
+
+impl Table<'_> {
+    /// Iterations over the cells in a range, the table `before` elements behind the vector's first.
+    fn cells(&self, range: std::ops::Range<usize>, before: usize) -> Loop {
+        let (rows, width) = (self.rows, self.width);
+        let touched = |i: usize| -> Vec<Access> {
+            let (row, column) = ((i - before) / width, (i - before) % width);
+            let cell = |&(down, right, write): &Step| {
+                let (row, column) = (row.checked_add_signed(down)?, column.checked_add_signed(right)?);
+                (row < rows && column < width).then_some((0, before + row * width + column, write))
+            };
+            if (self.left_out)(row, column) { Vec::new() } else { self.steps.iter().filter_map(cell).collect() }
+        };
+        let range = range.start + before..range.end + before;
+        let accesses = range.clone().map(touched).collect();
+        Loop { range, captures: vec![(before + rows * width + 3, true)], accesses }
+    }
+}
+
+const FIVE_POINTS: [Step; 5] = [(-1, 0, false), (0, -1, false), (0, 1, false), (1, 0, false), (0, 0, true)];
+const NINE_POINTS: [Step; 9] = [
+    (-1, -1, false),
+    (-1, 0, false),
+    (-1, 1, false),
+    (0, -1, false),
+    (0, 1, false),
+    (1, -1, false),
+    (1, 0, false),
+    (1, 1, false),
+    (0, 0, true),
+];
+const EDIT_DISTANCE: [Step; 4] = [(-1, -1, false), (-1, 0, false), (0, -1, false), (0, 0, true)];
+
+fn tiled(grain: usize) -> PlanOptions {
+    PlanOptions {
+        order: Order::Preserve,
+        grain: Some(grain),
+        strategy: Some(Strategy::Tiled),
+        ..PlanOptions::default()
+    }
+}
+
+/// All distances of some ranges.
+fn distances(windows: &[Window]) -> impl Iterator<Item = isize> + '_ {
+    windows.iter().flat_map(|window| window.from..window.from + window.len as isize)
+}
+
+/// Every access is within what the plan lets its run reach; and whatever runs may reach is ordered.
+fn check_tiles(of: &Loop, plan: &Plan) {
+    let tiles = plan.tiles.as_ref().expect("no tiles");
+    let mut reached = vec![Vec::new(); of.range.len()];
+    for run in &tiles.runs {
+        let Reach { reads, write } = tiles.kinds[run.kind as usize][0];
+        for offset in run.offset as usize..(run.offset + run.len) as usize {
+            let element = |by: isize| (of.range.start + offset).checked_add_signed(by).unwrap();
+            reached[offset].extend(distances(&reads).map(|by| (0, element(by), false)));
+            reached[offset].extend(distances(&[write]).map(|by| (0, element(by), true)));
+        }
+    }
+    for (touched, reached) in of.accesses.iter().zip(&reached) {
+        assert!(touched.iter().all(|access| reached.contains(access)), "{touched:?} is more than {reached:?}");
+        assert!(reached.iter().all(|access| access.1 < of.captures[0].0));
+    }
+    check(of, plan, Order::Preserve);
+    check(&Loop { range: of.range.clone(), captures: of.captures.clone(), accesses: reached }, plan, Order::Preserve);
+}
+
+fn parallelism(plan: &Plan) -> f64 {
+    plan.graph.work() as f64 / plan.graph.critical_path() as f64
+}
+
+#[test]
+fn a_large_grid_has_thirty_two_tiles_at_the_same_time() {
+    let n = 2048;
+    let inner = |row: usize, column: usize| row == 0 || column == 0 || row == n - 1 || column == n - 1;
+    let table = Table { rows: n, width: n, steps: &FIVE_POINTS, left_out: &inner };
+    let plan = table.cells(0..n * n, 0).plan(&PlanOptions { order: Order::Preserve, ..PlanOptions::default() }, 2);
+    assert_eq!(plan.strategy, Strategy::Tiled, "{}", plan.facts.reason);
+    assert!(parallelism(&plan) >= 32.0, "{}", parallelism(&plan));
+    assert!(plan.tiles.unwrap().runs.len() < n * n / 25, "runs are long");
+}
+
+#[test]
+fn rows_that_wrap_are_no_table() {
+    let of = Loop {
+        range: 40..1600,
+        captures: vec![(1640, true)],
+        accesses: (40..1600).map(|i| vec![(0, i - 40, false), (0, i - 1, false), (0, i, true)]).collect(),
+    };
+    assert_eq!(of.plan(&tiled(16), 1).strategy, Strategy::Serial);
+    let near = |i: usize| vec![(0, i - 1, false), (0, i, true)];
+    let of = Loop { range: 1..1600, captures: vec![(1600, true)], accesses: (1..1600).map(near).collect() };
+    assert_eq!(of.plan(&tiled(16), 1).strategy, Strategy::Serial);
+}
+
+#[test]
+fn tables_are_found() {
+    let edges = |row: usize, column: usize| row == 0 || column == 0 || row == 39 || column == 49;
+    let red = |row: usize, column: usize| edges(row, column) || (row + column) % 2 == 1;
+    let none = |_: usize, _: usize| false;
+    let cases: [(&[Step], &dyn Fn(usize, usize) -> bool); 6] = [
+        (&FIVE_POINTS, &edges),
+        (&FIVE_POINTS, &none),
+        (&FIVE_POINTS, &red),
+        (&NINE_POINTS, &edges),
+        (&NINE_POINTS, &none),
+        (&EDIT_DISTANCE, &none),
+    ];
+    for (steps, left_out) in cases {
+        let of = Table { rows: 40, width: 50, steps, left_out }.cells(0..2000, 0);
+        let plan = of.plan(&tiled(32), 1);
+        check_tiles(&of, &plan);
+        assert_eq!(plan.tiles.as_ref().unwrap().width, 50);
+        assert!(parallelism(&plan) > 1.5, "{}", parallelism(&plan));
+        same(&plan, &of.plan(&tiled(32), 3));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+    /// Any steps, any part of the table, cells left out here and there: if there are tiles, they are right.
+    #[test]
+    fn random_tables(seed: u64, rows in 1..24usize, width in 8..40usize, many in 1..7usize, from in 0..200usize, to in 0..200usize,
+                     before in 0..60usize, grain in 1..200usize, holes in 0..3usize) {
+        let mut chance = Chance(seed);
+        let mut step = |k: usize| {
+            let (down, right) = (chance.below(5) as isize - 2, chance.below(5) as isize - 2);
+            (down, right, k == 0 || chance.below(4) == 0)
+        };
+        let steps: Vec<Step> = (0..many).map(&mut step).collect();
+        let left_out = |row: usize, column: usize| holes > 0 && Chance(seed ^ (row * width + column) as u64).below(6) < holes;
+        let end = (rows * width).saturating_sub(to).max(1);
+        let of = Table { rows, width, steps: &steps, left_out: &left_out }.cells(from.min(end - 1)..end, before);
+        let plan = of.plan(&tiled(grain), 1);
+        if plan.strategy == Strategy::Tiled {
+            check_tiles(&of, &plan);
+            same(&plan, &of.plan(&tiled(grain), 3));
+        }
+    }
+}
