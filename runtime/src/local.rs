@@ -90,6 +90,10 @@ impl Ready {
 }
 
 impl LoopBackend for Local {
+    fn runs_tiles(&self) -> bool {
+        true
+    }
+
     fn planners(&self, session: &SessionInner) -> Result<Arc<Pool>> {
         session.pool()
     }

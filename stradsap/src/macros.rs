@@ -50,7 +50,7 @@
 ///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into, or of blocks of a loop without
 ///   conflicts; `grain = 100` for how many iterations are work enough for a block, where they do much with few accesses;
 ///   `label = "epoch"` for reports;
-///   `strategy = Grid`, `Coloured` or `Serial` to have only that one considered.
+///   `strategy = Grid`, `Coloured`, `Tiled` or `Serial` to have only that one considered.
 ///
 /// ```
 /// use stradsap::prelude::*;

@@ -140,6 +140,11 @@ impl<'f> Recording<'f> {
         }
     }
 
+    /// Whether iterations touch elements of one capture at distances from their number that are far from one another.
+    pub fn reaches_far(&self) -> bool {
+        self.rules.iter().flatten().any(Rule::reaches_far)
+    }
+
     fn rule(&self, capture: usize) -> Option<&Rule<'f>> {
         self.rules.get(capture).and_then(Option::as_ref)
     }

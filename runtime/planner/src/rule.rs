@@ -148,6 +148,19 @@ impl Rule<'_> {
         }
     }
 
+    /// Whether its distances from the iteration's number are as far from one another as cells of two rows.
+    pub(crate) fn reaches_far(&self) -> bool {
+        const FAR: usize = 8;
+        let steps = self.sources.iter().filter_map(|(source, _)| match source {
+            Source::InStep { offset } => Some(*offset as isize),
+            _ => None,
+        });
+        let ends = steps.fold(None, |ends: Option<(isize, isize)>, step| {
+            Some(ends.map_or((step, step), |(least, most)| (least.min(step), most.max(step))))
+        });
+        ends.is_some_and(|(least, most)| most.abs_diff(least) >= FAR)
+    }
+
     /// How many accesses an iteration has at most.
     pub(crate) fn per_iteration(&self) -> usize {
         self.sources.len()

@@ -131,6 +131,9 @@ pub trait Capture {
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured;
+    /// Whether the loop may run by tiles.
+    #[doc(hidden)]
+    const IN_TILES: bool = false;
     /// How many DDSs the engine is given for it besides its own: a map's index.
     #[doc(hidden)]
     const KEY_INDEXES: usize = 0;
@@ -193,6 +196,9 @@ pub trait Capture {
 pub trait Handles {
     /// What the loop body gets.
     type Views<'v>;
+    /// Whether the loop may run by tiles.
+    #[doc(hidden)]
+    const IN_TILES: bool = false;
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Vec<Captured>;
@@ -221,6 +227,7 @@ macro_rules! handles {
     ($(($($name:ident $n:tt)*))*) => {$(
         impl<$($name: Capture),*> Handles for ($($name,)*) {
             type Views<'v> = ($($name::View<'v, $n>,)*);
+            const IN_TILES: bool = false $(|| $name::IN_TILES)*;
 
             #[allow(private_interfaces)]
             fn describe(&mut self) -> Vec<Captured> {

@@ -14,6 +14,7 @@ pub(crate) mod slot;
 pub(crate) mod slow_path;
 pub(crate) mod summed;
 pub(crate) mod task;
+pub(crate) mod tiling;
 pub(crate) mod value;
 pub(crate) mod view;
 pub(crate) mod waiting;

@@ -28,7 +28,9 @@ use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::lease::Lent;
 use crate::body::panics;
 use crate::body::runs::Runs;
+use crate::body::tiling::Tiling;
 use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::planner::plan::Reach;
 use crate::planner::recording::CaptureLog;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub(crate) enum Doing<'t> {
     Packed { offset: usize, now: Cell<Option<(usize, usize, usize)>>, elements: &'t RawBuf, start: usize },
     /// A run by single iterations: the bounds of the running one's entries.
     Listed(Listing<'t>, Cell<Option<(usize, usize)>>),
+    /// A run by tiles: each run of iterations owns elements at some distances.
+    Tiled(Tiling<'t>),
     /// As `Spans`, but each element is saved before its first change: few of many are touched.
     Logged { spans: Vec<ViewRange>, saved: RefCell<BTreeMap<usize, RawBuf>> },
     /// The virtual iteration.
@@ -178,6 +182,11 @@ impl<'t> SlowPath<'t> {
         matches!(self.doing, Doing::Listed(..))
     }
 
+    /// Whether a block of it is a tile.
+    pub(crate) fn is_tiled(&self) -> bool {
+        matches!(self.doing, Doing::Tiled(_))
+    }
+
     pub(crate) fn doing(&self) -> &Doing<'t> {
         &self.doing
     }
@@ -234,6 +243,7 @@ impl<'t> SlowPath<'t> {
                 Some(bounds) => self.in_listing(listing, bounds, i, access).unwrap_or_else(|| self.stray(i)),
                 None => self.stray(i),
             },
+            Doing::Tiled(tiling) if tiling.owns(i, access != Access::Read) => self.address(i),
             Doing::Logged { spans, saved } => {
                 let Some(address) = self.in_spans(spans, i, access) else { return self.stray(i) };
                 if access != Access::Read {
@@ -242,7 +252,7 @@ impl<'t> SlowPath<'t> {
                 address
             }
             Doing::Record(recorder) => self.record(recorder, i, access),
-            Doing::ReadOnly | Doing::InStep { .. } | Doing::Reduction => self.stray(i),
+            Doing::ReadOnly | Doing::InStep { .. } | Doing::Tiled(_) | Doing::Reduction => self.stray(i),
         }
     }
 
@@ -271,6 +281,7 @@ impl<'t> SlowPath<'t> {
         let index = match &self.doing {
             Doing::Spans(spans) | Doing::Logged { spans, .. } => spans.iter().find(|span| span.len > 0)?.lo,
             Doing::InStep { now, .. } => now.get()?,
+            Doing::Tiled(tiling) => tiling.own()?,
             Doing::Listed(listing, current) => {
                 let (from, to) = current.get()?;
                 (*listing.entries.get(from..to)?.first()? >> 1) as usize
@@ -336,7 +347,21 @@ impl<'t> SlowPath<'t> {
                 assert!(index < self.len);
                 ViewRange { lo: index, len: 1, wlen: (entry & 1) as usize }
             }
+            Doing::Tiled(tiling) => {
+                tiling.enter(first, n);
+                none
+            }
             _ => none,
+        }
+    }
+
+    /// The same for a view of a loop that runs by tiles. Gives at which distances from these iterations the block owns all
+    /// elements.
+    #[inline(never)]
+    pub(crate) fn enter_tile(&self, first: usize, n: usize) -> Reach {
+        match &self.doing {
+            Doing::Tiled(tiling) => tiling.enter(first, n),
+            _ => Reach::default(),
         }
     }
 

@@ -22,6 +22,7 @@ use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
+use crate::planner::plan::Run;
 use crate::session::error::BodyError;
 use crate::session::options::{Bounds, Indices};
 
@@ -91,6 +92,23 @@ pub(crate) enum Iterations<'p> {
     Range { start: usize, end: usize },
     /// A list: offsets from `first`, in the order of execution.
     List { first: usize, offsets: &'p [u32] },
+    /// Runs of consecutive ones: offsets from `first`.
+    Runs { first: usize, runs: &'p [Run] },
+}
+
+impl Iterations<'_> {
+    /// The `k`-th of the pieces, each of consecutive iterations, in the order of execution.
+    #[inline]
+    fn piece(self, k: usize) -> Option<Range<usize>> {
+        match self {
+            Iterations::Range { start, end } => (k == 0).then_some(start..end),
+            Iterations::List { first, offsets } => offsets.get(k).map(|&at| first + at as usize..first + at as usize + 1),
+            Iterations::Runs { first, runs } => runs.get(k).map(|run| {
+                let at = first + run.offset as usize;
+                at..at + run.len as usize
+            }),
+        }
+    }
 }
 
 /// Why a block did not end well.
@@ -276,6 +294,10 @@ where
             Iterations::List { first, offsets } if Self::HAS_RUNS && !packed && !listed && are_neighbours(offsets) => unsafe {
                 self.run_joined(context, first, offsets)
             },
+            // SAFETY: rule 2.
+            Iterations::Runs { first, runs } if H::IN_TILES && Self::HAS_RUNS => unsafe {
+                self.run_tile(context, first, runs)
+            },
             // SAFETY: rule 2, and nothing is tracked.
             Iterations::List { first, offsets } if !tracked => unsafe { self.run_list(context, first, offsets) },
             // SAFETY: rule 2.
@@ -431,6 +453,33 @@ where
         Ok(alike)
     }
 
+    /// The hot loop over the runs of a tile. They are short: the views are made once.
+    ///
+    /// # Safety
+    /// Rule 2.
+    #[inline(never)]
+    unsafe fn run_tile(&self, context: &Context<'_>, first: usize, runs: &[Run]) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views(&context.slots) };
+        let mut scratch = (self.scratch)(values, &mut views);
+        H::begin(&mut views, &context.slots);
+        let mut place = 0;
+        for run in runs {
+            let (at, n) = (first + run.offset as usize, run.len as usize);
+            H::enter(&mut views, place, at, n);
+            for i in at..at + n {
+                H::step(&mut views, i);
+                if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
+                    return Some((i, error));
+                }
+            }
+            place += n;
+        }
+        H::finish(&views, &context.slots);
+        None
+    }
+
     /// The hot loop over iterations in an order of the plan's.
     ///
     /// # Safety
@@ -495,15 +544,8 @@ where
         after: fn(&Context<'_>) -> bool,
     ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
-        let n = match iterations {
-            Iterations::Range { start, end } => end - start,
-            Iterations::List { offsets, .. } => offsets.len(),
-        };
-        for j in 0..n {
-            let i = match iterations {
-                Iterations::Range { start, .. } => start + j,
-                Iterations::List { first, offsets } => first + offsets[j] as usize,
-            };
+        let pieces = (0..).map_while(|k| iterations.piece(k));
+        for (j, i) in pieces.flatten().enumerate() {
             context.state.at.set(i);
             H::enter(views, j, i, 1);
             H::step(views, i);

@@ -24,6 +24,9 @@
 //!    are owned that are less than `W` away; `set_near`, whether the next ones are among them. Where the body writes `x[i + 1]`,
 //!    the compiler knows the distance; so no comparison is left in the loop.
 //! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
+//! 7. In a block that is a tile a run's iterations each own all elements at some distances from their own number. `enter` asks
+//!    for these, and whoever gives them has compared them with the DDS's length. The distance of an index is compared with them;
+//!    where the compiler knows that it is the same in all iterations, before the loop over the run's.
 #![allow(unsafe_code)]
 
 mod slices;
@@ -34,11 +37,16 @@ use std::ops::{Index, IndexMut, Range};
 use crate::body::index::ElementIndex;
 use crate::body::slot::{Ahead, OwnElement, Slot};
 use crate::body::slow_path::SlowPath;
+use crate::body::tiling::IN_TILES;
 use crate::kernels::fetch;
+use crate::planner::plan::{Reach, Window};
 
 macro_rules! common_to_views {
     ($view:ident $(, $ahead:ident)?) => {
         impl<'v, T, const C: usize, const W: usize> $view<'v, T, C, W> {
+            /// One more than the largest distance that the macro has seen.
+            const NEAR: usize = W % IN_TILES;
+
             /// # Safety
             /// The slot describes elements of type T that meet the rules above while the view lives.
             #[inline(always)]
@@ -57,7 +65,7 @@ macro_rules! common_to_views {
                     owns_own: false,
                     own: false,
                     near: false,
-                    $($ahead: slot.ahead(),)?
+                    $($ahead: slot.ahead(), tiled: slot.slow_path().is_tiled(), reach: Reach::default(),)?
                     iteration: usize::MAX,
                     lifetime: PhantomData,
                 }
@@ -73,7 +81,9 @@ macro_rules! common_to_views {
             /// Moves on to a run: the `n` iterations of the loop from `first` on, from the block's `place`-th on.
             #[inline(always)]
             pub(crate) fn enter(&mut self, place: usize, first: usize, n: usize) {
-                if self.tracked {
+                if self.enters_tile(first, n) {
+                    // What is owned is known by distances.
+                } else if self.tracked {
                     let owned = self.slow_path.enter(place, first, n);
                     (self.lo, self.len, self.wlen) = (owned.lo, owned.len, owned.wlen);
                     self.ptr = self.base.wrapping_add(self.lo);
@@ -92,11 +102,11 @@ macro_rules! common_to_views {
             /// each iteration's own element besides.
             #[inline(always)]
             fn surrounded(&self, range: Range<usize>) -> Range<usize> {
-                match W {
+                match Self::NEAR {
                     0 => 0..usize::MAX,
                     1 if self.owns_own => 0..usize::MAX,
                     _ if self.packed => 0..0,
-                    _ => range.start.saturating_add(W - 1)..range.end.saturating_sub(W - 1),
+                    near => range.start.saturating_add(near - 1)..range.end.saturating_sub(near - 1),
                 }
             }
 
@@ -104,7 +114,7 @@ macro_rules! common_to_views {
             #[inline(always)]
             pub(crate) fn set_near(&mut self, near: bool) {
                 // (Of other views `near` says nothing.)
-                if W > 0 {
+                if Self::NEAR > 0 {
                     (self.own, self.near) = (near, near);
                 }
             }
@@ -143,13 +153,15 @@ macro_rules! common_to_views {
             #[inline(always)]
             fn at(&self, i: usize) -> &T {
                 let k = i.wrapping_sub(self.lo);
-                let ptr = if k < self.len {
+                let ptr = if self.reads_in_tile(i) {
+                    self.base.wrapping_add(i)
+                } else if k < self.len {
                     // SAFETY: k < len, so the element is in the owned range.
                     unsafe { self.ptr.add(k) }
                 } else {
                     self.slow_path.reach_read(i).cast()
                 };
-                // SAFETY: rules 1 and 3: nobody writes this element while the view is borrowed.
+                // SAFETY: rules 1 and 3 (and 7): nobody writes this element while the view is borrowed.
                 unsafe { &*ptr }
             }
 
@@ -160,7 +172,8 @@ macro_rules! common_to_views {
                     self.own && i == self.iteration
                 } else {
                     let distance = i.wrapping_sub(self.iteration);
-                    I::NEAR && W > 0 && self.near && distance.wrapping_add(W - 1) <= 2 * (W - 1)
+                    let near = Self::NEAR.wrapping_sub(1);
+                    I::NEAR && Self::NEAR > 0 && self.near && distance.wrapping_add(near) <= 2 * near
                 }
             }
         }
@@ -246,9 +259,26 @@ pub struct ReadView<'v, T, const C: usize, const W: usize = 0> {
 
 common_to_views!(ReadView);
 
+/// Whether a distance, which may be a negative number, is one of a range.
+#[inline(always)]
+fn is_within(window: &Window, by: usize) -> bool {
+    by.wrapping_sub(window.from as usize) < window.len
+}
+
 impl<T, const C: usize, const W: usize> ReadView<'_, T, C, W> {
     fn owns_own(here: OwnElement) -> bool {
         here.read
+    }
+
+    // Of DDSs that are only read a tile owns all.
+    #[inline(always)]
+    fn enters_tile(&mut self, _first: usize, _n: usize) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn reads_in_tile(&self, _i: usize) -> bool {
+        false
     }
 
     /// Of the run that was entered, the iterations that own all elements that are indexed near them.
@@ -279,6 +309,9 @@ pub struct WriteView<'v, T, const C: usize, const W: usize = 0> {
     /// the same in all views of a loop: so the compiler makes one loop of runs where it holds, and one of the others.
     near: bool,
     ahead: Ahead<'v>,
+    /// Whether the block is a tile, and at which distances from each of the run's iterations it owns elements (rule 7).
+    tiled: bool,
+    reach: Reach,
     iteration: usize,
     lifetime: PhantomData<&'v mut T>,
 }
@@ -288,6 +321,30 @@ common_to_views!(WriteView, ahead);
 impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     fn owns_own(here: OwnElement) -> bool {
         here.read && here.write
+    }
+
+    /// Whether the loop may run by tiles: the view then looks for elements by their distance, too.
+    pub(crate) const IN_TILES: bool = W >= IN_TILES;
+
+    #[inline(always)]
+    fn enters_tile(&mut self, first: usize, n: usize) -> bool {
+        if Self::IN_TILES && self.tiled {
+            self.reach = self.slow_path.enter_tile(first, n);
+        }
+        Self::IN_TILES && self.tiled
+    }
+
+    #[inline(always)]
+    fn reads_in_tile(&self, i: usize) -> bool {
+        let by = i.wrapping_sub(self.iteration);
+        // All are looked at, without branches: where the distance is a constant of the loop, so is the outcome.
+        let within = |all: bool, window: &Window| all | is_within(window, by);
+        Self::IN_TILES && self.tiled && self.reach.reads.iter().fold(false, within)
+    }
+
+    #[inline(always)]
+    fn writes_in_tile(&self, i: usize) -> bool {
+        Self::IN_TILES && self.tiled && is_within(&self.reach.write, i.wrapping_sub(self.iteration))
     }
 
     /// Of the run that was entered, the iterations that own all elements that are indexed near them, to write them.
@@ -307,7 +364,9 @@ impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     #[inline(always)]
     fn address_mut(&mut self, i: usize) -> *mut T {
         let k = i.wrapping_sub(self.lo);
-        if k < self.wlen {
+        if self.writes_in_tile(i) {
+            self.base.wrapping_add(i)
+        } else if k < self.wlen {
             // SAFETY: k < wlen, so the element is in the owned range.
             unsafe { self.ptr.add(k) }
         } else {
@@ -377,7 +436,7 @@ impl<T, I: ElementIndex, const C: usize, const W: usize> IndexMut<I> for WriteVi
         let i = i.to_usize();
         let owned = self.is_surely_owned::<I>(i);
         let address = if owned { self.here.wrapping_add(i) } else { self.address_mut(i) };
-        // SAFETY: rules 1 and 3 (and 5): the element is this block's alone, and the view is borrowed alone.
+        // SAFETY: rules 1 and 3 (and 5, and 7): the element is this block's alone, and the view is borrowed alone.
         unsafe { &mut *address }
     }
 }

@@ -220,7 +220,7 @@ impl<'c> Call<'c> {
                         continue;
                     }
                     let whole = !matches!(failed.failure, Failure::Undoing(_));
-                    let other_order = self.key.options.order == Order::Preserve && !cached.plan.offsets.is_empty();
+                    let other_order = self.key.options.order == Order::Preserve && !cached.plan.keeps_order();
                     if whole && (other_order || self.overflowed(&cached, &failed.failure)) {
                         // An iteration before this one in the loop's order, which had not run yet, may fail as well, or
                         // change what this one failed on.
@@ -281,7 +281,7 @@ impl<'c> Call<'c> {
             recorded = Instant::now();
             let mut planning = span(Category::Plan, 0);
             let shapes = planned_shapes(self.captured, &recording);
-            let mut made = plan::plan(&recording, &shapes, &options.planning(), &*self.pool);
+            let mut made = plan::plan(&recording, &shapes, &options.planning(self.backend.runs_tiles()), &*self.pool);
             made.facts.cut_short = recording.cut_short;
             planning.set(made.blocks.len() as u64);
             drop(planning);

@@ -23,6 +23,7 @@ use crate::body::panics::{self, CaughtPanic};
 use crate::body::slot::{Ahead, Copies, OwnElement, Owned, Slot};
 use crate::body::slow_path::{Doing, Listing, ViewRange};
 use crate::body::task::{Failure, Iterations, Task};
+use crate::body::tiling::Tiling;
 use crate::body::waiting::{self, Watch};
 use crate::dds::relaxed::board::{Board, Missing};
 use crate::loops::handoff::{Dispatch, Handoff};
@@ -214,7 +215,9 @@ impl Run<'_> {
 
     fn iterations(&self, b: usize) -> Iterations<'_> {
         let (block, first) = (self.plan.blocks[b], self.plan.range.start);
-        if self.plan.offsets.is_empty() {
+        if let Some(tiles) = &self.plan.tiles {
+            Iterations::Runs { first, runs: tiles.of(b) }
+        } else if self.plan.offsets.is_empty() {
             Iterations::Range { start: first + block.start, end: first + block.end }
         } else {
             Iterations::List { first, offsets: &self.plan.offsets[block.start..block.end] }
@@ -295,6 +298,7 @@ impl Run<'_> {
         }
         let all = || Owned { here: OwnElement::new(number_is_index, false), ..Owned::all(lent) };
         match plan.usage[c] {
+            Usage::Shared | Usage::InStep { written: true, .. } if plan.tiles.is_some() => self.owned_in_tile(b, c, lent),
             Usage::InStep { offset, written } => self.owned_in_step(b, c, lent, offset, written),
             Usage::ReadOnly => all(),
             _ if !lent.is_writable() && self.apart.is_none_or(|_| plan.strategy == Strategy::Serial) => all(),
@@ -302,6 +306,14 @@ impl Run<'_> {
             Usage::Shared if plan.strategy == Strategy::Coloured => self.listed(b, c),
             Usage::Shared => self.owned_parts(b, c, lent),
         }
+    }
+
+    /// What is at some distances from the iterations of each run.
+    fn owned_in_tile<'s>(&'s self, b: usize, c: usize, lent: &Lent) -> Owned<'s> {
+        let Some(tiles) = &self.plan.tiles else { return Owned::by(Doing::Spans(Vec::new())) };
+        let own = matches!(self.plan.usage[c], Usage::InStep { offset: 0, .. });
+        let tiling = Tiling::new((c, lent.len()), self.plan.range.start, tiles.of(b), &tiles.kinds);
+        Owned { here: OwnElement::new(own, own), tracked: true, ..Owned::by(Doing::Tiled(tiling)) }
     }
 
     /// Each iteration's own element. An access that is not written `x[i]`, or at a distance, is found by other means.
@@ -492,7 +504,7 @@ impl<D: Dispatch> Watch for Watching<'_, D> {
             return rounds >= LETS_OTHERS_GO;
         }
         // A failure of a plan with another order than the loop's is confirmed in any case: nobody needs this block.
-        let confirmed = run.order == Order::Preserve && !run.plan.offsets.is_empty();
+        let confirmed = run.order == Order::Preserve && !run.plan.keeps_order();
         let ends = || handoff.cut().is_some_and(|cut| confirmed || cut <= self.block);
         if run.order == Order::Preserve && rounds.is_multiple_of(LETS_OTHERS_GO) && !ends() {
             std::thread::scope(|scope| {

@@ -21,7 +21,7 @@ use crate::memory::buffer::RawBuf;
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
 use crate::session::logging::warning;
-use crate::session::options::LoopOptions;
+use crate::session::options::{LoopOptions, Order};
 use crate::session::pool::Pool;
 
 /// What the planner has to know of the captures.
@@ -89,7 +89,10 @@ pub(crate) unsafe fn record<'l>(
         tallies::leave_out(&mut sampled, &mut tallied, captured, options);
         let fields = fields(&sampled, lease);
         let shapes = shapes(captured);
-        if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, pool) {
+        let inferred = inference::infer(&sampled, &samples, &shapes, &fields, pool);
+        // Cells at the ends of a table's rows touch fewer elements, and a sample may have none of them.
+        let may_be_table = options.order == Order::Preserve && inferred.as_ref().is_some_and(Recording::reaches_far);
+        if let Some(recording) = inferred.filter(|_| !may_be_table) {
             return (recording, Depth::Sampled);
         }
     }

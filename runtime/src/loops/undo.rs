@@ -14,7 +14,7 @@ use crate::body::capture::{Captured, Kind};
 use crate::body::lease::Lease;
 use crate::body::panics::{self, CaughtPanic};
 use crate::memory::buffer::RawBuf;
-use crate::planner::plan::{Block, Plan};
+use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
 use crate::session::locked;
 use crate::session::options::Strategy;
@@ -27,9 +27,10 @@ enum Extent {
         len: usize,
     },
     List(Vec<u32>),
-    /// One for each iteration of a block, at a distance from it.
+    /// One for each of a block's `n` iterations, at a distance from it: `first` belongs to the loop's first.
     Steps {
-        block: Block,
+        b: usize,
+        n: usize,
         first: usize,
     },
 }
@@ -79,6 +80,10 @@ impl Undo {
                 }
             }
             Strategy::Aligned | Strategy::Grid => {}
+            Strategy::Tiled => {
+                let shared = plan.shared.iter().filter(|&&c| written_at(plan, c).is_none());
+                upfront.extend(shared.filter_map(|&c| whole(&captured[c]).map(|all| store(c, all))));
+            }
             // Serial.
             _ => {
                 for (c, capture) in captured.iter().enumerate() {
@@ -101,16 +106,15 @@ impl Undo {
                     }
                 }
             }
-            for (c, usage) in plan.usage.iter().enumerate() {
-                if let Usage::InStep { offset, written: true } = *usage {
-                    let first = plan.range.start.wrapping_add(offset);
-                    let extent = if plan.offsets.is_empty() {
-                        Extent::Range { lo: first.wrapping_add(block.start), len: block.end - block.start }
-                    } else {
-                        Extent::Steps { block, first }
-                    };
-                    by_block.push(store(c, extent));
-                }
+            for c in 0..plan.usage.len() {
+                let Some(by) = written_at(plan, c) else { continue };
+                let (first, n) = (plan.range.start.wrapping_add_signed(by), block.end - block.start);
+                let extent = if plan.keeps_order() {
+                    Extent::Range { lo: first.wrapping_add(block.start), len: n }
+                } else {
+                    Extent::Steps { b, n, first }
+                };
+                by_block.push(store(c, extent));
             }
             starts.push(by_block.len() as u32);
         }
@@ -160,7 +164,7 @@ impl Undo {
         let lent = lease.vector(capture).filter(|lent| index < lent.len())?;
         let mut copy = RawBuf::new(lent.ops(), 1);
         for saved in self.saved.iter().filter(|saved| saved.capture == capture) {
-            let Some(place) = saved.extent.place(index)? else { continue };
+            let Some(place) = saved.extent.place(plan, index)? else { continue };
             let held = locked(&saved.held);
             let from = match held.copy.as_ref() {
                 Some(all) if held.filled && place < all.len() => all.as_ptr().wrapping_add(place * lent.ops().size),
@@ -219,11 +223,11 @@ impl Undo {
 
 impl Extent {
     /// Where an element stands in it, if it does. None at all where that takes long to find out.
-    fn place(&self, index: usize) -> Option<Option<usize>> {
+    fn place(&self, plan: &Plan, index: usize) -> Option<Option<usize>> {
         match self {
             Extent::Range { lo, len } => Some(index.checked_sub(*lo).filter(|place| place < len)),
             Extent::List(list) => Some(list.binary_search(&u32::try_from(index).ok()?).ok()),
-            Extent::Steps { .. } => None,
+            Extent::Steps { b, first, .. } => Some(plan.tiles.as_ref()?.place(*b, index.wrapping_sub(*first))),
         }
     }
 
@@ -231,7 +235,7 @@ impl Extent {
         match self {
             Extent::Range { len, .. } => *len,
             Extent::List(list) => list.len(),
-            Extent::Steps { block, .. } => block.end - block.start,
+            Extent::Steps { n, .. } => *n,
         }
     }
 
@@ -239,10 +243,17 @@ impl Extent {
         match self {
             Extent::Range { lo, len } => f(*lo, *len),
             Extent::List(list) => list.iter().for_each(|&i| f(i as usize, 1)),
-            Extent::Steps { block, first } => plan.offsets[block.start..block.end]
-                .iter()
-                .for_each(|&offset| f(first.wrapping_add(offset as usize), 1)),
+            Extent::Steps { b, first, .. } => plan.each_run(*b, |offset, n| f(first.wrapping_add(offset), n)),
         }
+    }
+}
+
+/// The one distance from each iteration at which it writes a capture that is saved block by block, if there is one.
+fn written_at(plan: &Plan, c: usize) -> Option<isize> {
+    match (&plan.tiles, plan.usage[c]) {
+        (Some(tiles), _) => tiles.written_at[c],
+        (None, Usage::InStep { offset, written: true }) => Some(offset as isize),
+        (None, _) => None,
     }
 }
 

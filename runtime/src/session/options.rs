@@ -83,9 +83,9 @@ impl LoopOptions {
     }
 
     /// What the loop's plan depends on.
-    pub(crate) fn planning(&self) -> PlanOptions {
+    pub(crate) fn planning(&self, tiles: bool) -> PlanOptions {
         let &LoopOptions { order, parts, grain, strategy, scratch, .. } = self;
-        PlanOptions { order, parts, grain, strategy, scratch }
+        PlanOptions { order, parts, grain, strategy, scratch, tiles }
     }
 
     /// `label = "..."`: a name for reports.

@@ -76,6 +76,19 @@ impl Tiles {
         &self.runs[self.starts[block] as usize..self.starts[block + 1] as usize]
     }
 
+    /// At which of a block's iterations one stands, by its offset.
+    pub fn place(&self, block: usize, offset: usize) -> Option<usize> {
+        let mut before = 0;
+        for run in self.of(block) {
+            let within = offset.wrapping_sub(run.offset as usize);
+            if within < run.len as usize {
+                return Some(before + within);
+            }
+            before += run.len as usize;
+        }
+        None
+    }
+
     /// How many iterations a block has.
     pub fn iterations(&self, block: usize) -> usize {
         self.of(block).iter().map(|run| run.len as usize).sum()

@@ -40,6 +40,7 @@ impl SlowPath<'_> {
             Doing::Listed(listing, now) if now.get().is_some_and(|now| lists(listing, now, &range, write)) => {
                 self.address(start)
             }
+            Doing::Tiled(tiling) if tiling.owns_all(range.clone(), write) => self.address(start),
             Doing::Record(recorder) => self.record_range(recorder, range, write),
             _ if end - start == 1 => self.reach(start, if write { Access::Write { nth: 0 } } else { Access::Read }),
             _ => self.stray_to_range(range, write),

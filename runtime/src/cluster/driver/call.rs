@@ -234,6 +234,11 @@ impl Cluster {
 }
 
 impl LoopBackend for Cluster {
+    // Workers hold parts of DDSs, and pass these on: a tile has none of its own.
+    fn runs_tiles(&self) -> bool {
+        false
+    }
+
     fn planners(&self, _: &SessionInner) -> Result<Arc<Pool>> {
         Ok(Arc::clone(&self.pool))
     }

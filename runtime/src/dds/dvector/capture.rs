@@ -89,6 +89,7 @@ impl<T: 'static, const W: usize> Capture for Read<'_, DVector<T>, W> {
 
 impl<T: 'static, const W: usize> Capture for Write<'_, DVector<T>, W> {
     type View<'v, const C: usize> = WriteView<'v, T, C, W>;
+    const IN_TILES: bool = WriteView::<'_, T, 0, W>::IN_TILES;
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {

@@ -14,9 +14,12 @@ pub(crate) use self::options::NAMES as OPTIONS;
 use self::options::Options;
 use self::over::Over;
 use self::parse::LoopSyntax;
-use super::ir::{Capture, Closure, Kind};
+use super::ir::{Capture, Closure, Kind, Mode};
 use super::{body, captures, head, sums};
 use crate::ctxt::Ctxt;
+
+/// What is added to how near a capture is indexed, where the loop may run by tiles (`body/tiling.rs` of the runtime).
+const IN_TILES: usize = 1 << 16;
 
 /// Everything that the expansion is made from.
 struct Loop {
@@ -74,6 +77,10 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     cx.check()?;
     if let Some(index) = closure.parameter.as_ref().filter(|_| elements.is_none()) {
         super::indices::rewrite(&mut closure.body, index, &mut captured.captures);
+    }
+    if options.may_preserve() {
+        let written = captured.captures.iter_mut().filter(|capture| capture.mode == Mode::Write);
+        written.for_each(|capture| capture.near += IN_TILES);
     }
     super::waits::rewrite(&mut closure.body, &captured.captures);
     if let Some(elements) = elements {

@@ -10,13 +10,13 @@ use crate::parallel_for::sync_for;
 
 /// How each option is written.
 pub(crate) const USAGE: &str = "`order = Preserve` or `Any`, `parts = 8`, `grain = 100`, `label = \"epoch\"`, \
-                                `strategy = Grid`, `Coloured` or `Serial`, `scratch = Buckets::new(k)` with a \
+                                `strategy = Grid`, `Coloured`, `Tiled` or `Serial`, `scratch = Buckets::new(k)` with a \
                                 body `|i, scratch|`, `staleness = 2`";
 
 /// Their names.
 pub(crate) const NAMES: [&str; 7] = ["order", "parts", "grain", "label", "strategy", "scratch", "staleness"];
 const ORDERS: [&str; 2] = ["Preserve", "Any"];
-const STRATEGIES: [&str; 3] = ["Grid", "Coloured", "Serial"];
+const STRATEGIES: [&str; 4] = ["Grid", "Coloured", "Tiled", "Serial"];
 
 /// The options of one loop.
 #[derive(Default)]
@@ -28,6 +28,13 @@ pub(crate) struct Options {
     pub(crate) strategy: Option<Choice>,
     pub(crate) scratch: Option<Expr>,
     pub(crate) staleness: Option<Expr>,
+}
+
+impl Options {
+    /// Whether the loop may have to keep its own order.
+    pub(crate) fn may_preserve(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| !matches!(order, Choice::Word(word) if word == "Any"))
+    }
 }
 
 /// The value of an option that offers a few words.
