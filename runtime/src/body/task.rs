@@ -92,23 +92,8 @@ pub(crate) enum Iterations<'p> {
     Range { start: usize, end: usize },
     /// A list: offsets from `first`, in the order of execution.
     List { first: usize, offsets: &'p [u32] },
-    /// Runs of consecutive ones: offsets from `first`.
+    /// Runs of rows: offsets from `first`.
     Runs { first: usize, runs: &'p [Run] },
-}
-
-impl Iterations<'_> {
-    /// The `k`-th of the pieces, each of consecutive iterations, in the order of execution.
-    #[inline]
-    fn piece(self, k: usize) -> Option<Range<usize>> {
-        match self {
-            Iterations::Range { start, end } => (k == 0).then_some(start..end),
-            Iterations::List { first, offsets } => offsets.get(k).map(|&at| first + at as usize..first + at as usize + 1),
-            Iterations::Runs { first, runs } => runs.get(k).map(|run| {
-                let at = first + run.offset as usize;
-                at..at + run.len as usize
-            }),
-        }
-    }
 }
 
 /// Why a block did not end well.
@@ -464,17 +449,19 @@ where
         let mut views = unsafe { H::views(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
         H::begin(&mut views, &context.slots);
-        let mut place = 0;
         for run in runs {
-            let (at, n) = (first + run.offset as usize, run.len as usize);
-            H::enter(&mut views, place, at, n);
-            for i in at..at + n {
-                H::step(&mut views, i);
-                if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
-                    return Some((i, error));
+            let at = first + run.offset as usize;
+            H::enter(&mut views, 0, at, run.len as usize);
+            for at in at..at + run.len as usize {
+                for k in 0..run.rows as usize {
+                    let i = at + k * run.stride as usize;
+                    H::step(&mut views, i);
+                    let ended = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i));
+                    if let Some(error) = ended.into_error() {
+                        return Some((i, error));
+                    }
                 }
             }
-            place += n;
         }
         H::finish(&views, &context.slots);
         None
@@ -544,8 +531,18 @@ where
         after: fn(&Context<'_>) -> bool,
     ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
-        let pieces = (0..).map_while(|k| iterations.piece(k));
-        for (j, i) in pieces.flatten().enumerate() {
+        let (n, runs) = match iterations {
+            Iterations::Range { start, end } => (end - start, [].as_slice()),
+            Iterations::List { offsets, .. } => (offsets.len(), [].as_slice()),
+            Iterations::Runs { runs, .. } => (runs.iter().map(Run::iterations).sum(), runs),
+        };
+        let mut in_runs = runs.iter().flat_map(Run::offsets);
+        for j in 0..n {
+            let i = match iterations {
+                Iterations::Range { start, .. } => start + j,
+                Iterations::List { first, offsets } => first + offsets[j] as usize,
+                Iterations::Runs { first, .. } => first + in_runs.next().unwrap_or_default(),
+            };
             context.state.at.set(i);
             H::enter(views, j, i, 1);
             H::step(views, i);

@@ -1,6 +1,7 @@
 //! What a block that is a tile owns of a capture: elements at some distances from the iterations of the run that was entered.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use crate::planner::plan::{Reach, Run, Window};
 
@@ -15,10 +16,48 @@ pub(crate) struct Tiling<'t> {
     len: usize,
     runs: &'t [Run],
     kinds: &'t [Vec<Reach>],
-    /// The run that was entered last,
+    /// The run that was entered last, and its iterations that were.
     at: Cell<usize>,
-    /// which iterations of it, and what they reach.
-    now: Cell<Option<(usize, usize, Reach)>>,
+    now: Cell<Option<Entered>>,
+}
+
+/// Iterations that were entered: some of each of a run's rows, or one row's.
+#[derive(Clone, Copy)]
+struct Entered {
+    first: usize,
+    n: usize,
+    rows: usize,
+    stride: usize,
+    reach: Reach,
+}
+
+impl Entered {
+    /// The elements at some distances from the iterations in a row: the first, and how many.
+    fn elements(&self, window: &Window, row: usize) -> (usize, usize) {
+        let first = self.first.wrapping_add(row * self.stride).wrapping_add_signed(window.from);
+        (first, if window.len == 0 { 0 } else { self.n - 1 + window.len })
+    }
+
+    /// Whether all that it reaches is below a length.
+    fn is_below(&self, len: usize) -> bool {
+        let below = |window: &Window| {
+            let ((first, n), (last, _)) = (self.elements(window, 0), self.elements(window, self.rows - 1));
+            n == 0 || first <= last && n <= len && last <= len - n
+        };
+        self.n > 0 && self.rows > 0 && self.reach.reads.iter().chain([&self.reach.write]).all(below)
+    }
+
+    /// Whether it reaches each element of a range, by one window of one row.
+    fn reaches(&self, range: &Range<usize>, write: bool) -> bool {
+        let within = |window: &Window| {
+            (0..self.rows).any(|row| {
+                let (from, len) = self.elements(window, row);
+                let at = range.start.wrapping_sub(from);
+                at < len && range.len() <= len - at
+            })
+        };
+        within(&self.reach.write) || !write && self.reach.reads.iter().any(within)
+    }
 }
 
 impl<'t> Tiling<'t> {
@@ -31,33 +70,32 @@ impl<'t> Tiling<'t> {
         Tiling { capture, first, len, runs, kinds, at: Cell::new(0), now: Cell::new(None) }
     }
 
-    /// Turns to the `n` iterations from `first` on, which are of one run. Gives what each of them reaches: all of it is elements that
-    /// the capture has, and that the block owns. Of iterations that are none of the block's: nothing.
+    /// Turns to a run that begins with the iteration `first` and has `n` in each of its rows; or to `n` others that follow one another in
+    /// a row. Gives what each of these iterations reaches: all of it is elements that the capture has, and that the block owns.
+    /// Of iterations that are none of the block's: nothing.
     pub(crate) fn enter(&self, first: usize, n: usize) -> Reach {
-        let offset = first.wrapping_sub(self.first);
-        let holds = |run: &Run| {
-            let within = offset.wrapping_sub(run.offset as usize);
-            within < run.len as usize && n <= run.len as usize - within
-        };
-        let at = self.at.get();
-        let next = [at, at + 1].into_iter().find(|&k| self.runs.get(k).is_some_and(holds));
-        let found = next.or_else(|| self.runs.iter().position(holds));
-        let reach = found.and_then(|k| {
-            self.at.set(k);
-            self.kinds.get(self.runs[k].kind as usize)?.get(self.capture).copied()
-        });
-        let reach = reach.unwrap_or_default();
-        for window in reach.reads.iter().chain([&reach.write]).filter(|window| window.len > 0) {
-            let (from, len) = self.elements(window, first, n);
-            assert!(len <= self.len && from <= self.len - len, "a tile beyond the elements");
-        }
-        self.now.set(found.map(|_| (first, n, reach)));
-        reach
+        self.now.set(self.find(first, n).filter(|entered| entered.is_below(self.len)));
+        self.now.get().map_or(Reach::default(), |entered| entered.reach)
     }
 
-    /// The elements at some distances from `n` iterations: the first, and how many.
-    fn elements(&self, window: &Window, first: usize, n: usize) -> (usize, usize) {
-        (first.wrapping_add_signed(window.from), if window.len == 0 { 0 } else { n - 1 + window.len })
+    fn find(&self, first: usize, n: usize) -> Option<Entered> {
+        let offset = first.wrapping_sub(self.first);
+        let begins = |run: &Run| run.offset as usize == offset && run.len as usize == n;
+        let holds = |run: &Run| {
+            let (stride, len) = (run.stride as usize, run.len as usize);
+            (0..run.rows as usize).any(|row| {
+                let within = offset.wrapping_sub(run.offset as usize + row * stride);
+                within < len && n <= len - within
+            })
+        };
+        let at = self.at.get();
+        let next = [at, at + 1].into_iter().find(|&k| self.runs.get(k).is_some_and(begins));
+        let k = next.or_else(|| self.runs.iter().position(|run| begins(run) || holds(run)))?;
+        self.at.set(k);
+        let run = self.runs[k];
+        let reach = *self.kinds.get(run.kind as usize)?.get(self.capture)?;
+        let rows = if begins(&run) { run.rows as usize } else { 1 };
+        Some(Entered { first, n, rows, stride: run.stride as usize, reach })
     }
 
     /// Whether the block owns an element.
@@ -65,21 +103,15 @@ impl<'t> Tiling<'t> {
         self.owns_all(i..i + 1, write)
     }
 
-    /// Whether the block owns each element of a range, by one window.
-    pub(crate) fn owns_all(&self, range: std::ops::Range<usize>, write: bool) -> bool {
-        let Some((first, n, reach)) = self.now.get() else { return false };
-        let within = |window: &Window| {
-            let (from, len) = self.elements(window, first, n);
-            let at = range.start.wrapping_sub(from);
-            at < len && range.len() <= len - at
-        };
-        within(&reach.write) || !write && reach.reads.iter().any(within)
+    /// Whether the block owns each element of a range, by one window of one row.
+    pub(crate) fn owns_all(&self, range: Range<usize>, write: bool) -> bool {
+        self.now.get().is_some_and(|entered| entered.reaches(&range, write))
     }
 
     /// An element that the block owns.
     pub(crate) fn own(&self) -> Option<usize> {
-        let (first, n, reach) = self.now.get()?;
-        let window = reach.reads.iter().find(|window| window.len > 0)?;
-        Some(self.elements(window, first, n).0)
+        let entered = self.now.get()?;
+        let window = entered.reach.reads.iter().find(|window| window.len > 0)?;
+        Some(entered.elements(window, 0).0)
     }
 }

@@ -165,30 +165,42 @@ impl Run<'_> {
         (results.collect(), first.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether two blocks share a part.
+    /// Whether two blocks share a part, or are tiles side by side.
     fn near(&self, last: usize, block: usize) -> bool {
+        if self.plan.tiles.is_some() {
+            return block == last + 1;
+        }
         let (a, b) = (self.plan.touches(last), self.plan.touches(block));
         a.iter().any(|a| b.iter().any(|b| a.resource == b.resource))
     }
 
-    fn run_block(&self, b: usize, others: &Blocks<'_, impl Dispatch>) -> (BlockResult, BlockEnd) {
+    /// Runs a block, and those beside it that are ready then. Gives the last of them, and how it ended.
+    fn run_block(&self, b: usize, others: &Blocks<'_, impl Dispatch>) -> (BlockResult, usize, BlockEnd) {
         let before = BeforeLoop { run: self, undo: others.undo };
         let Ok(mut context) = self.context(b, &self.board, &before) else {
-            return (BlockResult::default(), Err((None, Failure::Stopped)));
+            return (BlockResult::default(), b, Err((None, Failure::Stopped)));
         };
         if self.plan.blocks[b].start == self.plan.blocks[b].end {
             // A loop without iterations needs no scratch.
-            return (BlockResult::of(&context), Ok(()));
+            return (BlockResult::of(&context), b, Ok(()));
         }
-        let watch = Watching { block: b, others, state: Rc::clone(&context.state) };
-        // SAFETY: the context was made for this block of the task's own captures.
-        let ran = waiting::watched(&watch, || unsafe {
-            if self.trace {
-                self.task.trace(&context, self.iterations(b))
-            } else {
-                self.task.run(&context, self.iterations(b))
+        let end = self.beside(b);
+        let mut at = b;
+        let ran = loop {
+            let watch = Watching { block: at, others, state: Rc::clone(&context.state) };
+            // SAFETY: the context was made for this block of the task's own captures, and for those beside it.
+            let ran = waiting::watched(&watch, || unsafe {
+                if self.trace {
+                    self.task.trace(&context, self.iterations(at))
+                } else {
+                    self.task.run(&context, self.iterations(at))
+                }
+            });
+            if ran.is_err() || at + 1 == end || !others.handoff.go_on(at) {
+                break ran;
             }
-        });
+            at += 1;
+        };
         if ran.is_ok() {
             self.store_relaxed(&mut context, b, &self.board);
             self.store_tallies(&mut context, b, self.tallies);
@@ -197,7 +209,17 @@ impl Run<'_> {
             // What their destructors say is no failure of the loop, which hasn't happened.
             let _dropped = panics::caught(|| drop(copies));
         }
-        (BlockResult::of(&context), ran)
+        (BlockResult::of(&context), at, ran)
+    }
+
+    /// Up to which block a context that was made for one serves those behind it: tiles of its band, where each leaves nothing of
+    /// its own.
+    fn beside(&self, b: usize) -> usize {
+        let alone = self.trace || !self.board.is_empty() || !self.tallies.is_empty();
+        match &self.plan.tiles {
+            Some(tiles) if !alone => tiles.band_of(b).blocks.end,
+            _ => b + 1,
+        }
     }
 
     /// Notes what a block that ended well has added to relaxed state.
@@ -312,7 +334,8 @@ impl Run<'_> {
     fn owned_in_tile<'s>(&'s self, b: usize, c: usize, lent: &Lent) -> Owned<'s> {
         let Some(tiles) = &self.plan.tiles else { return Owned::by(Doing::Spans(Vec::new())) };
         let own = matches!(self.plan.usage[c], Usage::InStep { offset: 0, .. });
-        let tiling = Tiling::new((c, lent.len()), self.plan.range.start, tiles.of(b), &tiles.kinds);
+        let runs = &tiles.runs[tiles.starts[b] as usize..tiles.starts[self.beside(b)] as usize];
+        let tiling = Tiling::new((c, lent.len()), self.plan.range.start, runs, &tiles.kinds);
         Owned { here: OwnElement::new(own, own), tracked: true, ..Owned::by(Doing::Tiled(tiling)) }
     }
 
@@ -465,9 +488,9 @@ impl<D: Dispatch> Blocks<'_, D> {
         let (start, end) = (run.plan.blocks[b].start, run.plan.blocks[b].end);
         let saved = if start < end { panics::caught(|| undo.save_for(b, run.plan, run.lease)) } else { Ok(()) };
         let first_of_block = run.plan.range.start + run.plan.offset(start);
-        let (result, ended) = match saved {
+        let (result, b, ended) = match saved {
             Ok(()) => run.run_block(b, self),
-            Err(note) => (BlockResult::default(), Err((Some(first_of_block), Failure::Panic(note)))),
+            Err(note) => (BlockResult::default(), b, Err((Some(first_of_block), Failure::Panic(note)))),
         };
         *locked(&results[b]) = result;
         match ended {
@@ -553,7 +576,9 @@ pub(crate) fn unite(
     for result in results {
         for (c, capture) in captured.iter().enumerate() {
             if let Kind::Reduction { ops, .. } = capture.kind {
-                words[c] = if serial { result.totals[c] } else { (ops.unite)(words[c], result.totals[c]) };
+                // (Blocks beside one another leave one result.)
+                let Some(&total) = result.totals.get(c) else { continue };
+                words[c] = if serial { total } else { (ops.unite)(words[c], total) };
             }
         }
         for (all, block) in additions.iter_mut().zip(result.additions) {

@@ -28,6 +28,10 @@ pub(crate) trait Dispatch: Sync {
     }
     /// Says that a block ended well.
     fn done(&self, block: usize);
+    /// Says that a block ended well, and takes the next one if that may start at once. False: nothing was said.
+    fn go_on(&self, _block: usize) -> bool {
+        false
+    }
     /// Says that a block failed: only blocks before it in the serial order are still started.
     fn fail(&self, block: usize);
     /// A block that may start at once, if there is one.
@@ -43,6 +47,10 @@ impl Dispatch for Handoff<'_> {
 
     fn done(&self, block: usize) {
         Handoff::done(self, block);
+    }
+
+    fn go_on(&self, block: usize) -> bool {
+        Handoff::go_on(self, block)
     }
 
     fn fail(&self, block: usize) {
@@ -159,6 +167,30 @@ impl<'g> Handoff<'g> {
     pub(crate) fn done(&self, block: usize) {
         let mut state = self.lock();
         let before = state.ready.len();
+        self.release(&mut state, block);
+        let fresh = state.ready.len() - before;
+        self.end(state, fresh);
+    }
+
+    /// The same, and takes the next block if it waited for this one alone. False: it didn't, and nothing was said.
+    pub(crate) fn go_on(&self, block: usize) -> bool {
+        let mut state = self.lock();
+        let next = block as u32 + 1;
+        let waits_for_this = self.graph.followers(block).contains(&next) && state.waits_for[next as usize] == 1;
+        if !waits_for_this || next >= state.cut {
+            return false;
+        }
+        let before = state.ready.len();
+        self.release(&mut state, block);
+        state.ready.retain(|&ready| ready != next);
+        let fresh = state.ready.len() - before;
+        state.running += 1;
+        self.end(state, fresh);
+        true
+    }
+
+    /// Those that waited for a block alone become ready.
+    fn release(&self, state: &mut State, block: usize) {
         for &follower in self.graph.followers(block) {
             let waits = &mut state.waits_for[follower as usize];
             *waits -= 1;
@@ -166,8 +198,6 @@ impl<'g> Handoff<'g> {
                 state.ready.push(follower);
             }
         }
-        let fresh = state.ready.len() - before;
-        self.end(state, fresh);
     }
 
     /// Says that a block failed: only blocks before it in the serial order are still started.
@@ -274,6 +304,24 @@ mod tests {
             handoff.done(block);
         }
         assert_eq!(order, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn who_goes_on_takes_the_next_block_and_leaves_the_others() {
+        let graph = BlockGraph::from_edges(vec![1; 4], vec![(0, 1), (0, 2), (1, 3), (2, 3)]);
+        let handoff = Handoff::new(&graph);
+        assert_eq!(handoff.next(|_| false), Some(0));
+        assert!(handoff.go_on(0));
+        assert_eq!(handoff.next(|_| false), Some(2));
+        assert!(!handoff.go_on(1), "block 2 doesn't wait for it");
+        handoff.done(1);
+        assert!(handoff.go_on(2));
+        handoff.done(3);
+        assert_eq!(handoff.next(|_| false), None);
+        let handoff = Handoff::new(&graph);
+        assert_eq!(handoff.next(|_| false), Some(0));
+        handoff.fail(1);
+        assert!(!handoff.go_on(0), "no later one is started");
     }
 
     #[test]

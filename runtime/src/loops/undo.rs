@@ -14,7 +14,7 @@ use crate::body::capture::{Captured, Kind};
 use crate::body::lease::Lease;
 use crate::body::panics::{self, CaughtPanic};
 use crate::memory::buffer::RawBuf;
-use crate::planner::plan::Plan;
+use crate::planner::plan::{Block, Plan};
 use crate::planner::recording::Usage;
 use crate::session::locked;
 use crate::session::options::Strategy;
@@ -27,10 +27,9 @@ enum Extent {
         len: usize,
     },
     List(Vec<u32>),
-    /// One for each of a block's `n` iterations, at a distance from it: `first` belongs to the loop's first.
+    /// One for each iteration of a block, at a distance from it.
     Steps {
-        b: usize,
-        n: usize,
+        block: Block,
         first: usize,
     },
 }
@@ -108,13 +107,18 @@ impl Undo {
             }
             for c in 0..plan.usage.len() {
                 let Some(by) = written_at(plan, c) else { continue };
-                let (first, n) = (plan.range.start.wrapping_add_signed(by), block.end - block.start);
-                let extent = if plan.keeps_order() {
-                    Extent::Range { lo: first.wrapping_add(block.start), len: n }
-                } else {
-                    Extent::Steps { b, n, first }
+                let first = plan.range.start.wrapping_add_signed(by);
+                let range = |from: usize, to: usize| Extent::Range { lo: first.wrapping_add(from), len: to - from };
+                let extent = match &plan.tiles {
+                    // All of its tiles wait for the first of a band.
+                    Some(tiles) => {
+                        let band = Some(tiles.band_of(b)).filter(|band| band.blocks.start == b);
+                        band.map(|band| range(band.offsets.start, band.offsets.end))
+                    }
+                    None if plan.offsets.is_empty() => Some(range(block.start, block.end)),
+                    None => Some(Extent::Steps { block, first }),
                 };
-                by_block.push(store(c, extent));
+                by_block.extend(extent.map(|extent| store(c, extent)));
             }
             starts.push(by_block.len() as u32);
         }
@@ -164,7 +168,7 @@ impl Undo {
         let lent = lease.vector(capture).filter(|lent| index < lent.len())?;
         let mut copy = RawBuf::new(lent.ops(), 1);
         for saved in self.saved.iter().filter(|saved| saved.capture == capture) {
-            let Some(place) = saved.extent.place(plan, index)? else { continue };
+            let Some(place) = saved.extent.place(index)? else { continue };
             let held = locked(&saved.held);
             let from = match held.copy.as_ref() {
                 Some(all) if held.filled && place < all.len() => all.as_ptr().wrapping_add(place * lent.ops().size),
@@ -223,11 +227,11 @@ impl Undo {
 
 impl Extent {
     /// Where an element stands in it, if it does. None at all where that takes long to find out.
-    fn place(&self, plan: &Plan, index: usize) -> Option<Option<usize>> {
+    fn place(&self, index: usize) -> Option<Option<usize>> {
         match self {
             Extent::Range { lo, len } => Some(index.checked_sub(*lo).filter(|place| place < len)),
             Extent::List(list) => Some(list.binary_search(&u32::try_from(index).ok()?).ok()),
-            Extent::Steps { b, first, .. } => Some(plan.tiles.as_ref()?.place(*b, index.wrapping_sub(*first))),
+            Extent::Steps { .. } => None,
         }
     }
 
@@ -235,7 +239,7 @@ impl Extent {
         match self {
             Extent::Range { len, .. } => *len,
             Extent::List(list) => list.len(),
-            Extent::Steps { n, .. } => *n,
+            Extent::Steps { block, .. } => block.end - block.start,
         }
     }
 
@@ -243,7 +247,9 @@ impl Extent {
         match self {
             Extent::Range { lo, len } => f(*lo, *len),
             Extent::List(list) => list.iter().for_each(|&i| f(i as usize, 1)),
-            Extent::Steps { b, first, .. } => plan.each_run(*b, |offset, n| f(first.wrapping_add(offset), n)),
+            Extent::Steps { block, first } => plan.offsets[block.start..block.end]
+                .iter()
+                .for_each(|&offset| f(first.wrapping_add(offset as usize), 1)),
         }
     }
 }

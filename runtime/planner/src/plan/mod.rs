@@ -26,7 +26,7 @@ pub use graph::{BlockGraph, Touch};
 pub use group::Parts;
 pub use make::plan;
 pub use strata::Strata;
-pub use tiles::{READS, Reach, Run, Tiles, Window};
+pub use tiles::{Band, READS, Reach, Run, Tiles, Window};
 
 use crate::options::Strategy;
 use crate::recording::FieldPlace;
@@ -170,29 +170,20 @@ impl Plan {
         let block = self.blocks.partition_point(|block| block.end <= place);
         let mut within = place - self.blocks[block].start;
         for run in tiles.of(block) {
-            if within < run.len as usize {
-                return run.offset as usize + within;
+            let rows = run.rows as usize;
+            if within < run.iterations() {
+                return run.offset as usize + within / rows + within % rows * run.stride as usize;
             }
-            within -= run.len as usize;
+            within -= run.iterations();
         }
         unreachable!("a block has as many iterations as its runs")
-    }
-
-    /// Calls `f` with the first offset and the length of each run of a block's iterations that follow one another.
-    pub fn each_run(&self, b: usize, mut f: impl FnMut(usize, usize)) {
-        let Block { start, end } = self.blocks[b];
-        match &self.tiles {
-            Some(tiles) => tiles.of(b).iter().for_each(|run| f(run.offset as usize, run.len as usize)),
-            None if self.offsets.is_empty() => f(start, end - start),
-            None => self.offsets[start..end].iter().for_each(|&offset| f(offset as usize, 1)),
-        }
     }
 
     /// The same blocks with those of their iterations alone that are in `range`; some may have none. None where that is no
     /// part of the plan's, or the blocks are no runs of the loop's order without an order among them.
     pub fn within(&self, range: &Range<usize>) -> Option<Plan> {
         let is_part = self.range.start <= range.start && range.start <= range.end && range.end <= self.range.end;
-        let runs = self.offsets.is_empty() && self.listed.is_empty() && self.touches.is_empty();
+        let runs = self.offsets.is_empty() && self.listed.is_empty() && self.touches.is_empty() && self.tiles.is_none();
         if !is_part || !runs || self.graph.edges() > 0 {
             return None;
         }

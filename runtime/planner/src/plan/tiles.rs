@@ -8,6 +8,8 @@
 //! each kind has ranges of distances for each capture. Any two iterations of which one may write what the other may touch
 //! by these stand in ordered tiles, or in one tile in the loop's order.
 
+use std::ops::Range;
+
 use super::graph::BlockGraph;
 use super::lattice::{Distances, Lattice};
 use crate::recording::{Recording, Usage};
@@ -19,6 +21,8 @@ pub const READS: usize = 5;
 const MOST_CUTS: usize = 68;
 /// Columns that a strip has at least: each row of a tile is a run of its own.
 const NARROWEST: usize = 16;
+/// How many rows run together at most.
+const TOGETHER: u32 = 4;
 /// Accesses that a tile makes at least.
 const WORTH_A_TILE: f64 = 4096.0;
 /// More kinds of runs than this are no table's.
@@ -42,15 +46,44 @@ pub struct Reach {
     pub write: Window,
 }
 
-/// Consecutive iterations of a tile, all in one row.
+/// Iterations of a tile: as many in each of some rows. They run column by column, so that no iteration waits for the result of
+/// the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// The offset of the first from the loop's first.
     pub offset: u32,
-    /// How many.
+    /// How many follow one another in each row.
     pub len: u32,
+    /// How many rows.
+    pub rows: u32,
+    /// What is added to the offsets of a row for those of the next one.
+    pub stride: u32,
     /// What they may touch: a place in [`Tiles::kinds`].
     pub kind: u32,
+}
+
+impl Run {
+    /// How many iterations it has.
+    pub fn iterations(&self) -> usize {
+        self.len as usize * self.rows as usize
+    }
+
+    /// The offsets of its iterations, in the order of execution.
+    #[inline(always)]
+    pub fn offsets(&self) -> impl Iterator<Item = usize> + use<> {
+        let Run { offset, len, rows, stride, .. } = *self;
+        let row = move |k: u32| offset as usize + k as usize * stride as usize;
+        (0..len as usize).flat_map(move |t| (0..rows).map(move |k| row(k) + t))
+    }
+}
+
+/// Tiles of the same rows, each on the right of the one before, for which it waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Band {
+    /// Its blocks.
+    pub blocks: Range<usize>,
+    /// The offsets of their iterations.
+    pub offsets: Range<usize>,
 }
 
 /// Blocks that are tiles.
@@ -62,6 +95,8 @@ pub struct Tiles {
     pub starts: Vec<u32>,
     /// Of each kind of runs: what they reach of each capture.
     pub kinds: Vec<Vec<Reach>>,
+    /// The tiles of some rows.
+    pub bands: Vec<Band>,
     /// For each capture: the one distance at which iterations write it, if there is one.
     pub written_at: Vec<Option<isize>>,
     /// The width of a row.
@@ -76,22 +111,14 @@ impl Tiles {
         &self.runs[self.starts[block] as usize..self.starts[block + 1] as usize]
     }
 
-    /// At which of a block's iterations one stands, by its offset.
-    pub fn place(&self, block: usize, offset: usize) -> Option<usize> {
-        let mut before = 0;
-        for run in self.of(block) {
-            let within = offset.wrapping_sub(run.offset as usize);
-            if within < run.len as usize {
-                return Some(before + within);
-            }
-            before += run.len as usize;
-        }
-        None
+    /// The band of a block.
+    pub fn band_of(&self, block: usize) -> &Band {
+        &self.bands[self.bands.partition_point(|band| band.blocks.end <= block)]
     }
 
     /// How many iterations a block has.
     pub fn iterations(&self, block: usize) -> usize {
-        self.of(block).iter().map(|run| run.len as usize).sum()
+        self.of(block).iter().map(Run::iterations).sum()
     }
 }
 
@@ -141,6 +168,7 @@ impl Cutting<'_> {
         let mut tiles = Tiles { starts: vec![0], width: lattice.width as usize, ..Tiles::default() };
         tiles.tile = (high as usize, wide as usize);
         let mut edges = Vec::new();
+        let mut together = Together { stride: (lattice.width - lattice.skew) as u32, ..Together::default() };
         // The band above: of each strip, from the first that it has on, the block there or on its left.
         let mut above: (i64, Vec<u32>) = (0, Vec::new());
         for band in (first..=last).step_by(high as usize) {
@@ -152,8 +180,9 @@ impl Cutting<'_> {
                 for row in rows.clone() {
                     let column = strip * wide - shift(row);
                     let columns = column.max(0)..(column + wide).min(lattice.width);
-                    kinds.push_row(lattice, row, columns, &mut tiles.runs)?;
+                    kinds.push_row(lattice, row, columns, (&mut tiles.runs, &mut together))?;
                 }
+                together.end(&mut tiles.runs);
                 if tiles.runs.len() == tiles.starts[tiles.starts.len() - 1] as usize {
                     // Behind the loop's last iteration, or before its first.
                     match here.1.last() {
@@ -169,6 +198,11 @@ impl Cutting<'_> {
                 here.1.push(block);
                 tiles.starts.push(tiles.runs.len() as u32);
             }
+            let ends = [band, rows.end].map(|row| lattice.iteration((row, 0)));
+            let offset = |at: i64| (at.clamp(range.start as i64, range.end as i64) - range.start as i64) as usize;
+            let from = tiles.bands.last().map_or(0, |band| band.blocks.end);
+            let blocks = from..tiles.starts.len() - 1;
+            tiles.bands.push(Band { blocks, offsets: offset(ends[0])..offset(ends[1]) });
             above = here;
         }
         tiles.written_at = self.written_at(distances);
@@ -233,6 +267,35 @@ fn windows(distances: impl Iterator<Item = i64>) -> Vec<Window> {
     windows
 }
 
+/// Rows that run together, since their runs are the same.
+#[derive(Default)]
+struct Together {
+    stride: u32,
+    /// What the rows have so far, and what the newest has.
+    rows: Vec<Run>,
+    row: Vec<Run>,
+}
+
+impl Together {
+    fn end_row(&mut self, runs: &mut Vec<Run>) {
+        let below = |(rows, row): (&Run, &Run)| {
+            rows.rows < TOGETHER
+                && (rows.offset + rows.rows * self.stride, rows.len, rows.kind) == (row.offset, row.len, row.kind)
+        };
+        if self.rows.len() == self.row.len() && self.rows.iter().zip(&self.row).all(below) {
+            self.rows.iter_mut().for_each(|run| run.rows += 1);
+        } else {
+            self.end(runs);
+            std::mem::swap(&mut self.rows, &mut self.row);
+        }
+        self.row.clear();
+    }
+
+    fn end(&mut self, runs: &mut Vec<Run>) {
+        runs.append(&mut self.rows);
+    }
+}
+
 /// The kinds of runs: at which distances they touch elements, a bit each.
 struct Kinds<'c> {
     of: &'c Cutting<'c>,
@@ -246,8 +309,8 @@ impl Kinds<'_> {
         &mut self,
         lattice: &Lattice,
         row: i64,
-        columns: std::ops::Range<i64>,
-        runs: &mut Vec<Run>,
+        columns: Range<i64>,
+        (runs, together): (&mut Vec<Run>, &mut Together),
     ) -> Option<()> {
         let range = &self.of.recording.range;
         let (first, end) = (range.start as i64, range.end as i64);
@@ -276,9 +339,11 @@ impl Kinds<'_> {
             if kind >= MOST_KINDS {
                 return None;
             }
-            runs.push(Run { offset: (at - first) as u32, len: (until - at) as u32, kind: kind as u32 });
+            let (offset, len) = ((at - first) as u32, (until - at) as u32);
+            together.row.push(Run { offset, len, rows: 1, stride: together.stride, kind: kind as u32 });
             at = until;
         }
+        together.end_row(runs);
         Some(())
     }
 }
