@@ -24,6 +24,7 @@ mod slices;
 mod sound;
 mod sums;
 mod sync;
+mod tables;
 mod views;
 
 use jobs::{job, runner};
@@ -43,7 +44,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `kept_plans`, `old`, `outcomes`, `sharing`, `ranges`, `slices`, `sums` and `views` run.
+/// Where `captured`, `kept_plans`, `old`, `outcomes`, `sharing`, `ranges`, `slices`, `sums`, `tables` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -77,6 +78,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("programs", places::tests(&PROGRAMS, &Expected::new(ALONE, Place::session), 60, programs::SCENARIOS)),
         ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
+        ("tables", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, tables::SCENARIOS)),
         ("sums", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, sums::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])

@@ -320,7 +320,9 @@ impl Run<'_> {
         }
         let all = || Owned { here: OwnElement::new(number_is_index, false), ..Owned::all(lent) };
         match plan.usage[c] {
-            Usage::Shared | Usage::InStep { written: true, .. } if plan.tiles.is_some() => self.owned_in_tile(b, c, lent),
+            Usage::Shared | Usage::InStep { written: true, .. } if plan.tiles.is_some() => {
+                self.owned_in_tile(b, c, lent)
+            }
             Usage::InStep { offset, written } => self.owned_in_step(b, c, lent, offset, written),
             Usage::ReadOnly => all(),
             _ if !lent.is_writable() && self.apart.is_none_or(|_| plan.strategy == Strategy::Serial) => all(),

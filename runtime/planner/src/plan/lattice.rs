@@ -57,8 +57,7 @@ impl Distances {
         if places.len() > MOST_DISTANCES {
             return None;
         }
-        let mut all: Vec<Distance> =
-            places.into_iter().map(|(slot, by)| Distance { slot, by, write: false }).collect();
+        let mut all: Vec<Distance> = places.into_iter().map(|(slot, by)| Distance { slot, by, write: false }).collect();
         let mut alike: Vec<Alike> = Vec::new();
         for slice in sliced {
             let place = |one: &Distance| all.partition_point(|other| (other.slot, other.by) < (one.slot, one.by));

@@ -256,7 +256,8 @@ impl<'r> Planner<'r> {
             return None;
         }
         let (recording, shared, lens) = (self.recording, &*self.shared, &*self.lens);
-        Cutting { recording, shared, lens, cost_each: self.cost_each(), block_cost: BLOCK_COST }.tiles(WORKERS, self.pool)
+        Cutting { recording, shared, lens, cost_each: self.cost_each(), block_cost: BLOCK_COST }
+            .tiles(WORKERS, self.pool)
     }
 
     fn finish_tiled(mut self, tiles: Tiles, graph: BlockGraph) -> Plan {
