@@ -11,6 +11,9 @@ use crate::random::{check, same};
 /// A step of rows and columns, and whether the element there is written.
 type Step = (isize, isize, bool);
 
+/// Steps, and which cells are left out.
+type Case<'c> = (&'c [Step], &'c dyn Fn(usize, usize) -> bool);
+
 /// A table of rows of this width, and who touches what: a cell makes all steps that lead to cells, unless `left_out`.
 struct Table<'s> {
     rows: usize,
@@ -118,7 +121,7 @@ fn tables_are_found() {
     let edges = |row: usize, column: usize| row == 0 || column == 0 || row == 39 || column == 49;
     let red = |row: usize, column: usize| edges(row, column) || (row + column) % 2 == 1;
     let none = |_: usize, _: usize| false;
-    let cases: [(&[Step], &dyn Fn(usize, usize) -> bool); 6] = [
+    let cases: [Case<'_>; 6] = [
         (&FIVE_POINTS, &edges),
         (&FIVE_POINTS, &none),
         (&FIVE_POINTS, &red),
