@@ -60,6 +60,17 @@ fn total() -> Loop {
     Loop { range: 0..50, captures: vec![(50, false), (1, true)], accesses: (0..50).map(touched).collect() }
 }
 
+/// Each inner cell of 10 rows of 40 is made of those around it.
+fn table() -> Loop {
+    let touched = |k: usize| match (k / 40, k % 40) {
+        (1..9, 1..39) => {
+            vec![(0, k - 40, false), (0, k - 1, false), (0, k + 1, false), (0, k + 40, false), (0, k, true)]
+        }
+        _ => Vec::new(),
+    };
+    Loop { range: 0..400, captures: vec![(400, true)], accesses: (0..400).map(touched).collect() }
+}
+
 #[test]
 fn schedules_stay_as_they_are() {
     let options = |parts, order, strategy| PlanOptions {
@@ -74,5 +85,7 @@ fn schedules_stay_as_they_are() {
     golden("coloured-preserving", &ratings(), &options(3, Order::Preserve, Strategy::Coloured));
     golden("stencil-grid", &stencil(), &options(4, Order::Any, Strategy::Grid));
     golden("stencil-coloured", &stencil(), &options(4, Order::Any, Strategy::Coloured));
+    let of_tiles = PlanOptions { parts: None, grain: Some(64), ..options(1, Order::Preserve, Strategy::Tiled) };
+    golden("table-preserving", &table(), &of_tiles);
     golden("total", &total(), &PlanOptions::default());
 }
