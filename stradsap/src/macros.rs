@@ -90,7 +90,8 @@
 /// which: the runtime finds out by running the body *virtually*. Two iterations that touch the same element, of
 /// which one writes it, never run at the same time; the plan says which comes first. An iteration that touches an
 /// element which the plan didn't foresee is noticed: the loop is undone, recorded again and run again. After at
-/// most three times in a row it runs serially, with a warning.
+/// most three times in a row the iteration runs alone, between the plan's blocks; where there are many such iterations the loop runs
+/// serially, with a warning.
 ///
 /// While a loop is recorded nothing is written: reads give the real elements, and an element that is taken to be
 /// written is a placeholder, with another element's value. Hence a body must have no side effects (what it prints

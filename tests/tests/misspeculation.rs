@@ -184,11 +184,12 @@ fn chase(order: Order, threads: usize, strategy: Option<Strategy>) {
         }
         assert_eq!((next.to_vec().unwrap(), x.to_vec().unwrap()), (pnext.clone(), px.clone()), "{case}");
         if strategy.is_some() && order == Order::Preserve {
-            // Placeholders misled the first plan, those from before the loop the second.
+            // Placeholders misled the first plan, those from before the loop the second. The third lets the iteration that strayed
+            // run alone, but it isn't the only one.
             assert_eq!(report.strategy(), Strategy::Serial, "{case}");
             assert_eq!(
                 (report.misspeculations(), report.reused()),
-                if call == 0 { (2, false) } else { (0, true) },
+                if call == 0 { (3, false) } else { (0, true) },
                 "{case}"
             );
             assert!(report.reason().contains("what iterations touch of `x` changes"), "{case}: {}", report.reason());

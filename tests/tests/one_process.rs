@@ -14,6 +14,7 @@ mod failures;
 mod grain;
 mod kept_plans;
 mod misspeculation;
+mod odd;
 mod old;
 mod options;
 mod outcomes;

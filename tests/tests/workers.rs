@@ -11,6 +11,7 @@ mod data;
 mod hostile;
 mod jobs;
 mod kept_plans;
+mod odd;
 mod old;
 mod outcomes;
 mod places;
@@ -44,7 +45,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `kept_plans`, `old`, `outcomes`, `sharing`, `ranges`, `slices`, `sums`, `tables` and `views` run.
+/// Where `captured`, `kept_plans`, `odd`, `old`, `outcomes`, `sharing`, `ranges`, `slices`, `sums`, `tables` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -72,6 +73,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
         ("ranges", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, ranges::SCENARIOS)),
+        ("odd", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, odd::SCENARIOS)),
         ("old", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, old::SCENARIOS)),
         ("kept_plans", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, kept_plans::SCENARIOS)),
         ("captured", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, captured::SCENARIOS)),

@@ -41,6 +41,8 @@ pub struct Share {
     /// For each capture: whether elements in step are reached by other means than `x[i]`.
     pub by_index: Vec<bool>,
     strata: (Vec<u32>, usize),
+    /// Of a plan that runs on one worker: the blocks that may touch anything.
+    alone: Vec<u32>,
 }
 
 /// Numbers of resources from here on are blocks, whose additions to relaxed state travel like parts.
@@ -116,6 +118,7 @@ impl Plan {
             sends,
             by_index: by_index.to_vec(),
             strata: self.strata.to_parts(),
+            alone: self.alone.clone(),
             global: own.iter().map(|&b| b as u32).collect(),
         }
     }
@@ -126,7 +129,7 @@ impl Plan {
     fn own_blocks(&self, own: &[usize]) -> (Vec<(usize, usize)>, Vec<u32>) {
         let blocks = own.iter().map(|&b| self.blocks[b]);
         // Coloured plans list every iteration's elements by its place, and run on one worker.
-        if self.offsets.is_empty() || self.strategy == Strategy::Coloured {
+        if self.offsets.is_empty() || self.strategy == Strategy::Coloured || self.has_alone() {
             let offsets = if own.is_empty() { Vec::new() } else { self.offsets.clone() };
             return (blocks.map(|block| (block.start, block.end)).collect(), offsets);
         }
@@ -224,6 +227,7 @@ impl Share {
             sparse: std::mem::take(&mut self.sparse),
             strata: Arc::new(strata),
             global: self.global.clone(),
+            alone: std::mem::take(&mut self.alone),
             ..serial
         }
     }

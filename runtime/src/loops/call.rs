@@ -19,7 +19,7 @@ use crate::body::value::Values;
 use crate::dds::relaxed::board::Board;
 use crate::loops::backend::LoopBackend;
 use crate::loops::execute::FirstFailure;
-use crate::loops::plan_cache::{CachedPlan, PlanKey, Plans, bytes_of, part_of, serves_parts};
+use crate::loops::plan_cache::{CachedPlan, Odd, PlanKey, Plans, bytes_of, part_of, serves_parts};
 use crate::loops::record::{Depth, planned_shapes, record};
 use crate::loops::tallies;
 use crate::memory::codec::CodecError;
@@ -38,8 +38,14 @@ use crate::session::{SessionInner, next_id};
 /// Why a plan runs the loop's own order.
 const CONFIRMS: &str = "an iteration failed, which the loop's own order has to confirm";
 
-/// After this many misspeculations in a row a loop runs serially.
+/// After this many misspeculations in a row a loop runs serially, unless few iterations are to blame.
 const MISSPECULATIONS: usize = 3;
+/// This many iterations at most run alone,
+const MOST_ODD: usize = 64;
+/// and after so many calls in a row with a new one the loop runs serially.
+const ODD_CALLS: usize = 8;
+/// A plan of which iterations run alone must promise this much over serial execution, on this many threads.
+const WORTHWHILE: (f64, usize) = (1.2, 8);
 
 /// What `async_parallel_for!` calls.
 ///
@@ -82,6 +88,7 @@ where
 pub(crate) type Pack<'c> = &'c dyn Fn() -> std::result::Result<(usize, Vec<u8>), CodecError>;
 
 /// What a loop captures: DDSs; its values as bytes; a number for each value.
+#[derive(Clone, Copy)]
 struct Given<'c> {
     captured: &'c [Captured],
     pack: Pack<'c>,
@@ -195,6 +202,7 @@ impl<'c> Call<'c> {
             match self.backend.run(&self, &cached.plan, &mut cached.installed, trace) {
                 Ok(elsewhere) => {
                     cached.misspeculations_in_row = 0;
+                    cached.odd.calls = if self.misspeculations > 0 { cached.odd.calls + 1 } else { 0 };
                     if let Some(misled) = &mut set_aside {
                         misled.misspeculations_in_row += 1;
                         self.misspeculations += 1;
@@ -212,10 +220,17 @@ impl<'c> Call<'c> {
                 }
                 Err(LoopStopped::Failed(failed)) => {
                     if let Failure::Misspeculation { capture } = failed.failure {
-                        cached = match reused && self.is_of_others(&cached) {
+                        let of_others = reused && cached.odd.offsets.is_empty() && self.is_of_others(&cached);
+                        if !of_others && !trace && failed.iteration.is_none() && self.may_stand_alone(&cached, reused) {
+                            // Which iteration was it?
+                            trace = true;
+                            continue;
+                        }
+                        cached = match of_others {
                             true => self.plan_beside(cached)?,
-                            false => self.replan(&cached, capture, reused)?,
+                            false => self.replan(&cached, (capture, failed.iteration), reused)?,
                         };
+                        trace &= !cached.odd.offsets.is_empty();
                         reused = false;
                         continue;
                     }
@@ -323,6 +338,7 @@ impl<'c> Call<'c> {
             values: (self.digests)(),
             serves_parts: serves_parts(&plan, &self.key.options, self.captured),
             bytes: bytes_of(&plan, self.captured),
+            odd: Odd::default(),
             plan,
             key: self.key.clone(),
             depth,
@@ -366,12 +382,70 @@ impl<'c> Call<'c> {
         Ok(fresh)
     }
 
+    /// Whether an iteration that strays may be one of few that can't be foreseen: the loop was recorded as thoroughly as can be, or
+    /// there were such iterations before.
+    fn may_stand_alone(&self, old: &CachedPlan, reused: bool) -> bool {
+        let known = old.depth == Depth::Concrete && (!reused || !old.odd.offsets.is_empty());
+        let few = old.odd.offsets.len() < MOST_ODD && old.odd.calls < ODD_CALLS;
+        known && few && !self.key.options.scratch && old.plan.strategy != Strategy::Serial
+    }
+
+    /// The same plan with one more iteration alone. None where that promises nothing.
+    fn with_alone(&self, old: &CachedPlan, iteration: usize, reused: bool) -> Result<Option<CachedPlan>> {
+        let base = old.odd.base.as_ref().unwrap_or(&old.plan);
+        let offset = iteration.wrapping_sub(base.range.start);
+        let mut odd = old.odd.clone();
+        let (Some(place), Err(at)) = (base.place(offset), odd.offsets.binary_search(&(offset as u32))) else {
+            return Ok(None);
+        };
+        // If they come as close to each other behind this one, there are too many.
+        let near = place.saturating_sub(odd.last).max(1);
+        if !reused && !odd.offsets.is_empty() && (base.range.len() - place) / near > MOST_ODD {
+            return Ok(None);
+        }
+        odd.offsets.insert(at, offset as u32);
+        let Some(mut plan) = base.with_alone(&odd.offsets, self.key.options.order == Order::Preserve) else {
+            return Ok(None);
+        };
+        let (gain, threads) = WORTHWHILE;
+        if plan.graph.makespan(threads) as f64 * gain > plan.graph.work() as f64 {
+            return Ok(None);
+        }
+        let s = if odd.offsets.len() == 1 { "" } else { "s" };
+        plan.facts.reason = format!(
+            "{}; {} iteration{s} can't be foreseen, and run{} alone",
+            base.facts.reason,
+            odd.offsets.len(),
+            if s.is_empty() { "s" } else { "" }
+        );
+        (odd.base, odd.last) = (Some(Arc::clone(base)), place);
+        let mut cached = self.cached(plan, Depth::Concrete)?;
+        cached.bytes = cached.bytes.saturating_add(base.bytes());
+        cached.odd = odd;
+        (cached.seconds_recording, cached.seconds_planning) = (old.seconds_recording, old.seconds_planning);
+        self.explain(&cached)?;
+        Ok(Some(cached))
+    }
+
     /// A plan after a misspeculation: the loop is recorded more thoroughly. When even the most thorough recording misspeculates,
-    /// or any for the third time in a row, what the iterations touch depends on what others wrote.
-    fn replan(&mut self, old: &CachedPlan, capture: usize, reused: bool) -> Result<CachedPlan> {
+    /// or any for the third time in a row, what the iterations touch depends on what others wrote: then the one that strayed runs
+    /// alone, or all of them in the loop's own order.
+    fn replan(
+        &mut self,
+        old: &CachedPlan,
+        (capture, iteration): (usize, Option<usize>),
+        reused: bool,
+    ) -> Result<CachedPlan> {
         self.misspeculations += 1;
         let in_row = old.misspeculations_in_row + 1;
         let hopeless = old.depth == Depth::Concrete && !reused;
+        if self.may_stand_alone(old, reused)
+            && let Some(iteration) = iteration
+            && let Some(mut alone) = self.with_alone(old, iteration, reused)?
+        {
+            alone.misspeculations_in_row = in_row;
+            return Ok(alone);
+        }
         let mut fresh = if in_row >= MISSPECULATIONS || hopeless {
             let name = self.site.name(capture);
             warning!(
@@ -399,6 +473,7 @@ impl<'c> Call<'c> {
             self.make_plan(depth)?
         };
         fresh.misspeculations_in_row = in_row;
+        fresh.odd.calls = old.odd.calls;
         Ok(fresh)
     }
 

@@ -176,14 +176,14 @@ impl Run<'_> {
 
     /// Runs a block, and those beside it that are ready then. Gives the last of them, and how it ended.
     fn run_block(&self, b: usize, others: &Blocks<'_, impl Dispatch>) -> (BlockResult, usize, BlockEnd) {
+        if self.plan.blocks[b].start == self.plan.blocks[b].end {
+            // It needs no scratch, and no tally.
+            return (self.nothing(), b, Ok(()));
+        }
         let before = BeforeLoop { run: self, undo: others.undo };
         let Ok(mut context) = self.context(b, &self.board, &before) else {
             return (BlockResult::default(), b, Err((None, Failure::Stopped)));
         };
-        if self.plan.blocks[b].start == self.plan.blocks[b].end {
-            // A loop without iterations needs no scratch.
-            return (BlockResult::of(&context), b, Ok(()));
-        }
         let end = self.beside(b);
         let mut at = b;
         let ran = loop {
@@ -220,6 +220,17 @@ impl Run<'_> {
             Some(tiles) if !alone => tiles.band_of(b).blocks.end,
             _ => b + 1,
         }
+    }
+
+    /// What a block without iterations comes to.
+    fn nothing(&self) -> BlockResult {
+        let total = |(c, capture): (usize, &Captured)| match capture.kind {
+            Kind::Reduction { .. } if self.plan.strategy == Strategy::Serial => self.before[c],
+            Kind::Reduction { ops, .. } => (ops.neutral)(self.before[c]),
+            Kind::Vector { .. } | Kind::Relaxed { .. } => 0,
+        };
+        let totals: Vec<u64> = self.captured().iter().enumerate().map(total).collect();
+        BlockResult { additions: vec![Vec::new(); totals.len()], totals, old: Vec::new() }
     }
 
     /// Notes what a block that ended well has added to relaxed state.
@@ -308,9 +319,10 @@ impl Run<'_> {
         let plan = self.plan;
         // Where a block may read (or write) everything, that includes the element of its iteration's own number.
         let number_is_index = plan.range.end <= lent.len();
-        if plan.strategy == Strategy::Serial && lent.is_writable() {
+        let alone = plan.is_alone(b);
+        if (alone || plan.strategy == Strategy::Serial) && lent.is_writable() {
             let whole = ViewRange { lo: 0, len: lent.len(), wlen: lent.len() };
-            if is_logged(self.captured(), plan) {
+            if alone || is_logged(self.captured(), plan) {
                 let doing = Doing::Logged { spans: vec![whole], saved: RefCell::default() };
                 let range = ViewRange { wlen: 0, ..whole };
                 return Owned { range, here: OwnElement::new(number_is_index, false), ..Owned::by(doing) };
@@ -320,12 +332,13 @@ impl Run<'_> {
         }
         let all = || Owned { here: OwnElement::new(number_is_index, false), ..Owned::all(lent) };
         match plan.usage[c] {
+            _ if alone => all(),
             Usage::Shared | Usage::InStep { written: true, .. } if plan.tiles.is_some() => {
                 self.owned_in_tile(b, c, lent)
             }
             Usage::InStep { offset, written } => self.owned_in_step(b, c, lent, offset, written),
             Usage::ReadOnly => all(),
-            _ if !lent.is_writable() && self.apart.is_none_or(|_| plan.strategy == Strategy::Serial) => all(),
+            _ if !lent.is_writable() && self.apart().is_none_or(|_| plan.strategy == Strategy::Serial) => all(),
             Usage::Untouched | Usage::Reduction => Owned::by(Doing::Spans(Vec::new())),
             Usage::Shared if plan.strategy == Strategy::Coloured => self.listed(b, c),
             Usage::Shared => self.owned_parts(b, c, lent),
@@ -341,6 +354,11 @@ impl Run<'_> {
         Owned { here: OwnElement::new(own, own), tracked: true, ..Owned::by(Doing::Tiled(tiling)) }
     }
 
+    /// On a worker that holds no more than its blocks touch: see `apart`. One with blocks that may touch anything holds all.
+    fn apart(&self) -> Option<&[bool]> {
+        self.apart.filter(|_| !self.plan.has_alone())
+    }
+
     /// Each iteration's own element. An access that is not written `x[i]`, or at a distance, is found by other means.
     fn owned_in_step<'s>(&'s self, b: usize, c: usize, lent: &'s Lent, offset: usize, written: bool) -> Owned<'s> {
         let (plan, block) = (self.plan, self.plan.blocks[b]);
@@ -348,7 +366,7 @@ impl Run<'_> {
         let listed = !plan.offsets.is_empty();
         let packed = self.packed.get(c).and_then(Option::as_ref).filter(|_| listed && !written);
         let packed = packed.map(|packed| (&packed.elements, block.start));
-        match (written, self.apart, packed) {
+        match (written, self.apart(), packed) {
             (false, None, _) => Owned { here, packed, ..Owned::all(lent) },
             (false, Some(by_index), Some((elements, start))) => {
                 if !by_index.get(c).is_some_and(|&by_index| by_index) {
@@ -608,14 +626,18 @@ pub(crate) fn restore(
     mut results: Vec<BlockResult>,
     undo: &Undo,
 ) -> Result<(), CaughtPanic> {
-    undo.restore(plan, lease);
-    // Of several blocks that changed an element the first saw it as it was before the loop.
-    for (c, index, copy) in results.iter_mut().rev().flat_map(|result| &mut result.old) {
-        if let Some(lent) = lease.vector(*c).filter(|lent| *index < lent.len()) {
-            // SAFETY: nobody else runs; both addresses hold an element.
-            unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(*index), lent.ops().size) };
+    // Backwards: of several blocks that changed an element the first saw it as it was before the loop. What a block saved before it
+    // began is older than what it saved of single elements.
+    for b in (0..plan.blocks.len()).rev() {
+        for (c, index, copy) in results.get_mut(b).into_iter().flat_map(|result| &mut result.old) {
+            if let Some(lent) = lease.vector(*c).filter(|lent| *index < lent.len()) {
+                // SAFETY: nobody else runs; both addresses hold an element.
+                unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(*index), lent.ops().size) };
+            }
         }
+        undo.restore_of(b, plan, lease);
     }
+    undo.restore_upfront(plan, lease);
     undo.commit().and(drop_old(&mut results))
 }
 

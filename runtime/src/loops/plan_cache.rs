@@ -60,6 +60,21 @@ pub(crate) struct CachedPlan {
     pub(crate) serves_parts: bool,
     /// What it is counted as.
     pub(crate) bytes: usize,
+    /// Where iterations strayed by the plan of the most thorough recording: those, which run alone.
+    pub(crate) odd: Odd,
+}
+
+/// Iterations that a plan can't foresee.
+#[derive(Clone, Default)]
+pub(crate) struct Odd {
+    /// Their offsets, ascending.
+    pub(crate) offsets: Vec<u32>,
+    /// The plan without them alone.
+    pub(crate) base: Option<Arc<Plan>>,
+    /// The place of the last one that was found, in the base's serial order.
+    pub(crate) last: usize,
+    /// In how many calls in a row there was a new one.
+    pub(crate) calls: usize,
 }
 
 /// A place in the source keeps plans of this many bytes,
@@ -104,7 +119,7 @@ pub(crate) fn serves_parts(plan: &Plan, options: &LoopOptions, captured: &[Captu
         Kind::Vector { .. } => tallies::ops_of(plan, captured, c).is_some(),
     };
     let strategy = plan.strategy == Strategy::Aligned || plan.strategy == Strategy::Serial && preserve;
-    strategy && !options.scratch && options.parts.is_none() && !(0..captured.len()).any(by_block)
+    strategy && !plan.has_alone() && !options.scratch && options.parts.is_none() && !(0..captured.len()).any(by_block)
 }
 
 /// Bytes of a plan, and of what is kept for it, when it has run: an estimate, and the same wherever it runs.

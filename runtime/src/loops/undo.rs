@@ -188,9 +188,20 @@ impl Undo {
         Some(copy)
     }
 
-    /// Puts everything back, and leaves what the loop made of it to `commit`. All threads of the loop have ended.
-    pub(crate) fn restore(&self, plan: &Plan, lease: &Lease<'_>) {
-        for saved in &self.saved {
+    /// Puts back what a block saved as the first to write it, and leaves what the loop made of it to `commit`. All threads of the loop
+    /// have ended, and what later blocks saved is back.
+    pub(crate) fn restore_of(&self, b: usize, plan: &Plan, lease: &Lease<'_>) {
+        let range = self.starts[b] as usize..self.starts[b + 1] as usize;
+        self.put_back(&self.by_block[range], plan, lease);
+    }
+
+    /// The same of what was saved before the first block.
+    pub(crate) fn restore_upfront(&self, plan: &Plan, lease: &Lease<'_>) {
+        self.put_back(&self.upfront, plan, lease);
+    }
+
+    fn put_back(&self, saved: &[u32], plan: &Plan, lease: &Lease<'_>) {
+        for saved in saved.iter().map(|&k| &self.saved[k as usize]) {
             let mut held = locked(&saved.held);
             let Held { copy, filled } = &mut *held;
             let (Some(lent), Some(copy)) = (lease.vector(saved.capture), copy.as_mut()) else { continue };

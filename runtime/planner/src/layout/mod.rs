@@ -62,7 +62,7 @@ pub fn layout(plan: &Plan, workers: usize, bytes: &dyn Fn(u32) -> u64) -> Layout
     let workers = workers.max(1);
     let blocks = plan.blocks.len();
     match (&plan.parts, plan.strategy) {
-        _ if workers == 1 => Layout::new(plan, workers, vec![0; blocks]),
+        _ if workers == 1 || plan.has_alone() => Layout::new(plan, workers, vec![0; blocks]),
         (Some(parts), Strategy::Grid) => best(plan, parts, workers, bytes),
         (_, Strategy::Aligned) => Layout::new(plan, workers, assign::runs(&costs(plan), workers)),
         _ => Layout::new(plan, workers, vec![0; blocks]),
@@ -131,10 +131,10 @@ impl Layout {
             (0..self.worker_of.len() as u32).filter(|&b| self.worker_of[b as usize] == worker).collect();
         let cost = blocks.iter().map(|&b| plan.graph.cost(b as usize)).collect();
         let mut graph = match &plan.parts {
-            Some(parts) => {
+            Some(parts) if !plan.has_alone() => {
                 BlockGraph::from_touches(cost, parts.resources(), blocks.iter().map(|&b| plan.touches(b as usize)))
             }
-            None => {
+            _ => {
                 let mut edges = Vec::new();
                 for (k, &b) in blocks.iter().enumerate() {
                     let mine = plan.graph.followers(b as usize).iter().filter_map(|f| blocks.binary_search(f).ok());

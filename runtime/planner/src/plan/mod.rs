@@ -3,6 +3,7 @@
 //! A plan is a function of the recording and of the loop's options, never of the number of threads: that is
 //! what makes the bits the same however many there are.
 
+mod alone;
 mod colour;
 mod cut;
 mod cyclic;
@@ -74,6 +75,8 @@ pub struct Plan {
     pub strata: Arc<Strata>,
     /// Of a share of a plan: the blocks' places in the whole plan's serial order.
     pub global: Vec<u32>,
+    /// The blocks that may touch anything, ascending: see [`Plan::with_alone`].
+    pub(crate) alone: Vec<u32>,
     /// What reports say of the plan.
     pub facts: Facts,
 }
@@ -226,6 +229,7 @@ impl Plan {
             sparse: Vec::new(),
             strata: Arc::default(),
             global: Vec::new(),
+            alone: Vec::new(),
             facts,
             range,
         }

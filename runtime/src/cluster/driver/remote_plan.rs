@@ -88,7 +88,7 @@ impl RemotePlan {
     pub(crate) fn is_laid_out(&self, capture: usize) -> bool {
         let in_step = matches!(self.plan.usage[capture], Usage::InStep { written: false, .. });
         let small = |vector: Vector| vector.ops.plain && vector.ops.size > 0 && vector.ops.size <= LARGEST;
-        in_step && !self.plan.offsets.is_empty() && self.vectors[capture].is_some_and(small)
+        in_step && !self.plan.offsets.is_empty() && !self.plan.has_alone() && self.vectors[capture].is_some_and(small)
     }
 
     /// The DDSs that its loop touches.
@@ -98,7 +98,9 @@ impl RemotePlan {
 
     /// Whether a capture's elements end up with the worker that ran their iteration, in no order.
     pub(crate) fn is_scattered(&self, capture: usize) -> bool {
-        matches!(self.plan.usage[capture], Usage::InStep { written: true, .. }) && !self.plan.offsets.is_empty()
+        matches!(self.plan.usage[capture], Usage::InStep { written: true, .. })
+            && !self.plan.offsets.is_empty()
+            && !self.plan.has_alone()
     }
 
     /// The indices that a worker's iterations touch of a DDS in step, for a worker with these blocks.
@@ -128,6 +130,7 @@ impl RemotePlan {
                 let Some(vector) = vector else { continue };
                 let whole = 0..vector.len;
                 match (self.plan.strategy, self.plan.usage[c]) {
+                    _ if self.plan.has_alone() => f(worker, c, whole, vector.writable),
                     (Strategy::Serial, _) => f(worker, c, whole, vector.writable),
                     (_, Usage::ReadOnly) => f(worker, c, whole, false),
                     (_, Usage::InStep { .. }) if self.is_laid_out(c) => {}
@@ -143,7 +146,7 @@ impl RemotePlan {
             }
         }
         for resource in 0..layout.holders.len() as u32 {
-            let Some((capture, range)) = self.part(resource) else { continue };
+            let Some((capture, range)) = self.part(resource).filter(|_| !self.plan.has_alone()) else { continue };
             if let Some(holder) = layout.holders[resource as usize] {
                 f(holder, capture, range, true);
             } else {

@@ -325,6 +325,9 @@ impl Layingout {
     }
 }
 
+/// What runs of the worker's blocks, if that is not all, the task, and threads.
+type Prepared = (Option<Plan>, Box<dyn Task>, Arc<Pool>);
+
 impl InstalledShare {
     /// The loop about to run: from here on parts may arrive for it.
     pub(crate) fn start(
@@ -383,6 +386,15 @@ impl InstalledShare {
         }))
     }
 
+    /// What a run needs.
+    fn prepared(&self, job: &RunJob, bench: &Workbench) -> Result<Prepared, Problem> {
+        let part = match self.plan.range == job.range {
+            true => None,
+            false => Some(self.plan.within(&job.range).ok_or_else(|| broken("a range that is no part of the plan's"))?),
+        };
+        Ok((part, bench.task(&job.task)?, bench.pool().map_err(broken)?))
+    }
+
     /// Runs the worker's blocks, and gives their tallies as bytes, where there are any. None if not all of them ended well.
     pub(crate) fn run(
         &mut self,
@@ -395,11 +407,7 @@ impl InstalledShare {
             *locked(&running.ended) = Some(Ending { failure });
             running.end.notify_waiters();
         };
-        let part = (self.plan.range != job.range)
-            .then(|| self.plan.within(&job.range).ok_or_else(|| broken("a range that is no part of the plan's")));
-        let prepared =
-            part.transpose().and_then(|part| Ok((part, bench.task(&job.task)?, bench.pool().map_err(broken)?)));
-        let (part, task, pool) = match prepared {
+        let (part, task, pool) = match self.prepared(job, bench) {
             Ok(prepared) => prepared,
             Err(problem) => {
                 report(None);
