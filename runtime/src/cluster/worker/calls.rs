@@ -26,6 +26,8 @@ use crate::session::timeline::{Category, span, task_span};
 
 /// How long the question to run a loop may be behind the question how it ended.
 const BEGINNING: Duration = Duration::from_secs(20);
+/// How often it is asked whether a part that is being read is there.
+const RECEIVING: Duration = Duration::from_millis(1);
 /// Logs of this many slices travel together.
 const SLICES_A_BLOB: usize = 64;
 
@@ -197,6 +199,17 @@ impl Worker {
                     return Err(Problem::Peer { node, why });
                 }
             }
+        }
+    }
+
+    /// Ends what arrives for a run that is to be undone: what blocks elsewhere sent before they heard of the failure would
+    /// overwrite what is put back.
+    pub(super) async fn end_arrivals(&self, call: u64) {
+        let running = self.running.borrow().clone().filter(|running| running.call == call);
+        let Some(running) = running else { return };
+        running.blocks.stop();
+        while running.blocks.is_receiving() {
+            tokio::time::sleep(RECEIVING).await;
         }
     }
 

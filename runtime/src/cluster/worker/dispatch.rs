@@ -161,6 +161,7 @@ impl<P: Ports> Blocks<P> {
     pub(crate) fn arrived_aside(&self, k: usize, bytes: Vec<u8>) {
         let mut state = self.lock();
         if state.over {
+            state.arriving[k] = Arriving::There;
             return;
         }
         state.aside[k] = Some(bytes);
@@ -208,6 +209,11 @@ impl<P: Ports> Blocks<P> {
         let mut state = self.lock();
         state.over = true;
         self.wake_all(&state);
+    }
+
+    /// Whether something is being read, perhaps to its place.
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.lock().arriving.contains(&Arriving::OnItsWay)
     }
 
     /// Whether the run ended because something arrived broken.
