@@ -407,13 +407,7 @@ impl InstalledShare {
             *locked(&running.ended) = Some(Ending { failure });
             running.end.notify_waiters();
         };
-        let (part, task, pool) = match self.prepared(job, bench) {
-            Ok(prepared) => prepared,
-            Err(problem) => {
-                report(None);
-                return Err(problem);
-            }
-        };
+        let (part, task, pool) = self.prepared(job, bench).inspect_err(|_| report(None))?;
         let watch = task.watch();
         let lease = Lease::of(&self.captured);
         // A run before may have failed.
