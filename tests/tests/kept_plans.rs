@@ -308,23 +308,22 @@ fn threads_make_no_difference() {
     assert_eq!(seen(3), alone);
 }
 
-fn visit(x: &mut DVector<u64>, k: usize) -> LoopReport {
-    let n = x.len();
-    async_parallel_for!(
-        0..2 * n,
-        [k, n, &mut x],
-        |i| {
-            let at = below((i / k) as u64, n);
-            x[at] = x[at].wrapping_mul(3) + i as u64;
-        },
-        strategy = Grid
-    )
-    .unwrap()
-}
-
 /// Large plans push each other out; of a loop under other values only those stay that fit beside each other.
 #[test]
 fn memory_bounds_how_many_plans_are_kept() {
+    fn visit(x: &mut DVector<u64>, k: usize) -> LoopReport {
+        let n = x.len();
+        async_parallel_for!(
+            0..2 * n,
+            [k, n, &mut x],
+            |i| {
+                let at = below((i / k) as u64, n);
+                x[at] = x[at].wrapping_mul(3) + i as u64;
+            },
+            strategy = Grid
+        )
+        .unwrap()
+    }
     let session = crate::common::session(2);
     let n = 500_000;
     let mut all: Vec<DVector<u64>> = (0..6).map(|_| DVector::from_fn(&session, n, |_| 0u64).unwrap()).collect();

@@ -81,9 +81,9 @@ pub(crate) mod before {
                 }
             })?;
             let old = plain.clone();
-            for v in 0..n {
+            for (v, own) in plain.iter_mut().enumerate() {
                 let least = beside(v).into_iter().map(|u| &old[u as usize]).min().unwrap();
-                plain[v] = plain[v].clone().min(least.clone());
+                *own = own.clone().min(least.clone());
             }
             assert_eq!(label.to_vec()?, plain);
         }
@@ -369,11 +369,9 @@ fn copies_go_with_their_vectors() {
     }
 }
 
-/// Elements whose clone may panic.
-mod clones {
+#[test]
+fn a_clone_that_panics_is_the_loops_error() {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-    use super::*;
 
     static BAD: AtomicU32 = AtomicU32::new(u32::MAX);
 
@@ -388,25 +386,19 @@ mod clones {
         }
     }
 
-    #[test]
-    fn a_clone_that_panics_is_the_loops_error() {
-        for first in [true, false] {
-            let session = crate::common::session(2);
-            let mut x = DVector::from_fn(&session, 300, |i| Fragile(i as u32)).unwrap();
-            let mut turn = || async_parallel_for!(0..300, [&mut x], |i| x[i].0 = x.old[299 - i].0);
-            if !first {
-                turn().unwrap();
-            }
-            BAD.store(123, Relaxed);
-            let error = turn().unwrap_err();
-            BAD.store(u32::MAX, Relaxed);
-            assert!(
-                matches!(&error, stradsap::Error::Panic { message, .. } if message.contains("123 is not")),
-                "{error}"
-            );
+    for first in [true, false] {
+        let session = crate::common::session(2);
+        let mut x = DVector::from_fn(&session, 300, |i| Fragile(i as u32)).unwrap();
+        let mut turn = || async_parallel_for!(0..300, [&mut x], |i| x[i].0 = x.old[299 - i].0);
+        if !first {
             turn().unwrap();
-            let expected = |i: u32| Fragile(if first { 299 - i } else { i });
-            assert_eq!(x.to_vec().unwrap(), (0..300).map(expected).collect::<Vec<_>>());
         }
+        BAD.store(123, Relaxed);
+        let error = turn().unwrap_err();
+        BAD.store(u32::MAX, Relaxed);
+        assert!(matches!(&error, stradsap::Error::Panic { message, .. } if message.contains("123 is not")), "{error}");
+        turn().unwrap();
+        let expected = |i: u32| Fragile(if first { 299 - i } else { i });
+        assert_eq!(x.to_vec().unwrap(), (0..300).map(expected).collect::<Vec<_>>());
     }
 }

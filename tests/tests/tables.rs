@@ -150,7 +150,7 @@ pub(crate) fn edit_distance(session: &Session, seen: &mut Seen) -> stradsap::Res
     let letters = |n: usize, seed: usize| (0..n).map(move |i| (i * seed + i / 7) as u8 % 5).collect::<Vec<u8>>();
     let (one, other) = (letters(ROWS - 1, 31), letters(WIDTH - 1, 17));
     let (a, b) = (DVector::from_vec(session, one.clone())?, DVector::from_vec(session, other.clone())?);
-    let begin = |k: usize| if k < WIDTH { k } else if k % WIDTH == 0 { k / WIDTH } else { 0 } as u32;
+    let begin = |k: usize| if k < WIDTH { k } else if k.is_multiple_of(WIDTH) { k / WIDTH } else { 0 } as u32;
     let (mut d, w) = (DVector::from_fn(session, CELLS, begin)?, WIDTH);
     let mut plain = d.to_vec()?;
     let report = async_parallel_for!(

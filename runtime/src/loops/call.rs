@@ -207,9 +207,7 @@ impl<'c> Call<'c> {
                         misled.misspeculations_in_row += 1;
                         self.misspeculations += 1;
                     }
-                    let mut report = self.report(&cached, reused, begun.elapsed().as_secs_f64());
-                    let shares = report.elsewhere.shares.take();
-                    report.elsewhere = Elsewhere { shares, ..elsewhere };
+                    let report = self.report(&cached, reused, begun.elapsed().as_secs_f64(), elsewhere);
                     self.deal_anew(&mut cached, &report);
                     self.store(self.to_keep(cached, set_aside));
                     return Ok(report);
@@ -512,15 +510,15 @@ impl<'c> Call<'c> {
 
     fn explain(&self, cached: &CachedPlan) -> Result<()> {
         if self.session.explains() {
-            eprintln!("{}", self.report(cached, false, 0.0));
+            eprintln!("{}", self.report(cached, false, 0.0, Elsewhere::default()));
         }
         if let Some(path) = self.session.dot() {
-            self.report(cached, false, 0.0).write_dot(&path)?;
+            self.report(cached, false, 0.0, Elsewhere::default()).write_dot(&path)?;
         }
         Ok(())
     }
 
-    fn report(&self, cached: &CachedPlan, reused: bool, seconds_running: f64) -> LoopReport {
+    fn report(&self, cached: &CachedPlan, reused: bool, seconds_running: f64, elsewhere: Elsewhere) -> LoopReport {
         let shares = self.backend.shares(&cached.installed);
         LoopReport {
             site: self.site,
@@ -531,7 +529,7 @@ impl<'c> Call<'c> {
             seconds_recording: cached.seconds_recording,
             seconds_planning: cached.seconds_planning,
             seconds_running,
-            elsewhere: Elsewhere { shares, ..Elsewhere::default() },
+            elsewhere: Elsewhere { shares, ..elsewhere },
             asked: self.asked(),
         }
     }

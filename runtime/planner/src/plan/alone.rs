@@ -29,7 +29,8 @@ impl Plan {
     pub fn with_alone(&self, odd: &[u32], in_order: bool) -> Option<Plan> {
         let n = self.range.len() as u32;
         let known = odd.is_sorted_by(|a, b| a < b) && odd.last().is_some_and(|&last| last < n);
-        if !known || self.strategy == Strategy::Serial || self.has_alone() || self.strata.blocks() > 0 {
+        let orderly = self.strategy == Strategy::Serial || self.tiles.is_some();
+        if !known || orderly || self.has_alone() || self.strata.blocks() > 0 {
             return None;
         }
         // Without a list of iterations there is no order but the loop's.

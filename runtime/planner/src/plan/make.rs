@@ -128,7 +128,7 @@ impl Plan {
     pub fn dealt_by_time(&self, nanos: f64) -> Option<Plan> {
         let n = self.range.len();
         let blocks = blocks_for(nanos).min(n.max(1));
-        if self.strategy != Strategy::Aligned || blocks <= self.blocks.len() {
+        if self.strategy != Strategy::Aligned || self.has_alone() || blocks <= self.blocks.len() {
             return None;
         }
         let (blocks, graph) = equal_blocks(n, blocks, self.graph.work() as f64);

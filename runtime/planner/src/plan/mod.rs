@@ -140,7 +140,8 @@ impl Plan {
     pub fn bytes(&self) -> usize {
         let listed = self.listed.iter().map(|listed| listed.entries.len() + listed.ends.len()).sum::<usize>();
         let touches = self.touch_starts.len() + 2 * self.touches.len();
-        4 * (self.offsets.len() + listed + touches + self.graph.edges())
+        let runs = self.tiles.as_ref().map_or(0, |tiles| size_of::<Run>() * tiles.runs.len());
+        4 * (self.offsets.len() + listed + touches + self.graph.edges()) + runs
     }
 
     /// Whether the elements of a capture are saved one by one as they are changed.
