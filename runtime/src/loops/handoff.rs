@@ -6,6 +6,7 @@
 
 #[cfg(stradsap_loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
+use std::cmp::Reverse;
 use std::sync::PoisonError;
 #[cfg(not(stradsap_loom))]
 use std::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
@@ -58,7 +59,7 @@ impl Dispatch for Handoff<'_> {
     }
 
     fn at_hand(&self) -> Option<usize> {
-        Handoff::take(&self.graph.tail, &mut self.lock(), |_| false)
+        Handoff::take(self.graph, &mut self.lock(), |_| false)
     }
 
     fn cut(&self) -> Option<usize> {
@@ -72,7 +73,7 @@ impl Dispatch for Handoff<'_> {
 pub(crate) fn take_best(ready: &mut Vec<u32>, tail: &[u64], near: impl Fn(usize) -> bool) -> Option<usize> {
     let best = (0..ready.len()).max_by_key(|&k| {
         let block = ready[k] as usize;
-        (near(block), tail[block], std::cmp::Reverse(block))
+        (near(block), tail[block], Reverse(block))
     });
     best.map(|k| ready.swap_remove(k) as usize)
 }
@@ -97,7 +98,11 @@ struct State {
 impl<'g> Handoff<'g> {
     pub(crate) fn new(graph: &'g BlockGraph) -> Self {
         let waits_for = graph.waits_for.clone();
-        let ready = (0..graph.len() as u32).filter(|&block| waits_for[block as usize] == 0).collect();
+        let mut ready: Vec<u32> = (0..graph.len() as u32).filter(|&block| waits_for[block as usize] == 0).collect();
+        if graph.edges() == 0 {
+            // The best last. Nothing is added, and there is nothing to look for: thousands of blocks may be free to run.
+            ready.sort_unstable_by_key(|&block| (graph.tail[block as usize], Reverse(block)));
+        }
         Handoff {
             graph,
             state: Mutex::new(State { ready, waits_for, running: 0, cut: u32::MAX, sleeping: 0 }),
@@ -115,7 +120,7 @@ impl<'g> Handoff<'g> {
     pub(crate) fn next(&self, near: impl Fn(usize) -> bool) -> Option<usize> {
         let mut state = self.lock();
         loop {
-            if let Some(block) = Self::take(&self.graph.tail, &mut state, &near) {
+            if let Some(block) = Self::take(self.graph, &mut state, &near) {
                 return Some(block);
             }
             if state.running == 0 {
@@ -125,10 +130,15 @@ impl<'g> Handoff<'g> {
         }
     }
 
-    fn take(tail: &[u64], state: &mut State, near: impl Fn(usize) -> bool) -> Option<usize> {
+    fn take(graph: &BlockGraph, state: &mut State, near: impl Fn(usize) -> bool) -> Option<usize> {
         let cut = state.cut;
-        state.ready.retain(|&block| block < cut);
-        let block = take_best(&mut state.ready, tail, near)?;
+        if cut != u32::MAX {
+            state.ready.retain(|&block| block < cut);
+        }
+        let block = match graph.edges() {
+            0 => state.ready.pop()? as usize,
+            _ => take_best(&mut state.ready, &graph.tail, near)?,
+        };
         state.running += 1;
         Some(block)
     }
@@ -322,6 +332,18 @@ mod tests {
         assert_eq!(handoff.next(|_| false), Some(0));
         handoff.fail(1);
         assert!(!handoff.go_on(0), "no later one is started");
+    }
+
+    #[test]
+    fn blocks_without_an_order_start_by_their_length() {
+        let graph = BlockGraph::from_edges(vec![1, 9, 1, 9, 3], Vec::new());
+        let handoff = Handoff::new(&graph);
+        let first: Vec<_> = (0..3).filter_map(|_| handoff.next(|_| true)).collect();
+        assert_eq!(first, [1, 3, 4]);
+        handoff.fail(1);
+        assert_eq!(handoff.next(|_| false), Some(0));
+        [0, 3, 4].into_iter().for_each(|block| handoff.done(block));
+        assert_eq!(handoff.next(|_| false), None);
     }
 
     #[test]
