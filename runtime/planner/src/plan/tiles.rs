@@ -1,7 +1,7 @@
 //! Tiles: under `order = Preserve`, a loop whose iterations are cells of a table runs along its diagonals.
 //!
 //! The table is cut into bands of rows and strips of columns, the strips shifted from row to row where an iteration needs one
-//! to its right in a row before (skewing: a unimodular transform, as in Orion, section 4.4). Then no dependence leads up or to
+//! to its right in a row before (skewing: a unimodular transform, as Orion uses them). Then no dependence leads up or to
 //! the left, so that a tile waits for the one on its left and the one above, and all on an anti-diagonal run at the same time.
 //!
 //! What a tile's iterations may touch is a function of the distances alone: a run of consecutive iterations has a *kind*, and
