@@ -24,7 +24,7 @@ use crate::planner::share::Share;
 use crate::session::locked;
 use crate::session::timeline::{Category, span, task_span};
 
-/// How long the question to run a loop may be behind the question how it ended.
+/// How long the question to run a loop may be behind the question how it ended, and a part behind the failure of its loop.
 const BEGINNING: Duration = Duration::from_secs(20);
 /// How often it is asked whether a part that is being read is there.
 const RECEIVING: Duration = Duration::from_millis(1);
@@ -204,13 +204,18 @@ impl Worker {
 
     /// Ends what arrives for a run that is to be undone: what blocks elsewhere sent before they heard of the failure would
     /// overwrite what is put back.
-    pub(super) async fn end_arrivals(&self, call: u64) {
+    pub(super) async fn end_arrivals(&self, call: u64) -> std::result::Result<(), Problem> {
         let running = self.running.borrow().clone().filter(|running| running.call == call);
-        let Some(running) = running else { return };
+        let Some(running) = running else { return Ok(()) };
         running.blocks.stop();
+        let since = Instant::now();
         while running.blocks.is_receiving() {
+            if since.elapsed() > BEGINNING {
+                return Err(Problem::Broken("a part that was sent for a loop that failed never came".into()));
+            }
             tokio::time::sleep(RECEIVING).await;
         }
+        Ok(())
     }
 
     pub(super) async fn sync(self: &Arc<Self>, generation: u32, job: SyncJob) -> std::result::Result<SyncEnd, Problem> {

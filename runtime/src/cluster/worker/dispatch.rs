@@ -184,6 +184,7 @@ impl<P: Ports> Blocks<P> {
             if self.ports.place(k, &bytes) {
                 self.record_arrived(state, k);
             } else {
+                state.arriving[k] = Arriving::There;
                 state.broken = true;
                 state.over = true;
             }
@@ -211,9 +212,14 @@ impl<P: Ports> Blocks<P> {
         self.wake_all(&state);
     }
 
-    /// Whether something is being read, perhaps to its place.
+    /// Whether something is being read, perhaps to its place. What was read aside is not: it stays there when the run is over.
     pub(crate) fn is_receiving(&self) -> bool {
-        self.lock().arriving.contains(&Arriving::OnItsWay)
+        let state = self.lock();
+        state
+            .arriving
+            .iter()
+            .zip(&state.aside)
+            .any(|(arriving, aside)| *arriving == Arriving::OnItsWay && aside.is_none())
     }
 
     /// Whether the run ended because something arrived broken.

@@ -61,7 +61,7 @@ impl Control for Server {
         call: u64,
     ) -> std::result::Result<(Vec<u32>, Option<CaughtPanic>), Problem> {
         self.0.check(generation)?;
-        self.0.end_arrivals(call).await;
+        self.0.end_arrivals(call).await?;
         self.0.apart(move |worker| worker.bench.undo(call)).await
     }
 
