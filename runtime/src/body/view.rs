@@ -25,7 +25,7 @@
 //!    the compiler knows the distance; so no comparison is left in the loop.
 //! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
 //! 7. In a block that is a tile a run's iterations each own all elements at some distances from their own number. `enter` asks
-//!    for these, and whoever gives them has compared them with the DDS's length. The distance of an index is compared with them;
+//!    for these, and what gives them has compared them with the DDS's length. The distance of an index is compared with them;
 //!    where the compiler knows that it is the same in all iterations, before the loop over the run's.
 #![allow(unsafe_code)]
 

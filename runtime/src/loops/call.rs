@@ -42,7 +42,7 @@ const CONFIRMS: &str = "an iteration failed, which the loop's own order has to c
 const MISSPECULATIONS: usize = 3;
 /// This many iterations at most run alone,
 const MOST_ODD: usize = 64;
-/// and after so many calls in a row with a new one the loop runs serially.
+/// and after this many calls in a row with a new one the loop runs serially.
 const ODD_CALLS: usize = 8;
 /// A plan of which iterations run alone must promise this much over serial execution, on this many threads.
 const WORTHWHILE: (f64, usize) = (1.2, 8);

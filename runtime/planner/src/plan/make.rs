@@ -65,7 +65,7 @@ fn by_time(recording: &Recording<'_>) -> usize {
     blocks_for(recording.iterations() as f64 * each)
 }
 
-/// How many blocks a loop without conflicts has that takes so many nanoseconds. One of few numbers, so that most loops have as many
+/// How many blocks a loop without conflicts has that takes this many nanoseconds. One of few numbers, so that most loops have as many
 /// each time.
 fn blocks_for(nanos: f64) -> usize {
     let wanted = nanos / ALIGNED_NANOS;
@@ -123,7 +123,7 @@ fn equal_blocks(n: usize, blocks: usize, work: f64) -> (Vec<Block>, BlockGraph) 
 }
 
 impl Plan {
-    /// A plan for iterations without conflicts, in as many blocks as are worth it, if the loop takes so many nanoseconds. None
+    /// A plan for iterations without conflicts, in as many blocks as are worth it, if the loop takes this many nanoseconds. None
     /// where it has that many.
     pub fn dealt_by_time(&self, nanos: f64) -> Option<Plan> {
         let n = self.range.len();
