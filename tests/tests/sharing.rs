@@ -4,8 +4,12 @@ use crate::common::{below, bits};
 use crate::seen::{Scenario, Seen};
 use stradsap::prelude::*;
 
-pub(crate) const SCENARIOS: &[Scenario] =
-    crate::scenarios![shares::of_so_many_iterations, shares::in_so_many_parts, shares::of_long_iterations];
+pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
+    shares::of_so_many_iterations,
+    shares::in_so_many_parts,
+    shares::of_long_iterations,
+    shares::by_a_clock_of_what_strays,
+];
 
 /// What must be the same everywhere.
 pub(crate) mod shares {
@@ -76,6 +80,38 @@ pub(crate) mod shares {
         }
         seen.digest("x", &x)?;
         seen.record("totals", (sum.get().to_bits(), count.get()));
+        Ok(())
+    }
+
+    /// What iterations touch changes between calls. Whether that counts as straying follows from the data, not from how long
+    /// they take.
+    pub(crate) fn by_a_clock_of_what_strays(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 40;
+        let mut told = [Seen::default(), Seen::default()];
+        for (told, rounds) in told.iter_mut().zip([0u32, 20_000]) {
+            let mut from = DVector::from_fn(session, n, |i| i as u32)?;
+            let mut x = DVector::from_fn(session, n, |i| i as f64)?;
+            for call in 0..5 {
+                let mut plain = x.to_vec()?;
+                let report = async_parallel_for!(0..n, [rounds, &from, &mut x], |i| {
+                    let other = x[from[i]];
+                    let nothing = 0.0 * (0..rounds).fold(other, |x, k| (x + f64::from(k)).sqrt());
+                    x[i] = 0.5 * x[i] + other + nothing;
+                })?;
+                let shift = if call < 2 { 0 } else { 7 };
+                for i in report.serial_order() {
+                    plain[i] = 0.5 * plain[i] + plain[(i + shift) % n];
+                }
+                assert_eq!(bits(x.to_vec()?), bits(plain), "call {call}: {report}");
+                told.report("strays", &report);
+                told.digest("x", &x)?;
+                if call == 1 {
+                    async_parallel_for!(0..n, [n, &mut from], |i| from[i] = ((i + 7) % n) as u32)?;
+                }
+            }
+        }
+        assert_eq!(told[0], told[1]);
+        seen.0.extend(told.into_iter().flat_map(|told| told.0));
         Ok(())
     }
 }

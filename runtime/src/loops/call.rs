@@ -218,6 +218,11 @@ impl<'c> Call<'c> {
                 }
                 Err(LoopStopped::Failed(failed)) => {
                     if let Failure::Misspeculation { capture } = failed.failure {
+                        if let Some(plan) = cached.plan.dealt_by_data() {
+                            self.deal(&mut cached, plan)?;
+                            cached.by_data = true;
+                            continue;
+                        }
                         let of_others = reused && cached.odd.offsets.is_empty() && self.is_of_others(&cached);
                         if !of_others && !trace && failed.iteration.is_none() && self.may_stand_alone(&cached, reused) {
                             // Which iteration was it?
@@ -337,6 +342,7 @@ impl<'c> Call<'c> {
             serves_parts: serves_parts(&plan, &self.key.options, self.captured),
             bytes: bytes_of(&plan, self.captured),
             odd: Odd::default(),
+            by_data: false,
             plan,
             key: self.key.clone(),
             depth,
@@ -352,16 +358,22 @@ impl<'c> Call<'c> {
         let PlanKey { range, options, .. } = &self.key;
         let (blocks, threads) = (cached.plan.blocks.len(), self.pool.threads());
         let here = report.elsewhere.workers.is_empty() && threads > 1;
-        if !here || !cached.serves_parts || options.grain.is_some() || cached.key.range != *range {
+        if cached.by_data || !here || !cached.serves_parts || options.grain.is_some() || cached.key.range != *range {
             return;
         }
         let nanos = report.seconds_running * 1e9 * threads.min(blocks) as f64;
-        let Some(plan) = cached.plan.dealt_by_time(nanos).map(Arc::new) else { return };
-        // Without memory for another one the plan stays as it is.
-        if let Ok(installed) = self.backend.install(self, &plan) {
-            (cached.installed, cached.bytes) = (installed, bytes_of(&plan, self.captured));
-            cached.plan = plan;
+        if let Some(plan) = cached.plan.dealt_by_time(nanos) {
+            // Without memory for another one the plan stays as it is.
+            let _ = self.deal(cached, plan);
         }
+    }
+
+    /// Replaces a plan by the same one in other blocks.
+    fn deal(&self, cached: &mut CachedPlan, plan: Plan) -> Result<()> {
+        let plan = Arc::new(plan);
+        cached.installed = self.backend.install(self, &plan)?;
+        cached.plan = plan;
+        Ok(())
     }
 
     /// Whether a plan was made for other captured values, or for more iterations.

@@ -62,6 +62,8 @@ pub(crate) struct CachedPlan {
     pub(crate) bytes: usize,
     /// Where iterations strayed by the plan of the most thorough recording: those, which run alone.
     pub(crate) odd: Odd,
+    /// Whether no clock may have a say in its blocks any more, since iterations strayed by blocks that one had cut.
+    pub(crate) by_data: bool,
 }
 
 /// Iterations that a plan can't foresee.

@@ -75,29 +75,37 @@ fn blocks_for(nanos: f64) -> usize {
         .unwrap_or(64 * FEWEST_BLOCKS)
 }
 
-/// How many blocks a loop without conflicts has.
-fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> usize {
+/// At least so many blocks that they are cut where `by_data` blocks are, and elsewhere besides.
+fn finer(by_data: usize, wanted: usize, n: usize) -> usize {
+    (by_data * wanted.div_ceil(by_data.max(1))).clamp(1, n.max(1))
+}
+
+/// How many blocks a loop without conflicts has by the data alone, and whether a clock may ask for more.
+fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> (usize, bool) {
     let n = recording.iterations();
     let accesses = n as f64 * (1.0 + recording.accesses_each);
     // What is added up in tallies is one for each block, or moves from one to the next.
     let tallied = shapes.iter().any(|shape| shape.reduction && shape.len > 0);
     let most = if tallied { FEWEST_BLOCKS } else { ALIGNED_BLOCKS };
     let by_accesses = (accesses as usize / ALIGNED_BLOCK).clamp(1, most);
-    let blocks = match (options.parts, options.grain) {
-        (Some(parts), _) => parts,
-        (None, Some(grain)) => n.div_ceil(grain.max(1)).min(MOST_BLOCKS),
-        (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => by_accesses.max(FEWEST_BLOCKS),
-        (None, None) => by_accesses.max(by_time(recording)),
+    let (blocks, may_time) = match (options.parts, options.grain) {
+        (Some(parts), _) => (parts, false),
+        (None, Some(grain)) => (n.div_ceil(grain.max(1)).min(MOST_BLOCKS), false),
+        (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => {
+            (by_accesses.max(FEWEST_BLOCKS), false)
+        }
+        (None, None) => (by_accesses, true),
     };
-    blocks.min(n.max(1))
+    (blocks.min(n.max(1)), may_time)
 }
 
 /// Nothing conflicts: consecutive iterations, in as many blocks as there is work for.
 fn aligned(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> Plan {
     let n = recording.iterations();
     let each = 1.0 + recording.accesses_each;
-    let blocks = aligned_blocks(recording, shapes, options);
-    let (blocks, graph) = equal_blocks(n, blocks, n as f64 * each);
+    let (by_data, may_time) = aligned_blocks(recording, shapes, options);
+    let finer = if may_time { finer(by_data, by_time(recording), n) } else { by_data };
+    let (blocks, graph) = equal_blocks(n, finer, n as f64 * each);
     let facts = Facts {
         reason: "no element is both shared and written".to_string(),
         short: options.parts.is_none() && options.grain.is_none(),
@@ -110,6 +118,7 @@ fn aligned(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOpt
         usage: recording.usage.clone(),
         graph,
         blocks,
+        by_data: (finer > by_data).then_some(by_data),
         ..Plan::serial(recording.range.clone(), recording.usage.len(), facts)
     }
 }
@@ -126,21 +135,32 @@ impl Plan {
     /// A plan for iterations without conflicts, in as many blocks as are worth it, if the loop takes this many nanoseconds. None
     /// where it has that many.
     pub fn dealt_by_time(&self, nanos: f64) -> Option<Plan> {
-        let n = self.range.len();
-        let blocks = blocks_for(nanos).min(n.max(1));
-        if self.strategy != Strategy::Aligned || self.has_alone() || blocks <= self.blocks.len() {
-            return None;
-        }
-        let (blocks, graph) = equal_blocks(n, blocks, self.graph.work() as f64);
-        Some(Plan {
+        let by_data = self.by_data.unwrap_or(self.blocks.len());
+        let blocks = finer(by_data, blocks_for(nanos), self.range.len());
+        let is_finer = self.strategy == Strategy::Aligned && !self.has_alone() && blocks > self.blocks.len();
+        is_finer.then(|| self.in_equal_blocks(blocks, Some(by_data)))
+    }
+
+    /// The same plan in the blocks that it has by the data alone. None where it has those.
+    ///
+    /// An iteration strays where it leaves what its block may touch, so what strays by blocks that a clock cut may depend on
+    /// the clock. What doesn't stray by them doesn't stray by the data's own either, since each of those is some of them.
+    pub fn dealt_by_data(&self) -> Option<Plan> {
+        self.by_data.map(|by_data| self.in_equal_blocks(by_data, None))
+    }
+
+    fn in_equal_blocks(&self, blocks: usize, by_data: Option<usize>) -> Plan {
+        let (blocks, graph) = equal_blocks(self.range.len(), blocks, self.graph.work() as f64);
+        Plan {
             strategy: self.strategy,
             usage: self.usage.clone(),
             graph,
             blocks,
+            by_data,
             fields: self.fields.clone(),
             strata: Arc::clone(&self.strata),
             ..Plan::serial(self.range.clone(), self.usage.len(), self.facts.clone())
-        })
+        }
     }
 }
 

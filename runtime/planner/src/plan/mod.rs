@@ -53,6 +53,8 @@ pub struct Plan {
     pub usage: Vec<Usage>,
     /// In serial order.
     pub blocks: Vec<Block>,
+    /// Where a clock had a say in the blocks: how many there are by the data alone. Each of those is some whole blocks.
+    pub(crate) by_data: Option<usize>,
     /// Offsets of iterations from the first, in serial order; empty where that is the loop's own, and of tiles.
     pub offsets: Vec<u32>,
     /// The iterations of blocks that are tiles.
@@ -218,6 +220,7 @@ impl Plan {
             strategy: Strategy::Serial,
             usage: vec![Usage::Shared; captures],
             blocks: vec![Block { start: 0, end: n }],
+            by_data: None,
             offsets: Vec::new(),
             tiles: None,
             graph: BlockGraph::from_edges(vec![(n + facts.accesses) as u64], Vec::new()),
