@@ -19,6 +19,8 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     self::an_access_that_strays_now_and_then,
     self::a_panic_in_the_middle,
     self::a_reduction_beside_a_table,
+    self::tables_of_many_cells,
+    self::a_cell_that_no_outline_shows,
 ];
 
 const ROWS: usize = 61;
@@ -419,6 +421,106 @@ pub(crate) fn a_reduction_beside_a_table(session: &Session, seen: &mut Seen) -> 
         assert_eq!(sum.get().to_bits(), plain_sum.to_bits());
         assert_eq!((count.get(), largest.get().to_bits()), (plain_count, plain_largest.to_bits()));
         same(&x, &plain, seen, "x")?;
+    }
+    Ok(())
+}
+
+/// So many cells that not all are recorded.
+pub(crate) fn tables_of_many_cells(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    let (rows, width) = (260, 170);
+    let mut x = DVector::from_fn(session, rows * width, start)?;
+    let mut distance = DVector::from_fn(session, rows * width, |k| if k < width { k as u32 } else { 0 })?;
+    let mut plain = (x.to_vec()?, distance.to_vec()?);
+    for epoch in 0..3 {
+        let report = async_parallel_for!(
+            width..(rows - 1) * width,
+            [&mut x, width],
+            |k| {
+                if k % width > 0 && k % width < width - 1 {
+                    x[k] = 0.25 * (x[k - width] + x[k + width] + x[k - 1] + x[k + 1]);
+                }
+            },
+            order = Preserve
+        )?;
+        is_tiled(session, &report);
+        assert_eq!((report.reused(), report.misspeculations()), (epoch > 0, 0), "{report}");
+        let report = async_parallel_for!(
+            width..rows * width,
+            [&mut distance, &x, width],
+            |k| {
+                let column = k % width;
+                distance[k] = if column == 0 {
+                    (k / width) as u32
+                } else {
+                    let cost = u32::from(x[k] > 5.0);
+                    (distance[k - 1] + 1).min(distance[k - width] + 1).min(distance[k - width - 1] + cost)
+                };
+            },
+            order = Preserve
+        )?;
+        is_tiled(session, &report);
+        for k in width..(rows - 1) * width {
+            if k % width > 0 && k % width < width - 1 {
+                let x = &mut plain.0;
+                x[k] = 0.25 * (x[k - width] + x[k + width] + x[k - 1] + x[k + 1]);
+            }
+        }
+        for k in width..rows * width {
+            let d = &mut plain.1;
+            d[k] = match k % width {
+                0 => (k / width) as u32,
+                _ => (d[k - 1] + 1).min(d[k - width] + 1).min(d[k - width - 1] + u32::from(plain.0[k] > 5.0)),
+            };
+        }
+    }
+    same(&x, &plain.0, seen, "x")?;
+    same(&distance, &plain.1, seen, "distance")
+}
+
+/// It touches more than all others, or fails.
+pub(crate) fn a_cell_that_no_outline_shows(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    let (rows, width) = (260, 170);
+    let odd = 131 * width + 67;
+    for fails in [false, true] {
+        let mut x = DVector::from_fn(session, rows * width, start)?;
+        for _ in 0..3 {
+            let mut plain = x.to_vec()?;
+            let ended = async_parallel_for!(
+                0..rows * width,
+                [&mut x, width, odd, fails],
+                |k| {
+                    if k == odd {
+                        if fails {
+                            return Err("the odd cell");
+                        }
+                        x[k] += x[(k + 1) / 2];
+                        x[3] += 1.0;
+                    }
+                    if k >= width && k % width > 0 {
+                        x[k] = 0.5 * (x[k - width] + x[k - 1]) - x[k];
+                    }
+                    Ok(())
+                },
+                order = Preserve
+            );
+            match ended {
+                Ok(_) => assert!(!fails),
+                Err(stradsap::Error::Body { iteration, .. }) => assert!(fails && iteration == odd),
+                Err(other) => return Err(other),
+            }
+            if !fails {
+                for k in 0..rows * width {
+                    if k == odd {
+                        plain[k] += plain[k.div_ceil(2)];
+                        plain[3] += 1.0;
+                    }
+                    if k >= width && k % width > 0 {
+                        plain[k] = 0.5 * (plain[k - width] + plain[k - 1]) - plain[k];
+                    }
+                }
+            }
+            same(&x, &plain, seen, "x")?;
+        }
     }
     Ok(())
 }

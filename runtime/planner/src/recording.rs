@@ -68,6 +68,8 @@ pub struct Recording<'f> {
     pub slices: Vec<Vec<CaptureLog>>,
     /// The rules that accesses to shared DDSs follow, where they were found.
     rules: Vec<Option<Rule<'f>>>,
+    /// The iterations of each slice, where the loop may be one over a table, and only its outline was recorded.
+    outline: Vec<Range<usize>>,
     /// A capture that each block's scratch touches and somebody writes: every block conflicts with every other.
     pub in_all_blocks: Option<usize>,
     /// How many accesses an iteration makes on average, of whatever kind, repeated ones too.
@@ -112,6 +114,7 @@ impl<'f> Recording<'f> {
             usage,
             slices,
             rules,
+            outline: Vec::new(),
             in_all_blocks,
             accesses_each,
             cut_short,
@@ -133,6 +136,7 @@ impl<'f> Recording<'f> {
             range: sampled.range.clone(),
             usage: sampled.usage.clone(),
             slices: Vec::new(),
+            outline: Vec::new(),
             rules,
             peak_bytes: 0,
             slice: SLICE,
@@ -241,6 +245,24 @@ impl<'f> Recording<'f> {
             Some(rule) => rule.per_iteration() == 1,
             None => self.slices.iter().all(|slice| slice[capture].uniform() == Some(1)),
         }
+    }
+
+    /// The iterations of each slice, if they are the outline of a table; empty if the whole loop was recorded.
+    pub fn outline(&self) -> &[Range<usize>] {
+        &self.outline
+    }
+
+    /// Adds the slices of some more iterations to those of others, as the outline of a table.
+    pub fn outlined(
+        self,
+        parts: Vec<Range<usize>>,
+        (more, logs): (Vec<Range<usize>>, Vec<Vec<CaptureLog>>),
+        shapes: &[CaptureShape],
+    ) -> Self {
+        // Iterations at borders make fewer accesses than most.
+        let Recording { range, mut slices, accesses_each, .. } = self;
+        slices.extend(logs);
+        Recording { outline: [parts, more].concat(), accesses_each, ..Recording::new(range, slices, shapes) }
     }
 
     /// Whether the accesses were computed from the data.

@@ -25,7 +25,7 @@ use crate::loops::tallies;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
-use crate::planner::recording::Recording;
+use crate::planner::recording::{CaptureShape, Recording};
 use crate::session::dot;
 use crate::session::error::{Error, LoopProblem, Result};
 use crate::session::logging::warning;
@@ -218,23 +218,8 @@ impl<'c> Call<'c> {
                 }
                 Err(LoopStopped::Failed(failed)) => {
                     if let Failure::Misspeculation { capture } = failed.failure {
-                        if let Some(plan) = cached.plan.dealt_by_data() {
-                            self.deal(&mut cached, plan)?;
-                            cached.by_data = true;
-                            continue;
-                        }
-                        let of_others = reused && cached.odd.offsets.is_empty() && self.is_of_others(&cached);
-                        if !of_others && !trace && failed.iteration.is_none() && self.may_stand_alone(&cached, reused) {
-                            // Which iteration was it?
-                            trace = true;
-                            continue;
-                        }
-                        cached = match of_others {
-                            true => self.plan_beside(cached)?,
-                            false => self.replan(&cached, (capture, failed.iteration), reused)?,
-                        };
-                        trace &= !cached.odd.offsets.is_empty();
-                        reused = false;
+                        let strayed = (capture, failed.iteration);
+                        cached = self.after_straying(cached, strayed, &mut reused, &mut trace)?;
                         continue;
                     }
                     let whole = !matches!(failed.failure, Failure::Undoing(_));
@@ -259,11 +244,42 @@ impl<'c> Call<'c> {
         }
     }
 
+    /// By which plan a loop runs again that iterations strayed from. `reused` and `trace`: whether it is of an earlier call, and
+    /// whether the run must name the iteration.
+    fn after_straying(
+        &mut self,
+        mut cached: CachedPlan,
+        (capture, iteration): (usize, Option<usize>),
+        reused: &mut bool,
+        trace: &mut bool,
+    ) -> Result<CachedPlan> {
+        if let Some(plan) = cached.plan.dealt_by_data() {
+            self.deal(&mut cached, plan)?;
+            cached.by_data = true;
+            return Ok(cached);
+        }
+        let of_others = *reused && cached.odd.offsets.is_empty() && self.is_of_others(&cached);
+        if !of_others && !*trace && iteration.is_none() && self.may_stand_alone(&cached, *reused) {
+            // Which iteration was it?
+            *trace = true;
+            return Ok(cached);
+        }
+        let fresh = match of_others {
+            true => self.plan_beside(cached)?,
+            false => self.replan(&cached, (capture, iteration), *reused)?,
+        };
+        *trace &= !fresh.odd.offsets.is_empty();
+        *reused = false;
+        Ok(fresh)
+    }
+
     /// Records the loop in this process. The lease must be of the loop's captures.
     pub(crate) fn record_here<'f>(&self, lease: &'f Lease<'c>, depth: Depth) -> (Recording<'f>, Depth) {
         assert!(std::ptr::eq(lease.captured(), self.captured), "a lease of other captures");
+        let options = &self.key.options;
+        let tables = self.backend.runs_tiles() && options.order == Order::Preserve && !options.scratch;
         // SAFETY: the captures are those that the task was made for (`new`).
-        unsafe { record(self.task, lease, self.key.range.clone(), depth, &self.key.options, &self.pool) }
+        unsafe { record(self.task, lease, self.key.range.clone(), depth, (options, tables), &self.pool) }
     }
 
     /// The loop ended well: the reductions get their values, and what was written is known to have changed.
@@ -299,7 +315,8 @@ impl<'c> Call<'c> {
             recorded = Instant::now();
             let mut planning = span(Category::Plan, 0);
             let shapes = planned_shapes(self.captured, &recording);
-            let mut made = plan::plan(&recording, &shapes, &options.planning(self.backend.runs_tiles()), &*self.pool);
+            let planned = self.planned(&recording, &shapes);
+            let Some(mut made) = planned else { return self.make_plan(Depth::Symbolic) };
             made.facts.cut_short = recording.cut_short;
             planning.set(made.blocks.len() as u64);
             drop(planning);
@@ -317,6 +334,15 @@ impl<'c> Call<'c> {
         cached.seconds_planning = recorded.elapsed().as_secs_f64();
         self.explain(&cached)?;
         Ok(cached)
+    }
+
+    /// None where too little was recorded for a plan.
+    fn planned(&self, recording: &Recording<'_>, shapes: &[CaptureShape]) -> Option<Plan> {
+        let options = self.key.options.planning(self.backend.runs_tiles());
+        match recording.outline() {
+            [] => Some(plan::plan(recording, shapes, &options, &*self.pool)),
+            _ => plan::of_table(recording, shapes, &options, &*self.pool),
+        }
     }
 
     /// Says in a plan which DDSs are added up in tallies.

@@ -18,6 +18,7 @@ use crate::body::task::Task;
 use crate::dds::relaxed::board;
 use crate::loops::tallies::{self, Tallies};
 use crate::memory::buffer::RawBuf;
+use crate::planner::plan::outline;
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
 use crate::session::logging::warning;
@@ -69,16 +70,19 @@ pub(crate) unsafe fn record<'l>(
     lease: &'l Lease<'_>,
     range: Range<usize>,
     depth: Depth,
-    options: &LoopOptions,
+    (options, tables): (&LoopOptions, bool),
     pool: &Pool,
 ) -> (Recording<'l>, Depth) {
     let concrete = depth == Depth::Concrete;
     let (captured, relaxed) = (lease.captured(), board::before(lease.captured()));
-    let run = |slices: Vec<Range<usize>>, tallied: &[bool]| {
+    let logs = |slices: &[Range<usize>], tallied: &[bool]| {
         let tallies = Tallies::to_record(captured, tallied);
         let recorded = RecordedLoop { task, lease, relaxed: &relaxed, tallies: &tallies, pager: None };
         // SAFETY: the caller's promise.
-        let (logs, nanos) = unsafe { record_slices(&recorded, &slices, concrete, pool) };
+        unsafe { record_slices(&recorded, slices, concrete, pool) }
+    };
+    let run = |slices: Vec<Range<usize>>, tallied: &[bool]| {
+        let (logs, nanos) = logs(&slices, tallied);
         recording(&range, logs, nanos, captured)
     };
     let mut tallied = tallies::beforehand(captured, options, range.len());
@@ -87,6 +91,9 @@ pub(crate) unsafe fn record<'l>(
     {
         let mut sampled = run(samples.clone(), &tallied);
         tallies::leave_out(&mut sampled, &mut tallied, captured, options);
+        if tables && let Some(table) = table(&sampled, &samples, &shapes(captured), |slices| logs(slices, &tallied).0) {
+            return (table, Depth::Sampled);
+        }
         let fields = fields(&sampled, lease);
         let shapes = shapes(captured);
         let inferred = inference::infer(&sampled, &samples, &shapes, &fields, pool);
@@ -99,6 +106,20 @@ pub(crate) unsafe fn record<'l>(
     let mut whole = run(slices(&range, captured, options.scratch), &tallied);
     tallies::leave_out(&mut whole, &mut tallied, captured, options);
     (whole, if concrete { Depth::Concrete } else { Depth::Symbolic })
+}
+
+/// A recording of a loop over a table, from little more than a sample, where it may be one.
+fn table(
+    sampled: &Recording<'_>,
+    samples: &[Range<usize>],
+    shapes: &[CaptureShape],
+    logs: impl Fn(&[Range<usize>]) -> Vec<Vec<CaptureLog>>,
+) -> Option<Recording<'static>> {
+    let middle = outline::middle(sampled, samples)?;
+    let rows = Recording::new(sampled.range.clone(), logs(&middle), shapes);
+    let edges = outline::edges(&rows, &middle)?;
+    let logs = logs(&edges);
+    Some(rows.outlined(middle, (edges, logs), shapes))
 }
 
 /// For each capture its elements as bytes, where rules could be read from them: those of plain elements that the loop

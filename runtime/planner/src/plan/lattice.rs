@@ -6,6 +6,7 @@
 //! a condition in the body sees to.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::recording::Recording;
 use crate::threads::Threads;
@@ -13,9 +14,9 @@ use crate::threads::Threads;
 /// More distances than this are no table's.
 const MOST_DISTANCES: usize = 24;
 /// Rows are at least this wide.
-const NARROWEST: i64 = 8;
+pub(super) const NARROWEST: i64 = 8;
 /// A distance is a row's width and at most this much.
-const BESIDE: i64 = 2;
+pub(super) const BESIDE: i64 = 2;
 /// Rows shift by at most this many columns each.
 const MOST_SKEW: i64 = 4;
 /// How many runs of iterations show that a width is wrong.
@@ -34,9 +35,9 @@ pub(super) struct Distance {
 
 /// Consecutive iterations that touch elements at the same distances.
 #[derive(Debug, Clone, Copy)]
-struct Alike {
-    start: i64,
-    end: i64,
+pub(super) struct Alike {
+    pub(super) start: i64,
+    pub(super) end: i64,
     /// A bit for each distance.
     at: u32,
 }
@@ -50,8 +51,21 @@ pub(super) struct Distances {
 impl Distances {
     /// The distances at which a loop touches its shared captures, if they are few.
     pub(super) fn new(recording: &Recording<'_>, shared: &[usize], pool: &dyn Threads) -> Option<Distances> {
-        let sliced = pool.map(recording.slice_count(), |s| Distances::of_slice(recording, shared, s));
-        let sliced: Vec<Distances> = sliced.into_iter().collect::<Option<_>>()?;
+        let first = |s| recording.range.start + recording.slice_start(s);
+        let of_slice = |s| Distances::of_slice(recording, shared, s, first(s)..first(s) + recording.slice_len(s));
+        Distances::united(pool.map(recording.slice_count(), of_slice).into_iter().collect::<Option<_>>()?)
+    }
+
+    /// The same of a recording whose slices are these iterations.
+    pub(super) fn of_parts(recording: &Recording<'_>, parts: &[Range<usize>], shared: &[usize]) -> Option<Distances> {
+        let mut order: Vec<usize> = (0..parts.len()).collect();
+        order.sort_by_key(|&s| parts[s].start);
+        let of_slice = |s: usize| Distances::of_slice(recording, shared, s, parts[s].clone());
+        Distances::united(order.into_iter().map(of_slice).collect::<Option<_>>()?)
+    }
+
+    /// Puts slices together, given by ascending first iterations. Where they overlap they say the same.
+    fn united(sliced: Vec<Distances>) -> Option<Distances> {
         let places: BTreeSet<(usize, i64)> =
             sliced.iter().flat_map(|slice| &slice.all).map(|distance| (distance.slot, distance.by)).collect();
         if places.len() > MOST_DISTANCES {
@@ -63,7 +77,11 @@ impl Distances {
             let place = |one: &Distance| all.partition_point(|other| (other.slot, other.by) < (one.slot, one.by));
             let places: Vec<usize> = slice.all.iter().map(place).collect();
             slice.all.iter().zip(&places).for_each(|(one, &place)| all[place].write |= one.write);
-            for run in slice.alike {
+            for mut run in slice.alike {
+                run.start = run.start.max(alike.last().map_or(run.start, |last| last.end));
+                if run.start >= run.end {
+                    continue;
+                }
                 let bits = places.iter().enumerate().filter(|(k, _)| run.at >> k & 1 == 1);
                 let at = bits.fold(0, |at, (_, place)| at | 1 << place);
                 match alike.last_mut() {
@@ -75,12 +93,11 @@ impl Distances {
         Some(Distances { all, alike })
     }
 
-    fn of_slice(recording: &Recording<'_>, shared: &[usize], s: usize) -> Option<Distances> {
+    fn of_slice(recording: &Recording<'_>, shared: &[usize], s: usize, iterations: Range<usize>) -> Option<Distances> {
         let logs: Vec<_> = shared.iter().map(|&capture| recording.log(s, capture)).collect();
-        let first = (recording.range.start + recording.slice_start(s)) as i64;
         let mut of = Distances { all: Vec::new(), alike: Vec::new() };
-        for k in 0..recording.slice_len(s) {
-            let i = first + k as i64;
+        for (k, i) in iterations.enumerate() {
+            let i = i as i64;
             let mut at = 0;
             for (slot, log) in logs.iter().enumerate() {
                 for entry in log.of(k) {
@@ -112,10 +129,47 @@ impl Distances {
         (0..slots).map(base).collect()
     }
 
+    /// How far the farthest element is from one that is no step at all.
+    pub(super) fn farthest(&self) -> i64 {
+        self.steps(&self.bases()).max().unwrap_or(0)
+    }
+
+    fn steps<'d>(&'d self, bases: &'d [i64]) -> impl Iterator<Item = i64> + 'd {
+        self.all.iter().map(|one| (one.by - bases[one.slot]).abs())
+    }
+
+    /// The table that iterations take the fewest steps to the left and right in, if they may be cells of one.
+    pub(super) fn plainest(&self) -> Option<Lattice> {
+        let bases = self.bases();
+        let aside = |lattice: &Lattice| {
+            let aside = |step: i64| (step + lattice.width / 2).rem_euclid(lattice.width) - lattice.width / 2;
+            self.steps(&bases).map(|step| aside(step).abs()).sum::<i64>()
+        };
+        self.lattices().into_iter().min_by_key(aside)
+    }
+
+    /// Has the iterations in between touch what those do that stand inside.
+    pub(super) fn fill(&mut self, is_inside: impl Fn(&Alike) -> bool, range: &Range<usize>) {
+        let at = self.alike.iter().filter(|run| is_inside(run)).fold(0, |at, run| at | run.at);
+        let mut filled: Vec<Alike> = Vec::with_capacity(2 * self.alike.len());
+        let mut end = range.start as i64;
+        for &run in &self.alike {
+            if end < run.start {
+                filled.push(Alike { start: end, end: run.start, at });
+            }
+            end = run.end;
+            filled.push(run);
+        }
+        if end < range.end as i64 {
+            filled.push(Alike { start: end, end: range.end as i64, at });
+        }
+        self.alike = filled;
+    }
+
     /// The tables that the loop's iterations may be cells of.
     pub(super) fn lattices(&self) -> Vec<Lattice> {
         let bases = self.bases();
-        let steps = self.all.iter().map(|one| (one.by - bases[one.slot]).abs());
+        let steps = self.steps(&bases);
         let widths: BTreeSet<i64> = steps
             .filter(|&step| step >= NARROWEST)
             .flat_map(|step| step - BESIDE..=step + BESIDE)

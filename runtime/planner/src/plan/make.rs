@@ -59,6 +59,26 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
     Planner::new(recording, shapes, options, pool, shared).plan()
 }
 
+/// The plan of a loop by the outline of its table. None where tiles promise too little, which the outline tells nothing else of.
+pub fn of_table(
+    recording: &Recording<'_>,
+    shapes: &[CaptureShape],
+    options: &PlanOptions,
+    pool: &dyn Threads,
+) -> Option<Plan> {
+    let shared = recording.shared();
+    let lens = shared.iter().map(|&c| shapes[c].len).collect();
+    let facts = Facts {
+        inferred: true,
+        accesses: (recording.accesses_each * recording.iterations() as f64) as usize,
+        peak_bytes: recording.peak_bytes,
+        ..Facts::default()
+    };
+    let planner = Planner { recording, options, pool, shared, lens, weights: Vec::new(), facts };
+    let (tiles, graph, _) = planner.worthwhile_tiles()?;
+    Some(planner.finish_tiled(tiles, graph))
+}
+
 /// How many blocks a loop has by the time that its recording took, beyond what recording itself takes.
 fn by_time(recording: &Recording<'_>) -> usize {
     let each = recording.nanos_each - RECORDING_NANOS * (1.0 + recording.accesses_each);
@@ -219,11 +239,9 @@ impl<'r> Planner<'r> {
     fn plan(mut self) -> Plan {
         let wanted = self.options.strategy;
         let may = |strategy| wanted.is_none_or(|wanted| wanted == strategy);
-        let serial_cost = (self.recording.iterations() as f64 * self.cost_each()) as u64;
+        let serial_cost = self.serial_cost();
         let enough = |makespan: u64| makespan as f64 * WORTHWHILE <= serial_cost as f64;
-        if let Some((tiles, graph, makespan)) = self.tiles()
-            && (wanted.is_some() || enough(makespan))
-        {
+        if let Some((tiles, graph, _)) = self.worthwhile_tiles() {
             return self.finish_tiled(tiles, graph);
         }
         let grid = if may(Strategy::Grid) { self.grid() } else { None };
@@ -266,6 +284,15 @@ impl<'r> Planner<'r> {
             (None, None) => "no plan promises to be faster than one iteration after the other".to_string(),
         };
         Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
+    }
+
+    fn serial_cost(&self) -> u64 {
+        (self.recording.iterations() as f64 * self.cost_each()) as u64
+    }
+
+    fn worthwhile_tiles(&self) -> Option<(Tiles, BlockGraph, u64)> {
+        let enough = |makespan: u64| makespan as f64 * WORTHWHILE <= self.serial_cost() as f64;
+        self.tiles().filter(|&(.., makespan)| self.options.strategy.is_some() || enough(makespan))
     }
 
     /// Tiles, where the loop keeps its order and its iterations are cells of a table.

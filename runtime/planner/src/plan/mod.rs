@@ -13,6 +13,7 @@ mod group;
 mod lattice;
 mod make;
 mod order;
+pub mod outline;
 mod preserve;
 mod sort;
 mod strata;
@@ -25,7 +26,7 @@ pub use colour::Listed;
 pub use cut::{Cut, MAX_PARTS};
 pub use graph::{BlockGraph, Touch};
 pub use group::Parts;
-pub use make::plan;
+pub use make::{of_table, plan};
 pub use strata::Strata;
 pub use tiles::{Band, READS, Reach, Run, Tiles, Window};
 

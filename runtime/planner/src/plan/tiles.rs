@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use super::graph::BlockGraph;
 use super::lattice::{Distances, Lattice};
+use super::outline;
 use crate::recording::{Recording, Usage};
 use crate::threads::Threads;
 
@@ -134,9 +135,12 @@ pub(super) struct Cutting<'c> {
 impl Cutting<'_> {
     /// The tiles that a number of workers would be done with first, if the loop's iterations are cells of a table.
     pub(super) fn tiles(&self, workers: usize, pool: &dyn Threads) -> Option<(Tiles, BlockGraph, u64)> {
-        let distances = Distances::new(self.recording, self.shared, pool)?;
+        let distances = &match self.recording.outline() {
+            [] => Distances::new(self.recording, self.shared, pool)?,
+            _ => outline::distances(self.recording, self.shared)?,
+        };
         let cut = |lattice: Lattice| {
-            let (tiles, edges) = self.cut(&distances, &lattice)?;
+            let (tiles, edges) = self.cut(distances, &lattice)?;
             let blocks = tiles.starts.len() - 1;
             let cost = |b: usize| (tiles.iterations(b) as f64 * self.cost_each) as u64 + self.block_cost;
             let graph = BlockGraph::from_edges((0..blocks).map(cost).collect(), edges);

@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use stradsap_planner::plan::{Plan, plan};
+use stradsap_planner::inference::samples;
+use stradsap_planner::plan::{Plan, outline, plan};
 use stradsap_planner::recording::{CaptureLog, CaptureShape, Recording, slices};
 use stradsap_planner::{PlanOptions, Threads};
 
@@ -45,6 +46,16 @@ impl Loop {
     /// The recording of all iterations.
     pub(crate) fn record_all(&self) -> Recording<'static> {
         self.record(&slices(&self.range))
+    }
+
+    /// The recording of its outline, if it may be a loop over a table.
+    pub(crate) fn outline(&self) -> Option<Recording<'static>> {
+        let samples = samples(&self.range)?;
+        let middle = outline::middle(&self.record(&samples), &samples)?;
+        let rows = self.record(&middle);
+        let edges = outline::edges(&rows, &middle)?;
+        let logs = edges.iter().map(|slice| self.logs(slice)).collect();
+        Some(rows.outlined(middle, (edges, logs), &self.shapes()))
     }
 
     pub(crate) fn plan(&self, options: &PlanOptions, threads: usize) -> Plan {

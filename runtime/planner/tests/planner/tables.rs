@@ -1,10 +1,10 @@
 //! Plans of loops whose iterations are cells of a table: under `Preserve` they are cut into tiles.
 
 use proptest::prelude::{ProptestConfig, proptest};
-use stradsap_planner::plan::{Plan, Reach, Window};
+use stradsap_planner::plan::{Plan, Reach, Window, of_table};
 use stradsap_planner::{Order, PlanOptions, Strategy};
 
-use crate::loops::{Access, Loop};
+use crate::loops::{Access, Loop, Team};
 use crate::play::Chance;
 use crate::random::{check, same};
 
@@ -137,6 +137,57 @@ fn tables_are_found() {
         assert!(parallelism(&plan) > 1.5, "{}", parallelism(&plan));
         same(&plan, &of.plan(&tiled(32), 3));
     }
+}
+
+/// A small part of the iterations tells what all do.
+#[test]
+fn the_outline_of_a_table_gives_as_good_a_plan() {
+    let edges = |row: usize, column: usize| row == 0 || column == 0 || row == 399 || column == 149;
+    let red = |row: usize, column: usize| edges(row, column) || (row + column) % 2 == 1;
+    let none = |_: usize, _: usize| false;
+    let cases: [Case<'_>; 6] = [
+        (&FIVE_POINTS, &edges),
+        (&FIVE_POINTS, &none),
+        (&FIVE_POINTS, &red),
+        (&NINE_POINTS, &edges),
+        (&NINE_POINTS, &none),
+        (&EDIT_DISTANCE, &none),
+    ];
+    let options = PlanOptions { order: Order::Preserve, ..PlanOptions::default() };
+    for (k, (steps, left_out)) in cases.into_iter().enumerate() {
+        for (range, before) in [(0..60_000, 0), (150..59_850, 7), (77..58_011, 0)] {
+            let of = Table { rows: 400, width: 150, steps, left_out }.cells(range.clone(), before);
+            let outline = of.outline().unwrap_or_else(|| panic!("{k}: {range:?}"));
+            let recorded: usize = outline.outline().iter().map(ExactSizeIterator::len).sum();
+            assert!(recorded * 5 < of.range.len(), "{recorded}");
+            let plan = of_table(&outline, &of.shapes(), &options, &Team(2)).unwrap_or_else(|| panic!("{k}: {range:?}"));
+            check_tiles(&of, &plan);
+            let (whole, tiles) = (of.plan(&options, 2), plan.tiles.as_ref().unwrap());
+            assert_eq!(tiles.width, whole.tiles.as_ref().unwrap().width);
+            assert!(parallelism(&plan) > 0.95 * parallelism(&whole), "{} {}", plan.facts.reason, whole.facts.reason);
+        }
+    }
+}
+
+/// What is left out where nothing was recorded does no harm.
+#[test]
+fn the_outline_of_a_table_with_a_hole() {
+    let hole = |row: usize, column: usize| (40..90).contains(&row) && (30..50).contains(&column);
+    let of = Table { rows: 400, width: 150, steps: &FIVE_POINTS, left_out: &hole }.cells(0..60_000, 0);
+    let plan = of_table(&of.outline().unwrap(), &of.shapes(), &tiled(64), &Team(1)).unwrap();
+    check_tiles(&of, &plan);
+}
+
+#[test]
+fn what_is_no_table_has_no_outline() {
+    let none = |_: usize, _: usize| false;
+    let near: [Step; 2] = [(0, -1, false), (0, 0, true)];
+    assert!(Table { rows: 400, width: 150, steps: &near, left_out: &none }.cells(0..60_000, 0).outline().is_none());
+    // Few rows, and long ones: all of it may be recorded as well.
+    let long = Table { rows: 4, width: 15_000, steps: &FIVE_POINTS, left_out: &none };
+    assert!(long.cells(0..60_000, 0).outline().is_none());
+    let scattered: Vec<Vec<Access>> = (0..60_000).map(|i| vec![(0, i * 7919 % 60_000, true)]).collect();
+    assert!(Loop { range: 0..60_000, captures: vec![(60_000, true)], accesses: scattered }.outline().is_none());
 }
 
 proptest! {
