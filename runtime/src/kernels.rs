@@ -130,20 +130,20 @@ pub fn step<N: Float, const K: usize>(g: N, row: &mut [N; K], x: &[N; K], change
 /// }
 /// ```
 #[inline(always)]
-pub fn prefetch<T>(element: &T) {
-    fetch(element);
+pub fn prefetch<T: ?Sized>(element: &T) {
+    fetch_bytes(element, size_of_val(element));
 }
 
-/// Asks for an element that will be needed soon. Any address will do.
+/// Asks for an element of this many bytes that will be needed soon. Any address will do.
 #[allow(unsafe_code)]
 #[inline(always)]
-pub(crate) fn fetch<T>(at: *const T) {
+pub(crate) fn fetch_bytes<T: ?Sized>(at: *const T, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in 0..size_of::<T>().div_ceil(64).min(8) {
+    for line in 0..bytes.div_ceil(64).min(8) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch of any address is harmless.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>().wrapping_add(64 * line)) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
+    let _ = (at, bytes);
 }

@@ -37,6 +37,7 @@ pub use cluster::driver::ClusterOptions;
 pub use dds::dmap::{
     DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapView, MultiMapWriteView,
 };
+pub use dds::dmatrix::DMatrix;
 pub use dds::dvector::DVector;
 pub use dds::reduction::{
     All, Any, Count, CountView, Extreme, ExtremeView, Flag, FlagView, Joins, Largest, Max, Min, Number, Smallest, Sum,
@@ -81,6 +82,7 @@ pub mod private {
     pub use crate::body::value::{Copied, CopyValue, Probe, RefValue, Value, Values, value};
     pub use crate::body::waiting::round;
     pub use crate::dds::dmap::{encode_entries, version_of_map};
+    pub use crate::dds::dmatrix::{encode_rows, version_of_rows};
     pub use crate::dds::dvector::{encode_elements, version_of};
     pub use crate::launch::{MainOutcome, launch};
     pub use crate::loops::call::async_for;

@@ -263,10 +263,10 @@ pub mod prelude {
     pub use crate::ClusterOptions;
     pub use crate::kernels;
     pub use crate::{
-        Additive, Checkpoints, DMap, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials, Program,
-        ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport, WriteFiles,
-        WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
-        sync_parallel_for, with,
+        Additive, Checkpoints, DMap, DMatrix, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials,
+        Program, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport,
+        WriteFiles, WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin,
+        schedule_static_rota, scheduled, sync_parallel_for, with,
     };
 }
 

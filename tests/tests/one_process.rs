@@ -13,6 +13,7 @@ mod elements;
 mod failures;
 mod grain;
 mod kept_plans;
+mod matrices;
 mod misspeculation;
 mod odd;
 mod old;

@@ -11,6 +11,7 @@ mod data;
 mod hostile;
 mod jobs;
 mod kept_plans;
+mod matrices;
 mod odd;
 mod old;
 mod outcomes;
@@ -45,7 +46,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `kept_plans`, `odd`, `old`, `outcomes`, `sharing`, `ranges`, `slices`, `sums`, `tables` and `views` run.
+/// Where `captured`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `sharing`, `ranges`, `slices`, `sums`, `tables` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -78,6 +79,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("kept_plans", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, kept_plans::SCENARIOS)),
         ("captured", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, captured::SCENARIOS)),
         ("programs", places::tests(&PROGRAMS, &Expected::new(ALONE, Place::session), 60, programs::SCENARIOS)),
+        ("matrices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, matrices::SCENARIOS)),
         ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
         ("tables", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, tables::SCENARIOS)),

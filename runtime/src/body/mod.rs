@@ -12,6 +12,7 @@ pub(crate) mod shared_view;
 pub(crate) mod sharing;
 pub(crate) mod slot;
 pub(crate) mod slow_path;
+pub(crate) mod stored;
 pub(crate) mod summed;
 pub(crate) mod task;
 pub(crate) mod tiling;

@@ -31,6 +31,8 @@ pub struct Slot<'t> {
     here: OwnElement,
     /// What `here` counts from; for listed accesses the first element.
     base: *mut u8,
+    /// How many numbers a row has; of other elements 1.
+    width: usize,
     /// Whether the slow path must know which iteration runs.
     tracked: bool,
     ahead: Ahead<'t>,
@@ -173,6 +175,7 @@ impl<'t> Slot<'t> {
             range: ViewRange { lo: 0, len: 0, wlen: 0 },
             here: OwnElement::default(),
             base: null_mut(),
+            width: 1,
             tracked: false,
             ahead: Ahead::NOTHING,
             slow_path,
@@ -219,6 +222,7 @@ impl<'t> Slot<'t> {
             range: ViewRange { lo: 0, len, wlen: len },
             here: OwnElement::new(end <= len, end <= len),
             base,
+            width: ops.width(),
             tally: Some(tally),
             ..Slot::new(SlowPath::without_elements(capture, len, state))
         }
@@ -236,7 +240,8 @@ impl<'t> Slot<'t> {
             None => lent.base(),
         };
         let slow_path = SlowPath::new(capture, lent, doing, before, state);
-        Slot { ptr: lent.at(range.lo), range, here, base, tracked, ahead, ..Slot::new(slow_path) }
+        let (ptr, width) = (lent.at(range.lo), lent.ops().width());
+        Slot { ptr, range, here, base, width, tracked, ahead, ..Slot::new(slow_path) }
     }
 
     /// Rows that threads share.
@@ -268,6 +273,11 @@ impl<'t> Slot<'t> {
     #[inline(always)]
     pub(crate) fn base(&self) -> *mut u8 {
         self.base
+    }
+
+    #[inline(always)]
+    pub(crate) fn width(&self) -> usize {
+        self.width
     }
 
     #[inline(always)]

@@ -7,6 +7,7 @@
 //! 1. While the block runs, no other thread writes an element of the view's readable range, and no other
 //!    thread touches one of its writable range. The executor guarantees it: two blocks that share a part
 //!    which one of them writes are ordered, and run one after the other.
+//!    Of a DMatrix an element is a row: it lies `width` numbers behind the one before, and the slot says how wide they are.
 //! 2. One comparison (`index - lo < len`, wrapping) is both the bounds check and this ownership check.
 //!    What fails it goes to the view's slow path ([`SlowPath`]), which gives the address of an element that the block owns
 //!    by other means, of a scratch copy (while recording), or unwinds. It lives in the slot, which the view borrows.
@@ -37,13 +38,14 @@ use std::ops::{Index, IndexMut, Range};
 use crate::body::index::ElementIndex;
 use crate::body::slot::{Ahead, OwnElement, Slot};
 use crate::body::slow_path::SlowPath;
+use crate::body::stored::Stored;
 use crate::body::tiling::IN_TILES;
-use crate::kernels::fetch;
+use crate::kernels::fetch_bytes;
 use crate::planner::plan::{Reach, Window};
 
 macro_rules! common_to_views {
     ($view:ident $(, $ahead:ident)?) => {
-        impl<'v, T, const C: usize, const W: usize> $view<'v, T, C, W> {
+        impl<'v, T: Stored + ?Sized, const C: usize, const W: usize> $view<'v, T, C, W> {
             /// One more than the largest distance that the macro has seen.
             const NEAR: usize = W % IN_TILES;
 
@@ -54,6 +56,7 @@ macro_rules! common_to_views {
                 let range = slot.range();
                 $view {
                     ptr: slot.ptr().cast(),
+                    width: T::width(slot.width()),
                     lo: range.lo,
                     len: range.len,
                     wlen: range.wlen,
@@ -86,7 +89,7 @@ macro_rules! common_to_views {
                 } else if self.tracked {
                     let owned = self.slow_path.enter(place, first, n);
                     (self.lo, self.len, self.wlen) = (owned.lo, owned.len, owned.wlen);
-                    self.ptr = self.base.wrapping_add(self.lo);
+                    self.ptr = self.base.wrapping_add(T::numbers(self.lo, self.width));
                 }
                 self.turn_to(place, first);
             }
@@ -95,7 +98,7 @@ macro_rules! common_to_views {
             #[inline(always)]
             pub(crate) fn turn_to(&mut self, place: usize, first: usize) {
                 let own = if self.packed { place } else { first };
-                self.here = self.base.wrapping_add(own).wrapping_sub(first);
+                self.here = self.behind(self.base, own.wrapping_sub(first));
             }
 
             /// The iterations that own all elements less than `W` from their own number, where a range is owned, and perhaps
@@ -154,15 +157,21 @@ macro_rules! common_to_views {
             fn at(&self, i: usize) -> &T {
                 let k = i.wrapping_sub(self.lo);
                 let ptr = if self.reads_in_tile(i) {
-                    self.base.wrapping_add(i)
+                    self.behind(self.base, i)
                 } else if k < self.len {
                     // SAFETY: k < len, so the element is in the owned range.
-                    unsafe { self.ptr.add(k) }
+                    unsafe { self.ptr.add(T::numbers(k, self.width)) }
                 } else {
                     self.slow_path.reach_read(i).cast()
                 };
                 // SAFETY: rules 1 and 3 (and 7): nobody writes this element while the view is borrowed.
-                unsafe { &*ptr }
+                unsafe { T::get(ptr, self.width) }
+            }
+
+            /// The address of the `k`-th element behind one.
+            #[inline(always)]
+            fn behind(&self, first: *mut T::Number, k: usize) -> *mut T::Number {
+                first.wrapping_add(T::numbers(k, self.width))
             }
 
             /// Whether the index says enough to know that the running iteration owns an element: which is at `here` then.
@@ -179,7 +188,7 @@ macro_rules! common_to_views {
         }
 
         // A body has its views by mutable reference.
-        impl<'a, 'v, T, const C: usize, const W: usize> IntoIterator for &'a &mut $view<'v, T, C, W> {
+        impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> IntoIterator for &'a &mut $view<'v, T, C, W> {
             type Item = &'a T;
             type IntoIter = Elements<'a, $view<'v, T, C, W>>;
             #[inline]
@@ -188,7 +197,7 @@ macro_rules! common_to_views {
             }
         }
 
-        impl<'a, 'v, T, const C: usize, const W: usize> Iterator for Elements<'a, $view<'v, T, C, W>> {
+        impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> Iterator for Elements<'a, $view<'v, T, C, W>> {
             type Item = &'a T;
             #[inline]
             fn next(&mut self) -> Option<&'a T> {
@@ -200,23 +209,23 @@ macro_rules! common_to_views {
             }
         }
 
-        impl<'a, 'v, T, const C: usize, const W: usize> DoubleEndedIterator for Elements<'a, $view<'v, T, C, W>> {
+        impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> DoubleEndedIterator for Elements<'a, $view<'v, T, C, W>> {
             #[inline]
             fn next_back(&mut self) -> Option<&'a T> {
                 self.left.next_back().map(|i| self.view.at(i))
             }
         }
 
-        impl<'a, 'v, T, const C: usize, const W: usize> ExactSizeIterator for Elements<'a, $view<'v, T, C, W>> {}
+        impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> ExactSizeIterator for Elements<'a, $view<'v, T, C, W>> {}
 
-        impl<T, I: ElementIndex, const C: usize, const W: usize> Index<I> for $view<'_, T, C, W> {
+        impl<T: Stored + ?Sized, I: ElementIndex, const C: usize, const W: usize> Index<I> for $view<'_, T, C, W> {
             type Output = T;
             #[inline(always)]
             fn index(&self, i: I) -> &T {
                 let i = i.to_usize();
                 if self.is_surely_owned::<I>(i) {
                     // SAFETY: rule 5.
-                    unsafe { &*self.here.wrapping_add(i) }
+                    unsafe { T::get(self.behind(self.here, i), self.width) }
                 } else {
                     self.at(i)
                 }
@@ -236,17 +245,19 @@ pub struct Elements<'a, V> {
 /// `C` is its place among the captures: views of different captures are of different types, so that a body can't make
 /// them change places. `W` is how far from the loop's index the body indexes it, as far as the macro sees.
 #[allow(dead_code)]
-pub struct ReadView<'v, T, const C: usize, const W: usize = 0> {
-    ptr: *mut T,
+pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> {
+    ptr: *mut T::Number,
+    /// Of a row.
+    width: T::Width,
     lo: usize,
     len: usize,
     wlen: usize,
     slow_path: &'v SlowPath<'v>,
-    base: *mut T,
+    base: *mut T::Number,
     packed: bool,
     tracked: bool,
     /// The running iteration's own element, once its number is added.
-    here: *mut T,
+    here: *mut T::Number,
     /// Whether each iteration of the block owns its own element, and whether that is known of the running one.
     owns_own: bool,
     own: bool,
@@ -265,7 +276,7 @@ fn is_within(window: &Window, by: usize) -> bool {
     by.wrapping_sub(window.from as usize) < window.len
 }
 
-impl<T, const C: usize, const W: usize> ReadView<'_, T, C, W> {
+impl<T: Stored + ?Sized, const C: usize, const W: usize> ReadView<'_, T, C, W> {
     fn owns_own(here: OwnElement) -> bool {
         here.read
     }
@@ -291,17 +302,19 @@ impl<T, const C: usize, const W: usize> ReadView<'_, T, C, W> {
 /// A DVector captured as `&mut x`: its elements are read and written by index.
 ///
 /// `C` and `W` are as in [`ReadView`].
-pub struct WriteView<'v, T, const C: usize, const W: usize = 0> {
-    ptr: *mut T,
+pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> {
+    ptr: *mut T::Number,
+    /// Of a row.
+    width: T::Width,
     lo: usize,
     len: usize,
     wlen: usize,
     slow_path: &'v SlowPath<'v>,
-    base: *mut T,
+    base: *mut T::Number,
     packed: bool,
     tracked: bool,
     /// The running iteration's own element, once its number is added.
-    here: *mut T,
+    here: *mut T::Number,
     /// Whether each iteration of the block owns its own element, and whether that is known of the running one.
     owns_own: bool,
     own: bool,
@@ -318,7 +331,7 @@ pub struct WriteView<'v, T, const C: usize, const W: usize = 0> {
 
 common_to_views!(WriteView, ahead);
 
-impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
+impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     fn owns_own(here: OwnElement) -> bool {
         here.read && here.write
     }
@@ -357,29 +370,29 @@ impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     #[inline(always)]
     pub(crate) fn look_ahead(&self, j: usize) {
         if let Some(i) = self.ahead.index(j) {
-            fetch(self.ptr.wrapping_add((i as usize).wrapping_sub(self.lo)));
+            fetch_bytes(self.behind(self.ptr, (i as usize).wrapping_sub(self.lo)), T::bytes(self.width));
         }
     }
 
     #[inline(always)]
-    fn address_mut(&mut self, i: usize) -> *mut T {
+    fn address_mut(&mut self, i: usize) -> *mut T::Number {
         let k = i.wrapping_sub(self.lo);
         if self.writes_in_tile(i) {
-            self.base.wrapping_add(i)
+            self.behind(self.base, i)
         } else if k < self.wlen {
             // SAFETY: k < wlen, so the element is in the owned range.
-            unsafe { self.ptr.add(k) }
+            unsafe { self.ptr.add(T::numbers(k, self.width)) }
         } else {
             self.slow_path.reach_write(i).cast()
         }
     }
 
     /// One of several elements at once. Scratch copies are told apart by `nth`.
-    fn nth_address_mut(&mut self, i: usize, nth: u8) -> *mut T {
+    fn nth_address_mut(&mut self, i: usize, nth: u8) -> *mut T::Number {
         let k = i.wrapping_sub(self.lo);
         if k < self.wlen {
             // SAFETY: k < wlen, so the element is in the owned range.
-            unsafe { self.ptr.add(k) }
+            unsafe { self.ptr.add(T::numbers(k, self.width)) }
         } else {
             self.slow_path.reach_nth(i, nth).cast()
         }
@@ -403,7 +416,7 @@ impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
             self.at(i);
         } else {
             let (a, b) = self.pair_mut(i, j);
-            std::mem::swap(a, b);
+            a.swap(b);
         }
     }
 
@@ -426,17 +439,17 @@ impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
         });
         // SAFETY: rule 1 for each; the indices differ, and so do the scratch copies, which are told apart by
         // `nth`; the view stays borrowed as long as the references live.
-        addresses.map(|address| unsafe { &mut *address })
+        addresses.map(|address| unsafe { T::get_mut(address, self.width) })
     }
 }
 
-impl<T, I: ElementIndex, const C: usize, const W: usize> IndexMut<I> for WriteView<'_, T, C, W> {
+impl<T: Stored + ?Sized, I: ElementIndex, const C: usize, const W: usize> IndexMut<I> for WriteView<'_, T, C, W> {
     #[inline(always)]
     fn index_mut(&mut self, i: I) -> &mut T {
         let i = i.to_usize();
         let owned = self.is_surely_owned::<I>(i);
-        let address = if owned { self.here.wrapping_add(i) } else { self.address_mut(i) };
+        let address = if owned { self.behind(self.here, i) } else { self.address_mut(i) };
         // SAFETY: rules 1 and 3 (and 5, and 7): the element is this block's alone, and the view is borrowed alone.
-        unsafe { &mut *address }
+        unsafe { T::get_mut(address, self.width) }
     }
 }

@@ -6,17 +6,15 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::body::capture::{Captured, Kind, Memory};
+use crate::body::capture::Captured;
 use crate::dds::chunks::concatenate;
-use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
+use crate::dds::elements::{Elements, RawVector};
+use crate::memory::buffer::{RawBuf, ops_of};
 use crate::memory::element::Element;
 use crate::memory::home::Home;
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
-use crate::session::{Session, SessionInner, next_id};
-
-/// This many elements are encoded at once for a digest.
-const RUN: usize = 4096;
+use crate::session::{Session, SessionInner};
 
 /// A vector of `T` that parallel loops read and write by index.
 ///
@@ -35,12 +33,7 @@ const RUN: usize = 4096;
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
 pub struct DVector<T> {
-    id: u64,
-    session: Arc<SessionInner>,
-    len: usize,
-    ops: &'static ElementOps,
-    /// The elements, unless they are with workers.
-    home: Home,
+    elements: RawVector,
     element: PhantomData<T>,
 }
 
@@ -128,14 +121,7 @@ impl<T: Element> DVector<T> {
 
     /// The elements of a buffer of this type.
     pub(crate) fn of_buffer(session: Arc<SessionInner>, buffer: RawBuf) -> Self {
-        DVector {
-            id: next_id(),
-            session,
-            len: buffer.len(),
-            ops: ops_of::<T>(),
-            home: Home::new(buffer, next_id()),
-            element: PhantomData,
-        }
+        DVector { elements: RawVector::new(session, buffer), element: PhantomData }
     }
 }
 
@@ -151,7 +137,7 @@ impl<T: 'static> DVector<T> {
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     pub fn len(&self) -> usize {
-        self.len
+        self.elements.len()
     }
 
     /// Whether there are none.
@@ -186,7 +172,7 @@ impl<T: 'static> DVector<T> {
         T: Clone,
     {
         let elements = self.elements(i..i.saturating_add(1))?;
-        elements.as_slice::<T>().first().cloned().ok_or_else(|| self.out_of_bounds(&(i..i.saturating_add(1))))
+        elements.as_slice::<T>().first().cloned().ok_or_else(|| self.elements.out_of_bounds(&(i..i.saturating_add(1))))
     }
 
     /// Replaces the `i`-th element. Plans of loops stay.
@@ -206,8 +192,8 @@ impl<T: 'static> DVector<T> {
     /// # Errors
     /// [`Error::OutOfBounds`].
     pub fn set(&mut self, i: usize, value: T) -> Result<()> {
-        if i >= self.len {
-            return Err(self.out_of_bounds(&(i..i.saturating_add(1))));
+        if i >= self.len() {
+            return Err(self.elements.out_of_bounds(&(i..i.saturating_add(1))));
         }
         self.change(|elements| {
             if let Some(element) = elements.get_mut(i) {
@@ -221,7 +207,7 @@ impl<T: 'static> DVector<T> {
     where
         T: Element,
     {
-        DVector { id, session, len, ops: ops_of::<T>(), home, element: PhantomData }
+        DVector { elements: RawVector::elsewhere(session, id, len, home), element: PhantomData }
     }
 
     /// Changes elements in this process's memory, where they are all brought first.
@@ -231,25 +217,20 @@ impl<T: 'static> DVector<T> {
 
     /// The same through a shared borrow: a reader of the elements goes on with those from before.
     pub(crate) fn change_settled<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
-        let backend = self.session.elements();
-        let changing = backend.change(self.id)?;
-        let changed = self.home.change(|elements| f(elements.as_mut_slice::<T>()));
-        drop(changing);
-        self.home.set_version(next_id());
-        Ok(changed)
+        self.elements.change(|elements| f(elements.as_mut_slice::<T>()))
     }
 
     pub(crate) fn id(&self) -> u64 {
-        self.id
+        self.elements.id()
     }
 
     pub(crate) fn session(&self) -> &Arc<SessionInner> {
-        &self.session
+        self.elements.session()
     }
 
     /// Another one whenever the contents are.
     pub(crate) fn version(&self) -> u64 {
-        self.home.version()
+        self.elements.version()
     }
 
     /// Clones of a range of elements.
@@ -290,8 +271,8 @@ impl<T: 'static> DVector<T> {
     where
         T: Clone,
     {
-        let elements = self.elements(0..self.len)?;
-        Ok((0..self.len).map(move |i| elements.as_slice::<T>()[i].clone()))
+        let elements = self.elements(0..self.len())?;
+        Ok((0..self.len()).map(move |i| elements.as_slice::<T>()[i].clone()))
     }
 
     /// Clones of all elements.
@@ -310,7 +291,7 @@ impl<T: 'static> DVector<T> {
     where
         T: Clone,
     {
-        self.read(0..self.len)
+        self.read(0..self.len())
     }
 
     /// A BLAKE3 hash of the elements in index order: equal bits, equal digest.
@@ -334,104 +315,37 @@ impl<T: 'static> DVector<T> {
     where
         T: Element,
     {
-        let mut hasher = blake3::Hasher::new();
-        let mut bytes = Vec::new();
-        let elements = self.elements(0..self.len)?;
-        for lo in (0..self.len()).step_by(RUN) {
-            bytes.clear();
-            elements.buffer().encode_range(lo, self.len().min(lo + RUN), &mut bytes);
-            hasher.update(&bytes);
-        }
-        Ok(format!("blake3:{}", hasher.finalize().to_hex()))
-    }
-
-    fn out_of_bounds(&self, range: &Range<usize>) -> Error {
-        Error::OutOfBounds { start: range.start, end: range.end, len: self.len }
+        self.elements.digest()
     }
 
     /// A range of elements, from wherever they are.
     pub(crate) fn elements(&self, range: Range<usize>) -> Result<Elements> {
-        if range.start > range.end || range.end > self.len {
-            return Err(self.out_of_bounds(&range));
-        }
-        if let Some(fetched) = self.session.elements().read(self.id, range.clone())? {
-            return Ok(Elements::Fetched(fetched));
-        }
-        Ok(Elements::Here(self.home.lend(), range))
+        self.elements.elements(range)
     }
 
     pub(crate) fn describe(&self, writable: bool) -> Captured {
-        let memory = Memory::Home(self.home.clone());
-        let kind = Kind::Vector { len: self.len, ops: self.ops, writable, memory, adding: None };
-        Captured { id: self.id, session: Arc::clone(&self.session), kind }
+        self.elements.describe(writable)
     }
 }
-
-/// This many bytes' worth of elements that are with workers are fetched at once to be encoded.
-const FETCHED: usize = 64 << 20;
 
 /// A number that changes with the contents; no two contents of this process have the same.
 #[doc(hidden)]
 pub fn version_of<T>(vector: &DVector<T>) -> u64 {
-    vector.home.version()
+    vector.elements.version()
 }
 
 /// All elements as [`Element::encode`] writes them, one after the other, in place of what `bytes` held; plain ones are copied
 /// once.
 #[doc(hidden)]
 pub fn encode_elements<T: Element>(vector: &DVector<T>, bytes: &mut Vec<u8>) -> Result<()> {
-    bytes.clear();
-    let size = vector.len.saturating_mul(size_of::<T>());
-    if T::PLAIN && bytes.capacity() < size {
-        *bytes = Vec::new(); // freed before there is another
-        bytes.reserve_exact(size);
-    }
-    let run = (FETCHED / size_of::<T>().max(1)).max(1);
-    for start in (0..vector.len).step_by(run) {
-        let range = start..vector.len.min(start + run);
-        match vector.elements(range.clone())? {
-            Elements::Here(buffer, range) => buffer.encode_range(range.start, range.end, bytes),
-            Elements::Fetched(buffer) => buffer.encode_range(0, range.len(), bytes),
-        }
-    }
-    Ok(())
-}
-
-/// Elements to be read.
-pub(crate) enum Elements {
-    Here(Arc<RawBuf>, Range<usize>),
-    Fetched(RawBuf),
-}
-
-impl Elements {
-    pub(crate) fn as_slice<T: 'static>(&self) -> &[T] {
-        match self {
-            Elements::Here(buffer, range) => &buffer.as_slice::<T>()[range.clone()],
-            Elements::Fetched(buffer) => buffer.as_slice(),
-        }
-    }
-
-    /// What holds them, all of them.
-    fn buffer(&self) -> &RawBuf {
-        match self {
-            Elements::Here(buffer, _) => buffer,
-            Elements::Fetched(buffer) => buffer,
-        }
-    }
-}
-
-impl<T> Drop for DVector<T> {
-    fn drop(&mut self) {
-        self.session.forget(self.id);
-        self.session.elements().dropped(self.id);
-    }
+    vector.elements.encode(bytes)
 }
 
 impl<T: std::fmt::Debug + 'static> std::fmt::Debug for DVector<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.elements(0..self.len) {
+        match self.elements(0..self.len()) {
             Ok(elements) => f.debug_list().entries(elements.as_slice::<T>()).finish(),
-            Err(error) => write!(f, "[{} elements elsewhere: {error}]", self.len),
+            Err(error) => write!(f, "[{} elements elsewhere: {error}]", self.len()),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod chunks;
 pub(crate) mod dmap;
+pub(crate) mod dmatrix;
 pub(crate) mod dvector;
+pub(crate) mod elements;
 pub(crate) mod reduction;
 pub(crate) mod relaxed;

@@ -6,17 +6,21 @@
 //! 2. Elements enter by clone, by move or decoded through the functions below, which count them only once they are
 //!    whole, so a panic in a user's `clone` or `decode` leaves a shorter buffer and no half element.
 //! 3. The typed constructors are the only way to make an `ElementOps`, so `size`, `clone_run`, `drop_run`, `encode`
-//!    and `decode` always belong to the same `T: Element`.
+//!    and `decode` always belong to the same `T: Element`. An element is one `T`, or a row of `width` of them that are
+//!    plain: then it has the size of as many, and what is done with `n` elements is done with `n * width` numbers.
 //! 4. Bytes from elsewhere become elements by `T::decode`, or as memory where `T::PLAIN` says that any bytes are values.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
+use std::sync::Mutex;
 
 use crate::memory::decode::{DecodeError, take_plain};
 use crate::memory::element::{Element, encode_slice};
+use crate::memory::locked;
 
 /// Rows start on a cache line, so that a vector load never straddles two.
 const ROW_ALIGN: usize = 64;
@@ -28,12 +32,17 @@ const HUGE_PAGE: usize = 2 << 20;
 pub(crate) struct ElementOps {
     /// A function, since a type's id is no constant yet.
     type_id: fn() -> TypeId,
+    /// How many of the type make an element: 1, but for rows of a width that was chosen at run time.
+    width: usize,
+    /// Of an element.
     pub(crate) size: usize,
     align: usize,
     pub(crate) plain: bool,
     /// Loops over such elements are recorded with real values only.
     pub(crate) by_key: bool,
     pub(crate) needs_drop: bool,
+    /// Of rows: the operations of one number.
+    of: Option<&'static ElementOps>,
     clone_run: unsafe fn(*const u8, *mut u8, usize, &mut usize),
     drop_run: unsafe fn(*mut u8, usize),
     encode_run: unsafe fn(*const u8, usize, &mut Vec<u8>),
@@ -45,11 +54,13 @@ struct OpsOf<T>(std::marker::PhantomData<T>);
 impl<T: Element> OpsOf<T> {
     const OPS: ElementOps = ElementOps {
         type_id: TypeId::of::<T>,
+        width: 1,
         size: size_of::<T>(),
         align: align_of::<T>(),
         plain: T::PLAIN,
         by_key: T::BY_KEY,
         needs_drop: std::mem::needs_drop::<T>(),
+        of: None,
         clone_run: clone_run::<T>,
         drop_run: drop_run::<T>,
         encode_run: encode_run::<T>,
@@ -61,20 +72,50 @@ pub(crate) fn ops_of<T: Element>() -> &'static ElementOps {
     &OpsOf::<T>::OPS
 }
 
+/// Rows that there are operations of, by those of their numbers, and by how many a row has.
+static ROWS: Mutex<BTreeMap<(TypeId, usize), &'static ElementOps>> = Mutex::new(BTreeMap::new());
+
+/// For rows of `width` such elements. None where they aren't plain, or no row can be as long. What is made once for a width
+/// stays as long as the process lives.
+pub(crate) fn row_ops(of: &'static ElementOps, width: usize) -> Option<&'static ElementOps> {
+    let size = of.size.checked_mul(width).filter(|&size| isize::try_from(size).is_ok())?;
+    if width == 1 {
+        return Some(of);
+    }
+    if !of.plain || of.width != 1 || width == 0 {
+        return None;
+    }
+    let make = || {
+        let ElementOps {
+            type_id, align, plain, by_key, needs_drop, clone_run, drop_run, encode_run, decode_run, ..
+        } = *of;
+        let of = Some(of);
+        Box::leak(Box::new(ElementOps {
+            type_id,
+            width,
+            size,
+            align,
+            plain,
+            by_key,
+            needs_drop,
+            of,
+            clone_run,
+            drop_run,
+            encode_run,
+            decode_run,
+        })) as &_
+    };
+    Some(locked(&ROWS).entry(((of.type_id)(), width)).or_insert_with(make))
+}
+
 /// # Safety
 /// `src` holds `n` elements, `dst` has room for them, they don't overlap. `done` counts those that are whole.
 unsafe fn clone_run<T: Element>(src: *const u8, dst: *mut u8, n: usize, done: &mut usize) {
     let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
-    if T::PLAIN {
-        // SAFETY: a plain element is its bytes; the caller vouches for both ranges.
-        unsafe { std::ptr::copy_nonoverlapping(src, dst, n) };
-        *done += n;
-    } else {
-        for k in 0..n {
-            // SAFETY: k < n, so both addresses are in the ranges that the caller vouched for.
-            unsafe { dst.add(k).write((*src.add(k)).clone()) };
-            *done += 1;
-        }
+    for k in 0..n {
+        // SAFETY: k < n, so both addresses are in the ranges that the caller vouched for.
+        unsafe { dst.add(k).write((*src.add(k)).clone()) };
+        *done += 1;
     }
 }
 
@@ -163,9 +204,56 @@ impl ElementOps {
         }
     }
 
-    /// Whether both are of the same type.
+    /// Clones a run of elements. `done` counts those that are whole.
+    ///
+    /// # Safety
+    /// `src` holds `n` elements of this type that nobody writes meanwhile, `dst` has room for them, they don't overlap.
+    unsafe fn clone_run(&self, src: *const u8, dst: *mut u8, n: usize, done: &mut usize) {
+        // SAFETY: a plain element is its bytes; the caller vouches for both ranges.
+        unsafe {
+            if self.plain {
+                std::ptr::copy_nonoverlapping(src, dst, n * self.size);
+                *done += n;
+            } else {
+                (self.clone_run)(src, dst, n, done);
+            }
+        }
+    }
+
+    /// Reads a run of elements back from the front of the bytes. `done` counts those that are whole.
+    ///
+    /// # Safety
+    /// `dst` has room for `n` elements of this type.
+    unsafe fn decode_run(
+        &self,
+        bytes: &mut &[u8],
+        dst: *mut u8,
+        n: usize,
+        done: &mut usize,
+    ) -> Result<(), DecodeError> {
+        if self.width == 1 {
+            // SAFETY: the caller's promise.
+            return unsafe { (self.decode_run)(bytes, dst, n, done) };
+        }
+        // SAFETY: the caller's promise: a row is as many numbers (rule 3), which come all or not at all.
+        unsafe { (self.decode_run)(bytes, dst, n.saturating_mul(self.width), &mut 0)? };
+        *done += n;
+        Ok(())
+    }
+
+    /// Whether both are of the same type, and rows equally wide.
     pub(crate) fn is(&self, other: &ElementOps) -> bool {
-        (self.type_id)() == (other.type_id)()
+        (self.type_id)() == (other.type_id)() && self.width == other.width
+    }
+
+    /// How many numbers a row has; of other elements 1.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The operations of a row's numbers; of other elements their own.
+    pub(crate) fn of_one(&'static self) -> &'static ElementOps {
+        self.of.unwrap_or(self)
     }
 
     pub(crate) fn align(&self) -> usize {
@@ -178,14 +266,14 @@ impl ElementOps {
     /// `ptr` holds `n` elements of this type that nobody uses afterwards.
     pub(crate) unsafe fn drop_elements(&self, ptr: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { (self.drop_run)(ptr, n) };
+        unsafe { (self.drop_run)(ptr, n * self.width) };
     }
 
     /// # Safety
     /// `ptr` holds an element of this type.
     pub(crate) unsafe fn encode(&self, ptr: *const u8, out: &mut Vec<u8>) {
         // SAFETY: the caller's promise.
-        unsafe { self.encode_run(ptr, 1, out) };
+        unsafe { (self.encode_run)(ptr, self.width, out) };
     }
 
     /// Appends the bytes of a run of elements, for plain ones in one copy.
@@ -194,7 +282,7 @@ impl ElementOps {
     /// `ptr` holds `n` elements of this type that nobody writes meanwhile.
     pub(crate) unsafe fn encode_run(&self, ptr: *const u8, n: usize, out: &mut Vec<u8>) {
         // SAFETY: the caller's promise.
-        unsafe { (self.encode_run)(ptr, n, out) };
+        unsafe { (self.encode_run)(ptr, n * self.width, out) };
     }
 }
 
@@ -277,7 +365,7 @@ impl RawBuf {
         // each whole element (rule 2).
         unsafe {
             let dst = self.ptr.as_ptr().add(self.len * self.ops.size);
-            (self.ops.clone_run)(src, dst, n, &mut self.len);
+            self.ops.clone_run(src, dst, n, &mut self.len);
         }
     }
 
@@ -290,11 +378,18 @@ impl RawBuf {
 
     /// Appends an element by move.
     pub(crate) fn push<T: Element>(&mut self, value: T) {
-        assert!(self.holds::<T>(), "another element type");
+        assert!(self.holds::<T>() && self.ops.width == 1, "another element type");
         assert!(self.len < self.capacity, "a buffer of {} is full", self.capacity);
         // SAFETY: there is room for one more, and it is of this type.
         unsafe { self.ptr.as_ptr().cast::<T>().add(self.len).write(value) };
         self.len += 1;
+    }
+
+    /// Appends the numbers of some rows, or plain elements.
+    pub(crate) fn push_numbers<T: Element>(&mut self, numbers: &[T]) {
+        assert!(self.holds::<T>() && numbers.len().is_multiple_of(self.ops.width), "no whole rows of this type");
+        // SAFETY: as many elements as this are whole rows of numbers (rule 3).
+        unsafe { self.push_clones(numbers.as_ptr().cast(), numbers.len() / self.ops.width) };
     }
 
     /// Appends `n` elements that it reads back from the front of the bytes. After an error those that were whole stay.
@@ -307,7 +402,7 @@ impl RawBuf {
         // SAFETY: the room is there. The count rises with each whole element (rule 2).
         unsafe {
             let dst = self.ptr.as_ptr().add(self.len * self.ops.size);
-            (self.ops.decode_run)(bytes, dst, n, &mut self.len)
+            self.ops.decode_run(bytes, dst, n, &mut self.len)
         }
     }
 
@@ -333,18 +428,18 @@ impl RawBuf {
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len * self.ops.size) }
     }
 
-    /// The elements by type.
+    /// The elements by type; of rows the numbers, one row after the other.
     pub(crate) fn as_slice<T: 'static>(&self) -> &[T] {
         assert!(self.holds::<T>(), "another element type");
-        // SAFETY: `len` elements of this type are there (rule 1).
-        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr().cast::<T>(), self.len) }
+        // SAFETY: `len` elements of this type are there (rule 1), each of them `width` numbers (rule 3).
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr().cast::<T>(), self.len * self.ops.width) }
     }
 
     /// The elements by type, to change.
     pub(crate) fn as_mut_slice<T: 'static>(&mut self) -> &mut [T] {
         assert!(self.holds::<T>(), "another element type");
-        // SAFETY: rule 1, and the buffer is borrowed alone.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().cast::<T>(), self.len) }
+        // SAFETY: rules 1 and 3, and the buffer is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().cast::<T>(), self.len * self.ops.width) }
     }
 
     fn holds<T: 'static>(&self) -> bool {
@@ -364,7 +459,7 @@ impl RawBuf {
         let n = std::mem::take(&mut self.len);
         if self.ops.needs_drop {
             // SAFETY: the first n elements were initialised, and `len` no longer counts them.
-            unsafe { (self.ops.drop_run)(self.ptr.as_ptr(), n) };
+            unsafe { self.ops.drop_elements(self.ptr.as_ptr(), n) };
         }
     }
 }
@@ -517,6 +612,30 @@ mod tests {
         through_bytes(&["one".to_string(), String::new(), "two".to_string(), "three".to_string()]);
         through_bytes(&[Some(vec![1u16, 2]), None, Some(vec![])]);
         through_bytes(&[(), (), ()]);
+    }
+
+    #[test]
+    fn rows_of_a_chosen_width_are_elements() {
+        let ops = row_ops(ops_of::<u16>(), 3).unwrap();
+        assert!(std::ptr::eq(ops, row_ops(ops_of::<u16>(), 3).unwrap()) && ops.is(ops));
+        assert!((ops.size, ops.width(), ops.plain) == (6, 3, true) && std::ptr::eq(ops.of_one(), ops_of::<u16>()));
+        assert!(!ops.is(row_ops(ops_of::<u16>(), 4).unwrap()) && !ops.is(row_ops(ops_of::<i16>(), 3).unwrap()));
+        assert!(row_ops(ops_of::<u16>(), 0).is_none() && row_ops(ops_of::<String>(), 2).is_none());
+        assert!(row_ops(ops_of::<u16>(), usize::MAX / 2).is_none());
+        assert!(std::ptr::eq(row_ops(ops_of::<String>(), 1).unwrap(), ops_of::<String>()));
+
+        let mut rows = RawBuf::new(ops, 3);
+        rows.push_numbers(&[1u16, 2, 3, 4, 5, 6]);
+        let mut bytes = Vec::new();
+        rows.encode_range(1, 2, &mut bytes);
+        assert_eq!(rows.push_decoded(1, &mut &bytes[..5]).is_err(), rows.len() == 2);
+        rows.push_decoded(1, &mut &bytes[..]).unwrap();
+        assert_eq!((rows.len(), rows.as_slice::<u16>()), (3, &[1, 2, 3, 4, 5, 6, 4, 5, 6][..]));
+        let mut copy = rows.copy();
+        // SAFETY: three rows are in each.
+        unsafe { ops.assign(rows.as_ptr().add(ops.size), copy.as_mut_ptr()) };
+        assert_eq!(copy.as_slice::<u16>(), [4, 5, 6, 4, 5, 6, 4, 5, 6]);
+        assert!(crate::body::panics::caught(|| copy.push_numbers(&[1u16, 2])).is_err());
     }
 
     #[test]

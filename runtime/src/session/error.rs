@@ -199,6 +199,12 @@ pub enum Error {
         /// How many fit.
         max: usize,
     },
+    /// Rows that a DMatrix can't have: of different widths, of none, or too many numbers.
+    #[error("{problem}")]
+    Rows {
+        /// What was given, and what is possible.
+        problem: String,
+    },
     /// The processes that loops run on failed the program.
     #[error(transparent)]
     Cluster(#[from] ClusterError),

@@ -51,8 +51,7 @@ pub(crate) fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture
         .iter()
         .map(|capture| match capture.kind {
             Kind::Vector { len, ops, writable, adding, .. } => {
-                let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
-                let ops = name.ok_or_else(|| unnamed("an element type"))?;
+                let ops = naming::element_name(ops).ok_or_else(|| unnamed("an element type"))?;
                 let named = |adding: Adding| {
                     let name = naming::name_of(std::ptr::from_ref(adding.ops).expose_provenance());
                     Ok::<_, Error>((name.ok_or_else(|| unnamed("an element type"))?, adding.declared))

@@ -16,7 +16,7 @@ use crate::cluster::driver::remote::{
 };
 use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Fault, State};
-use crate::cluster::wire::naming;
+use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
     ControlClient, Fetching, Holder, INPUTS, InputJob, InputKey, Node, Pull, RemoteCapture, RemoteTask, SyncEnd,
     SyncJob, SyncRan,
@@ -87,7 +87,7 @@ pub(crate) struct SyncLogged {
     policy: SyncPolicy,
     schedule: Schedule,
     input: Vector,
-    input_ops: u64,
+    input_ops: ElementName,
     prefetch: bool,
     caches: bool,
     checks: bool,
@@ -271,7 +271,7 @@ impl Cluster {
         self.register_all(state, call.captured.iter().chain([call.input]));
         let task = remote_task(call.pack, call.site, "the loop")?;
         let input = vector_of(call.input).ok_or_else(|| unnamed("the input"))?;
-        let input_ops = naming::name_of(std::ptr::from_ref(input.ops).expose_provenance());
+        let input_ops = naming::element_name(input.ops);
         let (threads, workers) = (self.threads(), state.workers.len());
         let copies = if call.policy == SyncPolicy::Hybrid { workers } else { workers * threads };
         let schedule = Schedule::new(input.len, call.minibatch, call.policy, copies, threads);

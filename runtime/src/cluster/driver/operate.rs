@@ -11,7 +11,7 @@ use crate::cluster::driver::remote::{
 };
 use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Entry, Fault, State};
-use crate::cluster::wire::naming;
+use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
     ControlClient, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteTask, ShuffleJob, StoreJob,
 };
@@ -39,7 +39,7 @@ pub(crate) struct OperatorLogged {
 #[derive(Clone)]
 struct Stored {
     dds: u64,
-    ops: u64,
+    ops: ElementName,
     home: Home,
 }
 
@@ -295,8 +295,7 @@ impl OperatorBackend for Cluster {
 
     fn store(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made> {
         let (dds, home) = (next_id(), Home::new(RawBuf::new(ops, 0), next_id()));
-        let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
-        let ops = name.ok_or_else(|| unnamed("an element type"))?;
+        let ops = naming::element_name(ops).ok_or_else(|| unnamed("an element type"))?;
         let Operated { len, .. } = self.operated(operation, Some(Stored { dds, ops, home: home.clone() }))?;
         Ok(Made::Elsewhere { dds, home, len })
     }

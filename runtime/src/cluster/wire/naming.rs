@@ -7,10 +7,12 @@
 //! so the offset leads to the function or constant that it was taken from (see `memory::image`).
 #![allow(unsafe_code)]
 
+use serde::{Deserialize, Serialize};
+
 use crate::body::added::{ReductionOps, RelaxedOps};
 use crate::body::task::MakeTask;
 use crate::memory::additive::TallyOps;
-use crate::memory::buffer::ElementOps;
+use crate::memory::buffer::{ElementOps, row_ops};
 use crate::memory::image::address_of;
 pub(crate) use crate::memory::image::name_of;
 use crate::minibatch::MakeBatchTask;
@@ -49,13 +51,27 @@ pub(crate) unsafe fn program_maker(name: u64) -> Option<MakeProgram> {
     Some(unsafe { std::mem::transmute::<*const (), MakeProgram>(std::ptr::with_exposed_provenance(address)) })
 }
 
+/// Names the operations of elements; those of rows have no place in the executable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ElementName {
+    /// Of a row's numbers.
+    of: u64,
+    width: usize,
+}
+
+pub(crate) fn element_name(ops: &'static ElementOps) -> Option<ElementName> {
+    let of = name_of(std::ptr::from_ref(ops.of_one()).expose_provenance())?;
+    Some(ElementName { of, width: ops.width() })
+}
+
 /// # Safety
-/// `name` is [`name_of`] an [`ElementOps`], given in a process that runs the same executable.
-pub(crate) unsafe fn element_ops(name: u64) -> Option<&'static ElementOps> {
-    let address = address_of(name, size_of::<ElementOps>(), false)?;
+/// `name` is an [`element_name`], given in a process that runs the same executable.
+pub(crate) unsafe fn element_ops(name: ElementName) -> Option<&'static ElementOps> {
+    let address = address_of(name.of, size_of::<ElementOps>(), false)?;
     // SAFETY: the caller's promise: a constant of this type lies there.
-    (address % align_of::<ElementOps>() == 0)
-        .then(|| unsafe { &*std::ptr::with_exposed_provenance::<ElementOps>(address) })
+    let of = (address % align_of::<ElementOps>() == 0)
+        .then(|| unsafe { &*std::ptr::with_exposed_provenance::<ElementOps>(address) })?;
+    row_ops(of, name.width)
 }
 
 /// # Safety
@@ -92,12 +108,24 @@ mod tests {
     #[test]
     fn constants_and_functions_of_the_program_have_names() {
         let ops = ops_of::<[f32; 8]>();
-        let name = name_of(std::ptr::from_ref(ops).expose_provenance()).unwrap();
+        let name = element_name(ops).unwrap();
         // SAFETY: the name of these very ops.
         let again = unsafe { element_ops(name) }.unwrap();
         assert!(std::ptr::eq(ops, again) && again.size == 32);
         // SAFETY: refused, since constants are no code.
-        assert!(unsafe { task_maker(name) }.is_none());
+        assert!(unsafe { task_maker(name.of) }.is_none());
+    }
+
+    #[test]
+    fn rows_are_named_by_their_numbers_and_their_width() {
+        let rows = row_ops(ops_of::<f64>(), 1000).unwrap();
+        // SAFETY: the name of these very ops.
+        let again = unsafe { element_ops(element_name(rows).unwrap()) }.unwrap();
+        assert!(again.is(rows) && again.size == 8000);
+        for width in [0, usize::MAX] {
+            // SAFETY: no rows are as wide.
+            assert!(unsafe { element_ops(ElementName { width, ..element_name(rows).unwrap() }) }.is_none());
+        }
     }
 
     #[test]
@@ -107,6 +135,6 @@ mod tests {
         // Of another library, and none that a sanitizer replaces.
         assert_eq!(name_of(libc::labs as *const () as usize), None);
         // SAFETY: refused, since no program is that large.
-        assert!(unsafe { element_ops(u64::MAX - 7) }.is_none());
+        assert!(unsafe { element_ops(ElementName { of: u64::MAX - 7, width: 1 }) }.is_none());
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::body::panics::CaughtPanic;
+use crate::cluster::wire::naming::ElementName;
 use crate::minibatch::{Counts, Schedule, SyncPolicy};
 use crate::operate::run::Chunking;
 pub(crate) use crate::planner::placement::{DRIVER, Holder, Node, Pull, Segment};
@@ -47,7 +48,7 @@ pub(crate) enum RemoteCapture {
     Vector {
         id: u64,
         len: usize,
-        ops: u64,
+        ops: ElementName,
         writable: bool,
         adding: Option<(u64, bool)>,
     },
@@ -205,7 +206,7 @@ pub(crate) enum Fetching {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct InputJob {
     /// The name of the elements' operations, and how many there are.
-    pub(crate) ops: u64,
+    pub(crate) ops: ElementName,
     /// Tells inputs apart: DDS, its version, and how it is dealt out.
     pub(crate) key: InputKey,
     /// Blobs with this many elements each; none if the worker has them.

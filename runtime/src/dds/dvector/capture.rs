@@ -1,4 +1,4 @@
-//! How loops capture DVectors.
+//! How loops capture DVectors and DMatrices.
 //!
 //! # Why this is sound
 //! Rule 1: as `body::capture` says: the engine makes views of slots that it filled from these descriptions.
@@ -14,22 +14,115 @@ use crate::body::shared_view::SharedView;
 use crate::body::slot::Slot;
 use crate::body::summed::{SumCapture, Tallied};
 use crate::body::view::{ReadView, WriteView};
+use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 use crate::memory::additive::{Additive, TallyOps, tally_ops_of};
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
 
-impl<T: 'static> ReadCapture for DVector<T> {
-    type Dds = Self;
-    fn dds(&self) -> &Self {
-        self
-    }
-}
+/// A DDS whose elements are reached by index.
+macro_rules! captured_by_index {
+    ($($dds:ident<T> of $element:ty;)*) => {$(
+        impl<T: 'static> ReadCapture for $dds<T> {
+            type Dds = Self;
+            fn dds(&self) -> &Self {
+                self
+            }
+        }
 
-impl<T: 'static> WriteCapture for DVector<T> {
-    type Handle<'h> = Write<'h, DVector<T>>;
-    fn handle(&mut self) -> Write<'_, DVector<T>> {
-        Write(self)
-    }
+        impl<T: 'static> WriteCapture for $dds<T> {
+            type Handle<'h> = Write<'h, $dds<T>>;
+            fn handle(&mut self) -> Write<'_, $dds<T>> {
+                Write(self)
+            }
+        }
+
+        impl<T: 'static, const W: usize> Capture for Read<'_, $dds<T>, W> {
+            type View<'v, const C: usize> = ReadView<'v, $element, C, W>;
+
+            #[allow(private_interfaces)]
+            fn describe(&mut self) -> Captured {
+                self.0.describe(false)
+            }
+
+            unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> ReadView<'v, $element, C, W> {
+                // SAFETY: rule 1.
+                unsafe { ReadView::new(slot) }
+            }
+
+            #[inline(always)]
+            fn begin<const C: usize>(view: &mut ReadView<'_, $element, C, W>, slot: &Slot<'_>) {
+                view.begin(slot);
+            }
+
+            #[inline(always)]
+            fn enter<const C: usize>(view: &mut ReadView<'_, $element, C, W>, place: usize, first: usize, n: usize) -> Range<usize> {
+                view.enter(place, first, n);
+                view.near()
+            }
+
+            #[inline(always)]
+            fn turn_to<const C: usize>(view: &mut ReadView<'_, $element, C, W>, place: usize, i: usize) {
+                view.turn_to(place, i);
+            }
+
+            #[inline(always)]
+            fn set_near<const C: usize>(view: &mut ReadView<'_, $element, C, W>, near: bool) {
+                view.set_near(near);
+            }
+
+            #[inline(always)]
+            fn step<const C: usize>(view: &mut ReadView<'_, $element, C, W>, i: usize) {
+                view.step(i);
+            }
+        }
+
+        impl<T: 'static, const W: usize> Capture for Write<'_, $dds<T>, W> {
+            type View<'v, const C: usize> = WriteView<'v, $element, C, W>;
+            const IN_TILES: bool = WriteView::<'_, $element, 0, W>::IN_TILES;
+
+            #[allow(private_interfaces)]
+            fn describe(&mut self) -> Captured {
+                self.0.describe(true)
+            }
+
+            unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> WriteView<'v, $element, C, W> {
+                // SAFETY: rule 1.
+                unsafe { WriteView::new(slot) }
+            }
+
+            #[inline(always)]
+            fn begin<const C: usize>(view: &mut WriteView<'_, $element, C, W>, slot: &Slot<'_>) {
+                view.begin(slot);
+            }
+
+            #[inline(always)]
+            fn enter<const C: usize>(view: &mut WriteView<'_, $element, C, W>, place: usize, first: usize, n: usize) -> Range<usize> {
+                view.enter(place, first, n);
+                view.look_ahead(place);
+                view.near()
+            }
+
+            #[inline(always)]
+            fn turn_to<const C: usize>(view: &mut WriteView<'_, $element, C, W>, place: usize, i: usize) {
+                view.turn_to(place, i);
+                view.look_ahead(place);
+            }
+
+            #[inline(always)]
+            fn set_near<const C: usize>(view: &mut WriteView<'_, $element, C, W>, near: bool) {
+                view.set_near(near);
+            }
+
+            #[inline(always)]
+            fn step<const C: usize>(view: &mut WriteView<'_, $element, C, W>, i: usize) {
+                view.step(i);
+            }
+        }
+    )*};
+}
+captured_by_index! {
+    DVector<T> of T;
+    DMatrix<T> of [T];
 }
 
 impl<T: Merge> SharedCapture<ByMerge> for DVector<T> {
@@ -44,89 +137,6 @@ impl<T: Merge + Nothing> SharedCapture<ByNothing> for DVector<T> {
     type Handle<'h> = WriteShared<'h, DVector<T>>;
     fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
         WriteShared(self)
-    }
-}
-
-impl<T: 'static, const W: usize> Capture for Read<'_, DVector<T>, W> {
-    type View<'v, const C: usize> = ReadView<'v, T, C, W>;
-
-    #[allow(private_interfaces)]
-    fn describe(&mut self) -> Captured {
-        self.0.describe(false)
-    }
-
-    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> ReadView<'v, T, C, W> {
-        // SAFETY: rule 1.
-        unsafe { ReadView::new(slot) }
-    }
-
-    #[inline(always)]
-    fn begin<const C: usize>(view: &mut ReadView<'_, T, C, W>, slot: &Slot<'_>) {
-        view.begin(slot);
-    }
-
-    #[inline(always)]
-    fn enter<const C: usize>(view: &mut ReadView<'_, T, C, W>, place: usize, first: usize, n: usize) -> Range<usize> {
-        view.enter(place, first, n);
-        view.near()
-    }
-
-    #[inline(always)]
-    fn turn_to<const C: usize>(view: &mut ReadView<'_, T, C, W>, place: usize, i: usize) {
-        view.turn_to(place, i);
-    }
-
-    #[inline(always)]
-    fn set_near<const C: usize>(view: &mut ReadView<'_, T, C, W>, near: bool) {
-        view.set_near(near);
-    }
-
-    #[inline(always)]
-    fn step<const C: usize>(view: &mut ReadView<'_, T, C, W>, i: usize) {
-        view.step(i);
-    }
-}
-
-impl<T: 'static, const W: usize> Capture for Write<'_, DVector<T>, W> {
-    type View<'v, const C: usize> = WriteView<'v, T, C, W>;
-    const IN_TILES: bool = WriteView::<'_, T, 0, W>::IN_TILES;
-
-    #[allow(private_interfaces)]
-    fn describe(&mut self) -> Captured {
-        self.0.describe(true)
-    }
-
-    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> WriteView<'v, T, C, W> {
-        // SAFETY: rule 1.
-        unsafe { WriteView::new(slot) }
-    }
-
-    #[inline(always)]
-    fn begin<const C: usize>(view: &mut WriteView<'_, T, C, W>, slot: &Slot<'_>) {
-        view.begin(slot);
-    }
-
-    #[inline(always)]
-    fn enter<const C: usize>(view: &mut WriteView<'_, T, C, W>, place: usize, first: usize, n: usize) -> Range<usize> {
-        view.enter(place, first, n);
-        view.look_ahead(place);
-        view.near()
-    }
-
-    #[inline(always)]
-    fn turn_to<const C: usize>(view: &mut WriteView<'_, T, C, W>, place: usize, i: usize) {
-        view.turn_to(place, i);
-        view.look_ahead(place);
-    }
-
-    #[inline(always)]
-    fn set_near<const C: usize>(view: &mut WriteView<'_, T, C, W>, near: bool) {
-        view.set_near(near);
-    }
-
-    #[inline(always)]
-    fn step<const C: usize>(view: &mut WriteView<'_, T, C, W>, i: usize) {
-        view.step(i);
     }
 }
 
