@@ -1,4 +1,5 @@
-//! Vector kernels on rows of floats, written so that the compiler uses vector registers.
+//! Vector kernels on rows of floats, written so that the compiler uses vector registers. A row is an array or a slice: those
+//! that a call gets must be equally long.
 //!
 //! The order of additions is fixed (the lanes of 64 bytes, then pairwise from the halves) and no product is fused with
 //! a sum, so results don't depend on the machine. [`Shared`](crate::Shared) has the same kernels, with the same bits, for
@@ -12,50 +13,92 @@ use crate::memory::shared::{Lane, imp};
 
 /// A float that the kernels compute with: `f32` or `f64`.
 pub trait Float: Lane + imp::FloatVector + AddAssign + MulAssign + Mul<Output = Self> {
+    /// Products that are added up: the lanes of 64 bytes.
     #[doc(hidden)]
-    fn dot<const K: usize>(a: &[Self; K], b: &[Self; K]) -> Self;
+    type Sums: Copy;
+    #[doc(hidden)]
+    const NO_SUMS: Self::Sums;
+    /// Adds products, the first of them to the first lane.
+    #[doc(hidden)]
+    fn add_products(sums: Self::Sums, a: &[Self], b: &[Self]) -> Self::Sums;
+    #[doc(hidden)]
+    fn sum(sums: Self::Sums) -> Self;
 }
 
 /// Two vectors of `$half` lanes each, which the lanes' products are added to in turn. The vectors are explicit: left to
 /// itself the compiler takes some lengths apart into single lanes.
 macro_rules! floats {
-    ($($float:ident $vector:ident $half:literal, $sum:expr;)*) => {$(
+    ($($float:ident $vector:ident $half:literal $both:literal [$($rest:literal)*], $sum:expr;)*) => {$(
         impl Float for $float {
+            type Sums = [$vector; 2];
+            const NO_SUMS: [$vector; 2] = [$vector::ZERO; 2];
             #[inline(always)]
-            fn dot<const K: usize>(a: &[Self; K], b: &[Self; K]) -> Self {
-                let (a_halves, a_rest) = a.as_chunks::<$half>();
-                let (b_halves, b_rest) = b.as_chunks::<$half>();
-                let mut lanes = [$vector::ZERO; 2];
-                for (k, (x, y)) in a_halves.iter().zip(b_halves).enumerate() {
-                    lanes[k % 2] += $vector::new(*x) * $vector::new(*y);
+            fn add_products(mut lanes: [$vector; 2], a: &[Self], b: &[Self]) -> [$vector; 2] {
+                /// As many numbers, with zeros behind them.
+                #[inline(always)]
+                fn padded<const R: usize>(rest: &[$float]) -> $vector {
+                    let mut x = [0.0; $half];
+                    if let Some(rest) = rest.first_chunk::<R>() {
+                        x[..R].copy_from_slice(rest);
+                    }
+                    $vector::new(x)
                 }
-                if !a_rest.is_empty() {
-                    let (mut x, mut y) = ([0.0; $half], [0.0; $half]);
-                    x[..a_rest.len()].copy_from_slice(a_rest);
-                    y[..b_rest.len()].copy_from_slice(b_rest);
-                    lanes[a_halves.len() % 2] += $vector::new(x) * $vector::new(y);
+                let product = |a: &[Self; $half], b: &[Self; $half]| $vector::new(*a) * $vector::new(*b);
+                let (a_chunks, a_rest) = a.as_chunks::<$both>();
+                let (b_chunks, b_rest) = b.as_chunks::<$both>();
+                for (a, b) in a_chunks.iter().zip(b_chunks) {
+                    let ((a, _), (b, _)) = (a.as_chunks::<$half>(), b.as_chunks::<$half>());
+                    lanes[0] += product(&a[0], &b[0]);
+                    lanes[1] += product(&a[1], &b[1]);
                 }
+                let (a_half, a_rest) = a_rest.as_chunks::<$half>();
+                let (b_half, b_rest) = b_rest.as_chunks::<$half>();
+                let place = a_half.len();
+                if let ([a], [b]) = (a_half, b_half) {
+                    lanes[0] += product(a, b);
+                }
+                // (Of a length that isn't known before, copies would be calls.)
+                let rest = match a_rest.len() {
+                    $($rest => padded::<$rest>(a_rest) * padded::<$rest>(b_rest),)*
+                    _ => return lanes,
+                };
+                if place == 0 {
+                    lanes[0] += rest;
+                } else {
+                    lanes[1] += rest;
+                }
+                lanes
+            }
+            #[inline(always)]
+            fn sum(lanes: [$vector; 2]) -> Self {
                 $sum((lanes[0] + lanes[1]).to_array())
             }
         }
     )*};
 }
 floats! {
-    f32 f32x8 8, |eight: [f32; 8]| {
+    f32 f32x8 8 16 [1 2 3 4 5 6 7], |eight: [f32; 8]| {
         let four: [f32; 4] = std::array::from_fn(|k| eight[k] + eight[k + 4]);
         (four[0] + four[2]) + (four[1] + four[3])
     };
-    f64 f64x4 4, |four: [f64; 4]| (four[0] + four[2]) + (four[1] + four[3]);
+    f64 f64x4 4 8 [1 2 3], |four: [f64; 4]| (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-/// The dot product of two rows.
+/// Rows must be equally long. (Of arrays the compiler knows it.)
+#[inline(always)]
+fn equally_long(a: usize, b: usize) {
+    assert!(a == b, "a row of {a} numbers and one of {b}");
+}
+
+/// The dot product of two rows, arrays or slices.
 ///
 /// ```
 /// assert_eq!(stradsap_runtime::kernels::dot(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
 /// ```
 #[inline(always)]
-pub fn dot<N: Float, const K: usize>(a: &[N; K], b: &[N; K]) -> N {
-    N::dot(a, b)
+pub fn dot<N: Float>(a: &[N], b: &[N]) -> N {
+    equally_long(a.len(), b.len());
+    N::sum(N::add_products(N::NO_SUMS, a, b))
 }
 
 /// `y += a * x`, row by row.
@@ -66,7 +109,8 @@ pub fn dot<N: Float, const K: usize>(a: &[N; K], b: &[N; K]) -> N {
 /// assert_eq!(y, [3.0, 7.0]);
 /// ```
 #[inline(always)]
-pub fn axpy<N: Float, const K: usize>(a: N, x: &[N; K], y: &mut [N; K]) {
+pub fn axpy<N: Float>(a: N, x: &[N], y: &mut [N]) {
+    equally_long(x.len(), y.len());
     for (y, x) in y.iter_mut().zip(x) {
         *y += a * *x;
     }
@@ -80,7 +124,8 @@ pub fn axpy<N: Float, const K: usize>(a: N, x: &[N; K], y: &mut [N; K]) {
 /// assert_eq!(y, [2.0, 4.0]);
 /// ```
 #[inline(always)]
-pub fn add<N: Float, const K: usize>(x: &[N; K], y: &mut [N; K]) {
+pub fn add<N: Float>(x: &[N], y: &mut [N]) {
+    equally_long(x.len(), y.len());
     for (y, x) in y.iter_mut().zip(x) {
         *y += *x;
     }
@@ -94,7 +139,7 @@ pub fn add<N: Float, const K: usize>(x: &[N; K], y: &mut [N; K]) {
 /// assert_eq!(x, [0.5, 1.5]);
 /// ```
 #[inline(always)]
-pub fn scale<N: Float, const K: usize>(a: N, x: &mut [N; K]) {
+pub fn scale<N: Float>(a: N, x: &mut [N]) {
     for x in x {
         *x *= a;
     }
@@ -109,7 +154,9 @@ pub fn scale<N: Float, const K: usize>(a: N, x: &mut [N; K]) {
 /// assert_eq!((row, change), ([3.0, 6.0], [0.5, 11.0]));
 /// ```
 #[inline(always)]
-pub fn step<N: Float, const K: usize>(g: N, row: &mut [N; K], x: &[N; K], change: &mut [N; K]) {
+pub fn step<N: Float>(g: N, row: &mut [N], x: &[N], change: &mut [N]) {
+    equally_long(row.len(), x.len());
+    equally_long(row.len(), change.len());
     for ((row, x), change) in row.iter_mut().zip(x).zip(change) {
         *change += g * *row;
         *row += g * *x;

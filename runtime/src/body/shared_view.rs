@@ -14,14 +14,19 @@ use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
 use crate::body::index::ElementIndex;
 use crate::body::slot::Slot;
+use crate::body::stored::SharedRow;
 use crate::memory::shared::Shared;
 
 /// A DVector captured as `&mut x` by a synchronous loop. `x[i]` (`usize` or `u32`) gives a [`Shared`] element, which is
 /// read and changed by its methods: `x[i].get()`, `x[i].add(d)`, `x[i].dot(&row)`.
 ///
+/// Of a DMatrix, whose rows are `[N]`, it gives rows of the width that the DMatrix has.
+///
 /// `C` is its place among the captures.
-pub struct SharedView<'v, T, const C: usize> {
-    base: *const Shared<T>,
+pub struct SharedView<'v, T: SharedRow + ?Sized, const C: usize> {
+    base: *const T::Number,
+    /// Of a row.
+    width: T::Width,
     len: usize,
     stamps: *const AtomicU32,
     mask: usize,
@@ -30,14 +35,15 @@ pub struct SharedView<'v, T, const C: usize> {
     lifetime: PhantomData<&'v T>,
 }
 
-impl<'v, T, const C: usize> SharedView<'v, T, C> {
+impl<'v, T: SharedRow + ?Sized, const C: usize> SharedView<'v, T, C> {
     /// # Safety
     /// The slot describes elements of type T that meet the rules above while the view lives.
     #[inline(always)]
     pub(crate) unsafe fn new(slot: &'v Slot<'v>) -> Self {
         let rows = slot.rows();
         SharedView {
-            base: rows.map_or(std::ptr::null(), |rows| rows.base.cast::<Shared<T>>().cast_const()),
+            base: rows.map_or(std::ptr::null(), |rows| rows.base.cast::<T::Number>().cast_const()),
+            width: T::width(slot.width()),
             len: rows.map_or(0, |rows| rows.len),
             stamps: rows.map_or(std::ptr::null(), |rows| rows.stamps.as_ptr()),
             mask: rows.map_or(0, |rows| rows.mask),
@@ -64,15 +70,15 @@ impl<'v, T, const C: usize> SharedView<'v, T, C> {
         // SAFETY: rules 2 and 3. The path gives addresses of rows only (rule 4).
         unsafe {
             if i < self.len && (*self.stamps.add(i & self.mask)).load(Acquire) == self.now {
-                &*self.base.add(i)
+                T::shared(self.base.add(T::numbers(i, self.width)), self.width)
             } else {
-                &*self.slot.reach_row(i).cast::<Shared<T>>()
+                T::shared(self.slot.reach_row(i).cast(), self.width)
             }
         }
     }
 }
 
-impl<T, I: ElementIndex, const C: usize> Index<I> for SharedView<'_, T, C> {
+impl<T: SharedRow + ?Sized, I: ElementIndex, const C: usize> Index<I> for SharedView<'_, T, C> {
     type Output = Shared<T>;
     #[inline(always)]
     fn index(&self, i: I) -> &Shared<T> {

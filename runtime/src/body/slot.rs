@@ -152,6 +152,8 @@ impl<'t> Ahead<'t> {
 pub(crate) struct Rows<'t> {
     pub(crate) base: *mut u8,
     pub(crate) len: usize,
+    /// How many numbers a row of a DMatrix has; 1 of others.
+    pub(crate) width: usize,
     /// Row `i` is there if the stamp at `i & mask` is `now`.
     pub(crate) stamps: &'t [AtomicU32],
     pub(crate) mask: usize,
@@ -247,12 +249,12 @@ impl<'t> Slot<'t> {
     /// Rows that threads share.
     ///
     /// # Safety
-    /// `base` is the address of `len` plain elements that live and stay there as long as the slot, that all threads reach
+    /// `base` is the address of `len` plain elements, of that width, that live and stay there as long as the slot, that all threads reach
     /// through [`Shared`](crate::Shared) alone, and of which those hold a value whose stamp says so. `path` gives addresses
     /// of such elements alone. `mask` keeps every index below `len` within the stamps.
     pub(crate) unsafe fn of_rows(capture: usize, rows: Rows<'t>, state: &Rc<BlockState>) -> Self {
         assert!(rows.mask < rows.stamps.len() || rows.len <= rows.stamps.len());
-        Slot { rows: Some(rows), ..Slot::new(SlowPath::without_elements(capture, 0, state)) }
+        Slot { width: rows.width, rows: Some(rows), ..Slot::new(SlowPath::without_elements(capture, 0, state)) }
     }
 
     #[inline(always)]

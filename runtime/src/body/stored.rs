@@ -5,6 +5,8 @@
 //! reference vouches for what lies there.
 #![allow(unsafe_code)]
 
+use crate::memory::shared::Shared;
+
 /// An element `T`, or a row `[T]`.
 #[doc(hidden)]
 pub trait Stored {
@@ -26,6 +28,30 @@ pub trait Stored {
     unsafe fn get_mut<'a>(at: *mut Self::Number, width: Self::Width) -> &'a mut Self;
     /// Exchanges two that are equally wide.
     fn swap(&mut self, other: &mut Self);
+}
+
+/// The same, that threads share.
+#[doc(hidden)]
+pub trait SharedRow: Stored {
+    /// # Safety
+    /// There is one at this address, which everybody reaches through `Shared` only as long as the reference lives.
+    unsafe fn shared<'a>(at: *const Self::Number, width: Self::Width) -> &'a Shared<Self>;
+}
+
+impl<T> SharedRow for T {
+    #[inline(always)]
+    unsafe fn shared<'a>(at: *const T, (): ()) -> &'a Shared<T> {
+        // SAFETY: the caller's promise.
+        unsafe { &*at.cast() }
+    }
+}
+
+impl<T> SharedRow for [T] {
+    #[inline(always)]
+    unsafe fn shared<'a>(at: *const T, width: usize) -> &'a Shared<[T]> {
+        // SAFETY: the caller's promise; `Shared` has the layout of what it shares.
+        unsafe { &*(std::ptr::slice_from_raw_parts(at, width) as *const Shared<[T]>) }
+    }
 }
 
 impl<T> Stored for T {

@@ -6,6 +6,7 @@
 //! any alignment.
 #![allow(unsafe_code)]
 
+use crate::memory::buffer::ElementOps;
 use crate::memory::element::Element;
 use crate::memory::shared::Shared;
 
@@ -140,80 +141,175 @@ impl<T: Merge, const N: usize> Merge for [T; N] {
 }
 
 /// What the engine may do to copies of elements of one plain type, by address. No address needs to be aligned but those
-/// that are shared.
+/// that are shared. Of rows whose width is known at run time these are the operations on their numbers: all take how many.
 #[derive(Debug)]
-#[allow(dead_code, reason = "for the synchronous loop")]
 pub(crate) struct MergeOps {
-    /// How many bytes an element has.
-    pub(crate) size: usize,
-    /// Unites copies: `(into, base, locals, average_over)`. `into` becomes `base`, then goes through each local's change in
-    /// turn, of which it takes the share of one of `average_over` copies, if that is given. A single local that isn't
-    /// averaged is taken as it is.
+    /// How many bytes an element has, of a row each number.
+    size: usize,
+    /// Whether an element is a row of as many numbers as are given, not 1.
+    of_rows: bool,
+    merge: unsafe fn(*mut u8, *const u8, &[*const u8], Option<usize>, usize),
+    change: unsafe fn(*const u8, *const u8, *mut u8, usize),
+    apply_shared: unsafe fn(*mut u8, *const u8, usize),
+    read_shared: unsafe fn(*const u8, *mut u8, usize),
+    write_shared: unsafe fn(*mut u8, *const u8, usize),
+}
+
+/// What unites copies of the elements of one DDS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Merging {
+    ops: &'static MergeOps,
+    /// How many numbers a row has; of other elements 1.
+    width: usize,
+}
+
+impl Merging {
+    /// None if the elements are of another size.
+    pub(crate) fn new(ops: &'static MergeOps, elements: &ElementOps) -> Option<Merging> {
+        let width = elements.width();
+        let fits = elements.plain && ops.size.checked_mul(width) == Some(elements.size) && (ops.of_rows || width == 1);
+        fits.then_some(Merging { ops, width })
+    }
+
+    /// Unites copies: `into` becomes `base`, then goes through each local's change in turn, of which it takes the share of one
+    /// of `average_over` copies, if that is given. A single local that isn't averaged is taken as it is.
     ///
     /// # Safety
     /// All are addresses of elements that nobody else writes meanwhile; `into` may be uninitialised, or be one of the
     /// others.
-    pub(crate) merge: unsafe fn(*mut u8, *const u8, &[*const u8], Option<usize>),
-    /// The change from `base` to `local`: `(base, local, out)`.
+    pub(crate) unsafe fn merge(
+        &self,
+        into: *mut u8,
+        base: *const u8,
+        locals: &[*const u8],
+        average_over: Option<usize>,
+    ) {
+        // SAFETY: the caller's promise; an element is as many numbers.
+        unsafe { (self.ops.merge)(into, base, locals, average_over, self.width) };
+    }
+
+    /// The change from `base` to `local`.
     ///
     /// # Safety
     /// All are addresses of elements that nobody else writes meanwhile; what it only writes may be uninitialised.
-    pub(crate) change: unsafe fn(*const u8, *const u8, *mut u8),
-    /// Makes of a change the share of one of this many copies.
-    ///
-    /// # Safety
-    /// The address of an element that nobody else uses meanwhile.
-    pub(crate) share: unsafe fn(*mut u8, usize),
-    /// Goes through a change: `(into, change)`.
-    ///
-    /// # Safety
-    /// Both are addresses of elements that nobody else writes meanwhile.
-    pub(crate) apply: unsafe fn(*mut u8, *const u8),
-    /// Applies a change to an element that other threads use meanwhile through [`Shared`]: `(into, change)`.
+    pub(crate) unsafe fn change(&self, base: *const u8, local: *const u8, out: *mut u8) {
+        // SAFETY: as above.
+        unsafe { (self.ops.change)(base, local, out, self.width) };
+    }
+
+    /// Applies a change to an element that other threads use meanwhile through [`Shared`].
     ///
     /// # Safety
     /// `change` is the address of an element that nobody else writes meanwhile, `into` that of an aligned one that others
     /// access by relaxed atomics only.
-    pub(crate) apply_shared: unsafe fn(*mut u8, *const u8),
-    /// Reads an element that other threads use meanwhile: `(from, out)`.
+    pub(crate) unsafe fn apply_shared(&self, into: *mut u8, change: *const u8) {
+        // SAFETY: as above.
+        unsafe { (self.ops.apply_shared)(into, change, self.width) };
+    }
+
+    /// Reads an element that other threads use meanwhile.
     ///
     /// # Safety
     /// `from` as `into` above (an address that may be written to); `out` is nobody else's.
-    pub(crate) read_shared: unsafe fn(*const u8, *mut u8),
-    /// Replaces an element that other threads use meanwhile: `(into, value)`.
+    pub(crate) unsafe fn read_shared(&self, from: *const u8, out: *mut u8) {
+        // SAFETY: as above.
+        unsafe { (self.ops.read_shared)(from, out, self.width) };
+    }
+
+    /// Replaces an element that other threads use meanwhile.
     ///
     /// # Safety
     /// As for `apply_shared`.
-    pub(crate) write_shared: unsafe fn(*mut u8, *const u8),
+    pub(crate) unsafe fn write_shared(&self, into: *mut u8, value: *const u8) {
+        // SAFETY: as above.
+        unsafe { (self.ops.write_shared)(into, value, self.width) };
+    }
 }
 
 struct OpsOf<T>(std::marker::PhantomData<T>);
 
 impl<T: Merge> OpsOf<T> {
-    const OPS: MergeOps = {
+    const OF_ELEMENTS: MergeOps = {
         assert!(T::PLAIN, "only plain elements can be shared: numbers, arrays and structs of numbers without padding");
         MergeOps {
             size: size_of::<T>(),
-            merge: merge::<T>,
-            change: change::<T>,
-            share: share::<T>,
-            apply: apply::<T>,
-            apply_shared: apply_shared::<T>,
-            read_shared: read_shared::<T>,
-            write_shared: write_shared::<T>,
+            of_rows: false,
+            merge: merge::<T, 1>,
+            change: change::<T, 1>,
+            apply_shared: apply_shared::<T, 1>,
+            read_shared: read_shared::<T, 1>,
+            write_shared: write_shared::<T, 1>,
+        }
+    };
+
+    const OF_ROWS: MergeOps = {
+        assert!(T::PLAIN, "only plain elements can be shared: numbers, arrays and structs of numbers without padding");
+        MergeOps {
+            size: size_of::<T>(),
+            of_rows: true,
+            merge: merge::<T, BLOCK>,
+            change: change::<T, BLOCK>,
+            apply_shared: apply_shared::<T, BLOCK>,
+            read_shared: read_shared::<T, BLOCK>,
+            write_shared: write_shared::<T, BLOCK>,
         }
     };
 }
 
 /// The operations of a plain type; another doesn't compile.
-#[allow(dead_code, reason = "for the synchronous loop")]
 pub(crate) fn merge_ops_of<T: Merge>() -> &'static MergeOps {
-    const { &OpsOf::<T>::OPS }
+    const { &OpsOf::<T>::OF_ELEMENTS }
 }
 
-unsafe fn merge<T: Merge>(into: *mut u8, base: *const u8, locals: &[*const u8], average_over: Option<usize>) {
+/// The same for rows of such numbers.
+pub(crate) fn row_merge_ops_of<T: Merge>() -> &'static MergeOps {
+    const { &OpsOf::<T>::OF_ROWS }
+}
+
+/// This many numbers of a row are united at once, by vectors.
+const BLOCK: usize = 16;
+
+/// Goes through the numbers of a row in blocks, and then one by one: with the offset of each in bytes. An element is one block.
+#[inline(always)]
+fn in_blocks<T, const N: usize>(n: usize, mut block: impl FnMut(usize), mut one: impl FnMut(usize)) {
+    if const { N == 1 } {
+        // (Of elements there is always one: their ops say so.)
+        return one(0);
+    }
+    for k in 0..n / N {
+        block(k * N * size_of::<T>());
+    }
+    for k in n / N * N..n {
+        one(k * size_of::<T>());
+    }
+}
+
+/// # Safety
+/// See [`Merging::merge`], of elements of `n` numbers each. Likewise for all below.
+unsafe fn merge<T: Merge, const N: usize>(
+    into: *mut u8,
+    base: *const u8,
+    locals: &[*const u8],
+    average_over: Option<usize>,
+    n: usize,
+) {
+    // SAFETY: the caller vouches for the addresses, and offsets are within the row.
+    in_blocks::<T, N>(
+        n,
+        |at| unsafe { merge_at::<[T; N]>(at, into, base, locals, average_over) },
+        |at| unsafe { merge_at::<T>(at, into, base, locals, average_over) },
+    );
+}
+
+unsafe fn merge_at<T: Merge>(
+    at: usize,
+    into: *mut u8,
+    base: *const u8,
+    locals: &[*const u8],
+    average_over: Option<usize>,
+) {
     // SAFETY: the caller vouches for the addresses.
-    let read = |from: *const u8| unsafe { from.cast::<T>().read_unaligned() };
+    let read = |from: *const u8| unsafe { from.add(at).cast::<T>().read_unaligned() };
     let united = match (locals, average_over) {
         ([local], None) => read(*local),
         _ => {
@@ -230,58 +326,68 @@ unsafe fn merge<T: Merge>(into: *mut u8, base: *const u8, locals: &[*const u8], 
         }
     };
     // SAFETY: the caller vouches for the addresses.
-    unsafe { into.cast::<T>().write_unaligned(united) };
+    unsafe { into.add(at).cast::<T>().write_unaligned(united) };
 }
 
-unsafe fn change<T: Merge>(base: *const u8, local: *const u8, out: *mut u8) {
-    // SAFETY: the caller vouches for the addresses.
-    unsafe {
-        let change = T::change(&base.cast::<T>().read_unaligned(), &local.cast::<T>().read_unaligned());
-        out.cast::<T>().write_unaligned(change);
+unsafe fn change<T: Merge, const N: usize>(base: *const u8, local: *const u8, out: *mut u8, n: usize) {
+    unsafe fn change_at<T: Merge>(at: usize, base: *const u8, local: *const u8, out: *mut u8) {
+        // SAFETY: the caller vouches for the addresses.
+        unsafe {
+            let (base, local) = (base.add(at).cast::<T>().read_unaligned(), local.add(at).cast::<T>().read_unaligned());
+            out.add(at).cast::<T>().write_unaligned(T::change(&base, &local));
+        }
     }
+    // SAFETY: the caller vouches for the addresses, and offsets are within the row.
+    in_blocks::<T, N>(
+        n,
+        |at| unsafe { change_at::<[T; N]>(at, base, local, out) },
+        |at| unsafe { change_at::<T>(at, base, local, out) },
+    );
 }
 
-unsafe fn share<T: Merge>(change: *mut u8, copies: usize) {
-    let change = change.cast::<T>();
-    // SAFETY: the caller vouches for the address.
-    unsafe {
-        let mut part = change.read_unaligned();
-        part.share(copies);
-        change.write_unaligned(part);
+unsafe fn apply_shared<T: Merge, const N: usize>(into: *mut u8, change: *const u8, n: usize) {
+    unsafe fn apply_at<T: Merge>(at: usize, into: *mut u8, change: *const u8) {
+        // SAFETY: the caller vouches for the addresses; all access to `into` is by relaxed atomics.
+        let (into, change) =
+            unsafe { (&*into.add(at).cast::<Shared<T>>(), change.add(at).cast::<T>().read_unaligned()) };
+        let mut element = into.get();
+        element.apply(&change);
+        into.set(element);
     }
+    // SAFETY: the caller vouches for the addresses, and offsets are within the row.
+    in_blocks::<T, N>(
+        n,
+        |at| unsafe { apply_at::<[T; N]>(at, into, change) },
+        |at| unsafe { apply_at::<T>(at, into, change) },
+    );
 }
 
-unsafe fn apply<T: Merge>(into: *mut u8, change: *const u8) {
-    let into = into.cast::<T>();
-    // SAFETY: the caller vouches for the addresses.
-    unsafe {
-        let mut element = into.read_unaligned();
-        element.apply(&change.cast::<T>().read_unaligned());
-        into.write_unaligned(element);
+unsafe fn read_shared<T: Merge, const N: usize>(from: *const u8, out: *mut u8, n: usize) {
+    unsafe fn read_at<T: Merge>(at: usize, from: *const u8, out: *mut u8) {
+        // SAFETY: the caller vouches for the addresses.
+        unsafe { out.add(at).cast::<T>().write_unaligned((*from.add(at).cast::<Shared<T>>()).get()) };
     }
+    // SAFETY: the caller vouches for the addresses, and offsets are within the row.
+    in_blocks::<T, N>(n, |at| unsafe { read_at::<[T; N]>(at, from, out) }, |at| unsafe { read_at::<T>(at, from, out) });
 }
 
-unsafe fn apply_shared<T: Merge>(into: *mut u8, change: *const u8) {
-    // SAFETY: the caller vouches for the addresses; all access to `into` is by relaxed atomics.
-    let (into, change) = unsafe { (&*into.cast::<Shared<T>>(), change.cast::<T>().read_unaligned()) };
-    let mut element = into.get();
-    element.apply(&change);
-    into.set(element);
-}
-
-unsafe fn read_shared<T: Merge>(from: *const u8, out: *mut u8) {
-    // SAFETY: the caller vouches for the addresses.
-    unsafe { out.cast::<T>().write_unaligned((*from.cast::<Shared<T>>()).get()) };
-}
-
-unsafe fn write_shared<T: Merge>(into: *mut u8, value: *const u8) {
-    // SAFETY: the caller vouches for the addresses.
-    unsafe { (*into.cast::<Shared<T>>()).set(value.cast::<T>().read_unaligned()) };
+unsafe fn write_shared<T: Merge, const N: usize>(into: *mut u8, value: *const u8, n: usize) {
+    unsafe fn write_at<T: Merge>(at: usize, into: *mut u8, value: *const u8) {
+        // SAFETY: the caller vouches for the addresses.
+        unsafe { (*into.add(at).cast::<Shared<T>>()).set(value.add(at).cast::<T>().read_unaligned()) };
+    }
+    // SAFETY: the caller vouches for the addresses, and offsets are within the row.
+    in_blocks::<T, N>(
+        n,
+        |at| unsafe { write_at::<[T; N]>(at, into, value) },
+        |at| unsafe { write_at::<T>(at, into, value) },
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::buffer::{ops_of, row_ops};
 
     fn address<T>(element: &T) -> *const u8 {
         (&raw const *element).cast()
@@ -291,8 +397,64 @@ mod tests {
         let mut united = base;
         let locals: Vec<_> = locals.iter().map(address).collect();
         // SAFETY: elements of this function's own.
-        unsafe { (merge_ops_of::<T>().merge)((&raw mut united).cast(), address(&base), &locals, average_over) };
+        unsafe { of_elements::<T>().merge((&raw mut united).cast(), address(&base), &locals, average_over) };
         united
+    }
+
+    fn of_elements<T: Merge>() -> Merging {
+        Merging::new(merge_ops_of::<T>(), ops_of::<T>()).unwrap()
+    }
+
+    /// Rows of some width, beside arrays as long.
+    fn rows_are_as_arrays<T: Merge + Copy + PartialEq + std::fmt::Debug, const N: usize>(number: impl Fn(usize) -> T) {
+        let array = |seed: usize| -> [T; N] { std::array::from_fn(|k| number(seed * 31 + k * k)) };
+        let (rows, arrays) = (
+            Merging::new(row_merge_ops_of::<T>(), row_ops(ops_of::<T>(), N).unwrap()).unwrap(),
+            of_elements::<[T; N]>(),
+        );
+        for (average_over, copies) in [(None, 1), (None, 3), (Some(3), 3), (Some(1), 1), (None, 0)] {
+            let (base, locals) = (array(1), [array(2), array(3), array(4)]);
+            let locals: Vec<_> = locals[..copies].iter().map(address).collect();
+            let [mut by_row, mut by_array] = [base; 2];
+            // SAFETY: elements of this function's own.
+            unsafe {
+                rows.merge((&raw mut by_row).cast(), address(&base), &locals, average_over);
+                arrays.merge((&raw mut by_array).cast(), address(&base), &locals, average_over);
+                assert_eq!(by_row, by_array);
+                for merging in [rows, arrays] {
+                    let [mut shared, mut change, mut read] = [by_row, array(9), array(10)];
+                    merging.change(address(&array(5)), address(&array(6)), (&raw mut change).cast());
+                    merging.apply_shared((&raw mut shared).cast(), address(&change));
+                    merging.read_shared((&raw mut shared).cast(), (&raw mut read).cast());
+                    let expected: [T; N] = std::array::from_fn(|k| {
+                        let mut x = by_array[k];
+                        x.apply(&T::change(&array(5)[k], &array(6)[k]));
+                        x
+                    });
+                    assert_eq!((shared, read), (expected, expected));
+                    merging.write_shared((&raw mut shared).cast(), address(&base));
+                    assert_eq!(shared, base);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_united_as_arrays_are() {
+        rows_are_as_arrays::<_, 1>(|k| k as f32 * 0.37);
+        rows_are_as_arrays::<_, 7>(|k| k as f64 / 3.0);
+        rows_are_as_arrays::<_, 16>(|k| k as i64 - 500);
+        rows_are_as_arrays::<_, 37>(|k| k as u8);
+        rows_are_as_arrays::<_, 100>(|k| [k as f32 * 0.1, -0.0]);
+    }
+
+    #[test]
+    fn ops_of_other_elements_are_refused() {
+        let row = row_ops(ops_of::<f32>(), 4).unwrap();
+        for ops in [merge_ops_of::<f32>(), merge_ops_of::<[f32; 4]>(), row_merge_ops_of::<f64>()] {
+            assert!(Merging::new(ops, row).is_none());
+        }
+        assert!(Merging::new(row_merge_ops_of::<f32>(), row).is_some());
     }
 
     #[test]
@@ -353,38 +515,34 @@ mod tests {
     #[test]
     fn changes_travel_by_themselves() {
         let (base, local) = ([3u16, 4], [5u16, 1]);
-        let ops = merge_ops_of::<[u16; 2]>();
-        assert_eq!(ops.size, 4);
+        let merging = of_elements::<[u16; 2]>();
         // Addresses of buffers need not be aligned; that of a shared element is.
         let mut change = [0u8; 5];
         let mut element = [100u16, 200];
         // SAFETY: elements of this function's own, and room for one.
         unsafe {
             let out = change.as_mut_ptr().add(1);
-            (ops.change)(address(&base), address(&local), out);
-            (ops.apply)((&raw mut element).cast(), out);
+            merging.change(address(&base), address(&local), out);
+            merging.apply_shared((&raw mut element).cast(), out);
             assert_eq!(element, [102, 197]);
-            (ops.share)(out, 2);
-            (ops.apply_shared)((&raw mut element).cast(), out);
-            assert_eq!(element, [103, 196]);
-            (ops.read_shared)((&raw mut element).cast(), out);
-            (ops.write_shared)((&raw mut element).cast(), address(&base));
+            merging.read_shared((&raw mut element).cast(), out);
+            merging.write_shared((&raw mut element).cast(), address(&base));
         }
-        assert_eq!((&change[1..], element), (&[103, 196].map(u16::to_ne_bytes).concat()[..], base));
+        assert_eq!((&change[1..], element), (&[102, 197].map(u16::to_ne_bytes).concat()[..], base));
     }
 
     /// Copies may be united in place of one of them.
     #[test]
     fn the_result_may_replace_base_or_local() {
-        let ops = merge_ops_of::<[f64; 2]>();
+        let merging = of_elements::<[f64; 2]>();
         let (mut base, mut local, other) = ([1.0, 2.0], [2.0, 2.0], [1.0, 5.0]);
         // SAFETY: elements of this function's own.
         unsafe {
             let at = (&raw mut local).cast::<u8>();
-            (ops.merge)(at, address(&base), &[at.cast_const(), address(&other)], None);
+            merging.merge(at, address(&base), &[at.cast_const(), address(&other)], None);
             assert_eq!(local, [2.0, 5.0]);
             let at = (&raw mut base).cast::<u8>();
-            (ops.merge)(at, at, &[address(&other), address(&other)], Some(2));
+            merging.merge(at, at, &[address(&other), address(&other)], Some(2));
         }
         assert_eq!(base, [1.0, 5.0]);
     }

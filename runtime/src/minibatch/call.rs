@@ -31,7 +31,7 @@ use crate::dds::dvector::DVector;
 use crate::loops::call::Pack;
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
-use crate::memory::merge::MergeOps;
+use crate::memory::merge::Merging;
 use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
 use crate::session::options::Site;
 use crate::session::pool::Pool;
@@ -161,7 +161,7 @@ impl SyncCall<'_> {
         let (lease, elements) = (Lease::of(self.captured), Lent::of(self.input));
         let (len, size) = elements.as_ref().map_or((0, 0), |elements| (elements.len(), elements.ops().size));
         let schedule = Schedule::new(len, self.minibatch, self.policy, copies, pool.threads());
-        let merges = self.task.merges();
+        let merges = merges(self.task, self.captured);
         let before = words(self.captured);
         let mut kept = self.kept(&merges, copies)?;
         let base = elements.as_ref().map_or(std::ptr::null_mut(), Lent::base);
@@ -258,7 +258,7 @@ impl SyncCall<'_> {
         }
     }
 
-    fn kept(&self, merges: &[Option<&'static MergeOps>], copies: usize) -> Result<CachedLoop> {
+    fn kept(&self, merges: &[Option<Merging>], copies: usize) -> Result<CachedLoop> {
         let key = self.key(copies);
         let there = locked(&self.session.slot::<SyncState>().cache).take(&key);
         if let Some(kept) = there {
@@ -269,12 +269,7 @@ impl SyncCall<'_> {
         Ok(CachedLoop { key, tables, stamp: 0, backup, hot: Chosen::default() })
     }
 
-    fn tables(
-        &self,
-        merges: &[Option<&'static MergeOps>],
-        copies: usize,
-        keeps_before: bool,
-    ) -> Result<Vec<Vec<Option<Table>>>> {
+    fn tables(&self, merges: &[Option<Merging>], copies: usize, keeps_before: bool) -> Result<Vec<Vec<Option<Table>>>> {
         tables(self.captured, merges, copies, keeps_before)
             .map_err(|(len, size)| self.problem(LoopProblem::NoRoomForCopies { len, size, copies }))
     }
@@ -384,12 +379,12 @@ impl SyncCall<'_> {
 /// no address space for.
 pub(crate) fn tables(
     captured: &[Captured],
-    merges: &[Option<&'static MergeOps>],
+    merges: &[Option<Merging>],
     copies: usize,
     keeps_before: bool,
 ) -> std::result::Result<Vec<Vec<Option<Table>>>, (usize, usize)> {
-    let table = |(capture, merge): (&Captured, &Option<&'static MergeOps>)| match (&capture.kind, merge) {
-        (&Kind::Vector { len, ops, writable: true, .. }, Some(merge)) => {
+    let table = |(capture, merge): (&Captured, &Option<Merging>)| match (&capture.kind, merge) {
+        (&Kind::Vector { len, ops, writable: true, .. }, &Some(merge)) => {
             Table::new(ops, merge, len, keeps_before).map(Some).ok_or((len, ops.size))
         }
         _ => Ok(None),
@@ -397,9 +392,18 @@ pub(crate) fn tables(
     (0..copies).map(|_| captured.iter().zip(merges).map(table).collect()).collect()
 }
 
+/// What unites copies of each capture.
+pub(crate) fn merges(task: &dyn BatchTask, captured: &[Captured]) -> Vec<Option<Merging>> {
+    let of = |(ops, capture): (Option<_>, &Captured)| match capture.kind {
+        Kind::Vector { ops: elements, .. } => Merging::new(ops?, elements),
+        _ => None,
+    };
+    task.merges().into_iter().zip(captured).map(of).collect()
+}
+
 /// What is lent, as the ledger knows it.
-pub(crate) fn bases(lease: &Lease<'_>, merges: &[Option<&'static MergeOps>]) -> Vec<Base> {
-    let base = |(c, &merge): (usize, &Option<&'static MergeOps>)| match lease.vector(c) {
+pub(crate) fn bases(lease: &Lease<'_>, merges: &[Option<Merging>]) -> Vec<Base> {
+    let base = |(c, &merge): (usize, &Option<Merging>)| match lease.vector(c) {
         Some(lent) => Base { at: lent.base(), size: lent.ops().size, len: lent.len(), merge },
         None => Base { at: std::ptr::null_mut(), size: 0, len: 0, merge: None },
     };
@@ -410,7 +414,7 @@ pub(crate) fn bases(lease: &Lease<'_>, merges: &[Option<&'static MergeOps>]) -> 
 struct LocalRun<'h> {
     call: &'h SyncCall<'h>,
     lease: &'h Lease<'h>,
-    merges: &'h [Option<&'static MergeOps>],
+    merges: &'h [Option<Merging>],
     input: &'h Input,
     schedule: Schedule,
     before: &'h [u64],

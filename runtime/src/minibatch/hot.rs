@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::merging::differ;
 use crate::body::lease::{Lease, Lent};
-use crate::memory::merge::MergeOps;
+use crate::memory::merge::Merging;
 use crate::memory::reservation::Reservation;
 use crate::session::locked;
 
@@ -97,7 +97,7 @@ impl HotLocks {
 pub(crate) struct HotRows<'l> {
     shared: &'l Lent,
     size: usize,
-    merge: &'static MergeOps,
+    merge: Merging,
     rows: Vec<u32>,
     own: Reservation,
     /// What the shared rows were when they were last looked at.
@@ -113,10 +113,10 @@ impl<'l> HotRows<'l> {
     pub(crate) fn of(
         chosen: &[Vec<u32>],
         lease: &'l Lease<'_>,
-        merges: &[Option<&'static MergeOps>],
+        merges: &[Option<Merging>],
         locks: &'l HotLocks,
     ) -> Vec<Option<HotRows<'l>>> {
-        let make = |((c, rows), &merge): ((usize, &Vec<u32>), &Option<&'static MergeOps>)| {
+        let make = |((c, rows), &merge): ((usize, &Vec<u32>), &Option<Merging>)| {
             let shared = lease.vector(c).filter(|lent| lent.is_writable())?;
             let ops = shared.ops();
             let rows: Vec<u32> = rows.iter().copied().filter(|&row| (row as usize) < shared.len()).collect();
@@ -173,14 +173,14 @@ impl<'l> HotRows<'l> {
             // SAFETY: rules 1 to 3: `own` and `shared` are reached by atomic accesses here, too; the other three are this
             // call's alone.
             unsafe {
-                (self.merge.read_shared)(own, now);
+                self.merge.read_shared(own, now);
                 if differ(seen, now, self.size) {
-                    (self.merge.change)(seen, now, change);
+                    self.merge.change(seen, now, change);
                     let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-                    (self.merge.apply_shared)(shared, change);
+                    self.merge.apply_shared(shared, change);
                 }
                 // From here on `seen` is what the shared row was, and `now` what this thread's copy was.
-                (self.merge.read_shared)(shared, seen);
+                self.merge.read_shared(shared, seen);
                 self.take_over(own, now, seen, change);
             }
         }
@@ -194,12 +194,12 @@ impl<'l> HotRows<'l> {
     unsafe fn take_over(&self, own: *mut u8, now: *mut u8, seen: *mut u8, change: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            (self.merge.read_shared)(own, change);
+            self.merge.read_shared(own, change);
             if !differ(now, change, self.size) {
-                (self.merge.write_shared)(own, seen);
+                self.merge.write_shared(own, seen);
             } else {
-                (self.merge.change)(now, seen, change);
-                (self.merge.apply_shared)(own, change);
+                self.merge.change(now, seen, change);
+                self.merge.apply_shared(own, change);
             }
         }
     }

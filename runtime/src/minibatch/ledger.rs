@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::memory::merge::MergeOps;
+use crate::memory::merge::Merging;
 use crate::session::locked;
 
 /// Rows share this many locks.
@@ -24,7 +24,7 @@ pub(crate) struct Base {
     pub(crate) at: *mut u8,
     pub(crate) size: usize,
     pub(crate) len: usize,
-    pub(crate) merge: Option<&'static MergeOps>,
+    pub(crate) merge: Option<Merging>,
 }
 
 pub(crate) struct Ledger {
@@ -81,7 +81,7 @@ impl Ledger {
         }
         let _held = locked(&self.locks[(row * 31 + capture) % LOCKS]);
         // SAFETY: a row of these elements; the caller vouches for the change, the lock for rule 2.
-        unsafe { (merge.apply_shared)(at.add(row * size), change) };
+        unsafe { merge.apply_shared(at.add(row * size), change) };
         true
     }
 

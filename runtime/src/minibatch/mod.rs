@@ -28,7 +28,7 @@ mod task;
 pub use batch::Batch;
 pub(crate) use cache::{SyncKey, next_stamps};
 pub use call::sync_for;
-pub(crate) use call::{MinibatchBackend, Ran, SyncCall, bases, tables};
+pub(crate) use call::{MinibatchBackend, Ran, SyncCall, bases, merges, tables};
 pub(crate) use hot::Chosen;
 pub use input::{LoopInput, MinibatchSize, input, minibatch};
 pub(crate) use ledger::{Ledger, THROUGH};

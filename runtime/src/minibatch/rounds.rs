@@ -237,7 +237,7 @@ impl<'l> Rounds<'l> {
                 if let (None, &[value]) = (average, values) {
                     std::ptr::copy_nonoverlapping(value, into, size);
                 } else {
-                    (merge.merge)(into, into, values, average);
+                    merge.merge(into, into, values, average);
                 }
             }
             changed(row, who);

@@ -20,7 +20,7 @@ use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
 use crate::body::slot::{Owned, Rows, Slot};
 use crate::body::task::Failure;
-use crate::memory::merge::MergeOps;
+use crate::memory::merge::Merging;
 use crate::minibatch::schedule::Schedule;
 use crate::session::locked;
 use crate::session::timeline::{self, Category};
@@ -42,7 +42,7 @@ unsafe impl Sync for Input {}
 pub(crate) struct Runner<'l> {
     pub(crate) task: &'l dyn BatchTask,
     pub(crate) lease: &'l Lease<'l>,
-    pub(crate) merges: &'l [Option<&'static MergeOps>],
+    pub(crate) merges: &'l [Option<Merging>],
     pub(crate) input: &'l Input,
     pub(crate) schedule: Schedule,
     /// What reductions held before the loop.
@@ -181,7 +181,7 @@ impl<'l> Runner<'l> {
         };
         let (len, size, touched) = (lent.len(), lent.ops().size, RefCell::default());
         let path = Box::new(CopyPath { capture: c, len, size, reach, touched, state: Rc::clone(state) });
-        Rows { base, len, stamps, mask, now, path }
+        Rows { base, len, width: lent.ops().width(), stamps, mask, now, path }
     }
 
     /// Runs one minibatch. False if the loop is to end.

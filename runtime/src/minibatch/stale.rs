@@ -146,7 +146,7 @@ impl Stale<'_> {
                 // SAFETY: rows of this thread's own table; there is room for as many as were touched.
                 unsafe {
                     if differ(before, now, ops.size) {
-                        (merge.change)(before, now, values.as_mut_ptr().add(rows.len() * ops.size));
+                        merge.change(before, now, values.as_mut_ptr().add(rows.len() * ops.size));
                         rows.push(row);
                         values.set_len(rows.len());
                     }

@@ -20,12 +20,12 @@ use super::hot::{HotRows, Uses};
 use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::slot::RowPath;
 use crate::memory::buffer::ElementOps;
-use crate::memory::merge::MergeOps;
+use crate::memory::merge::Merging;
 use crate::memory::reservation::Reservation;
 
 /// A copy's state of one DDS.
 pub(crate) struct Table {
-    merge: &'static MergeOps,
+    merge: Merging,
     work: Reservation,
     /// Under `Ssp`, what rows held when they were first touched: the memory that copies start from changes meanwhile.
     before: Option<Reservation>,
@@ -34,12 +34,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table for `len` elements. None if no address space is left.
-    pub(crate) fn new(
-        ops: &'static ElementOps,
-        merge: &'static MergeOps,
-        len: usize,
-        keeps_before: bool,
-    ) -> Option<Table> {
+    pub(crate) fn new(ops: &'static ElementOps, merge: Merging, len: usize, keeps_before: bool) -> Option<Table> {
         let before = if keeps_before { Some(Reservation::new(ops, len)?) } else { None };
         let mut stamps = Vec::new();
         stamps.resize_with(len, AtomicU32::default);
@@ -203,7 +198,7 @@ impl CopyPath<'_> {
         // otherwise (rule 4).
         unsafe {
             let to = table.row(i);
-            (table.merge.read_shared)(row, to);
+            table.merge.read_shared(row, to);
             if let Some(before) = table.row_before(i) {
                 std::ptr::copy_nonoverlapping(to, before, self.size);
             }

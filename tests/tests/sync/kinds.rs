@@ -201,6 +201,94 @@ pub(crate) fn rows(session: &Session, seen: &mut Seen) -> Result {
     on_rows::<[[i32; 2]; 3]>(session, seen)
 }
 
+/// A DMatrix beside a DVector of arrays as long: the same changes, the same bits.
+fn matrix_beside_arrays<const K: usize>(session: &Session, seen: &mut Seen) -> Result {
+    for (name, policy) in policies(session) {
+        let input = DVector::from_fn(session, 120, |i| [below(i as u64, 9), 9 + below(7 * i as u64, 60)])?;
+        let start = |i: usize| <[f32; K] as Row>::make(i);
+        let mut rows = DMatrix::from_rows(session, (0..69).map(start))?;
+        let mut arrays = DVector::from_fn(session, 69, start)?;
+        let mut counts = DMatrix::from_fn(session, 69, 5, |_, _| 0u16)?;
+        let (wide, sum) = (DMatrix::from_fn(session, 69, K, |i, k| (i * k) as f32 / 999.0)?, session.sum(0.0f64));
+        for epoch in 0..3usize {
+            let report = sync_parallel_for!(
+                input,
+                7,
+                [epoch, &wide, &mut rows, &mut counts, &sum],
+                |batch| {
+                    for (n, &[hot, cold]) in batch.into_iter().enumerate() {
+                        for i in [hot, cold] {
+                            let (row, x) = (&rows[i], &wide[(i + n) % 69]);
+                            let e = row.dot(x) / (1.0 + K as f32 * 10.0);
+                            row.axpy(-0.1 * e, x);
+                            let mut y = vec![0.5; row.len()];
+                            row.add_to(0.25, &mut y);
+                            row.step(0.01, x, &mut y);
+                            row.add(&y);
+                            row.scale(0.5);
+                            if (n + epoch) % 3 == 0 {
+                                row.load(&mut y);
+                                y.reverse();
+                                row.store(&y);
+                                row.number(K / 2).add(0.25);
+                            }
+                            counts[i].add(&[1, 2, 3, 4, n as u16]);
+                            sum.add(f64::from(row.to_vec()[K - 1]));
+                        }
+                    }
+                },
+                policy
+            )?;
+            sync_parallel_for!(
+                input,
+                7,
+                [epoch, &wide, &mut arrays],
+                |batch| {
+                    for (n, &[hot, cold]) in batch.into_iter().enumerate() {
+                        for i in [hot, cold] {
+                            let (row, x) = (&arrays[i], <&[f32; K]>::try_from(&wide[(i + n) % 69]).unwrap());
+                            let e = row.dot(x) / (1.0 + K as f32 * 10.0);
+                            row.axpy(-0.1 * e, x);
+                            let mut y = [0.5; K];
+                            row.add_to(0.25, &mut y);
+                            row.step(0.01, x, &mut y);
+                            row.add(&y);
+                            row.scale(0.5);
+                            if (n + epoch) % 3 == 0 {
+                                let mut y = row.get();
+                                y.reverse();
+                                y[K / 2] += 0.25;
+                                row.set(y);
+                            }
+                        }
+                    }
+                },
+                policy
+            )?;
+            assert_eq!(rows.digest()?, arrays.digest()?, "{name}, {K}");
+            note(seen, name, &report);
+            seen.record("rows", (rows.digest()?, sum.get().to_bits()));
+        }
+        // With averages a change is divided by the number of copies.
+        if name != "averages" {
+            let all = counts.iter()?.fold([0u64; 4], |mut all, row| {
+                all.iter_mut().zip(row).for_each(|(all, count)| *all += u64::from(count));
+                all
+            });
+            assert_eq!(all, [720, 1440, 2160, 2880], "{name}");
+        }
+        seen.record("counts", counts.digest()?);
+    }
+    Ok(())
+}
+
+pub(crate) fn matrices(session: &Session, seen: &mut Seen) -> Result {
+    matrix_beside_arrays::<1>(session, seen)?;
+    matrix_beside_arrays::<7>(session, seen)?;
+    matrix_beside_arrays::<30>(session, seen)?;
+    matrix_beside_arrays::<100>(session, seen)
+}
+
 pub(crate) fn own_merges(session: &Session, seen: &mut Seen) -> Result {
     on_rows::<Chain>(session, seen)?;
     on_rows::<Summary>(session, seen)

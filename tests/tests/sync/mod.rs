@@ -23,6 +23,7 @@ use crate::seen::Scenario;
 const SCENARIOS: &[Scenario] = scenarios![
     kinds::numbers,
     kinds::rows,
+    kinds::matrices,
     kinds::own_merges,
     kinds::inputs,
     kinds::reductions,

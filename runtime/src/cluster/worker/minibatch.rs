@@ -22,11 +22,11 @@ use crate::cluster::worker::bench::Workbench;
 use crate::cluster::worker::exchange::{Setup, Syncing, Team, Written};
 use crate::cluster::worker::site::LoopMemory;
 use crate::memory::buffer::RawBuf;
-use crate::memory::merge::MergeOps;
+use crate::memory::merge::Merging;
 use crate::memory::reservation::Reservation;
 use crate::minibatch::{
     BatchTask, Counts, Input, Ledger, Observed, Outcomes, OwnCopies, Rounds, Runner, Stale, SyncPolicy, backup, bases,
-    in_place, tables,
+    in_place, merges, tables,
 };
 use crate::session::locked;
 use crate::session::pool::Pool;
@@ -116,7 +116,7 @@ impl SyncBench {
 pub(crate) struct PreparedLoop {
     pub(crate) syncing: Arc<Syncing>,
     captured: Vec<Captured>,
-    merges: Vec<Option<&'static MergeOps>>,
+    merges: Vec<Option<Merging>>,
     task: Box<dyn BatchTask>,
 }
 
@@ -136,8 +136,8 @@ pub(crate) fn begin(
     let maker =
         unsafe { naming::batch_task_maker(job.task.maker) }.ok_or_else(|| broken("a loop of another program"))?;
     let task = maker(&job.task.values).map_err(broken)?;
-    let merges = task.merges();
     let captured = bench.captured(&job.captures)?;
+    let merges = merges(&*task, &captured);
     let reservations = bench.reservations_of(&job.captures);
     let me = nodes.iter().position(|&node| node == bench.me()).ok_or_else(|| broken("a loop of others"))?;
     if merges.len() != captured.len() || job.cuts.len() != captured.len() || job.copies.len() != nodes.len() {

@@ -17,7 +17,7 @@ use crate::body::view::{ReadView, WriteView};
 use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 use crate::memory::additive::{Additive, TallyOps, tally_ops_of};
-use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
+use crate::memory::merge::{Merge, MergeOps, merge_ops_of, row_merge_ops_of};
 
 /// A DDS whose elements are reached by index.
 macro_rules! captured_by_index {
@@ -125,39 +125,48 @@ captured_by_index! {
     DMatrix<T> of [T];
 }
 
-impl<T: Merge> SharedCapture<ByMerge> for DVector<T> {
-    type Handle<'h> = WriteShared<'h, DVector<T>>;
-    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
-        WriteShared(self)
-    }
+/// The same, in a synchronous loop that writes them.
+macro_rules! shared_by_index {
+    ($($dds:ident<T> of $element:ty, $merge:ident;)*) => {$(
+        impl<T: Merge> SharedCapture<ByMerge> for $dds<T> {
+            type Handle<'h> = WriteShared<'h, $dds<T>>;
+            fn shared_handle(&mut self) -> WriteShared<'_, $dds<T>> {
+                WriteShared(self)
+            }
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<T: Merge + Nothing> SharedCapture<ByNothing> for $dds<T> {
+            type Handle<'h> = WriteShared<'h, $dds<T>>;
+            fn shared_handle(&mut self) -> WriteShared<'_, $dds<T>> {
+                WriteShared(self)
+            }
+        }
+
+        impl<T: Merge> Capture for WriteShared<'_, $dds<T>> {
+            type View<'v, const C: usize> = SharedView<'v, $element, C>;
+
+            #[allow(private_interfaces)]
+            fn describe(&mut self) -> Captured {
+                self.0.describe(true)
+            }
+
+            unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> SharedView<'v, $element, C> {
+                const { assert!(T::PLAIN, "elements that a synchronous loop writes must be plain: numbers, and arrays of them") };
+                // SAFETY: rule 1.
+                unsafe { SharedView::new(slot) }
+            }
+
+            #[allow(private_interfaces)]
+            fn merge() -> Option<&'static MergeOps> {
+                Some($merge::<T>())
+            }
+        }
+    )*};
 }
-
-#[diagnostic::do_not_recommend]
-impl<T: Merge + Nothing> SharedCapture<ByNothing> for DVector<T> {
-    type Handle<'h> = WriteShared<'h, DVector<T>>;
-    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
-        WriteShared(self)
-    }
-}
-
-impl<T: Merge> Capture for WriteShared<'_, DVector<T>> {
-    type View<'v, const C: usize> = SharedView<'v, T, C>;
-
-    #[allow(private_interfaces)]
-    fn describe(&mut self) -> Captured {
-        self.0.describe(true)
-    }
-
-    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> SharedView<'v, T, C> {
-        const { assert!(T::PLAIN, "elements that a synchronous loop writes must be plain: numbers, and arrays of them") };
-        // SAFETY: rule 1.
-        unsafe { SharedView::new(slot) }
-    }
-
-    #[allow(private_interfaces)]
-    fn merge() -> Option<&'static MergeOps> {
-        Some(merge_ops_of::<T>())
-    }
+shared_by_index! {
+    DVector<T> of T, merge_ops_of;
+    DMatrix<T> of [T], row_merge_ops_of;
 }
 
 impl<T: Additive> SumCapture for DVector<T> {

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 mod lane;
+mod rows;
 // Where there are kernels of the machine's own, some of these are for tests alone.
 #[cfg_attr(all(target_arch = "x86_64", not(miri)), allow(dead_code))]
 pub(crate) mod portable;
@@ -37,6 +38,8 @@ use crate::memory::element::Element;
 /// another thread writes between is lost. Learning by stochastic gradients bears both (Hogwild), and nothing is as fast.
 /// One thread alone sees what it would see in an ordinary element, to the bit.
 ///
+/// A row of a [`DMatrix`](crate::DMatrix) is a `Shared<[N]>`, with the same methods; they take slices.
+///
 /// Only plain elements (`T::PLAIN`) can be read and written; others don't compile.
 ///
 /// ```
@@ -56,10 +59,12 @@ use crate::memory::element::Element;
 /// assert_eq!(rows[9], [1.5; 100]);
 /// ```
 #[repr(transparent)]
-pub struct Shared<T>(UnsafeCell<T>);
+pub struct Shared<T: ?Sized>(UnsafeCell<T>);
 
 // SAFETY: all access is by relaxed atomics (rule 1), and elements are `Send` and `Sync`.
 unsafe impl<T: Element> Sync for Shared<T> {}
+// SAFETY: likewise.
+unsafe impl<T: Element> Sync for Shared<[T]> {}
 
 impl<T> Shared<T> {
     /// An element that is borrowed alone, to be shared for as long.

@@ -121,7 +121,25 @@ pub(crate) unsafe fn add_rest<N: Lane, const K: usize>(row: *mut [N; K], x: &[N;
 #[inline(always)]
 pub(crate) unsafe fn dot<N: Float, const K: usize>(row: *const [N; K], x: &[N; K]) -> N {
     // SAFETY: the caller's promise.
-    kernels::dot(&unsafe { get(row) }, x)
+    total::<N>(unsafe { add_products(no_sums::<N>(), row, x) })
+}
+
+/// No products yet.
+#[inline(always)]
+pub(crate) fn no_sums<N: Float>() -> N::Sums {
+    N::NO_SUMS
+}
+
+/// Adds products, the first of them to the first lane.
+#[inline(always)]
+pub(crate) unsafe fn add_products<N: Float, const K: usize>(sums: N::Sums, row: *const [N; K], x: &[N; K]) -> N::Sums {
+    // SAFETY: the caller's promise.
+    N::add_products(sums, &unsafe { get(row) }, x)
+}
+
+#[inline(always)]
+pub(crate) fn total<N: Float>(sums: N::Sums) -> N {
+    N::sum(sums)
 }
 
 #[inline(always)]

@@ -128,11 +128,61 @@ macro_rules! same_bits {
 same_bits!(same_bits, imp);
 same_bits!(same_bits_portable, portable);
 
+/// Rows of a width that is known at run time, by the methods of arrays.
+mod as_rows {
+    use super::*;
+
+    unsafe fn row<'a, T, const K: usize>(row: *const [T; K]) -> &'a Shared<[T]> {
+        // SAFETY: the callers', who have a row.
+        unsafe { &*(row as *const [T] as *const Shared<[T]>) }
+    }
+    pub(super) unsafe fn axpy<N: Float, const K: usize>(to: *mut [N; K], a: N, x: &[N; K]) {
+        unsafe { row(to) }.axpy(a, x);
+    }
+    pub(super) unsafe fn add<N: Lane, const K: usize>(to: *mut [N; K], x: &[N; K]) {
+        unsafe { row(to) }.add(x);
+    }
+    pub(super) unsafe fn scale<N: Float, const K: usize>(to: *mut [N; K], a: N) {
+        unsafe { row(to) }.scale(a);
+    }
+    pub(super) unsafe fn set<N: Element, const K: usize>(to: *mut [N; K], value: *const [N; K]) {
+        unsafe { row(to).store(&*value) };
+    }
+    pub(super) unsafe fn get<N: Real, const K: usize>(from: *const [N; K]) -> [N; K] {
+        let mut out = [N::from_f64(7.0); K];
+        unsafe { row(from) }.load(&mut out);
+        assert_eq!(unsafe { row(from) }.to_vec().iter().map(|x| x.key()).collect::<Vec<_>>(), keys(&out));
+        out
+    }
+    pub(super) unsafe fn dot<N: Float, const K: usize>(of: *const [N; K], x: &[N; K]) -> N {
+        unsafe { row(of) }.dot(x)
+    }
+    pub(super) unsafe fn add_to<N: Float, const K: usize>(from: *const [N; K], a: N, y: &mut [N; K]) {
+        unsafe { row(from) }.add_to(a, y);
+    }
+    pub(super) unsafe fn step<N: Float, const K: usize>(to: *mut [N; K], g: N, x: &[N; K], change: &mut [N; K]) {
+        unsafe { row(to) }.step(g, x, change);
+    }
+}
+same_bits!(same_bits_as_rows, as_rows);
+
+#[test]
+#[should_panic(expected = "a row of 3 numbers and one of 2")]
+fn rows_of_other_lengths_are_refused() {
+    let mut row = [1.0f32; 3];
+    let shared = Shared::from_mut(&mut row);
+    // SAFETY: the same row, through `Shared` as well.
+    let row: &Shared<[f32]> =
+        unsafe { &*(std::ptr::slice_from_raw_parts(std::ptr::from_ref(shared).cast::<f32>(), 3) as *const _) };
+    row.axpy(1.0, &[1.0; 2]);
+}
+
 #[test]
 fn kernels_have_the_bits_of_the_plain_ones() {
     macro_rules! sizes {
         ($t:ident: $($k:literal)*) => {$(
             same_bits::<$t, $k>();
+            same_bits_as_rows::<$t, $k>();
         )*};
     }
     sizes! { f32: 0 1 2 3 4 5 7 8 12 15 16 17 31 }

@@ -85,7 +85,27 @@ pub(crate) unsafe fn add<N: Lane, const K: usize>(row: *mut [N; K], x: &[N; K]) 
 #[inline(always)]
 pub(crate) unsafe fn dot<N: Float, const K: usize>(row: *const [N; K], x: &[N; K]) -> N {
     // SAFETY: the caller's promise.
-    N::total(unsafe { walk(row.cast_mut(), Dot { lanes: [ZERO; SUMS], x }) }.lanes)
+    total::<N>(unsafe { add_products(no_sums::<N>(), row, x) })
+}
+
+/// Products that are added up.
+pub(crate) type Sums = [Reg; SUMS];
+
+#[inline(always)]
+pub(crate) fn no_sums<N: Float>() -> Sums {
+    [ZERO; SUMS]
+}
+
+/// Adds products, the first of them to the first lane.
+#[inline(always)]
+pub(crate) unsafe fn add_products<N: Float, const K: usize>(lanes: Sums, row: *const [N; K], x: &[N; K]) -> Sums {
+    // SAFETY: the caller's promise.
+    unsafe { walk(row.cast_mut(), Dot { lanes, x }) }.lanes
+}
+
+#[inline(always)]
+pub(crate) fn total<N: Float>(sums: Sums) -> N {
+    N::total(sums)
 }
 
 #[inline(always)]
