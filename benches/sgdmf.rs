@@ -26,7 +26,7 @@ use stradsap_benches::peers::blocked::{Blocked, Grid};
 use stradsap_benches::peers::copies::Copies;
 use stradsap_benches::peers::hogwild::Hogwild;
 use stradsap_benches::peers::locked::Locked;
-use stradsap_benches::peers::ours::Ours;
+use stradsap_benches::peers::ours::{Ours, Rows};
 use stradsap_benches::peers::sequential::Sequential;
 use stradsap_benches::peers::{COPIES, Contestant, Preparation, STRADSAP};
 use stradsap_benches::report::{Comparison, HEADING, Measured, Quality};
@@ -42,7 +42,7 @@ struct Options {
     /// The ratings of MovieLens 1M (ratings.dat, or as CSV or TSV)
     #[arg(long, value_name = "FILE", env = "STRADSAP_ML1M")]
     ml_1m: Option<PathBuf>,
-    /// Rank of the factors: 16, 32, 40, 64 or 128 [default: by set]
+    /// Rank of the factors: 16, 32, 40, 64, 100, 128 or 300 [default: by set]
     #[arg(long, value_name = "K", value_parser = rank)]
     rank: Vec<usize>,
     /// Threads of the parallel contestants
@@ -83,7 +83,7 @@ fn at_least_1() -> clap::builder::RangedI64ValueParser<u32> {
 
 fn rank(text: &str) -> Result<usize, String> {
     let rank = text.parse().ok().filter(|rank| RANKS.contains(rank));
-    rank.ok_or_else(|| "expected 16, 32, 40, 64 or 128".to_owned())
+    rank.ok_or_else(|| "expected 16, 32, 40, 64, 100, 128 or 300".to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -99,7 +99,7 @@ enum Set {
     Hot,
 }
 
-const RANKS: [usize; 5] = [16, 32, 40, 64, 128];
+const RANKS: [usize; 7] = [16, 32, 40, 64, 100, 128, 300];
 const QUALITY_EPOCHS: usize = 20;
 const RATINGS_PER_TURN: usize = 4_000_000;
 
@@ -133,6 +133,8 @@ fn run(mut options: Options) -> Result<()> {
                 32 => compare::<32>(&ratings, blocks, &options)?,
                 40 => compare::<40>(&ratings, blocks, &options)?,
                 64 => compare::<64>(&ratings, blocks, &options)?,
+                100 => compare::<100>(&ratings, blocks, &options)?,
+                300 => compare::<300>(&ratings, blocks, &options)?,
                 128 => compare::<128>(&ratings, blocks, &options)?,
                 _ => unreachable!("rank {rank} isn't one of RANKS"),
             };
@@ -214,6 +216,8 @@ fn line_up<'a, const K: usize>(set: &'a RatingSet, blocks: usize, options: &Opti
         Box::new(Locked::new(set, threads)?),
         Box::new(Ours::new(set, 1)?),
         Box::new(Ours::new(set, threads)?),
+        Box::new(Rows::new(set, 1, K)?),
+        Box::new(Rows::new(set, threads, K)?),
     ];
     let mut n = 0;
     line_up.retain(|contestant| {

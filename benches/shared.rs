@@ -169,7 +169,7 @@ fn one_by_one<const K: usize>(work: &Work, tables: &mut Tables<K>) {
         let mut change = [0.0; K];
         for &target in targets {
             let row = &rows[target];
-            let g = rate(kernels::dot(&std::array::from_fn(|k| row[k].get()), &x));
+            let g = rate(kernels::dot(&std::array::from_fn::<f32, K, _>(|k| row[k].get()), &x));
             for k in 0..K {
                 let before = row[k].get();
                 change[k] += g * before;

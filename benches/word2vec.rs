@@ -6,6 +6,7 @@
 //! of sentences from a counter and share rows without locks.
 #![expect(clippy::print_stdout, reason = "the report is what this program is for")]
 
+use std::hint::black_box;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -109,6 +110,31 @@ impl<'a, W: Fn(usize) -> &'a Shared<Row>, N: Fn(usize) -> &'a Shared<Row>> Model
     }
 }
 
+/// The same, of rows whose width the compiler doesn't know.
+struct Wide<W, N> {
+    words: W,
+    nodes: N,
+}
+
+impl<'a, W: Fn(usize) -> &'a Shared<[f32]>, N: Fn(usize) -> &'a Shared<[f32]>> Model for Wide<W, N> {
+    #[inline(always)]
+    fn word(&self, word: usize, into: &mut Row) {
+        (self.words)(word).load(into);
+    }
+    #[inline(always)]
+    fn moved(&mut self, word: usize, by: &Row) {
+        (self.words)(word).add(by);
+    }
+    #[inline(always)]
+    fn decide(&mut self, node: usize, label: f32, x: &Row, change: &mut Row, sigmoid: &Sigmoid) {
+        let row = (self.nodes)(node);
+        let f = row.dot(black_box(&x[..]));
+        if f.abs() < LIMIT {
+            row.step((label - sigmoid.at(f)) * ALPHA, black_box(&x[..]), black_box(&mut change[..]));
+        }
+    }
+}
+
 /// Trains on one sentence.
 #[inline(always)]
 fn learn<'p>(
@@ -190,6 +216,10 @@ fn run(options: &Options) -> Result<()> {
         let run = by_loop(&text, policy, threads, options.minibatch as usize)?;
         contestants.push(Contestant { name: format!("stradsap {policy}, {threads} thread{s}"), run });
     }
+    for threads in [1, threads] {
+        let run = by_loop_over_matrices(&text, threads, options.minibatch as usize)?;
+        contestants.push(Contestant { name: format!("stradsap hybrid, DMatrix, {threads}"), run });
+    }
     let samples = alternate(&mut contestants, rounds, |contestant| (contestant.run)())?;
     let mut table = Table::new(&["contestant", "k words/s", "x plain", "x by hand", "slowest", "fastest"]);
     for (contestant, seconds) in contestants.iter().zip(&samples) {
@@ -210,8 +240,14 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+fn start_of(word: usize) -> Row {
+    let mut row = [0.0; K];
+    row.iter_mut().zip(start_row(1, K, word)).for_each(|(to, x)| *to = x);
+    row
+}
+
 fn start(text: &Text) -> (Vec<Row>, Vec<Row>) {
-    ((0..text.keep.len()).map(|word| start_row(1, word)).collect(), vec![[0.0; K]; text.nodes])
+    ((0..text.keep.len()).map(start_of).collect(), vec![[0.0; K]; text.nodes])
 }
 
 fn plain(text: &Text) -> Box<dyn FnMut() -> Result<()> + '_> {
@@ -282,6 +318,32 @@ fn by_loop(
                 }
             },
             policy
+        )?;
+        Ok(())
+    }))
+}
+
+fn by_loop_over_matrices(text: &Text, threads: usize, minibatch: usize) -> Result<Box<dyn FnMut() -> Result<()> + '_>> {
+    let session = Session::builder().threads(threads).build()?;
+    let (words, nodes) = start(text);
+    let sentences = DVector::from_vec(&session, text.sentences.clone())?;
+    let paths = DVector::from_vec(&session, text.paths.clone())?;
+    let keep = DVector::from_vec(&session, text.keep.clone())?;
+    let mut words = DMatrix::from_rows(&session, words)?;
+    let mut nodes = DMatrix::from_rows(&session, nodes)?;
+    let sigmoid = Sigmoid::default();
+    Ok(Box::new(move || {
+        sync_parallel_for!(
+            sentences,
+            minibatch,
+            [sigmoid, &paths, &keep, &mut words, &mut nodes],
+            |batch| {
+                let mut model = Wide { words: |word: usize| &words[word], nodes: |node: usize| &nodes[node] };
+                for (number, sentence) in (batch.start()..).zip(batch) {
+                    learn(&mut model, sentence, number, |word| &paths[word], |word| keep[word], sigmoid);
+                }
+            },
+            SyncPolicy::Hybrid
         )?;
         Ok(())
     }))

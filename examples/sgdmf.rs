@@ -9,7 +9,7 @@ use stradsap::kernels::dot;
 use stradsap::prelude::*;
 use stradsap_examples::model::{DataSize, FactorArgs, Matrix, Rmse, Start, store};
 use stradsap_examples::ratings::{Rating, Ratings, Split};
-use stradsap_examples::{AnyError, CommonArgs, Training, cli, with_rank};
+use stradsap_examples::{AnyError, CommonArgs, Training, cli};
 
 /// Factorises a matrix of ratings by stochastic gradient descent, in parallel.
 ///
@@ -30,26 +30,25 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
     let run = Training::start("sgdmf", session, &args.common)?;
     let (ratings, split) = args.factors.read_with(session, &args.common)?;
-    with_rank!(args.factors.rank, train(session, &args, run, &ratings, split))
+    train(session, &args, run, &ratings, split)
 }
 
-fn train<const K: usize>(
+fn train(
     session: &Session,
     args: &Args,
     mut run: Training<'_, Rmse>,
     ratings: &Ratings,
     split: Split,
 ) -> Result<(), AnyError> {
-    let size = DataSize::of(ratings, &split);
-    run.line(&format!("{size}, rank {K}, threads {}", session.threads()));
+    let (size, rank) = (DataSize::of(ratings, &split), args.factors.rank);
+    run.line(&format!("{size}, rank {rank}, threads {}", session.threads()));
     let start = Start::new(args.common.seed, &split.train);
     let train: DVector<Rating> = DVector::from_vec(session, split.train)?;
     let test: DVector<Rating> = DVector::from_vec(session, split.test)?;
     run.resume(args.factors.settings(args.common.seed, &size))?;
-    let mut p: DVector<[f32; K]> =
-        run.vector("p", || DVector::from_fn(session, size.users, |u| start.row(Matrix::Users, u)))?;
-    let mut q: DVector<[f32; K]> =
-        run.vector("q", || DVector::from_fn(session, size.items, |i| start.row(Matrix::Items, i)))?;
+    let rows = |matrix, n| DMatrix::from_vec(session, rank, (0..n).flat_map(|i| start.row(matrix, rank, i)).collect());
+    let mut p: DMatrix<f32> = run.matrix("p", || rows(Matrix::Users, size.users))?;
+    let mut q: DMatrix<f32> = run.matrix("q", || rows(Matrix::Items, size.items))?;
     let (alpha, lambda) = (args.factors.learning_rate, args.factors.regularisation);
 
     for _epoch in run.done()..args.common.epochs {
@@ -59,10 +58,10 @@ fn train<const K: usize>(
             let r = train[n];
             let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
             let e = r.stars - dot(pu, qi);
-            for k in 0..K {
-                let (a, b) = (pu[k], qi[k]);
-                pu[k] += alpha * (e * b - lambda * a);
-                qi[k] += alpha * (e * a - lambda * b);
+            for (p, q) in pu.iter_mut().zip(qi) {
+                let (a, b) = (*p, *q);
+                *p += alpha * (e * b - lambda * a);
+                *q += alpha * (e * a - lambda * b);
             }
             loss.add(f64::from(e * e));
         })?;
@@ -80,7 +79,7 @@ fn train<const K: usize>(
     }
 
     if let Some(folder) = &args.common.output {
-        store(folder, ratings, p.iter()?, q.iter()?)?;
+        store(folder, ratings, rank, p.iter()?, q.iter()?)?;
     }
     run.finish(size, &Digest::new().matrix(p.iter()?).matrix(q.iter()?))
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Parser;
 use stradsap_examples::model::{DataSize, FactorArgs, Matrix, Rmse, Start, dot, store};
 use stradsap_examples::ratings::{Ratings, Split};
-use stradsap_examples::{CommonArgs, Digest, Result, Run, cli, with_rank};
+use stradsap_examples::{CommonArgs, Digest, Result, Run, cli};
 
 /// Factorises a matrix of ratings by stochastic gradient descent, sequentially.
 ///
@@ -27,28 +27,29 @@ fn main() -> ExitCode {
     cli::main(|args: &Args| {
         let run = Run::sequential("sgdmf_sequential", &args.common)?;
         let (ratings, split) = args.factors.read(&args.common)?;
-        with_rank!(args.factors.rank, train(args, run, &ratings, &split))
+        train(args, run, &ratings, &split)
     })
 }
 
-fn train<const K: usize>(args: &Args, mut run: Run<'_, Rmse>, ratings: &Ratings, split: &Split) -> Result<()> {
-    let size = DataSize::of(ratings, split);
-    run.line(&format!("{size}, rank {K}, sequential"));
+fn train(args: &Args, mut run: Run<'_, Rmse>, ratings: &Ratings, split: &Split) -> Result<()> {
+    let (size, rank) = (DataSize::of(ratings, split), args.factors.rank);
+    run.line(&format!("{size}, rank {rank}, sequential"));
     let start = Start::new(args.common.seed, &split.train);
-    let mut p: Vec<[f32; K]> = (0..size.users).map(|u| start.row(Matrix::Users, u)).collect();
-    let mut q: Vec<[f32; K]> = (0..size.items).map(|i| start.row(Matrix::Items, i)).collect();
+    let mut p: Vec<f32> = (0..size.users).flat_map(|u| start.row(Matrix::Users, rank, u)).collect();
+    let mut q: Vec<f32> = (0..size.items).flat_map(|i| start.row(Matrix::Items, rank, i)).collect();
     let (alpha, lambda) = (args.factors.learning_rate, args.factors.regularisation);
 
     for _epoch in 0..args.common.epochs {
         let clock = Instant::now();
         let mut loss = 0.0f64;
         for r in &split.train {
-            let (pu, qi) = (&mut p[r.user as usize], &mut q[r.item as usize]);
+            let pu = &mut p[r.user as usize * rank..][..rank];
+            let qi = &mut q[r.item as usize * rank..][..rank];
             let e = r.stars - dot(pu, qi);
-            for k in 0..K {
-                let (a, b) = (pu[k], qi[k]);
-                pu[k] += alpha * (e * b - lambda * a);
-                qi[k] += alpha * (e * a - lambda * b);
+            for (p, q) in pu.iter_mut().zip(qi) {
+                let (a, b) = (*p, *q);
+                *p += alpha * (e * b - lambda * a);
+                *q += alpha * (e * a - lambda * b);
             }
             loss += f64::from(e * e);
         }
@@ -56,14 +57,15 @@ fn train<const K: usize>(args: &Args, mut run: Run<'_, Rmse>, ratings: &Ratings,
 
         let mut test_loss = 0.0f64;
         for r in &split.test {
-            let e = r.stars - dot(&p[r.user as usize], &q[r.item as usize]);
+            let (pu, qi) = (&p[r.user as usize * rank..][..rank], &q[r.item as usize * rank..][..rank]);
+            let e = r.stars - dot(pu, qi);
             test_loss += f64::from(e * e);
         }
         run.epoch(seconds, 0, Rmse::of(&size, loss, test_loss))?;
     }
 
     if let Some(folder) = &args.common.output {
-        store(folder, ratings, p.iter().copied(), q.iter().copied())?;
+        store(folder, ratings, rank, p.chunks_exact(rank), q.chunks_exact(rank))?;
     }
-    run.finish(size, &Digest::new().matrix(&p).matrix(&q))
+    run.finish(size, &Digest::new().matrix(p.chunks_exact(rank)).matrix(q.chunks_exact(rank)))
 }

@@ -8,7 +8,7 @@ use clap::Parser;
 use stradsap::kernels::{prefetch, scale};
 use stradsap::prelude::*;
 use stradsap_examples::cli::Output;
-use stradsap_examples::{AnyError, CommonArgs, Training, cli, with_rank};
+use stradsap_examples::{AnyError, CommonArgs, Training, cli};
 use stradsap_gallery::sync::{SyncArgs, threads};
 use stradsap_gallery::words::{
     Corpus, CorpusSize, LIMIT, Likelihood, LogLoss, Negatives, Path, Sentence, Sigmoid, Slot, Tables, WordArgs,
@@ -45,29 +45,26 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
     let run = Training::start_with("word2vec", session, &args.common, Output::File)?;
     let corpus = args.words.read_with(session, &args.common, &run)?;
-    with_rank!(args.words.size, train(session, &args, run, corpus))
+    train(session, &args, run, corpus)
 }
 
-fn train<const K: usize>(
-    session: &Session,
-    args: &Args,
-    mut run: Training<'_, LogLoss>,
-    corpus: Corpus,
-) -> Result<(), AnyError> {
-    let size = CorpusSize::of(&corpus);
+fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus: Corpus) -> Result<(), AnyError> {
+    let (size, width) = (CorpusSize::of(&corpus), args.words.size);
     let minibatch = args.sync.minibatch.map_or(MINIBATCH, usize::from);
     let policy = args.sync.policy(AVERAGE_EVERY);
-    run.line(&format!("{size}, size {K}, {policy}, minibatch {minibatch}, threads {}", session.threads()));
+    run.line(&format!("{size}, size {width}, {policy}, minibatch {minibatch}, threads {}", session.threads()));
     let settings = args.words.settings(corpus.vocabulary.total(), &args.common);
     let settings = settings.map_err(|e| stradsap::Error::usage(e.to_string()))?.faster(rate(session, policy));
     let tables = Tables::new(&args.words, &settings, &corpus.vocabulary)?;
     let description =
         format!("{}, {policy:?}, minibatch {minibatch}", args.words.describe(&settings, &size.to_string()));
     run.resume(description)?;
+    let start = |word| start_row(args.common.seed, width, word);
     let mut input =
-        run.vector("input", || DVector::from_fn(session, size.vocabulary, |w| start_row(args.common.seed, w)))?;
-    let mut nodes = run.vector("nodes", || DVector::from_fn(session, tables.nodes, |_| [0.0; K]))?;
-    let mut targets = run.vector("targets", || DVector::from_fn(session, tables.targets(), |_| [0.0; K]))?;
+        run.matrix("input", || DMatrix::from_vec(session, width, (0..size.vocabulary).flat_map(start).collect()))?;
+    let zeros = |rows| DMatrix::from_fn(session, rows, width, |_, _| 0.0);
+    let mut nodes = run.matrix("nodes", || zeros(tables.nodes))?;
+    let mut targets = run.matrix("targets", || zeros(tables.targets()))?;
     let sigmoid = Sigmoid::default();
     let sentences: DVector<Sentence> = DVector::from_vec(session, corpus.sentences)?;
     let keep: DVector<f32> = DVector::from_vec(session, tables.keep)?;
@@ -83,6 +80,7 @@ fn train<const K: usize>(
             [
                 settings,
                 epoch,
+                width,
                 sigmoid,
                 &keep,
                 &paths,
@@ -95,6 +93,7 @@ fn train<const K: usize>(
             ],
             |batch| {
                 let (mut kept, mut drawn) = (Vec::new(), Vec::new());
+                let (mut x, mut change) = (vec![0.0; width], vec![0.0; width]);
                 for (number, sentence) in (batch.start()..).zip(batch) {
                     let alpha = settings.alpha(epoch, sentence.before);
                     let mut choices = settings.choices(epoch, number);
@@ -102,10 +101,10 @@ fn train<const K: usize>(
                     kept.extend(sentence.words.iter().map(|&w| w as usize).filter(|&w| choices.keeps(keep[w])));
                     let mut likelihood = Likelihood::default();
 
-                    // Predicts a word from `x`, and learns from the error. Gives what `x` has to change by. Of the words
+                    // Predicts a word from `x`, and learns from the error: `change` is what `x` has to change by. Of the words
                     // drawn the first are for this prediction, those behind for the next.
-                    let mut learn = |x: &[f32; K], word: usize, drawn: &[u32]| {
-                        let mut change = [0.0; K];
+                    let mut learn = |x: &[f32], word: usize, drawn: &[u32], change: &mut [f32]| {
+                        change.fill(0.0);
                         if settings.hs {
                             for (node, label) in paths[word].steps() {
                                 let row = &nodes[node];
@@ -114,7 +113,7 @@ fn train<const K: usize>(
                                 likelihood.decided(error);
                                 // As in the original, a node that is as sure as that learns nothing.
                                 if f.abs() < LIMIT {
-                                    row.step(error * alpha, x, &mut change);
+                                    row.step(error * alpha, x, change);
                                 }
                             }
                         }
@@ -126,10 +125,9 @@ fn train<const K: usize>(
                                 let row = &targets[target];
                                 let error = label - sigmoid.at(row.dot(x));
                                 likelihood.decided(error);
-                                row.step(error * alpha, x, &mut change);
+                                row.step(error * alpha, x, change);
                             }
                         }
-                        change
                     };
 
                     let mut predicted = 0;
@@ -155,16 +153,16 @@ fn train<const K: usize>(
                             Negatives::in_column(slots[column], column, random)
                         }));
                         if settings.cbow && count > 0 {
-                            let mut mean = [0.0; K];
-                            neighbours.clone().for_each(|other| input[other].add_to(1.0, &mut mean));
-                            scale(1.0 / count as f32, &mut mean);
-                            let change = learn(&mean, word, &drawn);
+                            x.fill(0.0);
+                            neighbours.clone().for_each(|other| input[other].add_to(1.0, &mut x));
+                            scale(1.0 / count as f32, &mut x);
+                            learn(&x, word, &drawn, &mut change);
                             neighbours.for_each(|other| input[other].add(&change));
                         } else {
-                            let (mut x, mut drawn) = ([0.0; K], &drawn[..]);
+                            let mut drawn = &drawn[..];
                             for other in neighbours {
                                 input[other].load(&mut x);
-                                let change = learn(&x, word, drawn);
+                                learn(&x, word, drawn, &mut change);
                                 input[other].add(&change);
                                 drawn = &drawn[settings.negative..];
                             }

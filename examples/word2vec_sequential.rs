@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Parser;
 use stradsap::kernels::{add, dot, prefetch, scale, step};
 use stradsap_examples::cli::Output;
-use stradsap_examples::{CommonArgs, Digest, Result, Run, cli, with_rank};
+use stradsap_examples::{CommonArgs, Digest, Result, Run, cli};
 use stradsap_gallery::words::{
     Corpus, CorpusSize, LIMIT, Likelihood, LogLoss, Settings, Sigmoid, Tables, WordArgs, start_row,
 };
@@ -36,25 +36,27 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let run = Run::sequential_with("word2vec_sequential", &args.common, Output::File)?;
     let corpus = args.words.read(&args.common, &run)?;
-    with_rank!(args.words.size, train(args, run, &corpus))
+    train(args, run, &corpus)
 }
 
-fn train<const K: usize>(args: &Args, mut run: Run<'_, LogLoss>, corpus: &Corpus) -> Result<()> {
-    let size = CorpusSize::of(corpus);
-    run.line(&format!("{size}, size {K}, sequential"));
+fn train(args: &Args, mut run: Run<'_, LogLoss>, corpus: &Corpus) -> Result<()> {
+    let (size, width) = (CorpusSize::of(corpus), args.words.size);
+    run.line(&format!("{size}, size {width}, sequential"));
     let settings = args.words.settings(corpus.vocabulary.total(), &args.common)?;
     let tables = Tables::new(&args.words, &settings, &corpus.vocabulary)?;
-    let mut input: Vec<[f32; K]> = (0..size.vocabulary).map(|w| start_row(args.common.seed, w)).collect();
+    let start = |word| start_row(args.common.seed, width, word);
+    let mut input = Rows { width, values: (0..size.vocabulary).flat_map(start).collect() };
     let mut output = OutputLayer {
         settings,
         tables: &tables,
         sigmoid: Sigmoid::default(),
-        nodes: vec![[0.0; K]; tables.nodes],
-        targets: vec![[0.0; K]; tables.targets()],
+        nodes: Rows { width, values: vec![0.0; tables.nodes * width] },
+        targets: Rows { width, values: vec![0.0; tables.targets() * width] },
         likelihood: Likelihood::default(),
     };
 
     let (mut kept, mut drawn) = (Vec::new(), Vec::new());
+    let (mut mean, mut change) = (vec![0.0; width], vec![0.0; width]);
     for epoch in run.done()..args.common.epochs {
         let clock = Instant::now();
         let (mut loss, mut predictions) = (0.0f64, 0u64);
@@ -74,16 +76,16 @@ fn train<const K: usize>(args: &Args, mut run: Run<'_, LogLoss>, corpus: &Corpus
                 drawn.clear();
                 drawn.extend((0..inputs * settings.negative).map(|_| tables.negatives.draw(choices.bits())));
                 if settings.cbow && count > 0 {
-                    let mut mean = [0.0; K];
-                    neighbours.clone().for_each(|other| add(&input[other], &mut mean));
+                    mean.fill(0.0);
+                    neighbours.clone().for_each(|other| add(input.row(other), &mut mean));
                     scale(1.0 / count as f32, &mut mean);
-                    let change = output.learn(&mean, word, &drawn, alpha);
-                    neighbours.for_each(|other| add(&change, &mut input[other]));
+                    output.learn(&mean, word, &drawn, alpha, &mut change);
+                    neighbours.for_each(|other| add(&change, input.row_mut(other)));
                 } else {
                     let mut drawn = &drawn[..];
                     for other in neighbours {
-                        let change = output.learn(&input[other], word, drawn, alpha);
-                        add(&change, &mut input[other]);
+                        output.learn(input.row(other), word, drawn, alpha, &mut change);
+                        add(&change, input.row_mut(other));
                         drawn = &drawn[settings.negative..];
                     }
                 }
@@ -94,51 +96,70 @@ fn train<const K: usize>(args: &Args, mut run: Run<'_, LogLoss>, corpus: &Corpus
         run.epoch(seconds, 0, LogLoss::of(&size, loss, predictions, seconds))?;
     }
 
-    args.words.store(&args.common, &corpus.vocabulary, input.iter().copied())?;
+    args.words.store(&args.common, &corpus.vocabulary, input.iter())?;
     run.finish(size, &Digest::new().matrix(input.iter()).matrix(output.nodes.iter()).matrix(output.targets.iter()))
 }
 
+/// Rows that follow each other.
+struct Rows {
+    width: usize,
+    values: Vec<f32>,
+}
+
+impl Rows {
+    fn row(&self, i: usize) -> &[f32] {
+        &self.values[i * self.width..][..self.width]
+    }
+
+    fn row_mut(&mut self, i: usize) -> &mut [f32] {
+        &mut self.values[i * self.width..][..self.width]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[f32]> {
+        self.values.chunks_exact(self.width)
+    }
+}
+
 /// What words are predicted by: the rows of the tree's inner nodes, and those of words to tell each other from.
-struct OutputLayer<'a, const K: usize> {
+struct OutputLayer<'a> {
     settings: Settings,
     tables: &'a Tables,
     sigmoid: Sigmoid,
-    nodes: Vec<[f32; K]>,
-    targets: Vec<[f32; K]>,
+    nodes: Rows,
+    targets: Rows,
     likelihood: Likelihood,
 }
 
-impl<const K: usize> OutputLayer<'_, K> {
-    /// Predicts a word from `x`, and learns from the error. Gives what `x` has to change by. Of the words drawn the first
-    /// are for this prediction, those behind for the next.
+impl OutputLayer<'_> {
+    /// Predicts a word from `x`, and learns from the error: `change` is what `x` has to change by. Of the words drawn the
+    /// first are for this prediction, those behind for the next.
     #[inline(always)]
-    fn learn(&mut self, x: &[f32; K], word: usize, drawn: &[u32], alpha: f32) -> [f32; K] {
-        let mut change = [0.0; K];
+    fn learn(&mut self, x: &[f32], word: usize, drawn: &[u32], alpha: f32, change: &mut [f32]) {
+        change.fill(0.0);
         let OutputLayer { settings, tables, sigmoid, nodes, targets, likelihood } = self;
         if settings.hs {
             for (node, label) in tables.paths[word].steps() {
-                let row = &mut nodes[node];
+                let row = nodes.row_mut(node);
                 let f = dot(x, row);
                 let error = label - sigmoid.at(f);
                 likelihood.decided(error);
                 // As in the original, a node that is as sure as that learns nothing.
                 if f.abs() < LIMIT {
-                    step(error * alpha, row, x, &mut change);
+                    step(error * alpha, row, x, change);
                 }
             }
         }
         let (negatives, next) = drawn.split_at(settings.negative);
         if settings.negative > 0 {
-            next.iter().take(settings.negative).for_each(|&target| prefetch(&targets[target as usize]));
+            next.iter().take(settings.negative).for_each(|&target| prefetch(targets.row(target as usize)));
             let others = negatives.iter().map(|&target| target as usize).filter(|&target| target != word);
             for (target, label) in once((word, 1.0)).chain(others.map(|target| (target, 0.0))) {
-                let row = &mut targets[target];
+                let row = targets.row_mut(target);
                 let error = label - sigmoid.at(dot(x, row));
                 likelihood.decided(error);
-                step(error * alpha, row, x, &mut change);
+                step(error * alpha, row, x, change);
             }
         }
-        change
     }
 
     /// Asks for the rows that the next word is predicted by, while those of the one before are at work.
@@ -146,10 +167,10 @@ impl<const K: usize> OutputLayer<'_, K> {
     fn fetch(&self, word: Option<&usize>) {
         if let Some(&word) = word {
             if self.settings.hs {
-                self.tables.paths[word].steps().for_each(|(node, _)| prefetch(&self.nodes[node]));
+                self.tables.paths[word].steps().for_each(|(node, _)| prefetch(self.nodes.row(node)));
             }
             if self.settings.negative > 0 {
-                prefetch(&self.targets[word]);
+                prefetch(self.targets.row(word));
             }
         }
     }

@@ -4,6 +4,7 @@ use mpi::request::{LocalScope, Request, scope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Source};
 use stradsap_benches::data::{Rating, RatingSet};
+use stradsap_benches::model::initial;
 use stradsap_benches::peers::blocked::Grid;
 use stradsap_examples::model::{Matrix, sgd_step};
 
@@ -41,13 +42,13 @@ impl<const K: usize> Share<K> {
         let blocks = (0..parts).map(|item_part| share(rank).map(|user_part| block(user_part, item_part)).collect());
         let order: Vec<usize> = (0..=ranks).flat_map(|round| share((rank + round) % ranks)).collect();
         let items = order.iter().map(|&item_part| grid.item_part(item_part));
-        let q = items.map(|items| Rows::new(items.map(|item| set.start.row(Matrix::Items, item))));
+        let q = items.map(|items| Rows::new(items.map(|item| initial(set, Matrix::Items, item))));
         Self {
             alpha: set.alpha,
             lambda: set.lambda,
             ranks,
             rank,
-            p: Rows::new(users.map(|user| set.start.row(Matrix::Users, user))),
+            p: Rows::new(users.map(|user| initial(set, Matrix::Users, user))),
             blocks: blocks.collect(),
             q: q.collect(),
             order,

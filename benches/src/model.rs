@@ -15,12 +15,19 @@ pub struct Factors<const K: usize> {
     pub q: Vec<[f32; K]>,
 }
 
+/// A user's or an item's initial row.
+pub fn initial<const K: usize>(set: &RatingSet, matrix: Matrix, index: usize) -> [f32; K] {
+    let mut row = [0.0; K];
+    row.iter_mut().zip(set.start.row(matrix, K, index)).for_each(|(to, x)| *to = x);
+    row
+}
+
 impl<const K: usize> Factors<K> {
     /// The initial factors of `set`: the same for every contestant, and the ones of the example program.
     pub fn initial(set: &RatingSet) -> Self {
         Self {
-            p: (0..set.users).map(|user| set.start.row(Matrix::Users, user)).collect(),
-            q: (0..set.items).map(|item| set.start.row(Matrix::Items, item)).collect(),
+            p: (0..set.users).map(|user| initial(set, Matrix::Users, user)).collect(),
+            q: (0..set.items).map(|item| initial(set, Matrix::Items, item)).collect(),
         }
     }
 

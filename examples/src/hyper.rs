@@ -6,8 +6,7 @@ use stradsap::Session;
 
 use crate::cli::CommonArgs;
 use crate::model::DataSize;
-use crate::numbers::{fraction, not_negative, positive};
-use crate::rank::Rank;
+use crate::numbers::{at_least_1, fraction, not_negative, positive};
 use crate::ratings::{Ratings, Split};
 use crate::{Result, ids};
 
@@ -16,8 +15,8 @@ use crate::{Result, ids};
 #[command(next_help_heading = "Matrix factorisation")]
 pub struct FactorArgs {
     /// Values in each user's and each item's row
-    #[arg(long, value_name = "K", default_value = "32")]
-    pub rank: Rank,
+    #[arg(long, value_name = "K", default_value_t = 32, value_parser = at_least_1)]
+    pub rank: usize,
 
     /// Step of the gradient descent
     #[arg(long, value_name = "A", default_value_t = 0.008, value_parser = positive::<f32>)]
@@ -43,7 +42,7 @@ impl FactorArgs {
         format!(
             "{size}, --rank {} --learning-rate {learning_rate} --regularisation {regularisation} \
              --test-fraction {test_fraction} --seed {seed}{}",
-            rank.get(),
+            rank,
             if *file_order { " --file-order" } else { "" }
         )
     }

@@ -15,7 +15,6 @@ pub mod numbers;
 pub mod parallel;
 pub mod plot;
 pub mod progress;
-pub mod rank;
 pub mod ratings;
 pub mod report;
 pub mod run;

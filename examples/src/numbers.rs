@@ -31,6 +31,14 @@ pub fn not_negative<T: FromStr + Copy + Into<f64>>(text: &str) -> Result<T, Stri
     number(text, |x| x >= 0.0, "a number of at least 0")
 }
 
+/// Reads how many values a row has.
+///
+/// # Errors
+/// What was expected.
+pub fn at_least_1(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a whole number of at least 1".to_owned())
+}
+
 /// Reads a number of at least 0 and below 1.
 ///
 /// # Errors
@@ -51,6 +59,9 @@ mod tests {
             assert!(fraction(text).is_err(), "{text}");
         }
         assert!(positive::<f32>("0").is_err() && positive::<f32>("inf").is_err() && positive::<f64>("1e-3").is_ok());
+        assert!(
+            at_least_1("1000") == Ok(1000) && ["0", "-8", "", "1e2"].into_iter().all(|text| at_least_1(text).is_err())
+        );
         assert!(not_negative::<f32>("-1").is_err() && not_negative::<f64>("0").is_ok());
     }
 }

@@ -3,7 +3,9 @@
 use std::ops::{Deref, DerefMut};
 
 use serde::Serialize;
-use stradsap::{Checkpoint, DVector, Digest, Element, LoopReport, Saved, ScheduledReport, Session, SyncReport};
+use stradsap::{
+    Checkpoint, DMatrix, DVector, Digest, Element, LoopReport, Saved, ScheduledReport, Session, SyncReport,
+};
 
 use crate::AnyError;
 use crate::cli::{CommonArgs, Output};
@@ -71,6 +73,18 @@ impl<'a, M: Measures> Training<'a, M> {
         first: impl FnOnce() -> stradsap::Result<DVector<T>>,
     ) -> stradsap::Result<DVector<T>> {
         self.resumed.as_ref().map_or_else(first, |checkpoint| checkpoint.vector(self.session, name))
+    }
+
+    /// The same of a matrix.
+    ///
+    /// # Errors
+    /// Of either.
+    pub fn matrix<T: Element>(
+        &self,
+        name: &str,
+        first: impl FnOnce() -> stradsap::Result<DMatrix<T>>,
+    ) -> stradsap::Result<DMatrix<T>> {
+        self.resumed.as_ref().map_or_else(first, |checkpoint| checkpoint.matrix(self.session, name))
     }
 
     /// Notes what an epoch's asynchronous loops did, for the report: the same loops in the same order each time. The

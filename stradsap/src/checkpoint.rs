@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::__private::{decode_serde, encode_serde};
-use crate::{DMap, DMultiMap, DVector, Element, Error, Key, Result, Session};
+use crate::{DMap, DMatrix, DMultiMap, DVector, Element, Error, Key, Result, Session};
 use background::{Background, Versions, locked};
 use folder::{Folder, FolderTrouble, Listing, at, bad, steps};
 use manifest::{Entry, FORMAT, LARGEST_STATE, Manifest, Section, VERSION, byte_order, hexadecimal};
@@ -372,6 +372,34 @@ impl Checkpoint {
     /// [`Error::File`] if a file changed meanwhile, or if the checkpoint holds no such vector of such elements.
     pub fn vector<T: Element>(&self, session: &Session, name: &str) -> Result<DVector<T>> {
         saved::load(self, session, name)
+    }
+
+    /// A matrix, by the name with which it was saved; a vector of arrays can be read as one, and the other way round.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> stradsap::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let folder = folder.path();
+    /// let session = Session::new()?;
+    /// let width = 5;
+    /// let rows = DMatrix::from_fn(&session, 3, width, |i, k| (i + k) as f32)?;
+    /// let mut checkpoints = Checkpoints::new(folder, 1)?;
+    /// checkpoints.save(1, &(), &[("rows", &rows)])?;
+    /// checkpoints.finish()?;
+    ///
+    /// let checkpoint = checkpoints.resume()?.expect("the one above");
+    /// let again = checkpoint.matrix::<f32>(&session, "rows")?;
+    /// assert_eq!((again.width(), again.to_vec()?), (5, rows.to_vec()?));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] if a file changed meanwhile, or if the checkpoint holds no such rows.
+    pub fn matrix<T: Element>(&self, session: &Session, name: &str) -> Result<DMatrix<T>> {
+        saved::load_matrix(self, session, name)
     }
 
     /// A map, by the name with which it was saved.

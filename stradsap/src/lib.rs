@@ -82,7 +82,7 @@ pub use macros::{Element, async_parallel_for, main, sync_parallel_for, with};
 pub use numeric::Numeric;
 pub use read::{BagOfWords, Csv, Edge, Entry, Labelled, ReadFiles};
 pub use stradsap_runtime::*;
-pub use write::{Tensor, WriteFiles, WriteWordVectors, write_safetensors};
+pub use write::{Tensor, WriteFiles, WriteRows, WriteWordVectors, write_safetensors};
 
 // Examples that need the loop macro, which the runtime's own documentation can't have.
 
@@ -265,7 +265,7 @@ pub mod prelude {
     pub use crate::{
         Additive, Checkpoints, DMap, DMatrix, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials,
         Program, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport,
-        WriteFiles, WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin,
+        WriteFiles, WriteRows, WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin,
         schedule_static_rota, scheduled, sync_parallel_for, with,
     };
 }

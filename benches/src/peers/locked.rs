@@ -51,7 +51,7 @@ impl<const K: usize> Contestant<K> for Locked<'_, K> {
         let step = |r: &crate::data::Rating| {
             let mut p = locked(&p[r.user as usize]);
             let mut q = locked(&q[r.item as usize]);
-            let e = sgd_step(&mut p, &mut q, r.stars, set.alpha, set.lambda);
+            let e = sgd_step(&mut p[..], &mut q[..], r.stars, set.alpha, set.lambda);
             f64::from(e * e)
         };
         Ok(self.pool.install(|| set.train.par_iter().map(step).sum()))

@@ -9,7 +9,7 @@ use stradsap_examples::model::{Matrix, sgd_step};
 
 use super::{Contestant, Preparation, STRADSAP};
 use crate::data::{Rating, RatingSet};
-use crate::model::Factors;
+use crate::model::{Factors, initial};
 
 /// The loop that stradsap makes parallel.
 pub struct Ours<const K: usize> {
@@ -56,8 +56,8 @@ impl<const K: usize> Ours<K> {
             session.start_workers(processes)?;
         }
         let ratings = DVector::from_vec(&session, train)?;
-        let p = DVector::from_fn(&session, set.users, |user| set.start.row(Matrix::Users, user))?;
-        let q = DVector::from_fn(&session, set.items, |item| set.start.row(Matrix::Items, item))?;
+        let p = DVector::from_fn(&session, set.users, |user| initial(set, Matrix::Users, user))?;
+        let q = DVector::from_fn(&session, set.items, |item| initial(set, Matrix::Items, item))?;
         let (alpha, lambda, threads) = (set.alpha, set.lambda, session.threads());
         Ok(Self { session, threads, ratings, p, q, alpha, lambda, preparation: None, plans: 0, report: None })
     }
@@ -117,5 +117,67 @@ impl<const K: usize> Contestant<K> for Ours<K> {
     }
     fn plans(&self) -> Option<usize> {
         Some(self.plans)
+    }
+}
+
+/// The same loop over matrices whose width the compiler doesn't know.
+pub struct Rows {
+    session: Session,
+    ratings: DVector<Rating>,
+    p: DMatrix<f32>,
+    q: DMatrix<f32>,
+    alpha: f32,
+    lambda: f32,
+}
+
+impl Rows {
+    /// The loop in a session of this many threads, at the initial factors.
+    ///
+    /// # Errors
+    /// The session can't be built.
+    pub fn new(set: &RatingSet, threads: usize, rank: usize) -> Result<Self> {
+        let session = Session::builder().threads(threads).build()?;
+        let rows = |matrix, n| {
+            DMatrix::from_vec(&session, rank, (0..n).flat_map(|i| set.start.row(matrix, rank, i)).collect())
+        };
+        let (p, q) = (rows(Matrix::Users, set.users)?, rows(Matrix::Items, set.items)?);
+        let ratings = DVector::from_vec(&session, set.train.clone())?;
+        Ok(Rows { session, ratings, p, q, alpha: set.alpha, lambda: set.lambda })
+    }
+}
+
+impl<const K: usize> Contestant<K> for Rows {
+    fn name(&self) -> &'static str {
+        "stradsap, DMatrix"
+    }
+
+    fn threads(&self) -> usize {
+        self.session.threads()
+    }
+
+    fn epoch(&mut self) -> Result<f64> {
+        let loss = self.session.sum(0.0f64);
+        async_parallel_for!(
+            0..self.ratings.len(),
+            [
+                alpha = self.alpha,
+                lambda = self.lambda,
+                ratings = &self.ratings,
+                p = &mut self.p,
+                q = &mut self.q,
+                &loss
+            ],
+            |i| {
+                let r = ratings[i];
+                let e = sgd_step(&mut p[r.user], &mut q[r.item], r.stars, alpha, lambda);
+                loss.add(f64::from(e * e));
+            }
+        )?;
+        Ok(loss.get())
+    }
+
+    fn factors(&self) -> Result<Factors<K>> {
+        let rows = |m: &DMatrix<f32>| -> Result<Vec<[f32; K]>> { Ok(m.to_vec()?.as_chunks::<K>().0.to_vec()) };
+        Ok(Factors { p: rows(&self.p)?, q: rows(&self.q)? })
     }
 }

@@ -23,10 +23,9 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn usage_mistakes_are_one_line_and_status_2() {
-    let ranks = "8, 16, 24, 32, 40, 48, 50, 64, 80, 96, 100, 128, 160, 192, 200, 256, 300";
     let cases: &[(&[&str], &str)] = &[
-        (&["--rank", "33"], &format!("invalid value '33' for '--rank <K>': expected one of {ranks}")),
-        (&["--rank", "many"], &format!("invalid value 'many' for '--rank <K>': expected one of {ranks}")),
+        (&["--rank", "0"], "invalid value '0' for '--rank <K>': expected a whole number of at least 1"),
+        (&["--rank", "many"], "invalid value 'many' for '--rank <K>': expected a whole number of at least 1"),
         (
             &["--test-fraction", "1"],
             "invalid value '1' for '--test-fraction <F>': expected a number of at least 0 and below 1",

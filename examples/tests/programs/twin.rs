@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 use stradsap::random::Stream;
-use stradsap_examples::rank::Rank;
-use stradsap_examples::{model, with_rank};
+use stradsap_examples::model;
 
 use crate::common::report;
 
@@ -18,20 +17,17 @@ fn parallel_training_is_as_good_as_sequential() {
     assert!((parallel / twin - 1.0).abs() < 0.005, "test RMSE {parallel}, sequential {twin}");
 }
 
-fn same_dot<const K: usize>() {
-    let row = |seed| -> [f32; K] { std::array::from_fn(|k| Stream::new(seed, 1).unit(k as u64) - 0.5) };
+fn same_dot(rank: u64) {
+    let row = |seed| -> Vec<f32> { (0..rank).map(|k| Stream::new(seed, 1).unit(k) - 0.5).collect() };
     for seed in 0..100 {
         let (a, b) = (row(seed), row(seed + 1000));
-        assert_eq!(model::dot(&a, &b).to_bits(), stradsap::kernels::dot(&a, &b).to_bits(), "rank {K}");
+        assert_eq!(model::dot(&a, &b).to_bits(), stradsap::kernels::dot(&a, &b).to_bits(), "rank {rank}");
     }
 }
 
 #[test]
 fn the_twin_s_dot_has_the_bits_of_the_library_s() {
-    for rank in Rank::OFFERED {
-        let rank: Rank = rank.to_string().parse().unwrap();
-        with_rank!(rank, same_dot());
-    }
+    (1..=70).chain([100, 128, 300, 1000]).for_each(same_dot);
 }
 
 #[test]

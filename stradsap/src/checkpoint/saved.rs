@@ -4,14 +4,17 @@ use std::any::type_name;
 
 use super::Checkpoint;
 use super::folder::bad;
-use super::manifest::{Entry, manifest_name};
-use crate::__private::{encode_elements, encode_entries, version_of, version_of_map};
-use crate::{DMap, DMultiMap, DVector, Element, Error, Key, Result, Session};
+use super::manifest::{Entry, Section, manifest_name};
+use crate::__private::{
+    decode_vec, encode_elements, encode_entries, encode_rows, version_of, version_of_map, version_of_rows,
+};
+use crate::{DMap, DMatrix, DMultiMap, DVector, Element, Error, Key, Result, Session};
 
-/// What a checkpoint can hold: a [`DVector`], a [`DMap`] or a [`DMultiMap`].
+/// What a checkpoint can hold: a [`DVector`], a [`DMatrix`], a [`DMap`] or a [`DMultiMap`].
 pub trait Saved: sealed::Saved {}
 
 impl<T: Element> Saved for DVector<T> {}
+impl<T: Element> Saved for DMatrix<T> {}
 impl<K: Key, V: Element> Saved for DMap<K, V> {}
 impl<K: Key, V: Element> Saved for DMultiMap<K, V> {}
 
@@ -68,6 +71,24 @@ impl<T: Element> sealed::Saved for DVector<T> {
             elements: self.len(),
             version: Some(version_of(self)),
             encode: Box::new(|bytes| encode_elements(self, bytes)),
+        }]
+    }
+}
+
+/// As a vector of arrays is saved.
+impl<T: Element> sealed::Saved for DMatrix<T> {
+    fn kind(&self) -> &'static str {
+        VECTOR
+    }
+
+    fn sections(&self) -> Vec<sealed::Section<'_>> {
+        vec![sealed::Section {
+            name: ELEMENTS,
+            type_name: type_name::<[T]>(),
+            element_bytes: Some(self.width() * size_of::<T>()),
+            elements: self.len(),
+            version: Some(version_of_rows(self)),
+            encode: Box::new(|bytes| encode_rows(self, bytes)),
         }]
     }
 }
@@ -129,8 +150,42 @@ pub(super) fn load<T: Element>(checkpoint: &Checkpoint, session: &Session, name:
     Ok(vector)
 }
 
-/// The elements of a section.
-pub(super) fn elements<T: Element>(checkpoint: &Checkpoint, name: &str, kind: &str, section: &str) -> Result<Vec<T>> {
+/// Reads a matrix back.
+pub(super) fn load_matrix<T: Element>(checkpoint: &Checkpoint, session: &Session, name: &str) -> Result<DMatrix<T>> {
+    let section = section_of(checkpoint, name, VECTOR, ELEMENTS)?;
+    let other = |problem: String| bad(checkpoint.path(), format!("the vector `{name}` has other elements: {problem}"));
+    let size = size_of::<T>().max(1) as u64;
+    let Some(bytes) = section.element_bytes.filter(|bytes| *bytes > 0 && bytes % size == 0) else {
+        let found = shown(section.element_bytes);
+        return Err(other(format!("{found}, and rows of plain ones of {size} bytes were expected")));
+    };
+    if bytes.checked_mul(section.elements) != Some(section.data.bytes) {
+        return Err(other(format!("{} of them do not take {} bytes", section.elements, section.data.bytes)));
+    }
+    let data = checkpoint.folder().read_data(&section.data, &held(checkpoint, name))?;
+    let read = decode_vec(data.len() / size_of::<T>().max(1), &mut &data[..]);
+    let numbers: Vec<T> = read.map_err(|error| other(error.to_string()))?;
+    drop(data);
+    let width = usize::try_from(bytes / size).map_err(|error| other(error.to_string()))?;
+    let matrix = DMatrix::from_vec(session, width, numbers).map_err(|error| other(error.to_string()))?;
+    checkpoint.record_loaded(version_of_rows(&matrix), name, ELEMENTS);
+    Ok(matrix)
+}
+
+/// Of what size elements are.
+fn shown(size: Option<u64>) -> String {
+    match size {
+        Some(size) => format!("plain ones of {size} bytes"),
+        None => "ones that are not plain".to_owned(),
+    }
+}
+
+/// What is read, in messages.
+fn held(checkpoint: &Checkpoint, name: &str) -> String {
+    format!("`{name}` of {}", manifest_name(checkpoint.manifest().step))
+}
+
+fn section_of<'c>(checkpoint: &'c Checkpoint, name: &str, kind: &str, section: &str) -> Result<&'c Section> {
     let manifest = checkpoint.manifest();
     let of_kind = |entry: &&Entry| entry.kind == kind;
     let entry = manifest.vectors.iter().filter(of_kind).find(|entry| entry.name == name);
@@ -140,11 +195,13 @@ pub(super) fn elements<T: Element>(checkpoint: &Checkpoint, name: &str, kind: &s
         let held = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         return Err(bad(checkpoint.path(), format!("it holds no {kind} `{name}`; it holds {held}")));
     };
+    Ok(entry)
+}
+
+/// The elements of a section.
+pub(super) fn elements<T: Element>(checkpoint: &Checkpoint, name: &str, kind: &str, section: &str) -> Result<Vec<T>> {
+    let entry = section_of(checkpoint, name, kind, section)?;
     let other = |problem: String| bad(checkpoint.path(), format!("the {kind} `{name}` has other elements: {problem}"));
-    let shown = |size: Option<u64>| match size {
-        Some(size) => format!("plain ones of {size} bytes"),
-        None => "ones that are not plain".to_owned(),
-    };
     let expected = element_bytes::<T>().map(|size| size as u64);
     if entry.element_bytes != expected {
         return Err(other(format!("{}, and {} were expected", shown(entry.element_bytes), shown(expected))));
@@ -152,8 +209,7 @@ pub(super) fn elements<T: Element>(checkpoint: &Checkpoint, name: &str, kind: &s
     if expected.is_some_and(|size| size.checked_mul(entry.elements) != Some(entry.data.bytes)) {
         return Err(other(format!("{} of them do not take {} bytes", entry.elements, entry.data.bytes)));
     }
-    let held = format!("`{name}` of {}", manifest_name(manifest.step));
-    let bytes = checkpoint.folder().read_data(&entry.data, &held)?;
+    let bytes = checkpoint.folder().read_data(&entry.data, &held(checkpoint, name))?;
     let mut rest = &bytes[..];
     // Elements that take no bytes could be any number of them.
     let count = usize::try_from(entry.elements).ok().filter(|&count| count <= MOST);

@@ -26,7 +26,7 @@ pub use self::csv::Csv;
 pub use self::edges::Edge;
 pub use self::libsvm::Labelled;
 pub(crate) use self::source::extension;
-use crate::{DVector, Element, Numeric, Result, Session};
+use crate::{DMatrix, DVector, Element, Numeric, Result, Session};
 
 /// Readers of files, as methods of a [`Session`].
 ///
@@ -195,6 +195,28 @@ pub trait ReadFiles {
     /// As said above: numbers, shape and order must be those that `T` says.
     fn read_npy<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DVector<T>>;
 
+    /// Reads an array of two axes that numpy saved: rows, as wide as the file says.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("rows.npy");
+    /// let session = Session::new()?;
+    /// DMatrix::from_fn(&session, 4, 1000, |i, k| (i + k) as f32)?.write_npy(&path)?;
+    ///
+    /// let rows = session.read_npy_rows::<f32>(&path)?;
+    /// assert_eq!((rows.len(), rows.width(), rows.get(2)?[7]), (4, 1000, 9.0));
+    /// assert!(session.read_npy::<f32>(&path).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As said above; an array of one axis, or of rows without numbers, is one.
+    fn read_npy_rows<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DMatrix<T>>;
+
     /// Reads a Parquet file: columns are matched to the fields of `T` by their names, and others aren't read.
     ///
     /// # Errors
@@ -234,6 +256,10 @@ impl ReadFiles for Session {
 
     fn read_npy<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DVector<T>> {
         npy::read(self, path.as_ref())
+    }
+
+    fn read_npy_rows<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DMatrix<T>> {
+        npy::read_rows(self, path.as_ref())
     }
 
     #[cfg(feature = "parquet")]

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::blocks::{Format, Misplaced, Parsed, Reading, misplaced};
 use super::source::resolve;
 use crate::numeric::shape_text;
-use crate::{DVector, Error, Numeric, Result, Session};
+use crate::{DMatrix, DVector, Error, Numeric, Result, Session};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longer headers are refused: numpy's own are shorter than this by far.
@@ -20,7 +20,7 @@ pub(super) fn read<T: Numeric>(session: &Session, path: &Path) -> Result<DVector
 }
 
 pub(super) fn collect<T: Numeric>(reading: &Reading<'_>) -> Result<DVector<T>> {
-    let records = reading.records(&Npy::<T>(PhantomData))?;
+    let records = reading.records(&Npy::<T> { rows: false, number: PhantomData })?;
     for (file, input) in records.files.iter().zip(reading.inputs) {
         if file.head.rows != file.records as u64 {
             let problem = format!("the header promises {} rows, but {} follow", file.head.rows, file.records);
@@ -30,11 +30,41 @@ pub(super) fn collect<T: Numeric>(reading: &Reading<'_>) -> Result<DVector<T>> {
     DVector::from_chunks(reading.session, records.chunks)
 }
 
-struct Npy<T>(PhantomData<fn() -> T>);
+pub(super) fn read_rows<T: Numeric>(session: &Session, path: &Path) -> Result<DMatrix<T>> {
+    let inputs = resolve(path)?;
+    let reading = Reading::new(session, &inputs);
+    let records = reading.records(&Npy::<T> { rows: true, number: PhantomData })?;
+    let mut width = None;
+    for (file, input) in records.files.iter().zip(reading.inputs) {
+        let Array { rows, width: own, .. } = *file.head;
+        let refuse = |problem| Err(Error::Input { path: input.path.clone(), line: 1, column: None, problem });
+        let first = *width.get_or_insert(own);
+        if own != first {
+            return refuse(format!("the array's rows have {own} numbers, and those of the first file {first}"));
+        }
+        if rows.checked_mul(own) != Some(file.records as u64) {
+            return refuse(format!(
+                "the header promises {rows} rows of {own} numbers, but {} numbers follow",
+                file.records
+            ));
+        }
+    }
+    // (There is a file, or it would have been an error.)
+    let width = width.and_then(|width| usize::try_from(width).ok()).unwrap_or(0);
+    DMatrix::from_vec(session, width, records.chunks.concat())
+}
+
+struct Npy<T> {
+    /// Whether rows may be of any width: their numbers are `T`.
+    rows: bool,
+    number: PhantomData<fn() -> T>,
+}
 
 /// What a file's header says beyond what the type of its elements says.
 struct Array {
     rows: u64,
+    /// How many numbers a row has, where that is for the file to say; otherwise 1.
+    width: u64,
     /// Whether the most significant byte comes first.
     big: bool,
 }
@@ -69,7 +99,7 @@ impl<T: Numeric> Format for Npy<T> {
             return if last { Err(wrong("the file ends within its header".to_string())) } else { Ok(None) };
         };
         let text = std::str::from_utf8(header).map_err(|_| wrong("the header is no text".to_string()))?;
-        let array = array::<T>(text).map_err(wrong)?;
+        let array = array::<T>(text, self.rows).map_err(wrong)?;
         Ok(Some((array, start + length)))
     }
 
@@ -101,7 +131,7 @@ impl<T: Numeric> Format for Npy<T> {
 }
 
 /// What a header says, if it is about rows of `T`.
-fn array<T: Numeric>(header: &str) -> Result<Array, String> {
+fn array<T: Numeric>(header: &str, of_rows: bool) -> Result<Array, String> {
     let descr = value(header, "descr")?;
     let scalar = T::scalar();
     let quoted = |text: &str| matches!(text.as_bytes(), [b'\'', .., b'\''] | [b'"', .., b'"']);
@@ -122,15 +152,21 @@ fn array<T: Numeric>(header: &str) -> Result<Array, String> {
     let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
     let lengths = inner.map(|inner| inner.split(',').map(str::trim).filter(|length| !length.is_empty()));
     let shape: Option<Vec<u64>> = lengths.and_then(|lengths| lengths.map(|length| length.parse().ok()).collect());
-    match shape.as_deref() {
-        Some([rows, columns @ ..]) if columns.iter().copied().eq(row.iter().map(|n| *n as u64)) => {
-            if size_of::<T>() == 0 {
+    let (rows, width, columns) = match shape.as_deref() {
+        Some([rows, width, columns @ ..]) if of_rows => (*rows, *width, columns),
+        Some([rows, columns @ ..]) if !of_rows => (*rows, 1, columns),
+        _ => (0, 1, [u64::MAX].as_slice()),
+    };
+    match columns.iter().copied().eq(row.iter().map(|n| *n as u64)) {
+        true => {
+            if size_of::<T>() == 0 || width == 0 {
                 return Err(format!("the array's shape is {text}; rows that have numbers were expected"));
             }
-            Ok(Array { rows: *rows, big })
+            Ok(Array { rows, width, big })
         }
-        _ => {
+        false => {
             let mut expected = vec!["rows".to_string()];
+            expected.extend(of_rows.then(|| "width".to_string()));
             expected.extend(row.iter().map(ToString::to_string));
             Err(format!("the array's shape is {text}; {} was expected", shape_text(&expected)))
         }

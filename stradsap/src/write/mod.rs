@@ -14,7 +14,7 @@ use serde::Serialize;
 
 pub use self::safetensors::{Tensor, write_safetensors};
 use crate::read::extension;
-use crate::{DVector, Element, Error, Numeric, Result};
+use crate::{DMatrix, DVector, Element, Error, Numeric, Result};
 
 /// This many bytes of elements are looked at together.
 const CHUNK: usize = 1 << 20;
@@ -168,11 +168,100 @@ impl<T: 'static> WriteFiles<T> for DVector<T> {
 
 impl<const N: usize> WriteWordVectors for DVector<[f32; N]> {
     fn write_word2vec_text(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
-        word2vec::write(self, path.as_ref(), words, word2vec::Form::Text)
+        let rows = Numbers::chunks(self).map(|rows| Ok(rows?.concat()));
+        word2vec::write((self.len(), N), rows, path.as_ref(), words, word2vec::Form::Text)
     }
 
     fn write_word2vec_binary(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
-        word2vec::write(self, path.as_ref(), words, word2vec::Form::Binary)
+        let rows = Numbers::chunks(self).map(|rows| Ok(rows?.concat()));
+        word2vec::write((self.len(), N), rows, path.as_ref(), words, word2vec::Form::Binary)
+    }
+}
+
+impl WriteWordVectors for DMatrix<f32> {
+    fn write_word2vec_text(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
+        let shape = (self.len(), self.width());
+        word2vec::write(shape, Numbers::chunks(self), path.as_ref(), words, word2vec::Form::Text)
+    }
+
+    fn write_word2vec_binary(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
+        let shape = (self.len(), self.width());
+        word2vec::write(shape, Numbers::chunks(self), path.as_ref(), words, word2vec::Form::Binary)
+    }
+}
+
+/// Writers of arrays, as methods of a [`DMatrix`]: as those of [`WriteFiles`].
+pub trait WriteRows {
+    /// Writes an array of two axes that `numpy.load` reads.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let session = Session::new()?;
+    /// let rows = DMatrix::from_fn(&session, 4, 10, |i, k| (i * k) as f64)?;
+    /// rows.write_npy(folder.path().join("rows.npy"))?;
+    /// rows.write_safetensors(folder.path().join("rows.safetensors"), "rows")?;
+    /// assert_eq!(session.read_npy_rows::<f64>(folder.path().join("rows.npy"))?.digest()?, rows.digest()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As of [`WriteFiles`].
+    fn write_npy(&self, path: impl AsRef<Path>) -> Result<()>;
+
+    /// Writes a file of one named array; [`write_safetensors`] writes several.
+    ///
+    /// # Errors
+    /// As of [`WriteFiles`].
+    fn write_safetensors(&self, path: impl AsRef<Path>, name: &str) -> Result<()>;
+}
+
+impl<T: Numeric> WriteRows for DMatrix<T> {
+    fn write_npy(&self, path: impl AsRef<Path>) -> Result<()> {
+        npy::write(self, path.as_ref())
+    }
+
+    fn write_safetensors(&self, path: impl AsRef<Path>, name: &str) -> Result<()> {
+        write_safetensors(path, &[(name, self)])
+    }
+}
+
+/// What is an array in a file.
+trait Numbers {
+    type Number: Numeric;
+
+    /// Its axes.
+    fn shape(&self) -> Vec<usize>;
+
+    /// All numbers, a megabyte or so at once.
+    fn chunks(&self) -> impl Iterator<Item = Result<Vec<Self::Number>>> + '_;
+}
+
+impl<T: Numeric> Numbers for DVector<T> {
+    type Number = T;
+
+    fn shape(&self) -> Vec<usize> {
+        [vec![self.len()], T::shape()].concat()
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = Result<Vec<T>>> + '_ {
+        chunks(self).map(|chunk| Ok(chunk?.1))
+    }
+}
+
+impl<T: Numeric> Numbers for DMatrix<T> {
+    type Number = T;
+
+    fn shape(&self) -> Vec<usize> {
+        [vec![self.len(), self.width()], T::shape()].concat()
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = Result<Vec<T>>> + '_ {
+        let step = (CHUNK / (self.width() * size_of::<T>()).max(1)).max(1);
+        (0..self.len()).step_by(step).map(move |start| self.read(start..self.len().min(start.saturating_add(step))))
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use super::{atomic, chunks, little_endian};
+use super::{Numbers, atomic, little_endian};
 use crate::numeric::shape_text;
-use crate::{DVector, Numeric, Result};
+use crate::{Numeric, Result};
 
-pub(super) fn write<T: Numeric>(vector: &DVector<T>, path: &Path) -> Result<()> {
+pub(super) fn write<T: Numeric, D: Numbers<Number = T>>(array: &D, path: &Path) -> Result<()> {
     atomic::write(path, |out| {
-        out.write_all(&header::<T>(vector.len()))?;
+        out.write_all(&header::<T>(array.shape()))?;
         let mut bytes = Vec::new();
-        for chunk in chunks(vector) {
-            little_endian(&chunk?.1, &mut bytes);
+        for chunk in array.chunks() {
+            little_endian(&chunk?, &mut bytes);
             out.write_all(&bytes)?;
         }
         Ok(())
@@ -19,10 +19,8 @@ pub(super) fn write<T: Numeric>(vector: &DVector<T>, path: &Path) -> Result<()> 
 }
 
 /// Magic string, version 1.0, and a dictionary padded so that the numbers begin at a multiple of 64 bytes.
-fn header<T: Numeric>(rows: usize) -> Vec<u8> {
+fn header<T: Numeric>(shape: Vec<usize>) -> Vec<u8> {
     const PREAMBLE: usize = 10;
-    let mut shape = vec![rows];
-    shape.extend(T::shape());
     let (descr, shape) = (T::scalar().descr(), shape_text(&shape));
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     let unpadded = PREAMBLE + text.len() + 1;

@@ -9,10 +9,10 @@ use safetensors::Dtype;
 use safetensors::tensor::View;
 
 use super::atomic::{self, Failure};
-use super::{chunks, little_endian};
-use crate::{DVector, Numeric, Result};
+use super::{Numbers, little_endian};
+use crate::{Numeric, Result};
 
-/// A DVector of any numbers.
+/// A DVector or a DMatrix of any numbers.
 pub trait Tensor: sealed::Sealed {
     #[doc(hidden)]
     fn dtype(&self) -> Dtype;
@@ -25,24 +25,23 @@ pub trait Tensor: sealed::Sealed {
 mod sealed {
     pub trait Sealed {}
     impl<T> Sealed for crate::DVector<T> {}
+    impl<T> Sealed for crate::DMatrix<T> {}
 }
 
-impl<T: Numeric> Tensor for DVector<T> {
+impl<T: Numeric, D: Numbers<Number = T> + sealed::Sealed> Tensor for D {
     fn dtype(&self) -> Dtype {
         T::scalar().safetensors
     }
 
     fn shape(&self) -> Vec<usize> {
-        let mut shape = vec![self.len()];
-        shape.extend(T::shape());
-        shape
+        Numbers::shape(self)
     }
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<Result<()>> {
         let mut bytes = Vec::new();
-        for chunk in chunks(self) {
+        for chunk in self.chunks() {
             match chunk {
-                Ok((_, elements)) => little_endian(&elements, &mut bytes),
+                Ok(elements) => little_endian(&elements, &mut bytes),
                 Err(error) => return Ok(Err(error)),
             }
             out.write_all(&bytes)?;
@@ -79,7 +78,7 @@ impl View for Asked<'_> {
     }
 }
 
-/// Writes several DVectors of numbers into one file, each under a name of its own.
+/// Writes several DVectors or DMatrices of numbers into one file, each under a name of its own.
 ///
 /// ```
 /// use stradsap::prelude::*;

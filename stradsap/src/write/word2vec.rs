@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::atomic;
-use super::chunks;
-use crate::{DVector, Element, Error, Result};
+use crate::{Error, Result};
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Form {
@@ -12,18 +11,17 @@ pub(super) enum Form {
     Binary,
 }
 
-pub(super) fn write<const N: usize, W: AsRef<str>>(
-    vector: &DVector<[f32; N]>,
+/// The rows, in chunks of a megabyte or so, each as its numbers.
+pub(super) fn write<W: AsRef<str>>(
+    (rows, width): (usize, usize),
+    chunks: impl Iterator<Item = Result<Vec<f32>>>,
     path: &Path,
     words: &[W],
     form: Form,
-) -> Result<()>
-where
-    [f32; N]: Element,
-{
-    if words.len() != vector.len() {
-        let (found, expected) = (words.len(), vector.len());
-        return Err(Error::usage(format!("{found} words for {expected} vectors; as many were expected")));
+) -> Result<()> {
+    if words.len() != rows {
+        let found = words.len();
+        return Err(Error::usage(format!("{found} words for {rows} vectors; as many were expected")));
     }
     // A name with a blank would end there for readers of the file.
     let bad = words.iter().map(AsRef::as_ref).find(|word| word.is_empty() || word.contains(char::is_whitespace));
@@ -31,10 +29,10 @@ where
         return Err(Error::usage(format!("the word {word:?} can't be written; one without blanks was expected")));
     }
     atomic::write(path, |out| {
-        writeln!(out, "{} {N}", vector.len())?;
-        for chunk in chunks(vector) {
-            let (start, rows) = chunk?;
-            for (word, row) in words[start..].iter().zip(rows) {
+        writeln!(out, "{rows} {width}")?;
+        let mut words = words.iter();
+        for chunk in chunks {
+            for (row, word) in chunk?.chunks(width).zip(&mut words) {
                 out.write_all(word.as_ref().as_bytes())?;
                 match form {
                     Form::Text => row.iter().try_for_each(|x| write!(out, " {x}"))?,

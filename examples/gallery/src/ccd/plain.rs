@@ -49,7 +49,7 @@ impl Factors {
         };
         let w = (0..self.users).map(|user| row(&self.w, self.users, user));
         let h = (0..self.items).map(|item| row(&self.h, self.items, item));
-        model::store_rows(folder, ratings, self.rank, w, h)
+        model::store(folder, ratings, self.rank, w, h)
     }
 
     /// The digest of the values.

@@ -179,7 +179,7 @@ mod tests {
         let path = folder.path().join("vectors");
         let words = ["</s>", "the", "été", "x"];
         let rows = (0..4).map(|i| std::array::from_fn::<f32, 3, _>(|k| (i * 3 + k) as f32 / 7.0 - 0.5));
-        store(&path, format, words.into_iter(), rows).unwrap();
+        store(&path, format, words.into_iter(), 3, rows).unwrap();
         std::fs::read(path).unwrap()
     }
 

@@ -12,17 +12,18 @@ use super::Format;
 ///
 /// # Errors
 /// [`Error::File`](stradsap_examples::Error::File).
-pub fn store<'w, const K: usize>(
+pub fn store<'w, R: AsRef<[f32]>>(
     path: &Path,
     format: Format,
     words: impl ExactSizeIterator<Item = &'w str>,
-    rows: impl Iterator<Item = [f32; K]>,
+    size: usize,
+    rows: impl Iterator<Item = R>,
 ) -> Result<()> {
     files::write(path, |out| {
-        writeln!(out, "{} {K}", words.len())?;
+        writeln!(out, "{} {size}", words.len())?;
         words.zip(rows).try_for_each(|(word, row)| match format {
-            Format::Text => write_text(out, word, &row),
-            Format::Binary => write_binary(out, word, &row),
+            Format::Text => write_text(out, word, row.as_ref()),
+            Format::Binary => write_binary(out, word, row.as_ref()),
         })
     })
 }
@@ -48,7 +49,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vectors");
         let rows = [[0.5f32, -1.0e-7], [16_777_216.0, f32::MIN_POSITIVE]];
-        store(&path, format, ["</s>", "été"].into_iter(), rows.into_iter()).unwrap();
+        store(&path, format, ["</s>", "été"].into_iter(), 2, rows.into_iter()).unwrap();
         std::fs::read(path).unwrap()
     }
 

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use stradsap::Session;
 use stradsap_examples::cli::CommonArgs;
-use stradsap_examples::numbers::{not_negative, positive};
-use stradsap_examples::rank::Rank;
+use stradsap_examples::numbers::{at_least_1, not_negative, positive};
 use stradsap_examples::run::{Measures, Run};
 use stradsap_examples::{Error, Result, data};
 
@@ -18,8 +17,8 @@ use crate::vectors::{self, Format};
 #[command(next_help_heading = "Word vectors")]
 pub struct WordArgs {
     /// Values in each word's vector
-    #[arg(long, value_name = "K", default_value = "100")]
-    pub size: Rank,
+    #[arg(long, value_name = "K", default_value_t = 100, value_parser = at_least_1)]
+    pub size: usize,
 
     /// Words to each side that a word is learnt from, at the most: how many is chosen at random for each word
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -106,15 +105,15 @@ impl WordArgs {
     ///
     /// # Errors
     /// As [`vectors::store`].
-    pub fn store<const K: usize>(
+    pub fn store<R: AsRef<[f32]>>(
         &self,
         common: &CommonArgs,
         vocabulary: &Vocabulary,
-        rows: impl Iterator<Item = [f32; K]>,
+        rows: impl Iterator<Item = R>,
     ) -> Result<()> {
         let Some(path) = &common.output else { return Ok(()) };
         let format = self.format.unwrap_or_else(|| Format::of(path));
-        vectors::store(path, format, vocabulary.words(), rows)
+        vectors::store(path, format, vocabulary.words(), self.size, rows)
     }
 
     /// What training depends on, for a text with this many words of the vocabulary.
@@ -137,7 +136,7 @@ impl WordArgs {
     /// All that the model depends on: runs with the same text train the same model.
     pub fn describe(&self, settings: &Settings, data: &str) -> String {
         let Settings { window, negative, hs, cbow, alpha, words: _, epochs, seed } = *settings;
-        let (size, sample, min_count) = (self.size.get(), self.sample, self.min_count);
+        let (size, sample, min_count) = (self.size, self.sample, self.min_count);
         format!(
             "{data}, --size {size} --window {window} --sample {sample} --negative {negative} --hs {} --cbow {} \
              --min-count {min_count} --alpha {alpha} --epochs {epochs} --seed {seed}",

@@ -209,7 +209,7 @@ fn mistakes_are_one_line() {
         let nothing = "error: --hs: 0 leaves nothing to learn; give --negative N, or --hs 1";
         assert_eq!(said(&["--hs", "0"]), (2, nothing.to_owned()));
         for (option, value, problem) in [
-            ("--size", "33", "expected one of 8, 16, "),
+            ("--size", "0", "expected a whole number of at least 1"),
             ("--window", "0", "0 is not in 1..=1000"),
             ("--sample", "-1", "expected a number of at least 0"),
             ("--alpha", "0", "expected a number above 0"),
