@@ -4,10 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use stradsap::ClusterOptions;
 use stradsap::prelude::*;
 
+use crate::common::mix;
+use crate::jobs::processes::{children_as, runs, signal_to, wait_for};
 use crate::jobs::runner::Test;
 use crate::seen::{Scenario, Seen};
 
@@ -108,4 +111,28 @@ pub(crate) fn tests(places: &[Place], expected: &Expected, seconds: u64, scenari
         }
     }
     tests
+}
+
+/// A test of each scenario at a place where one of the workers is killed meanwhile.
+pub(crate) fn killed(place: Place, expected: &Expected, seconds: u64, scenarios: &'static [Scenario]) -> Vec<Test> {
+    let test = |scenario: &'static Scenario| {
+        let expected = expected.clone();
+        Test::new(format!("{}: {place}, one is killed", scenario.name), seconds, move || {
+            let session = (expected.session)(place);
+            let workers = children_as(std::process::id(), "worker");
+            assert_eq!(workers.len(), place.workers);
+            // Each at another moment.
+            let random = scenario.name.bytes().fold(7, |hash, byte| mix(hash ^ u64::from(byte)));
+            let victim = workers[random as usize % workers.len()];
+            let killer = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(random / 64 % 20));
+                signal_to(victim, "KILL");
+            });
+            let found = look(&session, scenario);
+            killer.join().unwrap();
+            wait_for("the killed worker's end", Duration::from_secs(5), || (!runs(victim)).then_some(()));
+            expected.check(scenario, &found);
+        })
+    };
+    scenarios.iter().map(test).collect()
 }

@@ -80,6 +80,10 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("captured", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, captured::SCENARIOS)),
         ("programs", places::tests(&PROGRAMS, &Expected::new(ALONE, Place::session), 60, programs::SCENARIOS)),
         ("matrices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, matrices::SCENARIOS)),
+        (
+            "programs::killed",
+            places::killed(place(3, 1, 0), &Expected::new(ALONE, Place::session), 60, programs::SCENARIOS),
+        ),
         ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
         ("tables", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, tables::SCENARIOS)),

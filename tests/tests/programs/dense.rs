@@ -1,5 +1,6 @@
 //! Dense matrices, by rows or flat, and sums over all pairs.
 
+use super::Trial;
 use crate::common::{below, bits};
 use crate::seen::Seen;
 use stradsap::prelude::*;
@@ -9,35 +10,52 @@ fn entry(i: usize, j: usize) -> f64 {
 }
 
 /// LU: step `k` takes row `k` off the rows below it.
-pub(super) fn triangular_factors(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
-    let n = 30;
+pub(super) fn triangular_factors(
+    session: &Session,
+    seen: &mut Seen,
+    trial: &mut Trial,
+) -> stradsap::Result<LoopReport> {
+    let n = trial.size(30, 300);
     let mut plain: Vec<f64> = (0..n * n).map(|at| entry(at / n, at % n)).collect();
+    let begin = plain.clone();
+    let matrix = DVector::from_vec(session, begin.clone())?;
     let mut a = DVector::from_vec(session, plain.clone())?;
-    let mut first = None;
-    for k in 0..n - 1 {
-        let report = async_parallel_for!(k + 1..n, [k, n, &mut a], |i| {
-            let by = a[i * n + k] / a[k * n + k];
-            a[i * n + k] = by;
-            for j in k + 1..n {
-                let above = a[k * n + j];
-                a[i * n + j] -= by * above;
+    let report = trial.sweep(
+        || {
+            async_parallel_for!(0..n * n, [&matrix, &mut a], |at| a[at] = matrix[at])?;
+            let mut first = None;
+            for k in 0..n - 1 {
+                let report = async_parallel_for!(k + 1..n, [k, n, &mut a], |i| {
+                    let by = a[i * n + k] / a[k * n + k];
+                    a[i * n + k] = by;
+                    for j in k + 1..n {
+                        let above = a[k * n + j];
+                        a[i * n + j] -= by * above;
+                    }
+                })?;
+                first.get_or_insert(report);
             }
-        })?;
-        for i in k + 1..n {
-            let by = plain[i * n + k] / plain[k * n + k];
-            plain[i * n + k] = by;
-            (k + 1..n).for_each(|j| plain[i * n + j] -= by * plain[k * n + j]);
-        }
-        first.get_or_insert(report);
-    }
-    assert_eq!(bits(a.to_vec()?), bits(plain));
+            Ok(first.unwrap())
+        },
+        || {
+            plain.copy_from_slice(&begin);
+            for k in 0..n - 1 {
+                for i in k + 1..n {
+                    let by = plain[i * n + k] / plain[k * n + k];
+                    plain[i * n + k] = by;
+                    (k + 1..n).for_each(|j| plain[i * n + j] -= by * plain[k * n + j]);
+                }
+            }
+        },
+    )?;
+    trial.same(bits(a.to_vec()?), bits(plain));
     seen.digest("a", &a)?;
-    Ok(first.unwrap())
+    Ok(report)
 }
 
 /// Forces of all on each, then a step.
-pub(super) fn bodies_in_space(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
-    let n = 200;
+pub(super) fn bodies_in_space(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
+    let n = trial.size(200, 3_000) as u64;
     let mut plain: Vec<[f64; 2]> = (0..n).map(|i| [below(i, 500) as f64, below(i + 900, 500) as f64]).collect();
     let mut plain_speed = vec![[0.0f64; 2]; n as usize];
     let mut place = DVector::from_vec(session, plain.clone())?;
@@ -50,61 +68,92 @@ pub(super) fn bodies_in_space(session: &Session, seen: &mut Seen) -> stradsap::R
         })
     }
     let mut last = None;
-    for _ in 0..3 {
-        let report = async_parallel_for!(0..place.len(), [&place, &mut speed], |i| {
-            let force = pull(&place[..], place[i]);
-            speed[i] = [speed[i][0] + 0.1 * force[0], speed[i][1] + 0.1 * force[1]];
-        })?;
-        async_parallel_for!(0..place.len(), [&mut place, &speed], |i| {
-            place[i][0] += speed[i][0];
-            place[i][1] += speed[i][1];
-        })?;
-        let before = plain.clone();
-        for ((place, speed), from) in plain.iter_mut().zip(&mut plain_speed).zip(&before) {
-            let force = pull(&before, *from);
-            *speed = [speed[0] + 0.1 * force[0], speed[1] + 0.1 * force[1]];
-            *place = [place[0] + speed[0], place[1] + speed[1]];
-        }
+    for _ in 0..trial.size(3, 1) {
+        let report = trial.sweep(
+            || {
+                let report = async_parallel_for!(0..place.len(), [&place, &mut speed], |i| {
+                    let force = pull(&place[..], place[i]);
+                    speed[i] = [speed[i][0] + 0.1 * force[0], speed[i][1] + 0.1 * force[1]];
+                })?;
+                async_parallel_for!(0..place.len(), [&mut place, &speed], |i| {
+                    place[i][0] += speed[i][0];
+                    place[i][1] += speed[i][1];
+                })?;
+                Ok(report)
+            },
+            || {
+                let before = plain.clone();
+                for ((place, speed), from) in plain.iter_mut().zip(&mut plain_speed).zip(&before) {
+                    let force = pull(&before, *from);
+                    *speed = [speed[0] + 0.1 * force[0], speed[1] + 0.1 * force[1]];
+                    *place = [place[0] + speed[0], place[1] + speed[1]];
+                }
+            },
+        )?;
         last = Some(report);
     }
-    assert_eq!(bits(place.to_vec()?.concat()), bits(plain.concat()));
+    trial.same(bits(place.to_vec()?.concat()), bits(plain.concat()));
     seen.digest("place", &place)?;
     Ok(last.unwrap())
 }
 
 /// Each iteration a row of the product, of slices of flat matrices.
-pub(super) fn matrix_product(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
-    let n = 60;
-    let a = DVector::from_fn(session, n * n, |at| entry(at / 60, at % 60))?;
+pub(super) fn matrix_product(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
+    let n = trial.size(60, 300);
+    let a = DVector::from_fn(session, n * n, |at| entry(at / n, at % n))?;
     let mut c = DVector::from_fn(session, n * n, |_| 0.0f64)?;
-    let report = async_parallel_for!((0..n, 0..n), [n, &a, &mut c], |(i, j)| {
-        let row = &a[i * n..(i + 1) * n];
-        c[i * n + j] = row.iter().zip(a[j..].iter().step_by(n)).map(|(x, y)| x * y).sum();
-    })?;
-    let product = |at: usize| (0..n).map(|k| entry(at / n, k) * entry(k, at % n)).sum::<f64>();
-    assert_eq!(bits(c.to_vec()?), bits((0..n * n).map(product)));
+    let matrix: Vec<f64> = (0..n * n).map(|at| entry(at / n, at % n)).collect();
+    let mut plain = vec![0.0; n * n];
+    let report = trial.sweep(
+        || {
+            async_parallel_for!((0..n, 0..n), [n, &a, &mut c], |(i, j)| {
+                let row = &a[i * n..(i + 1) * n];
+                c[i * n + j] = row.iter().zip(a[j..].iter().step_by(n)).map(|(x, y)| x * y).sum();
+            })
+        },
+        || {
+            for i in 0..n {
+                for j in 0..n {
+                    plain[i * n + j] = (0..n).map(|k| matrix[i * n + k] * matrix[k * n + j]).sum();
+                }
+            }
+        },
+    )?;
+    trial.same(bits(c.to_vec()?), bits(plain));
     seen.digest("c", &c)?;
     Ok(report)
 }
 
 /// Few accesses, much work.
-pub(super) fn few_long_iterations(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
-    let rounds = 20_000u32;
+pub(super) fn few_long_iterations(
+    session: &Session,
+    seen: &mut Seen,
+    trial: &mut Trial,
+) -> stradsap::Result<LoopReport> {
+    let rounds = trial.size(20_000, 200_000) as u32;
     let mut x = DVector::from_fn(session, 40, |i| i as f64)?;
     let step: fn(f64) -> f64 = |x| (x + 0.5).sqrt() * 1.5;
-    let report = async_parallel_for!(0..40, [rounds, step, &mut x], |i| {
-        x[i] = (0..rounds).fold(x[i], |x, _| step(x));
-    })?;
-    assert_eq!(bits(x.to_vec()?), bits((0..40).map(|i| (0..rounds).fold(f64::from(i), |x, _| step(x)))));
+    let mut plain: Vec<f64> = (0..40).map(f64::from).collect();
+    let report = trial.sweep(
+        || {
+            async_parallel_for!(0..40, [rounds, step, &mut x], |i| {
+                x[i] = (0..rounds).fold(x[i], |x, _| step(x));
+            })
+        },
+        || plain.iter_mut().for_each(|x| *x = (0..rounds).fold(*x, |x, _| step(x))),
+    )?;
+    trial.same(bits(x.to_vec()?), bits(plain));
     seen.digest("x", &x)?;
     Ok(report)
 }
 
 /// Hardly anything to do.
-pub(super) fn a_short_loop(session: &Session, seen: &mut Seen) -> stradsap::Result<LoopReport> {
+pub(super) fn a_short_loop(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
     let mut x = DVector::from_fn(session, 10, |i| i)?;
-    let report = async_parallel_for!(0..10, [&mut x], |i| x[i] += 1)?;
-    assert_eq!(x.to_vec()?, (1..11).collect::<Vec<_>>());
+    let mut plain: Vec<usize> = (0..10).collect();
+    let report = trial
+        .sweep(|| async_parallel_for!(0..10, [&mut x], |i| x[i] += 1), || plain.iter_mut().for_each(|x| *x += 1))?;
+    trial.same(x.to_vec()?, plain);
     seen.report("short", &report);
     Ok(report)
 }

@@ -1,5 +1,6 @@
 //! Programs as one would write them, each beside its plain loop, which it must equal bit for bit: in the order that the report
-//! says, or under `order = Preserve` in the loop's own. What the report says of each is in a table.
+//! says, or under `order = Preserve` in the loop's own. What the report says of each is in a table. `cargo bench --bench programs`
+//! runs the same programs on the clock.
 
 #![allow(dead_code, reason = "tests on workers take the scenarios alone")]
 #![allow(clippy::needless_range_loop, reason = "loops as one would write them")]
@@ -9,15 +10,21 @@ mod dense;
 mod factors;
 mod graphs;
 mod grids;
+mod learning;
 mod linear;
+mod networks;
+mod series;
+mod stencils;
+mod trial;
 
 use crate::seen::{Scenario, Seen};
 use stradsap::prelude::*;
+pub(crate) use trial::Trial;
 
 /// A program, and what the report of its main loop must say.
 pub(crate) struct Program {
-    scenario: Scenario,
-    report: fn(&Session, &mut Seen) -> stradsap::Result<LoopReport>,
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&Session, &mut Seen, &mut Trial) -> stradsap::Result<LoopReport>,
     /// None where it is of no account.
     strategy: Option<Strategy>,
     /// At least, and below.
@@ -32,15 +39,15 @@ macro_rules! programs {
     ($($module:ident :: $name:ident: $($strategy:ident)?, $least:literal .. $below:expr, $advice:expr;)*) => {
         /// All programs.
         pub(crate) const PROGRAMS: &[Program] = &[$(Program {
-            scenario: Scenario { name: stringify!($name), run: |session, seen| $module::$name(session, seen).map(drop) },
-            report: $module::$name,
+            name: concat!(stringify!($module), "::", stringify!($name)),
+            run: $module::$name,
             strategy: [$(Strategy::$strategy)?].first().copied(),
             parallelism: ($least, $below),
             advice: $advice,
         }),*];
 
         pub(crate) const SCENARIOS: &[Scenario] = &[$(
-            Scenario { name: stringify!($name), run: |session, seen| $module::$name(session, seen).map(drop) }
+            Scenario { name: stringify!($name), run: |session, seen| $module::$name(session, seen, &mut Trial::default()).map(drop) }
         ),*];
     };
 }
@@ -85,6 +92,37 @@ programs! {
     dense::matrix_product: Aligned, 2.0..ANY, None;
     dense::few_long_iterations: Aligned, 1.0..ANY, None;
     dense::a_short_loop: Aligned, 1.0..2.0, Some("the loop is short");
+    learning::field_aware_machine: Grid, 1.5..ANY, None;
+    learning::alternating_least_squares: Aligned, 1.0..ANY, Some("`grain`");
+    learning::factors_by_multiplication: Aligned, 2.0..ANY, None;
+    learning::gaussian_mixture: Aligned, 2.0..ANY, None;
+    learning::adaptive_rates: Coloured, 2.0..ANY, None;
+    learning::boosted_stumps: Aligned, 2.0..ANY, None;
+    learning::random_forest: Aligned, 2.0..ANY, None;
+    learning::nearest_neighbours: Aligned, 2.0..ANY, None;
+    learning::embedded_points: Aligned, 2.0..ANY, None;
+    learning::least_hashes: Aligned, 2.0..ANY, None;
+    series::kalman_filters: Aligned, 2.0..ANY, None;
+    series::hidden_states: Aligned, 2.0..ANY, None;
+    series::local_alignment: Tiled, 2.0..ANY, None;
+    series::knapsack: Aligned, 1.0..ANY, Some("`grain`");
+    series::annealed_tours: Aligned, 2.0..ANY, None;
+    series::reservoirs: Grid, 2.0..ANY, None;
+    series::records_with_mistakes: Grid, 2.0..ANY, None;
+    series::bootstrap: Aligned, 2.0..ANY, None;
+    networks::pagerank_with_sinks: Aligned, 2.0..ANY, None;
+    networks::k_core: Grid, 2.0..ANY, None;
+    networks::triangles: Aligned, 2.0..ANY, None;
+    networks::connected_components: Aligned, 2.0..ANY, None;
+    networks::similar_nodes: Aligned, 2.0..ANY, None;
+    networks::dense_points: Aligned, 2.0..ANY, None;
+    networks::inverted_index: Serial, 1.0..2.0, Some("use an operator of the DVector that the loop goes through");
+    stencils::heat: Grid, 2.0..ANY, None;
+    stencils::gauss_seidel_of_a_square: Tiled, 2.0..ANY, None;
+    stencils::ising_by_colours: Grid, 2.0..ANY, None;
+    stencils::fourier_transform: Grid, 2.0..ANY, None;
+    stencils::cholesky: Serial, 1.0..2.0, Some("the loop is short");
+    stencils::belief_propagation: Aligned, 2.0..ANY, None;
 }
 
 #[test]
@@ -92,8 +130,9 @@ fn on_1_2_3_and_8_threads() {
     for threads in [1, 2, 3, 8] {
         let session = crate::common::session(threads);
         for program in PROGRAMS {
-            let name = program.scenario.name;
-            (program.scenario.run)(&session, &mut Seen::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let name = program.name;
+            let ended = (program.run)(&session, &mut Seen::default(), &mut Trial::default());
+            ended.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
 }
@@ -103,7 +142,7 @@ fn reports_and_advice_are_true() {
     let session = crate::common::session(2);
     let mut wrong = Vec::new();
     for program in PROGRAMS {
-        let report = (program.report)(&session, &mut Seen::default()).unwrap();
+        let report = (program.run)(&session, &mut Seen::default(), &mut Trial::default()).unwrap();
         let (least, below) = program.parallelism;
         let advice = report.advice();
         let as_said = match (program.advice, &advice) {
@@ -114,7 +153,7 @@ fn reports_and_advice_are_true() {
         };
         let parallel = (least..below).contains(&report.parallelism());
         if !as_said || !parallel || program.strategy.is_some_and(|strategy| report.strategy() != strategy) {
-            wrong.push(format!("{}: {report}", program.scenario.name));
+            wrong.push(format!("{}: {report}", program.name));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
