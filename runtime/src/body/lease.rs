@@ -85,6 +85,7 @@ impl Lent {
     }
 
     /// Where the first element lies.
+    #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         match &self.backing {
             Backing::Buffer(buffer) => buffer.base(),
@@ -93,15 +94,18 @@ impl Lent {
     }
 
     /// Where an element lies, or the end of the last one.
+    #[inline]
     pub(crate) fn at(&self, i: usize) -> *mut u8 {
         assert!(i <= self.len, "element {i} of {}", self.len);
         self.base().wrapping_add(i * self.ops.size)
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    #[inline]
     pub(crate) fn ops(&self) -> &'static ElementOps {
         self.ops
     }

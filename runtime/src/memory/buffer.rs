@@ -334,23 +334,28 @@ impl RawBuf {
         RawBuf { ptr, len: 0, capacity, layout, ops }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    #[inline]
     pub(crate) fn ops(&self) -> &'static ElementOps {
         self.ops
     }
 
+    #[inline]
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.ptr.as_ptr()
     }
 
+    #[inline]
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.ptr.as_ptr()
     }
 
     /// The address for writers that share the buffer; who writes what is their argument.
+    #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         self.ptr.as_ptr()
     }
@@ -359,6 +364,7 @@ impl RawBuf {
     ///
     /// # Safety
     /// `src` holds `n` elements of this buffer's type that nobody writes meanwhile.
+    #[inline]
     pub(crate) unsafe fn push_clones(&mut self, src: *const u8, n: usize) {
         assert!(self.len + n <= self.capacity, "a buffer of {} is full", self.capacity);
         // SAFETY: the room is there (asserted); the caller vouches for the source. The count rises with
