@@ -37,6 +37,7 @@ mod sums;
 mod tables;
 mod threads;
 mod tiles;
+mod undone;
 mod values;
 mod verified;
 mod views;

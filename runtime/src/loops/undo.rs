@@ -147,11 +147,20 @@ impl Undo {
         let Some(lent) = lease.vector(saved.capture) else { return };
         let mut held = locked(&saved.held);
         let copy = held.copy.get_or_insert_with(|| RawBuf::new(lent.ops(), saved.extent.len()));
-        copy.clear();
+        // Of the call before.
+        let kept = copy.ops().keeps_room && copy.len() == saved.extent.len();
+        if !kept {
+            copy.clear();
+        }
+        let mut at = 0;
         // SAFETY: the block that saves owns these elements now, or no block runs yet.
         saved.extent.each_run(plan, |lo, len| unsafe {
             assert!(len <= lent.len() && lo <= lent.len() - len);
-            copy.push_clones(lent.at(lo), len);
+            match kept {
+                true => copy.clone_into(at, lent.at(lo), len),
+                false => copy.push_clones(lent.at(lo), len),
+            }
+            at += len;
         });
         held.filled = true;
     }
@@ -222,13 +231,14 @@ impl Undo {
         }
     }
 
-    /// Drops what the copies hold, and says what the first destructor that panicked said.
+    /// Drops what the copies hold, unless it is nothing but memory that the next call can use; says what the first destructor
+    /// that panicked said.
     pub(crate) fn commit(&self) -> Result<(), CaughtPanic> {
         let mut ended = Ok(());
         for saved in &self.saved {
             let mut held = locked(&saved.held);
             held.filled = false;
-            if let Some(copy) = held.copy.as_mut().filter(|copy| copy.len() > 0) {
+            if let Some(copy) = held.copy.as_mut().filter(|copy| copy.len() > 0 && !copy.ops().keeps_room) {
                 ended = ended.and(panics::caught(|| copy.clear()));
             }
         }

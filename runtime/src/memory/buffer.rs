@@ -43,6 +43,9 @@ pub(crate) struct ElementOps {
     pub(crate) needs_drop: bool,
     /// Of rows: the operations of one number.
     of: Option<&'static ElementOps>,
+    /// See [`Element::KEEPS_ROOM`].
+    pub(crate) keeps_room: bool,
+    clone_into_run: unsafe fn(*const u8, *mut u8, usize),
     clone_run: unsafe fn(*const u8, *mut u8, usize, &mut usize),
     drop_run: unsafe fn(*mut u8, usize),
     encode_run: unsafe fn(*const u8, usize, &mut Vec<u8>),
@@ -61,6 +64,8 @@ impl<T: Element> OpsOf<T> {
         by_key: T::BY_KEY,
         needs_drop: std::mem::needs_drop::<T>(),
         of: None,
+        keeps_room: T::KEEPS_ROOM,
+        clone_into_run: clone_into_run::<T>,
         clone_run: clone_run::<T>,
         drop_run: drop_run::<T>,
         encode_run: encode_run::<T>,
@@ -116,6 +121,16 @@ unsafe fn clone_run<T: Element>(src: *const u8, dst: *mut u8, n: usize, done: &m
         // SAFETY: k < n, so both addresses are in the ranges that the caller vouched for.
         unsafe { dst.add(k).write((*src.add(k)).clone()) };
         *done += 1;
+    }
+}
+
+/// # Safety
+/// `src` and `dst` hold `n` elements each, they don't overlap, and nobody else uses `dst`.
+unsafe fn clone_into_run<T: Element>(src: *const u8, dst: *mut u8, n: usize) {
+    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
+    for k in 0..n {
+        // SAFETY: k < n, so both addresses hold an element.
+        unsafe { (*dst.add(k)).clone_from(&*src.add(k)) };
     }
 }
 
@@ -373,6 +388,16 @@ impl RawBuf {
             let dst = self.ptr.as_ptr().add(self.len * self.ops.size);
             self.ops.clone_run(src, dst, n, &mut self.len);
         }
+    }
+
+    /// Clones `n` elements into those from `at` on, which keep their memory.
+    ///
+    /// # Safety
+    /// `src` holds `n` elements of this buffer's type that nobody writes meanwhile, and that are none of the buffer's.
+    pub(crate) unsafe fn clone_into(&mut self, at: usize, src: *const u8, n: usize) {
+        assert!(at <= self.len && n <= self.len - at, "elements {at} and {n} more of {}", self.len);
+        // SAFETY: the elements are there (asserted), and the buffer is borrowed alone; the caller vouches for the source.
+        unsafe { (self.ops.clone_into_run)(src, self.ptr.as_ptr().add(at * self.ops.size), n) };
     }
 
     /// Appends a clone of the first element of another buffer.

@@ -57,6 +57,11 @@ pub unsafe trait Element: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const BY_KEY: bool = false;
 
+    /// Whether an element that nobody needs any more may be kept, to be cloned into: dropping it would give memory back and do
+    /// nothing else.
+    #[doc(hidden)]
+    const KEEPS_ROOM: bool = false;
+
     /// Appends the canonical bytes of one element: for plain types its memory.
     fn encode(&self, out: &mut Vec<u8>);
 
@@ -134,10 +139,11 @@ pub fn encode_slice<T: Element>(slice: &[T], out: &mut Vec<u8>) {
 }
 
 macro_rules! by_parts {
-    ($([$($generic:tt)*] $t:ty, $self:ident, $out:ident => $encode:expr, $bytes:ident => $decode:expr;)*) => {$(
+    ($([$($generic:tt)*] $t:ty $(= $keeps_room:expr)?, $self:ident, $out:ident => $encode:expr, $bytes:ident => $decode:expr;)*) => {$(
         // SAFETY: not plain, so nothing is claimed.
         unsafe impl<$($generic)*> Element for $t {
             const PLAIN: bool = false;
+            $(const KEEPS_ROOM: bool = $keeps_room;)?
             fn encode(&$self, $out: &mut Vec<u8>) { $encode }
             fn decode($bytes: &mut &[u8]) -> Result<Self, DecodeError> { $decode }
         }
@@ -146,10 +152,10 @@ macro_rules! by_parts {
 by_parts! {
     [] bool, self, out => out.push(u8::from(*self)), bytes => flag(bytes, "bool");
     [] char, self, out => u32::from(*self).encode(out), bytes => decode_char(bytes);
-    [] String, self, out => { self.len().encode(out); out.extend_from_slice(self.as_bytes()) },
+    [] String = true, self, out => { self.len().encode(out); out.extend_from_slice(self.as_bytes()) },
         bytes => { let len = usize::decode(bytes)?; decode_str(bytes, len).map(ToString::to_string) };
     [] (), self, _out => {}, _bytes => Ok(());
-    [T: Element] Vec<T>, self, out => { self.len().encode(out); encode_slice(self, out) },
+    [T: Element] Vec<T> = T::KEEPS_ROOM || !std::mem::needs_drop::<T>(), self, out => { self.len().encode(out); encode_slice(self, out) },
         bytes => { let len = usize::decode(bytes)?; decode_vec(len, bytes) };
     [T: Element] Box<[T]>, self, out => { self.len().encode(out); encode_slice(self, out) },
         bytes => Vec::decode(bytes).map(Vec::into_boxed_slice);
