@@ -3,6 +3,7 @@
 use once_cell::unsync::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::backend::roles;
 use crate::body::lease::Lease;
@@ -76,7 +77,14 @@ struct Ready {
     undo: Undo,
     packed: Vec<Option<Packed>>,
     tallies: Tallies,
+    /// How long an iteration took in the last call, in nanoseconds of one thread; none before the first.
+    nanos_each: Option<f64>,
 }
+
+/// Nanoseconds: a loop that takes less runs on the caller's thread alone,
+const SHORT: f64 = 45_000.0;
+/// and what it takes until the others are awake.
+const WAKING: f64 = 15_000.0;
 
 impl Ready {
     fn new(call: &Call<'_>, plan: &Plan) -> Ready {
@@ -85,12 +93,25 @@ impl Ready {
             undo: if unsaved { Undo::nothing(plan) } else { Undo::new(plan, call.captured, &[]) },
             packed: Vec::new(),
             tallies: Tallies::new(plan, call.captured),
+            nanos_each: None,
         }
+    }
+
+    /// The threads for a call over this many iterations. Which threads run blocks changes no bits.
+    fn threads<'p>(&self, call: &'p Call<'_>, one: &'p Pool, iterations: usize) -> &'p Pool {
+        let short = self.nanos_each.is_some_and(|nanos| nanos * (iterations as f64) < SHORT);
+        if short && call.pool.fits_caller() { one } else { &call.pool }
+    }
+
+    /// Notes how long a call took on that many threads.
+    fn took(&mut self, nanos: f64, threads: usize, iterations: usize) {
+        let running = if threads > 1 { (nanos - WAKING).max(0.0) * threads as f64 } else { nanos };
+        self.nanos_each = Some(running / iterations.max(1) as f64);
     }
 }
 
 impl LoopBackend for Local {
-    fn runs_tiles(&self) -> bool {
+    fn is_one_process(&self) -> bool {
         true
     }
 
@@ -148,11 +169,17 @@ impl LoopBackend for Local {
             ),
             false => None,
         };
-        let after = run.run(&ready.undo, &call.pool)?;
+        let (one, iterations) = (Pool::one(), part.range.len());
+        let pool = ready.threads(call, &one, iterations);
+        let begun = Instant::now();
+        let after = run.run(&ready.undo, pool)?;
+        let took = (begun.elapsed().as_secs_f64() * 1e9, pool.threads().min(part.blocks.len()));
         let checked = verifier.map(|verifier| verifier.check(&run, &after)).transpose();
         call.commit(&after, &run.board);
         let compared = checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
-        Ok(Elsewhere { staleness: run.board.errors(), compared, ..Elsewhere::default() })
+        let staleness = run.board.errors();
+        ready.took(took.0, took.1, iterations);
+        Ok(Elsewhere { staleness, compared, ..Elsewhere::default() })
     }
 
     fn shares(&self, _: &Installed) -> Option<Arc<WorkerShares>> {

@@ -81,13 +81,14 @@ pub struct PlanOptions {
     pub strategy: Option<Strategy>,
     /// Whether the iterations of a block keep the loop's order, since one uses what others left in the scratch.
     pub scratch: bool,
-    /// Whether blocks may be tiles: not where blocks run on workers, which hold parts of DDSs.
-    pub tiles: bool,
+    /// Whether all blocks run in one process. On workers, which hold parts of DDSs, no block is a tile, and loops of light
+    /// iterations have blocks for all workers.
+    pub one_process: bool,
 }
 
 impl Default for PlanOptions {
     fn default() -> Self {
         let (parts, grain, strategy) = (None, None, None);
-        PlanOptions { order: Order::Any, parts, grain, strategy, scratch: false, tiles: true }
+        PlanOptions { order: Order::Any, parts, grain, strategy, scratch: false, one_process: true }
     }
 }

@@ -18,8 +18,8 @@ use crate::session::report::{Elsewhere, WorkerShares};
 pub(crate) type Installed = Box<dyn Any + Send + Sync>;
 
 pub(crate) trait LoopBackend: Send + Sync {
-    /// Whether blocks may be tiles.
-    fn runs_tiles(&self) -> bool;
+    /// Whether all blocks run in this process.
+    fn is_one_process(&self) -> bool;
     /// The threads of this process that recording and planning may use.
     fn planners(&self, session: &SessionInner) -> Result<Arc<Pool>>;
     /// Runs a loop virtually, and says how thoroughly that was done. Elements that rules are read from are lent, or fetched

@@ -277,7 +277,7 @@ impl<'c> Call<'c> {
     pub(crate) fn record_here<'f>(&self, lease: &'f Lease<'c>, depth: Depth) -> (Recording<'f>, Depth) {
         assert!(std::ptr::eq(lease.captured(), self.captured), "a lease of other captures");
         let options = &self.key.options;
-        let tables = self.backend.runs_tiles() && options.order == Order::Preserve && !options.scratch;
+        let tables = self.backend.is_one_process() && options.order == Order::Preserve && !options.scratch;
         // SAFETY: the captures are those that the task was made for (`new`).
         unsafe { record(self.task, lease, self.key.range.clone(), depth, (options, tables), &self.pool) }
     }
@@ -338,7 +338,7 @@ impl<'c> Call<'c> {
 
     /// None where too little was recorded for a plan.
     fn planned(&self, recording: &Recording<'_>, shapes: &[CaptureShape]) -> Option<Plan> {
-        let options = self.key.options.planning(self.backend.runs_tiles());
+        let options = self.key.options.planning(self.backend.is_one_process());
         match recording.outline() {
             [] => Some(plan::plan(recording, shapes, &options, &*self.pool)),
             _ => plan::of_table(recording, shapes, &options, &*self.pool),

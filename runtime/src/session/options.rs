@@ -83,9 +83,9 @@ impl LoopOptions {
     }
 
     /// What the loop's plan depends on.
-    pub(crate) fn planning(&self, tiles: bool) -> PlanOptions {
+    pub(crate) fn planning(&self, one_process: bool) -> PlanOptions {
         let &LoopOptions { order, parts, grain, strategy, scratch, .. } = self;
-        PlanOptions { order, parts, grain, strategy, scratch, tiles }
+        PlanOptions { order, parts, grain, strategy, scratch, one_process }
     }
 
     /// `label = "..."`: a name for reports.

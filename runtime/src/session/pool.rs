@@ -4,17 +4,19 @@ use rayon::prelude::*;
 
 use crate::planner::Threads;
 use crate::session::error::{Error, Result};
+use crate::session::stack;
 
 /// A number of threads; with one, everything runs on the caller's own.
 pub(crate) struct Pool {
     threads: usize,
+    stack: usize,
     rayon: Option<rayon::ThreadPool>,
 }
 
 impl Pool {
     /// The caller's own thread.
     pub(crate) fn one() -> Self {
-        Pool { threads: 1, rayon: None }
+        Pool { threads: 1, stack: 0, rayon: None }
     }
 
     /// With stacks of this many bytes.
@@ -30,11 +32,16 @@ impl Pool {
                 .map_err(|error| Error::Threads { threads, reason: error.to_string() })?;
             Some(pool)
         };
-        Ok(Pool { threads, rayon })
+        Ok(Pool { threads, stack, rayon })
     }
 
     pub(crate) fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// Whether a body can go as deep on the caller's thread as on these.
+    pub(crate) fn fits_caller(&self) -> bool {
+        self.rayon.is_none() || stack::is_as_large(self.stack)
     }
 
     /// `f(0), f(1), ..., f(n - 1)`, in this order, on any threads.

@@ -1,9 +1,10 @@
 //! How large the stacks of a session's threads are.
 //!
 //! # Why this is sound
-//! The system writes a limit into a structure of ours, and reports whether it did.
+//! The system writes a limit, or what it knows of the running thread, into a structure of ours, and reports whether it did.
 #![allow(unsafe_code)]
 
+use std::cell::OnceCell;
 use std::mem::MaybeUninit;
 
 use crate::session::error::{Error, Result};
@@ -27,6 +28,36 @@ pub(crate) fn of_main() -> usize {
     usize::try_from(most.clamp(2 << 20, MOST)).unwrap_or(2 << 20)
 }
 
+/// Whether the running thread's stack is as large as this, but for what the library needs. Where that isn't known: no.
+pub(crate) fn is_as_large(bytes: usize) -> bool {
+    thread_local! {
+        static OWN: OnceCell<usize> = const { OnceCell::new() };
+    }
+    OWN.with(|own| *own.get_or_init(of_this_thread)) >= bytes.saturating_sub(LEAST)
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn of_this_thread() -> usize {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: the running thread, and room for its attributes.
+    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) } != 0 {
+        return 0;
+    }
+    let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: the attributes were written, and are given back once.
+    let known = unsafe {
+        let known = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        known
+    };
+    if known == 0 { size } else { 0 }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn of_this_thread() -> usize {
+    0
+}
+
 /// What the program asks for, else what the environment does, in bytes.
 pub(crate) fn size(asked: Option<usize>, variable: Option<&str>) -> Result<usize> {
     let (bytes, whence) = match (asked, variable.map(str::trim).filter(|text| !text.is_empty())) {
@@ -42,6 +73,16 @@ pub(crate) fn size(asked: Option<usize>, variable: Option<&str>) -> Result<usize
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_thread_knows_its_stack() {
+        let large = |bytes: usize| {
+            let thread = std::thread::Builder::new().stack_size(4 << 20);
+            thread.spawn(move || is_as_large(bytes)).unwrap().join().unwrap()
+        };
+        assert!(large(1 << 20) && large(4 << 20) && !large(8 << 20));
+    }
 
     #[test]
     fn the_program_goes_before_the_environment() {

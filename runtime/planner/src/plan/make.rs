@@ -22,6 +22,9 @@ const COARSEST: usize = 8;
 const WORTH_A_BLOCK: usize = 2048;
 /// Accesses that a block should make where blocks are free to run at any time.
 const ALIGNED_BLOCK: usize = 4096;
+/// The same from the third block on where no bits depend on where they begin: such a block takes some microseconds, and half a
+/// microsecond goes into starting it.
+const LIGHT_BLOCK: usize = 1 << 17;
 /// How many such blocks there are at most where only accesses say what iterations cost,
 const ALIGNED_BLOCKS: usize = 256;
 /// how many where something else does,
@@ -107,13 +110,16 @@ fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &
     // What is added up in tallies is one for each block, or moves from one to the next.
     let tallied = shapes.iter().any(|shape| shape.reduction && shape.len > 0);
     let most = if tallied { FEWEST_BLOCKS } else { ALIGNED_BLOCKS };
-    let by_accesses = (accesses as usize / ALIGNED_BLOCK).clamp(1, most);
+    let bound = options.scratch || shapes.iter().any(|shape| shape.by_block);
+    let by_accesses = match bound || tallied {
+        true => accesses as usize / ALIGNED_BLOCK,
+        false => (accesses as usize / LIGHT_BLOCK).max((accesses as usize / ALIGNED_BLOCK).min(2)),
+    };
+    let by_accesses = by_accesses.clamp(1, most);
     let (blocks, may_time) = match (options.parts, options.grain) {
         (Some(parts), _) => (parts, false),
         (None, Some(grain)) => (n.div_ceil(grain.max(1)).min(MOST_BLOCKS), false),
-        (None, None) if options.scratch || shapes.iter().any(|shape| shape.by_block) => {
-            (by_accesses.max(FEWEST_BLOCKS), false)
-        }
+        (None, None) if bound => (by_accesses.max(FEWEST_BLOCKS), false),
         (None, None) => (by_accesses, true),
     };
     (blocks.min(n.max(1)), may_time)
@@ -124,7 +130,9 @@ fn aligned(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOpt
     let n = recording.iterations();
     let each = 1.0 + recording.accesses_each;
     let (by_data, may_time) = aligned_blocks(recording, shapes, options);
-    let finer = if may_time { finer(by_data, by_time(recording), n) } else { by_data };
+    // Light loops, too, use all workers.
+    let spread = if options.one_process { 1 } else { ((n as f64 * each) as usize / ALIGNED_BLOCK).min(ALIGNED_BLOCKS) };
+    let finer = if may_time { finer(by_data, by_time(recording).max(spread), n) } else { by_data };
     let (blocks, graph) = equal_blocks(n, finer, n as f64 * each);
     let facts = Facts {
         reason: "no element is both shared and written".to_string(),
@@ -298,7 +306,8 @@ impl<'r> Planner<'r> {
     /// Tiles, where the loop keeps its order and its iterations are cells of a table.
     fn tiles(&self) -> Option<(Tiles, BlockGraph, u64)> {
         let options = self.options;
-        let may = options.strategy.is_none_or(|wanted| wanted == Strategy::Tiled) && options.tiles && !options.scratch;
+        let may =
+            options.strategy.is_none_or(|wanted| wanted == Strategy::Tiled) && options.one_process && !options.scratch;
         if !may || options.order != Order::Preserve || options.parts.is_some() {
             return None;
         }

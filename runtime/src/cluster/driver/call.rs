@@ -233,8 +233,7 @@ impl Cluster {
 }
 
 impl LoopBackend for Cluster {
-    // Workers hold parts of DDSs, and pass these on: a tile has none of its own.
-    fn runs_tiles(&self) -> bool {
+    fn is_one_process(&self) -> bool {
         false
     }
 
