@@ -16,6 +16,7 @@ use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::pack::{self, Packed};
 use crate::loops::plan_cache::part_of;
 use crate::loops::record::Depth;
+use crate::loops::sure::cannot_fail;
 use crate::loops::tallies::Tallies;
 use crate::loops::undo::Undo;
 use crate::loops::verify::Verifier;
@@ -77,6 +78,8 @@ struct Ready {
     undo: Undo,
     packed: Vec<Option<Packed>>,
     tallies: Tallies,
+    /// Whether it can't fail.
+    sure: bool,
     /// How long an iteration took in the last call, in nanoseconds of one thread; none before the first.
     nanos_each: Option<f64>,
 }
@@ -88,11 +91,13 @@ const WAKING: f64 = 15_000.0;
 
 impl Ready {
     fn new(call: &Call<'_>, plan: &Plan) -> Ready {
-        let unsaved = call.key.options.unsaved;
+        let sure = cannot_fail(plan, call.captured, &call.key.options);
+        let unsaved = sure || call.key.options.unsaved;
         Ready {
             undo: if unsaved { Undo::nothing(plan) } else { Undo::new(plan, call.captured, &[]) },
             packed: Vec::new(),
             tallies: Tallies::new(plan, call.captured),
+            sure,
             nanos_each: None,
         }
     }
@@ -172,7 +177,9 @@ impl LoopBackend for Local {
         let (one, iterations) = (Pool::one(), part.range.len());
         let pool = ready.threads(call, &one, iterations);
         let begun = Instant::now();
-        let after = run.run(&ready.undo, pool)?;
+        let ran = run.run(&ready.undo, pool);
+        assert!(!ready.sure || ran.is_ok(), "a loop over floats failed, which none can");
+        let after = ran?;
         let took = (begun.elapsed().as_secs_f64() * 1e9, pool.threads().min(part.blocks.len()));
         let checked = verifier.map(|verifier| verifier.check(&run, &after)).transpose();
         call.commit(&after, &run.board);

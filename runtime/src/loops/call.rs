@@ -21,6 +21,7 @@ use crate::loops::backend::LoopBackend;
 use crate::loops::execute::FirstFailure;
 use crate::loops::plan_cache::{CachedPlan, Odd, PlanKey, Plans, bytes_of, part_of, serves_parts};
 use crate::loops::record::{Depth, planned_shapes, record};
+use crate::loops::sure::computes_with_floats;
 use crate::loops::tallies;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
@@ -70,6 +71,8 @@ where
     R: Outcome,
 {
     let Bounds { iterations, rule } = range;
+    let floats = options.floats.filter(|_| computes_with_floats::<X, V::Owned>());
+    let options = LoopOptions { floats, ..options };
     let task = LoopTask::<X, V, H, S, I, F, R>::new(rule, values, &handles, scratch, body);
     let mut rule_bytes = Vec::new();
     rule.encode(&mut rule_bytes);

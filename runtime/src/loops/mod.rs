@@ -8,6 +8,7 @@ pub(crate) mod old;
 pub(crate) mod pack;
 pub(crate) mod plan_cache;
 pub(crate) mod record;
+pub(crate) mod sure;
 pub(crate) mod tallies;
 pub(crate) mod undo;
 pub(crate) mod verify;

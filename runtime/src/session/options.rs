@@ -29,6 +29,7 @@ pub struct LoopOptions {
     pub(crate) scratch: bool,
     pub(crate) staleness: Option<usize>,
     pub(crate) unsaved: bool,
+    pub(crate) floats: Option<&'static [usize]>,
 }
 
 impl LoopOptions {
@@ -79,6 +80,14 @@ impl LoopOptions {
     /// What the loop writes may be anything after a failure: nothing has to be saved before.
     pub(crate) fn unsaved(mut self) -> Self {
         self.unsaved = true;
+        self
+    }
+
+    /// The body does nothing but compute with what it captures, which it indexes by its own index and numbers less than these away
+    /// from it: if all of that are floats, it can't fail.
+    #[doc(hidden)]
+    pub fn floats(mut self, near: &'static [usize]) -> Self {
+        self.floats = Some(near);
         self
     }
 

@@ -36,10 +36,10 @@ pub(crate) fn rewrite(body: &mut Expr, index: &Parameter, captures: &mut [Captur
 }
 
 /// Longer distances than this are no constant of a stencil.
-const FARTHEST: usize = 64;
+pub(super) const FARTHEST: usize = 64;
 
 /// The name of an index that never changes.
-fn plain(pattern: &Pat) -> Option<Ident> {
+pub(super) fn plain(pattern: &Pat) -> Option<Ident> {
     match pattern {
         Pat::Ident(PatIdent { mutability: None, by_ref: None, subpat: None, ident, .. }) => Some(ident.clone()),
         Pat::Type(typed) => plain(&typed.pat),
@@ -120,7 +120,7 @@ impl Rewriter {
 }
 
 /// What a literal says.
-fn number(expr: &Expr) -> Option<isize> {
+pub(super) fn number(expr: &Expr) -> Option<isize> {
     match expr {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
         Expr::Paren(paren) => number(&paren.expr),
@@ -129,7 +129,7 @@ fn number(expr: &Expr) -> Option<isize> {
     }
 }
 
-fn name(expr: &Expr) -> Option<&Ident> {
+pub(super) fn name(expr: &Expr) -> Option<&Ident> {
     match expr {
         Expr::Path(path) if path.attrs.is_empty() && path.qself.is_none() => path.path.get_ident(),
         Expr::Paren(paren) => name(&paren.expr),

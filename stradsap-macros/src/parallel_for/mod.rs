@@ -4,6 +4,7 @@ pub(crate) mod async_for;
 mod body;
 mod captures;
 mod emit;
+mod floats;
 mod head;
 mod indices;
 mod ir;

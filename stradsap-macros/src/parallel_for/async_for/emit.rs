@@ -25,13 +25,13 @@ use crate::parallel_for::parse::peel;
 
 /// The whole expansion.
 pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
-    let Loop { range, captures, added, olds, closure, options } = parallel_loop;
+    let Loop { range, captures, added, olds, closure, options, floats } = parallel_loop;
     let expansion = Expansion {
         captures,
         added,
         closure,
         arguments: vec![
-            ("options", loop_options(options)),
+            ("options", loop_options(options, floats.as_deref())),
             ("range", call("range", range.span(), end_of(range), with_index_type(range).into_token_stream())),
         ],
         scratch: Some(options.scratch.as_ref().map_or(Scratch::None, Scratch::Given)),
@@ -70,8 +70,11 @@ fn is_untyped(bound: &Expr) -> bool {
     matches!(bound, Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) if int.suffix().is_empty())
 }
 
-fn loop_options(options: &Options) -> TokenStream {
+fn loop_options(options: &Options, floats: Option<&[usize]>) -> TokenStream {
     let mut calls = quote!(::stradsap::__private::LoopOptions::new());
+    if let Some(near) = floats {
+        calls.extend(quote!(.floats(&[#(#near),*])));
+    }
     if let Some(order) = &options.order {
         let value = choice(order, &quote!(::stradsap::Order));
         calls.extend(quote!(.order(#value)));

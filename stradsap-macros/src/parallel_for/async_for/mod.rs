@@ -15,7 +15,7 @@ use self::options::Options;
 use self::over::Over;
 use self::parse::LoopSyntax;
 use super::ir::{Capture, Closure, Kind, Mode};
-use super::{body, captures, head, sums};
+use super::{body, captures, floats, head, sums};
 use crate::ctxt::Ctxt;
 
 /// What is added to how near a capture is indexed, where the loop may run by tiles (`body/tiling.rs` of the runtime).
@@ -31,6 +31,8 @@ struct Loop {
     olds: Vec<Old>,
     closure: Closure,
     options: Options,
+    /// Of a body that does nothing but compute with floats: how near each DDS is indexed.
+    floats: Option<Vec<usize>>,
 }
 
 /// The expansion of a call: an expression of type `stradsap::Result<LoopReport>`, after a mistake as well.
@@ -75,8 +77,12 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let olds = old::rewrite(&mut closure.body, options.scratch.as_mut(), &mut captured.captures, &cx);
     let added = sums::check(&closure.body, options.scratch.as_ref(), &captured.captures, &cx);
     cx.check()?;
+    let mut floats = None;
     if let Some(index) = closure.parameter.as_ref().filter(|_| elements.is_none()) {
+        let all = options.scratch.is_none() && floats::is_all(&closure.body, index, &captured.captures);
         super::indices::rewrite(&mut closure.body, index, &mut captured.captures);
+        let near = captured.captures.iter().filter(|capture| capture.mode != Mode::Value).map(|capture| capture.near);
+        floats = all.then(|| near.collect());
     }
     if options.may_preserve() {
         let written = captured.captures.iter_mut().filter(|capture| capture.mode == Mode::Write);
@@ -86,5 +92,5 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     if let Some(elements) = elements {
         elements.give(&mut syntax.range, &mut captured.captures, &mut closure);
     }
-    Ok(Loop { range: syntax.range, captures: captured.captures, added, olds, closure, options })
+    Ok(Loop { range: syntax.range, captures: captured.captures, added, olds, closure, options, floats })
 }

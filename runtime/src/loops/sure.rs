@@ -1,0 +1,48 @@
+//! Loops that can't fail: nothing is saved to undo them.
+//!
+//! The macro says of a body that it does nothing but compute with what it captures, which it indexes by its own index and
+//! numbers near it. Here stands what only the types, the lengths and the plan say: that all of it are floats, whose operations
+//! never panic; that each index is in range; and that each iteration owns what it writes, so that none strays.
+
+use std::any::TypeId;
+
+use crate::body::capture::{Captured, Kind};
+use crate::memory::buffer::ops_of;
+use crate::planner::plan::Plan;
+use crate::planner::recording::Usage;
+use crate::session::options::{Indices, LoopOptions, Same, Strategy};
+
+/// Whether a loop's index is the number of its iteration, and its captured values are up to three floats of one type.
+pub(crate) fn computes_with_floats<X: Indices, Owned: 'static>() -> bool {
+    let floats = [
+        TypeId::of::<()>(),
+        TypeId::of::<(f32,)>(),
+        TypeId::of::<(f32, f32)>(),
+        TypeId::of::<(f32, f32, f32)>(),
+        TypeId::of::<(f64,)>(),
+        TypeId::of::<(f64, f64)>(),
+        TypeId::of::<(f64, f64, f64)>(),
+    ];
+    TypeId::of::<X>() == TypeId::of::<Same<usize>>() && floats.contains(&TypeId::of::<Owned>())
+}
+
+/// Whether no iteration of a plan can fail or stray.
+pub(crate) fn cannot_fail(plan: &Plan, captured: &[Captured], options: &LoopOptions) -> bool {
+    let Some(near) = options.floats.filter(|near| near.len() == captured.len()) else { return false };
+    let in_blocks = plan.strategy == Strategy::Aligned && !plan.has_alone() && plan.offsets.is_empty();
+    in_blocks && captured.iter().zip(near).enumerate().all(|(c, (capture, &near))| is_sure(plan, c, capture, near))
+}
+
+/// Whether each iteration owns all that it may touch of a capture, less than `near` from its own number.
+fn is_sure(plan: &Plan, c: usize, capture: &Captured, near: usize) -> bool {
+    let &Kind::Vector { len, ops, writable, .. } = &capture.kind else { return false };
+    let range = &plan.range;
+    let by = near.saturating_sub(1);
+    let in_range = range.start >= by && range.end <= len && by <= len - range.end;
+    let owned = match plan.usage[c] {
+        Usage::InStep { offset: 0, written: true } => writable && near == 1,
+        Usage::InStep { written: false, .. } | Usage::ReadOnly => !writable,
+        _ => false,
+    };
+    (ops.is(ops_of::<f32>()) || ops.is(ops_of::<f64>())) && near > 0 && in_range && owned
+}

@@ -1,0 +1,171 @@
+//! Bodies that do nothing but compute with floats: such a loop can't fail, if its captures are floats and its indices in range, which
+//! the runtime looks at. Then nothing has to be saved to undo it.
+//!
+//! What counts is `x[i] = e`, with any of `+=`, `-=`, `*=`, `/=`, and `let name = e`; `e` is made of number literals with a point,
+//! captured values, names bound so, `x[i]`, `x[i + 1]` and the like, the four operations, and floats' own methods. No operation on
+//! floats panics, and no loop or condition stands there, so that each iteration touches the same places. (Of what a program has
+//! defined itself nothing is known; but its operators and methods don't come before those of floats.)
+
+use std::collections::BTreeSet;
+
+use proc_macro2::Ident;
+use syn::{
+    BinOp, Block, Expr, ExprAssign, ExprBinary, ExprIndex, ExprLit, ExprMethodCall, ExprUnary, Lit, Local, Pat,
+    PatIdent, Stmt, UnOp,
+};
+
+use super::indices::{FARTHEST, name, number, plain};
+use super::ir::{Capture, Mode, Parameter};
+
+/// Methods of floats that give floats, and panic for none.
+const METHODS: [&str; 19] = [
+    "abs", "atan", "ceil", "cos", "exp", "floor", "ln", "max", "min", "mul_add", "powf", "recip", "round", "signum",
+    "sin", "sqrt", "tan", "tanh", "trunc",
+];
+
+/// Whether a checked body, in which no index has been marked yet, is such a one.
+pub(crate) fn is_all(body: &Expr, index: &Parameter, captures: &[Capture]) -> bool {
+    let Some(index) = plain(&index.pattern) else { return false };
+    let mut floats = Floats { index, captures, bound: BTreeSet::new() };
+    match body {
+        Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => floats.block(&block.block),
+        body => floats.assignment(body),
+    }
+}
+
+struct Floats<'c> {
+    index: Ident,
+    captures: &'c [Capture],
+    /// What the body has bound so far.
+    bound: BTreeSet<Ident>,
+}
+
+impl Floats<'_> {
+    fn block(&mut self, block: &Block) -> bool {
+        block.stmts.iter().all(|statement| match statement {
+            Stmt::Local(local) => self.bind(local),
+            Stmt::Expr(expr, _) => self.assignment(expr),
+            Stmt::Item(_) | Stmt::Macro(_) => false,
+        })
+    }
+
+    fn bind(&mut self, local: &Local) -> bool {
+        let Pat::Ident(PatIdent { by_ref: None, mutability: None, subpat: None, ident, .. }) = &local.pat else {
+            return false;
+        };
+        let is_new = *ident != self.index && self.captures.iter().all(|capture| capture.name != *ident);
+        let of_floats = local.init.as_ref().is_some_and(|init| init.diverge.is_none() && self.value(&init.expr));
+        self.bound.insert(ident.clone());
+        is_new && of_floats && local.attrs.is_empty()
+    }
+
+    fn assignment(&self, expr: &Expr) -> bool {
+        let (place, value) = match expr {
+            Expr::Assign(ExprAssign { attrs, left, right, .. }) if attrs.is_empty() => (left, right),
+            Expr::Binary(ExprBinary { attrs, left, op, right }) if attrs.is_empty() => match op {
+                BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_) => (left, right),
+                _ => return false,
+            },
+            _ => return false,
+        };
+        matches!(&**place, Expr::Index(place) if self.element(place, Mode::Write)) && self.value(value)
+    }
+
+    /// An element: that of the iteration's own number, or of one that is read, near it.
+    fn element(&self, place: &ExprIndex, mode: Mode) -> bool {
+        let of =
+            |mode| self.captures.iter().any(|capture| capture.mode == mode && Some(&capture.name) == name(&place.expr));
+        let own = |expr: &Expr| name(expr) == Some(&self.index);
+        match &*place.index {
+            index if own(index) => of(mode) || of(Mode::Write),
+            Expr::Binary(ExprBinary { left, op: BinOp::Add(_) | BinOp::Sub(_), right, .. }) => {
+                let near = number(right).is_some_and(|distance| distance.unsigned_abs() <= FARTHEST);
+                mode == Mode::Read && own(left) && near && of(Mode::Read)
+            }
+            _ => false,
+        }
+    }
+
+    fn value(&self, expr: &Expr) -> bool {
+        let is_value = |name: &Ident| {
+            self.bound.contains(name)
+                || self.captures.iter().any(|capture| capture.mode == Mode::Value && capture.name == *name)
+        };
+        match expr {
+            Expr::Lit(ExprLit { lit: Lit::Float(_), .. }) => true,
+            Expr::Paren(paren) => self.value(&paren.expr),
+            Expr::Group(group) => self.value(&group.expr),
+            Expr::Index(place) => self.element(place, Mode::Read),
+            Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => self.value(expr),
+            Expr::Binary(ExprBinary {
+                left,
+                op: BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_),
+                right,
+                ..
+            }) => self.value(left) && self.value(right),
+            Expr::MethodCall(ExprMethodCall { receiver, method, turbofish: None, args, .. }) => {
+                let known = METHODS.iter().any(|known| method == known);
+                known && self.value(receiver) && args.iter().all(|argument| self.value(argument))
+            }
+            expr => name(expr).is_some_and(is_value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_all_floats(body: &str) -> bool {
+        let body: Expr = syn::parse_str(body).unwrap();
+        let closure: syn::ExprClosure = syn::parse_quote!(|i| ());
+        let index = Parameter { pattern: closure.inputs[0].clone() };
+        let captures = [("a", Mode::Value), ("x", Mode::Read), ("y", Mode::Write)].map(|(name, mode)| {
+            let name = Ident::new(name, proc_macro2::Span::call_site());
+            let place: Expr = syn::parse_quote!(#name);
+            Capture { name, mode, and: None, written: place.clone(), place, near: 0 }
+        });
+        is_all(&body, &index, &captures)
+    }
+
+    #[test]
+    fn computing_with_floats_is_all() {
+        for body in [
+            "{ y[i] += a * x[i]; }",
+            "y[i] = 0.5 * x[i] + 0.25 * (x[i - 1] + x[i + 1])",
+            "{ let t = -y[i].sqrt(); let u = t.max(a); y[i] = u / x[i]; y[i] *= 2.0; }",
+        ] {
+            assert!(is_all_floats(body), "{body}");
+        }
+    }
+
+    #[test]
+    fn whatever_else_stands_there_may_fail() {
+        for body in [
+            "{ y[i + 1] = x[i]; }",
+            "{ y[i] = y[i - 1]; }",
+            "{ x[i] = 1.0; }",
+            "{ y[i] = x[a]; }",
+            "{ y[i] = x[i + a]; }",
+            "{ y[i] = x[i + 100]; }",
+            "{ y[i] = x[1 - i]; }",
+            "{ y[i] = i as f32; }",
+            "{ y[i] = z; }",
+            "{ y[i] = f(x[i]); }",
+            "{ y[i] = x[i].unwrap(); }",
+            "{ y[i] = 1 / 0; }",
+            "{ y[i] %= a; }",
+            "{ if x[i] > a { y[i] = a; } }",
+            "{ let a = 1.0; y[i] = a; }",
+            "{ let i = 1.0; y[i] = a; }",
+            "{ let t: f32 = 1.0; y[i] = t; }",
+            "{ let Some(t) = a else { return; }; y[i] = t; }",
+            "{ y[i] = { panic!() }; }",
+            "{ panic!(); y[i] = a; }",
+            "{ #[cfg(any())] let t = 1.0; y[i] = a; }",
+            "{ y[i] = a; Ok(()) }",
+        ] {
+            assert!(!is_all_floats(body), "{body}");
+        }
+    }
+}
