@@ -94,6 +94,8 @@ pub struct CaptureShape {
     pub reduction: bool,
     /// Whether its bits depend on where blocks begin, as those of a sum of floats.
     pub by_block: bool,
+    /// Whether an element may own memory elsewhere, as rows of a `Vec` do. Such elements are not laid out in the order of execution.
+    pub owning: bool,
 }
 
 impl<'f> Recording<'f> {
@@ -366,7 +368,7 @@ mod tests {
         log
     }
 
-    const SHAPE: CaptureShape = CaptureShape { len: 100, reduction: false, by_block: false };
+    const SHAPE: CaptureShape = CaptureShape { len: 100, reduction: false, by_block: false, owning: false };
 
     fn usage(iterations: &[&[(usize, bool)]]) -> (Usage, CaptureLog) {
         let n = iterations.len();

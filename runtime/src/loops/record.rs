@@ -30,9 +30,13 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
     captured
         .iter()
         .map(|capture| match capture.kind {
-            Kind::Vector { len, .. } => CaptureShape { len, reduction: false, by_block: false },
-            Kind::Reduction { ops, .. } => CaptureShape { len: 0, reduction: true, by_block: ops.ordered },
-            Kind::Relaxed { .. } => CaptureShape { len: 0, reduction: true, by_block: true },
+            Kind::Vector { len, ops, .. } => {
+                CaptureShape { len, reduction: false, by_block: false, owning: ops.needs_drop }
+            }
+            Kind::Reduction { ops, .. } => {
+                CaptureShape { len: 0, reduction: true, by_block: ops.ordered, owning: false }
+            }
+            Kind::Relaxed { .. } => CaptureShape { len: 0, reduction: true, by_block: true, owning: false },
         })
         .collect()
 }

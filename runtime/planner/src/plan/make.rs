@@ -9,7 +9,7 @@ use super::group::{self, Groups, Parts};
 use super::tiles::{Cutting, Tiles};
 use super::{Block, Facts, HotDds, Plan, cyclic, order, preserve, sort};
 use crate::options::{Order, PlanOptions, Strategy};
-use crate::recording::{CaptureShape, Recording};
+use crate::recording::{CaptureShape, Recording, Usage};
 use crate::threads::Threads;
 
 /// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
@@ -199,6 +199,9 @@ struct Planner<'r> {
     shared: Vec<usize>,
     lens: Vec<usize>,
     weights: Vec<Weights>,
+    /// Whether iterations read elements in step that own memory: one after the other these are fetched by the hardware, from many
+    /// places in turn they are not.
+    follows_memory: bool,
     facts: Facts,
 }
 
@@ -241,7 +244,9 @@ impl<'r> Planner<'r> {
             peak_bytes: recording.peak_bytes + 4 * lens.iter().sum::<usize>(),
             ..Facts::default()
         };
-        Planner { recording, options, pool, shared, lens, weights, facts }
+        let in_step = |(usage, shape): (&Usage, &CaptureShape)| shape.owning && matches!(usage, Usage::InStep { .. });
+        let follows_memory = recording.usage.iter().zip(shapes).any(in_step);
+        Planner { recording, options, pool, shared, lens, weights, follows_memory, facts }
     }
 
     fn plan(mut self) -> Plan {
@@ -486,7 +491,8 @@ impl<'r> Planner<'r> {
                     starts.push(starts[block] + chosen.iterations[g as usize]);
                 }
                 let mut offsets = sort::sort_by_block(&groups, renumbered, &place, self.pool);
-                if !self.options.scratch && sort::neighbours_collide(self.recording, &self.shared, &offsets, &starts) {
+                let may_interleave = !self.options.scratch && !self.follows_memory;
+                if may_interleave && sort::neighbours_collide(self.recording, &self.shared, &offsets, &starts) {
                     sort::interleave(&mut offsets, &starts, self.pool);
                 }
                 let costs = self.group_costs(chosen, &parts);

@@ -22,7 +22,10 @@ pub(crate) struct Loop {
 
 impl Loop {
     pub(crate) fn shapes(&self) -> Vec<CaptureShape> {
-        self.captures.iter().map(|&(len, _)| CaptureShape { len, reduction: false, by_block: false }).collect()
+        self.captures
+            .iter()
+            .map(|&(len, _)| CaptureShape { len, reduction: false, by_block: false, owning: false })
+            .collect()
     }
 
     /// The logs of some iterations.

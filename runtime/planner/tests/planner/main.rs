@@ -8,3 +8,4 @@ mod loops;
 mod play;
 mod random;
 mod tables;
+mod turns;
