@@ -27,6 +27,7 @@ mod sound;
 mod sums;
 mod sync;
 mod tables;
+mod undone;
 mod views;
 
 use jobs::{job, runner};
@@ -46,7 +47,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `sharing`, `ranges`, `slices`, `sums`, `tables` and `views` run.
+/// Where `captured`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `sharing`, `ranges`, `slices`, `sums`, `tables`, `undone` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -87,6 +88,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
         ("tables", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, tables::SCENARIOS)),
+        ("undone", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, undone::SCENARIOS)),
         ("sums", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, sums::SCENARIOS)),
         ("scheduled", scheduled::tests()),
     ])

@@ -62,10 +62,12 @@ impl Floats<'_> {
     fn assignment(&self, expr: &Expr) -> bool {
         let (place, value) = match expr {
             Expr::Assign(ExprAssign { attrs, left, right, .. }) if attrs.is_empty() => (left, right),
-            Expr::Binary(ExprBinary { attrs, left, op, right }) if attrs.is_empty() => match op {
-                BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_) => (left, right),
-                _ => return false,
-            },
+            Expr::Binary(ExprBinary {
+                attrs,
+                left,
+                op: BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_),
+                right,
+            }) if attrs.is_empty() => (left, right),
             _ => return false,
         };
         matches!(&**place, Expr::Index(place) if self.element(place, Mode::Write)) && self.value(value)
