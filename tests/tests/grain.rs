@@ -88,3 +88,21 @@ fn parts_and_grain_make_the_blocks_of_a_loop_without_conflicts() {
     let error = async_parallel_for!(0..10, [&mut x], |i| x[i] += 1.0, grain = x.len() - 1000).unwrap_err();
     assert!(error.to_string().contains("`grain = 0` is not offered"), "{error}");
 }
+
+#[test]
+fn two_long_calls_and_no_single_one_cut_a_loop_anew() {
+    let session = session(2);
+    let mut x = DVector::from_fn(&session, 64, |_| 0u32).unwrap();
+    let mut blocks = Vec::new();
+    for pause in [0, 1, 0, 1, 1, 0].map(Duration::from_millis) {
+        let report = async_parallel_for!(0..64, [pause, &mut x], |i| {
+            if !pause.is_zero() {
+                std::thread::sleep(pause);
+            }
+            x[i] += 1;
+        });
+        blocks.push(report.unwrap().blocks());
+    }
+    assert_eq!(x.to_vec().unwrap(), [6; 64]);
+    assert!(blocks[..5].iter().all(|&blocks| blocks == 1) && blocks[5] > 1, "{blocks:?}");
+}

@@ -376,12 +376,13 @@ impl<'c> Call<'c> {
             key: self.key.clone(),
             depth,
             misspeculations_in_row: 0,
+            nanos: None,
             seconds_recording: 0.0,
             seconds_planning: 0.0,
         })
     }
 
-    /// Cuts a loop without conflicts into more blocks for later calls, where it took longer on threads of this process than its
+    /// Cuts a loop without conflicts into more blocks for later calls, where two calls took longer on threads of this process than its
     /// accesses and its recording said, and no bits depend on where blocks begin.
     fn deal_anew(&self, cached: &mut CachedPlan, report: &LoopReport) {
         let PlanKey { range, options, .. } = &self.key;
@@ -391,7 +392,9 @@ impl<'c> Call<'c> {
             return;
         }
         let nanos = report.seconds_running * 1e9 * threads.min(blocks) as f64;
-        if let Some(plan) = cached.plan.dealt_by_time(nanos) {
+        // One call may take long because something else ran: the plan would have many blocks for good.
+        let before = cached.nanos.replace(nanos).unwrap_or(0.0);
+        if let Some(plan) = cached.plan.dealt_by_time(nanos.min(before)) {
             // Without memory for another one the plan stays as it is.
             let _ = self.deal(cached, plan);
         }

@@ -52,6 +52,8 @@ pub(crate) struct CachedPlan {
     /// How thoroughly the loop was recorded.
     pub(crate) depth: Depth,
     pub(crate) misspeculations_in_row: usize,
+    /// How long the last call took on one thread, about, in nanoseconds.
+    pub(crate) nanos: Option<f64>,
     pub(crate) seconds_recording: f64,
     pub(crate) seconds_planning: f64,
     /// A number for each captured value that it was made under.

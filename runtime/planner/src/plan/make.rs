@@ -103,36 +103,34 @@ fn finer(by_data: usize, wanted: usize, n: usize) -> usize {
     (by_data * wanted.div_ceil(by_data.max(1))).clamp(1, n.max(1))
 }
 
-/// How many blocks a loop without conflicts has by the data alone, and whether a clock may ask for more.
-fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> (usize, bool) {
+/// How many blocks a loop without conflicts has by the data alone, and how many at least where there may be more.
+fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> (usize, Option<usize>) {
     let n = recording.iterations();
     let accesses = n as f64 * (1.0 + recording.accesses_each);
     // What is added up in tallies is one for each block, or moves from one to the next.
     let tallied = shapes.iter().any(|shape| shape.reduction && shape.len > 0);
     let most = if tallied { FEWEST_BLOCKS } else { ALIGNED_BLOCKS };
     let bound = options.scratch || shapes.iter().any(|shape| shape.by_block);
-    let by_accesses = match bound || tallied {
-        true => accesses as usize / ALIGNED_BLOCK,
-        false => (accesses as usize / LIGHT_BLOCK).max((accesses as usize / ALIGNED_BLOCK).min(2)),
+    let many = (accesses as usize / ALIGNED_BLOCK).clamp(1, most);
+    let few = (accesses as usize / LIGHT_BLOCK).max(2).min(many);
+    let by_accesses = if bound || tallied { many } else { few };
+    // Light iterations, too, are for all workers.
+    let spread = if options.one_process { 1 } else { many };
+    let (blocks, more) = match (options.parts, options.grain) {
+        (Some(parts), _) => (parts, None),
+        (None, Some(grain)) => (n.div_ceil(grain.max(1)).min(MOST_BLOCKS), None),
+        (None, None) if bound => (by_accesses.max(FEWEST_BLOCKS), None),
+        (None, None) => (by_accesses, Some(spread)),
     };
-    let by_accesses = by_accesses.clamp(1, most);
-    let (blocks, may_time) = match (options.parts, options.grain) {
-        (Some(parts), _) => (parts, false),
-        (None, Some(grain)) => (n.div_ceil(grain.max(1)).min(MOST_BLOCKS), false),
-        (None, None) if bound => (by_accesses.max(FEWEST_BLOCKS), false),
-        (None, None) => (by_accesses, true),
-    };
-    (blocks.min(n.max(1)), may_time)
+    (blocks.min(n.max(1)), more)
 }
 
 /// Nothing conflicts: consecutive iterations, in as many blocks as there is work for.
 fn aligned(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> Plan {
     let n = recording.iterations();
     let each = 1.0 + recording.accesses_each;
-    let (by_data, may_time) = aligned_blocks(recording, shapes, options);
-    // Light loops, too, use all workers.
-    let spread = if options.one_process { 1 } else { ((n as f64 * each) as usize / ALIGNED_BLOCK).min(ALIGNED_BLOCKS) };
-    let finer = if may_time { finer(by_data, by_time(recording).max(spread), n) } else { by_data };
+    let (by_data, more) = aligned_blocks(recording, shapes, options);
+    let finer = more.map_or(by_data, |spread| finer(by_data, by_time(recording).max(spread), n));
     let (blocks, graph) = equal_blocks(n, finer, n as f64 * each);
     let facts = Facts {
         reason: "no element is both shared and written".to_string(),
