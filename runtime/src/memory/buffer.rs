@@ -92,7 +92,18 @@ pub(crate) fn row_ops(of: &'static ElementOps, width: usize) -> Option<&'static 
     }
     let make = || {
         let ElementOps {
-            type_id, align, plain, by_key, needs_drop, clone_run, drop_run, encode_run, decode_run, ..
+            type_id,
+            align,
+            plain,
+            by_key,
+            needs_drop,
+            keeps_room,
+            clone_into_run,
+            clone_run,
+            drop_run,
+            encode_run,
+            decode_run,
+            ..
         } = *of;
         let of = Some(of);
         Box::leak(Box::new(ElementOps {
@@ -104,6 +115,8 @@ pub(crate) fn row_ops(of: &'static ElementOps, width: usize) -> Option<&'static 
             by_key,
             needs_drop,
             of,
+            keeps_room,
+            clone_into_run,
             clone_run,
             drop_run,
             encode_run,
@@ -396,6 +409,7 @@ impl RawBuf {
     /// `src` holds `n` elements of this buffer's type that nobody writes meanwhile, and that are none of the buffer's.
     pub(crate) unsafe fn clone_into(&mut self, at: usize, src: *const u8, n: usize) {
         assert!(at <= self.len && n <= self.len - at, "elements {at} and {n} more of {}", self.len);
+        assert!(self.ops.keeps_room && self.ops.width == 1, "elements that are cloned anew");
         // SAFETY: the elements are there (asserted), and the buffer is borrowed alone; the caller vouches for the source.
         unsafe { (self.ops.clone_into_run)(src, self.ptr.as_ptr().add(at * self.ops.size), n) };
     }

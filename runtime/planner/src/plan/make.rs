@@ -77,7 +77,7 @@ pub fn of_table(
         peak_bytes: recording.peak_bytes,
         ..Facts::default()
     };
-    let planner = Planner { recording, options, pool, shared, lens, weights: Vec::new(), facts };
+    let planner = Planner { recording, options, pool, shared, lens, weights: Vec::new(), follows_memory: false, facts };
     let (tiles, graph, _) = planner.worthwhile_tiles()?;
     Some(planner.finish_tiled(tiles, graph))
 }
