@@ -10,6 +10,7 @@
 mod common;
 #[path = "../tests/tests/programs/mod.rs"]
 mod programs;
+#[allow(dead_code, reason = "tests take more of it")]
 #[path = "../tests/tests/seen.rs"]
 mod seen;
 

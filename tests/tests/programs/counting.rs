@@ -29,7 +29,7 @@ pub(super) fn monte_carlo(session: &Session, seen: &mut Seen, trial: &mut Trial)
 
 /// One step of k-means: each point to its nearest centre; then the centres, from all points at once.
 pub(super) fn nearest_centres(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let points: Vec<[f64; 2]> = (0..trial.size(8_000, 1_000_000) as u64)
+    let points: Vec<[f64; 2]> = (0..trial.size(8_000, 3_000_000) as u64)
         .map(|k| [below(2 * k, 1000) as f64, below(2 * k + 1, 1000) as f64])
         .collect();
     let mut centres: Vec<[f64; 2]> = points[..8].to_vec();
@@ -84,7 +84,7 @@ fn weights(
     trial: &mut Trial,
     word: fn(u64) -> usize,
 ) -> stradsap::Result<LoopReport> {
-    let words: Vec<(String, f64)> = (0..trial.size(5_000, 300_000) as u64)
+    let words: Vec<(String, f64)> = (0..trial.size(5_000, 1_000_000) as u64)
         .map(|n| (format!("w{}", word(n)), 1.0 / (1.0 + below(n, 7) as f64)))
         .collect();
     let data = DVector::from_vec(session, words.clone())?;
@@ -121,7 +121,7 @@ fn weights(
 /// How many numbers fall into each bin.
 pub(super) fn histogram(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
     let values: Vec<u16> =
-        (0..trial.size(40_000, 20_000_000) as u64).map(|n| (below(n, 300) + below(n + 7, 300)) as u16).collect();
+        (0..trial.size(40_000, 50_000_000) as u64).map(|n| (below(n, 300) + below(n + 7, 300)) as u16).collect();
     let data = DVector::from_vec(session, values.clone())?;
     let mut bins = DVector::from_fn(session, 600, |_| 0u32)?;
     let mut plain = vec![0u32; 600];
@@ -136,7 +136,7 @@ pub(super) fn histogram(session: &Session, seen: &mut Seen, trial: &mut Trial) -
 
 /// How often each word comes, in a map.
 pub(super) fn word_counts(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let lines: Vec<String> = (0..trial.size(3_000, 200_000) as u64)
+    let lines: Vec<String> = (0..trial.size(3_000, 400_000) as u64)
         .map(|n| format!("w{} w{} w{}", below(3 * n, 800), below(3 * n + 1, 800), below(3 * n + 2, 800)))
         .collect();
     let data = DVector::from_vec(session, lines.clone())?;
@@ -167,7 +167,7 @@ pub(super) fn word_counts(session: &Session, seen: &mut Seen, trial: &mut Trial)
 
 /// How often words stand beside each other, in a table of rows.
 pub(super) fn pairs_of_words(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let text: Vec<u8> = (0..trial.size(20_000, 10_000_000) as u64).map(|n| below(n, 64) as u8).collect();
+    let text: Vec<u8> = (0..trial.size(20_000, 30_000_000) as u64).map(|n| below(n, 64) as u8).collect();
     let data = DVector::from_vec(session, text.clone())?;
     let mut beside = DVector::from_fn(session, 64, |_| [0u32; 64])?;
     let mut plain = vec![[0u32; 64]; 64];
@@ -194,7 +194,7 @@ pub(super) fn pairs_of_words(session: &Session, seen: &mut Seen, trial: &mut Tri
 /// Of each item, the mean of its ratings so far.
 pub(super) fn means_of_items(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
     let items = trial.size(900, 50_000);
-    let all = ratings(trial.size(20_000, 2_000_000), 500, items);
+    let all = ratings(trial.size(20_000, 8_000_000), 500, items);
     let data = DVector::from_vec(session, all.clone())?;
     let mut plain = vec![(0.0f64, 0u32); items];
     let mut means = DVector::from_fn(session, items, |_| (0.0f64, 0u32))?;
@@ -221,7 +221,7 @@ pub(super) fn means_of_items(session: &Session, seen: &mut Seen, trial: &mut Tri
 /// The largest value of each group, and where it stands.
 pub(super) fn largest_of_each(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
     let groups = trial.size(700, 50_000);
-    let items: Vec<(u32, i64)> = (0..trial.size(20_000, 2_000_000) as u64)
+    let items: Vec<(u32, i64)> = (0..trial.size(20_000, 6_000_000) as u64)
         .map(|n| (below(n, groups) as u32, below(n + 3, 5_000) as i64))
         .collect();
     let data = DVector::from_vec(session, items.clone())?;
@@ -251,8 +251,8 @@ pub(super) fn largest_of_each(session: &Session, seen: &mut Seen, trial: &mut Tr
 
 /// Of Eratosthenes: iteration `p` strikes out its multiples, if it still stands.
 pub(super) fn sieve(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let n = trial.size(4_000, 4_000_000);
-    let last = trial.size(64, 2_001);
+    let n = trial.size(4_000, 1_000_000);
+    let last = trial.size(64, 1_001);
     let mut plain = vec![true; n];
     let mut prime = DVector::from_vec(session, plain.clone())?;
     let report = trial.sweep(
@@ -286,7 +286,7 @@ pub(super) fn sieve(session: &Session, seen: &mut Seen, trial: &mut Trial) -> st
 
 /// Each number becomes the mean of itself and the one before, as it is by then.
 pub(super) fn running_mean(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let mut plain: Vec<f64> = (0..trial.size(6_000, 5_000_000) as u64).map(|i| below(i, 100) as f64).collect();
+    let mut plain: Vec<f64> = (0..trial.size(6_000, 10_000_000) as u64).map(|i| below(i, 100) as f64).collect();
     let mut x = DVector::from_vec(session, plain.clone())?;
     let report = trial.sweep(
         || {

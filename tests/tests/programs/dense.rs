@@ -55,7 +55,7 @@ pub(super) fn triangular_factors(
 
 /// Forces of all on each, then a step.
 pub(super) fn bodies_in_space(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let n = trial.size(200, 3_000) as u64;
+    let n = trial.size(200, 5_000) as u64;
     let mut plain: Vec<[f64; 2]> = (0..n).map(|i| [below(i, 500) as f64, below(i + 900, 500) as f64]).collect();
     let mut plain_speed = vec![[0.0f64; 2]; n as usize];
     let mut place = DVector::from_vec(session, plain.clone())?;
@@ -99,7 +99,7 @@ pub(super) fn bodies_in_space(session: &Session, seen: &mut Seen, trial: &mut Tr
 
 /// Each iteration a row of the product, of slices of flat matrices.
 pub(super) fn matrix_product(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let n = trial.size(60, 300);
+    let n = trial.size(60, 400);
     let a = DVector::from_fn(session, n * n, |at| entry(at / n, at % n))?;
     let mut c = DVector::from_fn(session, n * n, |_| 0.0f64)?;
     let matrix: Vec<f64> = (0..n * n).map(|at| entry(at / n, at % n)).collect();

@@ -25,7 +25,7 @@ pub(super) fn tensor_decomposition(
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
     let [i, j, k] = [300, 200, 250].map(|n| trial.size(n, 100 * n));
-    let entries: Vec<[u32; 3]> = (0..trial.size(20_000, 600_000) as u64)
+    let entries: Vec<[u32; 3]> = (0..trial.size(20_000, 2_000_000) as u64)
         .map(|n| [below(3 * n, i) as u32, below(3 * n + 1, j) as u32, below(3 * n + 2, k) as u32])
         .collect();
     let (mut plain_a, mut plain_b, mut plain_c) = (rows(i, 1), rows(j, 2), rows(k, 3));
@@ -70,7 +70,7 @@ pub(super) fn tensor_decomposition(
 
 /// BPR: a user prefers an item that was bought to one that is drawn.
 pub(super) fn bayesian_ranking(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let (n, users, items) = (trial.size(20_000, 600_000), trial.size(500, 20_000), trial.size(2_000, 30_000));
+    let (n, users, items) = (trial.size(20_000, 1_500_000), trial.size(500, 20_000), trial.size(2_000, 30_000));
     let bought = ratings(n, users, items);
     let (mut plain_p, mut plain_q) = (rows(users, 4), rows(items, 5));
     let mut p = DVector::from_vec(session, plain_p.clone())?;
@@ -121,10 +121,11 @@ pub(super) fn factorisation_machine(
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
     let features = |n: usize| -> [u32; 12] { from_fn(|k| (k * 8 + below((n * 12 + k) as u64, 8)) as u32) };
-    let n = trial.size(3_000, 100_000);
+    let n = trial.size(3_000, 400_000);
     let mut plain_w: Vec<f64> = vec![0.0; 100];
     let mut plain_v = rows(100, 6);
-    let data = DVector::from_fn(session, n, features)?;
+    let examples: Vec<[u32; 12]> = (0..n).map(features).collect();
+    let data = DVector::from_vec(session, examples.clone())?;
     let mut w = DVector::from_vec(session, plain_w.clone())?;
     let mut v = DVector::from_vec(session, plain_v.clone())?;
     let report = trial.steps(
@@ -147,7 +148,7 @@ pub(super) fn factorisation_machine(
             })
         },
         |n| {
-            let at = features(n);
+            let at = examples[n];
             let mut sums = [0.0; K];
             let mut guess = 0.0;
             for i in at.map(|i| i as usize) {
@@ -169,7 +170,7 @@ pub(super) fn factorisation_machine(
 /// Users and items have a bias each.
 pub(super) fn biased_ratings(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
     let (users, items) = (trial.size(800, 50_000), trial.size(600, 30_000));
-    let all = ratings(trial.size(20_000, 1_000_000), users, items);
+    let all = ratings(trial.size(20_000, 6_000_000), users, items);
     let (mut plain_users, mut plain_items) = (vec![0.0f64; users], vec![0.0f64; items]);
     let data = DVector::from_vec(session, all.clone())?;
     let mut users = DVector::from_vec(session, plain_users.clone())?;
@@ -202,7 +203,7 @@ pub(super) fn biased_ratings_with_their_mean(
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
     let (users, items) = (trial.size(800, 50_000), trial.size(600, 30_000));
-    let all = ratings(trial.size(8_000, 400_000), users, items);
+    let all = ratings(trial.size(8_000, 6_000_000), users, items);
     let (mut plain_users, mut plain_mean) = (vec![0.0f64; users], 3.0);
     let data = DVector::from_vec(session, all.clone())?;
     let mut users = DVector::from_vec(session, plain_users.clone())?;

@@ -26,7 +26,7 @@ fn lists(edges: &[(u32, u32)], nodes: usize) -> (Vec<u32>, Vec<u32>) {
 
 /// The label that most neighbours have, as they are by then.
 pub(super) fn label_propagation(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let nodes = trial.size(6_000, 150_000);
+    let nodes = trial.size(6_000, 450_000);
     let (plain_starts, plain_to) = lists(&edges(nodes * 4 / 3, nodes), nodes);
     let mut plain: Vec<u32> = (0..nodes as u32).map(|i| i % 50).collect();
     let starts = DVector::from_vec(session, plain_starts.clone())?;
@@ -60,7 +60,7 @@ pub(super) fn label_propagation(session: &Session, seen: &mut Seen, trial: &mut 
 
 /// Each node takes the smallest colour that no neighbour has.
 pub(super) fn colouring(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let nodes = trial.size(6_000, 300_000);
+    let nodes = trial.size(6_000, 900_000);
     let pairs = edges(nodes * 3 / 2, nodes);
     let (plain_starts, plain_to) = lists(&pairs, nodes);
     let mut plain = vec![u8::MAX; nodes];
@@ -99,7 +99,7 @@ fn lengths(n: usize, nodes: usize) -> Vec<(u32, u32, f32)> {
 
 /// Edges are relaxed until none gets shorter.
 pub(super) fn shortest_paths(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let nodes = trial.size(4_000, 200_000);
+    let nodes = trial.size(4_000, 800_000);
     let all = lengths(4 * nodes, nodes);
     let mut plain = vec![f32::INFINITY; nodes];
     plain[0] = 0.0;
@@ -143,7 +143,7 @@ pub(super) fn shortest_paths_by_condition(
     seen: &mut Seen,
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
-    let nodes = trial.size(400, 200_000);
+    let nodes = trial.size(400, 500_000);
     let all = lengths(4 * nodes, nodes);
     let mut plain = vec![f32::INFINITY; nodes];
     plain[0] = 0.0;
@@ -246,7 +246,7 @@ pub(super) fn depths_that_are_expected(
 
 /// Roots are found by following parents, which unions change.
 pub(super) fn union_find(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let nodes = trial.size(600, 100_000);
+    let nodes = trial.size(600, 300_000);
     let pairs = edges(nodes * 7 / 6, nodes);
     let mut plain: Vec<u32> = (0..nodes as u32).collect();
     let data = DVector::from_vec(session, pairs.clone())?;

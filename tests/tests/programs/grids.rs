@@ -9,7 +9,8 @@ use stradsap::prelude::*;
 pub(super) fn ising_model(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
     let (side, seed, steps) = (trial.size(120, 1_000), 9u64, trial.size(30_000, 1_000_000));
     let mut plain: Vec<i8> = (0..side * side).map(|i| if mix(i as u64).is_multiple_of(2) { 1 } else { -1 }).collect();
-    let sites = DVector::from_fn(session, steps, |n| below(mix(n as u64), side * side) as u32)?;
+    let plain_sites: Vec<u32> = (0..steps).map(|n| below(mix(n as u64), side * side) as u32).collect();
+    let sites = DVector::from_vec(session, plain_sites.clone())?;
     let mut spins = DVector::from_vec(session, plain.clone())?;
     let report = trial.steps(
         0..steps,
@@ -28,7 +29,7 @@ pub(super) fn ising_model(session: &Session, seen: &mut Seen, trial: &mut Trial)
             })
         },
         |n| {
-            let at = below(mix(n as u64), side * side);
+            let at = plain_sites[n] as usize;
             let (row, column) = (at / side, at % side);
             let around = i32::from(plain[row * side + (column + 1) % side])
                 + i32::from(plain[row * side + (column + side - 1) % side])
@@ -65,8 +66,9 @@ pub(super) fn gauss_seidel(session: &Session, seen: &mut Seen, trial: &mut Trial
 
 /// From the neighbours as they were before.
 pub(super) fn jacobi(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let n = trial.size(20_000, 4_000_000);
+    let n = trial.size(20_000, 12_000_000);
     let mut plain: Vec<f64> = (0..n).map(|i| below(i as u64, 100) as f64).collect();
+    let mut plain_next = plain.clone();
     let mut now = DVector::from_vec(session, plain.clone())?;
     let mut next = DVector::from_vec(session, plain.clone())?;
     let mut last = None;
@@ -80,8 +82,8 @@ pub(super) fn jacobi(session: &Session, seen: &mut Seen, trial: &mut Trial) -> s
                 Ok(report)
             },
             || {
-                let before = plain.clone();
-                (1..n - 1).for_each(|i| plain[i] = before[i - 1..=i + 1].iter().sum::<f64>() / 3.0);
+                (1..n - 1).for_each(|i| plain_next[i] = plain[i - 1..=i + 1].iter().sum::<f64>() / 3.0);
+                std::mem::swap(&mut plain, &mut plain_next);
             },
         )?;
         trial.same(bits(now.to_vec()?), bits(plain.clone()));
@@ -97,7 +99,7 @@ pub(super) fn over_relaxation_by_colours(
     seen: &mut Seen,
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
-    let side = trial.size(64, 2_000);
+    let side = trial.size(64, 4_000);
     let mut plain: Vec<Vec<f64>> = (0..2)
         .map(|colour| (0..side * side / 2).map(|k| below((2 * k + colour) as u64, 50) as f64).collect())
         .collect();
@@ -182,6 +184,7 @@ pub(super) fn game_of_life(session: &Session, seen: &mut Seen, trial: &mut Trial
     let mut now = DVector::from_vec(session, plain.clone())?;
     let mut next = DVector::from_fn(session, rows * columns, |_| false)?;
     let mut last = None;
+    let mut before = plain.clone();
     for _ in 0..trial.size(3, 1) {
         let report = trial.sweep(
             || {
@@ -197,7 +200,7 @@ pub(super) fn game_of_life(session: &Session, seen: &mut Seen, trial: &mut Trial
                 Ok(report)
             },
             || {
-                let before = plain.clone();
+                before.clone_from(&plain);
                 for k in 0..rows * columns {
                     let (i, j) = (k / columns, k % columns);
                     let cells = (0..9)

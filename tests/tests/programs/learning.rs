@@ -117,7 +117,7 @@ pub(super) fn alternating_least_squares(
     seen: &mut Seen,
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
-    let (n, users, items) = (trial.size(6_000, 600_000), trial.size(300, 20_000), trial.size(200, 8_000));
+    let (n, users, items) = (trial.size(6_000, 1_800_000), trial.size(300, 60_000), trial.size(200, 20_000));
     let (mut of_user, mut of_item) = (vec![Vec::new(); users], vec![Vec::new(); items]);
     for k in 0..n as u64 {
         let (user, item, stars) = (below(3 * k, users), below(3 * k + 1, items), below(3 * k + 2, 5) as f64);
@@ -181,7 +181,7 @@ pub(super) fn factors_by_multiplication(
     seen: &mut Seen,
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
-    let (n, m) = (trial.size(90, 2_000), trial.size(70, 1_500));
+    let (n, m) = (trial.size(90, 3_000), trial.size(70, 2_500));
     let matrix: Vec<f64> = (0..n * m).map(|at| 1.0 + below(at as u64, 9) as f64).collect();
     let row = |seed: usize| -> [f64; 4] { from_fn(|k| 0.1 + f64::from(unit((4 * seed + k) as u64))) };
     let (mut plain_w, mut plain_h): (Vec<_>, Vec<_>) = ((0..n).map(row).collect(), (n..n + m).map(row).collect());
@@ -349,7 +349,7 @@ fn best_cut(histogram: &[(i64, i64)]) -> (usize, usize, [i64; 2]) {
 
 /// Gradient-boosted stumps: histograms of whole-numbered residuals, the best cut, and what is left of the residuals.
 pub(super) fn boosted_stumps(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let n = trial.size(8_000, 800_000);
+    let n = trial.size(8_000, 1_600_000);
     let binned = |i: usize| -> [u8; COLUMNS] { from_fn(|c| below((i * COLUMNS + c) as u64, BINS) as u8) };
     let rows: Vec<[u8; COLUMNS]> = (0..n).map(binned).collect();
     let mut plain: Vec<i64> = rows.iter().map(|row| 1000 * i64::from(row[2] / 5) + 10 * i64::from(row[4])).collect();
@@ -404,7 +404,7 @@ enum Node {
 
 /// What most trees of a forest say of each row.
 pub(super) fn random_forest(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let n = trial.size(3_000, 100_000);
+    let n = trial.size(3_000, 200_000);
     // Complete trees of four levels; the children of node `k` are `2 k + 1` and the next.
     let node = |tree: u64, k: u64| match k {
         0..7 => {
@@ -514,6 +514,7 @@ pub(super) fn embedded_points(session: &Session, seen: &mut Seen, trial: &mut Tr
     let mut plain: Vec<[f32; 2]> = (0..n as u64).map(|i| [unit(2 * i), unit(2 * i + 1)]).collect();
     let links = DVector::from_vec(session, near.clone())?;
     let mut y = DVector::from_vec(session, plain.clone())?;
+    let mut before = plain.clone();
     let report = trial.sweep(
         || {
             let mut last = None;
@@ -524,7 +525,7 @@ pub(super) fn embedded_points(session: &Session, seen: &mut Seen, trial: &mut Tr
         },
         || {
             for _ in 0..2 {
-                let before = plain.clone();
+                before.clone_from(&plain);
                 for i in 0..n {
                     plain[i] = moved(i, &near[i], &before);
                 }
@@ -538,7 +539,7 @@ pub(super) fn embedded_points(session: &Session, seen: &mut Seen, trial: &mut Tr
 
 /// MinHash: of each set eight least hashes, and how many pairs of neighbours share the first.
 pub(super) fn least_hashes(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let n = trial.size(2_000, 60_000);
+    let n = trial.size(2_000, 400_000);
     let sets: Vec<Vec<u32>> =
         (0..n).map(|i| (0..3 + i % 9).map(|k| below((9 * i + k) as u64, 500) as u32).collect()).collect();
     fn least(set: &[u32]) -> [u32; 8] {

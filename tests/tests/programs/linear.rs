@@ -56,9 +56,9 @@ pub(super) fn kaczmarz_of_dense_rows(
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
     let (n, m) = (trial.size(300, 30_000), trial.size(60, 300));
-    let a = move |i: usize, j: usize| below((i * m + j) as u64, 100) as f64 / 100.0;
+    let a: Vec<f64> = (0..n * m).map(|at| below(at as u64, 100) as f64 / 100.0).collect();
     let mut plain = vec![0.0f64; m];
-    let matrix = DVector::from_fn(session, n * m, |k| a(k / m, k % m))?;
+    let matrix = DVector::from_vec(session, a.clone())?;
     let mut x = DVector::from_vec(session, plain.clone())?;
     let report = trial.steps(
         0..n,
@@ -71,9 +71,10 @@ pub(super) fn kaczmarz_of_dense_rows(
             })
         },
         |i| {
-            let found: f64 = (0..m).map(|j| a(i, j) * plain[j]).sum();
-            let step = (i as f64 / 300.0 - found) / (0..m).map(|j| a(i, j) * a(i, j)).sum::<f64>();
-            (0..m).for_each(|j| plain[j] += step * a(i, j));
+            let row = &a[i * m..(i + 1) * m];
+            let found: f64 = row.iter().zip(&plain).map(|(a, x)| a * x).sum();
+            let step = (i as f64 / 300.0 - found) / row.iter().map(|a| a * a).sum::<f64>();
+            plain.iter_mut().zip(row).for_each(|(x, a)| *x += step * a);
         },
     )?;
     trial.same(bits(x.to_vec()?), bits(plain));
@@ -92,7 +93,8 @@ pub(super) fn svm_by_dual_coordinates(
     };
     let n = trial.size(1_500, 300_000);
     let (mut plain_alpha, mut plain_w) = (vec![0.0f64; n], vec![0.0f64; 40]);
-    let data = DVector::from_fn(session, n, example)?;
+    let examples: Vec<([u32; 20], f64)> = (0..n).map(example).collect();
+    let data = DVector::from_vec(session, examples.clone())?;
     let mut alpha = DVector::from_vec(session, plain_alpha.clone())?;
     let mut w = DVector::from_vec(session, plain_w.clone())?;
     let report = trial.steps(
@@ -108,7 +110,7 @@ pub(super) fn svm_by_dual_coordinates(
             })
         },
         |i| {
-            let (at, label) = example(i);
+            let (at, label) = examples[i];
             let margin = label * at.iter().map(|&j| plain_w[j as usize]).sum::<f64>();
             let next = (plain_alpha[i] - (margin - 1.0) / 20.0).clamp(0.0, 1.0);
             let step = (next - plain_alpha[i]) * label;
@@ -165,7 +167,7 @@ pub(super) fn perceptron_in_order(
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
     let columns = trial.size(900, 90_000);
-    let rows = sparse(trial.size(5_000, 500_000), columns);
+    let rows = sparse(trial.size(5_000, 1_500_000), columns);
     let (mut plain, mut plain_mistakes) = (vec![0.0f64; columns], vec![0u32]);
     let data = DVector::from_vec(session, rows.clone())?;
     let mut w = DVector::from_vec(session, plain.clone())?;

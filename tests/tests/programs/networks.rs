@@ -30,7 +30,7 @@ pub(super) fn pagerank_with_sinks(
     seen: &mut Seen,
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
-    let n = trial.size(3_000, 200_000);
+    let n = trial.size(3_000, 600_000);
     let from: Vec<Vec<u32>> =
         (0..n).map(|v| (0..v % 7).map(|k| below((8 * v + k) as u64, n) as u32).collect()).collect();
     let mut out = vec![0u32; n];
@@ -39,6 +39,7 @@ pub(super) fn pagerank_with_sinks(
     let (links, degree) = (DVector::from_vec(session, from.clone())?, DVector::from_vec(session, out.clone())?);
     let mut rank = DVector::from_vec(session, plain.clone())?;
     let sunk = session.sum(0.0f64);
+    let mut before = plain.clone();
     let report = trial.sweep(
         || {
             let mut last = None;
@@ -73,7 +74,7 @@ pub(super) fn pagerank_with_sinks(
                     }
                 }
                 let for_all = (0.15 + 0.85 * sunk) / n as f64;
-                let before = plain.clone();
+                before.clone_from(&plain);
                 for v in 0..n {
                     let given: f64 = from[v].iter().map(|&u| before[u as usize] / f64::from(out[u as usize])).sum();
                     plain[v] = for_all + 0.85 * given;
@@ -222,6 +223,7 @@ pub(super) fn connected_components(
     let links = DVector::from_vec(session, around.clone())?;
     let mut label = DVector::from_vec(session, plain.clone())?;
     let changed = session.any();
+    let mut before = plain.clone();
     let report = trial.sweep(
         || {
             async_parallel_for!(0..n as u32, [&mut label], |v| label[v] = v)?;
@@ -240,7 +242,7 @@ pub(super) fn connected_components(
         || {
             (0..n).for_each(|v| plain[v] = v as u32);
             loop {
-                let before = plain.clone();
+                before.clone_from(&plain);
                 for v in 0..n {
                     plain[v] = around[v].iter().map(|&u| before[u as usize]).fold(before[v], u32::min);
                 }
@@ -257,7 +259,7 @@ pub(super) fn connected_components(
 
 /// SimRank: two nodes are alike where those around them are.
 pub(super) fn similar_nodes(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let n = trial.size(60, 500);
+    let n = trial.size(60, 900);
     let around = neighbours(2 * n, n);
     fn alike(a: usize, b: usize, n: usize, one: &[u32], other: &[u32], before: impl Fn(usize) -> f64) -> f64 {
         if a == b {
@@ -269,6 +271,7 @@ pub(super) fn similar_nodes(session: &Session, seen: &mut Seen, trial: &mut Tria
     let mut plain: Vec<f64> = (0..n * n).map(|at| f64::from(u8::from(at / n == at % n))).collect();
     let links = DVector::from_vec(session, around.clone())?;
     let mut s = DVector::from_vec(session, plain.clone())?;
+    let mut before = plain.clone();
     let report = trial.sweep(
         || {
             let mut last = None;
@@ -282,7 +285,7 @@ pub(super) fn similar_nodes(session: &Session, seen: &mut Seen, trial: &mut Tria
         },
         || {
             for _ in 0..2 {
-                let before = plain.clone();
+                before.clone_from(&plain);
                 for a in 0..n {
                     for b in 0..n {
                         plain[a * n + b] = alike(a, b, n, &around[a], &around[b], |at| before[at]);

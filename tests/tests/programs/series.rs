@@ -26,7 +26,7 @@ impl Filter {
 
 /// A Kalman filter for each of many series, which lie one after the other.
 pub(super) fn kalman_filters(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let (n, long) = (trial.size(300, 20_000), 64);
+    let (n, long) = (trial.size(300, 40_000), 64);
     let observed: Vec<f32> = (0..n * long).map(|k| (k % long) as f32 * 0.3 + below(k as u64, 10) as f32).collect();
     let begin = Filter { state: [0.0; 2], spread: [[10.0, 0.0], [0.0, 1.0]] };
     let mut plain = vec![begin; n];
@@ -95,7 +95,7 @@ impl Markov {
 
 /// Forward and backward through many texts; how often each state is the likeliest is added up.
 pub(super) fn hidden_states(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let n = trial.size(300, 12_000);
+    let n = trial.size(300, 36_000);
     let model = Markov {
         begin: [0.5, 0.3, 0.2],
         to: [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.3, 0.6]],
@@ -180,7 +180,7 @@ pub(super) fn local_alignment(session: &Session, seen: &mut Seen, trial: &mut Tr
 
 /// The most that fits into a knapsack of each size, thing by thing.
 pub(super) fn knapsack(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let sizes = trial.size(2_000, 500_000);
+    let sizes = trial.size(2_000, 2_000_000);
     let things: Vec<(usize, u32)> = (0..12).map(|k| (1 + below(k, 300), 1 + below(k + 50, 90) as u32)).collect();
     let mut plain = vec![0u32; sizes];
     let mut best = DVector::from_vec(session, plain.clone())?;
@@ -278,7 +278,7 @@ struct Reservoir {
 
 /// Of each group a sample of five records, which depends on their order.
 pub(super) fn reservoirs(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let (n, groups) = (trial.size(10_000, 1_000_000), trial.size(400, 20_000));
+    let (n, groups) = (trial.size(10_000, 6_000_000), trial.size(400, 50_000));
     let records: Vec<u32> = (0..n as u64).map(|i| below(i, groups) as u32).collect();
     fn meet(reservoir: &mut Reservoir, record: u32) {
         reservoir.met += 1;

@@ -7,10 +7,11 @@ use stradsap::prelude::*;
 
 /// Heat in a plate: each cell from what was around it before; the edge stays.
 pub(super) fn heat(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let (rows, columns) = (trial.size(60, 1_500), trial.size(70, 2_000));
+    let (rows, columns) = (trial.size(60, 2_000), trial.size(70, 2_000));
     let mut plain: Vec<f32> = (0..rows * columns).map(|k| below(k as u64, 100) as f32).collect();
     let mut t = DVector::from_vec(session, plain.clone())?;
     let rate = 0.2f32;
+    let mut before = plain.clone();
     let report = trial.sweep(
         || {
             let mut last = None;
@@ -26,7 +27,7 @@ pub(super) fn heat(session: &Session, seen: &mut Seen, trial: &mut Trial) -> str
         },
         || {
             for _ in 0..3 {
-                let before = plain.clone();
+                before.clone_from(&plain);
                 for i in 1..rows - 1 {
                     for j in 1..columns - 1 {
                         let k = i * columns + j;
@@ -229,7 +230,7 @@ pub(super) fn belief_propagation(
     seen: &mut Seen,
     trial: &mut Trial,
 ) -> stradsap::Result<LoopReport> {
-    let (rows, columns) = (trial.size(40, 500), trial.size(50, 600));
+    let (rows, columns) = (trial.size(40, 1_000), trial.size(50, 600));
     let image: Vec<[f32; 2]> = (0..rows * columns)
         .map(|k| if below(k as u64, 10) < 3 + 4 * (k % columns * 2 / columns) { [0.7, 0.3] } else { [0.3, 0.7] })
         .collect();
@@ -245,6 +246,7 @@ pub(super) fn belief_propagation(
     let mut plain = vec![[[0.5f32; 2]; 4]; rows * columns];
     let pixels = DVector::from_vec(session, image.clone())?;
     let mut heard = DVector::from_vec(session, plain.clone())?;
+    let mut before = plain.clone();
     let report = trial.sweep(
         || {
             let mut last = None;
@@ -271,7 +273,7 @@ pub(super) fn belief_propagation(
         },
         || {
             for _ in 0..3 {
-                let before = plain.clone();
+                before.clone_from(&plain);
                 for k in 0..rows * columns {
                     let (i, j) = (k / columns, k % columns);
                     if i > 0 {
