@@ -85,8 +85,8 @@ fn measure(program: &Program, rounds: usize) -> Result<Vec<String>> {
         format!("{:?}", report.strategy()).to_lowercase(),
         format!("{:.1}", report.parallelism()),
         format!("{:.1}", plain * 1e3),
-        format!("{one:.2}"),
-        format!("{two:.2}"),
+        format!("{one:.3}"),
+        format!("{two:.3}"),
         format!("{first:.1}"),
     ])
 }

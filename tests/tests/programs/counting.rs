@@ -154,7 +154,7 @@ pub(super) fn word_counts(session: &Session, seen: &mut Seen, trial: &mut Trial)
             lines
                 .iter()
                 .flat_map(|line| line.split(' '))
-                .for_each(|word| *plain.entry(word.to_string()).or_insert(0u64) += 1)
+                .for_each(|word| *plain.entry(word.to_string()).or_insert(0u64) += 1);
         },
     )?;
     let plain: std::collections::BTreeMap<_, _> = plain.into_iter().collect();

@@ -68,6 +68,7 @@ impl Trial {
 
     /// What the loop left is what the plain loop left. (On the clock they may have run in different orders.)
     #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "both are mostly made for the comparison")]
     pub(crate) fn same<T: PartialEq + Debug>(&self, ours: T, plain: T) {
         if self.rounds == 0 {
             assert_eq!(ours, plain);
