@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use clap::Parser;
-use stradsap::kernels::dot;
+use stradsap::kernels::{dot, each_pair};
 use stradsap::prelude::*;
 use stradsap_examples::model::{DataSize, FactorArgs, Matrix, Rmse, Start, store};
 use stradsap_examples::ratings::{Rating, Ratings, Split};
@@ -58,11 +58,11 @@ fn train(
             let r = train[n];
             let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
             let e = r.stars - dot(pu, qi);
-            for (p, q) in pu.iter_mut().zip(qi) {
+            each_pair(pu, qi, |p, q| {
                 let (a, b) = (*p, *q);
                 *p += alpha * (e * b - lambda * a);
                 *q += alpha * (e * a - lambda * b);
-            }
+            });
             loss.add(f64::from(e * e));
         })?;
         let seconds = clock.elapsed().as_secs_f64();

@@ -138,12 +138,12 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
         lanes[1] += product(&a[1], &b[1]);
     }
     if !a_rest.is_empty() {
-        let (mut x, mut y) = ([0.0; 16], [0.0; 16]);
-        x.iter_mut().zip(a_rest).for_each(|(x, a)| *x = *a);
-        y.iter_mut().zip(b_rest).for_each(|(y, b)| *y = *b);
-        let ((x, _), (y, _)) = (x.as_chunks::<8>(), y.as_chunks::<8>());
-        lanes[0] += product(&x[0], &y[0]);
-        lanes[1] += product(&x[1], &y[1]);
+        let mut rest = [[0.0; 8]; 2];
+        for (lane, (a, b)) in rest.as_flattened_mut().iter_mut().zip(a_rest.iter().zip(b_rest)) {
+            *lane = a * b;
+        }
+        lanes[0] += f32x8::new(rest[0]);
+        lanes[1] += f32x8::new(rest[1]);
     }
     let sums = (lanes[0] + lanes[1]).to_array();
     ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]))

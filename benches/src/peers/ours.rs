@@ -169,7 +169,13 @@ impl<const K: usize> Contestant<K> for Rows {
             ],
             |i| {
                 let r = ratings[i];
-                let e = sgd_step(&mut p[r.user], &mut q[r.item], r.stars, alpha, lambda);
+                let (pu, qi) = (&mut p[r.user], &mut q[r.item]);
+                let e = r.stars - kernels::dot(pu, qi);
+                kernels::each_pair(pu, qi, |p, q| {
+                    let (a, b) = (*p, *q);
+                    *p += alpha * (e * b - lambda * a);
+                    *q += alpha * (e * a - lambda * b);
+                });
                 loss.add(f64::from(e * e));
             }
         )?;

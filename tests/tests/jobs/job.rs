@@ -35,7 +35,7 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     })
 }
 
-/// Matrix factorisation with names on the side, so that elements of all sizes travel.
+/// Matrix factorisation with names on the side, so that elements of all sizes travel: arrays, and rows of a matrix.
 #[allow(clippy::print_stdout)]
 fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
     let (users, items) = (400, 300);
@@ -49,10 +49,10 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
     let row = |i: usize| -> [f32; 8] { std::array::from_fn(|k| below((i * 8 + k) as u64, 1000) as f32 / 2500.0) };
     let (mut p, mut q, mut names) = match &resumed {
         Some(checkpoint) => {
-            (checkpoint.vector(session, "p")?, checkpoint.vector(session, "q")?, checkpoint.vector(session, "names")?)
+            (checkpoint.matrix(session, "p")?, checkpoint.vector(session, "q")?, checkpoint.vector(session, "names")?)
         }
         None => (
-            DVector::from_fn(session, users, row)?,
+            DMatrix::from_rows(session, (0..users).map(row))?,
             DVector::from_fn(session, items, |i| row(i + 1_000_000))?,
             DVector::from_fn(session, users, |i| format!("user {i}"))?,
         ),

@@ -31,7 +31,7 @@ fn list(i: usize, seed: u64) -> Vec<u32> {
     (0..2 + i as u64 % 5).map(|k| at(i as u64 * 10 + k) as u32).collect()
 }
 
-fn look_at(i: usize, row: &[f32; 8]) -> u64 {
+fn look_at(i: usize, row: &[f32]) -> u64 {
     row.iter().fold(i as u64, |hash, x| mix(hash ^ u64::from(x.to_bits())))
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::R
     let (_, how) = POLICIES.into_iter().find(|(name, _)| *name == policy).unwrap();
     let mut input = DVector::from_fn(session, LISTS, |i| list(i, 0))?;
     let all = DVector::from_fn(session, ROWS, |i| i as u32)?;
-    let mut rows = DVector::from_fn(session, ROWS, |i| [i as f32 / 100.0; 8])?;
+    let mut rows = DMatrix::from_fn(session, ROWS, 8, |i, _| i as f32 / 100.0)?;
     let mut counts = DVector::from_fn(session, ROWS, |_| 0u64)?;
     println!("begins at 0");
     for epoch in 0..epochs {

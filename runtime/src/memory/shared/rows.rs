@@ -16,12 +16,32 @@ trait Visit {
     unsafe fn block<const K: usize>(&mut self, at: usize);
 }
 
-/// All lanes of a row, in blocks of equal lengths as far as they go. All but the last ones are of 64 bytes, or of a multiple.
+/// All lanes of a row. One of a usual width is one block: which it is, is known before by any processor, since all rows of a
+/// loop are equally wide.
 ///
 /// # Safety
 /// The row has `n` lanes.
 #[inline(always)]
 unsafe fn walk(n: usize, mut visit: impl Visit) {
+    // SAFETY: the block is the row.
+    unsafe {
+        match n {
+            32 => visit.block::<32>(0),
+            64 => visit.block::<64>(0),
+            100 => visit.block::<100>(0),
+            128 => visit.block::<128>(0),
+            300 => visit.block::<300>(0),
+            _ => walk_blocks(n, visit),
+        }
+    }
+}
+
+/// Blocks of equal lengths as far as they go. All but the last ones are of 64 bytes, or of a multiple.
+///
+/// # Safety
+/// The row has `n` lanes.
+#[inline(never)]
+unsafe fn walk_blocks(n: usize, mut visit: impl Visit) {
     let mut at = 0;
     // SAFETY: each block is within the lanes that are left.
     unsafe {
@@ -41,6 +61,35 @@ unsafe fn walk(n: usize, mut visit: impl Visit) {
             visit.block::<1>(at);
             at += 1;
         }
+    }
+}
+
+/// The dot product of a row of any width and a slice.
+///
+/// # Safety
+/// `row` is one of as many lanes, which is accessed by atomics only.
+#[inline(never)]
+unsafe fn dot_blocks<N: Float>(row: *const N, x: &[N]) -> N {
+    let (n, mut at, mut sums) = (x.len(), 0, imp::no_sums::<N>());
+    // SAFETY: each block is within the lanes that are left. Blocks but for the last begin with the first lane of 64 bytes.
+    unsafe {
+        while n - at >= 64 {
+            sums = imp::add_products(sums, block::<N, 64>(row, at), &*block::<N, 64>(x.as_ptr(), at));
+            at += 64;
+        }
+        while n - at >= 16 {
+            sums = imp::add_products(sums, block::<N, 16>(row, at), &*block::<N, 16>(x.as_ptr(), at));
+            at += 16;
+        }
+        macro_rules! last {
+            ($($k:literal)*) => {
+                match n - at {
+                    $($k => imp::add_products(sums, block::<N, $k>(row, at), &*block::<N, $k>(x.as_ptr(), at)),)*
+                    _ => sums,
+                }
+            };
+        }
+        imp::total::<N>(last!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15))
     }
 }
 
@@ -171,31 +220,18 @@ impl<N: Float> Shared<[N]> {
     #[inline(always)]
     pub fn dot(&self, x: &[N]) -> N {
         self.check(x.len());
-        let (n, row, mut sums) = (x.len(), self.first(), imp::no_sums::<N>());
-        let mut at = 0;
-        // SAFETY: see the module's argument: each block is within the lanes that are left. Blocks but for the last begin with
-        // the first lane of 64 bytes.
-        unsafe {
-            while n - at >= 64 {
-                sums = imp::add_products(sums, block::<N, 64>(row, at), &*block::<N, 64>(x.as_ptr(), at));
-                at += 64;
-            }
-            while n - at >= 16 {
-                sums = imp::add_products(sums, block::<N, 16>(row, at), &*block::<N, 16>(x.as_ptr(), at));
-                at += 16;
-            }
-            // (Which length is left is known before in few loops; what is added there has no other order.)
-            macro_rules! last {
-                ($($k:literal)*) => {
-                    match n - at {
-                        $($k => imp::add_products(sums, block::<N, $k>(row, at), &*block::<N, $k>(x.as_ptr(), at)),)*
-                        _ => sums,
+        macro_rules! by_width {
+            ($($k:literal)*) => {
+                // SAFETY: see the module's argument: the block is the row.
+                unsafe {
+                    match x.len() {
+                        $($k => imp::dot(block::<N, $k>(self.first(), 0), &*block::<N, $k>(x.as_ptr(), 0)),)*
+                        _ => dot_blocks(self.first(), x),
                     }
-                };
-            }
-            sums = last!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+                }
+            };
         }
-        imp::total::<N>(sums)
+        by_width!(32 64 100 128 300)
     }
 
     /// `self += a * x`: the bits of [`kernels::axpy`](crate::kernels::axpy).
