@@ -114,6 +114,7 @@ impl<'a, W: Fn(usize) -> &'a Shared<Row>, N: Fn(usize) -> &'a Shared<Row>> Model
 struct Wide<W, N> {
     words: W,
     nodes: N,
+    width: usize,
 }
 
 impl<'a, W: Fn(usize) -> &'a Shared<[f32]>, N: Fn(usize) -> &'a Shared<[f32]>> Model for Wide<W, N> {
@@ -128,9 +129,9 @@ impl<'a, W: Fn(usize) -> &'a Shared<[f32]>, N: Fn(usize) -> &'a Shared<[f32]>> M
     #[inline(always)]
     fn decide(&mut self, node: usize, label: f32, x: &Row, change: &mut Row, sigmoid: &Sigmoid) {
         let row = (self.nodes)(node);
-        let f = row.dot(black_box(&x[..]));
+        let f = row.dot(&x[..self.width]);
         if f.abs() < LIMIT {
-            row.step((label - sigmoid.at(f)) * ALPHA, black_box(&x[..]), black_box(&mut change[..]));
+            row.step((label - sigmoid.at(f)) * ALPHA, &x[..self.width], &mut change[..self.width]);
         }
     }
 }
@@ -338,7 +339,8 @@ fn by_loop_over_matrices(text: &Text, threads: usize, minibatch: usize) -> Resul
             minibatch,
             [sigmoid, &paths, &keep, &mut words, &mut nodes],
             |batch| {
-                let mut model = Wide { words: |word: usize| &words[word], nodes: |node: usize| &nodes[node] };
+                let (word, node) = (|word: usize| &words[word], |node: usize| &nodes[node]);
+                let mut model = Wide { words: word, nodes: node, width: black_box(K) };
                 for (number, sentence) in (batch.start()..).zip(batch) {
                     learn(&mut model, sentence, number, |word| &paths[word], |word| keep[word], sigmoid);
                 }

@@ -8,7 +8,7 @@ use crate::{Numeric, Result};
 
 pub(super) fn write<T: Numeric, D: Numbers<Number = T>>(array: &D, path: &Path) -> Result<()> {
     atomic::write(path, |out| {
-        out.write_all(&header::<T>(array.shape()))?;
+        out.write_all(&header::<T>(&array.shape()))?;
         let mut bytes = Vec::new();
         for chunk in array.chunks() {
             little_endian(&chunk?, &mut bytes);
@@ -19,9 +19,9 @@ pub(super) fn write<T: Numeric, D: Numbers<Number = T>>(array: &D, path: &Path) 
 }
 
 /// Magic string, version 1.0, and a dictionary padded so that the numbers begin at a multiple of 64 bytes.
-fn header<T: Numeric>(shape: Vec<usize>) -> Vec<u8> {
+fn header<T: Numeric>(shape: &[usize]) -> Vec<u8> {
     const PREAMBLE: usize = 10;
-    let (descr, shape) = (T::scalar().descr(), shape_text(&shape));
+    let (descr, shape) = (T::scalar().descr(), shape_text(shape));
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     let unpadded = PREAMBLE + text.len() + 1;
     text.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(64) - unpadded));

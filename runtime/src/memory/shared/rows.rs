@@ -167,7 +167,7 @@ impl<T: Element> Shared<[T]> {
             assert!(
                 T::PLAIN,
                 "only plain elements can be shared: numbers, arrays and structs of numbers without padding"
-            )
+            );
         };
         self.check(out.len());
         // SAFETY: see the module's argument, here and below.
@@ -181,7 +181,7 @@ impl<T: Element> Shared<[T]> {
             assert!(
                 T::PLAIN,
                 "only plain elements can be shared: numbers, arrays and structs of numbers without padding"
-            )
+            );
         };
         self.check(row.len());
         // SAFETY: see the module's argument.

@@ -129,6 +129,7 @@ same_bits!(same_bits, imp);
 same_bits!(same_bits_portable, portable);
 
 /// Rows of a width that is known at run time, by the methods of arrays.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "the macro's functions, who have a row of their own, call these")]
 mod as_rows {
     use super::*;
 

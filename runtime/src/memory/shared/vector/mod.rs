@@ -92,6 +92,7 @@ pub(crate) unsafe fn dot<N: Float, const K: usize>(row: *const [N; K], x: &[N; K
 pub(crate) type Sums = [Reg; SUMS];
 
 #[inline(always)]
+#[allow(clippy::extra_unused_type_parameters, reason = "the portable one has it")]
 pub(crate) fn no_sums<N: Float>() -> Sums {
     [ZERO; SUMS]
 }
