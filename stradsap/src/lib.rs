@@ -23,7 +23,7 @@
 //! - [`Session`]: the threads that loops run on. [`#[stradsap::main]`](macro@main) gives a program one;
 //!   [`Session::builder`] makes one elsewhere.
 //! - [`DVector`]: the data that loops share. Its elements derive [`Element`](derive@Element);
-//!   [`ReadFiles`] reads them from files, and [`WriteFiles`] writes them.
+//!   [`ReadFiles`] reads them from files, and [`WriteFiles`] writes them. [`DMatrix`]: rows of equal width, chosen at run time.
 //! - [`async_parallel_for!`]: the loop. It gives a [`LoopReport`] of what was parallel, what conflicted and how long it
 //!   took, or an [`Error`] that names the iteration, with everything as it was before the loop.
 //! - [`sync_parallel_for!`]: the loop over minibatches, on copies of what it writes. It gives a [`SyncReport`].

@@ -493,7 +493,7 @@ pub(crate) fn a_cell_that_no_outline_shows(session: &Session, seen: &mut Seen) -
                         if fails {
                             return Err("the odd cell");
                         }
-                        x[k] += x[(k + 1) / 2];
+                        x[k] += x[k.div_ceil(2)];
                         x[3] += 1.0;
                     }
                     if k >= width && k % width > 0 {

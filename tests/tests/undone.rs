@@ -25,7 +25,7 @@ struct Turn {
 impl Turn {
     fn new(turn: u64) -> Turn {
         let fails = if turn % 3 == 2 { below(turn, N) } else { N };
-        Turn { seed: turn, fails, panics: turn % 2 == 0 }
+        Turn { seed: turn, fails, panics: turn.is_multiple_of(2) }
     }
 
     fn check(self, i: usize) -> std::result::Result<(), std::fmt::Error> {
@@ -192,9 +192,8 @@ pub(crate) mod turns {
     }
 }
 
-#[cfg(test)]
-mod clones {
-    use super::*;
+#[test]
+fn a_clone_that_panics_while_rows_are_saved_changes_nothing() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     static CLONES_FAIL: AtomicBool = AtomicBool::new(false);
@@ -210,29 +209,26 @@ mod clones {
         }
     }
 
-    #[test]
-    fn a_clone_that_panics_while_rows_are_saved_changes_nothing() {
-        for threads in [1, 2] {
-            let session = crate::common::session(threads);
-            let rows = || (0..100u32).map(|i| (0..i % 7).map(|k| Moody(3 * i + k)).collect::<Vec<_>>());
-            let mut lists = DVector::from_vec(&session, rows().collect()).unwrap();
-            let mut own: Vec<Vec<Moody>> = rows().collect();
-            for turn in 0..6 {
-                CLONES_FAIL.store(turn % 2 == 1, Relaxed);
-                let ran = async_parallel_for!(0..100, [&mut lists], |i| {
-                    lists[i].push(Moody(1));
-                    lists[i].reverse();
-                });
-                CLONES_FAIL.store(false, Relaxed);
-                match ran {
-                    Ok(_) => own.iter_mut().for_each(|row| {
-                        row.push(Moody(1));
-                        row.reverse();
-                    }),
-                    Err(error) => assert!(turn % 2 == 1 && matches!(error, Error::Panic { .. }), "{error}"),
-                }
-                assert!(lists.to_vec().unwrap() == own, "{threads} threads, turn {turn}");
+    for threads in [1, 2] {
+        let session = crate::common::session(threads);
+        let rows = || (0..100u32).map(|i| (0..i % 7).map(|k| Moody(3 * i + k)).collect::<Vec<_>>());
+        let mut lists = DVector::from_vec(&session, rows().collect()).unwrap();
+        let mut own: Vec<Vec<Moody>> = rows().collect();
+        for turn in 0..6 {
+            CLONES_FAIL.store(turn % 2 == 1, Relaxed);
+            let ran = async_parallel_for!(0..100, [&mut lists], |i| {
+                lists[i].push(Moody(1));
+                lists[i].reverse();
+            });
+            CLONES_FAIL.store(false, Relaxed);
+            match ran {
+                Ok(_) => own.iter_mut().for_each(|row| {
+                    row.push(Moody(1));
+                    row.reverse();
+                }),
+                Err(error) => assert!(turn % 2 == 1 && matches!(error, Error::Panic { .. }), "{error}"),
             }
+            assert!(lists.to_vec().unwrap() == own, "{threads} threads, turn {turn}");
         }
     }
 }
