@@ -284,7 +284,7 @@ fn written_at(plan: &Plan, c: usize) -> Option<isize> {
     }
 }
 
-/// Whether a serial loop saves element by element: it is short, and what it may write is long.
+/// Whether a serial loop saves element by element: it makes few accesses, and what it may write is long.
 pub(crate) fn is_logged(captured: &[Captured], plan: &Plan) -> bool {
     let writable: usize = captured
         .iter()
@@ -293,5 +293,5 @@ pub(crate) fn is_logged(captured: &[Captured], plan: &Plan) -> bool {
             _ => 0,
         })
         .sum();
-    writable > 4096 + 8 * plan.range.len()
+    writable > 4096 + 8 * plan.range.len().max(plan.facts.accesses)
 }
