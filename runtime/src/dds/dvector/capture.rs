@@ -125,24 +125,41 @@ captured_by_index! {
     DMatrix<T> of [T];
 }
 
+// (These are not made by the macro below: rustc shows them to who captures something else.)
+
+impl<T: Merge> SharedCapture<ByMerge> for DVector<T> {
+    type Handle<'h> = WriteShared<'h, DVector<T>>;
+    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
+        WriteShared(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Merge + Nothing> SharedCapture<ByNothing> for DVector<T> {
+    type Handle<'h> = WriteShared<'h, DVector<T>>;
+    fn shared_handle(&mut self) -> WriteShared<'_, DVector<T>> {
+        WriteShared(self)
+    }
+}
+
+impl<T: Merge> SharedCapture<ByMerge> for DMatrix<T> {
+    type Handle<'h> = WriteShared<'h, DMatrix<T>>;
+    fn shared_handle(&mut self) -> WriteShared<'_, DMatrix<T>> {
+        WriteShared(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Merge + Nothing> SharedCapture<ByNothing> for DMatrix<T> {
+    type Handle<'h> = WriteShared<'h, DMatrix<T>>;
+    fn shared_handle(&mut self) -> WriteShared<'_, DMatrix<T>> {
+        WriteShared(self)
+    }
+}
+
 /// The same, in a synchronous loop that writes them.
 macro_rules! shared_by_index {
     ($($dds:ident<T> of $element:ty, $merge:ident;)*) => {$(
-        impl<T: Merge> SharedCapture<ByMerge> for $dds<T> {
-            type Handle<'h> = WriteShared<'h, $dds<T>>;
-            fn shared_handle(&mut self) -> WriteShared<'_, $dds<T>> {
-                WriteShared(self)
-            }
-        }
-
-        #[diagnostic::do_not_recommend]
-        impl<T: Merge + Nothing> SharedCapture<ByNothing> for $dds<T> {
-            type Handle<'h> = WriteShared<'h, $dds<T>>;
-            fn shared_handle(&mut self) -> WriteShared<'_, $dds<T>> {
-                WriteShared(self)
-            }
-        }
-
         impl<T: Merge> Capture for WriteShared<'_, $dds<T>> {
             type View<'v, const C: usize> = SharedView<'v, $element, C>;
 
