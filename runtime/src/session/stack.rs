@@ -81,7 +81,8 @@ mod tests {
             let thread = std::thread::Builder::new().stack_size(4 << 20);
             thread.spawn(move || is_as_large(bytes)).unwrap().join().unwrap()
         };
-        assert!(large(1 << 20) && large(4 << 20) && !large(8 << 20));
+        // (The system may give it a larger one, that another thread had.)
+        assert!(large(1 << 20) && large(4 << 20) && !large(1 << 40));
     }
 
     #[test]
