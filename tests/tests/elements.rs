@@ -527,3 +527,44 @@ fn elements_may_ask_for_any_alignment() {
     async_parallel_for!(0..wide.len(), [&mut wide], |i| wide[i].0 = wide[i].0.wrapping_add(1)).unwrap();
     assert!(wide.iter().unwrap().enumerate().all(|(i, element)| element == Wide((i as u8).wrapping_add(1))));
 }
+
+/// Elements with padding that a loop over a grid reads in step are laid out in its order, and again when they have changed.
+#[test]
+fn elements_with_padding_in_the_order_of_a_grid() {
+    let (n, len) = (20_000, 3_000);
+    fn at(i: usize, k: usize, turn: usize, len: usize) -> usize {
+        crate::common::below((i * 7919 + k * 104_729 + turn * 31) as u64, len)
+    }
+    for threads in [1, 2, 4] {
+        let session = session(threads);
+        let rows = |turn: usize| move |i: usize| ([0, 1].map(|k| at(i, k, turn, len) as u32), (i % 5) as u8, i as f64);
+        let mut data = DVector::from_fn(&session, n, rows(0)).unwrap();
+        let pairs = DVector::from_fn(&session, n, |i| Pair { first: (i % 3) as u8, second: i as u64 }).unwrap();
+        let mut x = DVector::from_fn(&session, len, |j| j as f64).unwrap();
+        let mut plain = x.to_vec().unwrap();
+        for turn in 0..4 {
+            let report = async_parallel_for!(
+                0..n,
+                [&data, &pairs, &mut x],
+                |i| {
+                    let (at, kind, value) = data[i];
+                    let pair = pairs[i];
+                    let step = 0.01 * (value - x[at[0]] + pair.second as f64);
+                    x[at[1]] += step * f64::from(kind + pair.first);
+                },
+                strategy = Grid
+            )
+            .unwrap();
+            assert_eq!(report.strategy(), Strategy::Grid);
+            for i in report.serial_order() {
+                let step = 0.01 * (i as f64 - plain[at(i, 0, turn, len)] + i as f64);
+                plain[at(i, 1, turn, len)] += step * (i % 5 + i % 3) as f64;
+            }
+            assert!(x.to_vec().unwrap().iter().zip(&plain).all(|(a, b)| a.to_bits() == b.to_bits()), "turn {turn}");
+            async_parallel_for!(0..n, [&mut data, turn, len], |i| {
+                data[i].0 = [0, 1].map(|k| at(i, k, turn + 1, len) as u32);
+            })
+            .unwrap();
+        }
+    }
+}

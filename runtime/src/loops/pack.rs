@@ -1,7 +1,7 @@
 //! Elements that are read in step with the loop, laid out once in the order in which the iterations run.
 //!
 //! # Why this is sound
-//! Only plain elements are laid out, so a copy is as good as the element. Every thread fills a stretch of its own.
+//! Only elements are laid out of which a copy of the bytes is as good as a clone (`BITS`). Every thread fills a stretch of its own.
 #![allow(unsafe_code)]
 
 use crate::body::lease::Lease;
@@ -30,7 +30,7 @@ pub(crate) fn refresh(packed: &mut Vec<Option<Packed>>, plan: &Plan, lease: &Lea
         let Usage::InStep { offset, written: false } = plan.usage[c] else { continue };
         let (Some(lent), Some(version)) = (lease.vector(c), capture.home().map(Home::version)) else { continue };
         let ops = lent.ops();
-        if !ops.plain || ops.size == 0 || ops.size > LARGEST {
+        if !ops.bits || ops.size == 0 || ops.size > LARGEST {
             continue;
         }
         if packed[c].as_ref().is_some_and(|old| old.version == version) {
@@ -54,7 +54,7 @@ pub(crate) fn refresh(packed: &mut Vec<Option<Packed>>, plan: &Plan, lease: &Lea
             // compared); stretch `s` of the target is this call's alone.
             unsafe { copy_each(source.get(), target, ops.size, stretch) };
         });
-        // SAFETY: all of it has been written, and plain elements need no drop.
+        // SAFETY: all of it has been written, and such elements need no drop.
         unsafe { elements.set_len(plan.offsets.len()) };
         packed[c] = Some(Packed { elements, version });
     }

@@ -134,7 +134,7 @@ pub(crate) fn bytes_of(plan: &Plan, captured: &[Captured]) -> usize {
         let elements = match plan.usage[c] {
             _ if tallies::ops_of(plan, captured, c).is_some() => 8 * len,
             Usage::InStep { written: true, .. } => n,
-            Usage::InStep { .. } if !plan.offsets.is_empty() && ops.plain && ops.size <= LARGEST => n,
+            Usage::InStep { .. } if !plan.offsets.is_empty() && ops.bits && ops.size <= LARGEST => n,
             Usage::Shared if writable && plan.strategy == Strategy::Serial => {
                 if is_logged(captured, plan) {
                     0

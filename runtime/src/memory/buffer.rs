@@ -38,6 +38,8 @@ pub(crate) struct ElementOps {
     pub(crate) size: usize,
     align: usize,
     pub(crate) plain: bool,
+    /// See [`Element::BITS`].
+    pub(crate) bits: bool,
     /// Loops over such elements are recorded with real values only.
     pub(crate) by_key: bool,
     pub(crate) needs_drop: bool,
@@ -61,6 +63,7 @@ impl<T: Element> OpsOf<T> {
         size: size_of::<T>(),
         align: align_of::<T>(),
         plain: T::PLAIN,
+        bits: T::BITS,
         by_key: T::BY_KEY,
         needs_drop: std::mem::needs_drop::<T>(),
         of: None,
@@ -95,6 +98,7 @@ pub(crate) fn row_ops(of: &'static ElementOps, width: usize) -> Option<&'static 
             type_id,
             align,
             plain,
+            bits,
             by_key,
             needs_drop,
             keeps_room,
@@ -112,6 +116,7 @@ pub(crate) fn row_ops(of: &'static ElementOps, width: usize) -> Option<&'static 
             size,
             align,
             plain,
+            bits,
             by_key,
             needs_drop,
             of,

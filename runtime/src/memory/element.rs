@@ -43,7 +43,7 @@ use crate::memory::decode::{DecodeError, check_claim, decode_array, decode_vec, 
 /// ```
 ///
 /// # Safety
-/// `PLAIN` may be true only if the type has no padding, needs no drop, and any bytes are a value of it.
+/// `PLAIN` may be true only if the type has no padding, needs no drop, and any bytes are a value of it; `BITS` only if it needs no drop.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be an element of a DDS",
     label = "not an `Element`",
@@ -52,6 +52,10 @@ use crate::memory::decode::{DecodeError, check_claim, decode_array, decode_vec, 
 pub unsafe trait Element: Clone + Send + Sync + 'static {
     /// Whether an element is nothing but its bytes.
     const PLAIN: bool;
+
+    /// Whether a copy of an element's bytes, padding and all, is as good as a clone of it.
+    #[doc(hidden)]
+    const BITS: bool = Self::PLAIN;
 
     /// Whether what it is depends on keys that it holds, so that a loop can't be recorded on copies of other elements.
     #[doc(hidden)]
@@ -111,6 +115,7 @@ non_zero!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 // SAFETY: an array has no padding beyond that of its elements, and drops what they drop.
 unsafe impl<T: Element, const N: usize> Element for [T; N] {
     const PLAIN: bool = T::PLAIN;
+    const BITS: bool = T::BITS;
     fn encode(&self, out: &mut Vec<u8>) {
         encode_slice(self, out);
     }
@@ -265,9 +270,10 @@ pub(crate) fn decode_str<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a str
 
 macro_rules! tuples {
     ($(($($name:ident)+))*) => {$(
-        // SAFETY: not plain, so nothing is claimed.
+        // SAFETY: not plain; it drops what its parts drop.
         unsafe impl<$($name: Element),+> Element for ($($name,)+) {
             const PLAIN: bool = false;
+            const BITS: bool = true $(&& $name::BITS)+;
             #[allow(non_snake_case)]
             fn encode(&self, out: &mut Vec<u8>) {
                 let ($($name,)+) = self;

@@ -32,11 +32,16 @@ pub(crate) fn implementation(input: &DeriveInput, form: Form) -> TokenStream {
         (Data::Enum(data), Form::Fields) => (quote!(false), encode_enum(data, &out), decode_enum(data, &bytes)),
         (Data::Union(_), Form::Fields) => (quote!(false), TokenStream::new(), TokenStream::new()),
     };
+    let bits = match (&input.data, form) {
+        (Data::Struct(data), Form::Fields) => bits(&data.fields),
+        _ => TokenStream::new(),
+    };
     quote! {
         #[automatically_derived]
-        // SAFETY: `PLAIN` holds only if all fields are plain, together as large as the type, and nothing is dropped.
+        // SAFETY: `PLAIN` holds only if all fields are plain, together as large as the type, and nothing is dropped; `BITS` with padding, too.
         unsafe impl #impl_generics ::stradsap::Element for #name #ty_generics #where_clause {
             const PLAIN: bool = #plain;
+            #bits
 
             fn encode(&self, #out: &mut ::std::vec::Vec<u8>) {
                 #encode
@@ -105,6 +110,11 @@ fn plain(fields: &Fields) -> TokenStream {
             && ::core::mem::size_of::<Self>() == 0 #(+ ::core::mem::size_of::<#types>())*
             && !::core::mem::needs_drop::<Self>()
     }
+}
+
+fn bits(fields: &Fields) -> TokenStream {
+    let each = fields.iter().map(|field| as_element(&field.ty));
+    quote!(const BITS: bool = true #(&& #each::BITS)* && !::core::mem::needs_drop::<Self>();)
 }
 
 fn encode_struct(fields: &Fields, packed: bool, out: &Ident) -> TokenStream {
