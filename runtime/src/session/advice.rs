@@ -14,8 +14,8 @@ const MANY: f64 = 8.0;
 const SHORT: u64 = 4096;
 
 /// What helps where a map is written.
-const BY_KEY: &str = "to count or to add up by key, use an operator of the DVector that the loop goes through, `count_by_key` or \
-                      `reduce_by_key`; a map that is only read makes nothing wait";
+const BY_KEY: &str = "to count, add up or collect by key, use an operator of the DVector that the loop goes through: `count_by_key`, \
+                      `reduce_by_key`, `group_by_key`; a map that is only read makes nothing wait";
 
 impl LoopReport {
     /// What a person could change to get more parallelism, if there is little.

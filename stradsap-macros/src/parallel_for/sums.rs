@@ -83,7 +83,7 @@ pub(super) fn check(body: &Expr, scratch: Option<&Expr>, captures: &[Capture], c
             (Mode::Sum, Some(&other)) => cx.error_at(
                 other,
                 format!(
-                    "`{name}` is captured as `sum {name}`, and can only be added to: `{name}[k] += v` or `{name}.add(k, v)`, \
+                    "`{name}` is captured as `sum {name}`, and can only be added to: `{name}[k] += v` (`+= -v` to subtract) or `{name}.add(k, v)`, \
                      of a map `*{name}.entry(key).or_insert(0) += v` or `{name}.add(&key, v)`; capture it as `&mut {name}` to do anything else with it"
                 ),
             ),
