@@ -98,7 +98,7 @@ fn blocks_for(nanos: f64) -> usize {
         .unwrap_or(64 * FEWEST_BLOCKS)
 }
 
-/// At least so many blocks that they are cut where `by_data` blocks are, and elsewhere besides.
+/// At least as many blocks as are wanted, cut where `by_data` blocks are, and elsewhere besides.
 fn finer(by_data: usize, wanted: usize, n: usize) -> usize {
     (by_data * wanted.div_ceil(by_data.max(1))).clamp(1, n.max(1))
 }
