@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// What a call in a session that [verifies](crate::Session::verify) compared with its replay. A difference is an
-/// [`Error::Verification`](crate::Error::Verification), so whoever holds a report knows that all of these were equal.
+/// [`Error::Verification`](crate::Error::Verification), so a report says that all of these were equal.
 ///
 /// ```
 /// use stradsap_runtime::{Unverified, Verified};

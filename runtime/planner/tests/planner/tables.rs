@@ -116,9 +116,9 @@ fn rows_that_wrap_are_no_table() {
     assert_eq!(of.plan(&tiled(16), 1).strategy, Strategy::Serial);
 }
 
-#[test]
-fn tables_are_found() {
-    let edges = |row: usize, column: usize| row == 0 || column == 0 || row == 39 || column == 49;
+/// Calls with what is usual in tables of this size.
+fn each_usual(rows: usize, width: usize, try_one: impl Fn(Case<'_>)) {
+    let edges = |row: usize, column: usize| row == 0 || column == 0 || row == rows - 1 || column == width - 1;
     let red = |row: usize, column: usize| edges(row, column) || (row + column) % 2 == 1;
     let none = |_: usize, _: usize| false;
     let cases: [Case<'_>; 6] = [
@@ -129,44 +129,39 @@ fn tables_are_found() {
         (&NINE_POINTS, &none),
         (&EDIT_DISTANCE, &none),
     ];
-    for (steps, left_out) in cases {
+    cases.into_iter().for_each(try_one);
+}
+
+#[test]
+fn tables_are_found() {
+    each_usual(40, 50, |(steps, left_out)| {
         let of = Table { rows: 40, width: 50, steps, left_out }.cells(0..2000, 0);
         let plan = of.plan(&tiled(32), 1);
         check_tiles(&of, &plan);
         assert_eq!(plan.tiles.as_ref().unwrap().width, 50);
         assert!(parallelism(&plan) > 1.5, "{}", parallelism(&plan));
         same(&plan, &of.plan(&tiled(32), 3));
-    }
+    });
 }
 
 /// A small part of the iterations tells what all do.
 #[test]
 fn the_outline_of_a_table_gives_as_good_a_plan() {
-    let edges = |row: usize, column: usize| row == 0 || column == 0 || row == 399 || column == 149;
-    let red = |row: usize, column: usize| edges(row, column) || (row + column) % 2 == 1;
-    let none = |_: usize, _: usize| false;
-    let cases: [Case<'_>; 6] = [
-        (&FIVE_POINTS, &edges),
-        (&FIVE_POINTS, &none),
-        (&FIVE_POINTS, &red),
-        (&NINE_POINTS, &edges),
-        (&NINE_POINTS, &none),
-        (&EDIT_DISTANCE, &none),
-    ];
     let options = PlanOptions { order: Order::Preserve, ..PlanOptions::default() };
-    for (k, (steps, left_out)) in cases.into_iter().enumerate() {
+    each_usual(400, 150, |(steps, left_out)| {
         for (range, before) in [(0..60_000, 0), (150..59_850, 7), (77..58_011, 0)] {
             let of = Table { rows: 400, width: 150, steps, left_out }.cells(range.clone(), before);
-            let outline = of.outline().unwrap_or_else(|| panic!("{k}: {range:?}"));
+            let outline = of.outline().unwrap_or_else(|| panic!("{steps:?}: {range:?}"));
             let recorded: usize = outline.outline().iter().map(ExactSizeIterator::len).sum();
             assert!(recorded * 5 < of.range.len(), "{recorded}");
-            let plan = of_table(&outline, &of.shapes(), &options, &Team(2)).unwrap_or_else(|| panic!("{k}: {range:?}"));
+            let plan =
+                of_table(&outline, &of.shapes(), &options, &Team(2)).unwrap_or_else(|| panic!("{steps:?}: {range:?}"));
             check_tiles(&of, &plan);
             let (whole, tiles) = (of.plan(&options, 2), plan.tiles.as_ref().unwrap());
             assert_eq!(tiles.width, whole.tiles.as_ref().unwrap().width);
             assert!(parallelism(&plan) > 0.95 * parallelism(&whole), "{} {}", plan.facts.reason, whole.facts.reason);
         }
-    }
+    });
 }
 
 /// What is left out where nothing was recorded does no harm.
