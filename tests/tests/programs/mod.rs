@@ -74,7 +74,7 @@ programs! {
     graphs::shortest_paths: Grid, 2.0..ANY, None;
     graphs::shortest_paths_by_condition: Serial, 1.0..2.0, Some("whether it changes or not");
     graphs::depths_that_are_expected: Serial, 1.0..2.0, Some("`expect` what others write after that");
-    graphs::floyd_warshall: Aligned, 1.0..ANY, Some("`grain`");
+    graphs::floyd_warshall: Aligned, 1.0..ANY, Some("`grain");
     graphs::union_find: Serial, 1.0..2.0, Some("the loop is short");
     counting::monte_carlo: Aligned, 2.0..ANY, None;
     counting::nearest_centres: Aligned, 2.0..ANY, None;
@@ -93,7 +93,7 @@ programs! {
     dense::few_long_iterations: Aligned, 1.0..ANY, None;
     dense::a_short_loop: Aligned, 1.0..2.0, Some("the loop is short");
     learning::field_aware_machine: Grid, 1.5..ANY, None;
-    learning::alternating_least_squares: Aligned, 1.0..ANY, Some("`grain`");
+    learning::alternating_least_squares: Aligned, 1.0..ANY, Some("`grain");
     learning::factors_by_multiplication: Aligned, 2.0..ANY, None;
     learning::gaussian_mixture: Aligned, 2.0..ANY, None;
     learning::adaptive_rates: Coloured, 2.0..ANY, None;
@@ -105,7 +105,7 @@ programs! {
     series::kalman_filters: Aligned, 2.0..ANY, None;
     series::hidden_states: Aligned, 2.0..ANY, None;
     series::local_alignment: Tiled, 2.0..ANY, None;
-    series::knapsack: Aligned, 1.0..ANY, Some("`grain`");
+    series::knapsack: Aligned, 1.0..ANY, Some("`grain");
     series::annealed_tours: Aligned, 2.0..ANY, None;
     series::reservoirs: Grid, 2.0..ANY, None;
     series::records_with_mistakes: Grid, 2.0..ANY, None;
