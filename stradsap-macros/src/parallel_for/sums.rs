@@ -1,8 +1,8 @@
 //! DDSs that a body only adds to: those that are captured as `sum x`, and those captured as `&mut x` of which it can be seen.
 //!
 //! What counts is `x[..] += ..`, with fields and indices behind the first, and `*x.entry(..).or_insert(0) += ..`, where the value
-//! begins as zeros, and `x.add(.., ..)`. Any other place where the name stands may be something else, in the tokens of macros too: then a
-//! `&mut x` stays what it is, and a `sum x` is refused.
+//! begins as zeros, and `x.add(.., ..)`; `x.len()` does no harm. Any other place where the name stands may be something else, in
+//! the tokens of macros too: then a `&mut x` stays what it is, and a `sum x` is refused.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
@@ -176,6 +176,9 @@ impl<'a> Visit<'a> for Uses<'_> {
         if self.is_name(&call.receiver) && call.method == "add" && call.args.len() == 2 {
             self.additions += 1;
             call.args.iter().for_each(|arg| self.visit_expr(arg));
+        } else if self.is_name(&call.receiver) && (call.method == "len" || call.method == "is_empty") {
+            // The same throughout a loop. (Maps have neither in one.)
+            call.args.iter().for_each(|arg| self.visit_expr(arg));
         } else {
             visit::visit_expr_method_call(self, call);
         }
@@ -252,6 +255,7 @@ mod tests {
             "{ let add = |k| x[k] += 1; add(2) }",
             "{ x[k] += row.x + row.x(); }",
             "x.add(y[k], [g, h])",
+            "if !x.is_empty() { x[k % x.len()] += 1 }",
         ] {
             assert_eq!(checked(Mode::Write, body), Ok(true), "{body}");
             assert_eq!(checked(Mode::Sum, body), Ok(false), "{body}");
@@ -269,7 +273,6 @@ mod tests {
             "{ x[k] += 1; println!(\"{}\", x[k]) }",
             "{ x[k] += 1; println!(\"{x:?}\") }",
             "{ let x = [1]; x[k] += 1 }",
-            "{ x[k] += 1; x.len() }",
             "*x.entry(k).or_insert(1) += 1",
             "*x.entry(k).or_insert_with(f) += 1",
             "x.add(k, x[j])",

@@ -154,6 +154,34 @@ macro_rules! kind {
             },
         }
     };
+    // Cut as the loop itself suggests, with options; and with what it only adds to.
+    (
+        with {$($option:tt)*} $name:ident, [$($value:ident),*], [$($read:ident),*], [$($write:ident),*], [$($tally:ident),*], $sum:ident,
+        |$n:ident| {$($body:tt)*}
+    ) => {
+        Kind {
+            name: stringify!($name),
+            blocks: false,
+            may_be_refused: false,
+            run: |world, call| {
+                let World { $($read,)* $($write,)* $($tally,)* sum: $sum, .. } = world;
+                let Call { range, order, $($value,)* .. } = call.clone();
+                async_parallel_for!(range, [$($value,)* $(&$read,)* $(&mut $write,)* $(sum $tally,)* &$sum], |$n| {
+                    $($body)*
+                    Ok::<(), OnPurpose>(())
+                }, order = order, $($option)*)
+            },
+            plain: |state, call, order, _| {
+                let State { $($read,)* $($write,)* $($tally,)* .. } = state;
+                let Call { $($value,)* .. } = call.clone();
+                let mut $sum = Plain(0u64);
+                for &$n in order {
+                    $($body)*
+                }
+                Ok($sum.0)
+            },
+        }
+    };
     (
         $name:ident, $may_be_refused:expr, [$($value:ident),*], [$($read:ident),*], [$($write:ident),*], $sum:ident,
         |$n:ident, $run:ident| {$($body:tt)*}, scratch = {$($scratch:tt)*}
@@ -281,6 +309,79 @@ pub(crate) const KINDS: &[Kind] = &[
         },
         scratch = { Run::new(salt ^ right[salt as usize % right.len()].sum() ^ names[0usize].len() as u64) }
     ),
+    // Rows of 20 or 33: tiled in one process, if in order.
+    kind!(with { grain = 24 } table, [salt, fails], [items], [near], [], sum, |n| {
+        let width = 20 + salt as usize % 2 * 13;
+        if n >= width && n % width > 0 {
+            near[n] = mix(near[n] ^ near[n - width].rotate_left(5) ^ near[n - 1] ^ items[n].sum());
+        }
+        sum.add(near[n] % 1000);
+        if n == fails && salt == 3 {
+            return Err(OnPurpose);
+        }
+    }),
+    kind!(with { grain = 16 } table_with_odd_cells, [salt], [edges], [near, texts], [], sum, |n| {
+        let width = 15 + salt as usize % 3;
+        if n >= width && n % width > 0 {
+            // Nobody can foresee where these go.
+            let above = if n % 701 == 300 { near[n] as usize % near.len() } else { n - width };
+            near[n] = mix(near[above] ^ near[n - 1] ^ u64::from(edges[n][0]));
+            near[above] ^= 1;
+        }
+        if n % 100 == 7 {
+            texts[n].push('o');
+        }
+        sum.add(near[n] % 1000);
+    }),
+    kind!(with { grain = 40 } tallied_where_values_say, [salt], [edges], [near], [nth], sum, |n| {
+        near[n] = mix(near[n] ^ salt);
+        if near[n].is_multiple_of(3) {
+            let at = edges[n][1] as usize % nth.len();
+            nth[at] += 1;
+        }
+        sum.add(near[n] % 1000);
+    }),
+    kind!(with { grain = 20 } tallied_beside_a_table, [salt, fails], [edges], [near], [nth], sum, |n| {
+        let width = 25;
+        if n > width {
+            near[n] = mix(near[n] ^ near[n - width].rotate_left(3) ^ near[n - 1] ^ salt);
+        }
+        let at = edges[n][0] as usize % nth.len();
+        nth[at] += 2;
+        sum.add(1);
+        if n == fails && salt == 1 {
+            return Err(OnPurpose);
+        }
+    }),
+    Kind {
+        name: "from_before_the_loop",
+        blocks: false,
+        may_be_refused: false,
+        run: |world, call| {
+            let World { near, sum, .. } = world;
+            let Call { range, order, salt, .. } = call.clone();
+            async_parallel_for!(
+                range,
+                [salt, &mut near, &sum],
+                |n| {
+                    let (before, after) = (near.old[n - (n > 0) as usize], near.old[(n + 1) % near.len()]);
+                    near[n] = mix(near[n] ^ before.rotate_left(9) ^ after.rotate_left(3) ^ salt);
+                    sum.add(near[n] % 1000);
+                },
+                order = order
+            )
+        },
+        plain: |State { near, .. }, &Call { salt, .. }, order, _| {
+            let old = near.clone();
+            let mut sum = 0;
+            for &n in order {
+                let (before, after) = (old[n - (n > 0) as usize], old[(n + 1) % old.len()]);
+                near[n] = mix(near[n] ^ before.rotate_left(9) ^ after.rotate_left(3) ^ salt);
+                sum += near[n] % 1000;
+            }
+            Ok(sum)
+        },
+    },
 ];
 
 /// Those whose `scratch` writes, or touches what belongs to single iterations.
