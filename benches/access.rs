@@ -22,6 +22,9 @@ use stradsap_benches::table::{Table, create};
 #[derive(Parser)]
 #[command(name = "access")]
 struct Options {
+    /// Only rows whose name has one of these in it
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<String>,
     /// Rounds of turns [default: 15, quick: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -53,22 +56,30 @@ fn run(options: &Options) -> Result<()> {
 
     let session = Session::builder().threads(1).build()?;
     let mut table = Table::new(&["pattern", "slice ns", "view ns", "view / slice"]);
-    for (pattern, samples) in [
-        ("stream: y[i] += a * x[i]", stream(&session, n, rounds)?),
-        ("gather: y[i] = x[at[i]]", gather(&session, n, rounds)?),
-        ("gather: sum += x[at[i]]", gather_sum(&session, n, rounds)?),
-        ("scatter: y[at[i]] += x[i]", scatter(&session, n, rounds)?),
-    ] {
+    let patterns: [(&str, fn(&Session, usize, usize) -> Result<[Samples; 2]>); 4] = [
+        ("stream: y[i] += a * x[i]", stream),
+        ("gather: y[i] = x[at[i]]", gather),
+        ("gather: sum += x[at[i]]", gather_sum),
+        ("scatter: y[at[i]] += x[i]", scatter),
+    ];
+    for (pattern, run) in patterns.into_iter().filter(|row| options.asks_for(row.0)) {
+        let samples = run(&session, n, rounds)?;
         let [slice, view] = samples.map(|samples| samples.per(n).median() * 1e9);
         let numbers = [slice, view, view / slice].map(|number| format!("{number:.3}"));
         table.push([vec![pattern.to_owned()], numbers.to_vec()].concat());
     }
     println!("{table}");
-    println!("{}", sums(n, rounds)?);
+    println!("{}", sums(n, rounds, options)?);
     if let Some(csv) = csv {
         table.write_csv(csv)?;
     }
     Ok(())
+}
+
+impl Options {
+    fn asks_for(&self, row: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| row.contains(part))
+    }
 }
 
 fn value(i: usize) -> f32 {
@@ -181,23 +192,27 @@ fn scatter(session: &Session, n: usize, rounds: usize) -> Result<[Samples; 2]> {
 /// How often each row of the second table is smaller: counting words takes longer than adding numbers.
 const FEWER_WORDS: usize = 8;
 
+/// Times a row of the second table, of this many additions.
+type Row<'r> = (&'r str, usize, &'r dyn Fn(&[Session; 2], usize) -> Result<[Samples; 3]>);
+
 /// Loops that only add: the plain one beside one thread and two.
-fn sums(n: usize, rounds: usize) -> Result<Table> {
+fn sums(n: usize, rounds: usize, options: &Options) -> Result<Table> {
     let sessions = [Session::builder().threads(1).build()?, Session::builder().threads(2).build()?];
     let mut table = Table::new(&["sum", "plain ns", "1 thread ns", "2 threads ns", "plain / 1", "plain / 2"]);
     let words = n / FEWER_WORDS;
-    for (pattern, n, samples) in [
-        ("h[at[i]] += 1, 1024 bins", n, histogram(&sessions, (n, 1024), rounds)?),
-        ("h[at[i]] += 1, 65536 bins", n, histogram(&sessions, (n, REACH), rounds)?),
-        ("sum h: h[at[i]] += x[i], 1024 bins, f64", n, weights(&sessions, n, rounds)?),
-        ("sum h: gradients, 16 features, 64 bins", n / 16, gradients(&sessions, n / 16, rounds)?),
-        ("count of u32 keys, again", words, count(&sessions, &keys(words), rounds, AGAIN)?),
-        ("count of u32 keys, a new map", words, count(&sessions, &keys(words), rounds, ANEW)?),
-        ("count of words, again", words, count(&sessions, &texts(words), rounds, AGAIN)?),
-        ("count of words, a new map", words, count(&sessions, &texts(words), rounds, ANEW)?),
-        ("count of words, without clones", words, count_unowned(&sessions, &texts(words), rounds)?),
-    ] {
-        let [plain, one, two] = samples.map(|samples| samples.per(n).median() * 1e9);
+    let rows: [Row<'_>; 9] = [
+        ("h[at[i]] += 1, 1024 bins", n, &|sessions, n| histogram(sessions, (n, 1024), rounds)),
+        ("h[at[i]] += 1, 65536 bins", n, &|sessions, n| histogram(sessions, (n, REACH), rounds)),
+        ("sum h: h[at[i]] += x[i], 1024 bins, f64", n, &|sessions, n| weights(sessions, n, rounds)),
+        ("sum h: gradients, 16 features, 64 bins", n / 16, &|sessions, n| gradients(sessions, n, rounds)),
+        ("count of u32 keys, again", words, &|sessions, n| count(sessions, &keys(n), rounds, AGAIN)),
+        ("count of u32 keys, a new map", words, &|sessions, n| count(sessions, &keys(n), rounds, ANEW)),
+        ("count of words, again", words, &|sessions, n| count(sessions, &texts(n), rounds, AGAIN)),
+        ("count of words, a new map", words, &|sessions, n| count(sessions, &texts(n), rounds, ANEW)),
+        ("count of words, without clones", words, &|sessions, n| count_unowned(sessions, &texts(n), rounds)),
+    ];
+    for (pattern, n, run) in rows.into_iter().filter(|row| options.asks_for(row.0)) {
+        let [plain, one, two] = run(&sessions, n)?.map(|samples| samples.per(n).median() * 1e9);
         let numbers = [plain, one, two, plain / one, plain / two].map(|number| format!("{number:.2}"));
         table.push([vec![pattern.to_owned()], numbers.to_vec()].concat());
     }

@@ -15,6 +15,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     additions::several_beside_others,
     additions::in_order,
     additions::short_against_long,
+    additions::where_it_holds,
     additions::again_and_again,
     additions::failures,
     additions::whether_any_and_all,
@@ -238,7 +239,7 @@ pub(crate) mod additions {
         let len = 60_000;
         let mut long = DVector::from_fn(session, len, |i| i as u64)?;
         let report = async_parallel_for!(0..3000, [sum long], |i| long[below(i as u64, 1000) * 7] += 1)?;
-        assert!(!report.reason().contains("tallies"), "{report}");
+        assert!(report.reason().contains("`long` added up in tallies"), "{report}");
         assert_eq!(long.iter()?.sum::<u64>(), (0..len as u64).sum::<u64>() + 3000);
         seen.report("few", &report);
         let report = async_parallel_for!(0..len, [sum long], |i| long[i] += 1)?;
@@ -250,6 +251,59 @@ pub(crate) mod additions {
         let error = async_parallel_for!(0..5, [sum none], |i| none[i] += 1).unwrap_err();
         assert!(error.to_string().contains("`none[0]`, but `none` has 0 elements"), "{error}");
         seen.digest("long", &long)
+    }
+
+    /// Additions under a condition that holds for others in each call: no call needs another plan than the first.
+    pub(crate) fn where_it_holds(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let (n, len) = (20_000usize, 70_000usize);
+        let at = DVector::from_fn(session, n, |i| [below(i as u64, len) as u32, below(i as u64 + 9, 200) as u32])?;
+        let mut when = DVector::from_fn(session, n, |_| 1u32)?;
+        let (mut counts, mut sums) =
+            (DVector::from_fn(session, len, |_| 0i64)?, DVector::from_fn(session, len, |_| [0.5f32, -0.0])?);
+        let mut none = DVector::from_fn(session, len, |_| 0.25f64)?;
+        let (mut plain_counts, mut plain_sums) = (vec![0i64; len], vec![[0.5f64, -0.0]; len]);
+        for round in 0..6u32 {
+            // None at first, then a few, then all.
+            let share = [0, 1, 3, 50, 100, 2][round as usize];
+            async_parallel_for!(0..n, [share, &mut when], |i| when[i] = u32::from(below(i as u64 + 31, 100) < share))?;
+            let report = async_parallel_for!(0..n, [len, &at, &when, sum counts, sum sums, sum none], |i| {
+                let [far, near] = at[i];
+                if when[i] == 1 {
+                    counts[far] += i as i64 - 7000;
+                    counts[near] += 1;
+                    sums[len - 1 - far as usize][0] += 1.0 / (1 + i) as f32;
+                    sums.add(near, [0.1, 0.2]);
+                    if i == n_of_none() {
+                        none[far] += 1.0;
+                    }
+                }
+            })?;
+            assert_eq!((report.reused(), report.misspeculations()), (round > 0, 0), "round {round}: {report}");
+            assert_eq!(report.strategy(), Strategy::Aligned, "{report}");
+            for i in (0..n).filter(|&i| below(i as u64 + 31, 100) < share) {
+                let (far, near) = (below(i as u64, len), below(i as u64 + 9, 200));
+                plain_counts[far] += i as i64 - 7000;
+                plain_counts[near] += 1;
+                plain_sums[len - 1 - far][0] += 1.0 / (1 + i) as f64;
+                plain_sums[near][0] += 0.1;
+                plain_sums[near][1] += 0.2;
+            }
+            assert_eq!(counts.to_vec()?, plain_counts, "round {round}");
+            let numbers = |rows: &[[f64; 2]]| rows.concat();
+            let ours: Vec<[f64; 2]> = sums.iter()?.map(|row| row.map(f64::from)).collect();
+            let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-4 * b.abs().max(1.0);
+            assert!(numbers(&ours).iter().zip(&numbers(&plain_sums)).all(close), "round {round}");
+            // Where nothing was added no bits have changed.
+            let untouched = ours.iter().zip(&plain_sums).filter(|(_, plain)| plain[1] == 0.0);
+            assert!(untouched.clone().count() > 0 && untouched.clone().all(|(ours, _)| ours[1].is_sign_negative()));
+            seen.record("sums", bits32(sums.iter()?.flatten()));
+        }
+        seen.digest("none", &none)?;
+        seen.digest("counts", &counts)
+    }
+
+    fn n_of_none() -> usize {
+        77
     }
 
     /// Loops that read, write and add to the same data, one after the other.

@@ -66,7 +66,7 @@ impl<'t> Context<'t> {
     }
 
     /// The block's tallies, by capture. The views are gone.
-    pub(crate) fn take_tallies(&mut self) -> impl Iterator<Item = (usize, crate::memory::buffer::RawBuf)> {
+    pub(crate) fn take_tallies(&mut self) -> impl Iterator<Item = (usize, crate::memory::pages::Tally)> {
         self.slots.iter_mut().enumerate().filter_map(|(capture, slot)| Some((capture, slot.take_tally()?)))
     }
 }

@@ -21,6 +21,7 @@ use crate::body::context::BlockState;
 use crate::body::lease::Lent;
 use crate::body::slow_path::{Doing, SlowPath, ViewRange};
 use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::pages::Tally;
 
 /// From what a view is made.
 #[doc(hidden)]
@@ -213,10 +214,17 @@ impl<'t> Slot<'t> {
     /// capture's type, which these operations are of.
     pub(crate) fn of_tally(
         (capture, ops): (usize, &ElementOps),
-        tally: RawBuf,
+        tally: Tally,
         end: usize,
         state: &Rc<BlockState>,
     ) -> Self {
+        let tally = match tally {
+            Tally::Whole(tally) => tally,
+            Tally::Pages(pages) => {
+                assert!((pages.ops().element)().is(ops), "a tally of other elements");
+                return Slot { width: ops.width(), ..Slot::new(SlowPath::of_pages(capture, pages, state)) };
+            }
+        };
         assert!(tally.ops().is(ops), "a tally of other elements");
         let (len, base) = (tally.len(), tally.base());
         Slot {
@@ -328,8 +336,8 @@ impl<'t> Slot<'t> {
     }
 
     /// The block's tally. The views are gone.
-    pub(crate) fn take_tally(&mut self) -> Option<RawBuf> {
-        self.tally.take()
+    pub(crate) fn take_tally(&mut self) -> Option<Tally> {
+        self.tally.take().map(Tally::Whole).or_else(|| self.slow_path.take_pages().map(Tally::Pages))
     }
 
     #[inline(always)]

@@ -11,6 +11,7 @@
 //! 3. In a run an address is given only for an element that the block owns in that way: the spans and lists
 //!    come from the plan, whose conflicting blocks the executor keeps apart; a DDS captured for reading is
 //!    written by nobody. For any other element it is that of a copy, which the block alone has (`astray`).
+//!    Of a tally by pages, which is the block's own, addresses are given to those who write.
 //! 4. Scratch copies are boxed one by one (a `RawBuf` each) and live until the next iteration, so that an
 //!    address stays good while its borrow lasts. A scratch copy is refilled only by a write access to its
 //!    number `nth`, which needs the view alone.
@@ -30,6 +31,7 @@ use crate::body::panics;
 use crate::body::runs::Runs;
 use crate::body::tiling::Tiling;
 use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::pages::Pages;
 use crate::planner::plan::Reach;
 use crate::planner::recording::CaptureLog;
 
@@ -81,6 +83,8 @@ pub(crate) enum Doing<'t> {
     Logged { spans: Vec<ViewRange>, saved: RefCell<BTreeMap<usize, RawBuf>> },
     /// The virtual iteration.
     Record(Box<Recorder<'t>>),
+    /// The block's own tally, of few elements of many.
+    Tally(RefCell<Box<Pages>>),
     /// The capture is a reduction, and has no elements.
     Reduction,
 }
@@ -173,6 +177,23 @@ impl<'t> SlowPath<'t> {
         SlowPath { capture, lent: None, len, doing, astray, state: Rc::clone(state) }
     }
 
+    /// Of a tally by pages.
+    pub(super) fn of_pages(capture: usize, pages: Box<Pages>, state: &Rc<BlockState>) -> Self {
+        let len = pages.len();
+        SlowPath { doing: Doing::Tally(RefCell::new(pages)), ..SlowPath::without_elements(capture, len, state) }
+    }
+
+    /// The tally by pages, if it is one.
+    pub(super) fn take_pages(&mut self) -> Option<Box<Pages>> {
+        match std::mem::replace(&mut self.doing, Doing::Reduction) {
+            Doing::Tally(pages) => Some(pages.into_inner()),
+            other => {
+                self.doing = other;
+                None
+            }
+        }
+    }
+
     pub(crate) fn dds_len(&self) -> usize {
         self.len
     }
@@ -228,6 +249,7 @@ impl<'t> SlowPath<'t> {
         }
         match &self.doing {
             Doing::ReadOnly if access == Access::Read => self.address(i),
+            Doing::Tally(pages) if access != Access::Read => pages.borrow_mut().reach(i),
             Doing::Spans(spans) => self.in_spans(spans, i, access).unwrap_or_else(|| self.stray(i)),
             Doing::Packed { offset, now, elements, start } => match now.get() {
                 Some((place, first, n))
@@ -252,7 +274,9 @@ impl<'t> SlowPath<'t> {
                 address
             }
             Doing::Record(recorder) => self.record(recorder, i, access),
-            Doing::ReadOnly | Doing::InStep { .. } | Doing::Tiled(_) | Doing::Reduction => self.stray(i),
+            Doing::ReadOnly | Doing::InStep { .. } | Doing::Tiled(_) | Doing::Tally(_) | Doing::Reduction => {
+                self.stray(i)
+            }
         }
     }
 
@@ -286,7 +310,9 @@ impl<'t> SlowPath<'t> {
                 let (from, to) = current.get()?;
                 (*listing.entries.get(from..to)?.first()? >> 1) as usize
             }
-            Doing::ReadOnly | Doing::Packed { .. } | Doing::Record(_) | Doing::Reduction => return None,
+            Doing::ReadOnly | Doing::Packed { .. } | Doing::Record(_) | Doing::Tally(_) | Doing::Reduction => {
+                return None;
+            }
         };
         (index < self.len).then_some(index)
     }

@@ -321,6 +321,7 @@ impl<'c> Call<'c> {
             let planned = self.planned(&recording, &shapes);
             let Some(mut made) = planned else { return self.make_plan(Depth::Symbolic) };
             made.facts.cut_short = recording.cut_short;
+            made.facts.summed_up_whole = tallies::many(&recording, &made, self.captured);
             planning.set(made.blocks.len() as u64);
             drop(planning);
             self.say_tallies(&mut made);

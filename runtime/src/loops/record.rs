@@ -94,7 +94,7 @@ pub(crate) unsafe fn record<'l>(
         && let Some(samples) = inference::samples(&range)
     {
         let mut sampled = run(samples.clone(), &tallied);
-        tallies::leave_out(&mut sampled, &mut tallied, captured, options);
+        tallies::leave_out(&mut sampled, &mut tallied, captured, (options, false));
         if tables && let Some(table) = table(&sampled, &samples, &shapes(captured), |slices| logs(slices, &tallied).0) {
             return (table, Depth::Sampled);
         }
@@ -108,7 +108,7 @@ pub(crate) unsafe fn record<'l>(
         }
     }
     let mut whole = run(slices(&range, captured, options.scratch), &tallied);
-    tallies::leave_out(&mut whole, &mut tallied, captured, options);
+    tallies::leave_out(&mut whole, &mut tallied, captured, (options, depth != Depth::Sampled));
     (whole, if concrete { Depth::Concrete } else { Depth::Symbolic })
 }
 

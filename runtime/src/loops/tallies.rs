@@ -4,6 +4,10 @@
 //! Where all orders of additions give the same bits (integers), a tally goes from block to block, and there are as many as
 //! blocks ran at a time. Otherwise each block has its own, and they are united in a fixed tree over the plan's serial order.
 //!
+//! Where few of many elements are added to, a tally has only the pages that were touched (`memory::pages`). A zero changes nothing that
+//! it is added to, and is changed by what is added to it into just that: so a page that is missing in some of the tallies leaves
+//! the same bits as one of zeros, and which form a tally has may depend on clocks and threads.
+//!
 //! # Why this is sound
 //! 1. Tallies are united when no block runs: nobody else uses them or the DDS, which the loop has borrowed alone.
 //! 2. Each range of elements is united by one thread, and ranges don't overlap.
@@ -11,7 +15,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{ThreadId, current};
 
 use crate::body::capture::{Adding, Captured, Kind};
@@ -19,6 +23,7 @@ use crate::body::lease::{Lease, Lent};
 use crate::body::panics::{self, CaughtPanic};
 use crate::memory::additive::TallyOps;
 use crate::memory::buffer::RawBuf;
+use crate::memory::pages::{self, Pages, Tally};
 use crate::planner::Threads;
 use crate::planner::plan::Plan;
 use crate::planner::recording::{Recording, Usage};
@@ -35,6 +40,10 @@ const MOST_BLOCKS: usize = 1024;
 const MOST_BYTES: usize = 256 << 20;
 /// Elements that a thread unites at a time.
 const RUN: usize = 1 << 12;
+/// Of tallies by pages: so many touched ones.
+const RUN_OF_PAGES: usize = 1 << 11;
+/// A tally of fewer bytes is whole.
+const LEAST_BYTES: usize = 1 << 16;
 
 /// The tallies of one plan, kept from call to call: between two calls they hold zeros.
 pub(crate) struct Tallies {
@@ -48,23 +57,26 @@ struct Sheet {
     len: usize,
     /// How many of a new tally stand for each of them.
     spread: AtomicUsize,
+    /// Whether new tallies have all elements; and whether there is memory for such ones.
+    whole: AtomicBool,
+    may_be_whole: bool,
     copies: Mutex<Copies>,
 }
 
 enum Copies {
     /// For whatever block comes next: those that hold something, with the thread that added it last, and zeros.
-    Any(Vec<(ThreadId, RawBuf)>, Vec<RawBuf>),
+    Any(Vec<(ThreadId, Tally)>, Vec<Tally>),
     /// By the block's place in the serial order.
-    ByBlock(BTreeMap<usize, RawBuf>),
+    ByBlock(BTreeMap<usize, Tally>),
 }
 
 /// How a capture may be added up in tallies, and how many elements it has.
-fn adds(capture: &Captured, options: &LoopOptions) -> Option<(&'static TallyOps, usize)> {
+fn adds(capture: &Captured, options: &LoopOptions) -> Option<(Adding, usize)> {
     let Kind::Vector { len: len @ 1.., adding: Some(adding), .. } = capture.kind else { return None };
     // What asks for a plan of parts gets one.
     let said = options.strategy.is_some() || options.parts.is_some();
     let may = if adding.ops.exact { adding.declared || !said } else { adding.declared && options.order == Order::Any };
-    (may && options.strategy != Some(Strategy::Serial)).then_some((adding.ops, len))
+    (may && options.strategy != Some(Strategy::Serial)).then_some((adding, len))
 }
 
 /// Whether a loop of this many iterations would probably have a capture added up in tallies, if it said `sum x`.
@@ -74,22 +86,31 @@ pub(crate) fn could(capture: &Captured, usage: Usage, options: &LoopOptions, ite
     !adding.declared && usage == Usage::Shared && free && len.saturating_mul(BLOCKS / 2) <= iterations
 }
 
-/// Whether tallies cost less than an order of the additions.
-fn is_worthwhile(recording: &Recording<'_>, c: usize, (ops, len): (&TallyOps, usize), options: &LoopOptions) -> bool {
+/// Whether tallies cost less than an order of the additions. Those of a declared sum have a page for each addition at most where
+/// there are fewer than elements; and nothing else will do where iterations strayed: what is added to may be other elements in each call.
+fn is_worthwhile(
+    recording: &Recording<'_>,
+    c: usize,
+    (adding, len): (Adding, usize),
+    (options, strayed): (&LoopOptions, bool),
+) -> bool {
     let alone = recording.shared().into_iter().all(|shared| shared == c);
-    let (copies, each) = match (ops.exact, alone && options.parts.is_none() && options.grain.is_none()) {
+    let (copies, each) = match (adding.ops.exact, alone && options.parts.is_none() && options.grain.is_none()) {
         (true, _) => (THREADS, 1),
         (false, true) => (BLOCKS, BLOCKS / 2),
         (false, false) => (MOST_BLOCKS, MOST_BLOCKS / 2),
     };
-    let bytes = (ops.element)().size.saturating_mul(len).saturating_mul(copies);
-    bytes <= MOST_BYTES && len as f64 * each as f64 <= recording.accesses(c)
+    let (size, accesses) = ((adding.ops.element)().size, recording.accesses(c));
+    let whole = size.saturating_mul(len).saturating_mul(copies) <= MOST_BYTES;
+    let by_pages = pages::bytes_of(size, len, accesses / copies as f64) * copies as f64 <= MOST_BYTES as f64;
+    let few = adding.declared && !(adding.ops.element)().by_key && by_pages && accesses <= len as f64;
+    few || whole && (adding.declared && strayed || len as f64 * each as f64 <= accesses)
 }
 
 /// The maps that are added up in tallies whatever the recording says: none is in step, and an access to one takes long to record.
 pub(crate) fn beforehand(captured: &[Captured], options: &LoopOptions, iterations: usize) -> Vec<bool> {
     let tallied = |capture: &Captured| {
-        adds(capture, options).is_some_and(|(ops, len)| {
+        adds(capture, options).is_some_and(|(Adding { ops, .. }, len)| {
             ops.exact && (ops.element)().by_key && len <= iterations && THREADS * len <= MOST_BYTES / 64
         })
     };
@@ -97,18 +118,31 @@ pub(crate) fn beforehand(captured: &[Captured], options: &LoopOptions, iteration
 }
 
 /// Takes those captures out of a recording that are to be added up in tallies, besides those that were known to be before.
+/// `strayed`: whether iterations have touched other elements than recorded.
 pub(crate) fn leave_out(
     recording: &mut Recording<'_>,
     tallied: &mut [bool],
     captured: &[Captured],
-    options: &LoopOptions,
+    (options, strayed): (&LoopOptions, bool),
 ) {
     for (c, capture) in captured.iter().enumerate() {
-        tallied[c] |= recording.usage[c] == Usage::Shared
+        let Some((adding, len)) = adds(capture, options) else { continue };
+        let usage = recording.usage[c];
+        let shared = usage == Usage::Shared || adding.declared && (strayed || usage == Usage::Untouched);
+        tallied[c] |= shared
             && recording.in_all_blocks.is_none()
-            && adds(capture, options).is_some_and(|adding| is_worthwhile(recording, c, adding, options));
+            && is_worthwhile(recording, c, (adding, len), (options, strayed));
     }
     (0..tallied.len()).filter(|&c| tallied[c]).for_each(|c| recording.leave_out(c));
+}
+
+/// The captures that are added up in tallies of all elements from the first call on, since there are many additions.
+pub(crate) fn many(recording: &Recording<'_>, plan: &Plan, captured: &[Captured]) -> Vec<usize> {
+    let many = |c: &usize| match captured[*c].kind {
+        Kind::Vector { len, .. } => ops_of(plan, captured, *c).is_some() && recording.accesses(*c) >= len as f64,
+        _ => false,
+    };
+    (0..captured.len()).filter(many).collect()
 }
 
 /// How the plan has a capture added up in tallies, if it does.
@@ -126,7 +160,11 @@ pub(crate) fn ops_of(plan: &Plan, captured: &[Captured], c: usize) -> Option<&'s
 impl Tallies {
     pub(crate) fn new(plan: &Plan, captured: &[Captured]) -> Tallies {
         let sheet = |(c, capture): (usize, &Captured)| match capture.kind {
-            Kind::Vector { len, .. } => ops_of(plan, captured, c).map(|ops| Sheet::new(ops, len, (ops.spread)(len))),
+            Kind::Vector { len, .. } => {
+                let many = plan.facts.summed_up_whole.contains(&c);
+                ops_of(plan, captured, c)
+                    .map(|ops| Sheet::new((ops, len), (ops.spread)(len), (plan.blocks.len(), many)))
+            }
             Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
         };
         Tallies { sheets: captured.iter().enumerate().map(sheet).collect() }
@@ -137,7 +175,7 @@ impl Tallies {
         let sheet = |(capture, &tallied): (&Captured, &bool)| match capture.kind {
             Kind::Vector { len, adding: Some(Adding { ops, .. }), .. } if tallied => {
                 let copies = Mutex::new(Copies::Any(Vec::new(), Vec::new()));
-                Some(Sheet { ops, len, spread: AtomicUsize::new((ops.spread)(len)), copies })
+                Some(Sheet { copies, ..Sheet::new((ops, len), (ops.spread)(len), (THREADS, false)) })
             }
             _ => None,
         };
@@ -146,7 +184,10 @@ impl Tallies {
 
     /// The same with nothing in them, of sums whose bits depend on the blocks: what a replay needs.
     pub(crate) fn to_replay(&self) -> Tallies {
-        let again = |sheet: &Sheet| Sheet::new(sheet.ops, sheet.len, sheet.spread.load(Relaxed));
+        let again = |sheet: &Sheet| Sheet {
+            may_be_whole: sheet.may_be_whole,
+            ..Sheet::new((sheet.ops, sheet.len), sheet.spread.load(Relaxed), (1, sheet.whole.load(Relaxed)))
+        };
         let by_block = |sheet: &Option<Sheet>| sheet.as_ref().filter(|sheet| !sheet.ops.exact).map(again);
         Tallies { sheets: self.sheets.iter().map(by_block).collect() }
     }
@@ -166,7 +207,7 @@ impl Tallies {
     }
 
     /// What a block adds to; none of a capture that isn't tallied.
-    pub(crate) fn take(&self, c: usize, block: usize) -> Option<RawBuf> {
+    pub(crate) fn take(&self, c: usize, block: usize) -> Option<Tally> {
         let sheet = self.sheet(c)?;
         let there = match &mut *locked(&sheet.copies) {
             Copies::Any(copies, zeros) => {
@@ -175,20 +216,28 @@ impl Tallies {
             }
             Copies::ByBlock(copies) => copies.remove(&block),
         };
-        Some(there.unwrap_or_else(|| (sheet.ops.zeros)(sheet.len * sheet.spread.load(Relaxed))))
+        Some(there.unwrap_or_else(|| sheet.zeros()))
     }
 
     /// A block has ended well.
-    pub(crate) fn put(&self, c: usize, block: usize, mut tally: RawBuf) {
+    pub(crate) fn put(&self, c: usize, block: usize, tally: Tally) {
         let Some(sheet) = self.sheet(c) else { return };
-        while (sheet.ops.crowded)(&tally) {
-            (sheet.ops.grow)(&mut tally);
-            sheet.spread.fetch_max(tally.len() / sheet.len, Relaxed);
-        }
-        match &mut *locked(&sheet.copies) {
-            Copies::Any(copies, _) => copies.push((current().id(), tally)),
-            Copies::ByBlock(copies) => drop(copies.insert(block, tally)),
-        }
+        let tally = match tally {
+            Tally::Pages(pages) if sheet.may_be_whole && pages.is_full() => {
+                sheet.whole.store(true, Relaxed);
+                // (Uniting could panic where it isn't steady.)
+                if (sheet.ops.steady)() { Tally::Whole(pages.into_whole()) } else { Tally::Pages(pages) }
+            }
+            Tally::Pages(pages) => Tally::Pages(pages),
+            Tally::Whole(mut tally) => {
+                while (sheet.ops.crowded)(&tally) {
+                    (sheet.ops.grow)(&mut tally);
+                    sheet.spread.fetch_max(tally.len() / sheet.len, Relaxed);
+                }
+                Tally::Whole(tally)
+            }
+        };
+        sheet.store(block, tally);
     }
 
     /// Forgets what blocks have added: the loop has failed.
@@ -242,8 +291,20 @@ impl Tallies {
             number(copies.len(), &mut bytes);
             for (block, tally) in copies {
                 number(block, &mut bytes);
-                number(tally.len() / sheet.len, &mut bytes);
-                tally.encode_range(0, tally.len(), &mut bytes);
+                match tally {
+                    Tally::Whole(tally) => {
+                        number(tally.len() / sheet.len, &mut bytes);
+                        tally.encode_range(0, tally.len(), &mut bytes);
+                    }
+                    Tally::Pages(pages) => {
+                        number(0, &mut bytes);
+                        number(pages.touched().len(), &mut bytes);
+                        for &page in pages.touched() {
+                            number(page as usize, &mut bytes);
+                            pages.encode_page(page as usize, &mut bytes);
+                        }
+                    }
+                }
             }
         }
         bytes
@@ -259,15 +320,21 @@ impl Tallies {
         let mut one = |sheet: &Sheet| -> Option<()> {
             for _ in 0..number(&mut bytes)? {
                 let (block, spread) = (number(&mut bytes)?, number(&mut bytes)?);
+                if spread == 0 {
+                    let mut pages = Pages::new(sheet.ops, sheet.len);
+                    for _ in 0..number(&mut bytes)? {
+                        let page = number(&mut bytes).filter(|&page| page < pages.pages())?;
+                        pages.decode_page(page, &mut bytes).ok()?;
+                    }
+                    sheet.store(block, Tally::Pages(Box::new(pages)));
+                    continue;
+                }
                 // No length is believed before there are bytes to bear it out.
                 let len =
                     sheet.len.checked_mul(spread).filter(|&len| spread.is_power_of_two() && len <= bytes.len())?;
                 let mut tally = RawBuf::new((sheet.ops.element)(), len);
                 tally.push_decoded(len, &mut bytes).ok()?;
-                match &mut *locked(&sheet.copies) {
-                    Copies::Any(copies, _) => copies.push((current().id(), tally)),
-                    Copies::ByBlock(copies) => drop(copies.insert(block, tally)),
-                }
+                sheet.store(block, Tally::Whole(tally));
             }
             Some(())
         };
@@ -277,36 +344,87 @@ impl Tallies {
 }
 
 impl Sheet {
-    fn new(ops: &'static TallyOps, len: usize, spread: usize) -> Sheet {
-        Sheet { ops, len, spread: AtomicUsize::new(spread), copies: Mutex::new(Copies::none(ops)) }
+    /// Of a DDS of this many elements. How many tallies there may be, and whether all have all elements from the first on.
+    fn new((ops, len): (&'static TallyOps, usize), spread: usize, (blocks, whole): (usize, bool)) -> Sheet {
+        let element = (ops.element)();
+        let copies = if ops.exact { THREADS } else { blocks };
+        let bytes = element.size.saturating_mul(len);
+        let may_be_whole = element.by_key || bytes.saturating_mul(copies) <= MOST_BYTES;
+        let whole = may_be_whole && (whole || element.by_key || bytes < LEAST_BYTES);
+        let copies = Mutex::new(Copies::none(ops));
+        Sheet { ops, len, spread: AtomicUsize::new(spread), whole: AtomicBool::new(whole), may_be_whole, copies }
     }
 
-    /// Gives all tallies the same length.
-    fn level(&self, copies: &mut [(usize, RawBuf)]) {
+    fn zeros(&self) -> Tally {
+        if self.whole.load(Relaxed) {
+            Tally::Whole((self.ops.zeros)(self.len * self.spread.load(Relaxed)))
+        } else {
+            Tally::Pages(Box::new(Pages::new(self.ops, self.len)))
+        }
+    }
+
+    fn store(&self, block: usize, tally: Tally) {
+        match &mut *locked(&self.copies) {
+            Copies::Any(copies, _) => copies.push((current().id(), tally)),
+            Copies::ByBlock(copies) => drop(copies.insert(block, tally)),
+        }
+    }
+
+    /// All tallies with all elements, and equally long.
+    fn level(&self, copies: Vec<(usize, Tally)>) -> Vec<(usize, RawBuf)> {
+        let mut copies: Vec<_> = copies.into_iter().map(|(block, tally)| (block, tally.into_whole())).collect();
         let len = copies.iter().map(|(_, tally)| tally.len()).max().unwrap_or(0);
-        for (_, tally) in copies {
+        for (_, tally) in &mut copies {
             while tally.len() < len {
                 (self.ops.grow)(tally);
             }
         }
+        copies
     }
 
     /// One tally of several.
-    fn fold(&self, copies: &mut Vec<(usize, RawBuf)>) {
-        self.level(copies);
-        let mut rest = copies.split_off(copies.len().min(1));
-        if let Some((_, first)) = copies.first_mut() {
-            for (_, other) in &mut rest {
-                // SAFETY: both are of this type and as long; they are borrowed alone.
-                unsafe { self.ops.unite(first.as_mut_ptr(), other.as_mut_ptr(), first.len(), 1) };
+    fn fold(&self, copies: &mut Vec<(usize, Tally)>) {
+        let copies_now = match by_pages(std::mem::take(copies)) {
+            Ok(mut by_pages) => {
+                let mut rest = by_pages.split_off(by_pages.len().min(1));
+                if let Some((_, first)) = by_pages.first_mut() {
+                    rest.iter_mut().for_each(|(_, other)| self.ops.add_pages(first, other));
+                }
+                by_pages.into_iter().map(|(block, pages)| (block, Tally::Pages(pages))).collect()
             }
-        }
+            Err(mixed) => {
+                let mut copies = self.level(mixed);
+                let mut rest = copies.split_off(copies.len().min(1));
+                if let Some((_, first)) = copies.first_mut() {
+                    for (_, other) in &mut rest {
+                        // SAFETY: both are of this type and as long; they are borrowed alone.
+                        unsafe { self.ops.unite(first.as_mut_ptr(), other.as_mut_ptr(), first.len(), 1) };
+                    }
+                }
+                copies.into_iter().map(|(block, tally)| (block, Tally::Whole(tally))).collect()
+            }
+        };
+        *copies = copies_now;
     }
 
     /// Adds all tallies to the DDS. The tree is over their places, and the same for every element.
     fn unite(&self, lent: &Lent, threads: &dyn Threads) {
-        let mut copies = locked(&self.copies).take_all();
-        self.level(&mut copies);
+        let copies = locked(&self.copies).take_all();
+        let zeros = match by_pages(copies) {
+            Ok(mut copies) => {
+                self.unite_pages(&mut copies, lent, threads);
+                copies.into_iter().map(|(block, pages)| (block, Tally::Pages(pages))).collect()
+            }
+            Err(mixed) => {
+                let copies = self.level(mixed);
+                self.unite_whole(&copies, lent, threads);
+                copies.into_iter().map(|(block, tally)| (block, Tally::Whole(tally))).collect()
+            }
+        };
+        locked(&self.copies).put_zeros(zeros);
+    }
+
+    fn unite_whole(&self, copies: &[(usize, RawBuf)], lent: &Lent, threads: &dyn Threads) {
         let bases = Bases(copies.iter().map(|(_, tally)| tally.base()).collect());
         let Some(spread) = copies.first().map(|(_, tally)| tally.len() / self.len) else { return };
         let size = lent.ops().size;
@@ -325,8 +443,72 @@ impl Sheet {
             // SAFETY: the DDS has `len` elements; rules 1 and 2.
             unsafe { self.ops.unite(lent.at(lo), at(0), n, spread) };
         });
-        locked(&self.copies).put_zeros(copies);
     }
+
+    fn unite_pages(&self, copies: &mut [(usize, Box<Pages>)], lent: &Lent, threads: &dyn Threads) {
+        let pages = copies.first().map_or(0, |(_, copy)| copy.pages());
+        let touched: usize = copies.iter().map(|(_, copy)| copy.touched().len()).sum();
+        let runs = touched.div_ceil(RUN_OF_PAGES).min(pages);
+        copies.iter_mut().for_each(|(_, copy)| copy.sort());
+        let shared: &[(usize, Box<Pages>)] = copies;
+        threads.run(runs, &|run| {
+            // Which of the tallies have which of these pages: by page, and then by the tally's place.
+            let (from, to) = (run * pages / runs, (run + 1) * pages / runs);
+            let mut there: Vec<(u32, u32)> = Vec::new();
+            for (place, (_, copy)) in shared.iter().enumerate() {
+                let touched = copy.touched();
+                let at = |page: usize| touched.partition_point(|&other| (other as usize) < page);
+                there.extend(touched[at(from)..at(to)].iter().map(|&page| (page, place as u32)));
+            }
+            there.sort_by_key(|&(page, _)| page);
+            for same in there.chunk_by(|a, b| a.0 == b.0) {
+                let page = same[0].0 as usize;
+                let (first, n) = shared[0].1.of_page(page);
+                let at = |place: u32| shared[place as usize].1.at_page(page);
+                // SAFETY: each has `n` elements there; rules 1 and 2, for all of a page is one thread's.
+                let unite = |to: u32, from: u32| unsafe { self.ops.unite(at(to), at(from), n, 1) };
+                let all = in_tree(same.iter().map(|&(_, place)| place), unite);
+                // SAFETY: the DDS has these elements; rules 1 and 2.
+                unsafe { self.ops.unite(lent.at(first), at(all), n, 1) };
+            }
+        });
+        copies.iter_mut().for_each(|(_, copy)| copy.clear());
+    }
+}
+
+/// All tallies by pages, if none has all elements.
+#[allow(clippy::type_complexity, reason = "the one or the other")]
+fn by_pages(copies: Vec<(usize, Tally)>) -> Result<Vec<(usize, Box<Pages>)>, Vec<(usize, Tally)>> {
+    if copies.is_empty() || copies.iter().any(|(_, tally)| matches!(tally, Tally::Whole(_))) {
+        return Err(copies);
+    }
+    let pages = |(block, tally)| match tally {
+        Tally::Pages(pages) => Some((block, pages)),
+        Tally::Whole(_) => None,
+    };
+    Ok(copies.into_iter().filter_map(pages).collect())
+}
+
+/// Unites what stands at some places, ascending, as the tree over all places does where there is nothing at the others. Gives where
+/// it is in the end.
+fn in_tree(places: impl Iterator<Item = u32>, unite: impl Fn(u32, u32)) -> u32 {
+    // Two places meet in a subtree that is the larger the higher the first bit is in which they differ.
+    let meet = |a: u32, b: u32| (a ^ b).leading_zeros();
+    let mut open: Vec<u32> = Vec::new();
+    for place in places {
+        while let [.., before, last] = open[..]
+            && meet(before, last) > meet(last, place)
+        {
+            unite(before, last);
+            open.pop();
+        }
+        open.push(place);
+    }
+    while let [.., before, last] = open[..] {
+        unite(before, last);
+        open.pop();
+    }
+    open.first().copied().unwrap_or(0)
 }
 
 /// Where tallies lie.
@@ -340,7 +522,7 @@ impl Copies {
     }
 
     /// Takes those that hold something, in their order.
-    fn take_all(&mut self) -> Vec<(usize, RawBuf)> {
+    fn take_all(&mut self) -> Vec<(usize, Tally)> {
         match self {
             Copies::Any(copies, _) => std::mem::take(copies).into_iter().map(|(_, tally)| (0, tally)).collect(),
             Copies::ByBlock(copies) => std::mem::take(copies).into_iter().collect(),
@@ -348,10 +530,72 @@ impl Copies {
     }
 
     /// Puts them back as zeros.
-    fn put_zeros(&mut self, list: Vec<(usize, RawBuf)>) {
+    fn put_zeros(&mut self, list: Vec<(usize, Tally)>) {
         match self {
             Copies::Any(_, zeros) => zeros.extend(list.into_iter().map(|(_, tally)| tally)),
             Copies::ByBlock(copies) => copies.extend(list),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::memory::additive::tally_ops_of;
+
+    #[test]
+    fn a_tree_over_some_places_groups_as_the_tree_over_all() {
+        for n in [1usize, 2, 3, 5, 8, 13, 32, 37] {
+            for pattern in 1..300u64 {
+                let there: Vec<usize> =
+                    (0..n).filter(|k| pattern.wrapping_mul((k * k + 3 + n) as u64) % 7 < 3).collect();
+                let text = |k: usize| if there.contains(&k) { format!("{k}") } else { String::new() };
+                let united = |a: &str, b: &str| match (a, b) {
+                    ("", one) | (one, "") => one.to_string(),
+                    _ => format!("({a} {b})"),
+                };
+                let mut all: Vec<String> = (0..n).map(text).collect();
+                let mut apart = 1;
+                while apart < n {
+                    for k in (0..n - apart).step_by(2 * apart) {
+                        all[k] = united(&all[k], &all[k + apart]);
+                    }
+                    apart *= 2;
+                }
+                let some = RefCell::new((0..n).map(text).collect::<Vec<_>>());
+                let last = in_tree(there.iter().map(|&k| k as u32), |to, from| {
+                    let mut some = some.borrow_mut();
+                    some[to as usize] = united(&some[to as usize], &some[from as usize]);
+                });
+                if !there.is_empty() {
+                    assert_eq!(some.borrow()[last as usize], all[0], "{there:?} of {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tallies_by_pages_and_whole_ones_travel_and_add_up() {
+        let ops = tally_ops_of::<f64>();
+        let len = 20_001;
+        let sheets = || Tallies { sheets: vec![Some(Sheet::new((ops, len), 1, (4, false)))] };
+        let (tallies, other) = (sheets(), sheets());
+        for block in 0..3 {
+            let Some(Tally::Pages(mut pages)) = tallies.take(0, block) else { panic!("few of many") };
+            for i in [5, 20_000, 16 * block] {
+                // SAFETY: an element of this type lies there, of a tally that nobody else has.
+                unsafe { *pages.reach(i).cast::<f64>() += 1.5 };
+            }
+            tallies.put(0, block, Tally::Pages(pages));
+        }
+        assert!(other.decode(&tallies.encode()));
+        assert!(!other.decode(&[1, 0, 0]));
+        let sheet = other.sheet(0).unwrap();
+        let copies = sheet.level(locked(&sheet.copies).take_all());
+        let sum = |i: usize| copies.iter().map(|(_, tally)| tally.as_slice::<f64>()[i]).sum::<f64>();
+        assert_eq!(copies.len(), 3);
+        assert_eq!([5, 20_000, 0, 16, 32, 7].map(sum), [4.5, 4.5, 1.5, 1.5, 1.5, 0.0]);
     }
 }

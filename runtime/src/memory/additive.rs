@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 
 use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
 use crate::memory::element::Element;
+use crate::memory::pages::Pages;
 
 /// What `sum x` in the capture list of an `async_parallel_for!` may add up: elements with a zero and an addition that may be
 /// made in any grouping.
@@ -196,6 +197,41 @@ impl TallyOps {
     pub(crate) unsafe fn unite(&self, to: *mut u8, from: *mut u8, n: usize, spread: usize) {
         // SAFETY: the caller's promise.
         unsafe { (self.unite_run)(to, from, n, spread) };
+    }
+
+    /// All elements of a tally by pages, which holds zeros then.
+    pub(crate) fn whole_of(&'static self, pages: &mut Pages) -> RawBuf {
+        assert!(std::ptr::eq(self, pages.ops()), "a tally of other elements");
+        let whole = (self.zeros)(pages.len());
+        for &page in pages.touched() {
+            let (first, n) = pages.of_page(page as usize);
+            let to = whole.base().wrapping_add(first * whole.ops().size);
+            // SAFETY: both hold `n` elements of this type, in memory of their own.
+            unsafe { self.unite(to, pages.at_page(page as usize), n, 1) };
+        }
+        pages.clear();
+        whole
+    }
+
+    /// Adds what another tally of as many elements holds, and leaves zeros of it.
+    pub(crate) fn add_pages(&'static self, to: &mut Pages, from: &mut Pages) {
+        let own = |pages: &Pages| std::ptr::eq(self, pages.ops());
+        assert!(own(to) && own(from) && to.len() == from.len(), "a tally of other elements");
+        for &page in from.touched() {
+            let (first, n) = from.of_page(page as usize);
+            // SAFETY: both hold `n` elements of this type, in memory of their own.
+            unsafe { self.unite(to.reach(first), from.at_page(page as usize), n, 1) };
+        }
+        from.clear();
+    }
+
+    /// Adds elements to a page.
+    pub(crate) fn add_to_page(&'static self, to: &mut Pages, page: usize, from: &mut RawBuf) {
+        assert!(std::ptr::eq(self, to.ops()) && from.ops().is((self.element)()), "a tally of other elements");
+        let (first, n) = to.of_page(page);
+        assert!(from.len() == n);
+        // SAFETY: both hold `n` elements of this type, in memory of their own.
+        unsafe { self.unite(to.reach(first), from.as_mut_ptr(), n, 1) };
     }
 }
 

@@ -111,7 +111,7 @@ programs! {
     series::records_with_mistakes: Grid, 2.0..ANY, None;
     series::bootstrap: Aligned, 2.0..ANY, None;
     networks::pagerank_with_sinks: Aligned, 2.0..ANY, None;
-    networks::k_core: Grid, 2.0..ANY, None;
+    networks::k_core: Aligned, 2.0..ANY, None;
     networks::triangles: Aligned, 2.0..ANY, None;
     networks::connected_components: Aligned, 2.0..ANY, None;
     networks::similar_nodes: Aligned, 2.0..ANY, None;

@@ -113,6 +113,8 @@ pub struct Facts {
     pub rotation: bool,
     /// The captures that the loop only adds to, in an order, and that could be added up in tallies.
     pub addable: Vec<usize>,
+    /// The captures to which so much is added that their tallies have all elements.
+    pub summed_up_whole: Vec<usize>,
 }
 
 /// A DDS that makes iterations conflict, and its elements that do so most.

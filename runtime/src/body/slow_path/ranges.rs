@@ -42,6 +42,11 @@ impl SlowPath<'_> {
             }
             Doing::Tiled(tiling) if tiling.owns_all(range.clone(), write) => self.address(start),
             Doing::Record(recorder) => self.record_range(recorder, range, write),
+            Doing::Tally(pages) if write => {
+                let mut pages = pages.borrow_mut();
+                let all = pages.all();
+                all.base().wrapping_add(start * all.ops().size)
+            }
             _ if end - start == 1 => self.reach(start, if write { Access::Write { nth: 0 } } else { Access::Read }),
             _ => self.stray_to_range(range, write),
         }

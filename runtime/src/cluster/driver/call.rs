@@ -255,7 +255,7 @@ impl LoopBackend for Cluster {
             && let Some(samples) = inference::samples(&range)
         {
             let mut sampled = self.record_slices(&mut state, call, (&samples, &tallied), false)?;
-            tallies::leave_out(&mut sampled, &mut tallied, call.captured, options);
+            tallies::leave_out(&mut sampled, &mut tallied, call.captured, (options, false));
             let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
             let fields = fields(&sampled, lease);
             let shapes = shapes(call.captured);
@@ -266,7 +266,7 @@ impl LoopBackend for Cluster {
         let concrete = depth == Depth::Concrete;
         let slices = slices(&range, call.captured, options.scratch);
         let mut recording = self.record_slices(&mut state, call, (&slices, &tallied), concrete)?;
-        tallies::leave_out(&mut recording, &mut tallied, call.captured, options);
+        tallies::leave_out(&mut recording, &mut tallied, call.captured, (options, depth != Depth::Sampled));
         Ok((recording, if concrete { Depth::Concrete } else { Depth::Symbolic }))
     }
 
