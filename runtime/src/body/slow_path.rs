@@ -22,6 +22,7 @@ mod ranges;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
+use std::ptr::null_mut;
 use std::rc::Rc;
 
 use crate::body::astray::{Astray, Before};
@@ -124,9 +125,15 @@ const RUNAWAY_MOST: u32 = 1 << 22;
 /// And with real values this many are taken for an endless loop.
 const RUNAWAY_CONCRETE: u32 = 1 << 26;
 
+/// Of more spans than this the one is looked for by halves.
+const FEW_SPANS: usize = 6;
+
 pub(crate) struct SlowPath<'t> {
     capture: usize,
     lent: Option<&'t Lent>,
+    /// Where its elements lie, and how long they are.
+    base: *mut u8,
+    size: usize,
     len: usize,
     doing: Doing<'t>,
     astray: Astray<'t>,
@@ -168,13 +175,14 @@ impl<'t> SlowPath<'t> {
         state: &Rc<BlockState>,
     ) -> Self {
         let astray = Astray::new(before);
-        SlowPath { capture, lent: Some(lent), len: lent.len(), doing, astray, state: Rc::clone(state) }
+        let (base, size, len) = (lent.base(), lent.ops().size, lent.len());
+        SlowPath { capture, lent: Some(lent), base, size, len, doing, astray, state: Rc::clone(state) }
     }
 
     /// Of what is reached by other means: every access through here ends the iteration.
     pub(super) fn without_elements(capture: usize, len: usize, state: &Rc<BlockState>) -> Self {
         let (doing, astray) = (Doing::Reduction, Astray::default());
-        SlowPath { capture, lent: None, len, doing, astray, state: Rc::clone(state) }
+        SlowPath { capture, lent: None, base: null_mut(), size: 0, len, doing, astray, state: Rc::clone(state) }
     }
 
     /// Of a tally by pages.
@@ -226,14 +234,15 @@ impl<'t> SlowPath<'t> {
     #[cold]
     #[inline(never)]
     pub(crate) fn reach_read(&self, i: usize) -> *mut u8 {
-        self.reach(i, Access::Read)
+        self.soon(i, Access::Read).unwrap_or_else(|| self.reach(i, Access::Read))
     }
 
     /// The address of element `i` to be written, or no return. The view is borrowed alone.
     #[cold]
     #[inline(never)]
     pub(crate) fn reach_write(&self, i: usize) -> *mut u8 {
-        self.reach(i, Access::Write { nth: 0 })
+        let access = Access::Write { nth: 0 };
+        self.soon(i, access).unwrap_or_else(|| self.reach(i, access))
     }
 
     /// The address of element `i`, the `nth` of several to be written at once, or no return. The view is borrowed alone.
@@ -243,6 +252,16 @@ impl<'t> SlowPath<'t> {
         self.reach(i, Access::Write { nth })
     }
 
+    /// What most accesses come for that take this way often: an element of another of the block's ranges.
+    #[inline(always)]
+    fn soon(&self, i: usize, access: Access) -> Option<*mut u8> {
+        match &self.doing {
+            Doing::Spans(spans) => self.in_spans(spans, i, access),
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
     fn reach(&self, i: usize, access: Access) -> *mut u8 {
         if i >= self.len {
             self.end(AccessTrouble::OutOfRange { capture: self.capture, index: i });
@@ -280,10 +299,11 @@ impl<'t> SlowPath<'t> {
         }
     }
 
+    #[inline(always)]
     fn address(&self, i: usize) -> *mut u8 {
         match self.lent {
-            Some(lent) => lent.at(i),
-            None => self.stray(i),
+            Some(_) if i < self.len => self.base.wrapping_add(i * self.size),
+            _ => self.stray(i),
         }
     }
 
@@ -317,15 +337,15 @@ impl<'t> SlowPath<'t> {
         (index < self.len).then_some(index)
     }
 
+    #[inline(always)]
     fn in_spans(&self, spans: &[ViewRange], i: usize, access: Access) -> Option<*mut u8> {
-        let at = spans.partition_point(|span| span.lo <= i);
-        if let Some(span) = at.checked_sub(1).map(|k| spans[k]) {
-            let owned = if access == Access::Read { span.len } else { span.wlen };
-            if i - span.lo < owned {
-                return Some(self.address(i));
-            }
-        }
-        None
+        let owned = |span: &ViewRange| if access == Access::Read { span.len } else { span.wlen };
+        // Few are looked through, which takes less time than to jump between them.
+        let rest = match spans.len() {
+            0..=FEW_SPANS => spans,
+            _ => &spans[spans.partition_point(|span| span.lo <= i).saturating_sub(1)..][..1],
+        };
+        rest.iter().any(|span| i.wrapping_sub(span.lo) < owned(span)).then(|| self.address(i))
     }
 
     fn in_listing(
