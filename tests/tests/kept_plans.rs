@@ -10,6 +10,8 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     kept::colours_beside_values_that_always_change,
     kept::elimination_below_the_pivot,
     kept::elimination_in_order,
+    kept::factors_of_a_flat_table,
+    kept::windows_that_overlap_in_a_part,
     kept::parts_with_sums,
     kept::parts_that_fail,
     kept::parts_that_stray,
@@ -152,6 +154,83 @@ pub(crate) mod kept {
 
     pub(crate) fn elimination_in_order(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
         elimination(session, seen, Order::Preserve)
+    }
+
+    /// LU in place: iteration `i` writes in row `i`, and reads the pivot's, which the calls before wrote.
+    pub(crate) fn factors_of_a_flat_table(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 48;
+        let start: Vec<f64> = (0..n * n)
+            .map(|at| 1.0 + below(at as u64, 50) as f64 + if at / n == at % n { 90.0 } else { 0.0 })
+            .collect();
+        let mut a = DVector::from_vec(session, start.clone())?;
+        for pass in 0..3 {
+            let mut plain = start.clone();
+            (0..n * n).try_for_each(|at| a.set(at, start[at]))?;
+            let mut calls = Calls::default();
+            for k in 0..n - 1 {
+                let report = async_parallel_for!(k + 1..n, [k, n, &mut a], |i| {
+                    let by = a[i * n + k] / a[k * n + k];
+                    a[i * n + k] = by;
+                    for j in k + 1..n {
+                        let above = a[k * n + j];
+                        a[i * n + j] -= by * above;
+                    }
+                })?;
+                for i in k + 1..n {
+                    let by = plain[i * n + k] / plain[k * n + k];
+                    plain[i * n + k] = by;
+                    (k + 1..n).for_each(|j| plain[i * n + j] -= by * plain[k * n + j]);
+                }
+                calls.add(&report);
+            }
+            assert_eq!(bits(a.to_vec()?), bits(plain), "pass {pass}");
+            // A plan serves ranges down to half its own; on workers each range has its own.
+            let most = [if session.workers() == 0 { 7 } else { n }, 0, 0][pass];
+            assert!(calls.recorded <= most && calls.undone == 0, "pass {pass}: {calls:?}");
+        }
+        seen.digest("a", &a)
+    }
+
+    /// Each iteration writes four neighbours, and later calls one more that the next one reads; some fail.
+    pub(crate) fn windows_that_overlap_in_a_part(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 500;
+        let mut x = DVector::from_fn(session, 4 * n + 1, |at| below(at as u64, 1000) as i64)?;
+        let mut plain = x.to_vec()?;
+        for (from, to, further, fails) in [
+            (0, n, 0, n),
+            (7, n, 0, n),
+            (7, n, 1, n),
+            (100, 400, 0, 300),
+            (20, n - 5, 1, n),
+            (20, n - 5, 0, n - 6),
+            (3, n, 0, n),
+        ] {
+            let report = async_parallel_for!(
+                from..to,
+                [further, fails, from, &mut x],
+                |i| {
+                    let first = if from > 0 { x[4 * from - 1] } else { 0 };
+                    for at in 4 * i..4 * i + 4 + further {
+                        x[at] = x[at].wrapping_mul(3) ^ first;
+                    }
+                    if i == fails { Err(format!("no {i}")) } else { Ok(()) }
+                },
+                order = Preserve
+            );
+            match report {
+                Ok(_) => {
+                    assert!(!(from..to).contains(&fails));
+                    let first = if from > 0 { plain[4 * from - 1] } else { 0 };
+                    for i in from..to {
+                        (4 * i..4 * i + 4 + further).for_each(|at| plain[at] = plain[at].wrapping_mul(3) ^ first);
+                    }
+                }
+                Err(stradsap::Error::Body { iteration, .. }) => assert_eq!(iteration, fails),
+                Err(error) => return Err(error),
+            }
+            assert_eq!(x.to_vec()?, plain, "{from}..{to}, {further}");
+        }
+        seen.digest("x", &x)
     }
 
     fn sum_of_part(
@@ -308,7 +387,7 @@ fn threads_make_no_difference() {
     assert_eq!(seen(3), alone);
 }
 
-/// Large plans push each other out; of a loop under other values only those stay that fit beside each other.
+/// Large plans push others out; of a loop under other values only those stay that fit beside each other.
 #[test]
 fn memory_bounds_how_many_plans_are_kept() {
     fn visit(x: &mut DVector<u64>, k: usize) -> LoopReport {
@@ -327,15 +406,17 @@ fn memory_bounds_how_many_plans_are_kept() {
     let session = crate::common::session(2);
     let n = 500_000;
     let mut all: Vec<DVector<u64>> = (0..6).map(|_| DVector::from_fn(&session, n, |_| 0u64).unwrap()).collect();
-    for round in 0..2 {
+    // Six plans of 8 MB don't fit beside each other; but some are there again, though they are used in turn.
+    let mut again = 0;
+    for round in 0..4 {
         for x in &mut all {
-            assert!(!visit(x, 1).reused(), "round {round}: six plans of 8 MB beside each other");
+            let reused = visit(x, 1).reused();
+            assert!(round > 0 || !reused);
+            again += usize::from(reused);
         }
     }
-    // As many as a place always keeps.
-    for x in &mut all[2..] {
-        assert!(visit(x, 1).reused());
-    }
+    assert!((1..18).contains(&again), "{again} of 18");
+    assert!(visit(&mut all[5], 1).reused());
     drop(all);
     let mut x = DVector::from_fn(&session, n, |_| 0u64).unwrap();
     let mut plain = x.to_vec().unwrap();

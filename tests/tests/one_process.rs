@@ -11,6 +11,7 @@ mod documentation;
 mod drops;
 mod elements;
 mod failures;
+mod first_calls;
 mod grain;
 mod kept_plans;
 mod matrices;

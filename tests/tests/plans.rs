@@ -93,7 +93,7 @@ fn plans_belong_to_a_place_a_body_and_its_captures() {
     assert!(a.iter().unwrap().eq((0..10).map(|i| 2 * i)) && b.iter().unwrap().eq((0..10).map(|i| i as f32 * 4.0)));
 }
 
-/// A place in the source keeps a few plans, the newest; plans of DVectors that are gone make room.
+/// A place in the source keeps so many plans; plans of DVectors that are gone make room.
 #[test]
 fn dropped_vectors_forget_their_plans() {
     let session = session(1);
@@ -109,9 +109,10 @@ fn dropped_vectors_forget_their_plans() {
         drop(short_lived);
     }
     assert!(keeps(&mut first), "plans of vectors that are gone pushed it out");
-    let mut others: Vec<DVector<u64>> = (0..300).map(|_| fresh()).collect();
+    let mut others: Vec<DVector<u64>> = (0..1100).map(|_| fresh()).collect();
     others.iter_mut().for_each(|other| assert!(!keeps(other)));
-    assert!(!keeps(&mut first), "a place keeps as many plans as one likes");
+    let again = others.iter_mut().map(&keeps).filter(|&reused| reused).count();
+    assert!((500..1100).contains(&again), "{again} of 1100 plans were kept, which were used in turn");
 }
 
 /// All that a schedule is.

@@ -236,6 +236,10 @@ impl CaptureLog {
         self.step_runs.iter().any(|run| run.1 & WRITE != 0)
     }
 
+    pub(crate) fn is_writable_and_touched(&self) -> bool {
+        !self.reads_only && self.offset.is_some()
+    }
+
     /// How many accesses are listed.
     pub fn listed(&self) -> usize {
         self.entries.len()

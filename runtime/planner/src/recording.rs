@@ -284,6 +284,18 @@ impl<'f> Recording<'f> {
         total as f64 / lens.sum::<usize>().max(1) as f64 * self.iterations() as f64
     }
 
+    /// How many iterations were run: of a sample less than there are.
+    pub fn recorded(&self) -> usize {
+        let run: usize = self.slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations).sum();
+        if self.slices.is_empty() { self.iterations() } else { run }
+    }
+
+    /// The captures that iterations touch and may write.
+    pub fn writable(&self) -> impl Iterator<Item = usize> {
+        let of = |c: usize| self.slices.iter().any(|slice| slice[c].is_writable_and_touched());
+        (0..self.usage.len()).filter(move |&c| of(c))
+    }
+
     /// Takes a capture out of what the plan must keep apart: each block adds to a tally of its own.
     pub fn leave_out(&mut self, capture: usize) {
         self.usage[capture] = Usage::Reduction;

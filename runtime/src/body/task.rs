@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use std::any::TypeId;
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -299,7 +300,7 @@ where
 
     unsafe fn record(&self, context: &Context<'_>, range: Range<usize>) {
         let at = &context.state.at;
-        let (mut done, mut runaways) = (range.start, 0);
+        let (mut done, mut runaways, mut ended) = (range.start, 0, 0);
         while done < range.end {
             let ran = unwound(|| {
                 // SAFETY: rule 2.
@@ -316,31 +317,30 @@ where
                 return;
             }
             runaways += u32::from(matches!(context.state.take_trouble(), Some((AccessTrouble::Runaway, _))));
-            if is_concrete(context) {
+            let now = at.get();
+            let cut_short = if is_concrete(context) {
                 // The real run will show whether the iteration fails.
-                each_recorder(context, |recorder| recorder.log.borrow_mut().cut_short());
-                end_after_failure(context);
+                true
             } else {
                 // Placeholders may be to blame: once more, with real values.
                 each_recorder(context, |recorder| recorder.log.borrow_mut().discard_iteration());
-                set_concrete(context, true);
-                let once_at = at.get();
-                let once = Iterations::Range { start: once_at, end: once_at + 1 };
-                let ran = unwound(|| {
-                    // SAFETY: rule 2.
-                    let mut views = unsafe { H::views(&context.slots) };
-                    let mut scratch = self.scratch_to_record(context, &mut views, once_at);
-                    self.one_by_one(context, &mut views, &mut scratch, once, |_| true)
-                });
-                context.state.take_trouble();
-                if ran.is_err() {
-                    each_recorder(context, |recorder| recorder.log.borrow_mut().cut_short());
+                self.ends_early(context, now)
+            };
+            if cut_short {
+                each_recorder(context, |recorder| recorder.log.borrow_mut().cut_short());
+                ended += 1;
+            }
+            end_after_failure(context);
+            // Each one takes milliseconds to be found out, and one is seldom alone.
+            set_concrete(context, runaways >= MOST_RUNAWAYS);
+            done = now + 1;
+            if ended == PATIENCE && done - range.start == PATIENCE {
+                if self.all_end_early(context, done..range.end) {
+                    (done..range.end).for_each(|_| skip_iteration(context));
+                    return;
                 }
-                end_after_failure(context);
-                // Each one takes milliseconds to be found out, and one is seldom alone.
                 set_concrete(context, runaways >= MOST_RUNAWAYS);
             }
-            done = at.get() + 1;
         }
     }
 
@@ -519,6 +519,36 @@ where
         scratch
     }
 
+    /// Records one iteration with real values, and says whether it ends early.
+    #[inline(never)]
+    fn ends_early(&self, context: &Context<'_>, i: usize) -> bool {
+        set_concrete(context, true);
+        let once = Iterations::Range { start: i, end: i + 1 };
+        let ran = unwound(|| {
+            // SAFETY: rule 2.
+            let mut views = unsafe { H::views(&context.slots) };
+            let mut scratch = self.scratch_to_record(context, &mut views, i);
+            self.one_by_one(context, &mut views, &mut scratch, once, |_| true)
+        });
+        context.state.take_trouble();
+        ran.is_err()
+    }
+
+    /// Whether iterations all over a range end early; nothing is recorded of them.
+    fn all_end_early(&self, context: &Context<'_>, range: Range<usize>) -> bool {
+        let logs = RefCell::new(Vec::new());
+        each_recorder(context, |recorder| logs.borrow_mut().push(recorder.log.borrow().clone()));
+        let all = range.clone().step_by(range.len() / PATIENCE + 1).all(|i| {
+            let ends = self.ends_early(context, i);
+            // (Copies may be in any state: dropping one may panic, too.)
+            let _dropped = panics::caught(|| set_concrete(context, true));
+            ends
+        });
+        let logs = RefCell::new(logs.into_inner().into_iter());
+        each_recorder(context, |recorder| _ = logs.borrow_mut().next().map(|log| recorder.log.replace(log)));
+        all
+    }
+
     /// The body on each iteration, its number recorded before, `after` called behind, which says whether to go on. Stops at
     /// the first error. One instance of the body serves recording and tracing.
     #[inline(never)]
@@ -631,10 +661,23 @@ fn ends_recorded_iteration(context: &Context<'_>) -> bool {
     true
 }
 
+/// Leaves out an iteration that would end early.
+fn skip_iteration(context: &Context<'_>) {
+    each_recorder(context, |recorder| {
+        let mut log = recorder.log.borrow_mut();
+        log.cut_short();
+        log.end_iteration();
+    });
+}
+
 /// The same where scratch copies may be in any state: dropping one may panic, too.
 fn end_after_failure(context: &Context<'_>) {
     let _ended = panics::caught(|| end_recorded_iteration(context));
 }
+
+/// Where this many iterations at the beginning of a slice end early, and as many more all over it, the others are left out: a
+/// panic takes a microsecond or two.
+const PATIENCE: usize = 8;
 
 /// After this many iterations that never end on placeholders, the rest of a slice is recorded with real values.
 const MOST_RUNAWAYS: u32 = 3;

@@ -240,7 +240,11 @@ impl<'c> Call<'c> {
                         trace = true;
                         continue;
                     }
-                    self.store(set_aside.unwrap_or(cached));
+                    let kept = set_aside.unwrap_or(cached);
+                    // Of a loop that fails recording tells too little, if iterations end early.
+                    if 2 * kept.plan.facts.cut_short <= kept.plan.range.len() {
+                        self.store(kept);
+                    }
                     return Err(self.error(failed));
                 }
             }
@@ -320,7 +324,7 @@ impl<'c> Call<'c> {
             let shapes = planned_shapes(self.captured, &recording);
             let planned = self.planned(&recording, &shapes);
             let Some(mut made) = planned else { return self.make_plan(Depth::Symbolic) };
-            made.facts.cut_short = recording.cut_short;
+            made.facts.cut_short = made.facts.cut_short.max(recording.cut_short);
             made.facts.summed_up_whole = tallies::many(&recording, &made, self.captured);
             planning.set(made.blocks.len() as u64);
             drop(planning);
@@ -369,7 +373,7 @@ impl<'c> Call<'c> {
         Ok(CachedPlan {
             installed: self.backend.install(self, &plan)?,
             values: (self.digests)(),
-            serves_parts: serves_parts(&plan, &self.key.options, self.captured),
+            serves_parts: serves_parts(&plan, &self.key.options, self.captured, self.backend.is_one_process()),
             bytes: bytes_of(&plan, self.captured),
             odd: Odd::default(),
             by_data: false,

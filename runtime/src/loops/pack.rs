@@ -1,11 +1,13 @@
 //! Elements that are read in step with the loop, laid out once in the order in which the iterations run.
 //!
 //! # Why this is sound
-//! Only elements are laid out of which a copy of the bytes is as good as a clone (`BITS`). Every thread fills a stretch of its own.
+//! Elements of which a copy of the bytes is as good as a clone (`BITS`) are copied, others cloned. Every thread fills a stretch of
+//! its own.
 #![allow(unsafe_code)]
 
 use crate::body::lease::Lease;
-use crate::memory::buffer::{RawBuf, populate};
+use crate::body::panics;
+use crate::memory::buffer::{ElementOps, RawBuf, populate};
 use crate::memory::home::Home;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
@@ -13,6 +15,18 @@ use crate::session::pool::Pool;
 
 /// Larger elements stay where they are: one cache miss for one of them is little.
 pub(crate) const LARGEST: usize = 128;
+
+/// Elements that own memory are laid out where there are at least this many: fewer stay in the nearer caches.
+const MANY: usize = 1 << 15;
+
+/// How many elements a thread copies at a time.
+const STRETCH: usize = 1 << 16;
+
+/// Whether as many elements that are read in step are laid out. Rows and texts are cloned one after the other, so that
+/// their memory mostly lies in that order, too.
+pub(crate) fn is_laid_out(ops: &ElementOps, n: usize) -> bool {
+    (ops.bits || ops.keeps_room && n >= MANY) && (1..=LARGEST).contains(&ops.size)
+}
 
 /// A copy of a DVector in execution order.
 pub(crate) struct Packed {
@@ -30,20 +44,25 @@ pub(crate) fn refresh(packed: &mut Vec<Option<Packed>>, plan: &Plan, lease: &Lea
         let Usage::InStep { offset, written: false } = plan.usage[c] else { continue };
         let (Some(lent), Some(version)) = (lease.vector(c), capture.home().map(Home::version)) else { continue };
         let ops = lent.ops();
-        if !ops.bits || ops.size == 0 || ops.size > LARGEST {
+        if !is_laid_out(ops, plan.offsets.len()) {
             continue;
         }
         if packed[c].as_ref().is_some_and(|old| old.version == version) {
             continue;
         }
-        let old = packed[c].take().map(|old| old.elements).filter(|old| old.len() == plan.offsets.len());
-        let fresh = old.is_none();
-        let mut elements = old.unwrap_or_else(|| RawBuf::new(ops, plan.offsets.len()));
         let first = plan.range.start.wrapping_add(offset);
         assert!(first <= lent.len() && plan.range.len() <= lent.len() - first);
         let source = Shared(lent.at(first));
+        let old = packed[c].take().map(|old| old.elements).filter(|old| ops.bits && old.len() == plan.offsets.len());
+        if !ops.bits {
+            // SAFETY: every offset is below the number of iterations, and nobody writes what the loop only reads.
+            let elements = unsafe { clone_each(source, ops, &plan.offsets, pool) };
+            packed[c] = elements.map(|elements| Packed { elements, version });
+            continue;
+        }
+        let fresh = old.is_none();
+        let mut elements = old.unwrap_or_else(|| RawBuf::new(ops, plan.offsets.len()));
         let target = Shared(elements.as_mut_ptr());
-        const STRETCH: usize = 1 << 16;
         pool.map(plan.offsets.len().div_ceil(STRETCH), |s| {
             let stretch = &plan.offsets[s * STRETCH..plan.offsets.len().min((s + 1) * STRETCH)];
             let target = target.get().wrapping_add(s * STRETCH * ops.size);
@@ -58,6 +77,38 @@ pub(crate) fn refresh(packed: &mut Vec<Option<Packed>>, plan: &Plan, lease: &Lea
         unsafe { elements.set_len(plan.offsets.len()) };
         packed[c] = Some(Packed { elements, version });
     }
+}
+
+/// Clones of elements in this order. None if cloning one of them panics.
+///
+/// # Safety
+/// `source` is followed by an element at each offset, and nobody writes them meanwhile.
+unsafe fn clone_each(source: Shared, ops: &'static ElementOps, offsets: &[u32], pool: &Pool) -> Option<RawBuf> {
+    let stretches: Vec<&[u32]> = offsets.chunks(STRETCH / 8).collect();
+    let cloned = pool.map(stretches.len(), |s| {
+        panics::caught(|| {
+            let mut stretch = RawBuf::new(ops, stretches[s].len());
+            for &offset in stretches[s] {
+                // SAFETY: the caller's promise.
+                unsafe { stretch.push_clones(source.get().wrapping_add(offset as usize * ops.size), 1) };
+            }
+            stretch
+        })
+        .ok()
+    });
+    let mut elements = RawBuf::new(ops, offsets.len());
+    for mut stretch in cloned.into_iter().collect::<Option<Vec<RawBuf>>>()? {
+        let at = elements.len();
+        assert!(stretch.len() <= offsets.len() - at);
+        // SAFETY: there is room for them (asserted); they move, and the stretch forgets them.
+        unsafe {
+            let to = elements.as_mut_ptr().add(at * ops.size);
+            std::ptr::copy_nonoverlapping(stretch.as_ptr(), to, stretch.len() * ops.size);
+            elements.set_len(at + stretch.len());
+            stretch.set_len(0);
+        }
+    }
+    Some(elements)
 }
 
 #[derive(Clone, Copy)]

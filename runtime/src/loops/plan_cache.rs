@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::body::capture::{Captured, Kind};
 use crate::loops::backend::Installed;
-use crate::loops::pack::LARGEST;
+use crate::loops::pack::is_laid_out;
 use crate::loops::record::Depth;
 use crate::loops::tallies;
 use crate::loops::undo::is_logged;
@@ -86,7 +86,7 @@ const MOST_BYTES: usize = 32 << 20;
 /// or this many of different loops, if they are larger,
 const LARGE: usize = 4;
 /// and no more than this many in any case.
-const MOST: usize = 256;
+const MOST: usize = 1024;
 /// What a plan is counted as besides what grows with the loop.
 const EACH: usize = 4096;
 
@@ -115,7 +115,7 @@ pub(crate) fn part_of(plan: &Arc<Plan>, range: &Range<usize>) -> Arc<Plan> {
 
 /// Whether a plan may run a part of its range: what comes of it must not depend on which plan runs. Either nothing conflicts,
 /// and no bits depend on where blocks begin, or it is the loop's own order, which `order = Preserve` asks for.
-pub(crate) fn serves_parts(plan: &Plan, options: &LoopOptions, captured: &[Captured]) -> bool {
+pub(crate) fn serves_parts(plan: &Plan, options: &LoopOptions, captured: &[Captured], one_process: bool) -> bool {
     let preserve = options.order == Order::Preserve;
     let by_block = |c: usize| match captured[c].kind {
         Kind::Reduction { ops, .. } => ops.ordered && !preserve,
@@ -123,7 +123,14 @@ pub(crate) fn serves_parts(plan: &Plan, options: &LoopOptions, captured: &[Captu
         Kind::Vector { .. } => tallies::ops_of(plan, captured, c).is_some(),
     };
     let strategy = plan.strategy == Strategy::Aligned || plan.strategy == Strategy::Serial && preserve;
-    strategy && !plan.has_alone() && !options.scratch && options.parts.is_none() && !(0..captured.len()).any(by_block)
+    // Workers have what the whole plan reads.
+    let here = one_process || plan.touches(0).is_empty();
+    strategy
+        && here
+        && !plan.has_alone()
+        && !options.scratch
+        && options.parts.is_none()
+        && !(0..captured.len()).any(by_block)
 }
 
 /// Bytes of a plan, and of what is kept for it, when it has run: an estimate, and the same wherever it runs.
@@ -134,7 +141,7 @@ pub(crate) fn bytes_of(plan: &Plan, captured: &[Captured]) -> usize {
         let elements = match plan.usage[c] {
             _ if tallies::ops_of(plan, captured, c).is_some() => 8 * len,
             Usage::InStep { written: true, .. } => n,
-            Usage::InStep { .. } if !plan.offsets.is_empty() && ops.bits && ops.size <= LARGEST => n,
+            Usage::InStep { .. } if !plan.offsets.is_empty() && is_laid_out(ops, n) => n,
             Usage::Shared if writable && plan.strategy == Strategy::Serial => {
                 if is_logged(captured, plan) {
                     0
@@ -150,16 +157,24 @@ pub(crate) fn bytes_of(plan: &Plan, captured: &[Captured]) -> usize {
     captured.iter().enumerate().map(kept).fold(EACH + plan.bytes(), usize::saturating_add)
 }
 
-/// The plans of a session, by place in the source, the one that ran last at the end.
+/// The plans of a session, by place in the source.
 #[derive(Default)]
-pub(crate) struct Plans(Mutex<BTreeMap<usize, Vec<CachedPlan>>>);
+pub(crate) struct Plans(Mutex<BTreeMap<usize, SitePlans>>);
+
+/// The plans of one place, the one that ran last at the end.
+#[derive(Default)]
+struct SitePlans {
+    plans: Vec<CachedPlan>,
+    /// How many went, since there was no room.
+    gone: usize,
+}
 
 impl Plans {
     /// Takes a plan out, if there is one that serves: rather one of that range than a wider one, then the one made under most
     /// of these captured values, then the narrowest, then the one that ran last.
     pub(crate) fn take(&self, key: &PlanKey, values: impl Fn() -> Vec<u64>) -> Option<CachedPlan> {
         let mut sites = locked(&self.0);
-        let plans = sites.get_mut(&key.site)?;
+        let plans = &mut sites.get_mut(&key.site)?.plans;
         let serving = |&at: &usize| plans[at].serves(&key.range) && plans[at].key.is_of_loop(key);
         let mut serving = (0..plans.len()).filter(serving);
         let first = serving.next()?;
@@ -180,38 +195,40 @@ impl Plans {
 
     /// Puts a plan in, and drops those for which there is no room.
     pub(crate) fn put(&self, cached: CachedPlan) {
-        let gone = {
+        let dropped = {
             let mut sites = locked(&self.0);
-            let plans = sites.entry(cached.key.site).or_default();
+            let SitePlans { plans, gone } = sites.entry(cached.key.site).or_default();
             plans.push(cached);
-            let mut gone = Vec::new();
-            while let Some(at) = too_many(plans) {
-                gone.push(plans.remove(at));
+            let mut dropped = Vec::new();
+            while let Some(at) = too_many(plans, *gone) {
+                *gone += 1;
+                dropped.push(plans.remove(at));
             }
-            gone
+            dropped
         };
         // Plans hold copies of elements, whose drop must not run under the lock: it may drop DDSs.
-        drop(gone);
+        drop(dropped);
     }
 }
 
-/// The plan that goes next, if there are too many: the one that hasn't run for longest, those first that differ from a newer
-/// one in nothing but captured values.
-fn too_many(plans: &[CachedPlan]) -> Option<usize> {
-    if plans.len() > MOST {
-        return Some(0);
-    }
-    if plans.iter().fold(0, |sum: usize, cached| sum.saturating_add(cached.bytes)) <= MOST_BYTES {
+/// The plan that goes next, if there are too many: of those that differ from a newer one in nothing but captured values the
+/// one that hasn't run for longest; else any but the newest, as if by chance. (Were it always the one that hasn't run for
+/// longest, loops that use more plans in turn than there is room for would find none of them again.)
+fn too_many(plans: &[CachedPlan], gone: usize) -> Option<usize> {
+    let bytes = plans.iter().fold(0, |sum: usize, cached| sum.saturating_add(cached.bytes));
+    if plans.len() <= MOST && (bytes <= MOST_BYTES || plans.len() <= 1) {
         return None;
     }
     let variant = (0..plans.len()).find(|&at| plans[at + 1..].iter().any(|newer| newer.key == plans[at].key));
-    variant.or((plans.len() > LARGE).then_some(0))
+    let chance = (gone as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    let any = || chance as usize % (plans.len() - 1);
+    variant.or((plans.len() > LARGE).then(any))
 }
 
 impl Slot for Plans {
     fn forget(&self, dds: u64) {
         let mut removed = Vec::new();
-        for plans in locked(&self.0).values_mut() {
+        for SitePlans { plans, .. } in locked(&self.0).values_mut() {
             let uses = |cached: &CachedPlan| cached.key.captures.iter().any(|&(id, _)| id == dds);
             removed.extend(plans.extract_if(.., |cached| uses(cached)));
         }

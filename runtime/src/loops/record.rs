@@ -18,7 +18,7 @@ use crate::body::task::Task;
 use crate::dds::relaxed::board;
 use crate::loops::tallies::{self, Tallies};
 use crate::memory::buffer::RawBuf;
-use crate::planner::plan::outline;
+use crate::planner::plan::{beforehand, outline};
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
 use crate::session::logging::warning;
@@ -95,6 +95,9 @@ pub(crate) unsafe fn record<'l>(
     {
         let mut sampled = run(samples.clone(), &tallied);
         tallies::leave_out(&mut sampled, &mut tallied, captured, (options, false));
+        if beforehand::is_serial(&sampled, &options.planning(tables)) {
+            return (sampled, Depth::Sampled);
+        }
         if tables && let Some(table) = table(&sampled, &samples, &shapes(captured), |slices| logs(slices, &tallied).0) {
             return (table, Depth::Sampled);
         }

@@ -8,6 +8,7 @@
 //! loop have ended.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::sync::Mutex;
 
 use crate::body::capture::{Captured, Kind};
@@ -148,13 +149,13 @@ impl Undo {
         let mut held = locked(&saved.held);
         let copy = held.copy.get_or_insert_with(|| RawBuf::new(lent.ops(), saved.extent.len()));
         // Of the call before.
-        let kept = copy.ops().keeps_room && copy.len() == saved.extent.len();
+        let kept = copy.ops().keeps_room && copy.len() == saved.extent.of(plan, saved.capture).len();
         if !kept {
             copy.clear();
         }
         let mut at = 0;
         // SAFETY: the block that saves owns these elements now, or no block runs yet.
-        saved.extent.each_run(plan, |lo, len| unsafe {
+        saved.extent.of(plan, saved.capture).each_run(plan, |lo, len| unsafe {
             assert!(len <= lent.len() && lo <= lent.len() - len);
             match kept {
                 true => copy.clone_into(at, lent.at(lo), len),
@@ -177,7 +178,7 @@ impl Undo {
         let lent = lease.vector(capture).filter(|lent| index < lent.len())?;
         let mut copy = RawBuf::new(lent.ops(), 1);
         for saved in self.saved.iter().filter(|saved| saved.capture == capture) {
-            let Some(place) = saved.extent.place(index)? else { continue };
+            let Some(place) = saved.extent.of(plan, capture).place(index)? else { continue };
             let held = locked(&saved.held);
             let from = match held.copy.as_ref() {
                 Some(all) if held.filled && place < all.len() => all.as_ptr().wrapping_add(place * lent.ops().size),
@@ -215,10 +216,11 @@ impl Undo {
             let Held { copy, filled } = &mut *held;
             let (Some(lent), Some(copy)) = (lease.vector(saved.capture), copy.as_mut()) else { continue };
             if std::mem::take(filled) {
-                assert!(copy.len() == saved.extent.len());
+                let extent = saved.extent.of(plan, saved.capture);
+                assert!(copy.len() == extent.len());
                 let size = lent.ops().size;
                 let mut from = copy.as_mut_ptr();
-                saved.extent.each_run(plan, |lo, len| {
+                extent.each_run(plan, |lo, len| {
                     assert!(len <= lent.len() && lo <= lent.len() - len);
                     // SAFETY: both ranges hold `len` elements, apart from each other; nobody else runs. What the
                     // loop made of them goes to the copy.
@@ -247,6 +249,17 @@ impl Undo {
 }
 
 impl Extent {
+    /// What is saved of it where a part of the plan's range runs: what iterations that don't run would write, nobody writes.
+    fn of(&self, plan: &Plan, capture: usize) -> Cow<'_, Extent> {
+        match (self, plan.window(capture)) {
+            (&Extent::Range { lo, len }, Some(window)) => {
+                let (first, end) = (lo.max(window.start), (lo + len).min(window.end));
+                Cow::Owned(Extent::Range { lo: first, len: end.saturating_sub(first) })
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
     /// Where an element stands in it, if it does. None at all where that takes long to find out.
     fn place(&self, index: usize) -> Option<Option<usize>> {
         match self {

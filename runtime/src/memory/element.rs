@@ -274,6 +274,7 @@ macro_rules! tuples {
         unsafe impl<$($name: Element),+> Element for ($($name,)+) {
             const PLAIN: bool = false;
             const BITS: bool = true $(&& $name::BITS)+;
+            const KEEPS_ROOM: bool = true $(&& ($name::KEEPS_ROOM || !std::mem::needs_drop::<$name>()))+;
             #[allow(non_snake_case)]
             fn encode(&self, out: &mut Vec<u8>) {
                 let ($($name,)+) = self;

@@ -87,7 +87,7 @@ programs! {
     counting::largest_of_each: Grid, 2.0..ANY, None;
     counting::sieve: Serial, 1.0..2.0, None;
     counting::running_mean: Serial, 1.0..2.0, Some("leave out `order = Preserve`");
-    dense::triangular_factors: Grid, 1.0..ANY, None;
+    dense::triangular_factors: Aligned, 1.0..ANY, None;
     dense::bodies_in_space: Aligned, 2.0..ANY, None;
     dense::matrix_product: Aligned, 2.0..ANY, None;
     dense::few_long_iterations: Aligned, 1.0..ANY, None;
@@ -120,8 +120,8 @@ programs! {
     stencils::heat: Grid, 2.0..ANY, None;
     stencils::gauss_seidel_of_a_square: Tiled, 2.0..ANY, None;
     stencils::ising_by_colours: Grid, 2.0..ANY, None;
-    stencils::fourier_transform: Grid, 2.0..ANY, None;
-    stencils::cholesky: Serial, 1.0..2.0, Some("the loop is short");
+    stencils::fourier_transform: Aligned, 1.0..ANY, Some("the loop is short");
+    stencils::cholesky: Aligned, 1.0..2.0, Some("the loop is short");
     stencils::belief_propagation: Aligned, 2.0..ANY, None;
 }
 

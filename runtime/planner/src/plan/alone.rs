@@ -29,7 +29,7 @@ impl Plan {
     pub fn with_alone(&self, odd: &[u32], in_order: bool) -> Option<Plan> {
         let n = self.range.len() as u32;
         let known = odd.is_sorted_by(|a, b| a < b) && odd.last().is_some_and(|&last| last < n);
-        let orderly = self.strategy == Strategy::Serial || self.tiles.is_some();
+        let orderly = self.strategy == Strategy::Serial || self.tiles.is_some() || !self.windows.is_empty();
         if !known || orderly || self.has_alone() || self.strata.blocks() > 0 {
             return None;
         }

@@ -7,13 +7,15 @@ use super::cut::{self, Cut, Weights};
 use super::graph::{BlockGraph, Touch};
 use super::group::{self, Groups, Parts};
 use super::tiles::{Cutting, Tiles};
-use super::{Block, Facts, HotDds, Plan, cyclic, order, preserve, sort};
+use super::{Block, Facts, HotDds, Plan, beforehand, cyclic, order, preserve, sort, windows};
 use crate::options::{Order, PlanOptions, Strategy};
 use crate::recording::{CaptureShape, Recording, Usage};
 use crate::threads::Threads;
 
 /// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
 const WORKERS: usize = 8;
+/// More groups than this are put in an order only where one can promise enough.
+const MANY_GROUPS: usize = 1024;
 /// The finest cut that is tried unless the loop says `parts = N`.
 const FINEST: usize = 32;
 /// What is tried in any case: iterations may be few and long.
@@ -38,7 +40,7 @@ const ALIGNED_NANOS: f64 = 200_000.0;
 /// What starting a block costs, in accesses.
 const BLOCK_COST: u64 = 256;
 /// A plan must promise this much over serial execution.
-const WORTHWHILE: f64 = 1.2;
+pub(super) const WORTHWHILE: f64 = 1.2;
 /// What a coarser cut must be faster by.
 const CLEARLY: f64 = 1.04;
 /// What a rotation may be slower by than an order that only looks for work: parts move less between processes.
@@ -55,9 +57,21 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
         let facts = Facts { reason, peak_bytes: recording.peak_bytes, ..Facts::default() };
         return Plan::serial(recording.range.clone(), shapes.len(), facts);
     }
+    if let Some(facts) = beforehand::serial(recording, options) {
+        return Plan::serial(recording.range.clone(), shapes.len(), facts);
+    }
     let shared = recording.shared();
     if shared.is_empty() && !matches!(options.strategy, Some(Strategy::Serial)) {
         return aligned(recording, shapes, options);
+    }
+    let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
+    if options.strategy.is_none_or(|wanted| wanted == Strategy::Aligned)
+        && options.parts.is_none()
+        && let Some(windows) = windows::of(recording, &shared, &lens)
+    {
+        let mut plan = aligned(recording, shapes, options).with_windows(windows);
+        plan.facts.reason = "each iteration writes elements of its own".to_string();
+        return plan;
     }
     Planner::new(recording, shapes, options, pool, shared).plan()
 }
@@ -177,7 +191,7 @@ impl Plan {
 
     fn in_equal_blocks(&self, blocks: usize, by_data: Option<usize>) -> Plan {
         let (blocks, graph) = equal_blocks(self.range.len(), blocks, self.graph.work() as f64);
-        Plan {
+        let plan = Plan {
             strategy: self.strategy,
             usage: self.usage.clone(),
             graph,
@@ -186,7 +200,8 @@ impl Plan {
             fields: self.fields.clone(),
             strata: Arc::clone(&self.strata),
             ..Plan::serial(self.range.clone(), self.usage.len(), self.facts.clone())
-        }
+        };
+        plan.with_windows(self.windows.clone())
     }
 }
 
@@ -351,7 +366,7 @@ impl<'r> Planner<'r> {
                         return Some(grid);
                     }
                 }
-                Some(groups) => return Some(self.best_of(groups, parts, forced.is_some())),
+                Some(groups) => return self.best_of(groups, parts, forced.is_some()),
                 None => {}
             }
             if finest <= 2 || forced.is_some() {
@@ -386,7 +401,8 @@ impl<'r> Planner<'r> {
         Some(Grid::Runs { makespan: graph.makespan(WORKERS), runs, groups, parts, graph })
     }
 
-    fn best_of(&self, groups: Groups, parts: Parts, only_this: bool) -> Grid {
+    /// None where all cuts make too many groups.
+    fn best_of(&self, groups: Groups, parts: Parts, only_this: bool) -> Option<Grid> {
         let mut best: Option<GridCandidate> = None;
         let finest = parts.cuts.first().map_or(1, Cut::parts);
         let shifts = if only_this { 0..1 } else { 0..finest.ilog2().max(1) };
@@ -395,15 +411,32 @@ impl<'r> Planner<'r> {
             let coarse = (shift > 0).then(|| group::coarsen(&groups, &parts, &coarse_parts, shift));
             let here = coarse.as_ref().map_or(&groups, |(coarse, _)| coarse);
             let costs = self.group_costs(here, &coarse_parts);
+            if !only_this && self.is_hopeless(here, &costs, &coarse_parts) {
+                continue;
+            }
             let (order, makespan, rotation) = best_order(here, &costs, &coarse_parts);
             // A finer cut serves more threads than are compared here: a coarser one must be clearly better.
             if best.as_ref().is_none_or(|best| makespan as f64 * CLEARLY < best.makespan as f64) {
                 best = Some(GridCandidate { shift, makespan, order, rotation, groups: coarse });
             }
         }
-        let Some(best) = best else { unreachable!("at least one cut was tried") };
+        let best = best?;
         let parts = if best.shift > 0 { parts.coarser(best.shift) } else { parts };
-        Grid::Groups { candidate: best, groups, parts }
+        Some(Grid::Groups { candidate: best, groups, parts })
+    }
+
+    /// Whether many groups take too long in any order: finding a good one would take long, too.
+    fn is_hopeless(&self, groups: &Groups, costs: &[u64], parts: &Parts) -> bool {
+        if costs.len() <= MANY_GROUPS || self.options.strategy.is_some() {
+            return false;
+        }
+        let mut writing = vec![0u64; parts.resources()];
+        for (touches, &cost) in groups.touches.iter().zip(costs) {
+            touches.iter().filter(|touch| touch.write).for_each(|touch| writing[touch.resource as usize] += cost);
+        }
+        let busiest = writing.into_iter().max().unwrap_or(0);
+        let least = busiest.max(costs.iter().sum::<u64>() / WORKERS as u64);
+        least as f64 * WORTHWHILE > self.serial_cost() as f64
     }
 
     /// How much more the iterations do than touch each shared element once: they may read much else, or repeat.

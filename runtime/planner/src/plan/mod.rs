@@ -4,6 +4,7 @@
 //! what makes the bits the same however many there are.
 
 mod alone;
+pub mod beforehand;
 mod colour;
 mod cut;
 mod cyclic;
@@ -18,6 +19,7 @@ mod preserve;
 mod sort;
 mod strata;
 mod tiles;
+mod windows;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ pub use group::Parts;
 pub use make::{of_table, plan};
 pub use strata::Strata;
 pub use tiles::{Band, READS, Reach, Run, Tiles, Window};
+pub use windows::Windows;
 
 use crate::options::Strategy;
 use crate::recording::FieldPlace;
@@ -70,6 +73,8 @@ pub struct Plan {
     pub listed: Vec<Listed>,
     /// The captures that are shared and written.
     pub shared: Vec<usize>,
+    /// What iterations without conflicts write of these.
+    pub(crate) windows: Vec<Windows>,
     /// For each capture: the field in which the index of each iteration's one element stands.
     pub fields: Vec<Option<FieldPlace>>,
     /// For each shared capture: whether so few of its elements are touched that saving whole parts would be waste.
@@ -192,19 +197,16 @@ impl Plan {
     /// part of the plan's, or the blocks are no runs of the loop's order without an order among them.
     pub fn within(&self, range: &Range<usize>) -> Option<Plan> {
         let is_part = self.range.start <= range.start && range.start <= range.end && range.end <= self.range.end;
-        let runs = self.offsets.is_empty() && self.listed.is_empty() && self.touches.is_empty() && self.tiles.is_none();
-        if !is_part || !runs || self.graph.edges() > 0 {
+        if !is_part || !windows::are_runs(self) {
             return None;
         }
         let (first, end) = (range.start - self.range.start, range.end - self.range.start);
-        let place = |at: usize| at.clamp(first, end) - first;
-        let blocks: Vec<Block> =
-            self.blocks.iter().map(|block| Block { start: place(block.start), end: place(block.end) }).collect();
+        let blocks = windows::clamped(&self.blocks, first, end);
         let left = |b: usize| {
             let (block, all) = (blocks[b], self.blocks[b].end - self.blocks[b].start);
             self.graph.cost(b) * (block.end - block.start) as u64 / all.max(1) as u64
         };
-        Some(Plan {
+        let part = Plan {
             strategy: self.strategy,
             usage: self.usage.clone(),
             graph: BlockGraph::from_edges((0..blocks.len()).map(left).collect(), Vec::new()),
@@ -213,7 +215,8 @@ impl Plan {
             strata: Arc::clone(&self.strata),
             global: self.global.clone(),
             ..Plan::serial(range.clone(), self.usage.len(), self.facts.clone())
-        })
+        };
+        Some(part.with_windows(self.windows_behind(first)))
     }
 
     /// A plan that runs the loop's own order in one block. Views may own everything, recorded or not.
@@ -232,6 +235,7 @@ impl Plan {
             touches: Vec::new(),
             listed: Vec::new(),
             shared: Vec::new(),
+            windows: Vec::new(),
             fields: vec![None; captures],
             sparse: Vec::new(),
             strata: Arc::default(),

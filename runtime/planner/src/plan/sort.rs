@@ -84,12 +84,21 @@ pub(crate) fn neighbours_collide(
                 other.clear();
                 recording.entries_of(pair[0] as usize, c, &mut one);
                 recording.entries_of(pair[1] as usize, c, &mut other);
-                one.iter().any(|a| a & 1 == 1 && other.iter().any(|b| b >> 1 == a >> 1))
+                writes_any_of(&one, &other)
             });
             collisions += usize::from(hit);
         }
     }
     collisions * 20 > pairs
+}
+
+/// Whether accesses of one iteration write an element of another's. Both are sorted, and may be long.
+fn writes_any_of(one: &[u32], other: &[u32]) -> bool {
+    let mut other = other.iter().map(|b| b >> 1).peekable();
+    one.iter().filter(|a| *a & 1 == 1).any(|a| {
+        while other.next_if(|b| *b < a >> 1).is_some() {}
+        other.peek() == Some(&(a >> 1))
+    })
 }
 
 /// Lets places far apart in each block take turns, so that neighbours seldom wait for each other's result.
@@ -120,4 +129,17 @@ pub(crate) fn interleave(offsets: &mut [u32], starts: &[usize], pool: &dyn Threa
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_collide_where_one_writes_what_the_other_touches() {
+        let (read, write) = (|at: u32| at << 1, |at: u32| at << 1 | 1);
+        assert!(writes_any_of(&[read(1), write(3), read(9)], &[read(2), read(3)]));
+        assert!(!writes_any_of(&[read(1), write(3), read(9)], &[read(1), write(9), read(11)]));
+        assert!(!writes_any_of(&[write(3)], &[]) && !writes_any_of(&[], &[write(3)]));
+    }
 }

@@ -26,7 +26,7 @@ use crate::loops::tallies::{self, Tallies};
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
-use crate::planner::plan::Plan;
+use crate::planner::plan::{Plan, beforehand};
 use crate::planner::recording::{CaptureLog, Recording, Usage};
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::pool::Pool;
@@ -256,6 +256,9 @@ impl LoopBackend for Cluster {
         {
             let mut sampled = self.record_slices(&mut state, call, (&samples, &tallied), false)?;
             tallies::leave_out(&mut sampled, &mut tallied, call.captured, (options, false));
+            if beforehand::is_serial(&sampled, &options.planning(false)) {
+                return Ok((sampled, Depth::Sampled));
+            }
             let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
             let fields = fields(&sampled, lease);
             let shapes = shapes(call.captured);

@@ -1,0 +1,76 @@
+//! What a sample of the iterations tells: that no plan would promise anything, so that the rest need not be recorded.
+
+use std::collections::BTreeMap;
+
+use super::make::WORTHWHILE;
+use super::{Facts, HotDds};
+use crate::options::PlanOptions;
+use crate::recording::Recording;
+
+/// How much more of the sampled iterations must write one element than of all of them: the sample may be off.
+const MARGIN: f64 = 1.1;
+
+/// Whether a recording, be it a sample or that of a whole loop, tells that the loop had better run in its own order.
+pub fn is_serial(recording: &Recording<'_>, options: &PlanOptions) -> bool {
+    serial(recording, options).is_some()
+}
+
+/// What is to be said of such a loop.
+pub(super) fn serial(recording: &Recording<'_>, options: &PlanOptions) -> Option<Facts> {
+    if options.strategy.is_some() || options.parts.is_some() {
+        return None;
+    }
+    mostly_cut_short(recording).or_else(|| with_hot_element(recording))
+}
+
+/// Most iterations ended early, on values from before the loop: what they touch behind that is missing.
+fn mostly_cut_short(recording: &Recording<'_>) -> Option<Facts> {
+    let recorded = recording.recorded();
+    if 2 * recording.cut_short <= recorded {
+        return None;
+    }
+    let changing = recording.writable().next();
+    let cut_short = recording.cut_short * (recording.iterations() / recorded.max(1)).max(1);
+    let reason = "most iterations ended early while the loop was recorded".to_string();
+    Some(Facts { reason, changing, cut_short, ..Facts::default() })
+}
+
+/// Nearly all iterations of a sample write one element: each has to wait for the one before.
+fn with_hot_element(sampled: &Recording<'_>) -> Option<Facts> {
+    let recorded = sampled.recorded();
+    if recorded == sampled.iterations() || sampled.is_inferred() || !sampled.outline().is_empty() {
+        return None;
+    }
+    let hot: Vec<HotDds> = sampled.shared().into_iter().map(|c| hot_of(sampled, c)).collect();
+    let enough = sampled.iterations() as f64 * MARGIN / WORTHWHILE;
+    if !hot.iter().flat_map(|dds| &dds.written).any(|&written| f64::from(written) >= enough) {
+        return None;
+    }
+    let reason = "nearly every iteration writes one element, by a sample".to_string();
+    let accesses = hot.iter().map(|dds| dds.accesses).sum();
+    Some(Facts { reason, hot, accesses, ..Facts::default() })
+}
+
+/// The elements of a capture that are touched most, of all iterations, as a sample has it.
+fn hot_of(sampled: &Recording<'_>, capture: usize) -> HotDds {
+    let (mut counts, mut accesses): (BTreeMap<u32, (u32, u32)>, usize) = (BTreeMap::new(), 0);
+    for slice in &sampled.slices {
+        for entry in slice[capture].entries() {
+            let count = counts.entry(entry >> 1).or_default();
+            *count = (count.0 + 1, count.1 + (entry & 1));
+        }
+        accesses += slice[capture].entries().len();
+    }
+    let scale = sampled.iterations() as f64 / sampled.recorded().max(1) as f64;
+    let of_all = |count: u32| (f64::from(count) * scale) as u32;
+    let mut hottest: Vec<(u32, (u32, u32))> = counts.into_iter().collect();
+    hottest.sort_by_key(|&(index, (touched, _))| (std::cmp::Reverse(touched), index));
+    hottest.truncate(3);
+    HotDds {
+        capture,
+        accesses: (accesses as f64 * scale) as usize,
+        elements: hottest.iter().map(|&(index, (touched, _))| (index as usize, of_all(touched))).collect(),
+        written: hottest.iter().map(|&(_, (_, written))| of_all(written)).collect(),
+        estimated: true,
+    }
+}

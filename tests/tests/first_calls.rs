@@ -1,0 +1,152 @@
+//! What the first call of a loop finds out soon: that most iterations end early on values from before the loop, that all of them
+//! write one element. And elements that own memory, which are laid out in the order of execution.
+
+use crate::common::{below, bits, session};
+use stradsap::prelude::*;
+
+/// Depths in a tree whose parents come first, some of which are known before.
+fn depths(session: &Session, n: usize, known: impl Fn(usize) -> bool) -> LoopReport {
+    let parents: Vec<u32> = (0..n).map(|i| if i == 0 { 0 } else { below(i as u64, i) as u32 }).collect();
+    let mut plain: Vec<Option<u32>> = (0..n).map(|i| known(i).then_some(0)).collect();
+    let parent = DVector::from_vec(session, parents.clone()).unwrap();
+    let mut depth = DVector::from_vec(session, plain.clone()).unwrap();
+    let run = |depth: &mut DVector<Option<u32>>| {
+        async_parallel_for!(
+            1..n,
+            [&parent, &mut depth],
+            |i| {
+                let above = depth[parent[i]].expect("parents come first");
+                depth[i] = Some(above + 1);
+            },
+            order = Preserve
+        )
+        .unwrap()
+    };
+    let report = run(&mut depth);
+    let step =
+        |plain: &mut [Option<u32>]| (1..n).for_each(|i| plain[i] = plain[parents[i] as usize].map(|above| above + 1));
+    step(&mut plain);
+    assert_eq!(depth.to_vec().unwrap(), plain);
+    run(&mut depth);
+    step(&mut plain);
+    assert_eq!(depth.to_vec().unwrap(), plain);
+    report
+}
+
+#[test]
+fn iterations_that_end_early_are_not_all_tried() {
+    let session = session(2);
+    for n in [200, 5_000, 60_000] {
+        let report = depths(&session, n, |i| i == 0);
+        assert_eq!((report.strategy(), report.misspeculations()), (Strategy::Serial, 0), "{n}: {report}");
+        let advice = report.advice().unwrap();
+        assert!(advice.contains("`expect` what others write after that"), "{n}: {advice}");
+    }
+}
+
+#[test]
+fn iterations_that_end_early_here_and_there_leave_a_plan() {
+    let session = session(2);
+    for n in [200, 5_000, 60_000] {
+        // Of 128, 16 of them at the beginning.
+        let report = depths(&session, n, |i| i % 128 > 16 || i == 0);
+        assert!(!report.reason().starts_with("most iterations"), "{n}: {report}");
+    }
+}
+
+/// What a loop that fails taught is forgotten.
+#[test]
+fn a_loop_that_failed_is_recorded_anew() {
+    let session = session(2);
+    let n = 50_000;
+    let mut x = DVector::from_vec(&session, vec![None; n]).unwrap();
+    let run = |x: &mut DVector<Option<u64>>| {
+        async_parallel_for!(0..n, [&mut x], |i| {
+            let old = x[i].expect("a number");
+            x[i] = Some(old + 1);
+        })
+    };
+    let error = run(&mut x).unwrap_err().to_string();
+    assert!(error.contains("iteration 0") && error.contains("a number"), "{error}");
+    (0..n).for_each(|i| x.set(i, Some(i as u64)).unwrap());
+    let report = run(&mut x).unwrap();
+    assert_eq!((report.strategy(), report.reused()), (Strategy::Aligned, false), "{report}");
+    assert!((0..n).all(|i| x.get(i).unwrap() == Some(i as u64 + 1)));
+}
+
+#[test]
+fn an_element_that_all_write_is_seen_in_a_sample() {
+    let session = session(2);
+    let n = 100_000;
+    let at = DVector::from_fn(&session, n, |i| below(i as u64, 1000) as u32 + 1).unwrap();
+    let mut x = DVector::from_vec(&session, vec![1.0f64; 1001]).unwrap();
+    let mut plain = vec![1.0f64; 1001];
+    for call in 0..2 {
+        let report = async_parallel_for!(0..n, [&at, &mut x], |i| {
+            let mean = x[0];
+            let own = at[i];
+            x[own] += 0.125 * mean;
+            x[0] = mean + 0.001 * (x[own] - mean);
+        })
+        .unwrap();
+        assert_eq!(report.strategy(), Strategy::Serial, "{report}");
+        assert_eq!(report.reused(), call > 0);
+        assert!(report.reason().contains("by a sample"), "{report}");
+        assert!(report.advice().unwrap().contains("every iteration touches `x[0]`"), "{report}");
+        for i in 0..n {
+            let own = below(i as u64, 1000) + 1;
+            plain[own] += 0.125 * plain[0];
+            plain[0] += 0.001 * (plain[own] - plain[0]);
+        }
+        assert_eq!(bits(x.to_vec().unwrap()), bits(plain.clone()));
+    }
+}
+
+/// Rows that change between calls are laid out anew, and so are those whose clones panic, which stay where they are.
+#[test]
+fn rows_are_laid_out_in_the_order_of_execution() {
+    #[derive(Element)]
+    struct Entry(u32);
+    impl Clone for Entry {
+        fn clone(&self) -> Self {
+            assert!(self.0 != u32::MAX, "no clone of this one");
+            Entry(self.0)
+        }
+    }
+    let (n, columns) = (70_000, 3_000);
+    let row = |i: usize, by: usize| (0..i % 4).map(|k| Entry(below((by + 4 * i + k) as u64, columns) as u32)).collect();
+    let rows = |by: usize| -> Vec<(Vec<Entry>, u64)> { (0..n).map(|i| (row(i, by), (i + by) as u64)).collect() };
+    let mut seen = Vec::new();
+    for threads in [1, 3] {
+        let session = session(threads);
+        let mut data = DVector::from_vec(&session, rows(0)).unwrap();
+        let mut x = DVector::from_vec(&session, vec![1u64; columns]).unwrap();
+        let mut plain = vec![1u64; columns];
+        for call in 0..4 {
+            if call == 2 {
+                let bomb = (vec![Entry(7), Entry(u32::MAX)], 3);
+                data.set(n / 2, bomb).unwrap();
+            }
+            let report = async_parallel_for!(0..n, [&data, columns, &mut x], |i| {
+                let (row, by) = &data[i];
+                for entry in row {
+                    let at = entry.0 as usize % columns;
+                    x[at] = x[at].wrapping_mul(5) ^ by;
+                }
+            })
+            .unwrap();
+            assert_ne!(report.strategy(), Strategy::Serial, "{report}");
+            for i in report.serial_order() {
+                let (row, by) =
+                    if call >= 2 && i == n / 2 { (vec![Entry(7), Entry(u32::MAX)], 3) } else { (row(i, 0), i as u64) };
+                for entry in row {
+                    let at = entry.0 as usize % columns;
+                    plain[at] = plain[at].wrapping_mul(5) ^ by;
+                }
+            }
+            assert!(x.to_vec().unwrap() == plain, "{threads} threads, call {call}");
+        }
+        seen.push(x.to_vec().unwrap());
+    }
+    assert!(seen[0] == seen[1]);
+}
