@@ -256,7 +256,7 @@ impl<'t> SlowPath<'t> {
     #[inline(always)]
     fn soon(&self, i: usize, access: Access) -> Option<*mut u8> {
         match &self.doing {
-            Doing::Spans(spans) => self.in_spans(spans, i, access),
+            Doing::Spans(spans) if i < self.len => self.in_spans(spans, i, access),
             _ => None,
         }
     }
@@ -301,8 +301,9 @@ impl<'t> SlowPath<'t> {
 
     #[inline(always)]
     fn address(&self, i: usize) -> *mut u8 {
+        // (An empty range may begin where the last element ends.)
         match self.lent {
-            Some(_) if i < self.len => self.base.wrapping_add(i * self.size),
+            Some(_) if i <= self.len => self.base.wrapping_add(i * self.size),
             _ => self.stray(i),
         }
     }
