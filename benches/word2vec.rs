@@ -1,4 +1,4 @@
-//! Word vectors (skip-gram with hierarchical softmax, 100 values) by a synchronous loop, beside the plain sequential loop and
+//! Word vectors (skip-gram with hierarchical softmax) by a synchronous loop, beside the plain sequential loop and
 //! one written by hand for several threads. `cargo bench --bench word2vec -- --help` lists the options.
 //!
 //! All contestants run the same training of a sentence over the same text, one epoch each in turn; the table shows words a
@@ -6,7 +6,6 @@
 //! of sentences from a counter and share rows without locks.
 #![expect(clippy::print_stdout, reason = "the report is what this program is for")]
 
-use std::hint::black_box;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -36,6 +35,12 @@ struct Options {
     /// Sentences a minibatch
     #[arg(long, value_name = "M", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     minibatch: u32,
+    /// Only contestants whose name has this text in it, and the plain loop
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Numbers of a vector: 32, 64, 100, 128 or 300
+    #[arg(long, value_name = "K", default_value_t = 100)]
+    size: usize,
     /// A small part of the text, one round
     #[arg(long)]
     quick: bool,
@@ -47,41 +52,34 @@ struct Options {
     bench: bool,
 }
 
-const K: usize = 100;
 const WINDOW: u32 = 5;
 const ALPHA: f32 = 0.025;
 
-type Row = [f32; K];
+type Row<const K: usize> = [f32; K];
 
-/// How a contestant reaches its rows.
+/// How a contestant learns.
 trait Model {
-    fn word(&self, word: usize, into: &mut Row);
-    fn moved(&mut self, word: usize, by: &Row);
-    /// One decision on the way to a word: `change` is what the neighbour is to move by.
-    fn decide(&mut self, node: usize, label: f32, x: &Row, change: &mut Row, sigmoid: &Sigmoid);
+    /// The decisions on the way to a word, made from a neighbour of it.
+    fn decide(&mut self, path: &Path, other: usize, sigmoid: &Sigmoid);
 }
 
-struct Plain {
-    words: Vec<Row>,
-    nodes: Vec<Row>,
+struct Plain<const K: usize> {
+    words: Vec<Row<K>>,
+    nodes: Vec<Row<K>>,
 }
 
-impl Model for Plain {
+impl<const K: usize> Model for Plain<K> {
     #[inline(always)]
-    fn word(&self, word: usize, into: &mut Row) {
-        *into = self.words[word];
-    }
-    #[inline(always)]
-    fn moved(&mut self, word: usize, by: &Row) {
-        kernels::add(by, &mut self.words[word]);
-    }
-    #[inline(always)]
-    fn decide(&mut self, node: usize, label: f32, x: &Row, change: &mut Row, sigmoid: &Sigmoid) {
-        let row = &mut self.nodes[node];
-        let f = kernels::dot(x, row);
-        if f.abs() < LIMIT {
-            kernels::step((label - sigmoid.at(f)) * ALPHA, row, x, change);
+    fn decide(&mut self, path: &Path, other: usize, sigmoid: &Sigmoid) {
+        let (x, mut change) = (self.words[other], [0.0; K]);
+        for (node, label) in path.steps() {
+            let row = &mut self.nodes[node];
+            let f = kernels::dot(&x, row);
+            if f.abs() < LIMIT {
+                kernels::step((label - sigmoid.at(f)) * ALPHA, row, &x, &mut change);
+            }
         }
+        kernels::add(&change, &mut self.words[other]);
     }
 }
 
@@ -91,22 +89,20 @@ struct Sharing<W, N> {
     nodes: N,
 }
 
-impl<'a, W: Fn(usize) -> &'a Shared<Row>, N: Fn(usize) -> &'a Shared<Row>> Model for Sharing<W, N> {
+impl<'a, const K: usize, W: Fn(usize) -> &'a Shared<Row<K>>, N: Fn(usize) -> &'a Shared<Row<K>>> Model
+    for Sharing<W, N>
+{
     #[inline(always)]
-    fn word(&self, word: usize, into: &mut Row) {
-        (self.words)(word).load(into);
-    }
-    #[inline(always)]
-    fn moved(&mut self, word: usize, by: &Row) {
-        (self.words)(word).add(by);
-    }
-    #[inline(always)]
-    fn decide(&mut self, node: usize, label: f32, x: &Row, change: &mut Row, sigmoid: &Sigmoid) {
-        let row = (self.nodes)(node);
-        let f = row.dot(x);
-        if f.abs() < LIMIT {
-            row.step((label - sigmoid.at(f)) * ALPHA, x, change);
+    fn decide(&mut self, path: &Path, other: usize, sigmoid: &Sigmoid) {
+        let (x, mut change) = ((self.words)(other).get(), [0.0; K]);
+        for (node, label) in path.steps() {
+            let row = (self.nodes)(node);
+            let f = row.dot(&x);
+            if f.abs() < LIMIT {
+                row.step((label - sigmoid.at(f)) * ALPHA, &x, &mut change);
+            }
         }
+        (self.words)(other).add(&change);
     }
 }
 
@@ -114,25 +110,13 @@ impl<'a, W: Fn(usize) -> &'a Shared<Row>, N: Fn(usize) -> &'a Shared<Row>> Model
 struct Wide<W, N> {
     words: W,
     nodes: N,
-    width: usize,
 }
 
 impl<'a, W: Fn(usize) -> &'a Shared<[f32]>, N: Fn(usize) -> &'a Shared<[f32]>> Model for Wide<W, N> {
     #[inline(always)]
-    fn word(&self, word: usize, into: &mut Row) {
-        (self.words)(word).load(into);
-    }
-    #[inline(always)]
-    fn moved(&mut self, word: usize, by: &Row) {
-        (self.words)(word).add(by);
-    }
-    #[inline(always)]
-    fn decide(&mut self, node: usize, label: f32, x: &Row, change: &mut Row, sigmoid: &Sigmoid) {
-        let row = (self.nodes)(node);
-        let f = row.dot(&x[..self.width]);
-        if f.abs() < LIMIT {
-            row.step((label - sigmoid.at(f)) * ALPHA, &x[..self.width], &mut change[..self.width]);
-        }
+    fn decide(&mut self, path: &Path, other: usize, sigmoid: &Sigmoid) {
+        let rows = path.steps().map(|(node, label)| ((self.nodes)(node), label));
+        (self.words)(other).descend(rows, |f, label| (f.abs() < LIMIT).then(|| (label - sigmoid.at(f)) * ALPHA));
     }
 }
 
@@ -149,15 +133,9 @@ fn learn<'p>(
     let mut choices = Choices::new(1, 0, number);
     let kept: Vec<usize> =
         sentence.words.iter().map(|&word| word as usize).filter(|&word| choices.keeps(keep(word))).collect();
-    let mut x = [0.0; K];
     for (at, &word) in kept.iter().enumerate() {
         for other in choices.window(WINDOW, at, kept.len()).filter(|&other| other != at).map(|other| kept[other]) {
-            model.word(other, &mut x);
-            let mut change = [0.0; K];
-            for (node, label) in path(word).steps() {
-                model.decide(node, label, &x, &mut change, sigmoid);
-            }
-            model.moved(other, &change);
+            model.decide(path(word), other, sigmoid);
         }
     }
 }
@@ -180,10 +158,17 @@ struct Contestant<'t> {
 fn main() -> ExitCode {
     let mut options = Options::parse();
     options.quick |= !benchmarking();
-    exit_code(run(&options))
+    exit_code(match options.size {
+        32 => run::<32>(&options),
+        64 => run::<64>(&options),
+        100 => run::<100>(&options),
+        128 => run::<128>(&options),
+        300 => run::<300>(&options),
+        other => Err(anyhow!("--size must be 32, 64, 100, 128 or 300, and is {other}")),
+    })
 }
 
-fn run(options: &Options) -> Result<()> {
+fn run<const K: usize>(options: &Options) -> Result<()> {
     let csv = options.csv.as_deref().map(create).transpose()?;
     let path = options.data.clone().map_or_else(default_text, Ok)?;
     let corpus = Corpus::read(&path, 5)?;
@@ -203,8 +188,8 @@ fn run(options: &Options) -> Result<()> {
     println!("{} words in {} sentences, {rounds} rounds in alternation, medians", text.words, text.sentences.len());
     let threads = options.threads as usize;
     let mut contestants = vec![
-        Contestant { name: "plain loop, 1 thread".into(), run: plain(&text) },
-        Contestant { name: format!("by hand, {threads} threads"), run: by_hand(&text, threads) },
+        Contestant { name: "plain loop, 1 thread".into(), run: plain::<K>(&text) },
+        Contestant { name: format!("by hand, {threads} threads"), run: by_hand::<K>(&text, threads) },
     ];
     for (policy, threads) in [
         (SyncPolicy::Hybrid, 1),
@@ -214,14 +199,20 @@ fn run(options: &Options) -> Result<()> {
         (SyncPolicy::ModelAverage { every: 64 }, threads),
     ] {
         let s = if threads == 1 { "" } else { "s" };
-        let run = by_loop(&text, policy, threads, options.minibatch as usize)?;
+        let run = by_loop::<K>(&text, policy, threads, options.minibatch as usize)?;
         contestants.push(Contestant { name: format!("stradsap {policy}, {threads} thread{s}"), run });
     }
     for threads in [1, threads] {
-        let run = by_loop_over_matrices(&text, threads, options.minibatch as usize)?;
+        let run = by_loop_over_matrices::<K>(&text, threads, options.minibatch as usize)?;
         contestants.push(Contestant { name: format!("stradsap hybrid, DMatrix, {threads}"), run });
     }
+    if let Some(only) = &options.only {
+        let first = contestants[0].name.clone();
+        contestants.retain(|contestant| contestant.name == first || contestant.name.contains(only));
+    }
     let samples = alternate(&mut contestants, rounds, |contestant| (contestant.run)())?;
+    let hand = contestants.iter().position(|contestant| contestant.name.starts_with("by hand"));
+    let hand = hand.map_or(f64::NAN, |hand| samples[hand].median());
     let mut table = Table::new(&["contestant", "k words/s", "x plain", "x by hand", "slowest", "fastest"]);
     for (contestant, seconds) in contestants.iter().zip(&samples) {
         let speed = |seconds: f64| format!("{:.0}", text.words as f64 / seconds / 1e3);
@@ -229,7 +220,7 @@ fn run(options: &Options) -> Result<()> {
             contestant.name.clone(),
             speed(seconds.median()),
             format!("{:.2}", samples[0].median() / seconds.median()),
-            format!("{:.2}", samples[1].median() / seconds.median()),
+            format!("{:.2}", hand / seconds.median()),
             speed(seconds.max()),
             speed(seconds.min()),
         ]);
@@ -241,18 +232,18 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn start_of(word: usize) -> Row {
+fn start_of<const K: usize>(word: usize) -> Row<K> {
     let mut row = [0.0; K];
     row.iter_mut().zip(start_row(1, K, word)).for_each(|(to, x)| *to = x);
     row
 }
 
-fn start(text: &Text) -> (Vec<Row>, Vec<Row>) {
+fn start<const K: usize>(text: &Text) -> (Vec<Row<K>>, Vec<Row<K>>) {
     ((0..text.keep.len()).map(start_of).collect(), vec![[0.0; K]; text.nodes])
 }
 
-fn plain(text: &Text) -> Box<dyn FnMut() -> Result<()> + '_> {
-    let ((words, nodes), sigmoid) = (start(text), Sigmoid::default());
+fn plain<const K: usize>(text: &Text) -> Box<dyn FnMut() -> Result<()> + '_> {
+    let ((words, nodes), sigmoid) = (start::<K>(text), Sigmoid::default());
     let mut model = Plain { words, nodes };
     Box::new(move || {
         for (number, sentence) in text.sentences.iter().enumerate() {
@@ -262,9 +253,9 @@ fn plain(text: &Text) -> Box<dyn FnMut() -> Result<()> + '_> {
     })
 }
 
-fn by_hand(text: &Text, threads: usize) -> Box<dyn FnMut() -> Result<()> + '_> {
+fn by_hand<const K: usize>(text: &Text, threads: usize) -> Box<dyn FnMut() -> Result<()> + '_> {
     const BLOCK: usize = 8;
-    let ((mut words, mut nodes), sigmoid) = (start(text), Sigmoid::default());
+    let ((mut words, mut nodes), sigmoid) = (start::<K>(text), Sigmoid::default());
     Box::new(move || {
         let (words, nodes) = (Shared::from_mut_slice(&mut words), Shared::from_mut_slice(&mut nodes));
         let (next, sigmoid) = (AtomicUsize::new(0), &sigmoid);
@@ -293,14 +284,14 @@ fn by_hand(text: &Text, threads: usize) -> Box<dyn FnMut() -> Result<()> + '_> {
     })
 }
 
-fn by_loop(
+fn by_loop<const K: usize>(
     text: &Text,
     policy: SyncPolicy,
     threads: usize,
     minibatch: usize,
 ) -> Result<Box<dyn FnMut() -> Result<()> + '_>> {
     let session = Session::builder().threads(threads).build()?;
-    let (words, nodes) = start(text);
+    let (words, nodes) = start::<K>(text);
     let sentences = DVector::from_vec(&session, text.sentences.clone())?;
     let paths = DVector::from_vec(&session, text.paths.clone())?;
     let keep = DVector::from_vec(&session, text.keep.clone())?;
@@ -324,9 +315,13 @@ fn by_loop(
     }))
 }
 
-fn by_loop_over_matrices(text: &Text, threads: usize, minibatch: usize) -> Result<Box<dyn FnMut() -> Result<()> + '_>> {
+fn by_loop_over_matrices<const K: usize>(
+    text: &Text,
+    threads: usize,
+    minibatch: usize,
+) -> Result<Box<dyn FnMut() -> Result<()> + '_>> {
     let session = Session::builder().threads(threads).build()?;
-    let (words, nodes) = start(text);
+    let (words, nodes) = start::<K>(text);
     let sentences = DVector::from_vec(&session, text.sentences.clone())?;
     let paths = DVector::from_vec(&session, text.paths.clone())?;
     let keep = DVector::from_vec(&session, text.keep.clone())?;
@@ -340,7 +335,7 @@ fn by_loop_over_matrices(text: &Text, threads: usize, minibatch: usize) -> Resul
             [sigmoid, &paths, &keep, &mut words, &mut nodes],
             |batch| {
                 let (word, node) = (|word: usize| &words[word], |node: usize| &nodes[node]);
-                let mut model = Wide { words: word, nodes: node, width: black_box(K) };
+                let mut model = Wide { words: word, nodes: node };
                 for (number, sentence) in (batch.start()..).zip(batch) {
                     learn(&mut model, sentence, number, |word| &paths[word], |word| keep[word], sigmoid);
                 }

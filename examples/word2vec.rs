@@ -93,7 +93,7 @@ fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus:
             ],
             |batch| {
                 let (mut kept, mut drawn) = (Vec::new(), Vec::new());
-                let (mut x, mut change) = (vec![0.0; width], vec![0.0; width]);
+                let (mut x, mut change) = (vec![0.0; width], vec![0.0; width]); // of the neighbours' mean
                 for (number, sentence) in (batch.start()..).zip(batch) {
                     let alpha = settings.alpha(epoch, sentence.before);
                     let mut choices = settings.choices(epoch, number);
@@ -101,33 +101,12 @@ fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus:
                     kept.extend(sentence.words.iter().map(|&w| w as usize).filter(|&w| choices.keeps(keep[w])));
                     let mut likelihood = Likelihood::default();
 
-                    // Predicts a word from `x`, and learns from the error: `change` is what `x` has to change by. Of the words
-                    // drawn the first are for this prediction, those behind for the next.
-                    let mut learn = |x: &[f32], word: usize, drawn: &[u32], change: &mut [f32]| {
-                        change.fill(0.0);
-                        if settings.hs {
-                            for (node, label) in paths[word].steps() {
-                                let row = &nodes[node];
-                                let f = row.dot(x);
-                                let error = label - sigmoid.at(f);
-                                likelihood.decided(error);
-                                // As in the original, a node that is as sure as that learns nothing.
-                                if f.abs() < LIMIT {
-                                    row.step(error * alpha, x, change);
-                                }
-                            }
-                        }
-                        let (negatives, next) = drawn.split_at(settings.negative);
-                        if settings.negative > 0 {
-                            next.iter().take(settings.negative).for_each(|&target| prefetch(&targets[target]));
-                            let others = negatives.iter().map(|&target| target as usize).filter(|&other| other != word);
-                            for (target, label) in once((word, 1.0)).chain(others.map(|target| (target, 0.0))) {
-                                let row = &targets[target];
-                                let error = label - sigmoid.at(row.dot(x));
-                                likelihood.decided(error);
-                                row.step(error * alpha, x, change);
-                            }
-                        }
+                    // By how much of each other two rows move.
+                    let mut rate = |f: f32, (label, node): (f32, bool)| {
+                        let error = label - sigmoid.at(f);
+                        likelihood.decided(error);
+                        // As in the original, a node that is as sure as that learns nothing.
+                        (!node || f.abs() < LIMIT).then_some(error * alpha)
                     };
 
                     let mut predicted = 0;
@@ -152,19 +131,30 @@ fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus:
                             let column = Negatives::column(slots.len(), random);
                             Negatives::in_column(slots[column], column, random)
                         }));
+                        // The rows by which the word is predicted, with what the prediction should be and whether it is a node's. Of
+                        // the words drawn those from there on are for this prediction, and the ones behind for the next.
+                        let rows = |from: usize| {
+                            let (negatives, next) = drawn[from..].split_at(settings.negative);
+                            next.iter().take(settings.negative).for_each(|&target: &u32| prefetch(&targets[target]));
+                            let steps = settings.hs.then(|| paths[word].steps()).into_iter().flatten();
+                            let others =
+                                negatives.iter().map(|&other| other as usize).filter(move |&other| other != word);
+                            let learnt = once((word, 1.0)).chain(others.map(|other| (other, 0.0)));
+                            let learnt = learnt.filter(|_| settings.negative > 0);
+                            steps
+                                .map(|(node, label)| (&nodes[node], (label, true)))
+                                .chain(learnt.map(|(target, label)| (&targets[target], (label, false))))
+                        };
                         if settings.cbow && count > 0 {
                             x.fill(0.0);
                             neighbours.clone().for_each(|other| input[other].add_to(1.0, &mut x));
                             scale(1.0 / count as f32, &mut x);
-                            learn(&x, word, &drawn, &mut change);
+                            change.fill(0.0);
+                            Shared::descend_from(&x, &mut change, rows(0), &mut rate);
                             neighbours.for_each(|other| input[other].add(&change));
                         } else {
-                            let mut drawn = &drawn[..];
-                            for other in neighbours {
-                                input[other].load(&mut x);
-                                learn(&x, word, drawn, &mut change);
-                                input[other].add(&change);
-                                drawn = &drawn[settings.negative..];
+                            for (n, other) in neighbours.enumerate() {
+                                input[other].descend(rows(n * settings.negative), &mut rate);
                             }
                         }
                     }

@@ -12,7 +12,7 @@ use wide::{f32x8, f64x4};
 use crate::memory::shared::{Lane, imp};
 
 /// A float that the kernels compute with: `f32` or `f64`.
-pub trait Float: Lane + imp::FloatVector + AddAssign + MulAssign + Mul<Output = Self> {
+pub trait Float: Lane + imp::FloatVector + Default + AddAssign + MulAssign + Mul<Output = Self> {
     /// Products that are added up: the lanes of 64 bytes.
     #[doc(hidden)]
     type Sums: Copy;

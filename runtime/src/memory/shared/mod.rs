@@ -10,6 +10,7 @@
 //!    value, so that even parts of different writers make an element.
 #![allow(unsafe_code)]
 
+mod descend;
 mod lane;
 mod rows;
 // Where there are kernels of the machine's own, some of these are for tests alone.

@@ -167,6 +167,58 @@ mod as_rows {
 }
 same_bits!(same_bits_as_rows, as_rows);
 
+/// A path of rows, one of which learns nothing, is what its steps one by one are: for the row, the others and `change`.
+fn descends_as_step_by_step<N: Real>(width: usize) {
+    let mut values = Values(width as u64);
+    let mut next = |n: usize| (0..n).map(|_| values.row::<N, 1>(false)[0]).collect::<Vec<N>>();
+    let (start, path, change) = (next(width), [next(width), next(width), next(width)], next(width));
+    let rate = |f: N, label: f64| (label != 2.0).then(|| N::from_f64(label) * f);
+    let (mut others, mut sum, mut given) = (path.clone(), vec![N::from_f64(0.0); width], change.clone());
+    for (label, other) in others.iter_mut().enumerate() {
+        let f = kernels::dot(&start, other);
+        if let Some(g) = rate(f, label as f64) {
+            kernels::step(g, &mut other.clone(), &start, &mut sum);
+            kernels::step(g, other, &start, &mut given);
+        }
+    }
+    let mut moved = start.clone();
+    kernels::add(&sum, &mut moved);
+
+    fn row<T>(numbers: &mut [T]) -> &Shared<[T]> {
+        // SAFETY: the layouts are the same, and the borrow keeps everybody else away.
+        unsafe { &*(&raw mut *numbers as *const Shared<[T]>) }
+    }
+    let bits = |numbers: &[N]| numbers.iter().map(|x| x.key()).collect::<Vec<_>>();
+    let (mut mine, mut theirs) = (start.clone(), path.clone());
+    row(&mut mine).descend(theirs.iter_mut().enumerate().map(|(n, other)| (row(other), n as f64)), rate);
+    assert_eq!(bits(&mine), bits(&moved), "the row, {width} wide");
+    assert_eq!(theirs.each_ref().map(|other| bits(other)), others.each_ref().map(|other| bits(other)));
+    let (mut into, mut theirs) = (change, path);
+    let pairs = theirs.iter_mut().enumerate().map(|(n, other)| (row(other), n as f64));
+    Shared::descend_from(&start, &mut into, pairs, rate);
+    assert_eq!(bits(&into), bits(&given), "what is given, {width} wide");
+    assert_eq!(theirs.each_ref().map(|other| bits(other)), others.each_ref().map(|other| bits(other)));
+}
+
+#[test]
+fn descending_is_learning_step_by_step() {
+    for width in [1, 3, 16, 31, 32, 33, 64, 100, 128, 200, 300] {
+        descends_as_step_by_step::<f32>(width);
+        descends_as_step_by_step::<f64>(width);
+    }
+    #[cfg(not(miri))]
+    descends_as_step_by_step::<f32>(1100);
+}
+
+#[test]
+#[should_panic(expected = "a row of 3 numbers and one of 2")]
+fn what_a_row_of_another_length_descends_on_is_refused() {
+    let row: &mut [f32] = &mut [1.0; 3];
+    // SAFETY: the layouts are the same, and the borrow keeps everybody else away.
+    let row: &Shared<[f32]> = unsafe { &*(&raw mut *row as *const Shared<[f32]>) };
+    Shared::descend_from(&[1.0; 3], &mut [0.0; 2], [(row, ())], |_, ()| None);
+}
+
 #[test]
 #[should_panic(expected = "a row of 3 numbers and one of 2")]
 fn rows_of_other_lengths_are_refused() {
