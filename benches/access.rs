@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use stradsap::OnFailure;
 use stradsap::prelude::*;
 use stradsap::random::Stream;
 use stradsap_benches::harness::{Samples, alternate, benchmarking, exit_code};
@@ -56,9 +57,12 @@ fn run(options: &Options) -> Result<()> {
 
     let session = Session::builder().threads(1).build()?;
     let mut table = Table::new(&["pattern", "slice ns", "view ns", "view / slice"]);
-    let patterns: [(&str, fn(&Session, usize, usize) -> Result<[Samples; 2]>); 4] = [
+    let patterns: [(&str, fn(&Session, usize, usize) -> Result<[Samples; 2]>); 7] = [
         ("stream: y[i] += a * x[i]", stream),
-        ("gather: y[i] = x[at[i]]", gather),
+        ("gather: y[i] = x[at[i]]", |session, n, rounds| gather(session, n, rounds, OnFailure::Undo)),
+        ("gather, on_failure = Poison", |session, n, rounds| gather(session, n, rounds, OnFailure::Poison)),
+        ("integers: y[i] = y[i] / 2 + x[i]", |session, n, rounds| integers(session, n, rounds, OnFailure::Undo)),
+        ("integers, on_failure = Poison", |session, n, rounds| integers(session, n, rounds, OnFailure::Poison)),
         ("gather: sum += x[at[i]]", gather_sum),
         ("scatter: y[at[i]] += x[i]", scatter),
     ];
@@ -124,7 +128,32 @@ fn stream(session: &Session, n: usize, rounds: usize) -> Result<[Samples; 2]> {
     time(rounds, &mut slice, &mut view)
 }
 
-fn gather(session: &Session, n: usize, rounds: usize) -> Result<[Samples; 2]> {
+fn integers(session: &Session, n: usize, rounds: usize, outcome: OnFailure) -> Result<[Samples; 2]> {
+    let x: Vec<u32> = (0..n).map(index).collect();
+    let mut y = vec![0u32; n];
+    let vx = DVector::from_vec(session, x.clone())?;
+    let mut vy = DVector::from_vec(session, y.clone())?;
+    let mut slice = || {
+        let (x, y) = (black_box(&x[..n]), black_box(&mut y[..n]));
+        for i in 0..n {
+            y[i] = y[i] / 2 + x[i];
+        }
+    };
+    let mut view = || {
+        async_parallel_for!(
+            0..n,
+            [x = &vx, y = &mut vy],
+            |i| {
+                y[i] = y[i] / 2 + x[i];
+            },
+            on_failure = outcome
+        )?;
+        Ok(())
+    };
+    time(rounds, &mut slice, &mut view)
+}
+
+fn gather(session: &Session, n: usize, rounds: usize, outcome: OnFailure) -> Result<[Samples; 2]> {
     let x: Vec<f32> = (0..REACH).map(value).collect();
     let at: Vec<u32> = (0..n).map(index).collect();
     let mut y = vec![0.0f32; n];
@@ -137,9 +166,14 @@ fn gather(session: &Session, n: usize, rounds: usize) -> Result<[Samples; 2]> {
         }
     };
     let mut view = || {
-        async_parallel_for!(0..n, [x = &vx, at = &vat, y = &mut vy], |i| {
-            y[i] = x[at[i]];
-        })?;
+        async_parallel_for!(
+            0..n,
+            [x = &vx, at = &vat, y = &mut vy],
+            |i| {
+                y[i] = x[at[i]];
+            },
+            on_failure = outcome
+        )?;
         Ok(())
     };
     time(rounds, &mut slice, &mut view)

@@ -57,7 +57,7 @@ pub use scheduled::{
     StaticRota, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
 };
 pub use session::error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result, RoundProblem};
-pub use session::options::{LoopOptions, LoopRange, Order, Strategy};
+pub use session::options::{LoopOptions, LoopRange, OnFailure, Order, Strategy};
 pub use session::report::{Conflict, LoopReport, Staleness, WorkerShare, WorkerTime};
 pub use session::verified::{Unverified, Verified};
 pub use session::{MAX_THREADS, Session, SessionBuilder};

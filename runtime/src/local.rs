@@ -92,7 +92,7 @@ const WAKING: f64 = 15_000.0;
 impl Ready {
     fn new(call: &Call<'_>, plan: &Plan) -> Ready {
         let sure = cannot_fail(plan, call.captured, &call.key.options);
-        let unsaved = sure || call.key.options.unsaved;
+        let unsaved = sure || call.key.options.unsaved || call.keeps_nothing(plan);
         Ready {
             undo: if unsaved { Undo::nothing(plan) } else { Undo::new(plan, call.captured, &[]) },
             packed: Vec::new(),

@@ -129,6 +129,7 @@ pub use stradsap_runtime::LoopReport;
 /// # Ok(())
 /// # }
 /// ```
+pub use stradsap_runtime::OnFailure;
 pub use stradsap_runtime::Order;
 
 /// A loop's strategy.

@@ -49,7 +49,8 @@
 /// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
 ///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into, or of blocks of a loop without
 ///   conflicts; `grain = 100` for how many iterations are work enough for a block, where they do much with few accesses;
-///   `label = "epoch"` for reports;
+///   `label = "epoch"` for reports; `on_failure = Poison` for a loop that isn't undone when its body fails (see
+///   [`OnFailure`](crate::OnFailure)): what it writes can't be used any more then;
 ///   `strategy = Grid`, `Coloured`, `Tiled` or `Serial` to have only that one considered.
 ///
 /// ```

@@ -21,6 +21,7 @@ mod old;
 mod options;
 mod outcomes;
 mod plans;
+mod poisoned;
 mod programs;
 mod races;
 mod random;

@@ -16,6 +16,7 @@ mod odd;
 mod old;
 mod outcomes;
 mod places;
+mod poisoned;
 mod programs;
 mod random;
 mod ranges;
@@ -47,7 +48,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `sharing`, `ranges`, `slices`, `sums`, `tables`, `undone` and `views` run.
+/// Where `captured`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `slices`, `sums`, `tables`, `undone` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -73,6 +74,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("hostile", hostile::tests()),
         ("sound", places::tests(&SOUND, &Expected::new(ALONE, Place::session), 60, sound::SCENARIOS)),
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),
+        ("poisoned", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, poisoned::SCENARIOS)),
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
         ("ranges", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, ranges::SCENARIOS)),
         ("odd", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, odd::SCENARIOS)),

@@ -14,10 +14,11 @@ use crate::body::added::{Cell, Reduction, ReductionOps, RelaxedOps};
 use crate::body::slot::Slot;
 use crate::memory::additive::TallyOps;
 use crate::memory::buffer::{ElementOps, RawBuf};
-use crate::memory::home::Home;
+use crate::memory::home::{Home, Poison};
 use crate::memory::merge::MergeOps;
 use crate::memory::reservation::Reservation;
 use crate::session::SessionInner;
+use crate::session::error::{Error, Result};
 
 /// A shared borrow of a DDS or a reduction, from `&x` in a capture list.
 ///
@@ -36,6 +37,14 @@ pub(crate) struct Captured {
     pub(crate) id: u64,
     pub(crate) session: Arc<SessionInner>,
     pub(crate) kind: Kind,
+}
+
+/// Refuses elements that may be anything.
+///
+/// # Errors
+/// [`Error::Poisoned`].
+pub(crate) fn usable(home: &Home) -> Result<()> {
+    home.poisoned().map_or(Ok(()), |Poison { dds, site }| Err(Error::Poisoned { dds, site: site.clone() }))
 }
 
 pub(crate) enum Kind {
@@ -77,6 +86,23 @@ pub(crate) enum Memory {
 }
 
 impl Captured {
+    /// What the program has of it can't be used any more.
+    pub(crate) fn poison(&self, by: Poison, version: u64) {
+        if let Kind::Vector { writable: true, memory: Memory::Home(home), .. } = &self.kind {
+            home.poison(by);
+            home.set_version(version);
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub(crate) fn usable(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Vector { memory: Memory::Home(home), .. } => usable(home),
+            _ => Ok(()),
+        }
+    }
+
     /// The loop ended well: a reduction takes its new value, and what may have been written a new version.
     pub(crate) fn commit(&self, word: u64, version: u64) {
         match &self.kind {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::body::capture::{Captured, Kind, Memory};
+use crate::body::capture::{Captured, Kind, Memory, usable};
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::home::Home;
 use crate::session::error::{Error, Result};
@@ -61,6 +61,7 @@ impl RawVector {
     /// Changes elements in this process's memory, where they are all brought first. A reader of the elements goes on with those
     /// from before.
     pub(crate) fn change<R>(&self, f: impl FnOnce(&mut RawBuf) -> R) -> Result<R> {
+        usable(&self.home)?;
         let backend = self.session.elements();
         let changing = backend.change(self.id)?;
         let changed = self.home.change(f);
@@ -78,6 +79,7 @@ impl RawVector {
         if range.start > range.end || range.end > self.len {
             return Err(self.out_of_bounds(&range));
         }
+        usable(&self.home)?;
         if let Some(fetched) = self.session.elements().read(self.id, range.clone())? {
             return Ok(Elements::Fetched(fetched));
         }

@@ -21,16 +21,17 @@ use crate::loops::backend::LoopBackend;
 use crate::loops::execute::FirstFailure;
 use crate::loops::plan_cache::{CachedPlan, Odd, PlanKey, Plans, bytes_of, part_of, serves_parts};
 use crate::loops::record::{Depth, planned_shapes, record};
-use crate::loops::sure::computes_with_floats;
+use crate::loops::sure::{computes_with_floats, needs_no_copies};
 use crate::loops::tallies;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
+use crate::memory::home::Poison;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::planner::recording::{CaptureShape, Recording};
 use crate::session::dot;
 use crate::session::error::{Error, LoopProblem, Result};
 use crate::session::logging::warning;
-use crate::session::options::{Bounds, Indices, LoopOptions, Order, Site, Strategy};
+use crate::session::options::{Bounds, Indices, LoopOptions, OnFailure, Order, Site, Strategy};
 use crate::session::pool::Pool;
 use crate::session::report::{Asked, Elsewhere, LoopReport};
 use crate::session::timeline::{Category, span};
@@ -147,6 +148,7 @@ impl<'c> Call<'c> {
         }
         let Some(first) = captured.first() else { return Err(problem(LoopProblem::NothingCaptured)) };
         for (c, capture) in captured.iter().enumerate() {
+            capture.usable()?;
             if !capture.session.is(&first.session) {
                 return Err(problem(LoopProblem::TwoSessions { first: site.name(0), second: site.name(c) }));
             }
@@ -219,6 +221,10 @@ impl<'c> Call<'c> {
                     self.store(set_aside.unwrap_or(cached));
                     return Err(error);
                 }
+                Err(LoopStopped::Failed(failed)) if self.keeps_nothing(&cached.plan) => {
+                    let error = self.in_some_iteration(failed, &cached.plan);
+                    return self.failed(set_aside.unwrap_or(cached), error);
+                }
                 Err(LoopStopped::Failed(failed)) => {
                     if let Failure::Misspeculation { capture } = failed.failure {
                         let strayed = (capture, failed.iteration);
@@ -240,15 +246,53 @@ impl<'c> Call<'c> {
                         trace = true;
                         continue;
                     }
-                    let kept = set_aside.unwrap_or(cached);
-                    // Of a loop that fails recording tells too little, if iterations end early.
-                    if 2 * kept.plan.facts.cut_short <= kept.plan.range.len() {
-                        self.store(kept);
-                    }
-                    return Err(self.error(failed));
+                    let error = self.error(failed);
+                    return self.failed(set_aside.unwrap_or(cached), error);
                 }
             }
         }
+    }
+
+    /// Whether a failure of this plan can't be undone.
+    pub(crate) fn keeps_nothing(&self, plan: &Plan) -> bool {
+        self.backend.is_one_process() && needs_no_copies(plan, self.captured, &self.key.options)
+    }
+
+    /// The loop has failed for good: what it writes can't be used any more, if it says so.
+    fn failed(&self, kept: CachedPlan, error: Error) -> Result<LoopReport> {
+        // Of a loop that fails recording tells too little, if iterations end early.
+        if 2 * kept.plan.facts.cut_short <= kept.plan.range.len() {
+            self.store(kept);
+        }
+        if self.key.options.on_failure == OnFailure::Poison {
+            for (c, capture) in self.captured.iter().enumerate() {
+                capture.poison(Poison { dds: self.site.name(c), site: self.site.to_string() }, next_id());
+            }
+        }
+        Err(error)
+    }
+
+    /// The error of a failure in an iteration of a block that nobody counted, where the loop can't run again.
+    fn in_some_iteration(&self, failed: FirstFailure, plan: &Arc<Plan>) -> Error {
+        let problem = match &failed.failure {
+            &Failure::Misspeculation { capture } => {
+                format!("it uses another element of `{}` than its own", self.site.name(capture))
+            }
+            _ if failed.iteration.is_some() => return self.error(failed),
+            Failure::Panic(note) => format!("{} ({})", note.message, note.location),
+            &Failure::OutOfRange { capture, index } => {
+                let (name, len) = (self.site.name(capture), self.key.captures[capture].1);
+                format!("it uses `{name}[{index}]`, but `{name}` has {len} elements")
+            }
+            _ => return self.error(failed),
+        };
+        let part = part_of(plan, &self.key.range);
+        let block = part.blocks[failed.block];
+        let offsets = part.offsets.get(block.start..block.end).filter(|listed| !listed.is_empty());
+        let bound = |listed: Option<&u32>, at: usize| part.range.start + listed.map_or(at, |&offset| offset as usize);
+        let first = bound(offsets.and_then(|listed| listed.iter().min()), block.start);
+        let last = bound(offsets.and_then(|listed| listed.iter().max()), block.end.saturating_sub(1));
+        Error::SomeIteration { site: self.site.to_string(), first, last, problem }
     }
 
     /// By which plan a loop runs again that iterations strayed from. `reused` and `trace`: whether it is of an earlier call, and

@@ -1,4 +1,4 @@
-//! Loops that can't fail: nothing is saved to undo them.
+//! Loops that can't fail, and loops that poison what they write when they do: nothing is saved to undo them.
 //!
 //! The macro says of a body that it does nothing but compute with what it captures, which it indexes by its own index and
 //! numbers near it. Here stands what only the types, the lengths and the plan say: that all of it are floats, whose operations
@@ -7,10 +7,11 @@
 use std::any::TypeId;
 
 use crate::body::capture::{Captured, Kind};
+use crate::loops::tallies;
 use crate::memory::buffer::ops_of;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
-use crate::session::options::{Indices, LoopOptions, Same, Strategy};
+use crate::session::options::{Indices, LoopOptions, OnFailure, Order, Same, Strategy};
 
 /// Whether a loop's index is the number of its iteration, and its captured values are up to three floats of one type.
 pub(crate) fn computes_with_floats<X: Indices, Owned: 'static>() -> bool {
@@ -31,6 +32,25 @@ pub(crate) fn cannot_fail(plan: &Plan, captured: &[Captured], options: &LoopOpti
     let Some(near) = options.floats.filter(|near| near.len() == captured.len()) else { return false };
     let in_blocks = plan.strategy == Strategy::Aligned && !plan.has_alone() && plan.offsets.is_empty();
     in_blocks && captured.iter().zip(near).enumerate().all(|(c, (capture, &near))| is_sure(plan, c, capture, near))
+}
+
+/// Whether a plan needs no copies of what a loop writes that poisons it when its body fails. Copies serve to begin again, too: after
+/// iterations that stray, and where the loop's own order has to confirm a failure. So it is a loop in which none can stray, since it
+/// is one block that owns everything, or each iteration owns what the body may write; and whose order is its plan's.
+pub(crate) fn needs_no_copies(plan: &Plan, captured: &[Captured], options: &LoopOptions) -> bool {
+    let own = |(c, capture): (usize, &Captured)| match capture.kind {
+        Kind::Vector { writable: true, .. } => matches!(plan.usage[c], Usage::InStep { offset: 0, written: true }),
+        Kind::Vector { .. } | Kind::Reduction { .. } => true,
+        Kind::Relaxed { .. } => false,
+    };
+    let tallied = (0..captured.len()).any(|c| tallies::ops_of(plan, captured, c).is_some());
+    let none_strays = match plan.strategy {
+        Strategy::Serial => true,
+        Strategy::Aligned => options.writes_own && captured.iter().enumerate().all(own),
+        _ => false,
+    };
+    let in_order = options.order != Order::Preserve || plan.keeps_order();
+    options.on_failure == OnFailure::Poison && none_strays && in_order && !plan.has_alone() && !tallied
 }
 
 /// Whether each iteration owns all that it may touch of a capture, less than `near` from its own number.

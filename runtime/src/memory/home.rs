@@ -5,7 +5,7 @@
 //! Nobody waits for a lease to end.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::memory::buffer::{ElementOps, RawBuf};
 
@@ -17,12 +17,21 @@ struct Inner {
     ops: &'static ElementOps,
     buffer: RwLock<Arc<RawBuf>>,
     version: AtomicU64,
+    poison: OnceLock<Poison>,
+}
+
+/// Which loop has left the elements half written, and how it calls them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Poison {
+    pub(crate) dds: &'static str,
+    pub(crate) site: String,
 }
 
 impl Home {
     pub(crate) fn new(buffer: RawBuf, version: u64) -> Home {
         let ops = buffer.ops();
-        Home(Arc::new(Inner { ops, buffer: RwLock::new(Arc::new(buffer)), version: AtomicU64::new(version) }))
+        let (buffer, version) = (RwLock::new(Arc::new(buffer)), AtomicU64::new(version));
+        Home(Arc::new(Inner { ops, buffer, version, poison: OnceLock::new() }))
     }
 
     /// The type of the elements.
@@ -63,6 +72,16 @@ impl Home {
 
     pub(crate) fn set_version(&self, version: u64) {
         self.0.version.store(version, Relaxed);
+    }
+
+    /// From now on the elements may be anything.
+    pub(crate) fn poison(&self, by: Poison) {
+        // Of several loops the first is to blame.
+        let _ = self.0.poison.set(by);
+    }
+
+    pub(crate) fn poisoned(&self) -> Option<&Poison> {
+        self.0.poison.get()
     }
 }
 

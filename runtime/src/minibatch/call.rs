@@ -119,6 +119,7 @@ impl SyncCall<'_> {
         if self.captured.is_empty() {
             return Err(self.problem(LoopProblem::NothingCaptured));
         }
+        self.captured.iter().chain([self.input]).try_for_each(Captured::usable)?;
         for (c, capture) in self.captured.iter().enumerate() {
             if !capture.session.is(self.session) {
                 return Err(self.problem(LoopProblem::TwoSessions { first: "the input", second: self.site.name(c) }));

@@ -215,6 +215,7 @@ impl Operation<'_> {
             return problem(LoopProblem::Nested);
         }
         for capture in self.captured.iter().chain(self.sources) {
+            capture.usable()?;
             if matches!(capture.kind, Kind::Reduction { .. }) {
                 return problem(LoopProblem::ReductionInOperator);
             }

@@ -286,6 +286,8 @@ impl<P: Program> Scheduled<'_, P> {
                 return problem(LoopProblem::TwoSessions { first: "the call", second: name });
             }
         }
+        shards.describe(false).usable()?;
+        locals.describe(true).usable()?;
         if shards.len() != locals.len() {
             return problem(LoopProblem::Locals { shards: shards.len(), locals: locals.len() });
         }

@@ -97,6 +97,33 @@ pub enum Error {
         /// The file, line and column of the panic.
         location: String,
     },
+    /// A DDS is used that a loop with `on_failure = Poison` had written when its body failed. It can be used again when the
+    /// program has made it anew, or read it from a checkpoint.
+    #[error(
+        "`{dds}` may hold anything since the loop at {site} failed, which says `on_failure = Poison`: make it anew, or read it \
+         from a checkpoint"
+    )]
+    Poisoned {
+        /// How that loop calls the DDS.
+        dds: &'static str,
+        /// Where that loop stands.
+        site: String,
+    },
+    /// A loop with `on_failure = Poison` had an iteration that panicked or asked for an element that isn't there, and can't run
+    /// again to tell which: nothing was copied before.
+    #[error(
+        "{site}: one of the iterations {first} to {last} failed: {problem} (without `on_failure = Poison` it would be named)"
+    )]
+    SomeIteration {
+        /// Where the loop stands.
+        site: String,
+        /// The first iteration of the block that failed.
+        first: usize,
+        /// The last one.
+        last: usize,
+        /// What is the matter.
+        problem: String,
+    },
     /// A minibatch of a synchronous loop failed. Every DDS and reduction holds what it held before the loop.
     #[error("{site}: minibatch {minibatch} (elements {start}..{end}) {problem}")]
     Minibatch {

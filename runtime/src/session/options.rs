@@ -30,6 +30,20 @@ pub struct LoopOptions {
     pub(crate) staleness: Option<usize>,
     pub(crate) unsaved: bool,
     pub(crate) floats: Option<&'static [usize]>,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) writes_own: bool,
+}
+
+/// What becomes of the DDSs that an asynchronous loop writes when its body fails: returns an error, panics, or asks for an
+/// element that isn't there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnFailure {
+    /// They are as before the loop: what it writes is copied before.
+    #[default]
+    Undo,
+    /// They can't be used any more: each use is an [`Error::Poisoned`](crate::Error::Poisoned) until the program has made them anew, or
+    /// read them from a checkpoint. Where the engine needs no copies of its own, nothing is copied.
+    Poison,
 }
 
 impl LoopOptions {
@@ -80,6 +94,19 @@ impl LoopOptions {
     /// What the loop writes may be anything after a failure: nothing has to be saved before.
     pub(crate) fn unsaved(mut self) -> Self {
         self.unsaved = true;
+        self
+    }
+
+    /// `on_failure = ...`
+    pub fn on_failure(mut self, outcome: OnFailure) -> Self {
+        self.on_failure = outcome;
+        self
+    }
+
+    /// All that the body does with what it may write is `x[i]`, by its own index.
+    #[doc(hidden)]
+    pub fn writes_own(mut self) -> Self {
+        self.writes_own = true;
         self
     }
 

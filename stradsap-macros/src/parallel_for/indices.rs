@@ -9,7 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use quote::quote;
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{BinOp, Block, Expr, ExprBinary, ExprIndex, ExprLit, Ident, Item, Lit, Pat, PatIdent, StmtMacro};
@@ -33,6 +35,44 @@ pub(crate) fn rewrite(body: &mut Expr, index: &Parameter, captures: &mut [Captur
     for capture in captures {
         capture.near = rewriter.dds.get(&capture.name).copied().unwrap_or(0);
     }
+}
+
+/// Whether all that a checked body does with what it may write is `x[i]`, by the loop's own index.
+pub(crate) fn writes_own(body: &Expr, index: &Parameter, captures: &[Capture]) -> bool {
+    let Some(index) = plain(&index.pattern) else { return false };
+    let bound = names_bound_in(body);
+    let is_bound = |name: &Ident| bound.resolve(&name_of(name)).is_some();
+    let written = captures.iter().filter(|capture| matches!(capture.mode, Mode::Write | Mode::Sum));
+    !is_bound(&index)
+        && written.map(|capture| &capture.name).all(|name| {
+            let mut own = OwnPlaces { index: &index, of: name, places: 0 };
+            own.visit_expr(body);
+            !is_bound(name) && own.places == mentions(body.to_token_stream(), name)
+        })
+}
+
+/// Counts `x[i]`.
+struct OwnPlaces<'n> {
+    index: &'n Ident,
+    of: &'n Ident,
+    places: usize,
+}
+
+impl<'a> Visit<'a> for OwnPlaces<'_> {
+    fn visit_expr_index(&mut self, expr: &'a ExprIndex) {
+        visit::visit_expr_index(self, expr);
+        self.places += usize::from(name(&expr.expr) == Some(self.of) && name(&expr.index) == Some(self.index));
+    }
+}
+
+/// How often a name stands among these tokens.
+fn mentions(tokens: TokenStream, name: &Ident) -> usize {
+    let here = |token| match token {
+        TokenTree::Ident(ident) => usize::from(ident.unraw() == name.unraw()),
+        TokenTree::Group(group) => mentions(group.stream(), name),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => 0,
+    };
+    tokens.into_iter().map(here).sum()
 }
 
 /// Longer distances than this are no constant of a stencil.
@@ -167,6 +207,35 @@ mod tests {
     fn the_running_iterations_element_is_here() {
         assert!(rewritten("{ y = x[i]; }").contains("Here"));
         assert!(rewritten("{ f(|k| x[i] + k); }").contains("Here"));
+    }
+
+    #[test]
+    fn what_is_written_may_be_the_iterations_own() {
+        let own = |body: &str| {
+            let body: Expr = syn::parse_str(body).unwrap();
+            let closure: syn::ExprClosure = syn::parse_quote!(|i| ());
+            let captures = [("x", Mode::Write), ("z", Mode::Read)].map(|(name, mode)| {
+                let name = Ident::new(name, proc_macro2::Span::call_site());
+                let place: Expr = syn::parse_quote!(#name);
+                Capture { name, mode, and: None, written: place.clone(), place, near: 0 }
+            });
+            writes_own(&body, &Parameter { pattern: closure.inputs[0].clone() }, &captures)
+        };
+        for body in ["x[i] = z[i + 1] / z[k]", "{ if z[i] > 0 { x[i].push(f(x[i])); } }", "{ x[i][0] = 1; z.len(); }"] {
+            assert!(own(body), "{body}");
+        }
+        for body in [
+            "x[i + 1] = 0",
+            "{ x[i] = x[k]; }",
+            "{ let i = k; x[i] = 1; }",
+            "{ let y = &mut x; y[k] = 1; }",
+            "{ x.pair_mut(i, k); }",
+            "{ x[i] = 1; debug!(x[k]); }",
+            "{ include!(\"body\"); x[i] = 1; }",
+            "{ let x = z; x[i] = 1; }",
+        ] {
+            assert!(!own(body), "{body}");
+        }
     }
 
     #[test]

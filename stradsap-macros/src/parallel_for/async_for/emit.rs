@@ -25,13 +25,13 @@ use crate::parallel_for::parse::peel;
 
 /// The whole expansion.
 pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
-    let Loop { range, captures, added, olds, closure, options, floats } = parallel_loop;
+    let Loop { range, captures, added, olds, closure, options, floats, writes_own } = parallel_loop;
     let expansion = Expansion {
         captures,
         added,
         closure,
         arguments: vec![
-            ("options", loop_options(options, floats.as_deref())),
+            ("options", loop_options(options, floats.as_deref(), *writes_own)),
             ("range", call("range", range.span(), end_of(range), with_index_type(range).into_token_stream())),
         ],
         scratch: Some(options.scratch.as_ref().map_or(Scratch::None, Scratch::Given)),
@@ -70,10 +70,17 @@ fn is_untyped(bound: &Expr) -> bool {
     matches!(bound, Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) if int.suffix().is_empty())
 }
 
-fn loop_options(options: &Options, floats: Option<&[usize]>) -> TokenStream {
+fn loop_options(options: &Options, floats: Option<&[usize]>, writes_own: bool) -> TokenStream {
     let mut calls = quote!(::stradsap::__private::LoopOptions::new());
     if let Some(near) = floats {
         calls.extend(quote!(.floats(&[#(#near),*])));
+    }
+    if let Some(on_failure) = &options.on_failure {
+        let value = choice(on_failure, &quote!(::stradsap::OnFailure));
+        calls.extend(quote!(.on_failure(#value)));
+        if writes_own {
+            calls.extend(quote!(.writes_own()));
+        }
     }
     if let Some(order) = &options.order {
         let value = choice(order, &quote!(::stradsap::Order));

@@ -33,6 +33,8 @@ struct Loop {
     options: Options,
     /// Of a body that does nothing but compute with floats: how near each DDS is indexed.
     floats: Option<Vec<usize>>,
+    /// Whether the body does nothing but `x[i]`, by its own index, with what it may write.
+    writes_own: bool,
 }
 
 /// The expansion of a call: an expression of type `stradsap::Result<LoopReport>`, after a mistake as well.
@@ -77,9 +79,10 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     let olds = old::rewrite(&mut closure.body, options.scratch.as_mut(), &mut captured.captures, &cx);
     let added = sums::check(&closure.body, options.scratch.as_ref(), &captured.captures, &cx);
     cx.check()?;
-    let mut floats = None;
+    let (mut floats, mut writes_own) = (None, false);
     if let Some(index) = closure.parameter.as_ref().filter(|_| elements.is_none()) {
         let all = options.scratch.is_none() && floats::is_all(&closure.body, index, &captured.captures);
+        writes_own = super::indices::writes_own(&closure.body, index, &captured.captures);
         super::indices::rewrite(&mut closure.body, index, &mut captured.captures);
         let near = captured.captures.iter().filter(|capture| capture.mode != Mode::Value).map(|capture| capture.near);
         floats = all.then(|| near.collect());
@@ -92,5 +95,5 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     if let Some(elements) = elements {
         elements.give(&mut syntax.range, &mut captured.captures, &mut closure);
     }
-    Ok(Loop { range: syntax.range, captures: captured.captures, added, olds, closure, options, floats })
+    Ok(Loop { range: syntax.range, captures: captured.captures, added, olds, closure, options, floats, writes_own })
 }

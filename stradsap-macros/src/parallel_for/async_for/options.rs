@@ -11,11 +11,13 @@ use crate::parallel_for::sync_for;
 /// How each option is written.
 pub(crate) const USAGE: &str = "`order = Preserve` or `Any`, `parts = 8`, `grain = 100`, `label = \"epoch\"`, \
                                 `strategy = Grid`, `Coloured`, `Tiled` or `Serial`, `scratch = Buckets::new(k)` with a \
-                                body `|i, scratch|`, `staleness = 2`";
+                                body `|i, scratch|`, `staleness = 2`, `on_failure = Poison` or `Undo`";
 
 /// Their names.
-pub(crate) const NAMES: [&str; 7] = ["order", "parts", "grain", "label", "strategy", "scratch", "staleness"];
+pub(crate) const NAMES: [&str; 8] =
+    ["order", "parts", "grain", "label", "strategy", "scratch", "staleness", "on_failure"];
 const ORDERS: [&str; 2] = ["Preserve", "Any"];
+const OUTCOMES: [&str; 2] = ["Poison", "Undo"];
 const STRATEGIES: [&str; 4] = ["Grid", "Coloured", "Tiled", "Serial"];
 
 /// The options of one loop.
@@ -28,6 +30,7 @@ pub(crate) struct Options {
     pub(crate) strategy: Option<Choice>,
     pub(crate) scratch: Option<Expr>,
     pub(crate) staleness: Option<Expr>,
+    pub(crate) on_failure: Option<Choice>,
 }
 
 impl Options {
@@ -59,6 +62,7 @@ pub(crate) fn check(written: Vec<OptionSyntax>, cx: &Ctxt) -> Options {
             refuse_zero("grain", &value, cx);
             options.grain = Some(value);
         }
+        "on_failure" => options.on_failure = choice(name, value, &OUTCOMES, cx),
         "scratch" => options.scratch = Some(value),
         "staleness" => {
             refuse_zero("staleness", &value, cx);
@@ -135,7 +139,8 @@ mod tests {
         );
         assert!(messages(&[("order", "Order::Any"), ("strategy", "stradsap::Strategy::Serial")]).is_empty());
         assert!(messages(&[("order", "wanted"), ("strategy", "args.strategy"), ("parts", "args.parts")]).is_empty());
-        assert!(messages(&[("strategy", "WANTED")]).is_empty());
+        assert!(messages(&[("strategy", "WANTED"), ("on_failure", "Poison")]).is_empty());
+        assert!(messages(&[("on_failure", "OnFailure::Undo")]).is_empty());
     }
 
     #[test]
@@ -143,7 +148,7 @@ mod tests {
         assert_eq!(
             messages(&[("oder", "Preserve")]),
             [
-                "unknown option `oder`: did you mean `order`? The options are `order`, `parts`, `grain`, `label`, `strategy`, `scratch` and `staleness`"
+                "unknown option `oder`: did you mean `order`? The options are `order`, `parts`, `grain`, `label`, `strategy`, `scratch`, `staleness` and `on_failure`"
             ]
         );
     }
