@@ -40,8 +40,8 @@
 ///   `sum x` is a DDS that the body only adds to (`x[k] += v`, `x.add(k, v)`, `*m.entry(key).or_insert(0) += v`): it makes no iterations
 ///   conflict, since blocks add to copies (see [`Additive`](crate::Additive)); of a `&mut x` with exact elements this is seen.
 ///   Functions, constants, types and modules need no capturing.
-///   Of a DVector captured as `&mut x`, `x.old[j]` in the body is element `j` as it was before the loop, which makes no iterations
-///   conflict: a copy that each call makes, and which counts as one more DDS. It is read as a DVector captured as `&x` is.
+///   Of a DVector or a DMatrix captured as `&mut x`, `x.old[j]` in the body is element `j` as it was before the loop, which makes no iterations
+///   conflict: a copy that each call makes, and which counts as one more DDS. It is read as what is captured as `&x` is.
 /// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
 ///   In it a DVector is indexed by integers and has `len()`, `get(i)` and `iter()`, which reads all (so does `for e in &x`), and
 ///   `&x[a..b]` is a slice; one captured as `&mut x` also has `&mut x[a..b]` and `swap(i, j)` and gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.

@@ -1,6 +1,6 @@
 //! Rows whose width is known at run time.
 
-use crate::common::{Rating, below, mix, ratings};
+use crate::common::{Rating, below, bits, mix, ratings};
 use crate::seen::{Scenario, Seen};
 use stradsap::prelude::*;
 
@@ -12,7 +12,10 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::stray_to_other_rows,
     bodies::count_in_integers,
     bodies::change_between_loops,
-    bodies::refuse_rows_that_cant_be
+    bodies::refuse_rows_that_cant_be,
+    bodies::read_rows_from_before,
+    bodies::add_rows_up,
+    bodies::take_ranges_of_rows
 ];
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Grid, Strategy::Coloured, Strategy::Serial];
@@ -314,11 +317,143 @@ pub(crate) mod bodies {
         for (i, row) in [(100, vec![0; 3]), (7, vec![0; 2]), (7, vec![])] {
             assert!(m.set(i, &row).is_err());
         }
-        assert!(m.get(100).is_err() && m.read(99..101).is_err());
+        let said = "rows 99..101 were asked for, but the DMatrix has 100";
+        assert_eq!((m.read(99..101).unwrap_err().to_string(), m.get(100).is_err()), (said.to_string(), true));
         let mut none: DMatrix<f32> = DMatrix::from_vec(session, 10, vec![])?;
         async_parallel_for!(0..none.len(), [&mut none], |i| none[i][0] = 1.0)?;
         assert!(none.is_empty() && none.width() == 10 && none.iter()?.len() == 0);
         seen.record("m", format!("{m:?}"));
+        Ok(())
+    }
+
+    /// `m.old[i]`: a smoothing down the columns, which a plain loop does with a copy.
+    pub(crate) fn read_rows_from_before(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for (n, width, order) in [(700, 5, Order::Any), (700, 1, Order::Any), (90, 300, Order::Preserve)] {
+            let mut m = DMatrix::from_fn(session, n, width, |i, k| below((i * width + k) as u64, 1000) as f64)?;
+            let mut plain: Vec<Vec<f64>> = m.iter()?.collect();
+            for sweep in 0..4 {
+                let report = async_parallel_for!(
+                    1..n - 1,
+                    [&mut m],
+                    |i| {
+                        let (above, below) = (&m.old[i - 1], &m.old[i + 1]);
+                        for (x, (a, b)) in m[i].iter_mut().zip(above.iter().zip(below)) {
+                            *x = 0.25 * a + 0.5 * *x + 0.25 * b;
+                        }
+                    },
+                    order = order
+                )?;
+                let old = plain.clone();
+                for i in 1..n - 1 {
+                    for k in 0..width {
+                        plain[i][k] = 0.25 * old[i - 1][k] + 0.5 * old[i][k] + 0.25 * old[i + 1][k];
+                    }
+                }
+                assert_eq!(bits(m.to_vec()?), bits(plain.concat()), "sweep {sweep}");
+                assert_eq!((report.reused(), report.strategy()), (sweep > 0, Strategy::Aligned));
+                if sweep == 1 {
+                    m.set(3, &vec![1.0; width])?;
+                    plain[3] = vec![1.0; width];
+                }
+                seen.report("sweep", &report);
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that a loop only adds to: said, seen by the macro, and by whole rows.
+    pub(crate) fn add_rows_up(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for (rows, width) in [(9usize, 7usize), (5, 1), (3, 300)] {
+            let n = 20_000;
+            let to = move |i: usize| below(i as u64, rows);
+            let mut said = DMatrix::from_fn(session, rows, width, |i, k| (i + k) as u64)?;
+            let mut unsaid = DMatrix::from_fn(session, rows, width, |_, _| 0i32)?;
+            let mut floats = DMatrix::from_fn(session, rows, width, |_, _| 0.5f32)?;
+            let mut arrays = DVector::from_fn(session, rows, |_| [0.5f32; 7])?;
+            let (mut plain, mut plain_unsaid) = (said.to_vec()?, unsaid.to_vec()?);
+            for call in 0..2 {
+                let report = async_parallel_for!(
+                    0..n,
+                    [rows, width, sum said, &mut unsaid, sum floats, sum arrays],
+                    |i| {
+                        let row = below(i as u64, rows);
+                        let x = (i % 17) as f32 * 0.01;
+                        said[row][i % width] += i as u64;
+                        unsaid[row][0] += 1;
+                        floats[row][0] += x;
+                        arrays[row][0] += x;
+                    }
+                )?;
+                for i in 0..n {
+                    plain[to(i) * width + i % width] += i as u64;
+                    plain_unsaid[to(i) * width] += 1;
+                }
+                assert_eq!((said.to_vec()?, unsaid.to_vec()?), (plain.clone(), plain_unsaid.clone()), "call {call}");
+                assert!(report.strategy() != Strategy::Serial && report.misspeculations() == 0, "{report}");
+                seen.report("sums", &report);
+            }
+            // Blocks and their tree are those of arrays.
+            for i in 0..rows {
+                assert_eq!(floats.get(i)?[0].to_bits(), arrays.get(i)?[0].to_bits());
+            }
+            seen.record("floats", floats.digest()?);
+
+            let by: Vec<u64> = (0..width as u64).collect();
+            let by = DVector::from_vec(session, by)?;
+            async_parallel_for!(0..n, [rows, &by, sum said], |i| said.add(i % rows, &by[..]))?;
+            for i in 0..n {
+                (0..width).for_each(|k| plain[i % rows * width + k] += k as u64);
+            }
+            assert_eq!(said.to_vec()?, plain);
+        }
+        let mut m = DMatrix::from_fn(session, 4, 3, |_, _| 0u8)?;
+        let short = async_parallel_for!(0..4, [sum m], |i| m.add(i, &[1, 2])).unwrap_err().to_string();
+        assert!(short.contains("a row of 3 numbers and one of 2"), "{short}");
+        assert_eq!(m.to_vec()?, [0; 12]);
+        Ok(())
+    }
+
+    /// `m[a..b]`: the numbers of rows that follow each other, as one slice.
+    pub(crate) fn take_ranges_of_rows(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for strategy in [Strategy::Grid, Strategy::Coloured, Strategy::Serial] {
+            let (n, width) = (120usize, 6usize);
+            let table = DMatrix::from_fn(session, n, width, |i, k| (i * width + k) as u32)?;
+            let mut m = DMatrix::from_fn(session, n, width, |i, k| mix((i * width + k) as u64) as u32)?;
+            let (mut plain, given) = (m.to_vec()?, table.to_vec()?);
+            for round in 0..3usize {
+                let report = async_parallel_for!(
+                    0..n / 4,
+                    [n, width, round, &table, &mut m],
+                    |i| {
+                        let first = 4 * i;
+                        let own = &mut m[first..first + 3];
+                        own.rotate_left(1);
+                        own.iter_mut().zip(&table[..3]).for_each(|(x, y)| *x = x.wrapping_add(*y));
+                        let read = (first + 8 * round) % (n - 5);
+                        let sum = m[read..=read + 4].iter().fold(0u32, |sum, x| sum.wrapping_add(*x));
+                        let all = table[..].len() + table[n - 1..].len() + m[first..first].len();
+                        m[first + 3][i % width] = sum.wrapping_mul(all as u32);
+                    },
+                    order = Preserve,
+                    strategy = strategy
+                )?;
+                for i in 0..n / 4 {
+                    let first = 4 * i;
+                    let own = &mut plain[first * width..(first + 3) * width];
+                    own.rotate_left(1);
+                    own.iter_mut().zip(&given[..3 * width]).for_each(|(x, y)| *x = x.wrapping_add(*y));
+                    let read = (first + 8 * round) % (n - 5);
+                    let sum = plain[read * width..(read + 5) * width].iter().fold(0u32, |sum, x| sum.wrapping_add(*x));
+                    plain[(first + 3) * width + i % width] = sum.wrapping_mul(((n + 1) * width) as u32);
+                }
+                assert_eq!(m.to_vec()?, plain, "{strategy}, round {round}");
+                seen.record("iterations", report.iterations());
+            }
+        }
+        let m = DMatrix::from_fn(session, 3, 2, |_, _| 0u8)?;
+        let mut lens = DVector::from_fn(session, 3, |_| 0usize)?;
+        let beyond = async_parallel_for!(0..3, [&m, &mut lens], |i| lens[i] = m[i..i + 2].len()).unwrap_err();
+        assert!(matches!(beyond, stradsap::Error::IndexOutOfRange { iteration: 2, index: 3, .. }), "{beyond}");
         Ok(())
     }
 

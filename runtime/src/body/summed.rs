@@ -16,7 +16,7 @@ use crate::memory::additive::TallyOps;
 /// number of mutable references.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured as `sum`",
-    label = "neither a DVector nor a DMap of numbers, of arrays or tuples of them, or of other `Additive` values",
+    label = "neither a DVector, a DMatrix nor a DMap of numbers, of arrays or tuples of them, or of other `Additive` values",
     note = "capture it as `&mut`, or implement `Additive` for its elements; a number of its own is a reduction: `session.sum(0.0)`"
 )]
 pub trait SumCapture: WriteCapture {

@@ -36,7 +36,7 @@ use crate::session::{Session, SessionInner};
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
 pub struct DMatrix<T> {
-    rows: RawVector,
+    pub(crate) rows: RawVector,
     number: PhantomData<T>,
 }
 
@@ -168,7 +168,7 @@ impl<T: Element> DMatrix<T> {
     /// The rows of a buffer of such numbers.
     pub(crate) fn of_buffer(session: Arc<SessionInner>, buffer: RawBuf) -> DMatrix<T> {
         assert!(buffer.ops().of_one().is(ops_of::<T>()), "rows of other numbers");
-        DMatrix { rows: RawVector::new(session, buffer), number: PhantomData }
+        DMatrix { rows: RawVector::of_rows(session, buffer), number: PhantomData }
     }
 }
 

@@ -33,7 +33,7 @@ use crate::session::{Session, SessionInner};
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
 pub struct DVector<T> {
-    elements: RawVector,
+    pub(crate) elements: RawVector,
     element: PhantomData<T>,
 }
 

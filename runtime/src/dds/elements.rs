@@ -22,6 +22,8 @@ pub(crate) struct RawVector {
     session: Arc<SessionInner>,
     len: usize,
     ops: &'static ElementOps,
+    /// Whether it is a DMatrix's: what messages call elements.
+    rows: bool,
     /// The elements, unless they are with workers.
     home: Home,
 }
@@ -29,12 +31,19 @@ pub(crate) struct RawVector {
 impl RawVector {
     pub(crate) fn new(session: Arc<SessionInner>, buffer: RawBuf) -> RawVector {
         let (len, ops) = (buffer.len(), buffer.ops());
-        RawVector { id: next_id(), session, len, ops, home: Home::new(buffer, next_id()) }
+        RawVector { id: next_id(), session, len, ops, rows: false, home: Home::new(buffer, next_id()) }
+    }
+
+    /// The rows of a DMatrix.
+    pub(crate) fn of_rows(session: Arc<SessionInner>, buffer: RawBuf) -> RawVector {
+        let mut rows = RawVector::new(session, buffer);
+        rows.rows = true;
+        rows
     }
 
     /// `len` elements that are with workers.
     pub(crate) fn elsewhere(session: Arc<SessionInner>, id: u64, len: usize, home: Home) -> RawVector {
-        RawVector { id, session, len, ops: home.ops(), home }
+        RawVector { id, session, len, ops: home.ops(), rows: false, home }
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -71,7 +80,7 @@ impl RawVector {
     }
 
     pub(crate) fn out_of_bounds(&self, range: &Range<usize>) -> Error {
-        Error::OutOfBounds { start: range.start, end: range.end, len: self.len }
+        Error::OutOfBounds { start: range.start, end: range.end, len: self.len, rows: self.rows }
     }
 
     /// A range of elements, from wherever they are.

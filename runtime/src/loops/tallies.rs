@@ -11,6 +11,8 @@
 //! # Why this is sound
 //! 1. Tallies are united when no block runs: nobody else uses them or the DDS, which the loop has borrowed alone.
 //! 2. Each range of elements is united by one thread, and ranges don't overlap.
+//! 3. A row of a DMatrix is as many numbers as it is wide, of the type that the operations are for: a sheet has compared them. Tallies
+//!    by pages have no rows of more than one.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ use crate::body::capture::{Adding, Captured, Kind};
 use crate::body::lease::{Lease, Lent};
 use crate::body::panics::{self, CaughtPanic};
 use crate::memory::additive::TallyOps;
-use crate::memory::buffer::RawBuf;
+use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::pages::{self, Pages, Tally};
 use crate::planner::Threads;
 use crate::planner::plan::Plan;
@@ -53,7 +55,9 @@ pub(crate) struct Tallies {
 
 struct Sheet {
     ops: &'static TallyOps,
-    /// How many elements the DDS has.
+    /// Of the DDS: elements, or rows of them.
+    element: &'static ElementOps,
+    /// How many there are.
     len: usize,
     /// How many of a new tally stand for each of them.
     spread: AtomicUsize,
@@ -70,13 +74,16 @@ enum Copies {
     ByBlock(BTreeMap<usize, Tally>),
 }
 
-/// How a capture may be added up in tallies, and how many elements it has.
-fn adds(capture: &Captured, options: &LoopOptions) -> Option<(Adding, usize)> {
-    let Kind::Vector { len: len @ 1.., adding: Some(adding), .. } = capture.kind else { return None };
+/// Elements of which there are so many.
+type Elements = (&'static ElementOps, usize);
+
+/// How a capture may be added up in tallies, and its elements.
+fn adds(capture: &Captured, options: &LoopOptions) -> Option<(Adding, Elements)> {
+    let Kind::Vector { len: len @ 1.., ops, adding: Some(adding), .. } = capture.kind else { return None };
     // What asks for a plan of parts gets one.
     let said = options.strategy.is_some() || options.parts.is_some();
     let may = if adding.ops.exact { adding.declared || !said } else { adding.declared && options.order == Order::Any };
-    (may && options.strategy != Some(Strategy::Serial)).then_some((adding, len))
+    (may && options.strategy != Some(Strategy::Serial)).then_some((adding, (ops, len)))
 }
 
 /// Whether a loop of this many iterations would probably have a capture added up in tallies, if it said `sum x`.
@@ -86,12 +93,17 @@ pub(crate) fn could(capture: &Captured, usage: Usage, options: &LoopOptions, ite
     !adding.declared && usage == Usage::Shared && free && len.saturating_mul(BLOCKS / 2) <= iterations
 }
 
+/// Whether tallies may have only the pages that were touched.
+fn is_by_pages(element: &ElementOps) -> bool {
+    !element.by_key && element.width() == 1
+}
+
 /// Whether tallies cost less than an order of the additions. Those of a declared sum have a page for each addition at most where
 /// there are fewer than elements; and nothing else will do where iterations strayed: what is added to may be other elements in each call.
 fn is_worthwhile(
     recording: &Recording<'_>,
     c: usize,
-    (adding, len): (Adding, usize),
+    (adding, (element, len)): (Adding, Elements),
     (options, strayed): (&LoopOptions, bool),
 ) -> bool {
     let alone = recording.shared().into_iter().all(|shared| shared == c);
@@ -100,18 +112,18 @@ fn is_worthwhile(
         (false, true) => (BLOCKS, BLOCKS / 2),
         (false, false) => (MOST_BLOCKS, MOST_BLOCKS / 2),
     };
-    let (size, accesses) = ((adding.ops.element)().size, recording.accesses(c));
+    let (size, accesses) = (element.size, recording.accesses(c));
     let whole = size.saturating_mul(len).saturating_mul(copies) <= MOST_BYTES;
     let by_pages = pages::bytes_of(size, len, accesses / copies as f64) * copies as f64 <= MOST_BYTES as f64;
-    let few = adding.declared && !(adding.ops.element)().by_key && by_pages && accesses <= len as f64;
+    let few = adding.declared && is_by_pages(element) && by_pages && accesses <= len as f64;
     few || whole && (adding.declared && strayed || len as f64 * each as f64 <= accesses)
 }
 
 /// The maps that are added up in tallies whatever the recording says: none is in step, and an access to one takes long to record.
 pub(crate) fn beforehand(captured: &[Captured], options: &LoopOptions, iterations: usize) -> Vec<bool> {
     let tallied = |capture: &Captured| {
-        adds(capture, options).is_some_and(|(Adding { ops, .. }, len)| {
-            ops.exact && (ops.element)().by_key && len <= iterations && THREADS * len <= MOST_BYTES / 64
+        adds(capture, options).is_some_and(|(Adding { ops, .. }, (element, len))| {
+            ops.exact && element.by_key && len <= iterations && THREADS * len <= MOST_BYTES / 64
         })
     };
     captured.iter().map(tallied).collect()
@@ -126,12 +138,12 @@ pub(crate) fn leave_out(
     (options, strayed): (&LoopOptions, bool),
 ) {
     for (c, capture) in captured.iter().enumerate() {
-        let Some((adding, len)) = adds(capture, options) else { continue };
+        let Some((adding, elements)) = adds(capture, options) else { continue };
         let usage = recording.usage[c];
         let shared = usage == Usage::Shared || adding.declared && (strayed || usage == Usage::Untouched);
         tallied[c] |= shared
             && recording.in_all_blocks.is_none()
-            && is_worthwhile(recording, c, (adding, len), (options, strayed));
+            && is_worthwhile(recording, c, (adding, elements), (options, strayed));
     }
     (0..tallied.len()).filter(|&c| tallied[c]).for_each(|c| recording.leave_out(c));
 }
@@ -160,10 +172,10 @@ pub(crate) fn ops_of(plan: &Plan, captured: &[Captured], c: usize) -> Option<&'s
 impl Tallies {
     pub(crate) fn new(plan: &Plan, captured: &[Captured]) -> Tallies {
         let sheet = |(c, capture): (usize, &Captured)| match capture.kind {
-            Kind::Vector { len, .. } => {
+            Kind::Vector { len, ops: element, .. } => {
                 let many = plan.facts.summed_up_whole.contains(&c);
                 ops_of(plan, captured, c)
-                    .map(|ops| Sheet::new((ops, len), (ops.spread)(len), (plan.blocks.len(), many)))
+                    .map(|ops| Sheet::new(ops, (element, len), (ops.spread)(len), (plan.blocks.len(), many)))
             }
             Kind::Reduction { .. } | Kind::Relaxed { .. } => None,
         };
@@ -173,9 +185,9 @@ impl Tallies {
     /// Tallies to record a loop with: they take what is added, which means nothing, from slice to slice.
     pub(crate) fn to_record(captured: &[Captured], tallied: &[bool]) -> Tallies {
         let sheet = |(capture, &tallied): (&Captured, &bool)| match capture.kind {
-            Kind::Vector { len, adding: Some(Adding { ops, .. }), .. } if tallied => {
+            Kind::Vector { len, ops: element, adding: Some(Adding { ops, .. }), .. } if tallied => {
                 let copies = Mutex::new(Copies::Any(Vec::new(), Vec::new()));
-                Some(Sheet { copies, ..Sheet::new((ops, len), (ops.spread)(len), (THREADS, false)) })
+                Some(Sheet { copies, ..Sheet::new(ops, (element, len), (ops.spread)(len), (THREADS, false)) })
             }
             _ => None,
         };
@@ -186,7 +198,12 @@ impl Tallies {
     pub(crate) fn to_replay(&self) -> Tallies {
         let again = |sheet: &Sheet| Sheet {
             may_be_whole: sheet.may_be_whole,
-            ..Sheet::new((sheet.ops, sheet.len), sheet.spread.load(Relaxed), (1, sheet.whole.load(Relaxed)))
+            ..Sheet::new(
+                sheet.ops,
+                (sheet.element, sheet.len),
+                sheet.spread.load(Relaxed),
+                (1, sheet.whole.load(Relaxed)),
+            )
         };
         let by_block = |sheet: &Option<Sheet>| sheet.as_ref().filter(|sheet| !sheet.ops.exact).map(again);
         Tallies { sheets: self.sheets.iter().map(by_block).collect() }
@@ -254,7 +271,7 @@ impl Tallies {
         let mut saved = Vec::new();
         let united = self.sheets.iter().enumerate().try_for_each(|(c, sheet)| {
             let (Some(sheet), Some(lent)) = (sheet, lease.vector(c)) else { return Ok(()) };
-            assert!(lent.is_writable() && lent.len() == sheet.len && lent.ops().is((sheet.ops.element)()));
+            assert!(lent.is_writable() && lent.len() == sheet.len && lent.ops().is(sheet.element));
             panics::caught(|| {
                 if !(sheet.ops.steady)() {
                     let mut copy = RawBuf::new(lent.ops(), lent.len());
@@ -321,6 +338,8 @@ impl Tallies {
             for _ in 0..number(&mut bytes)? {
                 let (block, spread) = (number(&mut bytes)?, number(&mut bytes)?);
                 if spread == 0 {
+                    // (By rule 3.)
+                    (sheet.element.width() == 1).then_some(())?;
                     let mut pages = Pages::new(sheet.ops, sheet.len);
                     for _ in 0..number(&mut bytes)? {
                         let page = number(&mut bytes).filter(|&page| page < pages.pages())?;
@@ -332,7 +351,7 @@ impl Tallies {
                 // No length is believed before there are bytes to bear it out.
                 let len =
                     sheet.len.checked_mul(spread).filter(|&len| spread.is_power_of_two() && len <= bytes.len())?;
-                let mut tally = RawBuf::new((sheet.ops.element)(), len);
+                let mut tally = RawBuf::new(sheet.element, len);
                 tally.push_decoded(len, &mut bytes).ok()?;
                 sheet.store(block, Tally::Whole(tally));
             }
@@ -345,19 +364,20 @@ impl Tallies {
 
 impl Sheet {
     /// Of a DDS of this many elements. How many tallies there may be, and whether all have all elements from the first on.
-    fn new((ops, len): (&'static TallyOps, usize), spread: usize, (blocks, whole): (usize, bool)) -> Sheet {
-        let element = (ops.element)();
+    fn new(ops: &'static TallyOps, (element, len): Elements, spread: usize, (blocks, whole): (usize, bool)) -> Sheet {
+        assert!(element.of_one().is((ops.element)()), "tallies of another type");
         let copies = if ops.exact { THREADS } else { blocks };
         let bytes = element.size.saturating_mul(len);
-        let may_be_whole = element.by_key || bytes.saturating_mul(copies) <= MOST_BYTES;
-        let whole = may_be_whole && (whole || element.by_key || bytes < LEAST_BYTES);
+        let may_be_whole = !is_by_pages(element) || bytes.saturating_mul(copies) <= MOST_BYTES;
+        let whole = may_be_whole && (whole || !is_by_pages(element) || bytes < LEAST_BYTES);
         let copies = Mutex::new(Copies::none(ops));
-        Sheet { ops, len, spread: AtomicUsize::new(spread), whole: AtomicBool::new(whole), may_be_whole, copies }
+        let (spread, whole) = (AtomicUsize::new(spread), AtomicBool::new(whole));
+        Sheet { ops, element, len, spread, whole, may_be_whole, copies }
     }
 
     fn zeros(&self) -> Tally {
         if self.whole.load(Relaxed) {
-            Tally::Whole((self.ops.zeros)(self.len * self.spread.load(Relaxed)))
+            Tally::Whole((self.ops.zeros)(self.element, self.len * self.spread.load(Relaxed)))
         } else {
             Tally::Pages(Box::new(Pages::new(self.ops, self.len)))
         }
@@ -397,8 +417,9 @@ impl Sheet {
                 let mut rest = copies.split_off(copies.len().min(1));
                 if let Some((_, first)) = copies.first_mut() {
                     for (_, other) in &mut rest {
-                        // SAFETY: both are of this type and as long; they are borrowed alone.
-                        unsafe { self.ops.unite(first.as_mut_ptr(), other.as_mut_ptr(), first.len(), 1) };
+                        let numbers = first.len() * self.element.width();
+                        // SAFETY: both are of this type and as long (rule 3); they are borrowed alone.
+                        unsafe { self.ops.unite(first.as_mut_ptr(), other.as_mut_ptr(), numbers, 1) };
                     }
                 }
                 copies.into_iter().map(|(block, tally)| (block, Tally::Whole(tally))).collect()
@@ -427,15 +448,17 @@ impl Sheet {
     fn unite_whole(&self, copies: &[(usize, RawBuf)], lent: &Lent, threads: &dyn Threads) {
         let bases = Bases(copies.iter().map(|(_, tally)| tally.base()).collect());
         let Some(spread) = copies.first().map(|(_, tally)| tally.len() / self.len) else { return };
-        let size = lent.ops().size;
-        threads.run(self.len.div_ceil(RUN), &|run| {
-            let (lo, n) = (run * RUN, RUN.min(self.len - run * RUN));
+        let (size, width) = (self.element.size, self.element.width());
+        let most = (RUN / width).max(1);
+        threads.run(self.len.div_ceil(most), &|run| {
+            let lo = run * most;
+            let n = most.min(self.len - lo) * width;
             let bases = &bases;
             let at = |k: usize| bases.0[k].wrapping_add(lo * spread * size);
             let mut apart = 1;
             while apart < bases.0.len() {
                 for k in (0..bases.0.len() - apart).step_by(2 * apart) {
-                    // SAFETY: all tallies have `len * spread` elements; rules 1 and 2.
+                    // SAFETY: all tallies have `len * spread` elements; rules 1 to 3.
                     unsafe { self.ops.unite(at(k), at(k + apart), n * spread, 1) };
                 }
                 apart *= 2;
@@ -580,7 +603,7 @@ mod tests {
     fn tallies_by_pages_and_whole_ones_travel_and_add_up() {
         let ops = tally_ops_of::<f64>();
         let len = 20_001;
-        let sheets = || Tallies { sheets: vec![Some(Sheet::new((ops, len), 1, (4, false)))] };
+        let sheets = || Tallies { sheets: vec![Some(Sheet::new(ops, ((ops.element)(), len), 1, (4, false)))] };
         let (tallies, other) = (sheets(), sheets());
         for block in 0..3 {
             let Some(Tally::Pages(mut pages)) = tallies.take(0, block) else { panic!("few of many") };

@@ -140,8 +140,8 @@ pub(crate) struct TallyOps {
     /// Whether uniting can't panic.
     pub(crate) steady: fn() -> bool,
     pub(crate) element: fn() -> &'static ElementOps,
-    /// This many zeros.
-    pub(crate) zeros: fn(usize) -> RawBuf,
+    /// This many zeros: elements of the DDS's type, or rows of them.
+    pub(crate) zeros: fn(&'static ElementOps, usize) -> RawBuf,
     /// How many elements of a tally stand for one of a DDS of this length at first: a power of two. More than one for maps,
     /// whose buckets a tally has more of.
     pub(crate) spread: fn(usize) -> usize,
@@ -159,9 +159,14 @@ impl<T: Additive> OpsOf<T> {
         exact: T::EXACT,
         steady: || T::STEADY,
         element: ops_of::<T>,
-        zeros: |len| {
-            let mut zeros = RawBuf::for_random_access(ops_of::<T>(), len);
-            (0..len).for_each(|_| zeros.push(T::zero()));
+        zeros: |element, len| {
+            let mut zeros = RawBuf::for_random_access(element, len);
+            if element.width() == 1 {
+                (0..len).for_each(|_| zeros.push(T::zero()));
+            } else {
+                let row: Vec<T> = (0..element.width()).map(|_| T::zero()).collect();
+                (0..len).for_each(|_| zeros.push_numbers(&row));
+            }
             zeros
         },
         spread: |_| 1,
@@ -171,7 +176,7 @@ impl<T: Additive> OpsOf<T> {
     };
 }
 
-/// The operations on tallies of a DVector's elements.
+/// The operations on tallies of a DVector's elements, or of a DMatrix's rows.
 pub(crate) fn tally_ops_of<T: Additive>() -> &'static TallyOps {
     &OpsOf::<T>::OPS
 }
@@ -202,7 +207,7 @@ impl TallyOps {
     /// All elements of a tally by pages, which holds zeros then.
     pub(crate) fn whole_of(&'static self, pages: &mut Pages) -> RawBuf {
         assert!(std::ptr::eq(self, pages.ops()), "a tally of other elements");
-        let whole = (self.zeros)(pages.len());
+        let whole = (self.zeros)((self.element)(), pages.len());
         for &page in pages.touched() {
             let (first, n) = pages.of_page(page as usize);
             let to = whole.base().wrapping_add(first * whole.ops().size);
@@ -252,8 +257,8 @@ mod tests {
     #[test]
     fn a_tally_is_zeros_again_when_it_is_united() {
         let ops = tally_ops_of::<(u8, i32)>();
-        let mut to = (ops.zeros)(3);
-        let mut from = (ops.zeros)(3);
+        let mut to = (ops.zeros)(ops_of::<(u8, i32)>(), 3);
+        let mut from = (ops.zeros)(ops_of::<(u8, i32)>(), 3);
         to.as_mut_slice::<(u8, i32)>()[1] = (250, -1);
         from.as_mut_slice::<(u8, i32)>()[1] = (10, 3);
         // SAFETY: both hold three elements of the type that the operations are for.

@@ -96,7 +96,7 @@ impl Pages {
 
     fn touch(&mut self, page: usize) {
         if self.touched.len() == self.chunks.len() * CHUNK {
-            self.chunks.push((self.ops.zeros)(CHUNK << self.bits));
+            self.chunks.push((self.ops.zeros)((self.ops.element)(), CHUNK << self.bits));
         }
         self.touched.push(page as u32);
         self.table[page] = self.touched.len() as u32;

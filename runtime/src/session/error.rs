@@ -54,7 +54,7 @@ pub enum Error {
         iteration: usize,
     },
     /// The program outside a loop asked for elements that are not there.
-    #[error("elements {start}..{end} were asked for, but the DVector has {len}")]
+    #[error("{} has {len}", asked_for(*start, *end, *rows))]
     OutOfBounds {
         /// The first index asked for.
         start: usize,
@@ -62,6 +62,8 @@ pub enum Error {
         end: usize,
         /// How many elements there are.
         len: usize,
+        /// Whether they are the rows of a DMatrix.
+        rows: bool,
     },
     /// The `Hash` of a map's keys gives one key several numbers: it must depend on the key alone.
     #[error("the `Hash` of a map's keys gives one key several numbers: it must depend on the key alone")]
@@ -260,6 +262,11 @@ impl std::fmt::Display for AtColumn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.map_or(Ok(()), |column| write!(f, ":{column}"))
     }
+}
+
+fn asked_for(start: usize, end: usize, rows: bool) -> String {
+    let (elements, dds) = if rows { ("rows", "DMatrix") } else { ("elements", "DVector") };
+    format!("{elements} {start}..{end} were asked for, but the {dds}")
 }
 
 fn at_work(element: &Option<usize>) -> String {

@@ -1,4 +1,4 @@
-//! `x[a..b]`: elements that lie side by side, as a slice.
+//! `x[a..b]`: elements that lie side by side, as a slice; of rows their numbers, one row after the other.
 //!
 //! # Why this is sound
 //! By the rules of `view`: one comparison finds that the whole range lies in the one that the block owns (rule 2), else the slow
@@ -12,6 +12,7 @@ use std::ops::{RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use super::{ReadView, WriteView};
 use crate::body::index::ElementIndex;
 use crate::body::slow_path::ViewRange;
+use crate::body::stored::Stored;
 
 /// From the first to before the last. A bound that no element can have is beyond all of them.
 #[inline(always)]
@@ -31,34 +32,34 @@ fn bounds<I: ElementIndex>(range: &impl RangeBounds<I>, len: usize) -> Range<usi
 
 macro_rules! slices_of_views {
     ($view:ident: $($range:ident)*) => {
-        impl<T, const C: usize, const W: usize> $view<'_, T, C, W> {
+        impl<T: Stored + ?Sized, const C: usize, const W: usize> $view<'_, T, C, W> {
             #[inline(always)]
-            fn slice(&self, range: Range<usize>) -> &[T] {
+            fn slice(&self, range: Range<usize>) -> &[T::Number] {
                 let (k, n) = (range.start.wrapping_sub(self.lo), range.end.wrapping_sub(range.start));
                 let ptr = if k < self.len && n <= self.len - k {
                     // SAFETY: the range is within the owned one.
-                    unsafe { self.ptr.add(k) }
+                    unsafe { self.ptr.add(T::numbers(k, self.width)) }
                 } else {
                     let own = ViewRange { lo: self.lo, len: self.len, wlen: self.wlen };
                     self.slow_path.reach_range(range, own, false).cast()
                 };
-                // SAFETY: rules 1 to 3: as many elements are there, and nobody writes them while the view is borrowed.
-                unsafe { std::slice::from_raw_parts(ptr, n) }
+                // SAFETY: rules 1 to 3: as many elements are there, each as many numbers, and nobody writes them while the view is borrowed.
+                unsafe { std::slice::from_raw_parts(ptr, T::numbers(n, self.width)) }
             }
         }
 
-        impl<T, const C: usize, const W: usize> Index<RangeFull> for $view<'_, T, C, W> {
-            type Output = [T];
+        impl<T: Stored + ?Sized, const C: usize, const W: usize> Index<RangeFull> for $view<'_, T, C, W> {
+            type Output = [T::Number];
             #[inline(always)]
-            fn index(&self, _all: RangeFull) -> &[T] {
+            fn index(&self, _all: RangeFull) -> &[T::Number] {
                 self.slice(0..self.len())
             }
         }
 
-        $(impl<T, I: ElementIndex, const C: usize, const W: usize> Index<$range<I>> for $view<'_, T, C, W> {
-            type Output = [T];
+        $(impl<T: Stored + ?Sized, I: ElementIndex, const C: usize, const W: usize> Index<$range<I>> for $view<'_, T, C, W> {
+            type Output = [T::Number];
             #[inline(always)]
-            fn index(&self, range: $range<I>) -> &[T] {
+            fn index(&self, range: $range<I>) -> &[T::Number] {
                 self.slice(bounds(&range, self.len()))
             }
         })*
@@ -67,25 +68,25 @@ macro_rules! slices_of_views {
 slices_of_views!(ReadView: Range RangeFrom RangeInclusive RangeTo RangeToInclusive);
 slices_of_views!(WriteView: Range RangeFrom RangeInclusive RangeTo RangeToInclusive);
 
-impl<T, const C: usize, const W: usize> WriteView<'_, T, C, W> {
+impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     #[inline(always)]
-    fn slice_mut(&mut self, range: Range<usize>) -> &mut [T] {
+    fn slice_mut(&mut self, range: Range<usize>) -> &mut [T::Number] {
         let (k, n) = (range.start.wrapping_sub(self.lo), range.end.wrapping_sub(range.start));
         let ptr = if k < self.wlen && n <= self.wlen - k {
             // SAFETY: the range is within the owned one.
-            unsafe { self.ptr.add(k) }
+            unsafe { self.ptr.add(T::numbers(k, self.width)) }
         } else {
             let own = ViewRange { lo: self.lo, len: self.len, wlen: self.wlen };
             self.slow_path.reach_range(range, own, true).cast()
         };
-        // SAFETY: rules 1 to 3: as many elements are there, this block's alone, and the view is borrowed alone.
-        unsafe { std::slice::from_raw_parts_mut(ptr, n) }
+        // SAFETY: rules 1 to 3: as many elements are there, each as many numbers, this block's alone, and the view is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(ptr, T::numbers(n, self.width)) }
     }
 }
 
-impl<T, const C: usize, const W: usize> IndexMut<RangeFull> for WriteView<'_, T, C, W> {
+impl<T: Stored + ?Sized, const C: usize, const W: usize> IndexMut<RangeFull> for WriteView<'_, T, C, W> {
     #[inline(always)]
-    fn index_mut(&mut self, _all: RangeFull) -> &mut [T] {
+    fn index_mut(&mut self, _all: RangeFull) -> &mut [T::Number] {
         let all = 0..self.len();
         self.slice_mut(all)
     }
@@ -93,9 +94,9 @@ impl<T, const C: usize, const W: usize> IndexMut<RangeFull> for WriteView<'_, T,
 
 macro_rules! slices_to_write {
     ($($range:ident)*) => {$(
-        impl<T, I: ElementIndex, const C: usize, const W: usize> IndexMut<$range<I>> for WriteView<'_, T, C, W> {
+        impl<T: Stored + ?Sized, I: ElementIndex, const C: usize, const W: usize> IndexMut<$range<I>> for WriteView<'_, T, C, W> {
             #[inline(always)]
-            fn index_mut(&mut self, range: $range<I>) -> &mut [T] {
+            fn index_mut(&mut self, range: $range<I>) -> &mut [T::Number] {
                 let range = bounds(&range, self.len());
                 self.slice_mut(range)
             }

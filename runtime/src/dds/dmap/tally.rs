@@ -32,7 +32,7 @@ impl<K: Key, V: Additive> OpsOf<K, V> {
         exact: V::EXACT,
         steady: || V::STEADY && compares_steadily::<K>(),
         element: ops_of::<Bucket<K, V>>,
-        zeros: empty::<K, V>,
+        zeros: |_, len| empty::<K, V>(len),
         spread: |len| LEAST.div_ceil(len).next_power_of_two(),
         crowded: crowded::<K, V>,
         grow: grow::<K, V>,

@@ -193,12 +193,24 @@ impl<T: Additive> SumCapture for DVector<T> {
     }
 }
 
-impl<T: Additive, const W: usize> Tallied for Write<'_, DVector<T>, W> {
+impl<T: Additive> SumCapture for DMatrix<T> {
     #[allow(private_interfaces)]
     fn tally_ops() -> &'static TallyOps {
         tally_ops_of::<T>()
     }
 }
+
+macro_rules! added_by_index {
+    ($($dds:ident)*) => {$(
+        impl<T: Additive, const W: usize> Tallied for Write<'_, $dds<T>, W> {
+            #[allow(private_interfaces)]
+            fn tally_ops() -> &'static TallyOps {
+                tally_ops_of::<T>()
+            }
+        }
+    )*};
+}
+added_by_index!(DVector DMatrix);
 
 impl<T: Additive, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     /// Adds `by` to the element at `k`, to all of an array or a tuple at once. Integers wrap around.
@@ -206,5 +218,18 @@ impl<T: Additive, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     #[allow(clippy::needless_pass_by_value, reason = "bodies make what they add on the spot")]
     pub fn add(&mut self, k: impl ElementIndex, by: T) {
         self[k].unite(&by);
+    }
+}
+
+impl<T: Additive, const C: usize, const W: usize> WriteView<'_, [T], C, W> {
+    /// Adds `by` to the row at `k`, number by number. Integers wrap around.
+    ///
+    /// # Panics
+    /// If `by` isn't as long as the row.
+    #[inline(always)]
+    pub fn add(&mut self, k: impl ElementIndex, by: &[T]) {
+        let row = &mut self[k];
+        assert!(row.len() == by.len(), "a row of {} numbers and one of {}", row.len(), by.len());
+        row.iter_mut().zip(by).for_each(|(own, by)| own.unite(by));
     }
 }
