@@ -13,16 +13,19 @@ use super::hash::hash_of;
 use crate::memory::decode::{DecodeError, take_array};
 use crate::memory::element::Element;
 
-/// Entries in the order of their keys' hashes; of equal hashes, in that of the keys' bytes.
+/// Entries in the order of their keys' hashes; of equal hashes, in that of the keys' bytes. Most buckets hold one or none.
+///
+/// The first lies in place whether there are others or not: an access can tell that it found its key without knowing which it is. (A
+/// branch on whether there are others is foreseen half of the time, and waits for the bucket to come from memory.)
 #[derive(Clone)]
-pub(crate) struct Bucket<K, V>(Entries<K, V>);
+pub(crate) struct Bucket<K, V>(Option<Entries<K, V>>);
 
-/// Most buckets hold one entry or none, which then lies in place.
 #[derive(Clone)]
-enum Entries<K, V> {
-    None,
-    One(K, V),
-    Many(Vec<(K, V)>),
+struct Entries<K, V> {
+    first: (K, V),
+    /// None if there are no others.
+    #[allow(clippy::box_collection, reason = "buckets are as small as can be")]
+    others: Option<Box<Vec<(K, V)>>>,
 }
 
 // SAFETY: not plain, so nothing is claimed.
@@ -40,18 +43,12 @@ unsafe impl<K: Element, V: Element> Element for Bucket<K, V> {
 
     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
         let len = u32::from_ne_bytes(take_array(bytes, "the length of a bucket")?);
-        Ok(Bucket(match len {
-            0 => Entries::None,
-            1 => Entries::One(K::decode(bytes)?, V::decode(bytes)?),
-            len => {
-                // No length is believed before there are bytes to bear it out.
-                let mut entries = Vec::new();
-                for _ in 0..len {
-                    entries.push((K::decode(bytes)?, V::decode(bytes)?));
-                }
-                Entries::Many(entries)
-            }
-        }))
+        // No length is believed before there are bytes to bear it out.
+        let mut bucket = Bucket::EMPTY;
+        for _ in 0..len {
+            bucket.push(K::decode(bytes)?, V::decode(bytes)?);
+        }
+        Ok(bucket)
     }
 }
 
@@ -66,55 +63,72 @@ pub(crate) fn bytes_of<K: Key>(key: &K) -> Vec<u8> {
     bytes
 }
 
-impl<K, V> Bucket<K, V> {
-    pub(crate) const EMPTY: Self = Bucket(Entries::None);
+impl<K, V> Entries<K, V> {
+    fn others(&self) -> &[(K, V)] {
+        self.others.as_ref().map_or(&[], |others| others.as_slice())
+    }
 
-    pub(crate) fn len(&self) -> usize {
-        match &self.0 {
-            Entries::None => 0,
-            Entries::One(..) => 1,
-            Entries::Many(entries) => entries.len(),
+    /// The entry at this place among all.
+    fn at(&mut self, place: usize) -> &mut (K, V) {
+        match (place, &mut self.others) {
+            (1.., Some(others)) => &mut others[place - 1],
+            _ => &mut self.first,
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        let (one, many) = match &self.0 {
-            Entries::None => (None, &[][..]),
-            Entries::One(key, value) => (Some((key, value)), &[][..]),
-            Entries::Many(entries) => (None, entries.as_slice()),
+    fn insert(&mut self, place: usize, entry: (K, V)) {
+        let (place, entry) = match place {
+            0 => (0, std::mem::replace(&mut self.first, entry)),
+            _ => (place - 1, entry),
         };
-        one.into_iter().chain(many.iter().map(|(key, value)| (key, value)))
+        self.others.get_or_insert_default().insert(place, entry);
+    }
+}
+
+impl<K, V> Bucket<K, V> {
+    pub(crate) const EMPTY: Self = Bucket(None);
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |entries| 1 + entries.others().len())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        let all = self.0.iter().flat_map(|entries| std::iter::once(&entries.first).chain(entries.others()));
+        all.map(|(key, value)| (key, value))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
-        let (one, many) = match &mut self.0 {
-            Entries::None => (None, &mut [][..]),
-            Entries::One(key, value) => (Some((&*key, value)), &mut [][..]),
-            Entries::Many(entries) => (None, entries.as_mut_slice()),
+        let (first, others) = match &mut self.0 {
+            Some(Entries { first, others }) => {
+                (Some(first), others.as_mut().map_or(&mut [][..], |others| others.as_mut_slice()))
+            }
+            None => (None, &mut [][..]),
         };
-        one.into_iter().chain(many.iter_mut().map(|(key, value)| (&*key, value)))
+        first.into_iter().chain(others).map(|(key, value)| (&*key, value))
     }
 
     /// Appends an entry whose key comes after all others.
     pub(crate) fn push(&mut self, key: K, value: V) {
-        self.0 = match std::mem::replace(&mut self.0, Entries::None) {
-            Entries::None => Entries::One(key, value),
-            Entries::One(first, its) => Entries::Many(vec![(first, its), (key, value)]),
-            Entries::Many(mut entries) => {
-                entries.push((key, value));
-                Entries::Many(entries)
-            }
-        };
+        match &mut self.0 {
+            None => self.0 = Some(Entries { first: (key, value), others: None }),
+            Some(entries) => entries.others.get_or_insert_default().push((key, value)),
+        }
     }
 
     /// All entries, in their order.
     pub(crate) fn into_entries(self) -> impl Iterator<Item = (K, V)> {
-        let (one, many) = match self.0 {
-            Entries::None => (None, Vec::new()),
-            Entries::One(key, value) => (Some((key, value)), Vec::new()),
-            Entries::Many(entries) => (None, entries),
-        };
-        one.into_iter().chain(many)
+        let (first, others) = self.0.map_or((None, None), |entries| (Some(entries.first), entries.others));
+        first.into_iter().chain(others.into_iter().flat_map(|others| *others))
+    }
+
+    /// Where a key stands among all entries. Keys are compared once each: their `Eq` may say something else the next time.
+    fn place_of<Q>(&self, key: &Q) -> Option<usize>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.iter().position(|(own, _)| own.borrow() == key)
     }
 
     #[inline]
@@ -123,11 +137,11 @@ impl<K, V> Bucket<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        match &self.0 {
-            Entries::One(own, value) if own.borrow() == key => Some(value),
-            Entries::None | Entries::One(..) => None,
-            Entries::Many(entries) => entries.iter().find(|(own, _)| own.borrow() == key).map(|(_, value)| value),
+        let entries = self.0.as_ref()?;
+        if entries.first.0.borrow() == key {
+            return Some(&entries.first.1);
         }
+        entries.others().iter().find(|(own, _)| own.borrow() == key).map(|(_, value)| value)
     }
 
     #[inline]
@@ -136,11 +150,11 @@ impl<K, V> Bucket<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        match &mut self.0 {
-            Entries::One(own, value) if (*own).borrow() == key => Some(value),
-            Entries::None | Entries::One(..) => None,
-            Entries::Many(entries) => entries.iter_mut().find(|(own, _)| own.borrow() == key).map(|(_, value)| value),
+        let Entries { first, others } = self.0.as_mut()?;
+        if first.0.borrow() == key {
+            return Some(&mut first.1);
         }
+        others.as_mut()?.iter_mut().find(|(own, _)| own.borrow() == key).map(|(_, value)| value)
     }
 
     pub(crate) fn remove<Q>(&mut self, key: &Q) -> Option<V>
@@ -148,23 +162,17 @@ impl<K, V> Bucket<K, V> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        match std::mem::replace(&mut self.0, Entries::None) {
-            Entries::None => None,
-            Entries::One(own, value) if own.borrow() == key => Some(value),
-            one @ Entries::One(..) => {
-                self.0 = one;
-                None
-            }
-            Entries::Many(mut entries) => {
-                let at = entries.iter().position(|(own, _)| own.borrow() == key);
-                let removed = at.map(|at| entries.remove(at).1);
-                self.0 = match entries.len() {
-                    1 => entries.pop().map_or(Entries::None, |(key, value)| Entries::One(key, value)),
-                    _ => Entries::Many(entries),
-                };
-                removed
-            }
-        }
+        let place = self.place_of(key)?;
+        let Entries { first, others } = self.0.take()?;
+        let mut others = others.map_or_else(Vec::new, |others| *others);
+        let (removed, first) = match place {
+            0 if others.is_empty() => return Some(first.1),
+            0 => (first, others.remove(0)),
+            _ => (others.remove(place - 1), first),
+        };
+        let others = (!others.is_empty()).then(|| Box::new(others));
+        self.0 = Some(Entries { first, others });
+        Some(removed.1)
     }
 }
 
@@ -180,31 +188,33 @@ impl<K: Key, V> Bucket<K, V> {
         }
     }
 
+    /// The value of a key that is not the first; if there is none, what `f` gives.
+    fn behind_first(&mut self, key: K, f: impl FnOnce() -> V) -> &mut V {
+        let others = self.0.as_ref().map_or(&[][..], Entries::others);
+        // Keys are compared once: their `Eq` may say something else the next time.
+        match others.iter().position(|(own, _)| *own == key) {
+            Some(at) => match &mut self.0 {
+                Some(entries) => &mut entries.at(at + 1).1,
+                None => unreachable!("a place in an empty bucket"),
+            },
+            None => self.add(key, f()),
+        }
+    }
+
     /// Puts an entry in whose key isn't there, and gives its value.
     fn add(&mut self, key: K, value: V) -> &mut V {
+        let before = |(own, _): &(K, V)| order_of(own, &key) == Ordering::Less;
         let at = match &self.0 {
-            Entries::None => 0,
-            Entries::One(own, _) => usize::from(order_of(own, &key) == Ordering::Less),
-            Entries::Many(entries) => entries.partition_point(|(own, _)| order_of(own, &key) == Ordering::Less),
+            Some(Entries { first, .. }) if !before(first) => 0,
+            Some(entries) => 1 + entries.others().partition_point(before),
+            None => 0,
         };
-        if matches!(self.0, Entries::One(..)) {
-            let before = std::mem::replace(&mut self.0, Entries::None);
-            if let Entries::One(own, its) = before {
-                self.0 = Entries::Many(vec![(own, its)]);
-            }
-        }
         match &mut self.0 {
-            Entries::Many(entries) => {
+            Some(entries) => {
                 entries.insert(at, (key, value));
-                &mut entries[at].1
+                &mut entries.at(at).1
             }
-            empty => {
-                *empty = Entries::One(key, value);
-                match empty {
-                    Entries::One(_, value) => value,
-                    Entries::None | Entries::Many(_) => unreachable!("one entry was just put there"),
-                }
-            }
+            empty => &mut empty.insert(Entries { first: (key, value), others: None }).first.1,
         }
     }
 }
@@ -256,19 +266,13 @@ impl<'b, K: Key, V> MapEntry<'b, K, V> {
     #[inline]
     pub fn or_insert_with(self, f: impl FnOnce() -> V) -> &'b mut V {
         let MapEntry { bucket, key } = self;
-        // Keys are compared once: their `Eq` may say something else the next time.
-        let at = match &bucket.0 {
-            Entries::None => None,
-            Entries::One(own, _) => (*own == key).then_some(0),
-            Entries::Many(entries) => entries.iter().position(|(own, _)| *own == key),
-        };
-        match at {
+        match bucket.0.as_ref().map(|entries| entries.first.0 == key) {
             None => bucket.add(key, f()),
-            Some(at) => match &mut bucket.0 {
-                Entries::One(_, value) => value,
-                Entries::Many(entries) => &mut entries[at].1,
-                Entries::None => unreachable!("a place in an empty bucket"),
+            Some(true) => match &mut bucket.0 {
+                Some(entries) => &mut entries.first.1,
+                None => unreachable!("a place in an empty bucket"),
             },
+            Some(false) => bucket.behind_first(key, f),
         }
     }
 

@@ -62,7 +62,7 @@ impl<K: Element + Hash + Eq> Key for K {}
 /// ```
 ///
 /// # Cost
-/// About as many buckets as entries, of the size of an entry or 24 bytes if that is more, and 8 bytes each. An access hashes
+/// About as many buckets as entries, of the size of an entry and 8 or 16 bytes each. An access hashes
 /// the key (2 ns for a number) and compares it with those of one bucket. In a loop two keys of one bucket conflict, and a
 /// loop that writes the map is recorded with real values, which takes copies of what it writes.
 ///
