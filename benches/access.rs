@@ -49,6 +49,9 @@ fn main() -> ExitCode {
     exit_code(run(&options))
 }
 
+/// Iterates over slices and over views, so often.
+type Pattern = fn(&Session, usize, usize) -> Result<[Samples; 2]>;
+
 fn run(options: &Options) -> Result<()> {
     let csv = options.csv.as_deref().map(create).transpose()?;
     let (n, default_rounds) = if options.quick { (1 << 19, 2) } else { (1 << 23, 15) };
@@ -57,7 +60,7 @@ fn run(options: &Options) -> Result<()> {
 
     let session = Session::builder().threads(1).build()?;
     let mut table = Table::new(&["pattern", "slice ns", "view ns", "view / slice"]);
-    let patterns: [(&str, fn(&Session, usize, usize) -> Result<[Samples; 2]>); 7] = [
+    let patterns: [(&str, Pattern); 7] = [
         ("stream: y[i] += a * x[i]", stream),
         ("gather: y[i] = x[at[i]]", |session, n, rounds| gather(session, n, rounds, OnFailure::Undo)),
         ("gather, on_failure = Poison", |session, n, rounds| gather(session, n, rounds, OnFailure::Poison)),
