@@ -93,7 +93,7 @@ fn plans_belong_to_a_place_a_body_and_its_captures() {
     assert!(a.iter().unwrap().eq((0..10).map(|i| 2 * i)) && b.iter().unwrap().eq((0..10).map(|i| i as f32 * 4.0)));
 }
 
-/// A place in the source keeps so many plans; plans of DVectors that are gone make room.
+/// A place in the source keeps 1,024 plans; plans of DVectors that are gone make room.
 #[test]
 fn dropped_vectors_forget_their_plans() {
     let session = session(1);

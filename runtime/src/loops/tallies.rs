@@ -42,7 +42,7 @@ const MOST_BLOCKS: usize = 1024;
 const MOST_BYTES: usize = 256 << 20;
 /// Elements that a thread unites at a time.
 const RUN: usize = 1 << 12;
-/// Of tallies by pages: so many touched ones.
+/// Touched pages that a thread unites at a time.
 const RUN_OF_PAGES: usize = 1 << 11;
 /// A tally of fewer bytes is whole.
 const LEAST_BYTES: usize = 1 << 16;
