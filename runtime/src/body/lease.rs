@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::body::capture::{Captured, Kind, Memory};
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::reservation::Reservation;
+use crate::memory::spare::Spare;
 
 /// The memory of the captures of one call.
 pub(crate) struct Lease<'c> {
@@ -23,6 +24,7 @@ pub(crate) struct Lent {
     ops: &'static ElementOps,
     len: usize,
     writable: bool,
+    spare: Arc<Spare>,
 }
 
 #[derive(Clone)]
@@ -50,7 +52,8 @@ impl<'c> Lease<'c> {
                 && copy.len() == *len
                 && copy.ops().is(ops)
             {
-                *lent = Some(Lent { backing: Backing::Buffer(Arc::new(copy)), ops, len: *len, writable: *writable });
+                let (backing, spare) = (Backing::Buffer(Arc::new(copy)), Arc::default());
+                *lent = Some(Lent { backing, ops, len: *len, writable: *writable, spare });
             }
         }
         Lease { captured: self.captured, lent }
@@ -70,18 +73,19 @@ impl Lent {
     /// The elements of one capture.
     pub(crate) fn of(capture: &Captured) -> Option<Lent> {
         let Kind::Vector { len, ops, writable, memory, .. } = &capture.kind else { return None };
-        let (backing, there) = match memory {
+        let (backing, there, spare) = match memory {
             Memory::Home(home) => {
                 let buffer = home.lend();
                 let there = if buffer.ops().is(ops) { buffer.len() } else { 0 };
-                (Backing::Buffer(buffer), there)
+                (Backing::Buffer(buffer), there, home.spare())
             }
             Memory::Reservation(reservation) => {
                 let there = if reservation.ops().is(ops) { reservation.len() } else { 0 };
-                (Backing::Reservation(Arc::clone(reservation)), there)
+                (Backing::Reservation(Arc::clone(reservation)), there, reservation.spare())
             }
         };
-        (there == *len).then_some(Lent { backing, ops, len: *len, writable: *writable })
+        let spare = Arc::clone(spare);
+        (there == *len).then_some(Lent { backing, ops, len: *len, writable: *writable, spare })
     }
 
     /// Where the first element lies.
@@ -108,6 +112,11 @@ impl Lent {
     #[inline]
     pub(crate) fn ops(&self) -> &'static ElementOps {
         self.ops
+    }
+
+    /// Memory for copies of elements, of whichever loop.
+    pub(crate) fn spare(&self) -> &Arc<Spare> {
+        &self.spare
     }
 
     /// Whether the call may write the elements.

@@ -140,16 +140,15 @@ pub(crate) fn bytes_of(plan: &Plan, captured: &[Captured]) -> usize {
         let Kind::Vector { len, ops, writable, .. } = capture.kind else { return 0 };
         let elements = match plan.usage[c] {
             _ if tallies::ops_of(plan, captured, c).is_some() => 8 * len,
-            Usage::InStep { written: true, .. } => n,
+            Usage::InStep { written: true, .. } if ops.needs_drop => n,
             Usage::InStep { .. } if !plan.offsets.is_empty() && is_laid_out(ops, n) => n,
-            Usage::Shared if writable && plan.strategy == Strategy::Serial => {
-                if is_logged(captured, plan) {
-                    0
-                } else {
-                    len
-                }
-            }
-            Usage::Shared if writable && !plan.is_sparse(c) => len,
+            // Undo copies of others are not the plan's.
+            Usage::Shared if writable && ops.needs_drop => match plan.strategy {
+                Strategy::Serial if is_logged(captured, plan) => 0,
+                Strategy::Serial => len,
+                _ if plan.is_sparse(c) => 0,
+                _ => len,
+            },
             _ => 0,
         };
         elements.saturating_mul(ops.size)
@@ -211,18 +210,21 @@ impl Plans {
     }
 }
 
-/// The plan that goes next, if there are too many: of those that differ from a newer one in nothing but captured values the
-/// one that hasn't run for longest; else any but the newest, as if by chance. (Were it always the one that hasn't run for
-/// longest, loops that use more plans in turn than there is room for would find none of them again.)
+/// The plan that goes next, if there are too many: as if by chance one of those that differ from a newer one in nothing but
+/// captured values, else any but the newest. (Were it always the one that hasn't run for longest, loops that use more plans in
+/// turn than there is room for would find none of them again.)
 fn too_many(plans: &[CachedPlan], gone: usize) -> Option<usize> {
     let bytes = plans.iter().fold(0, |sum: usize, cached| sum.saturating_add(cached.bytes));
     if plans.len() <= MOST && (bytes <= MOST_BYTES || plans.len() <= 1) {
         return None;
     }
-    let variant = (0..plans.len()).find(|&at| plans[at + 1..].iter().any(|newer| newer.key == plans[at].key));
-    let chance = (gone as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-    let any = || chance as usize % (plans.len() - 1);
-    variant.or((plans.len() > LARGE).then(any))
+    let chance = ((gone as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize;
+    let is_variant = |&at: &usize| plans[at + 1..].iter().any(|newer| newer.key == plans[at].key);
+    let variants: Vec<usize> = (0..plans.len()).filter(is_variant).collect();
+    match variants.len() {
+        0 => (plans.len() > LARGE).then(|| chance % (plans.len() - 1)),
+        n => Some(variants[chance % n]),
+    }
 }
 
 impl Slot for Plans {

@@ -9,12 +9,13 @@
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::body::capture::{Captured, Kind};
-use crate::body::lease::Lease;
+use crate::body::lease::{Lease, Lent};
 use crate::body::panics::{self, CaughtPanic};
 use crate::memory::buffer::RawBuf;
+use crate::memory::spare::Spare;
 use crate::planner::plan::{Block, Plan};
 use crate::planner::recording::Usage;
 use crate::session::locked;
@@ -45,9 +46,25 @@ struct Saved {
 struct Held {
     copy: Option<RawBuf>,
     filled: bool,
+    /// Where the copy's memory goes when the loop has ended, and for how many elements there may be room; none where elements
+    /// are dropped, whose copies stay with the plan.
+    lent_by: Option<(Arc<Spare>, usize)>,
 }
 
-/// The undo buffers of a plan, kept from call to call.
+impl Held {
+    fn copy_of(&mut self, lent: &Lent, len: usize) -> &mut RawBuf {
+        let Held { copy, lent_by, .. } = self;
+        copy.get_or_insert_with(|| {
+            if lent.ops().needs_drop {
+                return RawBuf::new(lent.ops(), len);
+            }
+            *lent_by = Some((Arc::clone(lent.spare()), 2 * lent.len()));
+            lent.spare().take(lent.ops(), len)
+        })
+    }
+}
+
+/// What is kept of a plan's undoing from call to call: which elements are saved when, and copies of those that have to be dropped.
 pub(crate) struct Undo {
     saved: Vec<Saved>,
     /// Which of them each block fills.
@@ -147,7 +164,7 @@ impl Undo {
         let saved = &self.saved[k as usize];
         let Some(lent) = lease.vector(saved.capture) else { return };
         let mut held = locked(&saved.held);
-        let copy = held.copy.get_or_insert_with(|| RawBuf::new(lent.ops(), saved.extent.len()));
+        let copy = held.copy_of(lent, saved.extent.len());
         // Of the call before.
         let kept = copy.ops().keeps_room && copy.len() == saved.extent.of(plan, saved.capture).len();
         if !kept {
@@ -213,7 +230,7 @@ impl Undo {
     fn put_back(&self, saved: &[u32], plan: &Plan, lease: &Lease<'_>) {
         for saved in saved.iter().map(|&k| &self.saved[k as usize]) {
             let mut held = locked(&saved.held);
-            let Held { copy, filled } = &mut *held;
+            let Held { copy, filled, .. } = &mut *held;
             let (Some(lent), Some(copy)) = (lease.vector(saved.capture), copy.as_mut()) else { continue };
             if std::mem::take(filled) {
                 let extent = saved.extent.of(plan, saved.capture);
@@ -240,6 +257,9 @@ impl Undo {
         for saved in &self.saved {
             let mut held = locked(&saved.held);
             held.filled = false;
+            if let Some((spare, most)) = held.lent_by.take() {
+                held.copy.take().into_iter().for_each(|copy| spare.give(copy, most));
+            }
             if let Some(copy) = held.copy.as_mut().filter(|copy| copy.len() > 0 && !copy.ops().keeps_room) {
                 ended = ended.and(panics::caught(|| copy.clear()));
             }

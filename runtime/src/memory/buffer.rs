@@ -372,6 +372,11 @@ impl RawBuf {
         self.len
     }
 
+    /// How many elements there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     #[inline]
     pub(crate) fn ops(&self) -> &'static ElementOps {
         self.ops

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::spare::Spare;
 
 /// Where a DVector's elements are kept. Clones are the same home.
 #[derive(Clone)]
@@ -18,6 +19,7 @@ struct Inner {
     buffer: RwLock<Arc<RawBuf>>,
     version: AtomicU64,
     poison: OnceLock<Poison>,
+    spare: Arc<Spare>,
 }
 
 /// Which loop has left the elements half written, and how it calls them.
@@ -31,12 +33,17 @@ impl Home {
     pub(crate) fn new(buffer: RawBuf, version: u64) -> Home {
         let ops = buffer.ops();
         let (buffer, version) = (RwLock::new(Arc::new(buffer)), AtomicU64::new(version));
-        Home(Arc::new(Inner { ops, buffer, version, poison: OnceLock::new() }))
+        Home(Arc::new(Inner { ops, buffer, version, poison: OnceLock::new(), spare: Arc::default() }))
     }
 
     /// The type of the elements.
     pub(crate) fn ops(&self) -> &'static ElementOps {
         self.0.ops
+    }
+
+    /// Memory for copies of elements.
+    pub(crate) fn spare(&self) -> &Arc<Spare> {
+        &self.0.spare
     }
 
     /// The buffer, for as long as the caller keeps it.

@@ -13,6 +13,7 @@ pub(crate) mod pages;
 pub(crate) mod ranges;
 pub(crate) mod reservation;
 pub(crate) mod shared;
+pub(crate) mod spare;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

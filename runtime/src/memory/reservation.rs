@@ -15,12 +15,13 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::decode::DecodeError;
 use crate::memory::locked;
 use crate::memory::ranges::Ranges;
+use crate::memory::spare::Spare;
 
 const PAGE: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;
@@ -33,6 +34,7 @@ pub(crate) struct Reservation {
     ops: &'static ElementOps,
     /// Elements that are not plain: which of them are there.
     whole: Mutex<Ranges>,
+    spare: Arc<Spare>,
 }
 
 // SAFETY: `Element` requires `Send` and `Sync`; access to the elements is rule 3.
@@ -60,7 +62,12 @@ impl Reservation {
             // SAFETY: within the mapping; advice changes no contents, and a refusal is harmless.
             unsafe { libc::madvise(ptr.as_ptr().add(offset).cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        Some(Reservation { ptr, mapped, offset, len, ops, whole: Mutex::default() })
+        Some(Reservation { ptr, mapped, offset, len, ops, whole: Mutex::default(), spare: Arc::default() })
+    }
+
+    /// Memory for copies of elements.
+    pub(crate) fn spare(&self) -> &Arc<Spare> {
+        &self.spare
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
