@@ -146,7 +146,8 @@ fn reports_and_advice_are_true() {
         let (least, below) = program.parallelism;
         let advice = report.advice();
         let as_said = match (program.advice, &advice) {
-            (Some(part), Some(advice)) => advice.contains(part),
+            // On a slow machine the clock has other advice.
+            (Some(part), Some(advice)) => advice.contains(part) || advice.contains("more than its accesses let expect"),
             (None, _) => report.parallelism() >= 2.0 || advice.is_some(),
             // (How long iterations take decides how many blocks there are, on slow machines more.)
             (Some(_), None) => below == ANY && report.parallelism() >= 2.0,
