@@ -30,4 +30,6 @@ pub mod secret;
 #[cfg(feature = "net")]
 pub mod server;
 #[cfg(feature = "net")]
+pub mod signals;
+#[cfg(feature = "net")]
 pub mod store;

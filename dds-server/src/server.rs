@@ -17,7 +17,7 @@ use crate::logging;
 use crate::net::{self, NetError};
 use crate::secret::Secret;
 use crate::store::{Encoding, Slice, Store, StoreError};
-use crate::{gate, hello};
+use crate::{gate, hello, signals};
 
 /// How long the driver may take to listen after a server was started.
 const JOIN_WITHIN: Duration = Duration::from_secs(4);
@@ -306,6 +306,7 @@ impl ServerConfig {
 /// [`ServerError`], also where the driver is lost.
 pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     let ServerConfig { join, bind, secret, explicit_secret, memory, index, generation } = config;
+    tokio::spawn(signals::end_when_told());
     let listener = net::bind(&bind, explicit_secret).await?;
     let mut bound = listener.local_addr().map_err(ServerError::Address)?;
     let mut control = reach(&join).await?;

@@ -88,6 +88,12 @@ impl<'a, M: Measures> Run<'a, M> {
         self.progress.line(text);
     }
 
+    /// Shows a line where the run ends early.
+    pub(crate) fn last_line(&self, text: &str) {
+        self.progress.finish();
+        self.progress.line(text);
+    }
+
     /// How many epochs are done.
     pub fn done(&self) -> u32 {
         self.epochs.len() as u32

@@ -77,6 +77,24 @@ impl Saving {
         let Some((checkpoints, folder)) = &mut self.checkpoints else { return Ok(()) };
         unless_of_a_file(run, folder, checkpoints.finish())
     }
+
+    /// Saves a checkpoint of a run that ends before its last epoch, waits until it is on the disk, and says how to go on.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it can't be written; what reading a vector gives.
+    pub fn stop<M: Measures>(&mut self, run: &Run<'_, M>, vectors: &[(&str, &dyn Saved)]) -> stradsap::Result<()> {
+        // What is wrong with those before is no matter any more.
+        self.finish(run)?;
+        let (done, Some((checkpoints, folder))) = (run.done(), &mut self.checkpoints) else {
+            run.last_line(&format!("the {} epochs are lost: --checkpoint DIR would have kept them", run.done()));
+            return Ok(());
+        };
+        checkpoints.save(done.into(), &(self.settings.clone(), run.history()), vectors)?;
+        checkpoints.finish()?;
+        let s = if done == 1 { "" } else { "s" };
+        run.last_line(&format!("{done} epoch{s} kept in {}: the same command with --resume goes on", folder.display()));
+        Ok(())
+    }
 }
 
 fn unless_of_a_file<M: Measures>(

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use serde::Serialize;
 use stradsap::{
-    Checkpoint, DMatrix, DVector, Digest, Element, LoopReport, Saved, ScheduledReport, Session, SyncReport,
+    Checkpoint, DMatrix, DVector, Digest, Element, LoopReport, Saved, ScheduledReport, Session, StopSignal, SyncReport,
 };
 
 use crate::AnyError;
@@ -45,6 +45,8 @@ impl<'a, M: Measures> Training<'a, M> {
         output: Output,
     ) -> Result<Self, AnyError> {
         configure(session, common)?;
+        // From now on a signal ends the run after an epoch.
+        session.stopping();
         let run = Run::start(name, common, output)?;
         Ok(Training { run, session, common, saving: Saving::default(), resumed: None, loops: Loops::default() })
     }
@@ -109,18 +111,25 @@ impl<'a, M: Measures> Training<'a, M> {
         self.loops.record_scheduled(calls);
     }
 
-    /// Whether a checkpoint is due after the last epoch.
+    /// Whether a checkpoint is due after the last epoch, or the run has to end.
     pub fn save_due(&self) -> bool {
-        self.saving.due(&self.run)
+        self.saving.due(&self.run) || self.stopping().is_some()
+    }
+
+    /// The signal that ends the run before its last epoch.
+    fn stopping(&self) -> Option<StopSignal> {
+        self.session.stopping().filter(|_| self.run.done() < self.common.epochs)
     }
 
     /// Saves a checkpoint of the model, if one is due after the last epoch.
     ///
     /// # Errors
-    /// As [`Saving::epoch_done`].
+    /// As [`Saving::epoch_done`] and [`Saving::stop`]; [`stradsap::Error::Stopped`] if a signal has asked the run to end.
     pub fn save(&mut self, vectors: &[(&str, &dyn Saved)]) -> stradsap::Result<()> {
         self.resumed = None;
-        self.saving.epoch_done(&self.run, vectors)
+        let Some(signal) = self.stopping() else { return self.saving.epoch_done(&self.run, vectors) };
+        self.saving.stop(&self.run, vectors)?;
+        Err(stradsap::Error::Stopped { signal })
     }
 
     /// Waits for the last checkpoint, draws the plot, writes the report, and says on standard output what was reached.

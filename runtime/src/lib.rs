@@ -59,6 +59,7 @@ pub use scheduled::{
 pub use session::error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result, RoundProblem};
 pub use session::options::{LoopOptions, LoopRange, OnFailure, Order, Strategy};
 pub use session::report::{Conflict, LoopReport, Staleness, WorkerShare, WorkerTime};
+pub use session::stopping::StopSignal;
 pub use session::verified::{Unverified, Verified};
 pub use session::{MAX_THREADS, Session, SessionBuilder};
 

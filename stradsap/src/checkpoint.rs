@@ -52,8 +52,13 @@ use write::{Job, Known, Placed};
 ///     }
 ///     for step in first..steps {
 ///         async_parallel_for!(0..x.len(), [&mut x], |i| x[i] *= 0.5)?;
-///         if checkpoints.due(step + 1) {
+///         let stopping = session.stopping(); // by Ctrl-C or SIGTERM
+///         if checkpoints.due(step + 1) || stopping.is_some() {
 ///             checkpoints.save(step + 1, &(), &[("x", &x)])?;
+///         }
+///         if let Some(signal) = stopping {
+///             checkpoints.finish()?;
+///             return Err(stradsap::Error::Stopped { signal });
 ///         }
 ///     }
 ///     checkpoints.finish()?;

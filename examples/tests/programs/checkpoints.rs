@@ -1,8 +1,10 @@
 //! A training run that ends early and goes on, as a person meets it.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use stradsap::Checkpoint;
@@ -75,6 +77,81 @@ fn a_killed_run_goes_on() {
     assert_eq!(resumed["model_digest"], whole["model_digest"]);
     let mut names = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert!(!names.any(|name| name.ends_with(".unfinished")));
+}
+
+/// To all processes of the job, as a terminal and batch systems do.
+fn tell(run: &Child, signal: &str) {
+    let told = Command::new("kill").args([signal, "--", &format!("-{}", run.id())]).status().unwrap();
+    assert!(told.success(), "kill {signal}");
+}
+
+/// Starts a run that would take for ever, waits for the end of an epoch, and sends it these signals. Gives its exit code, and what
+/// it said.
+fn told(words: &[&str], epoch: u32, signals: &[&str]) -> (Option<i32>, String) {
+    let mut run = example("sgdmf");
+    run.args(words).args(["--epochs", "1000000"]).process_group(0).stderr(Stdio::piped());
+    let mut run = run.spawn().unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(run.stderr.take().unwrap());
+    while !said.contains(&format!("epoch {epoch:>3}/")) {
+        assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    for signal in signals {
+        tell(&run, signal);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    lines.read_to_string(&mut said).unwrap();
+    (run.wait().unwrap().code(), said)
+}
+
+#[test]
+fn a_run_that_is_asked_to_end_keeps_its_last_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = small_ratings(folder.path());
+    let common = ["--data", text(&data), "--rank", "8"];
+    for (n, (signal, code, workers)) in
+        [("-TERM", 143, "0"), ("-INT", 130, "2"), ("-USR1", 138, "0"), ("-TERM", 143, "2")].into_iter().enumerate()
+    {
+        let kept = folder.path().join(format!("kept {n}"));
+        let saving = ["--checkpoint", text(&kept), "--checkpoint-every", "1000000", "--workers", workers];
+        let words = [&common[..], &saving, &["--resume"]].concat();
+        let (ended, said) = told(&words, 3, &[signal]);
+        assert_eq!(ended, Some(code), "{said}");
+        let last: Vec<&str> = said.lines().rev().take(2).collect();
+        assert_eq!(last[0], format!("error: stopped by SIG{}", &signal[1..]), "{said}");
+        let done: u32 = last[1].split_once(' ').unwrap().0.parse().unwrap();
+        assert_eq!(
+            last[1],
+            format!("{done} epochs kept in {}: the same command with --resume goes on", kept.display())
+        );
+        assert!(done >= 3 && said.contains(&format!("epoch {done:>3}/")), "{said}");
+        let epochs = (done + 4).to_string();
+        let resumed = report("sgdmf", &[&words[..], &["--epochs", &epochs]].concat());
+        let whole = report("sgdmf", &[&common[..], &["--epochs", &epochs]].concat());
+        assert_eq!(resumed["model_digest"], whole["model_digest"], "{signal} with {workers} workers");
+    }
+    let (ended, said) = told(&common, 2, &["-TERM"]);
+    assert_eq!(ended, Some(143));
+    assert!(said.contains("epochs are lost: --checkpoint DIR would have kept them"), "{said}");
+}
+
+#[test]
+fn a_second_signal_ends_a_run_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, kept) = (folder.path().join("many.csv"), folder.path().join("kept"));
+    let rows = (0..100_000u64).map(|n| format!("u{},i{},3\n", n * 7919 % 4001, n * 104_729 % 3001));
+    fs::write(&data, ["user,item,rating\n".to_string()].into_iter().chain(rows).collect::<String>()).unwrap();
+    // An epoch takes longer than the pause between the two.
+    let words = ["--data", text(&data), "--rank", "1000", "--checkpoint", text(&kept), "--checkpoint-every", "1000000"];
+    for (signals, code) in [(["-TERM", "-TERM"], 143), (["-INT", "-TERM"], 143), (["-TERM", "-INT"], 130)] {
+        let (ended, said) = told(&words, 1, &signals);
+        assert_eq!(ended, Some(code), "{said}");
+        assert!(!said.contains("kept in") && newest(&kept).is_none(), "{said}");
+    }
+    // A warning is no order.
+    let (ended, said) = told(&words, 1, &["-USR1", "-TERM"]);
+    assert_eq!(ended, Some(143), "{said}");
+    assert!(said.contains("kept in") && newest(&kept).is_some(), "{said}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::memory::codec::CodecError;
+use crate::session::stopping::StopSignal;
 
 /// A result of this library.
 ///
@@ -39,6 +40,12 @@ pub enum Error {
     /// The program was called in a way that it doesn't offer.
     #[error("{0}")]
     Usage(String),
+    /// A signal has asked the program to end, and it did: [`Session::stopping`](crate::Session::stopping).
+    #[error("stopped by {signal}")]
+    Stopped {
+        /// Which signal.
+        signal: StopSignal,
+    },
     /// An element was asked for that is not there.
     #[error("{site}: iteration {iteration} uses `{dds}[{index}]`, but `{dds}` has {len} elements")]
     IndexOutOfRange {
@@ -527,10 +534,11 @@ impl Error {
         Error::Usage(message.into())
     }
 
-    /// The exit code that a program ends with: 2 for usage, 1 for the rest.
+    /// The exit code that a program ends with: 2 for usage, 128 and the number of a signal that has stopped it, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Usage(_) => 2,
+            Error::Stopped { signal } => signal.exit_code(),
             _ => 1,
         }
     }

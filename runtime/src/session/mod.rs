@@ -10,6 +10,7 @@ pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod slots;
 pub(crate) mod stack;
+pub(crate) mod stopping;
 pub(crate) mod timeline;
 pub(crate) mod verified;
 

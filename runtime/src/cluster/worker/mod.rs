@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use stradsap_dds_server::hello::{Hello, Role};
 use stradsap_dds_server::secret::Secret;
+use stradsap_dds_server::signals;
 use stradsap_dds_server::store::Store;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -48,6 +49,7 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
     let session = Session::builder().threads(threads(role)).verify(false).explain(false).build()?;
     let runtime = join::runtime()?;
     runtime.block_on(async {
+        tokio::spawn(signals::end_when_told());
         let threads = session.threads() as u32;
         let Joined { me, secret, control, listener, heart } =
             join::join(&role.join, Role::Worker, threads, role.index).await?;
