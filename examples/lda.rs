@@ -100,7 +100,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
 
     let (documents, words) = (documents.to_vec()?, words.to_vec()?);
     let top = lda::top_words(prior.topics, args.corpus.top_words, &words);
-    top.print(&corpus.vocabulary);
+    top.print(&corpus.vocabulary)?;
     if let Some(folder) = &args.common.output {
         lda::store(folder, &documents, &words, &top, &corpus.vocabulary)?;
     }

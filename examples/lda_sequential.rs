@@ -62,7 +62,7 @@ fn run(args: &Args) -> Result<()> {
     }
 
     let top = lda::top_words(prior.topics, args.corpus.top_words, &words);
-    top.print(&corpus.vocabulary);
+    top.print(&corpus.vocabulary)?;
     if let Some(folder) = &args.common.output {
         lda::store(folder, &documents, &words, &top, &corpus.vocabulary)?;
     }

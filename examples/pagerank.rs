@@ -147,7 +147,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
     }
 
     let ranks = pagerank::ranks(&graph, shares.iter()?.map(|share| share.0));
-    pagerank::show_top(&graph, &ranks, args.ranking.top);
+    pagerank::show_top(&graph, &ranks, args.ranking.top)?;
     if let Some(folder) = &args.common.output {
         pagerank::store(folder, &graph, &ranks)?;
     }

@@ -64,7 +64,7 @@ fn run(args: &Args) -> Result<()> {
     }
 
     let ranks = pagerank::ranks(&graph, shares.into_iter());
-    pagerank::show_top(&graph, &ranks, args.ranking.top);
+    pagerank::show_top(&graph, &ranks, args.ranking.top)?;
     if let Some(folder) = &args.common.output {
         pagerank::store(folder, &graph, &ranks)?;
     }

@@ -140,8 +140,10 @@ impl Secret {
     /// [`SecretError::File`].
     pub fn from_file(path: &Path) -> Result<Secret, SecretError> {
         let failed = |error| SecretError::File { path: path.to_owned(), error };
-        let file = std::fs::File::open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
+        // (Before it is opened: a FIFO would wait for a writer.)
+        let found = std::fs::metadata(path).map_err(failed)?;
+        let file = if found.is_file() { Some(std::fs::File::open(path).map_err(failed)?) } else { None };
+        let metadata = file.as_ref().map_or(Ok(found), std::fs::File::metadata).map_err(failed)?;
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -150,12 +152,10 @@ impl Secret {
                 return Err(SecretError::Mode { path: path.to_owned(), mode });
             }
         }
-        if !metadata.is_file() {
-            return Err(failed(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not a file, but a secret's file was expected",
-            )));
-        }
+        let Some(file) = file else {
+            let problem = "not a file, but a secret's file was expected";
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, problem)));
+        };
         let mut text = Vec::new();
         file.take(1024).read_to_end(&mut text).map_err(failed)?;
         Self::parse(String::from_utf8_lossy(&text).trim(), &path.display().to_string())

@@ -93,7 +93,7 @@ fn training(
     }
 
     let top = settings.top_words(args.corpus.top_words, model.v.iter()?);
-    top.print(&corpus.vocabulary);
+    top.print(&corpus.vocabulary)?;
     if let Some(folder) = &args.common.output {
         variational::store(folder, &settings, &corpus.vocabulary, &model.v.to_vec()?, &top)?;
     }

@@ -54,7 +54,7 @@ fn run(args: &Args) -> Result<()> {
     }
 
     let top = settings.top_words(args.corpus.top_words, model.v.iter().copied());
-    top.print(&corpus.vocabulary);
+    top.print(&corpus.vocabulary)?;
     if let Some(folder) = &args.common.output {
         variational::store(folder, &settings, &corpus.vocabulary, &model.v, &top)?;
     }

@@ -109,18 +109,18 @@ fn run(args: &Args) -> Result<()> {
     for (path, pairs) in pair_files.iter().zip(pairs) {
         let score = pairs.score(&vectors, PAIRS_VOCABULARY);
         let PairScore { spearman, pairs, skipped } = score;
-        print_line(&format!("{}: Spearman {} on {pairs} pairs, {skipped} skipped", path.display(), shown(spearman)));
+        print_line(&format!("{}: Spearman {} on {pairs} pairs, {skipped} skipped", path.display(), shown(spearman)))?;
         report.pairs.push(Of { file: name(path), score });
     }
     for (path, analogies) in analogy_file.iter().zip(analogies) {
         let score = analogies.score(&vectors, restrict, threads);
         for section in &score.sections {
             let accuracy = (section.total > 0).then(|| section.correct as f64 / section.total as f64);
-            print_line(&format!("  {} {} ({}/{})", section.section, shown(accuracy), section.correct, section.total));
+            print_line(&format!("  {} {} ({}/{})", section.section, shown(accuracy), section.correct, section.total))?;
         }
         let AnalogyScore { correct, total, skipped, accuracy, .. } = score;
         let accuracy = shown(accuracy);
-        print_line(&format!("{}: accuracy {accuracy} ({correct}/{total}), {skipped} skipped", path.display()));
+        print_line(&format!("{}: accuracy {accuracy} ({correct}/{total}), {skipped} skipped", path.display()))?;
         report.analogies.push(Of { file: name(path), score });
     }
     report.seconds_total = clock.elapsed().as_secs_f64();

@@ -28,6 +28,9 @@ pub enum Error {
         /// What the operating system says.
         source: std::io::Error,
     },
+    /// What the program has to say can't be said.
+    #[error("can't write to standard output: {0}")]
+    Output(std::io::Error),
     /// A line of the input isn't what it should be.
     #[error("{}:{line}: {problem}", path.display())]
     Row {

@@ -1,11 +1,11 @@
-//! Files that appear whole or not at all, and the check that they can be written, made before the work that fills them.
+//! The library's [`files`](stradsap::files), with errors that say what was tried.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use tempfile::NamedTempFile;
+use stradsap::files;
 
 use crate::{Error, Result};
 
@@ -14,7 +14,19 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::File`].
 pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
-    let file = fs::File::open(path).map_err(|e| Error::file("read", path, e))?;
+    unpacked(path, files::open(path))
+}
+
+/// [`open`] for a file that is read more than once, which only a regular one can be.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn open_regular(path: &Path) -> Result<Box<dyn BufRead>> {
+    unpacked(path, files::open_regular(path))
+}
+
+fn unpacked(path: &Path, opened: io::Result<fs::File>) -> Result<Box<dyn BufRead>> {
+    let file = opened.map_err(|e| Error::file("read", path, e))?;
     let file = BufReader::with_capacity(1 << 18, file);
     if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz")) {
         Ok(Box::new(BufReader::with_capacity(1 << 18, MultiGzDecoder::new(file))))
@@ -26,26 +38,18 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
 /// A file that is complete beside its destination and not yet under its name.
 #[derive(Debug)]
 pub struct Staged {
-    file: NamedTempFile,
+    file: files::Staged,
     path: PathBuf,
 }
 
 impl Staged {
-    /// Writes a temporary file in the folder of `path`, and has it reach the disk.
+    /// Writes a file beside its name, or what can't be replaced itself.
     ///
     /// # Errors
     /// [`Error::File`] when the folder or the disk doesn't take it; nothing is left behind then.
     pub fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Staged> {
-        let write = || {
-            let mut file = temporary_in(folder_of(path))?;
-            let mut out = BufWriter::new(file.as_file_mut());
-            fill(&mut out)?;
-            out.flush()?;
-            drop(out);
-            file.as_file().sync_all()?;
-            Ok(Staged { file, path: path.to_path_buf() })
-        };
-        write().map_err(|e| Error::file("write", path, e))
+        let file = files::Staged::write(path, fill).map_err(|e| Error::file("write", path, e))?;
+        Ok(Staged { file, path: path.to_path_buf() })
     }
 
     /// Gives the file its name, replacing what had it.
@@ -53,13 +57,7 @@ impl Staged {
     /// # Errors
     /// [`Error::File`] when it can't be renamed.
     pub fn commit(self) -> Result<()> {
-        let Staged { file, path } = self;
-        let rename = || {
-            file.persist(&path).map_err(|e| e.error)?;
-            // The name is in the folder: without this it may be gone after a power cut.
-            fs::File::open(folder_of(&path))?.sync_all()
-        };
-        rename().map_err(|e| Error::file("write", &path, e))
+        self.file.commit().map_err(|e| Error::file("write", &self.path, e))
     }
 }
 
@@ -68,7 +66,7 @@ impl Staged {
 /// # Errors
 /// [`Error::File`].
 pub fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    Staged::write(path, fill)?.commit()
+    files::write(path, fill).map_err(|e| Error::file("write", path, e))
 }
 
 /// Creates a folder and those that it lies in.
@@ -84,16 +82,7 @@ pub fn create_folder(path: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::File`] when `path` is a folder, or when its folder is missing or can't be written.
 pub fn check_file(path: &Path) -> Result<()> {
-    let probe = || {
-        if path.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::IsADirectory));
-        }
-        if path.file_name().is_none() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it has no file name"));
-        }
-        temporary_in(folder_of(path)).map(drop)
-    };
-    probe().map_err(|e| Error::file("write", path, e))
+    files::check(path).map_err(|e| Error::file("write", path, e))
 }
 
 /// Checks that files can be written into a folder later, and changes nothing: the folder may not exist yet.
@@ -101,76 +90,5 @@ pub fn check_file(path: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::File`] when `path`, or the nearest folder above it that exists, isn't a folder or can't be written.
 pub fn check_folder(path: &Path) -> Result<()> {
-    let probe = || {
-        let nearest = path.ancestors().find(|p| p.exists()).filter(|p| !p.as_os_str().is_empty());
-        let nearest = nearest.unwrap_or(Path::new("."));
-        if !nearest.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::NotADirectory));
-        }
-        temporary_in(nearest).map(drop)
-    };
-    probe().map_err(|e| Error::file("write into folder", path, e))
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// Temporary files are private by default; these become ordinary ones, as the umask allows.
-fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".stradsap-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder).map_err(|e| without_path(&e))
-}
-
-/// The error without the path of the temporary file, which would say nothing to a reader.
-fn without_path(error: &io::Error) -> io::Error {
-    let text = error.to_string();
-    let said = text.split(" at path ").next().unwrap_or(&text);
-    io::Error::new(error.kind(), said)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_replaced_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out");
-        write(&path, |w| w.write_all(b"first")).unwrap();
-        let failed = write(&path, |w| {
-            w.write_all(b"half")?;
-            Err(io::Error::other("full"))
-        });
-        assert_eq!(failed.unwrap_err().to_string(), format!("can't write {}: full", path.display()));
-        assert_eq!(fs::read(&path).unwrap(), b"first");
-        write(&path, |w| w.write_all(b"second")).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"second");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
-    }
-
-    #[test]
-    fn checks_change_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        check_folder(&root.join("a/b/c")).unwrap();
-        check_file(&root.join("report.json")).unwrap();
-        assert_eq!(fs::read_dir(root).unwrap().count(), 0);
-
-        fs::write(root.join("plain"), "").unwrap();
-        assert!(check_folder(&root.join("plain")).is_err());
-        assert!(check_folder(&root.join("plain/below")).is_err());
-        assert!(check_file(root).is_err());
-        let missing = check_file(&root.join("missing/report.json")).unwrap_err().to_string();
-        assert!(missing.ends_with("No such file or directory (os error 2)"), "{missing}");
-    }
+    files::check_folder(path).map_err(|e| Error::file("write into folder", path, e))
 }

@@ -1,8 +1,10 @@
 //! How far a training run is: a bar on a terminal, plain lines elsewhere, on standard error.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, Write, stderr, stdout};
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{Error, Result};
 
 /// Shows a run's epochs as they end.
 #[derive(Debug)]
@@ -54,7 +56,11 @@ fn print(text: &str) {
     let _ = writeln!(stderr(), "{text}");
 }
 
-/// Prints a line on standard output. A reader that closed the pipe has what it wanted.
-pub fn print_line(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+/// Prints a line on standard output: it is the result.
+///
+/// # Errors
+/// [`Error::Output`] when it can't be written, for example since nobody reads any more.
+pub fn print_line(text: &str) -> Result<()> {
+    let mut out = stdout();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::Output)
 }

@@ -1,6 +1,5 @@
 //! One training run: its clock, what it shows while it goes on, and the report and plot that it leaves.
 
-use std::io::{Write, stdout};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -9,7 +8,7 @@ use stradsap::Digest;
 
 use crate::cli::{CommonArgs, Output};
 use crate::plot::{self, Series};
-use crate::progress::Progress;
+use crate::progress::{Progress, print_line};
 use crate::report::{Epoch, Loop, Report, peak_rss_bytes};
 use crate::{Error, Result};
 
@@ -132,7 +131,7 @@ impl<'a, M: Measures> Run<'a, M> {
     /// Draws the plot, writes the report of a program without the library, and says on standard output what was reached.
     ///
     /// # Errors
-    /// [`Error::File`], [`Error::Plot`].
+    /// [`Error::File`], [`Error::Plot`], [`Error::Output`].
     pub fn finish(self, data: impl Serialize, digest: &Digest) -> Result<()> {
         self.finish_on(Ran { workers: 0, threads: 1, loops: Vec::new() }, data, digest)
     }
@@ -160,18 +159,14 @@ impl<'a, M: Measures> Run<'a, M> {
             report.write(path)?;
         }
         let trained: f64 = report.epochs.iter().map(|e| e.seconds).sum();
-        // A reader that closed the pipe has what it wanted.
-        for each in &report.loops {
-            let _ = each.verified.as_ref().map(|verified| writeln!(stdout(), "{}: {verified}", each.site));
-        }
-        let _ = writeln!(
-            stdout(),
+        let mut verified = report.loops.iter().filter_map(|each| Some((&each.site, each.verified.as_ref()?)));
+        verified.try_for_each(|(site, verified)| print_line(&format!("{site}: {verified}")))?;
+        print_line(&format!(
             "{reached} after {} epochs: {trained:.2} s of training, {:.2} s in all\nmodel {}",
             report.epochs.len(),
             report.seconds_total,
             report.model_digest
-        );
-        Ok(())
+        ))
     }
 }
 

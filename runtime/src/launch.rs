@@ -6,6 +6,8 @@ mod launcher;
 mod pmi;
 pub(crate) mod roles;
 
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[cfg(not(feature = "cluster"))]
@@ -14,8 +16,8 @@ use self::alone as processes;
 use crate::cluster::launch as processes;
 use crate::launch::roles::{DriverRole, Role};
 use crate::session::error::Error;
-use crate::session::logging;
 use crate::session::{Session, record_launch};
+use crate::session::{late, logging};
 
 /// What a program's main function may return.
 #[diagnostic::on_unimplemented(
@@ -80,7 +82,15 @@ fn drive<R: MainOutcome>(role: &DriverRole, main: fn(&Session) -> R) -> ExitCode
         Ok(session)
     });
     match session {
-        Ok(session) => main(&session).report(),
+        Ok(session) => {
+            let ended = main(&session).report();
+            drop(session);
+            // What it wrote when it ended, and what the program has said so far.
+            let said = std::io::stdout().flush();
+            let said = said.map_err(|source| Error::File { path: PathBuf::from("standard output"), source });
+            let told = [late::take().map_or(Ok(()), Err), said].map(MainOutcome::report);
+            [ended].into_iter().chain(told).find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
+        }
         Err(error) => Err::<(), _>(error).report(),
     }
 }

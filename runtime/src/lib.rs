@@ -16,6 +16,7 @@ mod body;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod dds;
+pub mod files;
 pub mod kernels;
 mod launch;
 mod local;

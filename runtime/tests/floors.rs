@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// From the top down: each floor may use itself and those above it.
 const FLOORS: &[&[&str]] = &[
     &["planner"],
-    &["memory", "kernels"],
+    &["memory", "kernels", "files"],
     &["session"],
     &["body"],
     &["dds"],

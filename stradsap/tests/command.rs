@@ -165,3 +165,62 @@ fn mistakes_are_told() {
     assert!(code == 0 && out.contains("Usage: stradsap checkpoints list DIR"), "{out}");
     assert_eq!(stradsap(&["--version"]).1, concat!("stradsap ", env!("CARGO_PKG_VERSION"), "\n"));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_nobody_gets_is_an_error() {
+    let folder = saved();
+    for words in [&["list", text(folder.path())][..], &["verify", text(folder.path())]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        for (out, says) in
+            [(full.into(), "No space left on device"), (std::process::Stdio::from(closed), "Broken pipe")]
+        {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_stradsap"));
+            let output =
+                command.arg("checkpoints").args(words).stdout(out).stderr(std::process::Stdio::piped()).output();
+            let output = output.unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1));
+            assert!(said.starts_with(&format!("error: standard output: {says}")), "{said}");
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_waits_for_a_fifo() {
+    let fifo = |path: &Path| {
+        let _ = fs::remove_file(path);
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let folder = saved();
+    let (manifest, rows) = newest(folder.path(), 3200);
+    for path in [&rows, &manifest] {
+        fifo(path);
+        for (action, of) in [("list", folder.path()), ("verify", folder.path()), ("verify", path), ("show", path)] {
+            if (action, path) == ("list", &rows) {
+                continue; // which reads manifests alone
+            }
+            let (code, _, err) = stradsap(&["checkpoints", action, text(of)]);
+            assert_eq!(code, 1, "{action}: {err}");
+            if (action, path) != ("show", &rows) && path != &rows {
+                assert!(err.contains("this is a FIFO or pipe; a regular file was expected"), "{action}: {err}");
+            }
+        }
+    }
+    // A program skips it, as it does a damaged one; nor does it wait where it is to write.
+    let session = Session::builder().threads(1).build().unwrap();
+    let folder = saved();
+    let (manifest, _) = newest(folder.path(), 3200);
+    fifo(&manifest);
+    fifo(&folder.path().join("step-000000000013.checkpoint.unfinished"));
+    let mut checkpoints = Checkpoints::new(folder.path(), 1).unwrap();
+    let checkpoint = checkpoints.resume().unwrap().unwrap();
+    assert_eq!(checkpoint.step(), 11);
+    let rows = checkpoint.vector::<[f32; 8]>(&session, "rows").unwrap();
+    checkpoints.save(13, &(), &[("rows", &rows)]).unwrap();
+    checkpoints.finish().unwrap();
+    assert_eq!(checkpoints.resume().unwrap().unwrap().step(), 13);
+}

@@ -5,13 +5,13 @@
 //! it that page's rank over the number of links there, and an equal share of the ranks of pages without links.
 
 use std::fmt;
-use std::io::{Write, stdout};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use stradsap_examples::Result;
 use stradsap_examples::files::{Staged, create_folder};
 use stradsap_examples::numbers::{fraction, not_negative};
+use stradsap_examples::progress::print_line;
 use stradsap_examples::run::Measures;
 
 use crate::graph::Graph;
@@ -130,12 +130,12 @@ pub fn ranks(graph: &Graph, shares: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 /// Prints the pages of highest rank, one a line: id, tab, rank. Of equal ranks the smaller id comes first.
-pub fn show_top(graph: &Graph, ranks: &[f64], top: usize) {
-    let mut out = stdout().lock();
-    for page in by_rank(graph, ranks).into_iter().take(top) {
-        // A reader that closed the pipe has what it wanted.
-        let _ = writeln!(out, "{}\t{:e}", graph.ids()[page], ranks[page]);
-    }
+///
+/// # Errors
+/// [`Error::Output`](stradsap_examples::Error::Output).
+pub fn show_top(graph: &Graph, ranks: &[f64], top: usize) -> Result<()> {
+    let line = |page: usize| print_line(&format!("{}\t{:e}", graph.ids()[page], ranks[page]));
+    by_rank(graph, ranks).into_iter().take(top).try_for_each(line)
 }
 
 /// Stores all ranks in a folder: `ranks.tsv`, as [`show_top`] prints them.

@@ -4,6 +4,8 @@ mod checkpoints;
 mod command_line;
 mod common;
 mod npy;
+#[cfg(unix)]
+mod outputs;
 mod reader;
 mod twin;
 mod workers;

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use crate::files;
 use crate::session::error::{Error, Result};
 use crate::session::report::LoopReport;
 
 /// Writes the conflict graph of a plan's blocks.
 pub(crate) fn write(report: &LoopReport, path: &Path) -> Result<()> {
     let text = report.plan.dot(&|capture| report.site.name(capture));
-    std::fs::write(path, text).map_err(|source| Error::File { path: path.to_path_buf(), source })
+    files::write(path, |out| out.write_all(text.as_bytes()))
+        .map_err(|source| Error::File { path: path.to_path_buf(), source })
 }

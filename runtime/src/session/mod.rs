@@ -4,6 +4,7 @@ pub(crate) mod advice;
 pub(crate) mod backend;
 pub(crate) mod dot;
 pub(crate) mod error;
+pub(crate) mod late;
 pub(crate) mod logging;
 pub(crate) mod options;
 pub(crate) mod pool;
@@ -169,10 +170,14 @@ pub(crate) fn record_launch() {
     LAUNCHED.store(true, Relaxed);
 }
 
+pub(crate) fn is_launched() -> bool {
+    LAUNCHED.load(Relaxed)
+}
+
 /// A worker never gets as far as its program's code. If it does, it would start workers in turn, and these theirs.
 fn refuse_in_children() -> Result<()> {
     match env("STRADSAP_ROLE")?.as_deref().map(str::trim) {
-        Some(role @ ("worker" | "server")) if !LAUNCHED.load(Relaxed) => Err(Error::usage(format!(
+        Some(role @ ("worker" | "server")) if !is_launched() => Err(Error::usage(format!(
             "this process was started as a {role} of a job (STRADSAP_ROLE={role}), but its program has a `main` that knows \
              nothing of it: write `#[stradsap::main] fn main(session: &Session)`; for tests that start workers, set \
              `harness = false` for the target in Cargo.toml and give it such a `main`"

@@ -32,8 +32,8 @@ enum Failure {
     Bad(Error),
     /// Bad files, which were reported.
     Told,
-    /// Nobody reads any more.
-    Closed,
+    /// What was found can't be said.
+    Unsaid(std::io::Error),
 }
 
 impl From<Error> for Failure {
@@ -43,8 +43,8 @@ impl From<Error> for Failure {
 }
 
 impl From<std::io::Error> for Failure {
-    fn from(_: std::io::Error) -> Failure {
-        Failure::Closed
+    fn from(error: std::io::Error) -> Failure {
+        Failure::Unsaid(error)
     }
 }
 
@@ -53,10 +53,10 @@ pub fn command_line(words: &[OsString]) -> ExitCode {
     let mut out = stdout().lock();
     let outcome = run(words, &mut out).and_then(|()| out.flush().map_err(Failure::from));
     let error = match outcome {
-        // A reader that has closed the pipe has what it wanted.
-        Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
+        Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Told) => return ExitCode::from(1),
         Err(Failure::Bad(error)) => error,
+        Err(Failure::Unsaid(source)) => Error::File { path: "standard output".into(), source },
     };
     let _ = writeln!(stderr(), "error: {error}"); // there is nowhere else to say it
     ExitCode::from(error.exit_code())

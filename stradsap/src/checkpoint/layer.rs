@@ -39,7 +39,12 @@ impl FileLayer for Disk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn FileWriter>> {
-        Ok(Box::new(File::create(path)?))
+        // (What has the name may be a FIFO, which would wait for a reader.)
+        let file = File::create_new(path).or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => remove_file(path).and_then(|()| File::create_new(path)),
+            _ => Err(error),
+        })?;
+        Ok(Box::new(file))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -66,7 +71,7 @@ impl FileLayer for Disk {
     }
 
     fn read(&self, path: &Path) -> io::Result<(Box<dyn Read>, u64)> {
-        let file = File::open(path)?;
+        let file = crate::files::open_regular(path)?;
         let size = file.metadata()?.len();
         Ok((Box::new(file), size))
     }

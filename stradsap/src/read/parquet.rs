@@ -1,6 +1,5 @@
 //! Columns of Parquet files.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -59,7 +58,7 @@ pub(super) fn read<T: Element + DeserializeOwned>(session: &Session, path: &Path
 fn open(input: &Input) -> Result<Box<dyn FileReader>> {
     let failed = |error: ParquetError| input.error(std::io::Error::other(error));
     if input.is_local() {
-        let file = File::open(&input.path).map_err(|source| input.error(source))?;
+        let file = crate::files::open_regular(&input.path).map_err(|source| input.error(source))?;
         return Ok(Box::new(SerializedFileReader::new(file).map_err(failed)?));
     }
     let mut bytes = Vec::new();
@@ -225,7 +224,7 @@ mod tests {
         let schema =
             "message m { required int64 user; optional float stars; required binary name (utf8); required int32 x; }";
         let schema = Arc::new(parse_message_type(schema).unwrap());
-        let file = File::create(path).unwrap();
+        let file = std::fs::File::create(path).unwrap();
         let mut writer = SerializedFileWriter::new(file, schema, Arc::new(WriterProperties::default())).unwrap();
         for users in users.chunks(users.len().div_ceil(2).max(1)) {
             let mut group = writer.next_row_group().unwrap();

@@ -1,12 +1,11 @@
 //! Where bytes come from: files named by paths and patterns, packed or not.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 
 /// What unpackers read at once.
 const PACKED: usize = 1 << 18;
@@ -59,7 +58,7 @@ impl Input {
 
     fn raw(&self) -> io::Result<Stream> {
         Ok(match &self.place {
-            Origin::Local => Box::new(File::open(&self.path)?),
+            Origin::Local => Box::new(files::open(&self.path)?),
             #[cfg(feature = "remote")]
             Origin::Remote(object) => Box::new(object.open()?),
             #[cfg(test)]

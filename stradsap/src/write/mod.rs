@@ -22,7 +22,7 @@ const CHUNK: usize = 1 << 20;
 /// Writers of files, as methods of a [`DVector`].
 ///
 /// A file is written beside its name, brought to the disk, and given the name: it has what it had, or all of the new, and
-/// after an error nothing is left behind. A name that ends in `.gz` is packed.
+/// after an error nothing is left behind. A link stays one, and devices and FIFOs are written to ([`files`](crate::files)). A name that ends in `.gz` is packed.
 ///
 /// # Errors
 /// Of all writers: [`Error::File`] if the file can't be written, [`Error::Usage`] for a name or an argument that isn't

@@ -47,10 +47,11 @@ impl TopWords {
     }
 
     /// Prints the lines on standard output, if words are asked for.
-    pub fn print(&self, vocabulary: &Vocabulary) {
-        if self.most > 0 {
-            self.lines(vocabulary).for_each(|line| print_line(&line));
-        }
+    ///
+    /// # Errors
+    /// [`Error::Output`](stradsap_examples::Error::Output).
+    pub fn print(&self, vocabulary: &Vocabulary) -> Result<()> {
+        if self.most == 0 { Ok(()) } else { self.lines(vocabulary).try_for_each(|line| print_line(&line)) }
     }
 
     /// Writes the lines into a file, which is complete when it gets its name.

@@ -43,7 +43,7 @@ impl Corpus {
         let failed = |e| Error::file("read", path, e);
         let mut counts = Counts::default();
         let mut words = 0;
-        let skipped = read_words(files::open(path)?, |token| match token {
+        let skipped = read_words(files::open_regular(path)?, |token| match token {
             Token::Word(word) => {
                 words += 1;
                 counts.add(word);
@@ -57,7 +57,7 @@ impl Corpus {
             return Err(nothing_left(path, different, most, min_count));
         }
         let mut sentences = Sentences::default();
-        read_words(files::open(path)?, |token| match token {
+        read_words(files::open_regular(path)?, |token| match token {
             Token::Word(word) => {
                 if let Some(number) = vocabulary.number(word) {
                     sentences.word(number);
