@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use stradsap::files::shown;
+
 use crate::ratings::RowProblem;
 
 /// The result of the support library's functions.
@@ -19,7 +21,7 @@ pub enum Error {
         problem: String,
     },
     /// A file or folder can't be used.
-    #[error("can't {action} {}: {source}", path.display())]
+    #[error("can't {action} {}: {source}", shown(path))]
     File {
         /// What was tried: "read", "write", ...
         action: &'static str,
@@ -32,7 +34,7 @@ pub enum Error {
     #[error("can't write to standard output: {0}")]
     Output(std::io::Error),
     /// A line of the input isn't what it should be.
-    #[error("{}:{line}: {problem}", path.display())]
+    #[error("{}:{line}: {problem}", shown(path))]
     Row {
         /// The input file.
         path: PathBuf,
@@ -42,7 +44,7 @@ pub enum Error {
         problem: RowProblem,
     },
     /// A line of a text isn't what it should be.
-    #[error("{}:{line}:{} {problem}", path.display(), column.map_or_else(String::new, |column| format!("{column}:")))]
+    #[error("{}:{line}:{} {problem}", shown(path), column.map_or_else(String::new, |column| format!("{column}:")))]
     Line {
         /// The input file.
         path: PathBuf,
@@ -54,7 +56,7 @@ pub enum Error {
         problem: String,
     },
     /// A file without lines isn't what it should be.
-    #[error("{}: byte {offset}: {problem}", path.display())]
+    #[error("{}: byte {offset}: {problem}", shown(path))]
     Offset {
         /// The file.
         path: PathBuf,
@@ -64,7 +66,7 @@ pub enum Error {
         problem: String,
     },
     /// The input can be read but not trained on.
-    #[error("{}: {problem}", path.display())]
+    #[error("{}: {problem}", shown(path))]
     Data {
         /// The input file.
         path: PathBuf,
@@ -82,7 +84,7 @@ pub enum Error {
         advice: &'static str,
     },
     /// The plot can't be drawn.
-    #[error("can't draw {}: {problem}", path.display())]
+    #[error("can't draw {}: {problem}", shown(path))]
     Plot {
         /// The file that the plot was meant for.
         path: PathBuf,

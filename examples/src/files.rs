@@ -4,17 +4,20 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
 use stradsap::files;
 
 use crate::{Error, Result};
 
-/// Opens a file for reading; one whose name ends in `.gz` is unpacked.
+/// Opens a file for reading; one whose name ends in `.gz` or `.zst` is unpacked.
 ///
 /// # Errors
 /// [`Error::File`].
 pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
-    unpacked(path, files::open(path))
+    let input = stradsap::open_unpacked(path).map_err(|error| match error {
+        stradsap::Error::File { source, .. } => Error::file("read", path, source),
+        other => Error::file("read", path, io::Error::other(other)),
+    })?;
+    Ok(Box::new(BufReader::with_capacity(1 << 18, input)))
 }
 
 /// [`open`] for a file that is read more than once, which only a regular one can be.
@@ -22,17 +25,8 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
 /// # Errors
 /// [`Error::File`].
 pub fn open_regular(path: &Path) -> Result<Box<dyn BufRead>> {
-    unpacked(path, files::open_regular(path))
-}
-
-fn unpacked(path: &Path, opened: io::Result<fs::File>) -> Result<Box<dyn BufRead>> {
-    let file = opened.map_err(|e| Error::file("read", path, e))?;
-    let file = BufReader::with_capacity(1 << 18, file);
-    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz")) {
-        Ok(Box::new(BufReader::with_capacity(1 << 18, MultiGzDecoder::new(file))))
-    } else {
-        Ok(Box::new(file))
-    }
+    files::open_regular(path).map_err(|e| Error::file("read", path, e))?;
+    open(path)
 }
 
 /// A file that is complete beside its destination and not yet under its name.

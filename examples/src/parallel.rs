@@ -35,6 +35,9 @@ fn start_workers(session: &Session, common: &CommonArgs) -> stradsap::Result<()>
         }
         return match args.used_with_workers() {
             // Processes that a launcher or the environment asks for are there by now.
+            Some("--workers") if args.listen.is_some() => {
+                Err(Error::usage("--workers 0: with --listen, it needs the number of workers that will join"))
+            }
             Some(option) if session.workers() == 0 && args.workers.is_none() => {
                 Err(Error::usage(format!("{option}: it needs --workers N, the number of worker processes")))
             }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use stradsap::files::shown;
 use stradsap::{Checkpoint, Checkpoints, Error, Saved};
 
 use crate::cli::{CheckpointArgs, CommonArgs};
@@ -33,14 +34,14 @@ impl Saving {
         let found = if *resume { checkpoints.resume()? } else { checkpoints.begin().map(|()| None)? };
         if let Some(checkpoint) = &found {
             let (saved, history): (String, History<M>) = checkpoint.state()?;
-            let path = checkpoint.path().display();
+            let path = shown(checkpoint.path());
             if saved != settings {
                 return Err(Error::usage(format!("{path} is of another run: {saved}; this one: {settings}")));
             }
             run.line(&format!("going on after epoch {} with {path}", checkpoint.step()));
             run.resume(history);
         } else if *resume {
-            run.line(&format!("no checkpoint in {} yet: beginning with epoch 1", folder.display()));
+            run.line(&format!("no checkpoint in {} yet: beginning with epoch 1", shown(folder)));
         }
         Ok((Saving { checkpoints: Some((checkpoints, folder.clone())), settings }, found))
     }
@@ -104,7 +105,7 @@ fn unless_of_a_file<M: Measures>(
 ) -> stradsap::Result<()> {
     match outcome {
         Err(Error::File { path, source }) => {
-            run.line(&format!("warning: no checkpoint in {}: {}: {source}", folder.display(), path.display()));
+            run.line(&format!("warning: no checkpoint in {}: {}: {source}", shown(folder), shown(&path)));
             Ok(())
         }
         other => other,

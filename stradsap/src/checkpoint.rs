@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::__private::{decode_serde, encode_serde};
+use crate::files::shown;
 use crate::{DMap, DMatrix, DMultiMap, DVector, Element, Error, Key, Result, Session};
 use background::{Background, Versions, locked};
 use folder::{Folder, FolderTrouble, Listing, at, bad, steps};
@@ -127,7 +128,7 @@ impl Checkpoints {
             None => Ok(()),
             Some(step) => Err(Error::usage(format!(
                 "{} holds checkpoints up to step {step}: resume from them, or give a folder without any",
-                self.folder.path.display()
+                shown(&self.folder.path)
             ))),
         }
     }
@@ -203,7 +204,7 @@ impl Checkpoints {
         if let Some(later) = background.known.keys().next_back().filter(|&&later| later > step) {
             return Err(Error::usage(format!(
                 "{}: a checkpoint of step {later} is there before step {step}: resume from it, or give another folder",
-                self.folder.file(&manifest::manifest_name(*later)).display()
+                shown(&self.folder.file(&manifest::manifest_name(*later)))
             )));
         }
         let mut bytes = Vec::new();

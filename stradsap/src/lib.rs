@@ -80,7 +80,7 @@ pub use checkpoint::{Checkpoint, Checkpoints, Saved};
 pub use digest::Digest;
 pub use macros::{Element, async_parallel_for, main, sync_parallel_for, with};
 pub use numeric::Numeric;
-pub use read::{BagOfWords, Csv, Edge, Entry, Labelled, ReadFiles};
+pub use read::{BagOfWords, Csv, Edge, Entry, Labelled, ReadFiles, open_unpacked};
 pub use stradsap_runtime::*;
 pub use write::{Tensor, WriteFiles, WriteRows, WriteWordVectors, write_safetensors};
 

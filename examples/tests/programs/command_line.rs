@@ -90,6 +90,68 @@ fn workers_without_a_number_are_one_a_core() {
 }
 
 #[test]
+fn a_driver_that_nobody_can_join_says_so_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = small_ratings(folder.path());
+    let words = ["--data", text(&data), "--epochs", "1", "--listen", "127.0.0.1:0", "--workers"];
+    let since = std::time::Instant::now();
+    let (status, said) = fail("sgdmf", &[&words[..], &["1"]].concat());
+    assert!(status == 2 && said.starts_with("error: nobody could join at 127.0.0.1:"), "{said}");
+    assert!(
+        said.contains("set STRADSAP_SECRET or STRADSAP_SECRET_FILE for this process and for each `--join"),
+        "{said}"
+    );
+    let (status, said) = fail("sgdmf", &[&words[..], &["0"]].concat());
+    assert_eq!(
+        (status, &*said),
+        (2, "error: --workers 0: with --listen, it needs the number of workers that will join")
+    );
+    assert!(since.elapsed().as_secs() < 20);
+}
+
+#[test]
+fn threads_that_would_make_no_progress_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = small_ratings(folder.path());
+    let most = std::thread::available_parallelism().unwrap().get().clamp(256, 1024);
+    if most < 1024 {
+        let (status, said) = fail("sgdmf", &["--data", text(&data), "--threads", "1024"]);
+        let want = format!("error: 1024 threads are not offered on this machine: give a number from 1 to {most}");
+        assert_eq!((status, said), (2, want));
+    }
+    let most = most.to_string();
+    succeed("sgdmf", &["--data", text(&data), "--rank", "4", "--epochs", "1", "--threads", &most]);
+}
+
+#[test]
+fn names_and_packed_data_break_no_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join("two\nlines\u{1b}[31m.csv");
+    fs::write(&odd, "1,2\n").unwrap();
+    let shown = format!("{}/two\\nlines\\u{{1b}}[31m.csv", folder.path().display());
+    for program in PROGRAMS {
+        let (status, said) = fail(program, &["--data", text(&odd)]);
+        let problem = "2 fields; expected at least 3 (user, item, rating) between commas, tabs or ::";
+        assert_eq!((status, said), (1, format!("error: {shown}:1: {problem}")));
+        let (status, said) = fail(program, &["--data", &format!("{}.none", text(&odd))]);
+        assert_eq!(
+            (status, said),
+            (1, format!("error: can't read {shown}.none: No such file or directory (os error 2)"))
+        );
+
+        // Garbage behind what is packed.
+        let packed = folder.path().join("r.csv.gz");
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut out, b"1,2,3\n").unwrap();
+        let bytes = out.finish().unwrap();
+        fs::write(&packed, [&bytes[..], b"junk"].concat()).unwrap();
+        let (status, said) = fail(program, &["--data", text(&packed)]);
+        let problem = format!("what begins at byte {} (with 0x6a) is no gzip data", bytes.len());
+        assert!(status == 1 && said.contains(&problem), "{said}");
+    }
+}
+
+#[test]
 fn bad_input_is_one_line_and_status_1() {
     let folder = tempfile::tempdir().unwrap();
     let cases: &[(&str, &str)] = &[

@@ -166,6 +166,11 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
         Some("cores") => one_per_core(),
         _ => number(env, "STRADSAP_WORKERS", 0, MAX_PROCESSES)?.unwrap_or(0),
     };
+    if workers == 0 && listen.is_some() && env("STRADSAP_WORKERS").is_some() {
+        return Err(Error::usage(
+            "STRADSAP_WORKERS=0: with STRADSAP_LISTEN, it needs the number of workers that will join",
+        ));
+    }
     Ok(DriverRole {
         workers: match workers {
             0 => Workers::None,

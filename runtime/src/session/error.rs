@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::files::shown;
 use crate::memory::codec::CodecError;
 use crate::session::stopping::StopSignal;
 
@@ -208,7 +209,7 @@ pub enum Error {
         index: usize,
     },
     /// A file could not be read or written.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", shown(path))]
     File {
         /// Which file.
         path: PathBuf,
@@ -216,7 +217,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A line of an input file is not what it should be.
-    #[error("{path}:{line}{}: {problem}", AtColumn(*.column))]
+    #[error("{}:{line}{}: {problem}", shown(path), AtColumn(*.column))]
     Input {
         /// Which file.
         path: PathBuf,

@@ -162,6 +162,12 @@ impl SessionBuilder {
     }
 }
 
+/// How many threads make progress here. One that has nothing to do looks for work at each of the others, so that many more than
+/// there are cores do nothing else.
+fn most_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).clamp(256, MAX_THREADS)
+}
+
 /// Whether `#[stradsap::main]` has begun this program.
 static LAUNCHED: AtomicBool = AtomicBool::new(false);
 
@@ -244,10 +250,10 @@ impl Session {
     /// # Errors
     /// [`Error::Usage`] for a number that is not offered.
     pub fn set_threads(&self, threads: usize) -> Result<()> {
-        if !(1..=MAX_THREADS).contains(&threads) {
-            return Err(Error::usage(format!(
-                "{threads} threads are not offered: give a number from 1 to {MAX_THREADS}"
-            )));
+        let most = most_threads();
+        if !(1..=most).contains(&threads) {
+            let problem = format!("{threads} threads are not offered on this machine: give a number from 1 to {most}");
+            return Err(Error::usage(problem));
         }
         self.inner.threads.store(threads, Relaxed);
         Ok(())

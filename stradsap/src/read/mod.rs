@@ -4,6 +4,7 @@ mod bag;
 mod blocks;
 mod csv;
 mod edges;
+mod gzip;
 mod libsvm;
 mod lines;
 mod npy;
@@ -26,6 +27,7 @@ pub use self::csv::Csv;
 pub use self::edges::Edge;
 pub use self::libsvm::Labelled;
 pub(crate) use self::source::extension;
+pub use self::source::open_unpacked;
 use crate::{DMatrix, DVector, Element, Numeric, Result, Session};
 
 /// Readers of files, as methods of a [`Session`].

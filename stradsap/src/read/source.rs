@@ -3,8 +3,7 @@
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
-
+use super::gzip::Gzip;
 use crate::{Error, Result, files};
 
 /// What unpackers read at once.
@@ -51,7 +50,7 @@ impl Input {
         let raw = self.raw().map_err(|source| self.error(source))?;
         Ok(match packing(&self.path) {
             None => raw,
-            Some(Packing::Gzip) => Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED, raw))),
+            Some(Packing::Gzip) => Box::new(Gzip::new(raw, PACKED)),
             Some(Packing::Zstd) => Box::new(Zstd { rest: Some(BufReader::with_capacity(PACKED, raw)), frame: None }),
         })
     }
@@ -86,6 +85,26 @@ impl Input {
     pub(crate) fn error(&self, source: io::Error) -> Error {
         Error::File { path: self.path.clone(), source }
     }
+}
+
+/// Opens a file to be read from its beginning to its end; one whose name ends in `.gz` or `.zst` is unpacked.
+///
+/// ```
+/// use std::io::Read;
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("notes.txt");
+/// # std::fs::write(&path, "a line").unwrap();
+/// let mut text = String::new();
+/// stradsap::open_unpacked(&path)?.read_to_string(&mut text).unwrap();
+/// assert_eq!(text, "a line");
+/// # Ok::<(), stradsap::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::File`].
+pub fn open_unpacked(path: impl AsRef<Path>) -> Result<Box<dyn Read + Send>> {
+    Input::local(path.as_ref().to_path_buf()).open()
 }
 
 /// The files that a path, a pattern or an address names, in sorted order.
@@ -237,6 +256,12 @@ mod tests {
             assert!(unpacked(name, &packed[..packed.len() / 2]).is_err(), "{name}");
             assert!(unpacked(name, &text).is_err(), "{name}");
         }
+        let more = unpacked("t.gz", &[gzip(&text), b"junk".to_vec()].concat()).unwrap_err().to_string();
+        let at = gzip(&text).len();
+        let want =
+            format!("what begins at byte {at} (with 0x6a) is no gzip data; more of it, or the end, was expected");
+        assert_eq!(more, want);
+        assert!(unpacked("t.gz", &[gzip(&text), vec![0x1f; 40]].concat()).is_err());
         assert!(unpacked("t.zst", &[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1]).is_err());
     }
 

@@ -154,7 +154,7 @@ impl<T: 'static> WriteFiles<T> for DVector<T> {
         T: Numeric,
     {
         let path = path.as_ref();
-        let refuse = |hint: &str| Err(Error::usage(format!("{}: {hint}", path.display())));
+        let refuse = |hint: &str| Err(Error::usage(format!("{}: {hint}", crate::files::shown(path))));
         match extension(path).as_deref() {
             Some("npy") => npy::write(self, path),
             Some("safetensors") => write_safetensors(path, &[("data", self)]),

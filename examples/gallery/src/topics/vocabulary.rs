@@ -47,7 +47,7 @@ impl Vocabulary {
                 return Err(Error::Line { path: path.to_path_buf(), line, column: Some(1), problem });
             }
             if names.len() == words {
-                let (word, data) = (excerpt(line), data.display());
+                let (word, data) = (excerpt(line), stradsap::files::shown(data));
                 let problem =
                     format!("{word} is one word too many; {words} were expected, as the header of {data} says");
                 return Err(lines.error(Some(1), problem));
@@ -61,7 +61,7 @@ impl Vocabulary {
             }
         }
         if names.len() < words {
-            let (line, there, data) = (names.len() as u64 + 1, names.len(), data.display());
+            let (line, there, data) = (names.len() as u64 + 1, names.len(), stradsap::files::shown(data));
             let problem =
                 format!("the words end here, after {there}; {words} were expected, as the header of {data} says");
             return Err(Error::Line { path: path.to_path_buf(), line, column: None, problem });

@@ -73,7 +73,7 @@ impl Corpus {
     pub fn warning(&self, path: &Path) -> Option<String> {
         let Skipped { bytes, words, line } = self.skipped;
         (words > 0).then(|| {
-            let path = path.display();
+            let path = stradsap::files::shown(path);
             format!(
                 "warning: {path}: skipped {words} words with {bytes} bytes that aren't UTF-8, the first in line {line}"
             )

@@ -223,6 +223,12 @@ impl Cluster {
         let listen = options.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_string());
 
         let Network { hub, address, handle, thread } = Network::start(listen, secret.clone(), explicit)?;
+        if options.join && !explicit {
+            return Err(Error::usage(format!(
+                "nobody could join at {address}: workers that others start need the job's secret; set STRADSAP_SECRET or \
+                 STRADSAP_SECRET_FILE for this process and for each `--join {address}`"
+            )));
+        }
         let published = match &options.rendezvous {
             Some(path) => {
                 let invitation = Invitation::at(address, secret.to_hex());

@@ -34,7 +34,7 @@ impl TimelineFile {
         for Process { name, recorded, .. } in processes.iter().filter(|process| process.recorded.left_out > 0) {
             warning!(
                 "{}: {} later events of {name} are left out, after {}",
-                self.path.display(),
+                files::shown(&self.path),
                 recorded.left_out,
                 recorded.events.len()
             );
