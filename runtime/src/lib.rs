@@ -96,5 +96,5 @@ pub mod private {
         LoopInput, MinibatchSize, SyncOptions, input, minibatch, policy, sync_for, typed_batch_body,
     };
     pub use crate::session::options::{LoopOptions, Site, range};
-    pub use stradsap_dds_server::process::build_hash;
+    pub use stradsap_dds_server::process::{build_hash, host_name};
 }

@@ -4,6 +4,7 @@ mod background;
 pub(crate) mod command;
 mod folder;
 mod layer;
+mod lock;
 mod manifest;
 mod origin;
 mod saved;
@@ -12,7 +13,7 @@ mod tests;
 mod write;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,12 +23,17 @@ use crate::files::shown;
 use crate::{DMap, DMatrix, DMultiMap, DVector, Element, Error, Key, Result, Session};
 use background::{Background, Versions, locked};
 use folder::{Folder, FolderTrouble, Listing, at, bad, steps};
+use lock::Lock;
 use manifest::{Entry, FORMAT, LARGEST_STATE, Manifest, Section, VERSION, byte_order, hexadecimal};
 use origin::{Build, now};
 pub use saved::Saved;
 use write::{Job, Known, Placed};
 
 /// A folder of checkpoints. The last two are kept.
+///
+/// A folder is for one job at a time. From its first [`begin`](Checkpoints::begin), [`resume`](Checkpoints::resume) or
+/// [`save`](Checkpoints::save) on a process has it for itself, until it drops this or ends, however it ends.
+/// [`Checkpoint::open`] and the command can read at any time.
 ///
 /// [`save`](Checkpoints::save) copies what has changed since the checkpoint before, and a thread writes it while the program
 /// goes on; what has not changed is neither copied nor written again. The command `stradsap checkpoints` lists and checks
@@ -77,6 +83,8 @@ pub struct Checkpoints {
     folder: Folder,
     every: u64,
     background: Mutex<Background>,
+    /// From the first call that would lead to a write.
+    lock: OnceLock<Option<Arc<Lock>>>,
 }
 
 impl Checkpoints {
@@ -94,7 +102,7 @@ impl Checkpoints {
         }
         folder.layer.create_folder(&folder.path).map_err(at(&folder.path))?;
         folder.list()?;
-        Ok(Checkpoints { folder, every, background: Mutex::default() })
+        Ok(Checkpoints { folder, every, background: Mutex::default(), lock: OnceLock::new() })
     }
 
     /// Whether a checkpoint is due after this many steps.
@@ -121,8 +129,9 @@ impl Checkpoints {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Usage`] with the folder.
+    /// [`Error::Usage`] with the folder; also if another process uses it, which the message names.
     pub fn begin(&self) -> Result<()> {
+        self.lock()?;
         drop(self.settled());
         match steps(&self.folder.list()?).next_back() {
             None => Ok(()),
@@ -137,11 +146,12 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`Error::File`] with the newest, if none is whole; with one of another version of the format, or of a machine with
-    /// another byte order, if it is newer than those that are whole.
+    /// another byte order, if it is newer than those that are whole. [`Error::Usage`] if another process uses the folder.
     ///
     /// # Cost
     /// Each byte of it is read and compared with its checksum.
     pub fn resume(&mut self) -> Result<Option<Checkpoint>> {
+        self.lock()?;
         let mut background = self.settled();
         let mut newest = None;
         for step in steps(&self.folder.list()?).rev() {
@@ -178,7 +188,7 @@ impl Checkpoints {
     /// under way nonetheless. [`finish`](Checkpoints::finish) reports the last. [`Error::File`] as well if the folder can't
     /// be read, or holds a checkpoint of another version of the format; [`Error::Usage`] if two vectors have the same name,
     /// or none, if the state takes more than 64 MiB, or if the folder holds later checkpoints, which another run must have
-    /// written. After these nothing is under way.
+    /// written, or is another process's. After these nothing is under way.
     ///
     /// # Cost
     /// One copy of each vector that a loop or the program may have changed since it was last saved; the memory for it stays
@@ -198,6 +208,7 @@ impl Checkpoints {
                 )));
             }
         }
+        self.lock()?;
         let mut background = self.settled();
         let listing = self.folder.list()?;
         background.look_over(&self.folder, &listing)?;
@@ -238,6 +249,14 @@ impl Checkpoints {
         let mut background = self.settled();
         background.spare.clear();
         background.late.take().map_or(Ok(()), Err)
+    }
+
+    /// Keeps other processes out, until this is dropped.
+    fn lock(&self) -> Result<()> {
+        if self.lock.get().is_none() {
+            let _ = self.lock.set(self.folder.layer.lock(&self.folder.path)?); // another thread's is as good
+        }
+        Ok(())
     }
 
     /// Waits for the write that is under way.

@@ -26,6 +26,7 @@ fn words() -> Vec<Word> {
 /// The manifests in a folder; beside them there are data files and nothing else.
 fn names(folder: &Path) -> Vec<String> {
     let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let all = all.filter(|name| name != ".stradsap.lock");
     let (mut names, others): (Vec<_>, Vec<_>) = all.partition(|name| name.ends_with(".checkpoint"));
     assert!(others.iter().all(|name| name.ends_with(".data") && name.len() == 64 + 5), "{others:?}");
     names.sort();

@@ -154,6 +154,55 @@ fn a_second_signal_ends_a_run_at_once() {
     assert!(said.contains("kept in") && newest(&kept).is_some(), "{said}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_is_for_one_job_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = small_ratings(folder.path());
+    let refused = |kept: &Path, more: &[&str]| {
+        let words = ["--data", text(&data), "--rank", "8", "--epochs", "3", "--checkpoint", text(kept)];
+        let output = example("sgdmf").args(words).args(more).output().unwrap();
+        (output.status.code(), stderr(&output).lines().last().unwrap_or_default().to_owned())
+    };
+    for round in 0..3 {
+        // Two that start at the same moment.
+        let kept = folder.path().join(format!("kept-{round}"));
+        let words =
+            ["--data", text(&data), "--rank", "8", "--checkpoint", text(&kept), "--resume", "--epochs", "1000000"];
+        let start = || example("sgdmf").args(words).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut both = [start(), start()];
+        let since = Instant::now();
+        let loser = loop {
+            let ended = both.iter_mut().position(|run| run.try_wait().unwrap().is_some());
+            match ended {
+                Some(loser) if newest(&kept).is_some() => break loser,
+                _ => assert!(since.elapsed() < Duration::from_secs(60), "nobody is refused"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let [first, second] = both;
+        let (loser, mut winner) = if loser == 0 { (first, second) } else { (second, first) };
+        let loser = loser.wait_with_output().unwrap();
+        let holder = format!("{} is in use by process {} on ", kept.display(), winner.id());
+        let said = stderr(&loser);
+        assert!(loser.status.code() == Some(2) && said.contains(&holder), "{said}");
+        for more in [&[][..], &["--resume"]] {
+            let (status, said) = refused(&kept, more);
+            assert!(status == Some(2) && said.contains(&holder), "{said}");
+        }
+        // Reading needs no lock, and the job goes on.
+        Checkpoint::open(newest(&kept).unwrap()).ok();
+        assert!(winner.try_wait().unwrap().is_none());
+        // However the holder ends, the folder is free.
+        winner.kill().unwrap();
+        winner.wait().unwrap();
+        let step: u32 = newest(&kept).unwrap().file_stem().unwrap().to_str().unwrap()[5..].parse().unwrap();
+        let epochs = (step + 1).to_string();
+        succeed("sgdmf", &[&words[..7], &["--epochs", &epochs]].concat());
+        assert!(!kept.join(".stradsap.lock").exists());
+    }
+}
+
 #[test]
 fn checkpoints_of_another_run_are_refused() {
     let folder = tempfile::tempdir().unwrap();

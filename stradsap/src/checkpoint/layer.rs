@@ -4,6 +4,10 @@ use std::fmt::Debug;
 use std::fs::{File, create_dir_all, read_dir, remove_file, rename};
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
+
+use super::lock::{self, Lock};
+use crate::Result;
 
 /// Operations on files. Nothing is promised of what was not synced: it may be there after a crash, or in part, or not.
 pub(super) trait FileLayer: Debug + Send + Sync {
@@ -18,6 +22,8 @@ pub(super) trait FileLayer: Debug + Send + Sync {
     fn list(&self, folder: &Path) -> io::Result<Vec<(String, u64)>>;
     /// A file from its beginning, and its size.
     fn read(&self, path: &Path) -> io::Result<(Box<dyn Read>, u64)>;
+    /// Keeps other processes from writing checkpoints to a folder, if that can be had.
+    fn lock(&self, folder: &Path) -> Result<Option<Arc<Lock>>>;
     /// Has the names in a folder reach the disk: without this a rename may be undone by a power cut.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 }
@@ -74,6 +80,10 @@ impl FileLayer for Disk {
         let file = crate::files::open_regular(path)?;
         let size = file.metadata()?.len();
         Ok((Box::new(file), size))
+    }
+
+    fn lock(&self, folder: &Path) -> Result<Option<Arc<Lock>>> {
+        lock::take(folder)
     }
 
     #[cfg(unix)]

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::checkpoint::layer::{FileLayer, FileWriter};
+use crate::checkpoint::lock::Lock;
 
 /// What happens at an operation that changes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +221,10 @@ impl FileLayer for Faulty {
         let bytes = state.files[file].now.clone();
         let size = bytes.len() as u64;
         Ok((Box::new(Cursor::new(bytes)), size))
+    }
+
+    fn lock(&self, _folder: &Path) -> crate::Result<Option<Arc<Lock>>> {
+        Ok(None)
     }
 
     fn sync_folder(&self, _folder: &Path) -> io::Result<()> {
