@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// Documents of one or two of four topics, each with words of its own.
-fn known(folder: &Path) -> PathBuf {
+pub(crate) fn known(folder: &Path) -> PathBuf {
     let mut dice = Stream::new(5, 2).sequence(0);
     let (documents, words) = (300usize, 160usize);
     let mut lines = Vec::new();

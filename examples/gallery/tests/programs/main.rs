@@ -10,6 +10,8 @@ mod libsvm;
 mod logistic;
 mod pagerank;
 mod sparse;
+#[cfg(unix)]
+mod stopped;
 mod svi;
 mod svm;
 mod topics;

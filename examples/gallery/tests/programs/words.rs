@@ -16,7 +16,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// Sentences of 12 words, each about one of four topics: six words of the topic's nine, and six that are everywhere.
-fn topics(folder: &Path, sentences: u64) -> PathBuf {
+pub(crate) fn topics(folder: &Path, sentences: u64) -> PathBuf {
     let random = Stream::new(11, 1);
     let mut words = String::new();
     for sentence in 0..sentences {
