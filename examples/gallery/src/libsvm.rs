@@ -170,9 +170,16 @@ fn parse(path: &Path, mut lines: Lines<'_>, classes: Option<Classes>) -> Result<
         labels = Labels { seen: vec![classes.negative, classes.positive], fixed: true };
     }
     let mut all = Examples::none(Classes { negative: -1.0, positive: 1.0 });
+    let mut widest = (0, 0);
     while let Some(line) = lines.advance()? {
+        let before = all.values.len();
         all.push(line, &mut labels).map_err(|(column, problem)| lines.error(Some(column), problem))?;
+        let features = all.values[before..].last().map_or(0, |last| last.index as usize + 1);
+        if features > widest.0 {
+            widest = (features, lines.number());
+        }
     }
+    check_width(path, widest, all.values())?;
     if all.is_empty() {
         return Err(lines.error(None, "no examples; expected lines of a label and index:value pairs".to_owned()));
     }
@@ -187,6 +194,21 @@ fn parse(path: &Path, mut lines: Lines<'_>, classes: Option<Classes>) -> Result<
         *label = if *label == all.classes.positive { 1.0 } else { -1.0 };
     }
     Ok(all)
+}
+
+/// Room is made for each feature up to the largest: there may be so many that nobody has, or so many for each value.
+const MOST_UNSEEN: usize = 1 << 24;
+const UNSEEN_A_VALUE: usize = 16;
+
+/// Refuses an index, which stands in this line, that so few values don't bear out.
+pub(crate) fn check_width(path: &Path, (features, line): (usize, u64), values: usize) -> Result<()> {
+    let most = MOST_UNSEEN.max(values.saturating_mul(UNSEEN_A_VALUE));
+    if features <= most {
+        return Ok(());
+    }
+    let problem =
+        format!("the index {features} is too large for a file of {values} values; at most {most} was expected");
+    Err(Error::Line { path: path.to_path_buf(), line, column: None, problem })
 }
 
 /// A column, from 1, and what is wrong there.

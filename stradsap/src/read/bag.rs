@@ -45,8 +45,16 @@ pub(super) fn collect(reading: &Reading<'_>) -> Result<BagOfWords> {
     };
     if head.entries != *records as u64 {
         let problem = format!("the header promises {} entries, but {records} follow", head.entries);
-        let (line, column) = (head.line, Some(head.column));
-        return Err(Error::Input { path: path.clone(), line, column, problem });
+        let (line, column) = head.places[2];
+        return Err(Error::Input { path: path.clone(), line, column: Some(column), problem });
+    }
+    let most = MOST_UNSEEN.max(records.saturating_mul(UNSEEN_AN_ENTRY) as u64);
+    for (k, claimed) in [head.documents, head.words].into_iter().enumerate() {
+        if u64::from(claimed) > most {
+            let problem = format!("{} is {claimed}; of {records} entries at most {most} were expected", WHAT[k]);
+            let (line, column) = head.places[k];
+            return Err(Error::Input { path: path.clone(), line, column: Some(column), problem });
+        }
     }
     let entries = DVector::from_chunks(reading.session, chunks)?;
     Ok(BagOfWords { documents: head.documents, words: head.words, entries })
@@ -54,14 +62,19 @@ pub(super) fn collect(reading: &Reading<'_>) -> Result<BagOfWords> {
 
 struct Bag;
 
+/// The numbers that a file begins with.
+const WHAT: [&str; 3] = ["the number of documents", "the size of the vocabulary", "the number of entries"];
+/// Programs make room for each document and word: a file names so many that it has nothing of, or so many for each entry.
+const MOST_UNSEEN: u64 = 1 << 22;
+const UNSEEN_AN_ENTRY: usize = 16;
+
 /// The three numbers that a file begins with.
 struct Sizes {
     documents: u32,
     words: u32,
     entries: u64,
-    /// Where the last of them stands.
-    line: u64,
-    column: u64,
+    /// Line and column of each.
+    places: [(u64, u64); 3],
 }
 
 impl Format for Bag {
@@ -70,9 +83,8 @@ impl Format for Bag {
     type Item = Entry;
 
     fn head(&self, bytes: &[u8], last: bool) -> Parsed<Option<(Sizes, usize)>> {
-        const WHAT: [&str; 3] = ["the number of documents", "the size of the vocabulary", "the number of entries"];
         let whole = &bytes[..if last { bytes.len() } else { last_line(bytes) }];
-        let (mut numbers, mut end, mut place, mut lines) = (Vec::new(), 0, (0, 0), 0);
+        let (mut numbers, mut end, mut places, mut lines) = (Vec::new(), 0, [(0, 0); 3], 0);
         each_line(whole, |start, line| {
             if numbers.len() == WHAT.len() {
                 return Ok(());
@@ -91,7 +103,7 @@ impl Format for Bag {
             if let Some((at, word)) = words.next() {
                 return misplaced(at, format!("{} follows {what}; a number a line was expected", excerpt(word)));
             }
-            place = (lines, (at - start) as u64 + 1);
+            places[numbers.len()] = (lines, (at - start) as u64 + 1);
             numbers.push(found);
             Ok(())
         })?;
@@ -99,7 +111,7 @@ impl Format for Bag {
             [documents, words, entries] => {
                 // They were compared with the largest possible above.
                 let (documents, words) = (documents as u32, words as u32);
-                Ok(Some((Sizes { documents, words, entries, line: place.0, column: place.1 }, end)))
+                Ok(Some((Sizes { documents, words, entries, places }, end)))
             }
             _ if last => misplaced(bytes.len(), format!("the file ends here; {} was expected", WHAT[numbers.len()])),
             _ => Ok(None),

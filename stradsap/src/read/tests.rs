@@ -86,6 +86,14 @@ fn bags_of_words() {
     for (text, error) in [
         ("2\n5\n3\n1 1 4\n2 5 1\n", "f:3:1: the header promises 3 entries, but 2 follow"),
         ("2\n5\n1\n1 1 4\n2 5 1\n", "f:3:1: the header promises 1 entries, but 2 follow"),
+        (
+            "2000000000\n5\n1\n1 1 4\n",
+            "f:1:1: the number of documents is 2000000000; of 1 entries at most 4194304 were expected",
+        ),
+        (
+            "2\n\n4294967295\n1\n1 1 4\n",
+            "f:3:1: the size of the vocabulary is 4294967295; of 1 entries at most 4194304 were expected",
+        ),
         ("2\n5\n1\n3 1 4\n", "f:4:1: the document is 3; a number from 1 to 2 was expected"),
         ("2\n5\n1\n1 6 4\n", "f:4:3: the word is 6; a number from 1 to 5 was expected"),
         ("2\n5\n1\n1 0 4\n", "f:4:3: the word is 0; a number from 1 to 5 was expected"),

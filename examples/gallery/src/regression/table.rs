@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use stradsap_examples::{Error, Result};
 
-use crate::libsvm::{Misplaced, finite, pairs};
+use crate::libsvm::{Misplaced, check_width, finite, pairs};
 use crate::lines::{Lines, excerpt, words};
 
 /// One value of a row.
@@ -164,6 +164,9 @@ fn parse(path: &Path, mut lines: Lines<'_>, labels: Labels) -> Result<Table> {
     if table.is_empty() {
         return Err(lines.error(None, "no rows; expected lines of a label and index:value pairs".to_owned()));
     }
+    let is_widest = |i: &usize| table.row(*i).last().is_some_and(|last| last.index as usize + 1 == table.features);
+    let line = (0..table.len()).find(is_widest).map_or(1, |i| table.line(i));
+    check_width(path, (table.features, line), table.values())?;
     let first = table.labels[0];
     if table.labels.iter().all(|&label| label == first) {
         let what = match labels {

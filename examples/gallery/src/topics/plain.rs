@@ -18,6 +18,10 @@ pub(super) struct Bag {
 /// The header's numbers, in their order.
 const HEADER: [&str; 3] = ["the number of documents", "the size of the vocabulary", "the number of entries"];
 
+/// Room is made for each document and word: a file names so many that it has nothing of, or so many for each entry.
+const MOST_UNSEEN: u64 = 1 << 22;
+const UNSEEN_AN_ENTRY: usize = 16;
+
 /// Reads a file; one whose name ends in `.gz` is unpacked.
 ///
 /// # Errors
@@ -31,9 +35,9 @@ type Misplaced = (usize, String);
 
 fn parse(mut lines: Lines<'_>) -> Result<Bag> {
     let mut header = [0; 3];
-    let mut place = (0, 0);
-    for (at, what) in HEADER.iter().enumerate() {
-        let most = if at == 2 { u64::MAX } else { u64::from(u32::MAX) };
+    let mut places = [(0, 0); 3];
+    for (k, what) in HEADER.iter().enumerate() {
+        let most = if k == 2 { u64::MAX } else { u64::from(u32::MAX) };
         loop {
             let Some(line) = lines.advance()? else {
                 let problem = format!("the file ends here; {what} was expected");
@@ -42,8 +46,8 @@ fn parse(mut lines: Lines<'_>) -> Result<Bag> {
             match header_number(line, what, most) {
                 Ok(None) => {}
                 Ok(Some((number, column))) => {
-                    header[at] = number;
-                    place = (lines.number(), column);
+                    header[k] = number;
+                    places[k] = (lines.number(), column);
                     break;
                 }
                 Err((column, problem)) => return Err(lines.error(Some(column), problem)),
@@ -61,10 +65,19 @@ fn parse(mut lines: Lines<'_>) -> Result<Bag> {
     }
     if header[2] != entries.len() as u64 {
         let problem = format!("the header promises {} entries, but {} follow", header[2], entries.len());
-        let path = lines.path().to_path_buf();
-        return Err(Error::Line { path, line: place.0, column: Some(place.1), problem });
+        return Err(at(&lines, places[2], problem));
+    }
+    let most = MOST_UNSEEN.max(entries.len().saturating_mul(UNSEEN_AN_ENTRY) as u64);
+    if let Some(k) = (0..2).find(|&k| header[k] > most) {
+        let (what, claimed, held) = (HEADER[k], header[k], entries.len());
+        let problem = format!("{what} is {claimed}; of {held} entries at most {most} were expected");
+        return Err(at(&lines, places[k], problem));
     }
     Ok(Bag { documents, words, entries })
+}
+
+fn at(lines: &Lines<'_>, (line, column): (u64, usize), problem: String) -> Error {
+    Error::Line { path: lines.path().to_path_buf(), line, column: Some(column), problem }
 }
 
 /// An error at the beginning of the line that would follow the last.

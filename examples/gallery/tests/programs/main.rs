@@ -1,6 +1,7 @@
 //! The programs as a person meets them, and the readers of their input.
 
 mod ccdmf;
+mod claims;
 #[path = "../../../tests/programs/common.rs"]
 mod common;
 mod graph;

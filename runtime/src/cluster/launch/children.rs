@@ -269,7 +269,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
         (libc::SIGQUIT, "SIGQUIT"),
         (libc::SIGILL, "SIGILL"),
         (libc::SIGTRAP, "SIGTRAP"),
-        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGABRT, "SIGABRT: if memory had run out, its last line says so"),
         (libc::SIGBUS, "SIGBUS"),
         (libc::SIGFPE, "SIGFPE"),
         (libc::SIGKILL, "SIGKILL"),
