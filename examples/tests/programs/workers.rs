@@ -173,3 +173,47 @@ fn one_process_has_a_timeline_too() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).starts_with(&format!("error: {}: ", missing.display())), "{}", stderr(&output));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ranks_leave_no_secret_however_they_end() {
+    use std::process::{Child, Stdio};
+    use std::time::{Duration, Instant};
+
+    let folder = tempfile::tempdir().unwrap();
+    let data = small_ratings(folder.path());
+    let meeting = folder.path().join("meeting");
+    let chosen = "5e".repeat(32);
+    // What Open MPI's mpirun would say to each.
+    let rank = |rank: &str| -> Child {
+        let mut command = example("sgdmf");
+        command.args(["--data", data.to_str().unwrap(), "--epochs", "1000000", "--threads", "1"]);
+        command.env("OMPI_COMM_WORLD_RANK", rank).env("OMPI_COMM_WORLD_SIZE", "2");
+        command.env("OMPI_COMM_WORLD_LOCAL_SIZE", "2").env("PMIX_NAMESPACE", "a-run");
+        command.env("STRADSAP_RENDEZVOUS", &meeting).env("STRADSAP_SECRET", &chosen);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let files = || std::fs::read_dir(&meeting).map_or(Vec::new(), |all| all.map(|file| file.unwrap().path()).collect());
+    let until = |what: &str, done: &mut dyn FnMut() -> bool| {
+        let since = Instant::now();
+        while !done() {
+            assert!(since.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let mut driver = rank("0");
+    until("no file appears", &mut || files().iter().any(|file| file.extension().is_none()));
+    // What a person has chosen for more than one job is not in it.
+    assert!(!std::fs::read_to_string(&files()[0]).unwrap().contains(&chosen));
+    let mut worker = rank("1");
+    until("the file stays", &mut || files().is_empty());
+    assert!(driver.try_wait().unwrap().is_none() && worker.try_wait().unwrap().is_none());
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+    // Without its driver no rank ends well.
+    let since = Instant::now();
+    let ended = worker.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", stderr(&ended));
+    assert!(stderr(&ended).contains("this worker ends, since its driver is lost"), "{}", stderr(&ended));
+    assert!(since.elapsed() < Duration::from_secs(60) && files().is_empty());
+}

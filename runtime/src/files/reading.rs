@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use super::{PATIENCE, is_fifo};
 
+/// How often a thread that waits for a writer is woken.
+const TRIES: usize = 100;
+
 /// Opens what is to be read from its beginning to its end: a file, a device, a pipe, or a FIFO, which gets 30 s for its writer
 /// to come.
 ///
@@ -49,12 +52,18 @@ pub(super) fn open_fifo(path: &Path, patience: Duration) -> io::Result<File> {
     if let Ok(opened) = receiver.recv_timeout(patience) {
         return opened;
     }
-    // Ends the thread's waiting.
+    // Ends the thread's waiting, lest it be the reader of a later writer; but for a FIFO that has lost its name.
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    drop(options.open(path));
+    for _ in 0..TRIES {
+        let _writer = options.open(path);
+        let ended = receiver.recv_timeout(Duration::from_millis(10));
+        if !matches!(ended, Err(mpsc::RecvTimeoutError::Timeout)) {
+            break;
+        }
+    }
     let problem = format!("nobody has opened this FIFO for writing within {} s", patience.as_secs());
     Err(io::Error::new(ErrorKind::TimedOut, problem))
 }

@@ -39,7 +39,7 @@ use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote::Logged;
 use crate::cluster::driver::remote_plan::RemotePlan;
 use crate::cluster::launch::children::{ChildSettings, Nursery};
-use crate::cluster::launch::rendezvous::{self, Invitation, Published};
+use crate::cluster::launch::rendezvous::{self, Invitation};
 use crate::cluster::wire::join;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::home::Home;
@@ -135,7 +135,6 @@ pub(crate) struct Cluster {
     holder: Mutex<Option<ThreadId>>,
     late: Mutex<Vec<u64>>,
     network: Option<NetworkThread>,
-    published: Option<Published>,
     timeline: Option<TimelineFile>,
 }
 
@@ -217,7 +216,8 @@ impl Cluster {
             Some(path) => Some(TimelineFile::begin(path)?),
             None => timeline,
         };
-        let given = Secret::from_environment().map_err(cant_start)?;
+        // What is written to a file must be of no use after this job.
+        let given = if options.rendezvous.is_none() { Secret::from_environment().map_err(cant_start)? } else { None };
         let explicit = given.is_some() || options.rendezvous.is_some();
         let secret = given.map_or_else(Secret::generate, Ok).map_err(cant_start)?;
         let listen = options.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_string());
@@ -250,10 +250,11 @@ impl Cluster {
             holder: Mutex::default(),
             late: Mutex::default(),
             network: Some(thread),
-            published,
             timeline,
         };
         cluster.await_members()?;
+        // All have read it: a process that is killed from here on leaves no secret.
+        drop(published);
         let mut state = locked(&cluster.state);
         match cluster.handle.block_on(cluster.begin_generation(&mut state)) {
             Ok(()) => {}
@@ -506,7 +507,6 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        drop(self.published.take());
         if let Some(mut file) = self.timeline.take() {
             self.write_timeline(&mut file);
         }

@@ -81,6 +81,9 @@ impl Invitation {
     }
 }
 
+/// An older file is of no use to anybody: ranks wait for a minute, and drivers for five.
+const STALE: Duration = Duration::from_secs(600);
+
 /// A file that stands until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Published {
@@ -97,6 +100,7 @@ pub(crate) fn publish(path: &Path, invitation: &Invitation) -> Result<Published>
     let folder = path.parent().unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(at(folder))?;
     own_folder(&std::fs::metadata(folder).map_err(at(folder))?).map_err(at(folder))?;
+    sweep(folder);
     remove(path).map_err(at(path))?;
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
     remove(&fresh).map_err(at(&fresh))?;
@@ -120,6 +124,21 @@ impl Drop for Published {
         // Another run may have taken the name since.
         if read(&self.path).is_ok_and(|there| there.as_ref() == Some(&self.invitation)) {
             let _ = remove_file(&self.path); // gone already is as good
+        }
+    }
+}
+
+/// Removes what runs left that were killed while their ranks met. It holds secrets, though of jobs that have ended.
+fn sweep(folder: &Path) {
+    let Ok(entries) = read_dir(folder) else { return };
+    for entry in entries.filter_map(std::result::Result::ok) {
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with("job-"));
+        let stale = |found: &Metadata| {
+            let age = found.modified().ok().and_then(|written| written.elapsed().ok());
+            own_file(found).is_ok() && age.is_some_and(|age| age >= STALE)
+        };
+        if ours && std::fs::symlink_metadata(entry.path()).is_ok_and(|found| stale(&found)) {
+            let _ = remove_file(entry.path()); // the next start tries again
         }
     }
 }
@@ -311,6 +330,30 @@ mod tests {
         assert_eq!(soon(&path).unwrap(), invitation(2));
         drop(fresh);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_killed_runs_left_is_swept() {
+        let folder = Folder::new("sweep");
+        let left = folder.0.join("job-1");
+        let stale = publish(&left, &invitation(1)).unwrap();
+        let half = folder.0.join("job-2.4711.new");
+        let other = folder.0.join("notes");
+        for path in [&half, &other] {
+            std::fs::write(path, "stradsap").unwrap();
+            set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+        }
+        let here = || [&left, &half, &other].map(|path| path.exists());
+        // Fresh ones may be of a run that begins now.
+        drop(publish(&folder.0.join("job-3"), &invitation(3)).unwrap());
+        assert_eq!(here(), [true, true, true]);
+        for path in [&left, &half, &other] {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            file.set_modified(std::time::SystemTime::now() - STALE).unwrap();
+        }
+        drop(publish(&folder.0.join("job-3"), &invitation(3)).unwrap());
+        assert_eq!(here(), [false, false, true]);
+        drop(stale);
     }
 
     #[test]
