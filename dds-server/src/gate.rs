@@ -1,13 +1,16 @@
 //! Where connections come in: nobody passes who has not proved the job's secret.
 //!
-//! At most [`UNPROVED`] connections are in the handshake at once, each for at most [`crate::hello::TIMEOUT`]; those beyond
-//! are closed unread. So what strangers can take up is bounded, whatever they send.
+//! At most [`UNPROVED`] connections are in the handshake at once, [`UNPROVED_EACH`] of one address, each for at most
+//! [`crate::hello::TIMEOUT`]; for one that comes beyond that the oldest is closed. So what strangers can take up is bounded, whatever
+//! they send, and they can't keep others out by waiting: a member has proved the secret within milliseconds.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::hello::{Hello, welcome};
@@ -17,41 +20,55 @@ use crate::secret::Secret;
 /// The most connections that have not proved the secret yet.
 pub const UNPROVED: usize = 256;
 
+/// The most of them that come from one address; on one machine all do, the job's own as well.
+pub const UNPROVED_EACH: usize = 192;
+
 /// How long to wait after an `accept` failed: most likely no file descriptors are left, and trying at once won't help.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Lines about refused connections are written no more often than this, with the number of those left out.
-const FOLD: Duration = Duration::from_secs(1);
+const FOLD: Duration = Duration::from_secs(5);
 
 /// Welcomes the peers that connect, for ever, and hands each that passed to `entered`, with what it was told and what it
 /// said.
 ///
 /// `me` is asked for what to say of this process, at each connection; `check` may refuse a peer that has proved the
-/// secret, with a reason that it receives (see [`welcome`]).
+/// secret, with a reason that it receives (see [`welcome`]). `report` is given lines for people about those who were refused.
 pub async fn watch<C>(
     listener: &TcpListener,
     secret: &Secret,
     me: impl Fn() -> Hello,
     check: C,
     mut entered: impl FnMut(TcpStream, Hello, Hello),
+    report: fn(&str),
 ) -> Infallible
 where
     C: Fn(&Hello) -> Result<(), String> + Clone + Send + 'static,
 {
     let mut greeting = JoinSet::new();
-    let mut refused = Folded::default();
+    let mut refused = Folded { report, last: None, left_out: 0 };
+    let mut waiting: VecDeque<Waiting> = VecDeque::new();
     loop {
         tokio::select! {
-            Some(done) = greeting.join_next() => match done {
-                Ok(Ok((stream, me, hello))) => entered(stream, me, hello),
-                Ok(Err((peer, error))) => refused.log(peer, &error),
-                Err(error) => refused.log(None, &error),
+            Some(done) = greeting.join_next_with_id() => {
+                let id = done.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+                waiting.retain(|one| one.task.id() != id);
+                match done {
+                    Ok((_, Ok((stream, me, hello)))) => entered(stream, me, hello),
+                    Ok((_, Err((peer, error)))) => refused.log(peer, &error),
+                    // It had to make room.
+                    Err(error) if error.is_cancelled() => {}
+                    Err(error) => refused.log(None, &error),
+                }
             },
             accepted = listener.accept() => match accepted {
-                Ok((_, peer)) if greeting.len() >= UNPROVED => refused.log(Some(peer), &"too many connections in the handshake"),
                 Ok((mut stream, peer)) => {
+                    if let Some(oldest) = oldest_of_too_many(&waiting, peer.ip()).and_then(|at| waiting.remove(at)) {
+                        oldest.task.abort();
+                        refused.log(Some(oldest.peer), &"it said nothing while others waited");
+                    }
                     let (secret, me, check) = (secret.clone(), me(), check.clone());
-                    greeting.spawn(async move {
+                    let task = greeting.spawn(async move {
                         match net::prepare(&stream).map_err(Into::into) {
                             Ok(()) => welcome(&mut stream, &secret, &me, check).await,
                             Err(error) => Err(error),
@@ -59,6 +76,7 @@ where
                         .map(|hello| (stream, me, hello))
                         .map_err(|error| (Some(peer), error))
                     });
+                    waiting.push_back(Waiting { peer, task });
                 }
                 Err(error) => {
                     refused.log(None, &error);
@@ -69,21 +87,40 @@ where
     }
 }
 
+/// A connection in the handshake.
+struct Waiting {
+    peer: SocketAddr,
+    task: AbortHandle,
+}
+
+/// Who has to go for one more from this address, where there are too many: by its place, the oldest being the first.
+fn oldest_of_too_many(waiting: &VecDeque<Waiting>, from: IpAddr) -> Option<usize> {
+    let same = |one: &Waiting| one.peer.ip() == from;
+    if waiting.iter().filter(|one| same(one)).count() >= UNPROVED_EACH {
+        return waiting.iter().position(same);
+    }
+    (waiting.len() >= UNPROVED).then_some(0)
+}
+
 /// Folds lines that a stranger could cause by the thousand.
-#[derive(Default)]
 struct Folded {
+    report: fn(&str),
     last: Option<Instant>,
     left_out: u64,
 }
 
 impl Folded {
-    fn log(&mut self, peer: Option<std::net::SocketAddr>, why: &dyn std::fmt::Display) {
+    fn log(&mut self, peer: Option<SocketAddr>, why: &dyn std::fmt::Display) {
         if self.last.is_some_and(|last| last.elapsed() < FOLD) {
             self.left_out += 1;
             return;
         }
         self.last = Some(Instant::now());
         let peer = peer.map_or_else(|| "a connection".to_owned(), |peer| peer.to_string());
-        tracing::warn!(left_out = std::mem::take(&mut self.left_out), "{peer} was refused: {why}");
+        let more = match std::mem::take(&mut self.left_out) {
+            0 => String::new(),
+            others => format!(" (and {others} others before)"),
+        };
+        (self.report)(&format!("{peer} was refused: {why}{more}"));
     }
 }

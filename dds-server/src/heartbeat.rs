@@ -1,17 +1,36 @@
 //! Signs of life on a connection of their own, where no other bytes hold them up. Both sides do the same.
+//!
+//! A process that is stopped says nothing, but its machine still acknowledges what arrives; one that is gone has its connections
+//! ended by its machine, and if that is gone or can't be reached, nothing is acknowledged and the connection breaks
+//! ([`net::UNACKNOWLEDGED`](crate::net::UNACKNOWLEDGED)). So a silent driver whose connection holds is waited for ([`pause`]).
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::MissedTickBehavior;
 
 use crate::frame::{self, FrameError, Header, Kind};
+use crate::own_time;
 
 /// How often a sign of life is sent.
 pub const EVERY: Duration = Duration::from_millis(500);
 
 /// After how long without one the other side is taken for lost.
 pub const SILENCE: Duration = Duration::from_secs(4);
+
+/// For how long a driver may be stopped, if the environment doesn't say.
+const PAUSE: Duration = Duration::from_secs(300);
+
+/// To somebody who says nothing one sign of life in this many is sent: enough to see whether they arrive, and too few to fill
+/// the buffers of one who is stopped.
+const SELDOM: u64 = 10;
+
+/// For how long a driver may be silent while its connections hold: `STRADSAP_DRIVER_PAUSE` seconds, otherwise 300.
+pub fn pause() -> Duration {
+    let given = std::env::var("STRADSAP_DRIVER_PAUSE").ok().and_then(|text| text.trim().parse().ok());
+    given.map_or(PAUSE, |seconds: u32| Duration::from_secs(seconds.into())).max(SILENCE)
+}
 
 /// How it ended.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +47,8 @@ pub enum Lost {
     Frame(#[from] FrameError),
 }
 
-/// Sends a [`Kind::Ping`] every `every` and listens, until the other side is lost: then says how. Any frame without a
+/// Sends a [`Kind::Ping`] every `every`, more seldom to one who is silent for long, and listens, until the other side is lost:
+/// then says how. Any frame without a
 /// payload is a sign of life; `heard` is called with each.
 pub async fn beat<S: AsyncRead + AsyncWrite>(
     io: S,
@@ -37,12 +57,18 @@ pub async fn beat<S: AsyncRead + AsyncWrite>(
     mut heard: impl FnMut(&Header),
 ) -> Lost {
     let (mut reader, mut writer) = tokio::io::split(io);
+    // Signs of life that were sent since the last one was heard.
+    let unheard = AtomicU64::new(0);
     let speaking = async {
         let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut header = Header::new(Kind::Ping);
         loop {
             ticks.tick().await;
+            let unheard = unheard.fetch_add(1, Relaxed);
+            if unheard > 2 * SELDOM && !unheard.is_multiple_of(SELDOM) {
+                continue;
+            }
             header.call += 1;
             if let Err(error) = frame::write_frame(&mut writer, header, &[]).await {
                 // What the other side said last may still be there to be read, and says more.
@@ -52,12 +78,14 @@ pub async fn beat<S: AsyncRead + AsyncWrite>(
     };
     let listening = async {
         loop {
-            // The inner future is asked first: who was stopped for long hears what has come meanwhile.
-            match tokio::time::timeout(silence, frame::read_header(&mut reader, 0)).await {
-                Ok(Ok(Some(header))) => heard(&header),
-                Ok(Ok(None)) => return Lost::Ended,
-                Ok(Err(error)) => return Lost::Frame(error),
-                Err(_) => return Lost::Silent(silence),
+            match own_time::timeout(silence, frame::read_header(&mut reader, 0)).await {
+                Some(Ok(Some(header))) => {
+                    unheard.store(0, Relaxed);
+                    heard(&header);
+                }
+                Some(Ok(None)) => return Lost::Ended,
+                Some(Err(error)) => return Lost::Frame(error),
+                None => return Lost::Silent(silence),
             }
         }
     };

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::codec::{self, CodecError};
+use crate::own_time;
 use crate::process::{build_hash, host_name, one_line};
 use crate::secret::{Secret, SecretError, random};
 
@@ -189,6 +190,13 @@ pub enum GreetError {
     Random(#[from] SecretError),
 }
 
+impl GreetError {
+    /// Whether another try may go well: the other side had no time, or too many to greet.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Io(_) | Self::Closed | Self::Timeout)
+    }
+}
+
 impl From<io::Error> for GreetError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -229,7 +237,7 @@ pub async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     secret: &Secret,
     me: &Hello,
 ) -> Result<Hello, GreetError> {
-    tokio::time::timeout(TIMEOUT, connecting(io, secret, me)).await.unwrap_or(Err(GreetError::Timeout))
+    own_time::timeout(TIMEOUT, connecting(io, secret, me)).await.unwrap_or(Err(GreetError::Timeout))
 }
 
 async fn connecting<S: AsyncRead + AsyncWrite + Unpin>(
@@ -276,7 +284,7 @@ pub async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
     me: &Hello,
     check: impl FnOnce(&Hello) -> Result<(), String>,
 ) -> Result<Hello, GreetError> {
-    tokio::time::timeout(TIMEOUT, accepting(io, secret, me, check)).await.unwrap_or(Err(GreetError::Timeout))
+    own_time::timeout(TIMEOUT, accepting(io, secret, me, check)).await.unwrap_or(Err(GreetError::Timeout))
 }
 
 async fn accepting<S: AsyncRead + AsyncWrite + Unpin>(

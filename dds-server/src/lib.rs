@@ -26,6 +26,8 @@ pub mod hello;
 #[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "net")]
+pub mod own_time;
+#[cfg(feature = "net")]
 pub mod secret;
 #[cfg(feature = "net")]
 pub mod server;

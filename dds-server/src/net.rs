@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::hello::Role;
+use crate::own_time;
+
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -99,6 +102,19 @@ pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets a connection to a driver hold while that is stopped and takes nothing: whether it is there shows in its heartbeat's
+/// connection. Those to others stay as they are.
+pub fn be_patient(stream: &TcpStream, peer: Role) {
+    #[cfg(target_os = "linux")]
+    if peer == Role::Driver
+        && let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(None)
+    {
+        tracing::debug!(%error, "a connection stays impatient");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (stream, peer);
+}
+
 /// Connects to `HOST:PORT`, without Nagle's delay.
 ///
 /// # Errors
@@ -112,8 +128,8 @@ pub async fn connect(address: &str, timeout: Duration) -> Result<TcpStream, NetE
         prepare(&stream).map_err(failed)?;
         Ok(stream)
     };
-    match tokio::time::timeout(timeout, connecting).await {
-        Ok(done) => done,
-        Err(_) => Err(NetError::Timeout { address: address.to_owned(), after: timeout }),
+    match own_time::timeout(timeout, connecting).await {
+        Some(done) => done,
+        None => Err(NetError::Timeout { address: address.to_owned(), after: timeout }),
     }
 }

@@ -159,7 +159,7 @@ pub async fn serve_connection<S: AsyncRead + AsyncWrite + Unpin>(
 /// |---|---|---|
 /// | [`Put`](Kind::Put) | the elements `lo..hi` of `dds` | [`Done`](Kind::Done) when they are stored in snapshot `tag` |
 /// | [`Get`](Kind::Get) | the bytes of an element as a little-endian `u64`, where elements are plain; otherwise none | [`Data`](Kind::Data) with elements `lo..hi` of `dds` in snapshot `tag` |
-/// | [`Drop`](Kind::Drop) | none | [`Done`](Kind::Done) when the snapshots of `dds` below `tag` are forgotten |
+/// | [`Drop`](Kind::Drop) | none | [`Done`](Kind::Done) when the snapshots `lo..tag` of `dds` are forgotten |
 /// | [`Ping`](Kind::Ping) | none | [`Pong`](Kind::Pong) |
 ///
 /// What can't be done is answered by [`Refused`](Kind::Refused) with the reason, also where the header's generation is older
@@ -243,7 +243,7 @@ async fn get<S: AsyncRead + AsyncWrite + Unpin>(
 async fn forget<S: AsyncWrite + Unpin>(io: &mut S, header: &Header, store: &Mutex<Store>) -> Result<(), FrameError> {
     let admitted = {
         let mut store = lock(store);
-        store.admit(header.generation).map(|()| store.drop_below(header.dds, header.tag))
+        store.admit(header.generation).map(|()| store.drop_between(header.dds, header.lo..header.tag))
     };
     match admitted {
         Ok(_) => frame::write_frame(io, header.answer(Kind::Done), &[]).await,
@@ -281,6 +281,8 @@ pub struct ServerConfig {
     pub index: Option<u32>,
     /// The generation that it is started in.
     pub generation: u32,
+    /// For how long a driver may be silent whose connections hold.
+    pub pause: Duration,
 }
 
 impl ServerConfig {
@@ -295,6 +297,7 @@ impl ServerConfig {
             memory,
             index: None,
             generation: 0,
+            pause: heartbeat::pause(),
         }
     }
 }
@@ -305,10 +308,11 @@ impl ServerConfig {
 /// # Errors
 /// [`ServerError`], also where the driver is lost.
 pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
-    let ServerConfig { join, bind, secret, explicit_secret, memory, index, generation } = config;
+    let ServerConfig { join, bind, secret, explicit_secret, memory, index, generation, pause } = config;
     tokio::spawn(signals::end_when_told());
     let listener = net::bind(&bind, explicit_secret).await?;
     let mut bound = listener.local_addr().map_err(ServerError::Address)?;
+    let since = Instant::now();
     let mut control = reach(&join).await?;
     if bound.ip().is_unspecified() {
         // Others reach this machine where the driver does.
@@ -318,7 +322,17 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     me.index = index;
     me.generation = generation;
     me.address = bound.to_string();
-    let driver = introduce(&mut control, &join, &secret, &me).await?;
+    let driver = loop {
+        match introduce(&mut control, &join, &secret, &me).await {
+            // Perhaps strangers crowd there.
+            Err(ServerError::Join { error, .. }) if error.is_passing() && since.elapsed() < hello::TIMEOUT => {
+                tokio::time::sleep(JOIN_AGAIN).await;
+                control = reach(&join).await?;
+            }
+            done => break done?,
+        }
+    };
+    net::be_patient(&control, driver.role);
     if let Some(index) = index {
         logging::set_name(format!("server {index}"));
     }
@@ -341,15 +355,17 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
         |mut stream, _, peer| {
             while serving.try_join_next().is_some() {}
             let store = Arc::clone(&store);
+            net::be_patient(&stream, peer.role);
             serving.spawn(async move {
                 if let Err(error) = serve_connection(&mut stream, &peer, &store).await {
                     tracing::warn!("{error}");
                 }
             });
         },
+        |line| tracing::warn!("{line}"),
     );
     let controlled = serve_connection(&mut control, &driver, &store);
-    let beating = heartbeat::beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {});
+    let beating = heartbeat::beat(heart, heartbeat::EVERY, pause, |_| {});
     tokio::pin!(controlled);
     tokio::select! {
         biased;
@@ -381,7 +397,10 @@ async fn beating(join: &str, secret: &Secret, me: &Hello) -> Result<TcpStream, S
     loop {
         let mut heart = reach(join).await?;
         match introduce(&mut heart, join, secret, me).await {
-            Err(ServerError::Join { error: hello::GreetError::Refused(_), .. }) if since.elapsed() < hello::TIMEOUT => {
+            Err(ServerError::Join { error, .. })
+                if (error.is_passing() || matches!(error, GreetError::Refused(_)))
+                    && since.elapsed() < hello::TIMEOUT =>
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             other => return other.map(|_| heart),

@@ -271,15 +271,17 @@ impl Store {
         parts.map(|(&lo, part)| (lo..part.hi, part.bytes.len()))
     }
 
-    /// Forgets the snapshots of a DDS below `tag`, and gives the bytes that this frees.
-    pub fn drop_below(&mut self, dds: u64, tag: u64) -> u64 {
+    /// Forgets these snapshots of a DDS, and gives the bytes that this frees.
+    pub fn drop_between(&mut self, dds: u64, tags: Range<u64>) -> u64 {
+        if tags.is_empty() {
+            return 0;
+        }
         let before = self.held;
-        let mut kept = self.snapshots.split_off(&(dds, 0));
-        let mut above = kept.split_off(&(dds, tag));
-        for part in kept.values().flat_map(BTreeMap::values) {
+        let gone: Vec<(u64, u64)> =
+            self.snapshots.range((dds, tags.start)..(dds, tags.end)).map(|(&key, _)| key).collect();
+        for part in gone.iter().filter_map(|key| self.snapshots.remove(key)).flat_map(BTreeMap::into_values) {
             self.held = self.held.saturating_sub(part.bytes.len() as u64 + OVERHEAD);
         }
-        self.snapshots.append(&mut above);
         before - self.held
     }
 }

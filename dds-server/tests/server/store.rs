@@ -73,7 +73,7 @@ fn memory_is_bounded_and_comes_back() {
     assert!(matches!(error, StoreError::Full { limit: 1000, .. }));
     assert!(matches!(store.claim(u64::MAX), Err(StoreError::Full { .. })));
     assert_eq!(store.held(), held);
-    assert_eq!(store.drop_below(1, 2), held);
+    assert_eq!(store.drop_between(1, 0..2), held);
     assert_eq!(store.held(), 0);
     // Empty parts are no way round it.
     let stored = (0..1000).take_while(|&i| store.put(1, 1, i, i + 1, Vec::new()).is_ok()).count();
@@ -89,7 +89,7 @@ fn snapshots_of_one_dds_are_dropped_below_a_tag() {
         }
     }
     let held = store.held();
-    let freed = store.drop_below(1, 2);
+    let freed = store.drop_between(1, 0..2);
     assert_eq!(freed * 6, held);
     assert_eq!(store.held(), held - freed);
     for dds in 0..3 {
@@ -97,8 +97,8 @@ fn snapshots_of_one_dds_are_dropped_below_a_tag() {
             assert_eq!(got(&store, dds, tag, 0, 1, 100).is_ok(), dds != 1 || tag >= 2, "{dds} {tag}");
         }
     }
-    assert_eq!(store.drop_below(1, 2), 0);
-    assert_eq!(store.drop_below(9, u64::MAX), 0);
+    assert_eq!(store.drop_between(1, 0..2), 0);
+    assert_eq!(store.drop_between(9, 0..u64::MAX), 0);
 }
 
 #[test]

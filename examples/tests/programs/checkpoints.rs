@@ -1,5 +1,7 @@
 //! A training run that ends early and goes on, as a person meets it.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;

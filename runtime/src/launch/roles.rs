@@ -34,6 +34,8 @@ pub(crate) struct DriverRole {
     pub(crate) listen: Option<String>,
     /// Loops from one snapshot to the next.
     pub(crate) snapshot_every: Option<usize>,
+    /// How often a loop may begin again after kills from outside.
+    pub(crate) attempts: Option<usize>,
     /// Where the timeline is written.
     pub(crate) trace: Option<PathBuf>,
     /// Under a launcher: the file through which the other ranks learn the address and the secret.
@@ -180,6 +182,7 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
         servers: number(env, "STRADSAP_DDS_SERVERS", 0, MAX_PROCESSES)?.unwrap_or(0),
         listen,
         snapshot_every: number(env, "STRADSAP_SNAPSHOT_EVERY", 1, usize::MAX)?,
+        attempts: number(env, "STRADSAP_ATTEMPTS", 0, usize::MAX)?,
         trace: env("STRADSAP_TRACE").map(PathBuf::from),
         rendezvous: None,
     })

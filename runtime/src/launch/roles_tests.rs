@@ -28,6 +28,7 @@ const DRIVER: DriverRole = DriverRole {
     servers: 0,
     listen: None,
     snapshot_every: None,
+    attempts: None,
     trace: None,
     rendezvous: None,
 };

@@ -58,15 +58,19 @@ pub(crate) fn repeated(expected: &str) {
     assert_eq!(digest, expected);
 }
 
-/// An error at once, that names all of them.
-pub(crate) fn all(_: &str) {
-    for servers in [0, 1] {
+/// The servers have all that is needed to go on. Without them: an error at once, that names all workers.
+pub(crate) fn all(expected: &str) {
+    for servers in [0, 1, 2] {
         let mut job = Job::start(&Setting { workers: 3, servers, ..Setting::default() });
         job.reached(5);
         let workers = job.workers();
         assert_eq!(workers.len(), 3);
         let since = Instant::now();
         workers.iter().for_each(|&pid| signal_to(pid, "KILL"));
+        if servers > 0 {
+            assert_eq!(job.digest("all workers are killed").0, expected);
+            continue;
+        }
         let err = job.error("all workers are killed", Duration::from_secs(5));
         assert!(since.elapsed() < Duration::from_secs(5));
         let error = err.lines().find(|line| line.starts_with("error: ")).unwrap_or_else(|| panic!("no error:\n{err}"));

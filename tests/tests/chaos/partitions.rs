@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::proxy::Wire;
 use crate::jobs::job::{Job, LONG, Setting, joining};
-use crate::jobs::processes::{Process, a_secret, free_port, ports, wait_for};
+use crate::jobs::processes::{Process, a_secret, free_port, ports, signal_to, wait_for};
+use crate::jobs::runner::long;
 
 /// A loss must be reported this soon.
 const NOTICED: Duration = Duration::from_secs(5);
@@ -78,16 +79,36 @@ pub(crate) fn stopped(expected: &str) {
     job.reached(3);
     let pid = job.workers()[1];
     let since = Instant::now();
-    crate::jobs::processes::signal_to(pid, "STOP");
+    signal_to(pid, "STOP");
     told(&job, pid, since);
     assert_eq!(job.digest("a stopped worker is replaced").0, expected);
+}
+
+/// A driver that is stopped, alone or with all its processes as by Ctrl-Z, loses nobody, and nobody ends without it.
+pub(crate) fn driver_stopped(expected: &str) {
+    for (servers, with_all, seconds, epoch) in [(0, false, 12, 5), (2, false, 6, 11), (0, true, 7, 3)] {
+        let mut job = Job::start(&Setting { workers: 3, servers, ..Setting::default() });
+        job.reached(epoch);
+        std::thread::sleep(Duration::from_millis(25 * servers as u64 + 3));
+        let others: Vec<u32> = job.workers().into_iter().chain(job.servers()).filter(|_| with_all).collect();
+        job.driver.signal("STOP");
+        others.iter().for_each(|&pid| signal_to(pid, "STOP"));
+        let seconds = if long() { seconds + 20 } else { seconds };
+        std::thread::sleep(Duration::from_secs(seconds));
+        job.driver.signal("CONT");
+        std::thread::sleep(Duration::from_millis(300));
+        others.iter().for_each(|&pid| signal_to(pid, "CONT"));
+        let case = format!("stopped for {seconds} s with {servers} servers, all of them: {with_all}");
+        assert_eq!(job.digest(&case), (expected.to_string(), String::new()), "{case}");
+    }
 }
 
 pub(crate) fn from_driver(expected: &str) {
     let (wire, entry) = Wire::new();
     let lead = wire.clone();
     let (mut job, mut workers) = job_of_three(
-        |_| {},
+        // The wire's end acknowledges all, as the machine of a driver that is stopped would.
+        |command| _ = command.env("STRADSAP_DRIVER_PAUSE", "4"),
         move |at| {
             lead.leads_to(at.parse().unwrap());
             entry.to_string()

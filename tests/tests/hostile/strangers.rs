@@ -1,7 +1,10 @@
 //! Connections that no process of the job makes, to the driver and to a worker, all at once while a job runs.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,10 +15,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::common::mix;
 use crate::jobs::job::{Job, Setting, joining};
-use crate::jobs::processes::{a_secret, free_port, memory, ports, wait_for};
+use crate::jobs::processes::{a_secret, free_port, memory, ports, signal_to, wait_for};
 
 /// Long enough to outlast what strangers do.
 const EPOCHS: usize = 200;
+const FEWER: usize = 50;
 /// How long a handshake may take, and a little.
 const PATIENCE: Duration = Duration::from_secs(7);
 /// What strangers may cost a process, in KiB.
@@ -192,4 +196,38 @@ fn crowd(at: &str, _: &str) {
     for (k, stream) in all.into_iter().enumerate() {
         is_left(stream, &format!("connection {k} of {CROWD}"));
     }
+}
+
+/// Strangers who wait keep nobody from joining: not even in place of one who is lost meanwhile.
+pub(crate) fn idle_during_a_loss() {
+    let setting = Setting { workers: 3, epochs: FEWER, ..Setting::default() };
+    let mut job = Job::start(&setting);
+    job.reached(5);
+    let port = wait_for("the driver's port", PATIENCE, || ports(job.pid()).first().copied());
+    let over = Arc::new(AtomicBool::new(false));
+    let (at, ended) = (format!("127.0.0.1:{port}"), Arc::clone(&over));
+    let crowd = thread::spawn(move || {
+        let mut all: VecDeque<TcpStream> = (0..300).map(|_| connected(&at)).collect();
+        while !ended.load(Relaxed) {
+            // More come, now and then.
+            all.pop_front();
+            all.extend(TcpStream::connect(&at).ok());
+            thread::sleep(Duration::from_millis(3));
+        }
+    });
+    thread::sleep(Duration::from_millis(300));
+    for round in 0..2 {
+        let victim = job.workers()[round];
+        signal_to(victim, "KILL");
+        let since = Instant::now();
+        job.goes_on_without(victim);
+        assert!(since.elapsed() < Duration::from_secs(4), "{:?}\n{}", since.elapsed(), job.driver.err());
+        wait_for("three workers", PATIENCE, || (job.workers().len() == 3).then_some(()));
+    }
+    over.store(true, Relaxed);
+    crowd.join().unwrap();
+    let (digest, err) = job.digest("a job with idle strangers");
+    assert_eq!(digest, Job::start(&Setting { epochs: FEWER, ..Setting::default() }).digest("alone").0);
+    assert!(err.contains(" was refused: it said nothing while others waited"), "{err}");
+    assert_eq!(err.matches("warning: lost ").count(), 2, "{err}");
 }

@@ -8,8 +8,9 @@ use stradsap::prelude::*;
 
 use super::minibatches::{self, POLICY};
 use super::operators::{self, OPERATORS};
-use super::processes::{Process, children_as, this_program};
+use super::processes::{Process, children_as, this_program, wait_for};
 use super::scheduled::{self, SCHEDULED};
+use super::written_once::{self, WRITTEN_ONCE};
 use crate::common::{below, ratings};
 
 /// Makes this executable the job instead of the tests: how many epochs.
@@ -28,6 +29,9 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     }
     if std::env::var_os(SCHEDULED).is_some() {
         return Some(scheduled::run(session, epochs));
+    }
+    if std::env::var_os(WRITTEN_ONCE).is_some() {
+        return Some(written_once::run(session, epochs));
     }
     Some(match std::env::var(POLICY) {
         Ok(policy) => minibatches::run(session, &policy, epochs),
@@ -122,8 +126,14 @@ pub(crate) struct Setting<'s> {
     pub(crate) operators: bool,
     /// Whether it is the job of scheduled programs.
     pub(crate) scheduled: bool,
+    /// Whether it is the job whose first loop writes what later ones only read.
+    pub(crate) written_once: bool,
     pub(crate) threads: usize,
     pub(crate) checkpoints: Option<&'s Path>,
+    /// Another file with this executable.
+    pub(crate) program: Option<&'s Path>,
+    /// More variables of its environment.
+    pub(crate) with: &'s [(&'s str, &'s str)],
     /// Where workers join, and the secret: none is started then.
     pub(crate) listen: Option<(&'s str, &'s str)>,
 }
@@ -138,8 +148,11 @@ impl Default for Setting<'_> {
             policy: None,
             operators: false,
             scheduled: false,
+            written_once: false,
             threads: 0,
             checkpoints: None,
+            program: None,
+            with: &[],
             listen: None,
         }
     }
@@ -149,6 +162,12 @@ impl Job {
     pub(crate) fn start(setting: &Setting<'_>) -> Job {
         let home = tempfile::tempdir().unwrap();
         let mut command = this_program();
+        if let Some(program) = setting.program {
+            let mut other = Command::new(program);
+            command.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| _ = other.env_remove(name));
+            command = other;
+        }
+        command.envs(setting.with.iter().copied());
         command.env("HOME", home.path()).env("TMPDIR", home.path()).env("RUST_BACKTRACE", "0");
         command.env(EPOCHS, setting.epochs.to_string()).env("STRADSAP_WORKERS", setting.workers.to_string());
         command.env("STRADSAP_DDS_SERVERS", setting.servers.to_string());
@@ -161,6 +180,9 @@ impl Job {
         }
         if setting.scheduled {
             command.env(SCHEDULED, "1");
+        }
+        if setting.written_once {
+            command.env(WRITTEN_ONCE, "1");
         }
         if setting.threads > 0 {
             command.env("STRADSAP_THREADS", setting.threads.to_string());
@@ -189,6 +211,36 @@ impl Job {
 
     pub(crate) fn servers(&self) -> Vec<u32> {
         children_as(self.pid(), "server")
+    }
+
+    /// The last epoch that has ended.
+    pub(crate) fn last_epoch(&self) -> Option<usize> {
+        let out = self.driver.out();
+        out.lines().rev().find_map(|line| line.strip_prefix("epoch ")?.split(' ').next()?.parse().ok())
+    }
+
+    /// Waits for a worker that was not there before, and gives its process number as soon as there is one.
+    pub(crate) fn newcomer(&self, known: &[u32]) -> u32 {
+        wait_for("a new worker", Duration::from_secs(15), || {
+            self.workers().into_iter().find(|pid| !known.contains(pid))
+        })
+    }
+
+    /// Waits until it has written something to its standard error.
+    pub(crate) fn says(&self, what: &str, limit: Duration) {
+        wait_for(what, limit, || self.driver.err().contains(what).then_some(()));
+    }
+
+    /// Waits for the end of another epoch.
+    pub(crate) fn goes_on(&mut self) {
+        self.reached(self.last_epoch().map_or(0, |epoch| epoch + 1));
+    }
+
+    /// Waits until the job has gone on without a process that was lost, and an epoch has ended since.
+    pub(crate) fn goes_on_without(&mut self, pid: u32) {
+        let word = format!(", pid {pid})");
+        wait_for("word of a lost process", Duration::from_secs(15), || self.driver.err().contains(&word).then_some(()));
+        self.goes_on();
     }
 
     /// Waits for its good end: what it left, and what it wrote as warnings.

@@ -8,3 +8,4 @@ pub(crate) mod operators;
 pub(crate) mod processes;
 pub(crate) mod runner;
 pub(crate) mod scheduled;
+pub(crate) mod written_once;

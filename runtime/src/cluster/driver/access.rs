@@ -82,9 +82,11 @@ impl Cluster {
         }
     }
 
-    /// Whether somebody has come in place of a worker that was lost.
+    /// Whether somebody has come in place of a process that was lost.
     pub(crate) fn has_newcomers(&self, state: &State) -> bool {
-        state.workers.len() < self.options.workers() && self.hub.complete(Role::Worker).len() > state.workers.len()
+        let more = |role, have: usize, wanted| have < wanted && self.hub.complete(role).len() > have;
+        more(Role::Worker, state.workers.len(), self.options.workers())
+            || more(Role::Server, state.servers.len(), self.options.servers())
     }
 }
 

@@ -1,35 +1,38 @@
 //! The driver's side of the network: who has joined, who is lost, and what the driver itself answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stradsap_dds_server::frame::{self, FrameError, Header};
 use stradsap_dds_server::gate;
 use stradsap_dds_server::heartbeat;
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::secret::Secret;
-use stradsap_dds_server::store::Store;
+use stradsap_dds_server::store::{Encoding, Store, StoreError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::cluster::driver::away::Inboxes;
-use crate::cluster::launch::children::Child;
+use crate::cluster::launch::children::{Child, ProcessEnd};
 use crate::cluster::wire::join;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{ControlClient, Node};
 use crate::cluster::wire::serve::{self, Blobs, Local, Memory};
 use crate::memory::home::Home;
 use crate::session::locked;
+use crate::session::logging::warning;
 
 /// How long a process may be silent. It says something every half second.
 const SILENCE: Duration = Duration::from_secs(3);
 /// How long a child that is lost may take to end by itself.
 const LINGERING: Duration = Duration::from_millis(100);
+/// The exit code of a process that was told to end.
+const TERMINATED: i32 = 128 + libc::SIGTERM;
 /// The driver keeps the second copy of snapshots where there is only one other home.
 const STORE_LIMIT: u64 = 1 << 40;
 
@@ -48,10 +51,25 @@ pub(crate) struct Member {
 /// A process that is part of the job no more.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
-    pub(crate) node: Node,
     pub(crate) who: String,
     pub(crate) why: String,
     pub(crate) worker: bool,
+    /// How the driver's child ended by itself.
+    pub(crate) ended: Option<ProcessEnd>,
+}
+
+/// A process that the driver has started.
+struct Started {
+    role: Role,
+    since: Instant,
+    child: Child,
+}
+
+impl Loss {
+    /// Killed by somebody else, as far as one can tell: no body ends its process so.
+    pub(crate) fn is_from_outside(&self) -> bool {
+        matches!(self.ended, Some(ProcessEnd::Signal(libc::SIGKILL | libc::SIGTERM) | ProcessEnd::Code(TERMINATED)))
+    }
 }
 
 impl fmt::Display for Loss {
@@ -68,7 +86,9 @@ pub(crate) struct Hub {
     pub(crate) homes: Mutex<BTreeMap<u64, Home>>,
     pub(crate) members: Mutex<BTreeMap<Node, Member>>,
     /// The driver's own children, by process number.
-    pub(crate) children: Mutex<BTreeMap<u32, Child>>,
+    children: Mutex<BTreeMap<u32, Started>>,
+    /// The machine that they run on.
+    host: String,
     next_node: AtomicU32,
     losses: Arc<Mutex<Vec<Loss>>>,
     /// How many were lost so far.
@@ -100,6 +120,7 @@ impl Hub {
                 homes: Mutex::default(),
                 members: Mutex::default(),
                 children: Mutex::default(),
+                host: me.host.clone(),
                 next_node: AtomicU32::new(1),
                 losses: Arc::default(),
                 lost: watch::Sender::new(0),
@@ -118,6 +139,24 @@ impl Hub {
 
     pub(crate) fn withdraw(&self, blob: u64) {
         self.blobs.withdraw(blob);
+    }
+
+    /// Plain elements of `size` bytes from a snapshot that the driver itself keeps.
+    pub(crate) fn stored(
+        &self,
+        dds: u64,
+        snapshot: u64,
+        range: &Range<usize>,
+        size: usize,
+    ) -> Result<Vec<u8>, StoreError> {
+        let encoding = Encoding::Plain { size: size as u64 };
+        let parts = locked(&self.store).get(dds, snapshot, range.start as u64, range.end as u64, encoding)?;
+        Ok(parts.iter().flat_map(AsRef::as_ref).copied().collect())
+    }
+
+    /// Forgets snapshots of a DDS that the driver itself keeps.
+    pub(crate) fn drop_snapshots(&self, dds: u64, tags: Range<u64>) {
+        locked(&self.store).drop_between(dds, tags);
     }
 
     /// How messages name a process.
@@ -143,8 +182,9 @@ impl Hub {
             heart.abort();
         }
         let worker = member.hello.role == Role::Worker;
-        let loss = Loss { node, who: name_of(node, &member.hello), why: why.to_string(), worker };
-        let child = locked(&self.children).remove(&member.hello.pid);
+        let loss = Loss { who: name_of(node, &member.hello), why: why.to_string(), worker, ended: None };
+        let own = member.hello.host == self.host;
+        let child = locked(&self.children).remove(&member.hello.pid).filter(|_| own);
         self.unexplained.send_modify(|unexplained| *unexplained += usize::from(child.is_some()));
         let at = {
             let mut losses = locked(&self.losses);
@@ -152,20 +192,21 @@ impl Hub {
             losses.len() - 1
         };
         self.lost.send_modify(|lost| *lost += 1);
-        let Some(mut child) = child else {
+        let Some(Started { mut child, .. }) = child else {
             tracing::info!(%loss, "lost");
             return;
         };
         let (losses, unexplained) = (Arc::clone(&self.losses), self.unexplained.clone());
         self.runtime.spawn_blocking(move || {
             // A child's end is known exactly, if not at once.
-            let why = child.ends_within(LINGERING).map(|ended| ended.to_string()).unwrap_or_else(|| {
+            let ended = child.ends_within(LINGERING);
+            let why = ended.map(|ended| ended.to_string()).unwrap_or_else(|| {
                 child.kill();
                 format!("{}, killed by the driver", loss.why)
             });
             // It would end by itself if its connection did.
             drop(member);
-            let loss = Loss { why, ..loss };
+            let loss = Loss { why, ended, ..loss };
             // The warning comes when the job goes on without it.
             tracing::info!(%loss, "lost");
             locked(&losses)[at] = loss;
@@ -191,7 +232,8 @@ impl Hub {
             }
         };
         let me = || Hello { generation: self.links.generation(), ..me.clone() };
-        match gate::watch(&listener, &secret, me, check, |stream, _, peer| self.meet(stream, peer)).await {}
+        let entered = |stream, _, peer| self.meet(stream, peer);
+        match gate::watch(&listener, &secret, me, check, entered, |line| warning!("{line}")).await {}
     }
 
     /// A process has proved that it belongs to the job.
@@ -206,7 +248,10 @@ impl Hub {
                     Role::Server | Role::Driver => (None, Some(stream)),
                 };
                 let member = Member { hello: peer, client, _control: control, heart: None, reached_at };
-                locked(&self.members).insert(node, member);
+                // One that has begun anew, because it was not heard the first time.
+                let mut members = locked(&self.members);
+                members.retain(|_, other| other.heart.is_some() || !same_process(&other.hello, &member.hello));
+                members.insert(node, member);
             }
             Purpose::Heartbeat => {
                 let Some(node) = self.by_process(&peer) else { return };
@@ -228,8 +273,7 @@ impl Hub {
     }
 
     fn by_process(&self, peer: &Hello) -> Option<Node> {
-        let same = |hello: &Hello| hello.pid == peer.pid && hello.host == peer.host && hello.role == peer.role;
-        locked(&self.members).iter().find(|(_, member)| same(&member.hello)).map(|(&node, _)| node)
+        locked(&self.members).iter().find(|(_, member)| same_process(&member.hello, peer)).map(|(&node, _)| node)
     }
 
     /// The members that are complete: with a heartbeat.
@@ -240,6 +284,57 @@ impl Hub {
             .filter(|(_, member)| member.hello.role == role && member.heart.is_some())
             .map(|(&node, _)| node)
             .collect()
+    }
+
+    /// A child was born.
+    pub(crate) fn adopt(&self, role: Role, child: Child) {
+        locked(&self.children).insert(child.pid(), Started { role, since: Instant::now(), child });
+    }
+
+    /// The process numbers of the driver's children that are complete members.
+    fn joined_children(&self) -> BTreeSet<u32> {
+        let members = locked(&self.members);
+        let own = members.values().filter(|member| member.heart.is_some() && member.hello.host == self.host);
+        own.map(|member| member.hello.pid).collect()
+    }
+
+    /// How many children of a role have not joined yet.
+    pub(crate) fn starting(&self, role: Role) -> usize {
+        let joined = self.joined_children();
+        let children = locked(&self.children);
+        children.iter().filter(|(pid, started)| started.role == role && !joined.contains(pid)).count()
+    }
+
+    /// Takes out the children that have ended before they had joined, or did not join in this time: their role, process number,
+    /// and how they ended.
+    pub(crate) fn died_unjoined(&self, patience: Duration) -> Vec<(Role, u32, ProcessEnd)> {
+        let joined = self.joined_children();
+        let mut died = Vec::new();
+        locked(&self.children).retain(|pid, started| {
+            if joined.contains(pid) {
+                return true;
+            }
+            let late = started.since.elapsed() > patience;
+            match if late { Some(started.child.kill()) } else { started.child.ended() } {
+                Some(ended) => died.push((started.role, *pid, ended)),
+                None => return true,
+            }
+            false
+        });
+        let half = |member: &Member| member.heart.is_none() && member.hello.host == self.host;
+        for (_, pid, _) in &died {
+            locked(&self.members).retain(|_, member| !(half(member) && member.hello.pid == *pid));
+        }
+        died
+    }
+
+    /// Gives up all children: those that have joined, and the others.
+    pub(crate) fn all_children(&self) -> (Vec<Child>, Vec<Child>) {
+        let joined = self.joined_children();
+        let all = std::mem::take(&mut *locked(&self.children));
+        let (joined, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(pid, _)| joined.contains(pid));
+        let children = |all: Vec<(u32, Started)>| all.into_iter().map(|(_, started)| started.child).collect();
+        (children(joined), children(others))
     }
 
     pub(crate) fn address(&self, node: Node) -> Option<String> {
@@ -256,6 +351,10 @@ impl Hub {
         self.control_messages.fetch_add(1, Relaxed);
         locked(&self.members).get(&node).and_then(|member| member.client.clone())
     }
+}
+
+fn same_process(one: &Hello, other: &Hello) -> bool {
+    one.pid == other.pid && one.host == other.host && one.role == other.role
 }
 
 fn name_of(node: Node, hello: &Hello) -> String {

@@ -315,6 +315,7 @@ impl Cluster {
     }
 
     pub(crate) async fn forget_gone(&self, state: &mut State) -> Result<(), Fault> {
+        self.forget_snapshots(state).await;
         let plans = std::mem::take(&mut *locked(&self.gone_plans));
         let ddss = std::mem::take(&mut state.gone_ddss);
         if plans.is_empty() && ddss.is_empty() {

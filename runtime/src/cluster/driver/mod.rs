@@ -14,10 +14,12 @@ pub(crate) mod remote;
 pub(crate) mod remote_plan;
 pub(crate) mod scheduled;
 pub(crate) mod shares;
+pub(crate) mod snapshots;
+pub(crate) mod staff;
 
 pub(crate) use crate::planner::placement;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
@@ -26,19 +28,20 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{self, Either, select};
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
-use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
+use stradsap_dds_server::{net, own_time};
 use tarpc::client::RpcError;
 use tarpc::context::Context;
 use tokio::sync::{oneshot, watch};
 
 use crate::cluster::driver::access::Nearby;
-use crate::cluster::driver::hub::Hub;
+use crate::cluster::driver::hub::{Hub, Loss};
 use crate::cluster::driver::minibatch::Sites;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote::Logged;
 use crate::cluster::driver::remote_plan::RemotePlan;
-use crate::cluster::launch::children::{ChildSettings, Nursery};
+use crate::cluster::driver::staff::Staffing;
+use crate::cluster::launch::children::{Nursery, end_all};
 use crate::cluster::launch::rendezvous::{self, Invitation};
 use crate::cluster::wire::join;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
@@ -88,6 +91,8 @@ pub(crate) struct Entry {
     /// Where it was at the last snapshot, and its version then.
     pub(crate) base: Placement,
     pub(crate) base_version: u64,
+    /// The snapshots that may have parts of it.
+    pub(crate) stored: BTreeSet<u64>,
     /// The program has dropped it; the log may still need it.
     pub(crate) dropped: bool,
 }
@@ -107,11 +112,15 @@ pub(crate) struct State {
     pub(crate) next_plan: u64,
     pub(crate) next_snapshot: u64,
     pub(crate) gone_ddss: Vec<u64>,
+    /// Of these snapshots may still be kept.
+    pub(crate) gone_snapshots: Vec<u64>,
+    /// How many losses the program's user has been told of.
     pub(crate) recovered: usize,
+    pub(crate) staffing: Staffing,
     /// What workers hold is not known: to be set up again before anything else.
     pub(crate) tainted: bool,
-    /// Recoveries since something was last done.
-    pub(crate) in_vain: usize,
+    /// Recoveries since something was last done: after processes ended by themselves, and after they were killed from outside.
+    pub(crate) in_vain: [usize; 2],
     pub(crate) nearby: Option<Nearby>,
     pub(crate) sites: Sites,
     /// DDSs whose homes are not what they should be, and why: nothing may be done with them.
@@ -252,17 +261,14 @@ impl Cluster {
             network: Some(thread),
             timeline,
         };
-        cluster.await_members()?;
+        let mut state = locked(&cluster.state);
+        cluster.await_members(&mut state)?;
         // All have read it: a process that is killed from here on leaves no secret.
         drop(published);
-        let mut state = locked(&cluster.state);
         match cluster.handle.block_on(cluster.begin_generation(&mut state)) {
             Ok(()) => {}
             Err(Fault::Error(error)) => return Err(error),
-            Err(Fault::Lost) => {
-                cluster.wait(cluster.hub.explained());
-                return Err(cluster.all_lost());
-            }
+            Err(Fault::Lost) => cluster.wait(cluster.recover(&mut state))?,
         }
         drop(state);
         Ok(Arc::new(cluster))
@@ -283,51 +289,26 @@ impl Cluster {
         SocketAddr::new(ip.parse().unwrap_or(self.address.ip()), self.address.port()).to_string()
     }
 
-    pub(crate) fn start_child(&self, role: Role, index: usize, generation: u32) -> Result<()> {
-        let Some(nursery) = &self.nursery else { return Ok(()) };
-        let settings = ChildSettings {
-            join: self.children_reach(),
-            secret: self.hub.secret.to_hex(),
-            index: index as u32,
-            threads: Some(self.options.threads_each()),
-            generation: u64::from(generation),
-        };
-        let child = if role == Role::Worker { nursery.worker(&settings)? } else { nursery.server(&settings)? };
-        locked(&self.hub.children).insert(child.pid(), child);
-        Ok(())
-    }
-
     /// Starts what is to be started, and waits until all have come.
-    fn await_members(&self) -> Result<()> {
-        if !self.options.join {
-            (0..self.options.workers).try_for_each(|index| self.start_child(Role::Worker, index, 1))?;
-        }
-        (0..self.options.servers).try_for_each(|index| self.start_child(Role::Server, index, 1))?;
-        let patience = if self.options.join { JOINING } else { STARTING };
-        self.wait_for(Role::Worker, self.options.workers, patience)?;
-        self.wait_for(Role::Server, self.options.servers, STARTING)
+    fn await_members(&self, state: &mut State) -> Result<()> {
+        self.staff(state, STARTING, true)?;
+        if self.options.join { self.wait_for_workers() } else { Ok(()) }
     }
 
-    /// Waits until this many processes of a role have joined.
-    pub(crate) fn wait_for(&self, role: Role, expected: usize, patience: Duration) -> Result<()> {
-        let what = if role == Role::Worker { "workers" } else { "DDS servers" };
-        let since = Instant::now();
+    /// Waits until all workers have joined that others start.
+    fn wait_for_workers(&self) -> Result<()> {
+        let (what, expected, since) = ("workers", self.options.workers, Instant::now());
         let mut reported = false;
         loop {
-            let joined = self.hub.complete(role).len();
+            let joined = self.hub.complete(Role::Worker).len();
             if joined >= expected {
                 return Ok(());
             }
-            for (pid, child) in locked(&self.hub.children).iter_mut() {
-                if let Some(ended) = child.ended() {
-                    return Err(cant_start(format!("the process that was started as {pid} ended with {ended}")));
-                }
-            }
-            if since.elapsed() >= patience {
-                let seconds = patience.as_secs();
+            if since.elapsed() >= JOINING {
+                let seconds = JOINING.as_secs();
                 return Err(ClusterError::Missing { what, joined, expected, seconds }.into());
             }
-            if self.options.join && !reported && since.elapsed() >= Duration::from_secs(5) {
+            if !reported && since.elapsed() >= Duration::from_secs(5) {
                 reported = true;
                 eprintln!("waiting for {} of {expected} {what} to join at {}", expected - joined, self.address);
             }
@@ -341,10 +322,8 @@ impl Cluster {
         state.sites.clear();
         state.workers = self.hub.complete(Role::Worker);
         state.servers = self.hub.complete(Role::Server);
-        state.seen_losses = *self.hub.lost.borrow();
         if state.workers.is_empty() {
-            self.hub.explained().await;
-            return Err(Fault::Error(self.all_lost()));
+            return Err(Fault::Lost);
         }
         let peer = |&node: &Node| self.hub.address(node).map(|address| Peer { node, address });
         let workers: Vec<Peer> = state.workers.iter().filter_map(peer).collect();
@@ -362,9 +341,9 @@ impl Cluster {
             };
             async move {
                 let joined = self.ask(node, |client, context| async move { client.join(context, membership).await });
-                match tokio::time::timeout(STOPPING, joined).await {
-                    Ok(answer) => answer,
-                    Err(_) => {
+                match own_time::timeout(STOPPING, joined).await {
+                    Some(answer) => answer,
+                    None => {
                         self.hub.lose(node, "it did not end what it was doing");
                         Err(Fault::Lost)
                     }
@@ -376,9 +355,20 @@ impl Cluster {
     }
 
     pub(crate) fn all_lost(&self) -> Error {
-        let losses: Vec<String> =
-            self.hub.losses().iter().filter(|loss| loss.worker).map(ToString::to_string).collect();
-        ClusterError::AllLost(losses.join("; ")).into()
+        ClusterError::AllLost(self.last_losses(|loss| loss.worker)).into()
+    }
+
+    /// All workers are lost, and this is why there are no others.
+    fn all_lost_and(&self, why: &str) -> Error {
+        ClusterError::AllLost(format!("{}; {why}", self.last_losses(|loss| loss.worker))).into()
+    }
+
+    /// The last processes that were lost: no more than there are to be.
+    pub(crate) fn last_losses(&self, of_interest: impl Fn(&Loss) -> bool) -> String {
+        let losses = self.hub.losses();
+        let last: Vec<&Loss> = losses.iter().rev().filter(|loss| of_interest(loss)).collect();
+        let last = last.into_iter().take(self.options.workers() + self.options.servers());
+        last.map(ToString::to_string).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("; ")
     }
 
     /// Asks one worker something; ends when a process of the job is lost meanwhile.
@@ -479,7 +469,8 @@ impl Cluster {
     }
 
     pub(crate) fn forget(&self, state: &mut State, dds: u64) {
-        state.entries.remove(&dds);
+        let stored = state.entries.remove(&dds).is_some_and(|entry| !entry.stored.is_empty());
+        state.gone_snapshots.extend(stored.then_some(dds));
         locked(&self.hub.homes).remove(&dds);
         state.gone_ddss.push(dds);
         let sites = state.sites.remove_users_of(dds);
@@ -499,6 +490,7 @@ impl Cluster {
                 version,
                 base: Placement::home(len),
                 base_version: version,
+                stored: BTreeSet::new(),
                 dropped: false,
             }
         });
@@ -518,16 +510,15 @@ impl Drop for Cluster {
             tokio::time::timeout(LEAVING, join_all(sent)).await
         };
         let _impatient = self.handle.block_on(bye);
+        let (joined, others) = self.hub.all_children();
         // The end of their connections is what ends workers and servers.
         let members = std::mem::take(&mut *locked(&self.hub.members));
         drop(members);
-        let mut children = std::mem::take(&mut *locked(&self.hub.children));
         if let Some((stop, thread)) = self.network.take() {
             let _ended_already = stop.send(());
             let _panicked = thread.join();
         }
-        for child in children.values_mut() {
-            child.end(Duration::from_secs(2));
-        }
+        end_all(others, Duration::ZERO);
+        end_all(joined, Duration::from_secs(2));
     }
 }

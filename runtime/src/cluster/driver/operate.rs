@@ -171,6 +171,7 @@ impl RemoteCall for OperatorCall<'_> {
                 version: next_id(),
                 base: Placement::nowhere(),
                 base_version: 0,
+                stored: std::collections::BTreeSet::new(),
                 dropped: false,
             }
         });

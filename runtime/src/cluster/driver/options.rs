@@ -11,6 +11,9 @@ use crate::session::error::{Error, Result};
 /// Loops from one snapshot to the next, by default.
 const SNAPSHOT_EVERY: usize = 10;
 
+/// How often a loop begins again, by default, after processes were killed from outside.
+const ATTEMPTS: usize = 1000;
+
 /// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
 ///
 /// ```
@@ -27,6 +30,7 @@ pub struct ClusterOptions {
     pub(super) servers: usize,
     pub(super) listen: Option<String>,
     pub(super) snapshot_every: usize,
+    pub(super) attempts: usize,
     pub(super) trace: Option<PathBuf>,
     pub(super) join: bool,
     pub(super) rendezvous: Option<PathBuf>,
@@ -41,6 +45,7 @@ impl ClusterOptions {
             servers: 0,
             listen: None,
             snapshot_every: SNAPSHOT_EVERY,
+            attempts: ATTEMPTS,
             trace: None,
             join: false,
             rendezvous: None,
@@ -84,6 +89,13 @@ impl ClusterOptions {
         self
     }
 
+    /// How often in a row a loop may begin again after processes were killed by others (by signal 9 or 15), without being done
+    /// once; 1,000 otherwise. Those that end in any other way, as a loop's body may cause it, have 8 attempts.
+    pub fn attempts(mut self, attempts: usize) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
     /// Where the timeline of all processes is written when the session ends.
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.trace = Some(path.into());
@@ -115,6 +127,7 @@ impl ClusterOptions {
             servers: role.servers,
             listen: role.listen.clone(),
             snapshot_every: role.snapshot_every.unwrap_or(SNAPSHOT_EVERY),
+            attempts: role.attempts.unwrap_or(ATTEMPTS),
             trace: role.trace.clone(),
             rendezvous: role.rendezvous.clone(),
             ..ClusterOptions::new(workers)

@@ -1,9 +1,10 @@
-//! Elements back to the driver, snapshots, and going on after a loss.
+//! Elements back to the driver, and going on after a loss.
 //!
-//! A snapshot stores every part that workers have changed with two processes. After a loss the driver begins a new generation
+//! After a loss the driver begins a new generation
 //! with the processes that are left and those that replace the lost, places all DDSs where the last snapshot has them, and runs the
 //! loops since then again; each gives the same bits as before, since no plan depends on who runs it.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,11 @@ use std::time::Duration;
 use stradsap_dds_server::hello::Role;
 
 use crate::cluster::driver::hub::Loss;
-use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::placement::{Placement, Segment};
 use crate::cluster::driver::remote::broken;
-use crate::cluster::driver::{Cluster, Entry, Fault, State, join_all};
+use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::links::CHUNK;
-use crate::cluster::wire::protocol::{DRIVER, Holder, Node, SnapshotJob};
+use crate::cluster::wire::protocol::{DRIVER, Holder, Node};
 use crate::memory::buffer::RawBuf;
 use crate::planner::recording::Usage;
 use crate::session::error::{ClusterError, Error};
@@ -25,8 +26,8 @@ use crate::session::{locked, next_id};
 
 /// How long a replacement may take to come.
 const REPLACEMENT: Duration = Duration::from_secs(10);
-/// How often in a row processes may be lost without anything being done in between: what a loop does may be what ends
-/// them.
+/// How often in a row processes may end by themselves without anything being done in between: what a loop does may be what
+/// ends them.
 const IN_VAIN: usize = 8;
 const GRACE: Duration = Duration::from_millis(100);
 /// How many elements that are not plain travel together.
@@ -63,15 +64,20 @@ impl Cluster {
                 unsafe { fresh.push_clones(home.as_ptr().add(segment.start * ops.size), segment.len()) };
                 continue;
             }
-            let Some(&from) = holders.first() else { return Err(Fault::Lost) };
+            let own = holders.iter().find(|holder| holder.node == DRIVER);
+            let Some(&from) = own.or(holders.first()) else { return Err(Fault::Lost) };
             let each = if ops.plain { (CHUNK / ops.size.max(1)).max(1) } else { ENCODED_EACH };
             for start in segment.clone().step_by(each) {
                 let part = start..segment.end.min(start + each);
-                let got = self.hub.links.encoded(dds, part.clone(), from, ops.size).await;
-                let bytes = got.map_err(|error| {
-                    self.hub.lose(from.node, &error.to_string());
-                    Fault::Lost
-                })?;
+                let bytes = if from.node == DRIVER {
+                    self.hub.stored(dds, from.snapshot, &part, ops.size).map_err(broken)?
+                } else {
+                    let got = self.hub.links.encoded(dds, part.clone(), from, ops.size).await;
+                    got.map_err(|error| {
+                        self.hub.lose(from.node, &error.to_string());
+                        Fault::Lost
+                    })?
+                };
                 let mut rest = bytes.as_slice();
                 fresh.push_decoded(part.len(), &mut rest).map_err(broken)?;
             }
@@ -140,106 +146,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// The processes that keep snapshots: for each part of a worker two of them.
-    fn keepers(&self, state: &State, worker: usize) -> [Node; 2] {
-        let homes = if state.servers.is_empty() { &state.workers } else { &state.servers };
-        let first = homes[worker % homes.len()];
-        let second = if homes.len() == 1 { DRIVER } else { homes[(worker + 1) % homes.len()] };
-        [first, second]
-    }
-
-    /// Stores what workers have changed since the last snapshot; the log begins anew.
-    pub(crate) async fn snapshot(&self, state: &mut State) -> Result<(), Fault> {
-        let ids: Vec<u64> = state.entries.keys().copied().collect();
-        state.next_snapshot += 1;
-        let snapshot = state.next_snapshot;
-        let _span = span(Category::Snapshot, snapshot);
-        let mut jobs: Vec<SnapshotJob> =
-            state.workers.iter().map(|_| SnapshotJob { snapshot, parts: Vec::new() }).collect();
-        let mut bases = Vec::new();
-        let mut homes = Vec::new();
-        for &dds in &ids {
-            let Some(entry) = state.entries.get(&dds) else { continue };
-            if entry.dropped || entry.version == entry.base_version {
-                continue;
-            }
-            let plain = entry.home.ops().plain;
-            if entry.scattered.is_some() || (!plain && !entry.placement.is_home()) {
-                // What has no size can't be had again in other segments: it goes to the driver.
-                homes.push((dds, self.fetch(state, dds, 0..entry.len).await?));
-            } else {
-                bases.push((dds, self.base_of(state, dds, entry, &mut jobs)));
-            }
-        }
-        let generation = state.generation;
-        let asked = jobs.into_iter().enumerate().filter(|(_, job)| !job.parts.is_empty()).map(|(w, job)| {
-            self.ask(
-                state.workers[w],
-                move |client, context| async move { client.snapshot(context, generation, job).await },
-            )
-        });
-        for stored in join_all(asked).await {
-            stored?;
-        }
-        // Only now: until here the old snapshot and the log stood.
-        for (dds, base) in bases {
-            self.adopt_base(state, dds, base, snapshot).await;
-        }
-        for (dds, all) in homes {
-            let Some(entry) = state.entries.get_mut(&dds) else { continue };
-            entry.home.replace(all);
-            entry.base = Placement::home(entry.len);
-            entry.base_version = entry.version;
-        }
-        state.log.clear();
-        let dropped: Vec<u64> = state.entries.iter().filter(|(_, entry)| entry.dropped).map(|(&dds, _)| dds).collect();
-        dropped.into_iter().for_each(|dds| self.forget(state, dds));
-        Ok(())
-    }
-
-    /// Where a DDS will be after a snapshot for which the workers do these jobs.
-    fn base_of(&self, state: &State, dds: u64, entry: &Entry, jobs: &mut [SnapshotJob]) -> Placement {
-        let mut base = Placement::home(entry.len);
-        for (range, holders) in entry.placement.of(&(0..entry.len)) {
-            let at = |holder: &Holder| state.workers.iter().position(|&node| *holder == Holder::memory(node));
-            match holders.iter().find_map(at) {
-                Some(worker) if !holders.contains(&Holder::memory(DRIVER)) => {
-                    let (keepers, snapshot) = (self.keepers(state, worker), jobs[worker].snapshot);
-                    base.written(&range, Holder { node: keepers[0], snapshot });
-                    base.copied(&range, Holder { node: keepers[1], snapshot });
-                    for keeper in keepers {
-                        jobs[worker].parts.push((dds, range.clone(), keeper));
-                    }
-                }
-                _ => {
-                    let kept = holders.iter().filter(|holder| holder.snapshot > 0 || holder.node == DRIVER);
-                    for (k, &holder) in kept.enumerate() {
-                        if k == 0 { base.written(&range, holder) } else { base.copied(&range, holder) }
-                    }
-                }
-            }
-        }
-        base
-    }
-
-    /// A DDS is in a snapshot: what was kept of it in those before its oldest part is needed no more.
-    async fn adopt_base(&self, state: &mut State, dds: u64, base: Placement, snapshot: u64) {
-        let Some(entry) = state.entries.get_mut(&dds) else { return };
-        (entry.base, entry.base_version) = (base, entry.version);
-        let oldest = entry.base.segments().iter().flat_map(|held| &held.at).map(|holder| holder.snapshot);
-        let oldest = oldest.filter(|&snapshot| snapshot > 0).min().unwrap_or(snapshot);
-        for &keeper in state.workers.iter().chain(&state.servers) {
-            // What can't be forgotten costs memory, no more.
-            if let Err(error) = self.hub.links.drop_snapshots(keeper, dds, oldest).await {
-                tracing::debug!(keeper, %error, "old snapshots stay");
-            }
-        }
-    }
-
     /// Goes on after a loss: a new generation, the last snapshot, and the loops since then once more.
     pub(crate) async fn recover(&self, state: &mut State) -> Result<(), Error> {
         loop {
             match self.try_to_recover(state).await {
+                // Who was lost meanwhile had the only copy of some part, perhaps.
+                Ok(()) if *self.hub.lost.borrow() != state.seen_losses => {}
                 Ok(()) => return Ok(()),
                 Err(Fault::Lost) => {}
                 Err(Fault::Error(error)) => return Err(error),
@@ -252,11 +164,16 @@ impl Cluster {
         // Who dies together is noticed one after the other.
         tokio::time::sleep(GRACE).await;
         self.hub.explained().await;
-        let losses = self.hub.losses();
-        self.replace_lost(state, &losses)?;
+        self.report_losses(state, true)?;
+        let there: Vec<Node> =
+            [Role::Worker, Role::Server].into_iter().flat_map(|role| self.hub.complete(role)).collect();
+        self.nothing_lost(state, |node| there.contains(&node))?;
+        self.staff(state, REPLACEMENT, false)?;
+        self.hub.explained().await;
+        self.report_losses(state, false)?;
         state.nearby = None;
         self.begin_generation(state).await?;
-        go_back(state, &losses)?;
+        self.go_back(state)?;
         let loops = state.log.len();
         self.replay(state).await?;
         // Parts that had two copies have one now.
@@ -268,35 +185,55 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts processes in place of those that were lost since the last time, and waits for them.
-    fn replace_lost(&self, state: &mut State, losses: &[Loss]) -> Result<(), Error> {
+    /// Reports what was lost since the last time; an error if that happens again and again.
+    fn report_losses(&self, state: &mut State, first: bool) -> Result<(), Error> {
+        let losses = self.hub.losses();
         let fresh = losses.get(state.recovered..).unwrap_or_default();
         for loss in fresh {
             warning!("lost {loss}");
         }
-        state.in_vain += 1;
-        if state.in_vain > IN_VAIN
+        state.recovered = losses.len();
+        if first {
+            // Who is killed from outside is not killed by what a loop does.
+            let from_outside = !fresh.is_empty() && fresh.iter().all(Loss::is_from_outside);
+            state.in_vain[usize::from(from_outside)] += 1;
+        }
+        if (state.in_vain[0] > IN_VAIN || state.in_vain[1] > self.options.attempts)
             && let Some(last) = losses.last()
         {
             let (restarts, last) = (losses.len(), last.to_string());
             return Err(Error::Cluster(ClusterError::TooManyLosses { restarts, last }));
         }
-        if self.hub.complete(Role::Worker).is_empty() {
-            return Err(self.all_lost());
-        }
-        for loss in fresh {
-            let role = if loss.worker { Role::Worker } else { Role::Server };
-            if !loss.worker || self.starts_workers() {
-                self.start_child(role, loss.node as usize, state.generation + 1)?;
+        Ok(())
+    }
+
+    /// Whether each part of the last snapshot is with one of these processes, or with the driver.
+    fn nothing_lost(&self, state: &State, there: impl Fn(Node) -> bool) -> Result<(), Error> {
+        for entry in state.entries.values() {
+            let gone = |held: &&Segment| {
+                !held.range.is_empty() && !held.at.iter().any(|holder| holder.node == DRIVER || there(holder.node))
+            };
+            if let Some(Segment { range, .. }) = entry.base.segments().iter().find(gone) {
+                if self.hub.complete(Role::Worker).is_empty() {
+                    return Err(self.all_lost());
+                }
+                let (start, end, len) = (range.start, range.end, entry.len);
+                return Err(ClusterError::PartLost { start, end, len, lost: self.last_losses(|_| true) }.into());
             }
         }
-        state.recovered = losses.len();
-        let workers = if self.starts_workers() { self.options.workers() } else { 0 };
-        for (role, expected) in [(Role::Worker, workers), (Role::Server, self.options.servers())] {
-            // This is one of the program's threads: the network has its own.
-            if let Err(error) = self.wait_for(role, expected, REPLACEMENT) {
-                warning!("going on without a replacement: {error}");
-            }
+        Ok(())
+    }
+
+    /// Takes every DDS to be where the last snapshot has it.
+    fn go_back(&self, state: &mut State) -> Result<(), Error> {
+        let State { workers, servers, .. } = &*state;
+        let alive: BTreeSet<Node> = workers.iter().chain(servers).copied().chain([DRIVER]).collect();
+        self.nothing_lost(state, |node| alive.contains(&node))?;
+        for entry in state.entries.values_mut() {
+            entry.placement = entry.base.clone();
+            entry.scattered = None;
+            entry.version = next_id();
+            entry.placement.without(|node| alive.contains(&node));
         }
         Ok(())
     }
@@ -314,23 +251,4 @@ impl Cluster {
         state.log = log;
         replayed
     }
-}
-
-/// Takes every DDS to be where the last snapshot has it.
-fn go_back(state: &mut State, losses: &[Loss]) -> Result<(), Error> {
-    for (&dds, entry) in &mut state.entries {
-        entry.placement = entry.base.clone();
-        entry.scattered = None;
-        entry.version = next_id();
-        let alive = |node: Node| node == DRIVER || state.workers.contains(&node) || state.servers.contains(&node);
-        if !entry.placement.without(alive) {
-            tracing::error!(dds, "a part is lost");
-            let lost = entry.placement.segments().iter().find(|held| held.at.is_empty());
-            let range = lost.map_or(0..0, |held| held.range.clone());
-            let who: Vec<String> = losses.iter().map(ToString::to_string).collect();
-            let (start, end, len) = (range.start, range.end, entry.len);
-            return Err(ClusterError::PartLost { start, end, len, lost: who.join("; ") }.into());
-        }
-    }
-    Ok(())
 }

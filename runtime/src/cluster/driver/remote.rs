@@ -228,6 +228,7 @@ impl Cluster {
         }
         self.wait(async {
             loop {
+                self.try_again(state);
                 // After an error nobody knows what the workers hold.
                 if state.tainted || *self.hub.lost.borrow() != state.seen_losses || self.has_newcomers(state) {
                     self.recover(state).await?;
@@ -244,7 +245,7 @@ impl Cluster {
                         }
                     }
                 };
-                state.in_vain = 0;
+                state.in_vain = [0; 2];
                 return ended;
             }
         })

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use crate::session::error::{Error, Result};
 
 /// What the driver's own environment says about it, which is not for its children.
-const NOT_INHERITED: [&str; 15] = [
+const NOT_INHERITED: [&str; 16] = [
+    "STRADSAP_ATTEMPTS",
     "STRADSAP_DDS_SERVERS",
     "STRADSAP_GENERATION",
     "STRADSAP_EXPLAIN",
@@ -205,11 +206,6 @@ impl Child {
         }
     }
 
-    /// Gives it time to end by itself, then kills it.
-    pub(crate) fn end(&mut self, patience: Duration) -> ProcessEnd {
-        self.ends_within(patience).unwrap_or_else(|| self.kill())
-    }
-
     /// Kills it, unless it has ended, and reaps it.
     pub(crate) fn kill(&mut self) -> ProcessEnd {
         if let Some(ended) = self.ended() {
@@ -219,6 +215,17 @@ impl Child {
         let ended = self.child.wait().map_or(ProcessEnd::Unknown, ProcessEnd::from);
         self.ended = Some(ended);
         ended
+    }
+}
+
+/// Gives all of these time to end by themselves, then kills those that have not.
+pub(crate) fn end_all(mut children: Vec<Child>, patience: Duration) {
+    let since = Instant::now();
+    while since.elapsed() < patience && children.iter_mut().any(|child| child.ended().is_none()) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    for child in children.iter_mut().filter_map(|child| child.ended().is_none().then_some(&mut child.child)) {
+        let _ = child.kill(); // each is reaped when it is dropped
     }
 }
 

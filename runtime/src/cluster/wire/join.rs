@@ -24,6 +24,8 @@ use crate::session::error::{ClusterError, Error, Result};
 const COMING_UP: Duration = Duration::from_secs(300);
 const TELLING: Duration = Duration::from_secs(5);
 const ONE_TRY: Duration = Duration::from_secs(2);
+/// How long a driver that answers may take until it has heard of this process.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// A runtime for a process's network, on the thread that blocks on it.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
@@ -64,7 +66,7 @@ pub(crate) async fn join(
                 )
             })?;
             let control = reach(address).await?;
-            greeted(address, secret, control, me).await
+            greeted(address, secret, control, me, AGAIN).await
         }
         Join::Rendezvous(path) => {
             let mut seeker = Seeker::new(path, PATIENCE);
@@ -75,7 +77,7 @@ pub(crate) async fn join(
                 let secret = Secret::from_hex(&meeting.secret).map_err(problem)?;
                 for address in &meeting.addresses {
                     let Ok(control) = net::connect(address, ONE_TRY).await else { continue };
-                    match greeted(address, secret.clone(), control, me.clone()).await {
+                    match greeted(address, secret.clone(), control, me.clone(), Duration::ZERO).await {
                         Ok(joined) => return Ok(joined),
                         Err(error) => refused = Some(error),
                     }
@@ -85,19 +87,32 @@ pub(crate) async fn join(
     }
 }
 
-/// Introduces itself over both connections that a driver expects.
+/// Introduces itself over both connections that a driver expects; tries the first of them again for a while.
 async fn greeted(
     address: &str,
     secret: Secret,
     mut control: TcpStream,
     mut me: Hello,
+    again: Duration,
 ) -> Result<Joined<impl Future<Output = String> + use<>>> {
     let local = control.local_addr().map_err(problem)?;
     let listener = listen(local).await?;
     let bound = listener.local_addr().map_err(problem)?;
     let ip = if bound.ip().is_unspecified() { local.ip() } else { bound.ip() };
     me.address = advertised().unwrap_or_else(|| SocketAddr::new(ip, bound.port()).to_string());
-    greet(&mut control, &secret, &me).await.map_err(|error| problem(format!("{address}: {error}")))?;
+    let since = Instant::now();
+    let driver = loop {
+        match greet(&mut control, &secret, &me).await {
+            Ok(driver) => break driver,
+            // Perhaps strangers crowd there.
+            Err(error) if error.is_passing() && since.elapsed() < again => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                control = net::connect(address, ONE_TRY).await.map_err(problem)?;
+            }
+            Err(error) => return Err(problem(format!("{address}: {error}"))),
+        }
+    };
+    net::be_patient(&control, driver.role);
     let greeting = Hello { purpose: Purpose::Heartbeat, ..me.clone() };
     let since = Instant::now();
     let heart = loop {
@@ -108,10 +123,13 @@ async fn greeted(
             Err(GreetError::Refused(_)) if since.elapsed() < ONE_TRY => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
+            Err(error) if error.is_passing() && since.elapsed() < AGAIN => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
             Err(error) => return Err(problem(format!("{address}: {error}"))),
         }
     };
-    let heart = async move { heartbeat::beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {}).await.to_string() };
+    let heart = async move { heartbeat::beat(heart, heartbeat::EVERY, heartbeat::pause(), |_| {}).await.to_string() };
     Ok(Joined { me, secret, control, listener, heart })
 }
 

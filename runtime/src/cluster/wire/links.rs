@@ -11,15 +11,14 @@ use std::time::{Duration, Instant};
 
 use stradsap_dds_server::frame::{self, FrameError, Header, Kind};
 use stradsap_dds_server::hello::{GreetError, Hello, Purpose, greet};
-use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
+use stradsap_dds_server::{heartbeat, net, own_time};
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
 
-use crate::cluster::wire::protocol::{Holder, Node, Peer, Problem};
+use crate::cluster::wire::protocol::{DRIVER, Holder, Node, Peer, Problem};
 use crate::memory::reservation::Reservation;
 use crate::session::locked;
 use crate::session::timeline::{Category, task_span};
@@ -146,11 +145,23 @@ impl Links {
     }
 
     async fn connect(&self, node: Node) -> Result<TcpStream, LinkError> {
-        let (address, _) = self.address(node)?;
-        let mut stream = net::connect(&address, CONNECTING).await?;
-        let hello = locked(&self.hello).clone();
-        greet(&mut stream, &self.secret, &hello).await.map_err(|source| LinkError::Greet { address, source })?;
-        Ok(stream)
+        let (since, mut tries) = (Instant::now(), 0);
+        loop {
+            let (address, _) = self.address(node)?;
+            let mut stream = net::connect(&address, CONNECTING).await?;
+            let hello = locked(&self.hello).clone();
+            match greet(&mut stream, &self.secret, &hello).await {
+                Ok(peer) => {
+                    net::be_patient(&stream, peer.role);
+                    return Ok(stream);
+                }
+                // A driver that is stopped, perhaps: its machine accepts connections all the same.
+                Err(GreetError::Timeout) if node == DRIVER && since.elapsed() < heartbeat::pause() => {}
+                // Strangers that crowd there, perhaps.
+                Err(source) if source.is_passing() && tries < 2 => tries += 1,
+                Err(source) => return Err(LinkError::Greet { address, source }),
+            }
+        }
     }
 
     /// Sends something to a process, some time soon. Whether it arrives is reported elsewhere.
@@ -186,7 +197,9 @@ impl Links {
         let generation = self.generation();
         let mut ticks = tokio::time::interval(PING_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut asked, mut since) = (0u64, Instant::now());
+        // A process that is stopped counts no time; a driver that is shows in its heartbeat.
+        let (mut asked, mut silent) = (0u64, Duration::ZERO);
+        let deaf = if to == DRIVER { heartbeat::pause() } else { DEAF };
         loop {
             tokio::select! {
                 biased;
@@ -197,11 +210,13 @@ impl Links {
                 closed = answers.changed() => closed.map_err(|_| LinkError::Closed)?,
                 _ = ticks.tick() => {
                     if *answers.borrow() == asked {
-                        (asked, since) = (asked + 1, Instant::now());
+                        (asked, silent) = (asked + 1, Duration::ZERO);
                         let ping = Header { kind: Kind::Ping, generation, call: asked, ..EMPTY };
                         frame::write_frame(&mut writer, ping, &[]).await?;
-                    } else if since.elapsed() > DEAF {
+                    } else if silent > deaf {
                         return Err(LinkError::Deaf);
+                    } else {
+                        silent += PING_EVERY;
                     }
                 }
             }
@@ -246,8 +261,9 @@ impl Links {
             None => self.connect(node).await?,
         };
         self.write(&mut stream, question, payload).await?;
-        let answer = timeout(PATIENCE, frame::read_header(&mut stream, CHUNK as u64 * 64)).await;
-        let header = answer.map_err(|_| LinkError::Silent)??.ok_or(LinkError::Closed)?;
+        let patience = if node == DRIVER { heartbeat::pause() } else { PATIENCE };
+        let answer = own_time::timeout(patience, frame::read_header(&mut stream, CHUNK as u64 * 64)).await;
+        let header = answer.ok_or(LinkError::Silent)??.ok_or(LinkError::Closed)?;
         if header.kind == Kind::Refused {
             let why = frame::read_payload(&mut stream, &header).await?;
             return Err(LinkError::Refused(String::from_utf8_lossy(&why).into_owned()));
@@ -362,10 +378,10 @@ impl Links {
         Ok(())
     }
 
-    /// Lets a process forget the snapshots of a DDS before a number.
-    pub(crate) async fn drop_snapshots(&self, to: Node, dds: u64, before: u64) -> Result<(), LinkError> {
+    /// Lets a process forget snapshots of a DDS.
+    pub(crate) async fn drop_snapshots(&self, to: Node, dds: u64, tags: Range<u64>) -> Result<(), LinkError> {
         let generation = self.generation();
-        let header = Header { kind: Kind::Drop, generation, dds, tag: before, ..EMPTY };
+        let header = Header { kind: Kind::Drop, generation, dds, lo: tags.start, tag: tags.end, ..EMPTY };
         let (stream, _answer) = self.ask(to, header, &[]).await?;
         self.back(to, stream, generation);
         Ok(())

@@ -347,11 +347,21 @@ pub(crate) struct ScheduleEnd {
 }
 
 /// Ranges to be stored under a snapshot's number.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SnapshotJob {
     pub(crate) snapshot: u64,
     /// DDS, range, and where to store it.
     pub(crate) parts: Vec<(u64, Range<usize>, Node)>,
+    /// Parts of older snapshots of which one copy is left.
+    pub(crate) duplicates: Vec<Duplicate>,
+}
+
+/// A part of an older snapshot, whose elements have `size` bytes each, to be stored once more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Duplicate {
+    pub(crate) pull: Pull,
+    pub(crate) size: usize,
+    pub(crate) to: Node,
 }
 
 /// Why a worker could not do what it was asked.

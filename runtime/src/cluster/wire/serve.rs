@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use stradsap_dds_server::frame::{self, FrameError, HEADER_LEN, Header, Kind};
 use stradsap_dds_server::gate;
 use stradsap_dds_server::hello::{Hello, Purpose};
+use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::server;
 use stradsap_dds_server::store::Store;
@@ -86,7 +87,7 @@ pub(crate) async fn accept<L: Local>(listener: TcpListener, secret: Secret, me: 
         let local = Arc::clone(&local);
         tokio::spawn(async move { serve_logged(stream, &peer, &*local).await });
     };
-    match gate::watch(&listener, &secret, me, check, entered).await {}
+    match gate::watch(&listener, &secret, me, check, entered, |line| tracing::warn!("{line}")).await {}
 }
 
 /// Whether a process may ask for data: it must know of the same losses.
@@ -106,6 +107,7 @@ pub(crate) async fn serve_logged<L: Local>(stream: TcpStream, peer: &Hello, loca
 
 async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, generation: u32, local: &L) -> Result<(), FrameError> {
     let links = local.links();
+    net::be_patient(&stream, peer.role);
     while let Some(header) = frame::read_header(&mut stream, LARGEST).await? {
         // What a process of an older generation says no longer counts.
         if links.generation() != generation || header.generation != generation {

@@ -1,6 +1,7 @@
 //! What the driver asks of a worker: recordings, plans, loops, minibatches, scheduled programs, snapshots. Each runs on the
 //! second thread, and ends early when a process of the job can't be reached.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -9,9 +10,10 @@ use stradsap_dds_server::codec;
 
 use crate::body::lease::Lease;
 use crate::body::slow_path::Pager;
+use crate::cluster::wire::links::CHUNK;
 use crate::cluster::wire::protocol::{
-    DRIVER, Install, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure, RunEnd, RunJob, ScheduleEnd,
-    ScheduleJob, SnapshotJob, SyncEnd, SyncJob,
+    DRIVER, Duplicate, Holder, Install, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure, RunEnd, RunJob,
+    ScheduleEnd, ScheduleJob, SnapshotJob, SyncEnd, SyncJob,
 };
 use crate::cluster::worker::exchange::Syncing;
 use crate::cluster::worker::pager::{Elements, Pages};
@@ -335,15 +337,35 @@ impl Worker {
                 }
             };
             bytes_stored += bytes.len() as u64;
-            if to == self.node.load(Relaxed) {
-                let (lo, hi) = (range.start as u64, range.end as u64);
-                let put = locked(&self.store).put(dds, job.snapshot, lo, hi, bytes.to_vec());
-                put.map_err(|error| Problem::Broken(error.to_string()))?;
-            } else {
-                let put = self.links.put(to, dds, &range, job.snapshot, bytes).await;
-                put.map_err(|error| Problem::Peer { node: to, why: error.to_string() })?;
+            self.store(Holder { node: to, snapshot: job.snapshot }, dds, &range, bytes).await?;
+        }
+        for Duplicate { pull, size, to } in job.duplicates {
+            let each = (CHUNK / size.max(1)).max(1);
+            for start in pull.range.clone().step_by(each) {
+                let part = start..pull.range.end.min(start + each);
+                let bytes = self.links.encoded(pull.dds, part.clone(), pull.from, size).await;
+                let bytes = bytes.map_err(|error| Problem::Peer { node: pull.from.node, why: error.to_string() })?;
+                bytes_stored += bytes.len() as u64;
+                self.store(Holder { node: to, snapshot: job.snapshot }, pull.dds, &part, &bytes).await?;
             }
         }
         Ok(bytes_stored)
+    }
+
+    /// Stores a part of a snapshot, here or with another process.
+    async fn store(
+        &self,
+        at: Holder,
+        dds: u64,
+        range: &Range<usize>,
+        bytes: &[u8],
+    ) -> std::result::Result<(), Problem> {
+        if at.node == self.node.load(Relaxed) {
+            let (lo, hi) = (range.start as u64, range.end as u64);
+            let put = locked(&self.store).put(dds, at.snapshot, lo, hi, bytes.to_vec());
+            return put.map_err(|error| Problem::Broken(error.to_string()));
+        }
+        let put = self.links.put(at.node, dds, range, at.snapshot, bytes).await;
+        put.map_err(|error| Problem::Peer { node: at.node, why: error.to_string() })
     }
 }
