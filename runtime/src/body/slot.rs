@@ -23,12 +23,17 @@ use crate::body::slow_path::{Doing, SlowPath, ViewRange};
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::pages::Tally;
 
+/// How many ranges a view looks at besides its first: an iteration's elements are often in three parts.
+pub(crate) const MORE: usize = 2;
+
 /// From what a view is made.
 #[doc(hidden)]
 pub struct Slot<'t> {
     /// The range that is reached with one comparison, and where its first element lies.
     ptr: *mut u8,
     range: ViewRange,
+    /// Others that are looked at before the slow path is taken.
+    more: [ViewRange; MORE],
     here: OwnElement,
     /// What `here` counts from; for listed accesses the first element.
     base: *mut u8,
@@ -58,6 +63,8 @@ pub(crate) struct Copies {
 pub(crate) struct Owned<'t> {
     /// What is reached with one comparison.
     pub(crate) range: ViewRange,
+    /// What is reached with some more.
+    pub(crate) more: [ViewRange; MORE],
     /// What iteration `i` may do with element `i` without a comparison.
     pub(crate) here: OwnElement,
     /// The block's elements in the order of execution, from this one on, instead of by the iteration's number.
@@ -75,7 +82,8 @@ impl<'t> Owned<'t> {
     /// No range: the slow path knows.
     pub(crate) fn by(doing: Doing<'t>) -> Self {
         Owned {
-            range: ViewRange { lo: 0, len: 0, wlen: 0 },
+            range: ViewRange::EMPTY,
+            more: [ViewRange::EMPTY; MORE],
             here: OwnElement::default(),
             packed: None,
             tracked: false,
@@ -175,7 +183,8 @@ impl<'t> Slot<'t> {
     fn new(slow_path: SlowPath<'t>) -> Self {
         Slot {
             ptr: null_mut(),
-            range: ViewRange { lo: 0, len: 0, wlen: 0 },
+            range: ViewRange::EMPTY,
+            more: [ViewRange::EMPTY; MORE],
             here: OwnElement::default(),
             base: null_mut(),
             width: 1,
@@ -242,8 +251,13 @@ impl<'t> Slot<'t> {
     /// Rule 2 holds for what is owned, as long as the slot lives. Where `owned.here` says so, the number of each iteration
     /// that runs is that of an element (or the place of a packed one) which the block owns in that way.
     pub(crate) unsafe fn of_elements(capture: usize, lent: &'t Lent, owned: Owned<'t>, state: &Rc<BlockState>) -> Self {
-        let Owned { range, mut here, packed, tracked, ahead, before, doing } = owned;
-        assert!(range.len <= lent.len() && range.wlen <= range.len && range.lo <= lent.len() - range.len);
+        let Owned { range, more, mut here, packed, tracked, ahead, before, doing } = owned;
+        let is_within = |range: &ViewRange| {
+            range.len <= lent.len() && range.wlen <= range.len && range.lo <= lent.len() - range.len
+        };
+        assert!(is_within(&range) && more.iter().all(is_within));
+        // (They are found from the first element on.)
+        assert!(packed.is_none() || more.iter().all(|range| range.len == 0));
         here.packed = packed.is_some();
         let base = match packed {
             Some((elements, start)) => elements.base().wrapping_add(start * lent.ops().size),
@@ -251,7 +265,7 @@ impl<'t> Slot<'t> {
         };
         let slow_path = SlowPath::new(capture, lent, doing, before, state);
         let (ptr, width) = (lent.at(range.lo), lent.ops().width());
-        Slot { ptr, range, here, base, width, tracked, ahead, ..Slot::new(slow_path) }
+        Slot { ptr, range, more, here, base, width, tracked, ahead, ..Slot::new(slow_path) }
     }
 
     /// Rows that threads share.
@@ -273,6 +287,11 @@ impl<'t> Slot<'t> {
     #[inline(always)]
     pub(crate) fn range(&self) -> ViewRange {
         self.range
+    }
+
+    #[inline(always)]
+    pub(crate) fn more(&self) -> [ViewRange; MORE] {
+        self.more
     }
 
     #[inline(always)]

@@ -54,6 +54,10 @@ pub(crate) struct ViewRange {
     pub(crate) wlen: usize,
 }
 
+impl ViewRange {
+    pub(crate) const EMPTY: ViewRange = ViewRange { lo: 0, len: 0, wlen: 0 };
+}
+
 /// The elements of every iteration of a block: index and write bit in one number, delimited by `ends`.
 #[derive(Clone, Copy)]
 pub(crate) struct Listing<'t> {
@@ -367,7 +371,7 @@ impl<'t> SlowPath<'t> {
     /// beside each other: of listed elements the first, of those in step with the loop all.
     #[inline(never)]
     pub(crate) fn enter(&self, place: usize, first: usize, n: usize) -> ViewRange {
-        let none = ViewRange { lo: 0, len: 0, wlen: 0 };
+        let none = ViewRange::EMPTY;
         // (The view makes addresses of what is given without another look.)
         match &self.doing {
             Doing::InStep { offset, written, now } => {

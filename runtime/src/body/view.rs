@@ -8,7 +8,8 @@
 //!    thread touches one of its writable range. The executor guarantees it: two blocks that share a part
 //!    which one of them writes are ordered, and run one after the other.
 //!    Of a DMatrix an element is a row: it lies `width` numbers behind the one before, and the slot says how wide they are.
-//! 2. One comparison (`index - lo < len`, wrapping) is both the bounds check and this ownership check.
+//! 2. One comparison (`index - lo < len`, wrapping) is both the bounds check and this ownership check. The same is
+//!    asked of a few more ranges, whose elements are found from the DDS's first.
 //!    What fails it goes to the view's slow path ([`SlowPath`]), which gives the address of an element that the block owns
 //!    by other means, of a scratch copy (while recording), or unwinds. It lives in the slot, which the view borrows.
 //! 3. Within the block the borrow checker does the rest: a view is neither `Clone` nor `Copy`, reads borrow
@@ -36,8 +37,8 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
 
 use crate::body::index::ElementIndex;
-use crate::body::slot::{Ahead, OwnElement, Slot};
-use crate::body::slow_path::SlowPath;
+use crate::body::slot::{Ahead, MORE, OwnElement, Slot};
+use crate::body::slow_path::{SlowPath, ViewRange};
 use crate::body::stored::Stored;
 use crate::body::tiling::IN_TILES;
 use crate::kernels::fetch_bytes;
@@ -60,6 +61,7 @@ macro_rules! common_to_views {
                     lo: range.lo,
                     len: range.len,
                     wlen: range.wlen,
+                    more: slot.more(),
                     slow_path: slot.slow_path(),
                     base: slot.base().cast(),
                     packed: slot.here().is_packed(),
@@ -161,6 +163,8 @@ macro_rules! common_to_views {
                 } else if k < self.len {
                     // SAFETY: k < len, so the element is in the owned range.
                     unsafe { self.ptr.add(T::numbers(k, self.width)) }
+                } else if self.more.iter().any(|range| i.wrapping_sub(range.lo) < range.len) {
+                    self.behind(self.base, i)
                 } else {
                     self.slow_path.reach_read(i).cast()
                 };
@@ -252,6 +256,8 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
     lo: usize,
     len: usize,
     wlen: usize,
+    /// Ranges of the same kind that are looked at next.
+    more: [ViewRange; MORE],
     slow_path: &'v SlowPath<'v>,
     base: *mut T::Number,
     packed: bool,
@@ -309,6 +315,8 @@ pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0>
     lo: usize,
     len: usize,
     wlen: usize,
+    /// Ranges of the same kind that are looked at next.
+    more: [ViewRange; MORE],
     slow_path: &'v SlowPath<'v>,
     base: *mut T::Number,
     packed: bool,
@@ -382,9 +390,17 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
         } else if k < self.wlen {
             // SAFETY: k < wlen, so the element is in the owned range.
             unsafe { self.ptr.add(T::numbers(k, self.width)) }
+        } else if self.is_written_besides(i) {
+            self.behind(self.base, i)
         } else {
             self.slow_path.reach_write(i).cast()
         }
+    }
+
+    /// Whether an element may be written that is not in the view's first range.
+    #[inline(always)]
+    fn is_written_besides(&self, i: usize) -> bool {
+        self.more.iter().any(|range| i.wrapping_sub(range.lo) < range.wlen)
     }
 
     /// One of several elements at once. Scratch copies are told apart by `nth`.
@@ -393,6 +409,8 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
         if k < self.wlen {
             // SAFETY: k < wlen, so the element is in the owned range.
             unsafe { self.ptr.add(T::numbers(k, self.width)) }
+        } else if self.is_written_besides(i) {
+            self.behind(self.base, i)
         } else {
             self.slow_path.reach_nth(i, nth).cast()
         }

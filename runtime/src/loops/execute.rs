@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +21,7 @@ use crate::body::capture::{Captured, Kind};
 use crate::body::context::{AccessTrouble, BlockState, Context};
 use crate::body::lease::{Lease, Lent};
 use crate::body::panics::{self, CaughtPanic};
-use crate::body::slot::{Ahead, Copies, OwnElement, Owned, Slot};
+use crate::body::slot::{Ahead, Copies, MORE, OwnElement, Owned, Slot};
 use crate::body::slow_path::{Doing, Listing, ViewRange};
 use crate::body::task::{Failure, Iterations, Task};
 use crate::body::tiling::Tiling;
@@ -391,19 +392,20 @@ impl Run<'_> {
     /// The parts of a shared DDS that a block owns.
     fn owned_parts<'s>(&'s self, b: usize, c: usize, lent: &Lent) -> Owned<'s> {
         let spans = self.spans(b, c);
-        let mut range = ViewRange { lo: 0, len: 0, wlen: 0 };
+        let mut largest_first = spans.clone();
+        largest_first.sort_by_key(|span| Reverse((span.wlen, span.len)));
+        largest_first.resize(spans.len().max(1 + MORE), ViewRange::EMPTY);
+        let (mut range, mut more) = (largest_first[0], std::array::from_fn(|k| largest_first[1 + k]));
         let mut ahead = Ahead::NOTHING;
-        if let Some(largest) = spans.iter().max_by_key(|span| (span.wlen, span.len)) {
-            range = *largest;
-            if largest.len * lent.ops().size >= WORTH_FETCHING && lent.ops().size >= 64 {
-                ahead = self.ahead(b, c);
-            }
+        if range.len * lent.ops().size >= WORTH_FETCHING && lent.ops().size >= 64 {
+            ahead = self.ahead(b, c);
         }
         if self.plan.is_sparse(c) {
             range.wlen = 0;
-            return Owned { range, ahead, ..Owned::by(Doing::Logged { spans, saved: RefCell::default() }) };
+            more.iter_mut().for_each(|range: &mut ViewRange| range.wlen = 0);
+            return Owned { range, more, ahead, ..Owned::by(Doing::Logged { spans, saved: RefCell::default() }) };
         }
-        Owned { range, ahead, ..Owned::by(Doing::Spans(spans)) }
+        Owned { range, more, ahead, ..Owned::by(Doing::Spans(spans)) }
     }
 
     /// Where the indices of the elements of capture `c` stand that later iterations of block `b` will touch.
