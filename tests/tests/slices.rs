@@ -349,6 +349,17 @@ pub(crate) mod bodies {
             let error = async_parallel_for!(0..2, [a, b, &x], |_| assert!(x[a..b].is_empty())).unwrap_err();
             assert!(matches!(error, stradsap::Error::IndexOutOfRange { len: 10, .. }), "{a}..{b}: {error:?}");
         }
+        for (a, b) in [(0, 10), (3, 11), (0, usize::MAX), (1, usize::MAX), (9, usize::MAX - 1)] {
+            let error = async_parallel_for!(0..2, [a, b, &mut x], |_| x[a..=b].fill(1)).unwrap_err();
+            assert!(matches!(error, stradsap::Error::IndexOutOfRange { len: 10, .. }), "{a}..={b}: {error:?}");
+            let error = async_parallel_for!(0..2, [a, b, &x], |_| assert!(x[a..=b].is_empty())).unwrap_err();
+            assert!(matches!(error, stradsap::Error::IndexOutOfRange { len: 10, .. }), "{a}..={b}: {error:?}");
+        }
+        async_parallel_for!(0..2, [&mut x], |i| {
+            let (a, b) = (5 + i, 4 + i);
+            assert!(x[a..=b].is_empty() && x[a..=a + 2].len() == 3 && x[..=b].len() == b + 1);
+            x[a..=b].fill(77);
+        })?;
         let (five, three) = (5, 3);
         let error = async_parallel_for!(0..2, [five, three, &mut x], |_| x[five..three].fill(1)).unwrap_err();
         assert!(error.to_string().contains("a range of elements starts at 5 but ends at 3"), "{error}");

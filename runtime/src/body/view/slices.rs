@@ -14,9 +14,10 @@ use crate::body::index::ElementIndex;
 use crate::body::slow_path::ViewRange;
 use crate::body::stored::Stored;
 
-/// From the first to before the last. A bound that no element can have is beyond all of them.
+/// From the first to before the last. A bound that no element can have is beyond all of them. Their number besides, such that the
+/// compiler knows that of `i - 1..=i + 1`.
 #[inline(always)]
-fn bounds<I: ElementIndex>(range: &impl RangeBounds<I>, len: usize) -> Range<usize> {
+fn bounds<I: ElementIndex>(range: &impl RangeBounds<I>, len: usize) -> (Range<usize>, usize) {
     let start = match range.start_bound() {
         Bound::Included(&start) => start.to_usize(),
         Bound::Excluded(&before) => before.to_usize().saturating_add(1),
@@ -27,15 +28,23 @@ fn bounds<I: ElementIndex>(range: &impl RangeBounds<I>, len: usize) -> Range<usi
         Bound::Excluded(&end) => end.to_usize(),
         Bound::Unbounded => len.max(start),
     };
-    start..end
+    let number = match range.end_bound() {
+        Bound::Included(&last) => {
+            let number = last.to_usize().wrapping_sub(start).wrapping_add(1);
+            // (All numbers there are, one too many to be counted.)
+            if number == 0 && last.to_usize() == usize::MAX { usize::MAX } else { number }
+        }
+        _ => end.wrapping_sub(start),
+    };
+    (start..end, number)
 }
 
 macro_rules! slices_of_views {
     ($view:ident: $($range:ident)*) => {
         impl<T: Stored + ?Sized, const C: usize, const W: usize> $view<'_, T, C, W> {
             #[inline(always)]
-            fn slice(&self, range: Range<usize>) -> &[T::Number] {
-                let (k, n) = (range.start.wrapping_sub(self.lo), range.end.wrapping_sub(range.start));
+            fn slice(&self, (range, n): (Range<usize>, usize)) -> &[T::Number] {
+                let k = range.start.wrapping_sub(self.lo);
                 let ptr = if k < self.len && n <= self.len - k {
                     // SAFETY: the range is within the owned one.
                     unsafe { self.ptr.add(T::numbers(k, self.width)) }
@@ -52,7 +61,7 @@ macro_rules! slices_of_views {
             type Output = [T::Number];
             #[inline(always)]
             fn index(&self, _all: RangeFull) -> &[T::Number] {
-                self.slice(0..self.len())
+                self.slice((0..self.len(), self.len()))
             }
         }
 
@@ -70,8 +79,8 @@ slices_of_views!(WriteView: Range RangeFrom RangeInclusive RangeTo RangeToInclus
 
 impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     #[inline(always)]
-    fn slice_mut(&mut self, range: Range<usize>) -> &mut [T::Number] {
-        let (k, n) = (range.start.wrapping_sub(self.lo), range.end.wrapping_sub(range.start));
+    fn slice_mut(&mut self, (range, n): (Range<usize>, usize)) -> &mut [T::Number] {
+        let k = range.start.wrapping_sub(self.lo);
         let ptr = if k < self.wlen && n <= self.wlen - k {
             // SAFETY: the range is within the owned one.
             unsafe { self.ptr.add(T::numbers(k, self.width)) }
@@ -87,8 +96,8 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
 impl<T: Stored + ?Sized, const C: usize, const W: usize> IndexMut<RangeFull> for WriteView<'_, T, C, W> {
     #[inline(always)]
     fn index_mut(&mut self, _all: RangeFull) -> &mut [T::Number] {
-        let all = 0..self.len();
-        self.slice_mut(all)
+        let n = self.len();
+        self.slice_mut((0..n, n))
     }
 }
 
