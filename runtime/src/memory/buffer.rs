@@ -229,6 +229,11 @@ impl ElementOps {
             unsafe { std::ptr::copy_nonoverlapping(src, dst, self.size) };
             return;
         }
+        if !self.needs_drop {
+            // SAFETY: the caller vouches for both; the old element may just be written over.
+            unsafe { self.clone_run(src, dst, 1, &mut 0) };
+            return;
+        }
         let mut fresh = RawBuf::new(self, 1);
         // SAFETY: the caller vouches for `src`; then the whole clone and the old element change places.
         unsafe {
