@@ -1,5 +1,5 @@
 //! What the first call of a loop finds out soon: that most iterations end early on values from before the loop, that all of them
-//! write one element. And elements that own memory, which are laid out in the order of execution.
+//! write one element, or conflict with one another. And elements that own memory, which are laid out in the order of execution.
 
 use crate::common::{below, bits, session};
 use stradsap::prelude::*;
@@ -99,6 +99,48 @@ fn an_element_that_all_write_is_seen_in_a_sample() {
             plain[0] += 0.001 * (plain[own] - plain[0]);
         }
         assert_eq!(bits(x.to_vec().unwrap()), bits(plain.clone()));
+    }
+}
+
+/// Of each pair of features an example has one: two examples that share none are not to be found.
+#[test]
+fn iterations_that_all_conflict_are_seen_in_a_sample() {
+    let session = session(2);
+    let n = 100_000;
+    let example = |i: usize| -> [u32; 20] { std::array::from_fn(|k| (2 * k + below((i * 20 + k) as u64, 2)) as u32) };
+    let data = DVector::from_fn(&session, n, example).unwrap();
+    let mut w = DVector::from_vec(&session, vec![0.5f64; 40]).unwrap();
+    let mut plain = vec![0.5f64; 40];
+    for call in 0..2 {
+        let report = async_parallel_for!(0..n, [&data, &mut w], |i| {
+            let margin: f64 = data[i].iter().map(|&j| w[j]).sum();
+            data[i].iter().for_each(|&j| w[j] -= 0.001 * margin);
+        })
+        .unwrap();
+        assert_eq!((report.strategy(), report.reused()), (Strategy::Serial, call > 0), "{report}");
+        assert!(report.reason().contains("conflicts with all others, by a sample"), "{report}");
+        assert!(report.advice().unwrap().contains("`sync_parallel_for!`"), "{report}");
+        for i in 0..n {
+            let margin: f64 = example(i).iter().map(|&j| plain[j as usize]).sum();
+            example(i).iter().for_each(|&j| plain[j as usize] -= 0.001 * margin);
+        }
+        assert_eq!(bits(w.to_vec().unwrap()), bits(plain.clone()));
+    }
+}
+
+/// Where others than those of one row conflict, and rows lie one behind the other or in turn, rows run at the same time.
+#[test]
+fn iterations_that_conflict_in_rows_only_are_recorded_in_full() {
+    let session = session(2);
+    let (rows, columns) = (64, 1000);
+    for in_turn in [false, true] {
+        let mut x = DVector::from_vec(&session, vec![1.0f64; rows]).unwrap();
+        let report = async_parallel_for!(0..rows * columns, [rows, columns, in_turn, &mut x], |i| {
+            let row = if in_turn { i % rows } else { i / columns };
+            x[row] = 0.5 * x[row] + i as f64;
+        })
+        .unwrap();
+        assert!(report.strategy() != Strategy::Serial && report.parallelism() > 4.0, "{report}");
     }
 }
 

@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::make::WORTHWHILE;
+use super::sort::writes_any_of;
 use super::{Facts, HotDds};
 use crate::options::PlanOptions;
 use crate::recording::Recording;
 
 /// How much more of the sampled iterations must write one element than of all of them: the sample may be off.
 const MARGIN: f64 = 1.1;
+/// About how many iterations of a sample are compared with two others each,
+const PAIRS: usize = 2048;
+/// one of them as many times farther on as this.
+const PAIRS_APART: usize = 2_654_435_761;
 
 /// Whether a recording, be it a sample or that of a whole loop, tells that the loop had better run in its own order.
 pub fn is_serial(recording: &Recording<'_>, options: &PlanOptions) -> bool {
@@ -20,7 +25,7 @@ pub(super) fn serial(recording: &Recording<'_>, options: &PlanOptions) -> Option
     if options.strategy.is_some() || options.parts.is_some() {
         return None;
     }
-    mostly_cut_short(recording).or_else(|| with_hot_element(recording))
+    mostly_cut_short(recording).or_else(|| with_hot_element(recording)).or_else(|| all_against_all(recording))
 }
 
 /// Most iterations ended early, on values from before the loop: what they touch behind that is missing.
@@ -35,10 +40,14 @@ fn mostly_cut_short(recording: &Recording<'_>) -> Option<Facts> {
     Some(Facts { reason, changing, cut_short, ..Facts::default() })
 }
 
+/// Whether that is what a recording is.
+fn is_sample(recording: &Recording<'_>) -> bool {
+    recording.recorded() < recording.iterations() && !recording.is_inferred() && recording.outline().is_empty()
+}
+
 /// Nearly all iterations of a sample write one element: each has to wait for the one before.
 fn with_hot_element(sampled: &Recording<'_>) -> Option<Facts> {
-    let recorded = sampled.recorded();
-    if recorded == sampled.iterations() || sampled.is_inferred() || !sampled.outline().is_empty() {
+    if !is_sample(sampled) {
         return None;
     }
     let hot: Vec<HotDds> = sampled.shared().into_iter().map(|c| hot_of(sampled, c)).collect();
@@ -49,6 +58,41 @@ fn with_hot_element(sampled: &Recording<'_>) -> Option<Facts> {
     let reason = "nearly every iteration writes one element, by a sample".to_string();
     let accesses = hot.iter().map(|dds| dds.accesses).sum();
     Some(Facts { reason, hot, accesses, ..Facts::default() })
+}
+
+/// Each iteration of a sample conflicts with those beside it and with others from anywhere. At most a few could run at the same
+/// time then, wherever they stand: of `n` iterations, where one pair in `q` doesn't conflict, an order finds about `ln n / ln q`.
+fn all_against_all(sampled: &Recording<'_>) -> Option<Facts> {
+    let shared = sampled.shared();
+    if !is_sample(sampled) || shared.is_empty() {
+        return None;
+    }
+    let places: Vec<(usize, usize)> = sampled
+        .slices
+        .iter()
+        .enumerate()
+        .flat_map(|(s, slice)| (0..slice[shared[0]].iterations).map(move |k| (s, k)))
+        .collect();
+    let n = places.len();
+    // (A step that has no divisor in common with most numbers goes round all of them.)
+    let elsewhere = |j: usize| j.wrapping_mul(PAIRS_APART) % n;
+    let conflict = |a: usize, b: usize| a == b || do_conflict(sampled, &shared, places[a], places[b]);
+    let each = (n / PAIRS).max(1);
+    if n < 2 || !(0..n - 1).step_by(each).all(|j| conflict(j, j + 1) && conflict(j, elsewhere(j))) {
+        return None;
+    }
+    let reason = "each iteration conflicts with all others, by a sample".to_string();
+    let hot: Vec<HotDds> = shared.into_iter().map(|c| hot_of(sampled, c)).collect();
+    let accesses = hot.iter().map(|dds| dds.accesses).sum();
+    Some(Facts { reason, hot, accesses, ..Facts::default() })
+}
+
+/// Whether one of two iterations, each the `k`-th of a slice, writes what the other touches.
+fn do_conflict(sampled: &Recording<'_>, shared: &[usize], one: (usize, usize), other: (usize, usize)) -> bool {
+    shared.iter().any(|&c| {
+        let entries = |(s, k): (usize, usize)| sampled.slices[s][c].of(k);
+        writes_any_of(entries(one), entries(other)) || writes_any_of(entries(other), entries(one))
+    })
 }
 
 /// The elements of a capture that are touched most, of all iterations, as a sample has it.

@@ -93,7 +93,7 @@ pub(crate) fn neighbours_collide(
 }
 
 /// Whether accesses of one iteration write an element of another's. Both are sorted, and may be long.
-fn writes_any_of(one: &[u32], other: &[u32]) -> bool {
+pub(super) fn writes_any_of(one: &[u32], other: &[u32]) -> bool {
     let mut other = other.iter().map(|b| b >> 1).peekable();
     one.iter().filter(|a| *a & 1 == 1).any(|a| {
         while other.next_if(|b| *b < a >> 1).is_some() {}
