@@ -83,7 +83,7 @@ impl Staged {
     /// Writes a temporary file in the folder of `path`, and has it reach the disk.
     ///
     /// # Errors
-    /// As [`write`].
+    /// As [`write()`].
     pub fn write<E: From<io::Error>>(
         path: &Path,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
