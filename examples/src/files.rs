@@ -1,4 +1,4 @@
-//! The library's [`files`](stradsap::files), with errors that say what was tried.
+//! The library's `stradsap::files`, with errors that say what was tried.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
