@@ -229,8 +229,8 @@ fn a_made_up_tree_has_the_faults_that_were_put_into_it() {
     assert_eq!(
         faults(&files),
         [
-            "memory/low.rs:1: the floor of memory, kernels stands above that of `dds` (`dds`)",
-            "memory/low.rs:2: the floor of memory, kernels stands above that of `dds` (`Vector`)",
+            "memory/low.rs:1: the floor of memory, kernels, files stands above that of `dds` (`dds`)",
+            "memory/low.rs:2: the floor of memory, kernels, files stands above that of `dds` (`Vector`)",
             "session/mod.rs:2: the floor of session stands above that of `cluster` (`cluster`)",
             "loops/call/deep.rs:2: the floor of loops stands above that of `operate` (`operate`)",
             "dds/vector.rs:4: the floor of dds stands above that of `local` (`local`)",
