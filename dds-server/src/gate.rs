@@ -9,11 +9,12 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use crate::hello::{Hello, welcome};
+use crate::hello::Hello;
+use crate::link::{Link, welcome};
 use crate::net;
 use crate::secret::Secret;
 
@@ -39,7 +40,7 @@ pub async fn watch<C>(
     secret: &Secret,
     me: impl Fn() -> Hello,
     check: C,
-    mut entered: impl FnMut(TcpStream, Hello, Hello),
+    mut entered: impl FnMut(Link, Hello, Hello),
     report: fn(&str),
 ) -> Infallible
 where
@@ -54,7 +55,7 @@ where
                 let id = done.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
                 waiting.retain(|one| one.task.id() != id);
                 match done {
-                    Ok((_, Ok((stream, me, hello)))) => entered(stream, me, hello),
+                    Ok((_, Ok((link, me, hello)))) => entered(link, me, hello),
                     Ok((_, Err((peer, error)))) => refused.log(peer, &error),
                     // It had to make room.
                     Err(error) if error.is_cancelled() => {}
@@ -62,7 +63,7 @@ where
                 }
             },
             accepted = listener.accept() => match accepted {
-                Ok((mut stream, peer)) => {
+                Ok((stream, peer)) => {
                     if let Some(oldest) = oldest_of_too_many(&waiting, peer.ip()).and_then(|at| waiting.remove(at)) {
                         oldest.task.abort();
                         refused.log(Some(oldest.peer), &"it said nothing while others waited");
@@ -70,10 +71,10 @@ where
                     let (secret, me, check) = (secret.clone(), me(), check.clone());
                     let task = greeting.spawn(async move {
                         match net::prepare(&stream).map_err(Into::into) {
-                            Ok(()) => welcome(&mut stream, &secret, &me, check).await,
+                            Ok(()) => welcome(stream, &secret, &me, check).await,
                             Err(error) => Err(error),
                         }
-                        .map(|hello| (stream, me, hello))
+                        .map(|(link, hello)| (link, me, hello))
                         .map_err(|error| (Some(peer), error))
                     });
                     waiting.push_back(Waiting { peer, task });

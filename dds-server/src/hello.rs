@@ -2,17 +2,17 @@
 //!
 //! | from | bytes | |
 //! |---|---|---|
-//! | connecting | 48 | name of the protocol, nonce |
-//! | accepting | 48 | name of the protocol, nonce |
-//! | connecting | 32 | keyed hash of both nonces |
-//! | accepting | 32 | keyed hash of both nonces (zeros: refused) |
-//! | connecting | 4 + n + 32 | hello, keyed hash of nonces and hello |
-//! | accepting | 4 + n + 32 | hello or refusal, keyed hash of nonces and both |
-//! | connecting | 33 | accepted or not, keyed hash of nonces, both and that |
+//! | connecting | 65 | name of the protocol, first half of a key agreement under the secret |
+//! | accepting | 65 | name of the protocol, second half (zeros: refused) |
+//! | connecting | 16 | nothing, sealed: a proof |
+//! | accepting | 16 | nothing, sealed: a proof |
+//! | connecting | 4 + n + 16 | hello, sealed |
+//! | accepting | 4 + n + 16 | hello or refusal, sealed |
+//! | connecting | 17 | accepted or not, sealed |
 //!
-//! The hashes are BLAKE3 under the secret; each step has a name of its own that is hashed with it, so that nothing can be
-//! sent back to where it came from, and nonces are new, so that nothing can be sent again. Comparison takes the same time
-//! wherever two hashes differ. What follows on the connection is neither hashed nor encrypted.
+//! The agreement ([`seal`](crate::seal)) proves that both know the secret; its keys are new for each connection and each direction
+//! and their messages are counted, so nothing can be sent back to where it came from, and nothing again. Each half says whether its
+//! side wants what follows to be sealed as well: it is if either does, and otherwise it is neither signed nor encrypted.
 
 use std::io;
 use std::time::Duration;
@@ -23,7 +23,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::codec::{self, CodecError};
 use crate::own_time;
 use crate::process::{build_hash, host_name, one_line};
-use crate::secret::{Secret, SecretError, random};
+use crate::seal::{Agreement, HALF, Keys, NoKeys, TAG};
+use crate::secret::Secret;
 
 /// How long a handshake may take as a whole.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,7 +32,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// The most bytes of an encoded hello or refusal.
 pub const MAX_HELLO: usize = 4096;
 
-const PROTOCOL: [u8; 16] = *b"stradsap/hello 1";
+const PROTOCOL: [u8; 16] = *b"stradsap/hello 2";
 const REASON: usize = 1024;
 
 /// What a process is in its job.
@@ -185,9 +186,12 @@ pub enum GreetError {
     /// The peer was refused, here or there, for this reason.
     #[error("refused: {0}")]
     Refused(String),
-    /// There were no random bytes for a nonce.
+    /// The library made no keys: for want of random bytes, most likely.
     #[error(transparent)]
-    Random(#[from] SecretError),
+    Keys(#[from] NoKeys),
+    /// The variable says something else than it may.
+    #[error("{}: `always` or `never` was expected", crate::link::ENCRYPT_VARIABLE)]
+    Setting,
 }
 
 impl GreetError {
@@ -213,22 +217,8 @@ struct Answer {
     refused: Option<String>,
 }
 
-/// The nonces of a handshake under its secret.
-struct Proofs<'a> {
-    secret: &'a Secret,
-    connecting: [u8; 32],
-    accepting: [u8; 32],
-}
-
-impl Proofs<'_> {
-    fn of(&self, step: &str, said: &[&[u8]]) -> blake3::Hash {
-        let mut fields: Vec<&[u8]> = vec![&PROTOCOL, step.as_bytes(), &self.connecting, &self.accepting];
-        fields.extend_from_slice(said);
-        self.secret.mac(&fields)
-    }
-}
-
-/// The connecting side of a handshake; gives what the peer said of itself.
+/// The connecting side of a handshake; gives what the peer said of itself, and the keys of the connection where it is sealed
+/// from now on: because this side wants it (`seal`), or the other one does.
 ///
 /// # Errors
 /// See [`GreetError`]. The connection is of no use after one.
@@ -236,42 +226,39 @@ pub async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     io: &mut S,
     secret: &Secret,
     me: &Hello,
-) -> Result<Hello, GreetError> {
-    own_time::timeout(TIMEOUT, connecting(io, secret, me)).await.unwrap_or(Err(GreetError::Timeout))
+    seal: bool,
+) -> Result<(Hello, Option<Keys>), GreetError> {
+    own_time::timeout(TIMEOUT, connecting(io, secret, me, seal)).await.unwrap_or(Err(GreetError::Timeout))
 }
 
 async fn connecting<S: AsyncRead + AsyncWrite + Unpin>(
     io: &mut S,
     secret: &Secret,
     me: &Hello,
-) -> Result<Hello, GreetError> {
+    seal: bool,
+) -> Result<(Hello, Option<Keys>), GreetError> {
     let said = encode(me)?;
-    let mine = random()?;
-    write_opening(io, &mine).await?;
-    let proofs = Proofs { secret, connecting: mine, accepting: read_opening(io).await? };
-    write(io, proofs.of("connecting proves", &[]).as_bytes()).await?;
-    if read_hash(io).await? != proofs.of("accepting proves", &[]) {
-        return Err(GreetError::Secret);
-    }
-    write_said(io, &said, &proofs.of("connecting says", &[&said])).await?;
-    let heard = read_said(io).await?;
-    if heard.hash != proofs.of("accepting says", &[&said, &heard.bytes]) {
-        return Err(GreetError::Changed);
-    }
-    let answer: Answer = codec::decode(&heard.bytes, MAX_HELLO)?;
+    let mut agreement = Agreement::new(secret, &PROTOCOL, true)?;
+    write_opening(io, &agreement.say(u8::from(seal))?).await?;
+    let they_do = agreement.hear(&read_opening(io).await?).ok_or(GreetError::Secret)?;
+    let mut keys = agreement.keys()?;
+    prove(io, &mut keys).await?;
+    be_proved(io, &mut keys).await?;
+    write_said(io, &mut keys, &said).await?;
+    let answer: Answer = codec::decode(&read_said(io, &mut keys).await?, MAX_HELLO)?;
     let fits = me.fits(&answer.hello).and_then(|()| match &answer.refused {
         Some(why) => Err(GreetError::Refused(one_line(why))),
         None => Ok(()),
     });
-    let verdict = [u8::from(fits.is_ok())];
     if answer.refused.is_none() {
-        let last = proofs.of("connecting ends", &[&said, &heard.bytes, &verdict]);
-        write(io, &[&verdict[..], last.as_bytes()].concat()).await?;
+        let mut last = Vec::new();
+        keys.seal.append(&[u8::from(fits.is_ok())], &mut last)?;
+        write(io, &last).await?;
     }
-    fits.map(|()| answer.hello)
+    fits.map(|()| (answer.hello, (seal || they_do != 0).then_some(keys)))
 }
 
-/// The accepting side of a handshake; gives what the peer said of itself.
+/// The accepting side of a handshake; gives what the peer said of itself, and keys as [`greet`] does.
 ///
 /// `check` is asked last, of a peer that has proved the secret and is of the same build; its reason to refuse travels to
 /// the peer.
@@ -282,55 +269,44 @@ pub async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
     io: &mut S,
     secret: &Secret,
     me: &Hello,
+    seal: bool,
     check: impl FnOnce(&Hello) -> Result<(), String>,
-) -> Result<Hello, GreetError> {
-    own_time::timeout(TIMEOUT, accepting(io, secret, me, check)).await.unwrap_or(Err(GreetError::Timeout))
+) -> Result<(Hello, Option<Keys>), GreetError> {
+    own_time::timeout(TIMEOUT, accepting(io, secret, me, seal, check)).await.unwrap_or(Err(GreetError::Timeout))
 }
 
 async fn accepting<S: AsyncRead + AsyncWrite + Unpin>(
     io: &mut S,
     secret: &Secret,
     me: &Hello,
+    seal: bool,
     check: impl FnOnce(&Hello) -> Result<(), String>,
-) -> Result<Hello, GreetError> {
-    let theirs = read_opening(io).await?;
-    let mine = random()?;
-    write_opening(io, &mine).await?;
-    let proofs = Proofs { secret, connecting: theirs, accepting: mine };
-    if read_hash(io).await? != proofs.of("connecting proves", &[]) {
-        // Zeros are no proof of anything; they only tell a peer of good will why this ends.
-        let _gone = write(io, &[0; 32]).await;
+) -> Result<(Hello, Option<Keys>), GreetError> {
+    let mut agreement = Agreement::new(secret, &PROTOCOL, false)?;
+    let Some(they_do) = agreement.hear(&read_opening(io).await?) else {
+        // Zeros agree to nothing; they only tell a peer of good will why this ends.
+        let _gone = write_opening(io, &[0; HALF]).await;
         return Err(GreetError::Secret);
-    }
-    write(io, proofs.of("accepting proves", &[]).as_bytes()).await?;
-    let heard = read_said(io).await?;
-    if heard.hash != proofs.of("connecting says", &[&heard.bytes]) {
-        return Err(GreetError::Changed);
-    }
-    let hello: Hello = codec::decode(&heard.bytes, MAX_HELLO)?;
+    };
+    write_opening(io, &agreement.say(u8::from(seal))?).await?;
+    let mut keys = agreement.keys()?;
+    // (Who sends again what another one has said comes as far as this.)
+    be_proved(io, &mut keys).await?;
+    prove(io, &mut keys).await?;
+    let hello: Hello = codec::decode(&read_said(io, &mut keys).await?, MAX_HELLO)?;
     let fits = me.fits(&hello).and_then(|()| check(&hello).map_err(|why| GreetError::Refused(reason(&why))));
     let refused = fits.as_ref().err().map(|error| match error {
         GreetError::Refused(why) => why.clone(),
         other => reason(&other.to_string()),
     });
-    let said = encode(&Answer { hello: me.clone(), refused })?;
-    write_said(io, &said, &proofs.of("accepting says", &[&heard.bytes, &said])).await?;
+    write_said(io, &mut keys, &encode(&Answer { hello: me.clone(), refused })?).await?;
     fits?;
-    let mut last = [0; 33];
+    let mut last = [0; 1 + TAG];
     io.read_exact(&mut last).await?;
-    let (verdict, hash) = last.split_at(1);
-    if blake3::Hash::from_slice(hash).ok() != Some(proofs.of("connecting ends", &[&heard.bytes, &said, verdict])) {
-        return Err(GreetError::Changed);
-    }
-    if verdict != [1] {
+    if open(&mut keys, &last)? != [1] {
         return Err(GreetError::Refused(format!("{} does not accept this {}", hello.who(), me.who())));
     }
-    Ok(hello)
-}
-
-struct Said {
-    bytes: Vec<u8>,
-    hash: blake3::Hash,
+    Ok((hello, (seal || they_do != 0).then_some(keys)))
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, GreetError> {
@@ -347,42 +323,57 @@ async fn write<S: AsyncWrite + Unpin>(io: &mut S, bytes: &[u8]) -> Result<(), Gr
     Ok(())
 }
 
-async fn write_opening<S: AsyncWrite + Unpin>(io: &mut S, nonce: &[u8; 32]) -> Result<(), GreetError> {
-    write(io, &[&PROTOCOL[..], nonce].concat()).await
+async fn write_opening<S: AsyncWrite + Unpin>(io: &mut S, half: &[u8; HALF]) -> Result<(), GreetError> {
+    write(io, &[&PROTOCOL[..], half].concat()).await
 }
 
-/// The name is looked at before the nonce is waited for: who speaks something else is refused at once.
-async fn read_opening<S: AsyncRead + Unpin>(io: &mut S) -> Result<[u8; 32], GreetError> {
+/// The name is looked at before the rest is waited for: who speaks something else is refused at once.
+async fn read_opening<S: AsyncRead + Unpin>(io: &mut S) -> Result<[u8; HALF], GreetError> {
     let mut name = [0; 16];
     io.read_exact(&mut name).await?;
     if name != PROTOCOL {
         return Err(GreetError::Protocol);
     }
-    let mut nonce = [0; 32];
-    io.read_exact(&mut nonce).await?;
-    Ok(nonce)
+    let mut half = [0; HALF];
+    io.read_exact(&mut half).await?;
+    Ok(half)
 }
 
-async fn read_hash<S: AsyncRead + Unpin>(io: &mut S) -> Result<blake3::Hash, GreetError> {
-    let mut bytes = [0; 32];
-    io.read_exact(&mut bytes).await?;
-    Ok(bytes.into())
+async fn prove<S: AsyncWrite + Unpin>(io: &mut S, keys: &mut Keys) -> Result<(), GreetError> {
+    let mut proof = Vec::new();
+    keys.seal.append(&[], &mut proof)?;
+    write(io, &proof).await
 }
 
-async fn write_said<S: AsyncWrite + Unpin>(io: &mut S, said: &[u8], hash: &blake3::Hash) -> Result<(), GreetError> {
-    write(io, &[&(said.len() as u32).to_le_bytes()[..], said, hash.as_bytes()].concat()).await
+async fn be_proved<S: AsyncRead + Unpin>(io: &mut S, keys: &mut Keys) -> Result<(), GreetError> {
+    let mut proof = [0; TAG];
+    io.read_exact(&mut proof).await?;
+    open(keys, &proof).map(|_| ())
 }
 
-async fn read_said<S: AsyncRead + Unpin>(io: &mut S) -> Result<Said, GreetError> {
+async fn write_said<S: AsyncWrite + Unpin>(io: &mut S, keys: &mut Keys, said: &[u8]) -> Result<(), GreetError> {
+    let mut out = (said.len() as u32).to_le_bytes().to_vec();
+    keys.seal.append(said, &mut out)?;
+    write(io, &out).await
+}
+
+async fn read_said<S: AsyncRead + Unpin>(io: &mut S, keys: &mut Keys) -> Result<Vec<u8>, GreetError> {
     let mut len = [0; 4];
     io.read_exact(&mut len).await?;
     let len = u32::from_le_bytes(len) as usize;
     if len > MAX_HELLO {
         return Err(GreetError::TooLong { len });
     }
-    let mut bytes = vec![0; len];
-    io.read_exact(&mut bytes).await?;
-    Ok(Said { bytes, hash: read_hash(io).await? })
+    let mut sealed = vec![0; len + TAG];
+    io.read_exact(&mut sealed).await?;
+    open(keys, &sealed)
+}
+
+fn open(keys: &mut Keys, sealed: &[u8]) -> Result<Vec<u8>, GreetError> {
+    let mut said = vec![0; sealed.len()];
+    let len = keys.open.open(sealed, &mut said).map_err(|_| GreetError::Changed)?;
+    said.truncate(len);
+    Ok(said)
 }
 
 /// A reason that fits into an answer.

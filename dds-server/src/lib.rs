@@ -2,8 +2,8 @@
 //! control messages, the handshake that proves the job's secret, and the server that keeps snapshots of parts.
 //!
 //! A server knows layouts and bytes, never user types. Everything that comes off a socket is bounded and checked before
-//! it is believed: [`hello`] lets nobody speak who does not know the [`secret`], [`frame`] and [`codec`] refuse by
-//! arithmetic what claims more than it may, and [`store`] holds no more bytes than it was given.
+//! it is believed: [`hello`] lets nobody speak who does not know the [`secret`], a [`link`] that leaves the machine is sealed, [`frame`]
+//! and [`codec`] refuse by arithmetic what claims more than it may, and [`store`] holds no more bytes than it was given.
 //!
 //! The `dds-server` binary is [`server::run`]; worker processes embed the same [`store`] with
 //! [`server::serve_connection`].
@@ -24,9 +24,13 @@ pub mod heartbeat;
 #[cfg(feature = "net")]
 pub mod hello;
 #[cfg(feature = "net")]
+pub mod link;
+#[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "net")]
 pub mod own_time;
+#[cfg(feature = "net")]
+pub mod seal;
 #[cfg(feature = "net")]
 pub mod secret;
 #[cfg(feature = "net")]

@@ -174,20 +174,14 @@ impl Secret {
         options.open(path).and_then(write).map_err(|error| SecretError::File { path: path.to_owned(), error })
     }
 
-    /// The keyed hash of these fields under this secret. Each field has its length before it, so that no two lists of
-    /// fields hash the same bytes.
-    pub(crate) fn mac(&self, fields: &[&[u8]]) -> blake3::Hash {
-        let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        for field in fields {
-            hasher.update(&(field.len() as u64).to_le_bytes());
-            hasher.update(field);
-        }
-        hasher.finalize()
+    /// A key for one use that follows from this secret, and says nothing of it.
+    pub(crate) fn key_for(&self, what: &str) -> [u8; 32] {
+        blake3::derive_key(what, &self.0)
     }
 }
 
 /// 32 bytes from the system's random numbers.
-pub(crate) fn random() -> Result<[u8; 32], SecretError> {
+fn random() -> Result<[u8; 32], SecretError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(SecretError::Random)?;
     Ok(bytes)

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use crate::frame::{self, FrameError, Header, Kind};
 use crate::heartbeat::{self, Lost};
-use crate::hello::{GreetError, Hello, Purpose, Role, greet};
+use crate::hello::{GreetError, Hello, Purpose, Role};
+use crate::link::{Link, greet};
 use crate::logging;
 use crate::net::{self, NetError};
 use crate::secret::Secret;
@@ -313,26 +314,26 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     let listener = net::bind(&bind, explicit_secret).await?;
     let mut bound = listener.local_addr().map_err(ServerError::Address)?;
     let since = Instant::now();
-    let mut control = reach(&join).await?;
+    let mut stream = reach(&join).await?;
     if bound.ip().is_unspecified() {
         // Others reach this machine where the driver does.
-        bound = SocketAddr::new(control.local_addr().map_err(ServerError::Address)?.ip(), bound.port());
+        bound = SocketAddr::new(stream.local_addr().map_err(ServerError::Address)?.ip(), bound.port());
     }
     let mut me = Hello::of_this_process(Role::Server, Purpose::Control).map_err(ServerError::Executable)?;
     me.index = index;
     me.generation = generation;
     me.address = bound.to_string();
-    let driver = loop {
-        match introduce(&mut control, &join, &secret, &me).await {
+    let (mut control, driver) = loop {
+        match introduce(stream, &join, &secret, &me).await {
             // Perhaps strangers crowd there.
             Err(ServerError::Join { error, .. }) if error.is_passing() && since.elapsed() < hello::TIMEOUT => {
                 tokio::time::sleep(JOIN_AGAIN).await;
-                control = reach(&join).await?;
+                stream = reach(&join).await?;
             }
             done => break done?,
         }
     };
-    net::be_patient(&control, driver.role);
+    control.be_patient(driver.role);
     if let Some(index) = index {
         logging::set_name(format!("server {index}"));
     }
@@ -352,12 +353,12 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
             Purpose::Data => Ok(()),
             other => Err(format!("a server is connected to for data, not for {other:?}")),
         },
-        |mut stream, _, peer| {
+        |mut link, _, peer| {
             while serving.try_join_next().is_some() {}
             let store = Arc::clone(&store);
-            net::be_patient(&stream, peer.role);
+            link.be_patient(peer.role);
             serving.spawn(async move {
-                if let Err(error) = serve_connection(&mut stream, &peer, &store).await {
+                if let Err(error) = serve_connection(&mut link, &peer, &store).await {
                     tracing::warn!("{error}");
                 }
             });
@@ -392,27 +393,27 @@ async fn reach(join: &str) -> Result<TcpStream, ServerError> {
 }
 
 /// The second connection to the driver, which may not have finished with the first.
-async fn beating(join: &str, secret: &Secret, me: &Hello) -> Result<TcpStream, ServerError> {
+async fn beating(join: &str, secret: &Secret, me: &Hello) -> Result<Link, ServerError> {
     let since = Instant::now();
     loop {
-        let mut heart = reach(join).await?;
-        match introduce(&mut heart, join, secret, me).await {
+        match introduce(reach(join).await?, join, secret, me).await {
             Err(ServerError::Join { error, .. })
                 if (error.is_passing() || matches!(error, GreetError::Refused(_)))
                     && since.elapsed() < hello::TIMEOUT =>
             {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            other => return other.map(|_| heart),
+            other => return other.map(|(heart, _)| heart),
         }
     }
 }
 
-async fn introduce(stream: &mut TcpStream, join: &str, secret: &Secret, me: &Hello) -> Result<Hello, ServerError> {
+async fn introduce(stream: TcpStream, join: &str, secret: &Secret, me: &Hello) -> Result<(Link, Hello), ServerError> {
     let address = || join.to_owned();
-    let peer = greet(stream, secret, me).await.map_err(|error| ServerError::Join { address: address(), error })?;
+    let (link, peer) =
+        greet(stream, secret, me).await.map_err(|error| ServerError::Join { address: address(), error })?;
     match peer.role {
-        hello::Role::Driver => Ok(peer),
+        hello::Role::Driver => Ok((link, peer)),
         _ => Err(ServerError::NoDriver { address: address(), found: peer.who() }),
     }
 }

@@ -65,7 +65,9 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     runner::run(vec![
         // Those that take longest first.
         ("chaos", chaos::tests()),
+        ("chaos::losses", chaos::losses::tests()),
         ("sync", sync::tests()),
+        ("chaos::second", chaos::second::tests()),
         ("chaos::operators", chaos::operators::tests()),
         ("chaos::minibatches", chaos::minibatches::tests()),
         ("chaos::scheduled", chaos::scheduled::tests()),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use stradsap_dds_server::frame::{self, Header};
-use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role, greet, welcome};
+use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role};
+use stradsap_dds_server::link::{Link, greet, welcome};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -18,8 +19,8 @@ pub(crate) struct Driver {
 
 /// What a server opens to its driver.
 pub(crate) struct Joined {
-    pub(crate) control: TcpStream,
-    pub(crate) heart: TcpStream,
+    pub(crate) control: Link,
+    pub(crate) heart: Link,
     pub(crate) hello: Hello,
 }
 
@@ -36,11 +37,11 @@ impl Driver {
         self.listener.local_addr().unwrap().to_string()
     }
 
-    async fn accept(&self, purpose: Purpose) -> (TcpStream, Hello) {
-        let (mut stream, _) = self.listener.accept().await.unwrap();
-        let hello = welcome(&mut stream, &self.secret, &self.me, |_| Ok(())).await.unwrap();
+    async fn accept(&self, purpose: Purpose) -> (Link, Hello) {
+        let (stream, _) = self.listener.accept().await.unwrap();
+        let (link, hello) = welcome(stream, &self.secret, &self.me, |_| Ok(())).await.unwrap();
         assert_eq!((hello.role, hello.purpose), (Role::Server, purpose));
-        (stream, hello)
+        (link, hello)
     }
 
     pub(crate) async fn join(&self) -> Joined {
@@ -50,15 +51,14 @@ impl Driver {
     }
 
     /// A data connection as a worker would open it.
-    pub(crate) async fn connect(&self, address: &str) -> Result<TcpStream, GreetError> {
+    pub(crate) async fn connect(&self, address: &str) -> Result<Link, GreetError> {
         let me = Hello { role: Role::Worker, purpose: Purpose::Data, ..self.me.clone() };
-        let mut stream = net::connect(address, 10 * SECOND).await.unwrap();
-        greet(&mut stream, &self.secret, &me).await?;
-        Ok(stream)
+        let stream = net::connect(address, 10 * SECOND).await.unwrap();
+        Ok(greet(stream, &self.secret, &me).await?.0)
     }
 }
 
-pub(crate) async fn ask(stream: &mut TcpStream, header: Header, payload: &[u8]) -> (Header, Vec<u8>) {
+pub(crate) async fn ask(stream: &mut Link, header: Header, payload: &[u8]) -> (Header, Vec<u8>) {
     frame::write_frame(stream, header, payload).await.unwrap();
     let answer = frame::read_header(stream, 1 << 30).await.unwrap().expect("an answer");
     let payload = frame::read_payload(stream, &answer).await.unwrap();

@@ -9,6 +9,7 @@ mod frame;
 mod heartbeat;
 mod hello;
 mod mutated;
+mod sealed;
 mod secret;
 mod serving;
 mod store;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use crate::common::{Driver, SECOND, ask};
 use stradsap_dds_server::frame::{self, Header, Kind};
 use stradsap_dds_server::heartbeat::{self, beat};
-use stradsap_dds_server::hello::{GreetError, Hello, Purpose, greet};
+use stradsap_dds_server::hello::{GreetError, Hello, Purpose};
+use stradsap_dds_server::link::{Link, greet};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::server::{ServerConfig, ServerError, run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 const MEMORY: u64 = 16 << 20;
@@ -22,7 +22,7 @@ async fn start(driver: &Driver) -> JoinHandle<Result<(), ServerError>> {
     }))
 }
 
-fn beating(heart: TcpStream) -> JoinHandle<heartbeat::Lost> {
+fn beating(heart: Link) -> JoinHandle<heartbeat::Lost> {
     tokio::spawn(beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {}))
 }
 
@@ -136,7 +136,7 @@ async fn strangers_do_not_hinder_it() {
         let said: &[u8] = match i % 4 {
             0 => b"",
             1 => b"GET / HTTP/1.1\r\n\r\n",
-            2 => b"stradsap/hello 1 and then 32 bytes that are a nonce, and no proof of anything that follows",
+            2 => b"stradsap/hello 2 and then 32 bytes that are a nonce, and no proof of anything that follows",
             _ => &[0xff; 72],
         };
         let _refused = stream.write_all(said).await;
@@ -150,12 +150,12 @@ async fn strangers_do_not_hinder_it() {
     drop(open);
 
     let stranger = Secret::generate().unwrap();
-    let mut stream = net::connect(&joined.hello.address, 10 * SECOND).await.unwrap();
+    let stream = net::connect(&joined.hello.address, 10 * SECOND).await.unwrap();
     let me = Hello { purpose: Purpose::Data, ..driver.me.clone() };
-    assert!(matches!(greet(&mut stream, &stranger, &me).await, Err(GreetError::Secret)));
+    assert!(matches!(greet(stream, &stranger, &me).await, Err(GreetError::Secret)));
     // Only data connections are for a server.
-    let mut stream = net::connect(&joined.hello.address, 10 * SECOND).await.unwrap();
-    let refused = greet(&mut stream, &driver.secret, &driver.me).await.unwrap_err().to_string();
+    let stream = net::connect(&joined.hello.address, 10 * SECOND).await.unwrap();
+    let refused = greet(stream, &driver.secret, &driver.me).await.err().unwrap().to_string();
     assert!(refused.contains("for data, not for Control"), "{refused}");
     let mut late = driver.connect(&joined.hello.address).await.unwrap();
     assert_eq!(ask(&mut late, get(0, 4), &[]).await.1, b"part");

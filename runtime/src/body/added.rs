@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::memory::locked;
+use crate::memory::named::Nameable;
 
 /// The value of a reduction between loops.
 #[derive(Debug)]
@@ -41,6 +42,10 @@ pub(crate) struct ReductionOps {
     pub(crate) ordered: bool,
 }
 
+impl Nameable for ReductionOps {
+    const KIND: u64 = 3;
+}
+
 /// What the engine may do to relaxed state of one type.
 #[derive(Debug)]
 pub(crate) struct RelaxedOps {
@@ -51,6 +56,10 @@ pub(crate) struct RelaxedOps {
     pub(crate) apart: fn(&RawBuf, &RawBuf) -> f64,
     /// This many zeros.
     pub(crate) zeros: fn(usize) -> RawBuf,
+}
+
+impl Nameable for RelaxedOps {
+    const KIND: u64 = 4;
 }
 
 /// The values of relaxed state between loops.

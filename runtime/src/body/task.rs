@@ -23,6 +23,7 @@ use crate::body::slow_path::{Doing, Recorder};
 use crate::body::value::Values;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
+use crate::memory::named::{Maker, Makes, Named};
 use crate::planner::plan::Run;
 use crate::session::error::BodyError;
 use crate::session::options::{Bounds, Indices};
@@ -178,12 +179,11 @@ impl<V: Values> Given<V> {
 }
 
 /// Makes a task from the bytes of its values: what a loop is, apart from where it is called.
-pub(crate) type MakeTask = Maker<'static>;
+pub(crate) type MakeTask = Make<'static>;
 
-type Maker<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + 't>, CodecError>;
+type Make<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn Task + 't>, CodecError>;
 
-/// The [`MakeTask`] of a loop, for all types of it, as an address.
-fn maker_of<'t, X, V, H, S, I, F, R>(_task: &LoopTask<X, V, H, S, I, F, R>) -> usize
+impl<'t, X, V, H, S, I, F, R> MakerOf<'t, LoopTask<X, V, H, S, I, F, R>>
 where
     X: Indices,
     V: Values + 't,
@@ -193,9 +193,13 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
     R: Outcome + 't,
 {
-    let make: Maker<'t> = make_task::<X, V, H, S, I, F, R>;
-    make as usize
+    const MAKER: &'static Named<Maker> =
+        // SAFETY: that is what it makes.
+        &Named::new(unsafe { Maker::new(make_task::<X, V, H, S, I, F, R> as Make<'t> as *const (), Makes::Loop) });
 }
+
+/// The [`MakeTask`] of a loop, for all types of it.
+struct MakerOf<'t, T>(PhantomData<&'t T>);
 
 fn make_task<'t, X, V, H, S, I, F, R>(mut bytes: &[u8]) -> Result<Box<dyn Task + 't>, CodecError>
 where
@@ -249,14 +253,14 @@ where
         }
     }
 
-    /// What the loop needs to run in another process: its [`MakeTask`]'s address, and its range's rule and its values as bytes.
-    pub(crate) fn pack(&self) -> Result<(usize, Vec<u8>), CodecError> {
+    /// What the loop needs to run in another process: its [`MakeTask`], and its range's rule and its values as bytes.
+    pub(crate) fn pack(&self) -> Result<(&'static Maker, Vec<u8>), CodecError> {
         let mut bytes = Vec::new();
         if let Given::Borrowed(values) = &self.values {
             self.rule.encode(&mut bytes);
             bytes.append(&mut values.encode()?);
         }
-        Ok((maker_of(self), bytes))
+        Ok((&MakerOf::<'_, Self>::MAKER.value, bytes))
     }
 }
 

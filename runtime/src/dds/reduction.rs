@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::body::added::{Reduction, ReductionOps};
 use crate::body::slot::Slot;
+use crate::memory::named::Named;
 use crate::session::{Session, SessionInner, next_id};
 
 pub use flag::{All, Any, Flag, FlagView, Joins};
@@ -103,21 +104,21 @@ floats!(f32 f64);
 struct SumOps<N>(PhantomData<N>);
 
 impl<N: Number> SumOps<N> {
-    const OPS: ReductionOps = ReductionOps {
+    const OPS: &'static Named<ReductionOps> = &Named::new(ReductionOps {
         unite: |a, b| N::from_word(a).plus(N::from_word(b)).to_word(),
         neutral: |_| N::ZERO.to_word(),
         ordered: !N::ASSOCIATIVE,
-    };
+    });
 }
 
 struct ExtremeOps<N, W>(PhantomData<(N, W)>);
 
 impl<N: Number, W: Which> ExtremeOps<N, W> {
-    const OPS: ReductionOps = ReductionOps {
+    const OPS: &'static Named<ReductionOps> = &Named::new(ReductionOps {
         unite: |a, b| W::choose(N::from_word(a), N::from_word(b)).to_word(),
         neutral: |before| before,
         ordered: false,
-    };
+    });
 }
 
 macro_rules! driver_side {
@@ -146,9 +147,9 @@ macro_rules! driver_side {
     )*};
 }
 driver_side! {
-    [N: Number] Sum<N>, N, &SumOps::<N>::OPS;
-    [N: Number, W: Which] Extreme<N, W>, N, &ExtremeOps::<N, W>::OPS;
-    [] Count, u64, &SumOps::<u64>::OPS;
+    [N: Number] Sum<N>, N, &SumOps::<N>::OPS.value;
+    [N: Number, W: Which] Extreme<N, W>, N, &ExtremeOps::<N, W>::OPS.value;
+    [] Count, u64, &SumOps::<u64>::OPS.value;
 }
 
 fn cell(word: u64) -> Arc<Reduction> {

@@ -26,6 +26,7 @@ use crate::loops::tallies;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
 use crate::memory::home::Poison;
+use crate::memory::named::Maker;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::planner::recording::{CaptureShape, Recording};
 use crate::session::dot;
@@ -89,7 +90,7 @@ where
 }
 
 /// What a loop needs to run elsewhere: the address of its maker, and its values as bytes.
-pub(crate) type Pack<'c> = &'c dyn Fn() -> std::result::Result<(usize, Vec<u8>), CodecError>;
+pub(crate) type Pack<'c> = &'c dyn Fn() -> std::result::Result<(&'static Maker, Vec<u8>), CodecError>;
 
 /// What a loop captures: DDSs; its values as bytes; a number for each value.
 #[derive(Clone, Copy)]

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 
 use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
 use crate::memory::element::Element;
+use crate::memory::named::{Nameable, Named};
 use crate::memory::pages::Pages;
 
 /// What `sum x` in the capture list of an `async_parallel_for!` may add up: elements with a zero and an addition that may be
@@ -152,10 +153,14 @@ pub(crate) struct TallyOps {
     pub(crate) unite_run: unsafe fn(*mut u8, *mut u8, usize, usize),
 }
 
+impl Nameable for TallyOps {
+    const KIND: u64 = 2;
+}
+
 struct OpsOf<T>(PhantomData<T>);
 
 impl<T: Additive> OpsOf<T> {
-    const OPS: TallyOps = TallyOps {
+    const OPS: &'static Named<TallyOps> = &Named::new(TallyOps {
         exact: T::EXACT,
         steady: || T::STEADY,
         element: ops_of::<T>,
@@ -173,12 +178,12 @@ impl<T: Additive> OpsOf<T> {
         crowded: |_| false,
         grow: |_| {},
         unite_run: unite_run::<T>,
-    };
+    });
 }
 
 /// The operations on tallies of a DVector's elements, or of a DMatrix's rows.
 pub(crate) fn tally_ops_of<T: Additive>() -> &'static TallyOps {
-    &OpsOf::<T>::OPS
+    &OpsOf::<T>::OPS.value
 }
 
 /// # Safety

@@ -21,6 +21,7 @@ use std::sync::Mutex;
 use crate::memory::decode::{DecodeError, take_plain};
 use crate::memory::element::{Element, encode_slice};
 use crate::memory::locked;
+use crate::memory::named::{Nameable, Named};
 
 /// Rows start on a cache line, so that a vector load never straddles two.
 const ROW_ALIGN: usize = 64;
@@ -54,10 +55,14 @@ pub(crate) struct ElementOps {
     decode_run: unsafe fn(&mut &[u8], *mut u8, usize, &mut usize) -> Result<(), DecodeError>,
 }
 
+impl Nameable for ElementOps {
+    const KIND: u64 = 1;
+}
+
 struct OpsOf<T>(std::marker::PhantomData<T>);
 
 impl<T: Element> OpsOf<T> {
-    const OPS: ElementOps = ElementOps {
+    const OPS: &'static Named<ElementOps> = &Named::new(ElementOps {
         type_id: TypeId::of::<T>,
         width: 1,
         size: size_of::<T>(),
@@ -73,11 +78,11 @@ impl<T: Element> OpsOf<T> {
         drop_run: drop_run::<T>,
         encode_run: encode_run::<T>,
         decode_run: decode_run::<T>,
-    };
+    });
 }
 
 pub(crate) fn ops_of<T: Element>() -> &'static ElementOps {
-    &OpsOf::<T>::OPS
+    &OpsOf::<T>::OPS.value
 }
 
 /// Rows that there are operations of, by those of their numbers, and by how many a row has.

@@ -13,7 +13,10 @@ use std::sync::OnceLock;
 struct Segment {
     start: usize,
     end: usize,
+    /// Code; otherwise data.
     runs: bool,
+    /// Nobody writes it once the program runs.
+    fixed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -42,10 +45,13 @@ unsafe extern "C" fn first_image(info: *mut libc::dl_phdr_info, _size: usize, im
         let (info, image) = (&*info, &mut *image.cast::<Image>());
         image.base = info.dlpi_addr as usize;
         for header in std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) {
-            if header.p_type == libc::PT_LOAD {
+            if header.p_type == libc::PT_LOAD || header.p_type == libc::PT_GNU_RELRO {
                 let start = image.base.wrapping_add(header.p_vaddr as usize);
                 let end = start.wrapping_add(header.p_memsz as usize);
-                image.segments.push(Segment { start, end, runs: header.p_flags & libc::PF_X != 0 });
+                let runs = header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0;
+                // (Constants with addresses in them are written while the program is loaded, and not after that.)
+                let fixed = header.p_type == libc::PT_GNU_RELRO || header.p_flags & libc::PF_W == 0;
+                image.segments.push(Segment { start, end, runs, fixed });
             }
         }
     }
@@ -59,12 +65,15 @@ pub(crate) fn name_of(address: usize) -> Option<u64> {
     inside.then(|| address.wrapping_sub(image.base) as u64)
 }
 
-/// The address with this name, if this many bytes lie there that are code (`runs`), or none.
+/// The address with this name, if this many bytes lie there that are code (`runs`) or constants, or none.
 pub(crate) fn address_of(name: u64, size: usize, runs: bool) -> Option<usize> {
     let image = image();
     let address = image.base.wrapping_add(usize::try_from(name).ok()?);
     let fits = |segment: &Segment| {
-        segment.runs == runs && address >= segment.start && segment.end.checked_sub(address).is_some_and(|n| n >= size)
+        segment.fixed
+            && segment.runs == runs
+            && address >= segment.start
+            && segment.end.checked_sub(address).is_some_and(|n| n >= size)
     };
     image.segments.iter().any(fits).then_some(address)
 }

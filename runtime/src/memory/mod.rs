@@ -9,6 +9,7 @@ pub(crate) mod home;
 #[cfg(feature = "cluster")]
 pub(crate) mod image;
 pub(crate) mod merge;
+pub(crate) mod named;
 pub(crate) mod pages;
 pub(crate) mod ranges;
 pub(crate) mod reservation;

@@ -17,6 +17,7 @@ use crate::body::value::Values;
 use crate::dds::dvector::DVector;
 use crate::memory::codec::CodecError;
 use crate::memory::merge::MergeOps;
+use crate::memory::named::{Maker, Makes, Named};
 use crate::session::error::BodyError;
 
 /// A body of a synchronous loop, whose parameters rustc infers from the input and the captures beside it.
@@ -64,9 +65,9 @@ pub(crate) struct BodyTask<T, V: Values, H, F, R> {
 }
 
 /// Makes a task from the bytes of its values.
-pub(crate) type MakeBatchTask = Maker<'static>;
+pub(crate) type MakeBatchTask = Make<'static>;
 
-type Maker<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn BatchTask + 't>, CodecError>;
+type Make<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn BatchTask + 't>, CodecError>;
 
 fn make_task<'t, T, V, H, F, R>(values: &[u8]) -> Result<Box<dyn BatchTask + 't>, CodecError>
 where
@@ -84,7 +85,10 @@ where
     Ok(Box::new(BodyTask::<T, V, H, F, R> { values: Given::Arrived(V::decode(values)?), body, types: PhantomData }))
 }
 
-fn maker_of<'t, T, V, H, F, R>(_task: &BodyTask<T, V, H, F, R>) -> usize
+/// The [`MakeBatchTask`] of a loop.
+struct MakerOf<'t, T>(PhantomData<&'t T>);
+
+impl<'t, T, V, H, F, R> MakerOf<'t, BodyTask<T, V, H, F, R>>
 where
     T: 'static,
     V: Values + 't,
@@ -92,8 +96,9 @@ where
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
     R: Outcome + 't,
 {
-    let make: Maker<'t> = make_task::<T, V, H, F, R>;
-    make as usize
+    const MAKER: &'static Named<Maker> =
+        // SAFETY: that is what it makes.
+        &Named::new(unsafe { Maker::new(make_task::<T, V, H, F, R> as Make<'t> as *const (), Makes::BatchLoop) });
 }
 
 impl<T, V, H, F, R> BodyTask<T, V, H, F, R>
@@ -115,13 +120,13 @@ where
         BodyTask { values: Given::Borrowed(values), body, types: PhantomData }
     }
 
-    /// What the loop needs to run in another process: its [`MakeBatchTask`]'s address, and its values as bytes.
-    pub(crate) fn pack(&self) -> Result<(usize, Vec<u8>), CodecError> {
+    /// What the loop needs to run in another process: its [`MakeBatchTask`], and its values as bytes.
+    pub(crate) fn pack(&self) -> Result<(&'static Maker, Vec<u8>), CodecError> {
         let values = match &self.values {
             Given::Borrowed(values) => values.encode()?,
             Given::Arrived(_) => Vec::new(),
         };
-        Ok((maker_of(self), values))
+        Ok((&MakerOf::<'_, Self>::MAKER.value, values))
     }
 
     /// # Safety

@@ -22,6 +22,7 @@ use crate::memory::buffer::RawBuf;
 use crate::memory::codec::CodecError;
 use crate::memory::decode::DecodeError;
 use crate::memory::element::{Element, encode_slice};
+use crate::memory::named::{Maker, Makes, Named};
 
 /// Items of one type that their holder doesn't know.
 pub(crate) trait Items: Send {
@@ -74,9 +75,9 @@ pub(crate) trait Stage: Sync {
 ///
 /// # Safety
 /// As for [`Travels::decode`].
-pub(crate) type MakeStage = Maker<'static>;
+pub(crate) type MakeStage = Make<'static>;
 
-type Maker<'t> = for<'b> unsafe fn(&'b [u8]) -> Result<Box<dyn Stage + 't>, CodecError>;
+type Make<'t> = for<'b> unsafe fn(&'b [u8]) -> Result<Box<dyn Stage + 't>, CodecError>;
 
 unsafe fn make_stage<'t, S: Stage + Travels + 't>(bytes: &[u8]) -> Result<Box<dyn Stage + 't>, CodecError> {
     let mut rest = bytes;
@@ -88,10 +89,17 @@ unsafe fn make_stage<'t, S: Stage + Travels + 't>(bytes: &[u8]) -> Result<Box<dy
     }
 }
 
-/// The [`MakeStage`] of a stage, as an address.
-pub(crate) fn maker_of<'t, S: Stage + Travels + 't>(_stage: &S) -> usize {
-    let make: Maker<'t> = make_stage::<S>;
-    make as usize
+struct MakerOf<'t, S>(PhantomData<&'t S>);
+
+impl<'t, S: Stage + Travels + 't> MakerOf<'t, S> {
+    const MAKER: &'static Named<Maker> =
+        // SAFETY: that is what it makes.
+        &Named::new(unsafe { Maker::new(make_stage::<S> as Make<'t> as *const (), Makes::Stage) });
+}
+
+/// The [`MakeStage`] of a stage.
+pub(crate) fn maker_of<'t, S: Stage + Travels + 't>(_stage: &S) -> &'static Maker {
+    &MakerOf::<'t, S>::MAKER.value
 }
 
 fn decode_list<T: Element>(n: usize, mut bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {

@@ -8,6 +8,7 @@ use super::program::Program;
 use super::wire::{self, Writer};
 use crate::body::capture::Captured;
 use crate::memory::codec::CodecError;
+use crate::memory::named::Maker;
 use crate::session::error::Error;
 use crate::session::report::WorkerTime;
 
@@ -23,7 +24,7 @@ pub(crate) trait ProgramCall {
     /// Where it was called.
     fn site(&self) -> &str;
     /// What the program needs to run elsewhere.
-    fn pack(&self) -> Result<(usize, Vec<u8>), CodecError>;
+    fn pack(&self) -> Result<(&'static Maker, Vec<u8>), CodecError>;
     /// Puts schedule and model back to what they were.
     fn begin_again(&mut self);
     /// Runs all rounds on this session's threads.

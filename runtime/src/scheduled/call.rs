@@ -17,6 +17,7 @@ use crate::body::sharing::Watch;
 use crate::dds::dvector::DVector;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
+use crate::memory::named::Maker;
 use crate::session::error::{Error, LoopProblem, Result, RoundProblem};
 use crate::session::pool::Pool;
 use crate::session::verified::Verified;
@@ -104,7 +105,7 @@ where
         &self.site
     }
 
-    fn pack(&self) -> std::result::Result<(usize, Vec<u8>), CodecError> {
+    fn pack(&self) -> std::result::Result<(&'static Maker, Vec<u8>), CodecError> {
         pack(self.program)
     }
 

@@ -1,10 +1,11 @@
 //! A program on a worker: without its types, from its bytes.
 //!
 //! # Why this is sound
-//! A name of a maker comes from the driver alone, with values that were encoded for it (see `cluster::naming`). A caller that calls
+//! A name of a maker comes from the driver alone, with values that were encoded for it (see `memory::named`). A caller that calls
 //! `run` has shards and locals of the types that `fits` has compared, all of its own ones there, and lends them for the call.
 #![allow(unsafe_code)]
 
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use super::wire::Reader;
 use crate::body::panics;
 use crate::memory::buffer::{ElementOps, ops_of};
 use crate::memory::codec::{self, CodecError};
+use crate::memory::named::{Maker, Makes, Named};
 use crate::session::pool::Pool;
 use crate::session::timeline::{Category, span};
 
@@ -67,12 +69,19 @@ fn make_program<P: Program>(bytes: &[u8]) -> Result<Box<dyn RemoteProgram>, Code
     }
 }
 
-/// What a program needs to run elsewhere: its [`MakeProgram`], as an address, and its bytes.
-pub(crate) fn pack<P: Program>(program: &P) -> Result<(usize, Vec<u8>), CodecError> {
-    let make: MakeProgram = make_program::<P>;
+struct MakerOf<P>(PhantomData<P>);
+
+impl<P: Program> MakerOf<P> {
+    const MAKER: &'static Named<Maker> =
+        // SAFETY: that is what it makes.
+        &Named::new(unsafe { Maker::new(make_program::<P> as MakeProgram as *const (), Makes::Program) });
+}
+
+/// What a program needs to run elsewhere: its [`MakeProgram`], and its bytes.
+pub(crate) fn pack<P: Program>(program: &P) -> Result<(&'static Maker, Vec<u8>), CodecError> {
     let mut bytes = Vec::new();
     codec::write_value(0, program, &mut bytes)?;
-    Ok((make as usize, bytes))
+    Ok((&MakerOf::<P>::MAKER.value, bytes))
 }
 
 struct Arrived<P>(P);

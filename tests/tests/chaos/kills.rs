@@ -101,6 +101,23 @@ pub(crate) fn driver(expected: &str) {
     assert_eq!(job.digest("a resumed job").0, expected);
 }
 
+/// Connections on one machine are sealed only where that is asked for; it changes no bit.
+pub(crate) fn sealed(expected: &str) {
+    let with = [("STRADSAP_ENCRYPT", "always")];
+    let mut job = Job::start(&Setting { workers: 3, servers: 2, with: &with, ..Setting::default() });
+    for (epoch, of_servers) in [(6, false), (14, true)] {
+        job.reached(epoch);
+        let all = if of_servers { job.servers() } else { job.workers() };
+        signal_to(all[1], "KILL");
+    }
+    assert_eq!(job.digest("kills where all is sealed").0, expected);
+    for word in ["yes", "Always"] {
+        let job = Job::start(&Setting { workers: 2, with: &[("STRADSAP_ENCRYPT", word)], ..Setting::default() });
+        let err = job.error("another word", Duration::from_secs(5));
+        assert!(err.contains("STRADSAP_ENCRYPT: `always` or `never` was expected"), "{err}");
+    }
+}
+
 /// One that this driver has not started: it isn't replaced.
 pub(crate) fn joined(expected: &str) {
     let (at, secret) = (format!("127.0.0.1:{}", free_port("127.0.0.1")), a_secret(1));

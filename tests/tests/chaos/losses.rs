@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use super::alone_after;
 use crate::common::below;
 use crate::jobs::job::{Job, Setting};
 use crate::jobs::processes::{memory, signal_to};
-use crate::jobs::runner::long;
+use crate::jobs::runner::{Test, long};
 
 /// Epochs for each loss: more than pass between two.
 const EPOCHS_EACH: usize = 25;
@@ -41,7 +42,7 @@ fn assert_flat(case: &str, before: (u64, usize, usize), now: (u64, usize, usize)
 
 /// Before the first loop, right after a snapshot, in the middle of the log, at the beginning and the end of a loop; each time
 /// another process. With a snapshot after each loop the log is empty each time.
-pub(crate) fn single() {
+fn single() {
     for (servers, snapshot_every) in [(0, 1), (2, 1), (0, 4), (1, 3), (0, 1000)] {
         let losses = 8;
         let epochs = losses * EPOCHS_EACH;
@@ -63,7 +64,7 @@ pub(crate) fn single() {
 }
 
 /// Single losses for a long time.
-pub(crate) fn many() {
+fn many() {
     let rounds = rounds(40);
     let epochs = (rounds + 1) * EPOCHS_EACH;
     let mut job = Job::start(&setting(3, 0, 2, epochs));
@@ -87,7 +88,7 @@ pub(crate) fn many() {
 }
 
 /// Where the driver keeps the second copy, it forgets what no snapshot needs.
-pub(crate) fn flat() {
+fn flat() {
     for (workers, servers) in [(1, 0), (2, 1), (2, 0)] {
         let epochs = 1100;
         let mut job = Job::start(&setting(workers, servers, 1, epochs));
@@ -101,4 +102,12 @@ pub(crate) fn flat() {
         }
         assert_eq!(job.digest("a job with many snapshots").0, expected(epochs));
     }
+}
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        Test::new("one after the other, from the beginning", 400, || alone_after(single)),
+        Test::new("many, one after the other", 36_000, || alone_after(many)),
+        Test::new("a thousand snapshots", 400, || alone_after(flat)),
+    ]
 }

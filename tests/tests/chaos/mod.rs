@@ -5,13 +5,13 @@
 //! `STRADSAP_SEED=n` with that one.
 
 mod kills;
-mod losses;
+pub(crate) mod losses;
 pub(crate) mod minibatches;
 pub(crate) mod operators;
 mod partitions;
 mod proxy;
 pub(crate) mod scheduled;
-mod second;
+pub(crate) mod second;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -51,14 +51,6 @@ pub(crate) fn tests() -> Vec<Test> {
         test("undisturbed", 60, &expected, kills::undisturbed),
         test("one is killed", 3600, &expected, kills::one),
         test("one after the other is killed", 120, &expected, kills::repeated),
-        Test::new("one after the other, from the beginning", 400, || alone_after(losses::single)),
-        Test::new("many, one after the other", 36_000, || alone_after(losses::many)),
-        Test::new("a thousand snapshots", 180, || alone_after(losses::flat)),
-        Test::new("a second one while the first is replaced", 180, || alone_after(second::while_recovering)),
-        Test::new("a replacement while it starts", 120, || alone_after(second::of_a_replacement)),
-        Test::new("nothing can be started for a while", 120, || alone_after(second::of_starting)),
-        Test::new("a worker while the job starts", 120, || alone_after(second::at_the_start)),
-        Test::new("again and again from outside", 120, || alone_after(second::from_outside)),
         test("all workers are killed", 60, &expected, kills::all),
         test("the driver is killed and resumes", 120, &expected, kills::driver),
         test("a worker of others is killed", 60, &expected, kills::joined),
@@ -71,5 +63,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("nothing arrives from one worker at another", 60, &expected, |expected| {
             partitions::from_worker(expected, proxy::Wire::cut);
         }),
+        test("one is killed where all is sealed", 60, &expected, kills::sealed),
+        test("what passes is changed where all is sealed", 120, &expected, partitions::falsified),
     ]
 }

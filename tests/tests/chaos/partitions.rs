@@ -7,6 +7,7 @@ use crate::jobs::job::{Job, LONG, Setting, joining};
 use crate::jobs::processes::{Process, a_secret, free_port, ports, signal_to, wait_for};
 use crate::jobs::runner::long;
 
+const PATIENCE: Duration = Duration::from_secs(15);
 /// A loss must be reported this soon.
 const NOTICED: Duration = Duration::from_secs(5);
 
@@ -15,11 +16,26 @@ fn job_of_three(
     with: impl FnOnce(&mut std::process::Command),
     join: impl FnOnce(&str) -> String,
 ) -> (Job, Vec<Process>) {
+    job_under(&[], with, join)
+}
+
+/// As [`job_of_three`], with these variables for all.
+fn job_under(
+    variables: &[(&str, &str)],
+    with: impl FnOnce(&mut std::process::Command),
+    join: impl FnOnce(&str) -> String,
+) -> (Job, Vec<Process>) {
     let (at, secret) = (format!("127.0.0.1:{}", free_port("127.0.0.1")), a_secret(2));
-    let setting = Setting { workers: 3, listen: Some((&at, &secret)), epochs: LONG, ..Setting::default() };
+    let setting =
+        Setting { workers: 3, listen: Some((&at, &secret)), epochs: LONG, with: variables, ..Setting::default() };
     let job = Job::start(&setting);
-    let mut workers = vec![joining(&join(&at), &secret, with)];
-    workers.extend((0..2).map(|_| joining(&at, &secret, |_| {})));
+    let shared = |command: &mut std::process::Command| _ = command.envs(variables.iter().copied());
+    let first = |command: &mut std::process::Command| {
+        shared(command);
+        with(command);
+    };
+    let mut workers = vec![joining(&join(&at), &secret, first)];
+    workers.extend((0..2).map(|_| joining(&at, &secret, shared)));
     (job, workers)
 }
 
@@ -144,5 +160,36 @@ pub(crate) fn from_worker(expected: &str, cut: fn(&Wire)) {
     });
     assert!(since.elapsed() < NOTICED + Duration::from_secs(1), "after {} s: {line}", since.elapsed().as_secs_f64());
     assert_eq!(job.digest("cut off from another worker").0, expected);
+    all_end(&mut workers);
+}
+
+/// Sealed connections of which one is changed on its way: it ends, nothing that was changed counts, and the job goes on without it.
+pub(crate) fn falsified(expected: &str) {
+    const SEALED: [(&str, &str); 1] = [("STRADSAP_ENCRYPT", "always")];
+    let (wire, entry) = Wire::new();
+    let lead = wire.clone();
+    let to_driver = |at: &str| {
+        lead.leads_to(at.parse().unwrap());
+        entry.to_string()
+    };
+    let (mut job, mut workers) = job_under(&SEALED, |_| {}, to_driver);
+    job.reached(5);
+    let since = Instant::now();
+    wire.falsify();
+    told(&job, workers[0].pid(), since);
+    assert!(!workers[0].wait("a worker that can't be understood", PATIENCE).success());
+    assert_eq!(job.digest("what the driver hears is changed").0, expected);
+    all_end(&mut workers[1..]);
+
+    let (wire, entry) = Wire::new();
+    let (mut job, mut workers) =
+        job_under(&SEALED, |command| _ = command.env("STRADSAP_ADVERTISE", entry.to_string()), str::to_string);
+    let pid = workers[0].pid();
+    let port = wait_for("the port of a worker", PATIENCE, || ports(pid).first().copied());
+    wire.leads_to(format!("127.0.0.1:{port}").parse().unwrap());
+    job.reached(5);
+    wire.falsify();
+    wait_for("word of a lost process", PATIENCE, || job.driver.err().contains("warning: lost ").then_some(()));
+    assert_eq!(job.digest("what a worker hears is changed").0, expected);
     all_end(&mut workers);
 }

@@ -1,4 +1,4 @@
-//! A wire that can be cut, forwarding connections until then: silently, or so that both ends are told.
+//! A wire that can be cut, forwarding connections until then: silently, or so that both ends are told; or that changes what it carries.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,6 +11,7 @@ pub(crate) struct Wire {
     to: Arc<OnceLock<SocketAddr>>,
     cut: Arc<AtomicBool>,
     severed: Arc<AtomicBool>,
+    falsified: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
 }
 
@@ -42,6 +43,11 @@ impl Wire {
     /// Closes all connections, and every new one at once.
     pub(crate) fn sever(&self) {
         self.severed.store(true, Relaxed);
+    }
+
+    /// From here on one bit in the middle of whatever comes is another one.
+    pub(crate) fn falsify(&self) {
+        self.falsified.store(true, Relaxed);
     }
 
     /// How much went through.
@@ -79,6 +85,9 @@ impl Wire {
                 std::thread::sleep(Duration::from_millis(100));
             }
             self.bytes.fetch_add(n as u64, Relaxed);
+            if self.falsified.load(Relaxed) {
+                bytes[n / 2] ^= 4;
+            }
             if n == 0 || to.write_all(&bytes[..n]).is_err() {
                 let (_, _) = (to.shutdown(std::net::Shutdown::Both), from.shutdown(std::net::Shutdown::Both));
                 return;

@@ -3,8 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
+use super::alone_after;
 use crate::jobs::job::{Job, Setting};
 use crate::jobs::processes::{signal_to, wait_for};
+use crate::jobs::runner::Test;
 use crate::jobs::written_once::SLOW;
 
 const EPOCHS: usize = 120;
@@ -22,7 +24,7 @@ fn kill_all(pids: &[u32]) {
 }
 
 /// Another worker dies while the first one's replacement is started; and all do, that one included.
-pub(crate) fn while_recovering() {
+fn while_recovering() {
     // Without servers two neighbours may have both copies of a part, unless there was no snapshot yet.
     for (workers, servers, of, snapshot_every) in [
         (4, 2, "another", 3),
@@ -56,7 +58,7 @@ pub(crate) fn while_recovering() {
 }
 
 /// A replacement that dies before it has joined is replaced itself, and the next loss is one like others.
-pub(crate) fn of_a_replacement() {
+fn of_a_replacement() {
     let epochs = 700;
     let mut job = Job::start(&Setting { epochs, ..setting(3, 0) });
     job.reached(SLOW + 2);
@@ -83,7 +85,7 @@ pub(crate) fn of_a_replacement() {
 }
 
 /// Nothing can be started for a while: the others go on, and later there are all again.
-pub(crate) fn of_starting() {
+fn of_starting() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("job");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
@@ -107,7 +109,7 @@ pub(crate) fn of_starting() {
 }
 
 /// Workers that die while the job starts are started again.
-pub(crate) fn at_the_start() {
+fn at_the_start() {
     let mut seen = false;
     for round in 0..6 {
         let job = Job::start(&setting(3, round % 2));
@@ -121,7 +123,7 @@ pub(crate) fn at_the_start() {
 }
 
 /// More kills from outside than a body has attempts, all in one loop; a limit can be set.
-pub(crate) fn from_outside() {
+fn from_outside() {
     for limit in [None, Some(4)] {
         let text = limit.map(|limit: usize| limit.to_string()).unwrap_or_default();
         let with = [("STRADSAP_ATTEMPTS", text.as_str()), ("STRADSAP_LOG", "info")];
@@ -153,4 +155,14 @@ fn generation(job: &Job) -> usize {
     let err = job.driver.err();
     let all = err.split("a new generation generation=").skip(1);
     all.filter_map(|rest| rest.split(' ').next()?.parse().ok()).max().unwrap_or(0)
+}
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        Test::new("a second one while the first is replaced", 180, || alone_after(while_recovering)),
+        Test::new("a replacement while it starts", 120, || alone_after(of_a_replacement)),
+        Test::new("nothing can be started for a while", 120, || alone_after(of_starting)),
+        Test::new("a worker while the job starts", 120, || alone_after(at_the_start)),
+        Test::new("again and again from outside", 120, || alone_after(from_outside)),
+    ]
 }

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use stradsap_dds_server::frame::{Header, Kind};
-use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role, greet};
+use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role};
+use stradsap_dds_server::link::{Link, greet};
 use stradsap_dds_server::secret::Secret;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -105,18 +106,18 @@ fn garbage(at: &str, _: &str) {
 
 /// Begins as it should.
 fn greets_and_babbles(at: &str, _: &str) {
-    let mut theirs = [0; 48];
+    let mut theirs = [0; 65];
     let since = Instant::now();
     let mut stream = loop {
         let mut stream = connected(at);
-        let mut opening = b"stradsap/hello 1".to_vec();
-        opening.extend(noise(4));
+        let mut opening = b"stradsap/hello 2".to_vec();
+        opening.extend([0; 49]);
         match stream.write_all(&opening).and_then(|()| stream.read_exact(&mut theirs)) {
             Ok(()) => break stream,
             Err(error) => assert!(since.elapsed() < PATIENCE, "{error}"),
         }
     };
-    assert_eq!(&theirs[..16], b"stradsap/hello 1");
+    assert_eq!(&theirs[..16], b"stradsap/hello 2");
     // What they said, sent back to them, proves nothing.
     let _refused = stream.write_all(&theirs[16..]).and_then(|()| stream.write_all(&noise(1 << 12)));
     is_left(stream, "an echo");
@@ -145,12 +146,12 @@ fn wait<R>(future: impl Future<Output = R>) -> R {
 }
 
 /// Introduces itself, again and again while this many others are at the door that it is closed unread.
-async fn introduced(at: &str, secret: &Secret, hello: &Hello) -> (tokio::net::TcpStream, Result<Hello, GreetError>) {
+async fn introduced(at: &str, secret: &Secret, hello: &Hello) -> Result<(Link, Hello), GreetError> {
     loop {
-        let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
-        match greet(&mut stream, secret, hello).await {
+        let stream = tokio::net::TcpStream::connect(at).await.unwrap();
+        match greet(stream, secret, hello).await {
             Err(GreetError::Closed | GreetError::Io(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
-            end => return (stream, end),
+            end => return end,
         }
     }
 }
@@ -158,8 +159,8 @@ async fn introduced(at: &str, secret: &Secret, hello: &Hello) -> (tokio::net::Tc
 fn wrong_secret(at: &str, _: &str) {
     let wrong = Secret::from_hex(&a_secret(7)).unwrap();
     for purpose in [Purpose::Control, Purpose::Heartbeat, Purpose::Data] {
-        let (_, end) = wait(introduced(at, &wrong, &hello(purpose)));
-        assert!(matches!(end, Err(GreetError::Secret)), "{end:?}");
+        let end = wait(introduced(at, &wrong, &hello(purpose)));
+        assert!(matches!(end, Err(GreetError::Secret)));
     }
 }
 
@@ -167,8 +168,8 @@ fn wrong_build(at: &str, secret: &str) {
     let secret = Secret::from_hex(secret).unwrap();
     for purpose in [Purpose::Control, Purpose::Data] {
         let other = Hello { build: [7; 32], version: "9.9.9".to_string(), ..hello(purpose) };
-        let (_, end) = wait(introduced(at, &secret, &other));
-        let text = end.unwrap_err().to_string();
+        let end = wait(introduced(at, &secret, &other));
+        let text = end.err().unwrap().to_string();
         assert!(text.contains("0707070707070707 of version 9.9.9") && text.contains("of version 0.1.0"), "{text}");
     }
 }
@@ -178,8 +179,7 @@ fn enormous_frame(at: &str, secret: &str) {
     let secret = Secret::from_hex(secret).unwrap();
     for (kind, len) in [(Kind::Part, 1u64 << 63), (Kind::Put, 1 << 62), (Kind::Blob, u64::MAX), (Kind::Get, 1 << 40)] {
         wait(async {
-            let (mut stream, end) = introduced(at, &secret, &hello(Purpose::Data)).await;
-            end.unwrap();
+            let (mut stream, _) = introduced(at, &secret, &hello(Purpose::Data)).await.unwrap();
             let header = Header { generation: 1, len, lo: 0, hi: 1 << 61, ..Header::new(kind) };
             stream.write_all(&header.encode()).await.unwrap();
             // A refusal may come first; then it is left, for the rest can't be skipped.

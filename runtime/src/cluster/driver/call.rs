@@ -53,18 +53,18 @@ pub(crate) fn remote_captures(captured: &[Captured]) -> Result<Vec<RemoteCapture
             Kind::Vector { len, ops, writable, adding, .. } => {
                 let ops = naming::element_name(ops).ok_or_else(|| unnamed("an element type"))?;
                 let named = |adding: Adding| {
-                    let name = naming::name_of(std::ptr::from_ref(adding.ops).expose_provenance());
+                    let name = naming::name(adding.ops);
                     Ok::<_, Error>((name.ok_or_else(|| unnamed("an element type"))?, adding.declared))
                 };
                 let adding = adding.map(named).transpose()?;
                 Ok(RemoteCapture::Vector { id: capture.id, len, ops, writable, adding })
             }
             Kind::Reduction { ops, .. } => {
-                let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
+                let name = naming::name(ops);
                 Ok(RemoteCapture::Reduction { ops: name.ok_or_else(|| unnamed("a reduction"))? })
             }
             Kind::Relaxed { ops, len, .. } => {
-                let name = naming::name_of(std::ptr::from_ref(ops).expose_provenance());
+                let name = naming::name(ops);
                 Ok(RemoteCapture::Relaxed { ops: name.ok_or_else(|| unnamed("relaxed state"))?, len })
             }
         })

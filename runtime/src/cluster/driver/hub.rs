@@ -11,9 +11,10 @@ use stradsap_dds_server::frame::{self, FrameError, Header};
 use stradsap_dds_server::gate;
 use stradsap_dds_server::heartbeat;
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
+use stradsap_dds_server::link::Link;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::store::{Encoding, Store, StoreError};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -42,7 +43,7 @@ pub(crate) struct Member {
     /// Workers only.
     pub(crate) client: Option<ControlClient>,
     /// Servers only: it ends with this connection.
-    _control: Option<TcpStream>,
+    _control: Option<Link>,
     heart: Option<AbortHandle>,
     /// The driver's end of its connection.
     reached_at: Option<std::net::SocketAddr>,
@@ -237,7 +238,7 @@ impl Hub {
     }
 
     /// A process has proved that it belongs to the job.
-    fn meet(self: &Arc<Self>, stream: TcpStream, peer: Hello) {
+    fn meet(self: &Arc<Self>, stream: Link, peer: Hello) {
         match peer.purpose {
             Purpose::Control => {
                 let node = self.next_node.fetch_add(1, Relaxed);
@@ -389,12 +390,12 @@ impl Local for Hub {
         self.lose(peer, why);
     }
 
-    async fn part(&self, header: Header, stream: &mut TcpStream) -> Result<(), FrameError> {
+    async fn part(&self, header: Header, stream: &mut Link) -> Result<(), FrameError> {
         // The driver runs no blocks.
         frame::skip_payload(stream, &header).await
     }
 
-    async fn message(&self, header: Header, stream: &mut TcpStream) -> Result<(), FrameError> {
+    async fn message(&self, header: Header, stream: &mut Link) -> Result<(), FrameError> {
         if !self.scheduled.wants(&header) {
             return frame::skip_payload(stream, &header).await;
         }

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{self, Either, select};
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
+use stradsap_dds_server::link::Sealed;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::{net, own_time};
 use tarpc::client::RpcError;
@@ -229,6 +230,7 @@ impl Cluster {
         let given = if options.rendezvous.is_none() { Secret::from_environment().map_err(cant_start)? } else { None };
         let explicit = given.is_some() || options.rendezvous.is_some();
         let secret = given.map_or_else(Secret::generate, Ok).map_err(cant_start)?;
+        Sealed::from_environment().map_err(cant_start)?;
         let listen = options.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_string());
 
         let Network { hub, address, handle, thread } = Network::start(listen, secret.clone(), explicit)?;

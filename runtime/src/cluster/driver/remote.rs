@@ -160,7 +160,7 @@ pub(crate) fn broken(what: impl std::fmt::Display) -> Fault {
 /// What the program packed, as workers find it.
 pub(crate) fn remote_task(pack: Pack<'_>, site: impl std::fmt::Display, what: &str) -> Result<RemoteTask> {
     let (maker, values) = pack().map_err(|source| Error::Values { site: site.to_string(), source })?;
-    Ok(RemoteTask { maker: naming::name_of(maker).ok_or_else(|| unnamed(what))?, values })
+    Ok(RemoteTask { maker: naming::name(maker).ok_or_else(|| unnamed(what))?, values })
 }
 
 /// The bytes that workers send each other for these elements, about.

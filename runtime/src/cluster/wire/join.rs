@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use stradsap_dds_server::codec::{Bounded, MAX_MESSAGE};
 use stradsap_dds_server::heartbeat;
-use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role, greet};
+use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role};
+use stradsap_dds_server::link::{Link, greet};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
 use tarpc::server::{BaseChannel, Channel};
@@ -38,7 +39,7 @@ pub(crate) struct Joined<H> {
     /// What it says of itself, its number included.
     pub(crate) me: Hello,
     pub(crate) secret: Secret,
-    pub(crate) control: TcpStream,
+    pub(crate) control: Link,
     pub(crate) listener: TcpListener,
     /// Ends with the reason when the driver is lost.
     pub(crate) heart: H,
@@ -91,34 +92,34 @@ pub(crate) async fn join(
 async fn greeted(
     address: &str,
     secret: Secret,
-    mut control: TcpStream,
+    mut stream: TcpStream,
     mut me: Hello,
     again: Duration,
 ) -> Result<Joined<impl Future<Output = String> + use<>>> {
-    let local = control.local_addr().map_err(problem)?;
+    let local = stream.local_addr().map_err(problem)?;
     let listener = listen(local).await?;
     let bound = listener.local_addr().map_err(problem)?;
     let ip = if bound.ip().is_unspecified() { local.ip() } else { bound.ip() };
     me.address = advertised().unwrap_or_else(|| SocketAddr::new(ip, bound.port()).to_string());
     let since = Instant::now();
-    let driver = loop {
-        match greet(&mut control, &secret, &me).await {
-            Ok(driver) => break driver,
+    let (control, driver) = loop {
+        match greet(stream, &secret, &me).await {
+            Ok(there) => break there,
             // Perhaps strangers crowd there.
             Err(error) if error.is_passing() && since.elapsed() < again => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                control = net::connect(address, ONE_TRY).await.map_err(problem)?;
+                stream = net::connect(address, ONE_TRY).await.map_err(problem)?;
             }
             Err(error) => return Err(problem(format!("{address}: {error}"))),
         }
     };
-    net::be_patient(&control, driver.role);
+    control.be_patient(driver.role);
     let greeting = Hello { purpose: Purpose::Heartbeat, ..me.clone() };
     let since = Instant::now();
     let heart = loop {
-        let mut heart = net::connect(address, ONE_TRY).await.map_err(problem)?;
-        match greet(&mut heart, &secret, &greeting).await {
-            Ok(_) => break heart,
+        let heart = net::connect(address, ONE_TRY).await.map_err(problem)?;
+        match greet(heart, &secret, &greeting).await {
+            Ok((heart, _)) => break heart,
             // The driver may not have finished with the first connection.
             Err(GreetError::Refused(_)) if since.elapsed() < ONE_TRY => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -169,12 +170,12 @@ async fn reach(address: &str) -> Result<TcpStream> {
     }
 }
 
-fn framed(stream: TcpStream) -> tokio_util::codec::Framed<TcpStream, LengthDelimitedCodec> {
+fn framed(stream: Link) -> tokio_util::codec::Framed<Link, LengthDelimitedCodec> {
     LengthDelimitedCodec::builder().max_frame_length(MAX_MESSAGE).new_framed(stream)
 }
 
 /// Serves the driver until it ends the connection.
-pub(crate) fn serve_control(stream: TcpStream, server: Server) -> impl Future<Output = ()> {
+pub(crate) fn serve_control(stream: Link, server: Server) -> impl Future<Output = ()> {
     let transport = tarpc::serde_transport::new(framed(stream), Bounded::default());
     BaseChannel::with_defaults(transport).execute(server.serve()).for_each(|request| async move {
         tokio::spawn(request);
@@ -182,7 +183,7 @@ pub(crate) fn serve_control(stream: TcpStream, server: Server) -> impl Future<Ou
 }
 
 /// The driver's end of a worker's control connection. Within the runtime.
-pub(crate) fn control_client(stream: TcpStream) -> ControlClient {
+pub(crate) fn control_client(stream: Link) -> ControlClient {
     let transport = tarpc::serde_transport::new(framed(stream), Bounded::default());
     ControlClient::new(tarpc::client::Config::default(), transport).spawn()
 }

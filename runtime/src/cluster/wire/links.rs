@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use stradsap_dds_server::frame::{self, FrameError, Header, Kind};
-use stradsap_dds_server::hello::{GreetError, Hello, Purpose, greet};
+use stradsap_dds_server::hello::{GreetError, Hello, Purpose};
+use stradsap_dds_server::link::{Link, greet};
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::{heartbeat, net, own_time};
 use tokio::io::AsyncWrite;
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -82,7 +82,7 @@ struct State {
     generation: u32,
     addresses: BTreeMap<Node, String>,
     pushers: BTreeMap<Node, mpsc::UnboundedSender<Outgoing>>,
-    idle: BTreeMap<Node, Vec<TcpStream>>,
+    idle: BTreeMap<Node, Vec<Link>>,
     tasks: Vec<AbortHandle>,
 }
 
@@ -144,16 +144,16 @@ impl Links {
         address.map(|address| (address, state.generation)).ok_or(LinkError::Unknown(state.generation))
     }
 
-    async fn connect(&self, node: Node) -> Result<TcpStream, LinkError> {
+    async fn connect(&self, node: Node) -> Result<Link, LinkError> {
         let (since, mut tries) = (Instant::now(), 0);
         loop {
             let (address, _) = self.address(node)?;
-            let mut stream = net::connect(&address, CONNECTING).await?;
+            let stream = net::connect(&address, CONNECTING).await?;
             let hello = locked(&self.hello).clone();
-            match greet(&mut stream, &self.secret, &hello).await {
-                Ok(peer) => {
-                    net::be_patient(&stream, peer.role);
-                    return Ok(stream);
+            match greet(stream, &self.secret, &hello).await {
+                Ok((link, peer)) => {
+                    link.be_patient(peer.role);
+                    return Ok(link);
                 }
                 // A driver that is stopped, perhaps: its machine accepts connections all the same.
                 Err(GreetError::Timeout) if node == DRIVER && since.elapsed() < heartbeat::pause() => {}
@@ -254,7 +254,7 @@ impl Links {
     }
 
     /// Asks a process something, and gives the stream with the answer's header read from it.
-    async fn ask(&self, node: Node, question: Header, payload: &[u8]) -> Result<(TcpStream, Header), LinkError> {
+    async fn ask(&self, node: Node, question: Header, payload: &[u8]) -> Result<(Link, Header), LinkError> {
         let idle = locked(&self.state).idle.get_mut(&node).and_then(Vec::pop);
         let mut stream = match idle {
             Some(stream) => stream,
@@ -271,7 +271,7 @@ impl Links {
         Ok((stream, header))
     }
 
-    fn back(&self, node: Node, stream: TcpStream, generation: u32) {
+    fn back(&self, node: Node, stream: Link, generation: u32) {
         let mut state = locked(&self.state);
         if state.generation == generation {
             state.idle.entry(node).or_default().push(stream);

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use stradsap_dds_server::frame::{self, FrameError, HEADER_LEN, Header, Kind};
 use stradsap_dds_server::gate;
 use stradsap_dds_server::hello::{Hello, Purpose};
-use stradsap_dds_server::net;
+use stradsap_dds_server::link::Link;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::server;
 use stradsap_dds_server::store::Store;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 use crate::cluster::wire::links::{EMPTY, Links};
 use crate::cluster::wire::protocol::Node;
@@ -73,9 +73,9 @@ pub(crate) trait Local: Send + Sync + 'static {
     /// Hears that a process can't be understood.
     fn trouble(&self, peer: Node, why: &str);
     /// Takes a pushed part off the stream.
-    fn part(&self, header: Header, stream: &mut TcpStream) -> impl Future<Output = Result<(), FrameError>> + Send;
+    fn part(&self, header: Header, stream: &mut Link) -> impl Future<Output = Result<(), FrameError>> + Send;
     /// Takes a message of a synchronous loop or a scheduled program off the stream.
-    fn message(&self, header: Header, stream: &mut TcpStream) -> impl Future<Output = Result<(), FrameError>> + Send;
+    fn message(&self, header: Header, stream: &mut Link) -> impl Future<Output = Result<(), FrameError>> + Send;
 }
 
 /// Accepts data connections of this job's processes, for good.
@@ -99,15 +99,15 @@ pub(crate) fn admit(peer: &Hello, generation: u32) -> Result<(), String> {
     }
 }
 
-pub(crate) async fn serve_logged<L: Local>(stream: TcpStream, peer: &Hello, local: &L) {
+pub(crate) async fn serve_logged<L: Local>(stream: Link, peer: &Hello, local: &L) {
     if let Err(error) = serve(stream, peer, peer.generation, local).await {
         tracing::debug!(peer = peer.index, %error, "data connection ended");
     }
 }
 
-async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, generation: u32, local: &L) -> Result<(), FrameError> {
+async fn serve<L: Local>(mut stream: Link, peer: &Hello, generation: u32, local: &L) -> Result<(), FrameError> {
     let links = local.links();
-    net::be_patient(&stream, peer.role);
+    stream.be_patient(peer.role);
     while let Some(header) = frame::read_header(&mut stream, LARGEST).await? {
         // What a process of an older generation says no longer counts.
         if links.generation() != generation || header.generation != generation {
@@ -165,12 +165,12 @@ async fn serve<L: Local>(mut stream: TcpStream, peer: &Hello, generation: u32, l
     Ok(())
 }
 
-async fn answer(stream: &mut TcpStream, links: &Links, header: Header, bytes: &[u8]) -> Result<(), FrameError> {
+async fn answer(stream: &mut Link, links: &Links, header: Header, bytes: &[u8]) -> Result<(), FrameError> {
     frame::write_frame(stream, Header { kind: Kind::Data, ..header }, bytes).await?;
     links.count_sent((HEADER_LEN + bytes.len()) as u64);
     Ok(())
 }
 
-async fn refuse(stream: &mut TcpStream, why: &str) -> Result<(), FrameError> {
+async fn refuse(stream: &mut Link, why: &str) -> Result<(), FrameError> {
     frame::write_frame(stream, Header { kind: Kind::Refused, ..EMPTY }, why.as_bytes()).await
 }

@@ -128,8 +128,7 @@ impl Workbench {
     }
 
     pub(crate) fn task(&self, task: &RemoteTask) -> Result<Box<dyn Task>, Problem> {
-        // SAFETY: see the module's argument.
-        let maker = unsafe { naming::task_maker(task.maker) }.ok_or_else(|| broken("a loop of another program"))?;
+        let maker = naming::task_maker(task.maker).ok_or_else(|| broken("a loop of another program"))?;
         maker(&task.values).map_err(broken)
     }
 
@@ -155,8 +154,7 @@ impl Workbench {
             let unknown = || broken("a type of another program");
             let (id, kind) = match *capture {
                 RemoteCapture::Vector { id, len, ops, writable, adding } => {
-                    // SAFETY: see the module's argument.
-                    let ops = unsafe { naming::element_ops(ops) }.ok_or_else(unknown)?;
+                    let ops = naming::element_ops(ops).ok_or_else(unknown)?;
                     let reservation = match reservations.entry(id) {
                         Entry::Occupied(there) => there.into_mut(),
                         Entry::Vacant(place) => {
@@ -169,8 +167,7 @@ impl Workbench {
                         return Err(broken("two lengths of one DDS"));
                     }
                     let named = |(name, declared)| {
-                        // SAFETY: see the module's argument.
-                        let ops = unsafe { naming::tally_ops(name) }.ok_or_else(unknown)?;
+                        let ops = naming::named(name).ok_or_else(unknown)?;
                         Ok::<_, Problem>(Adding { ops, declared })
                     };
                     let adding = adding.map(named).transpose()?;
@@ -178,14 +175,12 @@ impl Workbench {
                     (id, Kind::Vector { len, ops, writable, memory, adding })
                 }
                 RemoteCapture::Reduction { ops } => {
-                    // SAFETY: see the module's argument.
-                    let ops = unsafe { naming::reduction_ops(ops) }.ok_or_else(unknown)?;
+                    let ops = naming::named(ops).ok_or_else(unknown)?;
                     // Its value is the driver's: runs are sent what it was before them.
                     (0, Kind::Reduction { ops, cell: None })
                 }
                 RemoteCapture::Relaxed { ops, len } => {
-                    // SAFETY: see the module's argument.
-                    let ops = unsafe { naming::relaxed_ops(ops) }.ok_or_else(unknown)?;
+                    let ops = naming::named(ops).ok_or_else(unknown)?;
                     (0, Kind::Relaxed { ops, cell: None, len })
                 }
             };

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use stradsap_dds_server::frame::{self, FrameError, Header};
+use stradsap_dds_server::link::Link;
 use stradsap_dds_server::store::Store;
-use tokio::net::TcpStream;
 
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::Node;
@@ -53,7 +53,7 @@ impl Local for Worker {
         self.trouble.report(peer, why.to_string());
     }
 
-    async fn message(&self, header: Header, stream: &mut TcpStream) -> std::result::Result<(), FrameError> {
+    async fn message(&self, header: Header, stream: &mut Link) -> std::result::Result<(), FrameError> {
         if Scheduling::is_one(&header) {
             let Some(scheduling) = self.scheduling(header.call).await else {
                 return frame::skip_payload(stream, &header).await;
@@ -71,7 +71,7 @@ impl Local for Worker {
         Ok(())
     }
 
-    async fn part(&self, header: Header, stream: &mut TcpStream) -> std::result::Result<(), FrameError> {
+    async fn part(&self, header: Header, stream: &mut Link) -> std::result::Result<(), FrameError> {
         let mut current = self.running.subscribe();
         let running = loop {
             let now = current.borrow_and_update().clone();

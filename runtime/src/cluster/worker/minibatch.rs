@@ -94,8 +94,7 @@ impl SyncBench {
             return Ok(there);
         }
         let chunks = job.chunks.as_ref().ok_or_else(|| broken("an input that was never sent"))?;
-        // SAFETY: see the module's argument.
-        let ops = unsafe { naming::element_ops(job.ops) }.ok_or_else(|| broken("a type of another program"))?;
+        let ops = naming::element_ops(job.ops).ok_or_else(|| broken("a type of another program"))?;
         let mut elements = RawBuf::new(ops, chunks.iter().map(|&(_, n)| n).sum());
         for &(blob, n) in chunks {
             let bytes = links.blob(DRIVER, blob).await;
@@ -132,9 +131,7 @@ pub(crate) fn begin(
     links: &Arc<Links>,
     threads: usize,
 ) -> Result<PreparedLoop, Problem> {
-    // SAFETY: see the module's argument.
-    let maker =
-        unsafe { naming::batch_task_maker(job.task.maker) }.ok_or_else(|| broken("a loop of another program"))?;
+    let maker = naming::batch_task_maker(job.task.maker).ok_or_else(|| broken("a loop of another program"))?;
     let task = maker(&job.task.values).map_err(broken)?;
     let captured = bench.captured(&job.captures)?;
     let merges = merges(&*task, &captured);

@@ -61,9 +61,7 @@ fn broken(what: impl std::fmt::Display) -> Problem {
 /// Makes the operator from what the driver sent, with room for the elements that it reads.
 pub(crate) fn begin(bench: &Workbench, job: &OperateJob) -> Result<Operating, Problem> {
     bench.operate.clear();
-    // SAFETY: see the module's argument.
-    let maker =
-        unsafe { naming::stage_maker(job.task.maker) }.ok_or_else(|| broken("an operator of another program"))?;
+    let maker = naming::stage_maker(job.task.maker).ok_or_else(|| broken("an operator of another program"))?;
     // SAFETY: the module's argument: the values were encoded for this stage.
     let stage = unsafe { maker(&job.task.values) }.map_err(broken)?;
     let (sources, captured) = (bench.captured(&job.sources)?, bench.captured(&job.captures)?);

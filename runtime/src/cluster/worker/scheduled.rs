@@ -94,9 +94,7 @@ pub(crate) struct PreparedProgram {
 
 /// Makes the program from what the driver sent, and room for its shards.
 pub(crate) fn begin(bench: &Workbench, job: &ScheduleJob) -> Result<PreparedProgram, Problem> {
-    // SAFETY: see the module's argument.
-    let maker =
-        unsafe { naming::program_maker(job.task.maker) }.ok_or_else(|| broken("a program of another executable"))?;
+    let maker = naming::program_maker(job.task.maker).ok_or_else(|| broken("a program of another executable"))?;
     let program = maker(&job.task.values).map_err(broken)?;
     let room = |capture: &RemoteCapture| {
         let _described = bench.captured(std::slice::from_ref(capture))?;

@@ -17,6 +17,7 @@ use crate::body::capture::Write;
 use crate::body::summed::{SumCapture, Tallied};
 use crate::memory::additive::{Additive, TallyOps};
 use crate::memory::buffer::{RawBuf, ops_of};
+use crate::memory::named::Named;
 
 /// A new tally has this many buckets or more.
 const LEAST: usize = 1 << 12;
@@ -28,7 +29,7 @@ const FEW: usize = 4;
 struct OpsOf<K, V>(PhantomData<(K, V)>);
 
 impl<K: Key, V: Additive> OpsOf<K, V> {
-    const OPS: TallyOps = TallyOps {
+    const OPS: &'static Named<TallyOps> = &Named::new(TallyOps {
         exact: V::EXACT,
         steady: || V::STEADY && compares_steadily::<K>(),
         element: ops_of::<Bucket<K, V>>,
@@ -37,20 +38,20 @@ impl<K: Key, V: Additive> OpsOf<K, V> {
         crowded: crowded::<K, V>,
         grow: grow::<K, V>,
         unite_run: unite_run::<K, V>,
-    };
+    });
 }
 
 impl<K: Key, V: Additive> SumCapture for DMap<K, V> {
     #[allow(private_interfaces)]
     fn tally_ops() -> &'static TallyOps {
-        &OpsOf::<K, V>::OPS
+        &OpsOf::<K, V>::OPS.value
     }
 }
 
 impl<K: Key, V: Additive, const W: usize> Tallied for Write<'_, DMap<K, V>, W> {
     #[allow(private_interfaces)]
     fn tally_ops() -> &'static TallyOps {
-        &OpsOf::<K, V>::OPS
+        &OpsOf::<K, V>::OPS.value
     }
 }
 

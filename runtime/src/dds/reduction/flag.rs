@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{cell, sealed};
 use crate::body::added::{Reduction, ReductionOps};
 use crate::body::slot::Slot;
+use crate::memory::named::Named;
 use crate::session::{Session, SessionInner};
 
 /// Whether something holds for any iteration ([`Session::any`]; in a loop body `found.or(x)`), or for all ([`Session::all`];
@@ -44,11 +45,11 @@ impl Joins for All {
 struct OpsOf<J>(PhantomData<J>);
 
 impl<J: Joins> OpsOf<J> {
-    const OPS: ReductionOps = ReductionOps {
+    const OPS: &'static Named<ReductionOps> = &Named::new(ReductionOps {
         unite: |a, b| if J::ALL { a & b } else { a | b },
         neutral: |_| u64::from(J::ALL),
         ordered: false,
-    };
+    });
 }
 
 impl<J: Joins> Flag<J> {
@@ -57,7 +58,7 @@ impl<J: Joins> Flag<J> {
     }
 
     pub(super) fn parts(&self) -> (&Arc<SessionInner>, &Arc<Reduction>, &'static ReductionOps) {
-        (&self.session, &self.cell, &OpsOf::<J>::OPS)
+        (&self.session, &self.cell, &OpsOf::<J>::OPS.value)
     }
 
     /// What all loops that ended well have said.

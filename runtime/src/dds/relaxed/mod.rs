@@ -17,6 +17,7 @@ use crate::body::added::{Cell, RelaxedOps};
 use crate::dds::reduction::Number;
 use crate::memory::buffer::{RawBuf, ops_of};
 use crate::memory::element::Element;
+use crate::memory::named::Named;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner, next_id};
 
@@ -25,7 +26,7 @@ pub use view::{RelaxedNumberView, RelaxedView};
 struct OpsOf<N>(PhantomData<N>);
 
 impl<N: Number + Element> OpsOf<N> {
-    const OPS: RelaxedOps = RelaxedOps {
+    const OPS: &'static Named<RelaxedOps> = &Named::new(RelaxedOps {
         element: ops_of::<N>,
         add: |to, by| {
             for (to, by) in to.as_mut_slice::<N>().iter_mut().zip(by.as_slice::<N>()) {
@@ -37,7 +38,7 @@ impl<N: Number + Element> OpsOf<N> {
             pairs.map(|(a, b)| (a.to_f64() - b.to_f64()).abs()).sum()
         },
         zeros: |len| buffer(std::iter::repeat_n(N::ZERO, len)),
-    };
+    });
 }
 
 fn buffer<N: Element>(values: impl ExactSizeIterator<Item = N>) -> RawBuf {
@@ -55,7 +56,7 @@ macro_rules! kinds {
             }
 
             pub(crate) fn parts(&self) -> (&Arc<SessionInner>, &Arc<Cell>, &'static RelaxedOps) {
-                (&self.session, &self.cell, &OpsOf::<N>::OPS)
+                (&self.session, &self.cell, &OpsOf::<N>::OPS.value)
             }
         }
     )*};
