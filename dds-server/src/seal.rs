@@ -36,8 +36,11 @@ const LONGEST: usize = 65_535;
 /// The most bytes that one record holds.
 const RECORD: usize = LONGEST - TAG;
 
-/// How much may wait to be sent before more is sealed, and how much is read at once.
-const BUFFER: usize = 256 << 10;
+/// How much is sealed before it is sent: the system's work is about the same for any amount.
+const BUFFER: usize = 512 << 10;
+
+/// How much is read at once.
+const AT_ONCE: usize = 256 << 10;
 
 /// Why no keys came about.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +105,12 @@ impl Sealing {
     pub(crate) fn append(&mut self, said: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let from = out.len();
         out.resize(from + said.len() + TAG, 0);
-        self.state.write_message(self.count, said, &mut out[from..]).map_err(io::Error::other)?;
+        self.seal(said, &mut out[from..])
+    }
+
+    /// Seals `said` at the beginning of `out`.
+    fn seal(&mut self, said: &[u8], out: &mut [u8]) -> io::Result<()> {
+        self.state.write_message(self.count, said, out).map_err(io::Error::other)?;
         self.count += 1;
         Ok(())
     }
@@ -120,16 +128,17 @@ impl Opening {
 /// The half of a sealed connection that is written.
 pub(crate) struct Writing {
     seal: Sealing,
-    /// Records that were not taken yet, from `sent` on.
+    /// Records that were not taken yet, from `sent` to `end`.
     out: Vec<u8>,
     sent: usize,
+    end: usize,
     /// Where what lies apart is brought together.
     together: Vec<u8>,
 }
 
 impl Writing {
     pub(crate) fn new(seal: Sealing) -> Writing {
-        Writing { seal, out: Vec::new(), sent: 0, together: Vec::new() }
+        Writing { seal, out: Vec::new(), sent: 0, end: 0, together: Vec::new() }
     }
 
     /// Seals the beginning of `slices`, and gives how much that was.
@@ -142,45 +151,43 @@ impl Writing {
         if slices.iter().all(|slice| slice.is_empty()) {
             return Poll::Ready(Ok(0));
         }
-        if self.out.len() >= BUFFER {
+        if self.end >= BUFFER {
             ready!(self.drain(to, cx))?;
         }
-        let at = self.out.len();
-        self.out.extend([0; 2]);
-        let whole = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
-        let taken = if whole.len() >= RECORD || slices.len() == 1 {
-            let taken = whole.len().min(RECORD);
-            self.seal.append(&whole[..taken], &mut self.out)?;
-            taken
+        let first = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
+        let said = if first.len() >= RECORD || slices.len() == 1 {
+            &first[..first.len().min(RECORD)]
         } else {
             self.together.clear();
             for slice in slices {
                 let room = RECORD - self.together.len();
                 self.together.extend_from_slice(&slice[..slice.len().min(room)]);
             }
-            self.seal.append(&self.together, &mut self.out)?;
-            self.together.len()
+            &self.together
         };
-        let len = (taken + TAG) as u16;
-        self.out[at..at + 2].copy_from_slice(&len.to_le_bytes());
-        // It is for a flush to wait for it.
-        if let Poll::Ready(Err(error)) = self.drain(to, cx) {
-            return Poll::Ready(Err(error));
+        let (len, taken) = (said.len() + TAG, said.len());
+        let next = self.end + 2 + len;
+        if self.out.len() < next {
+            self.out.resize(next, 0);
         }
+        let (prefix, record) = self.out[self.end..next].split_at_mut(2);
+        prefix.copy_from_slice(&(len as u16).to_le_bytes());
+        self.seal.seal(said, record)?;
+        self.end = next;
+        // Many records at once, or with the flush: each call of the system costs as much as some records.
         Poll::Ready(Ok(taken))
     }
 
     /// Sends all that was sealed.
     pub(crate) fn drain<W: AsyncWrite + Unpin>(&mut self, to: &mut W, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.sent < self.out.len() {
-            let taken = ready!(Pin::new(&mut *to).poll_write(cx, &self.out[self.sent..]))?;
+        while self.sent < self.end {
+            let taken = ready!(Pin::new(&mut *to).poll_write(cx, &self.out[self.sent..self.end]))?;
             if taken == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.sent += taken;
         }
-        self.out.clear();
-        self.sent = 0;
+        (self.sent, self.end) = (0, 0);
         Poll::Ready(Ok(()))
     }
 }
@@ -263,7 +270,7 @@ impl Reading {
         (self.start, self.end) = (0, self.end - self.start);
         // Connections that carry little stay small.
         if self.end == self.came.len() {
-            let size = (2 * self.came.len()).clamp(4 << 10, BUFFER);
+            let size = (2 * self.came.len()).clamp(4 << 10, AT_ONCE);
             self.came.resize(size, 0);
         }
         let mut room = ReadBuf::new(&mut self.came[self.end..]);
