@@ -76,7 +76,7 @@ fn main() {
             received.push(receiving);
         }
     }
-    println!("GB a second of processor time, medians of {ROUNDS} rounds of {} MB in turn", FRAME * FRAMES >> 20);
+    println!("GB a second of processor time, medians of {ROUNDS} rounds of {} MB in turn", (FRAME * FRAMES) >> 20);
     println!("{:10}{:>10}{:>10}", "", "sending", "receiving");
     for (name, [sent, received]) in ["plain", "sealed"].into_iter().zip(figures) {
         println!("{name:10}{:>10.2}{:>10.2}", median(sent), median(received));
