@@ -26,7 +26,8 @@ for sanitizer in "${sanitizers[@]}"; do
     run() {
         cargo +nightly test -Zbuild-std --target "$target" --quiet "$@"
     }
-    [ $# -gt 0 ] || run -p stradsap-runtime --lib
+    # One test looks at what lies between the program's constants, where AddressSanitizer lets nobody look.
+    [ $# -gt 0 ] || run -p stradsap-runtime --lib -- --skip no_other_name_leads_anywhere
     run -p stradsap-tests --test one_process -- "$@"
     echo "sanitize: nothing found by the $sanitizer sanitizer"
 done

@@ -55,6 +55,18 @@ pub enum NetError {
     },
 }
 
+impl NetError {
+    /// Whether this process or its machine lacks what a connection takes, file descriptors above all. That passes, perhaps, and says
+    /// nothing of the other side.
+    pub fn is_own(&self) -> bool {
+        let error = match self {
+            Self::Resolve { error, .. } | Self::Bind { error, .. } | Self::Connect { error, .. } => error,
+            Self::Exposed { .. } | Self::Timeout { .. } => return false,
+        };
+        matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+    }
+}
+
 /// Whether only this machine can reach this address.
 pub fn is_loopback(address: &IpAddr) -> bool {
     match address {

@@ -6,7 +6,8 @@
 //! - Only [`Named::new`] writes a mark, always with a value of the kind that the mark tells behind it; and one that lies in the
 //!   executable's image is a constant, which nobody changes and which stays. 192 bits of mark are not there by chance; the
 //!   comparison's own bits are inverted, so that they are no mark either.
-//! - What lies in the image may be read, as words that nothing is concluded from unless they are a mark.
+//! - What the loader has put into memory may be read, whatever it is there for, as words that nothing is concluded from unless
+//!   they are a mark. The compiler knows of no object there, hence volatile reads.
 #![allow(unsafe_code)]
 
 /// What can be named.
@@ -39,7 +40,6 @@ pub(crate) use self::names::{name, named};
 #[cfg(feature = "cluster")]
 mod names {
     use std::hint::black_box;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use super::{MARK, Nameable, Named};
     use crate::memory::image::{address_of, name_of};
@@ -58,9 +58,9 @@ mod names {
             return None;
         }
         let word = |k: usize| {
-            let at = std::ptr::with_exposed_provenance::<AtomicU64>(address + 8 * k);
+            let at = std::ptr::with_exposed_provenance::<u64>(address + 8 * k);
             // SAFETY: within the image, which may be read, and aligned, since a `Named` is and has the mark at its beginning.
-            unsafe { &*at }.load(Relaxed)
+            unsafe { at.read_volatile() }
         };
         let inverted = black_box(&INVERTED);
         let marked = !word(0) == inverted[0] && !word(1) == inverted[1] && word(2) == T::KIND;

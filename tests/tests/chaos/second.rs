@@ -108,6 +108,32 @@ fn of_starting() {
     assert_eq!(job.digest("nothing can be started for a while").0, expected(epochs));
 }
 
+/// The driver has no file descriptors left for a while, and a worker is lost: nobody else is given up, and later there are all again.
+fn of_descriptors() {
+    let limit = |job: &Job, soft: &str| {
+        let mut command = std::process::Command::new("prlimit");
+        let done = command.args(["--pid", &job.pid().to_string(), &format!("--nofile={soft}:")]).status();
+        assert!(done.unwrap().success());
+    };
+    let epochs = 600;
+    for (servers, seconds) in [(0, 4), (2, 6)] {
+        let mut job = Job::start(&Setting { epochs, ..setting(3, servers) });
+        job.reached(SLOW + 2);
+        let victim = job.workers()[1];
+        limit(&job, "8");
+        signal_to(victim, "KILL");
+        job.says("Too many open files", Duration::from_secs(10));
+        std::thread::sleep(Duration::from_secs(seconds));
+        limit(&job, "1024");
+        job.goes_on_without(victim);
+        wait_for("all workers", Duration::from_secs(40), || (job.workers().len() == 3).then_some(()));
+        let case = format!("no descriptors for {seconds} s, {servers} servers");
+        let (digest, err) = job.digest(&case);
+        assert_eq!(err.matches("warning: lost ").count(), 1, "{case}: {err}");
+        assert_eq!(digest, expected(epochs), "{case}");
+    }
+}
+
 /// Workers that die while the job starts are started again.
 fn at_the_start() {
     let mut seen = false;
@@ -162,6 +188,7 @@ pub(crate) fn tests() -> Vec<Test> {
         Test::new("a second one while the first is replaced", 180, || alone_after(while_recovering)),
         Test::new("a replacement while it starts", 120, || alone_after(of_a_replacement)),
         Test::new("nothing can be started for a while", 120, || alone_after(of_starting)),
+        Test::new("no descriptors are left for a while", 180, || alone_after(of_descriptors)),
         Test::new("a worker while the job starts", 120, || alone_after(at_the_start)),
         Test::new("again and again from outside", 120, || alone_after(from_outside)),
     ]

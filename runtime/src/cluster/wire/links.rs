@@ -27,6 +27,8 @@ use crate::session::timeline::{Category, task_span};
 /// heartbeats, sooner.
 const PATIENCE: Duration = Duration::from_secs(20);
 const CONNECTING: Duration = Duration::from_secs(4);
+/// How long to wait for file descriptors, before another look.
+const LACKING: Duration = Duration::from_millis(100);
 /// How often a connection for parts is tried while it is idle, and for how long it may be silent.
 const PING_EVERY: Duration = Duration::from_millis(500);
 const DEAF: Duration = Duration::from_secs(3);
@@ -54,6 +56,16 @@ pub(crate) enum LinkError {
     Refused(String),
     #[error("an answer of another kind or size than asked for")]
     Unexpected,
+}
+
+impl LinkError {
+    /// What it means for who wanted something from `node`: that can't be reached, unless the cause is on this side.
+    pub(crate) fn problem(self, node: Node) -> Problem {
+        match self {
+            Self::Connect(error) if error.is_own() => Problem::Broken(error.to_string()),
+            error => Problem::Peer { node, why: error.to_string() },
+        }
+    }
 }
 
 /// Ends a task with its owner.
@@ -145,10 +157,20 @@ impl Links {
     }
 
     async fn connect(&self, node: Node) -> Result<Link, LinkError> {
-        let (since, mut tries) = (Instant::now(), 0);
+        let (since, mut tries, mut lacking) = (Instant::now(), 0, false);
         loop {
             let (address, _) = self.address(node)?;
-            let stream = net::connect(&address, CONNECTING).await?;
+            let stream = match net::connect(&address, CONNECTING).await {
+                // It may have some again when others close theirs.
+                Err(error) if error.is_own() && since.elapsed() < PATIENCE => {
+                    if !std::mem::replace(&mut lacking, true) {
+                        tracing::warn!("{error}; trying again for {} s", PATIENCE.as_secs());
+                    }
+                    tokio::time::sleep(LACKING).await;
+                    continue;
+                }
+                connected => connected?,
+            };
             let hello = locked(&self.hello).clone();
             match greet(stream, &self.secret, &hello).await {
                 Ok((link, peer)) => {
@@ -343,7 +365,7 @@ impl Links {
         range: Range<usize>,
         from: Holder,
     ) -> Result<(), Problem> {
-        let problem = |error: LinkError| Problem::Peer { node: from.node, why: error.to_string() };
+        let problem = |error: LinkError| error.problem(from.node);
         if reservation.is_plain() {
             let each = (CHUNK / reservation.ops().size.max(1)).max(1);
             for start in range.clone().step_by(each) {

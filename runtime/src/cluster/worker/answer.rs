@@ -41,7 +41,7 @@ impl Worker {
                     Vec::new()
                 } else {
                     let got = self.links.blob(node, blob).await;
-                    got.map_err(|error| Problem::Peer { node, why: error.to_string() })?
+                    got.map_err(|error| error.problem(node))?
                 };
                 pieces.push((node, n, bytes));
             }

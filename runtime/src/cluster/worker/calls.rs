@@ -87,9 +87,8 @@ impl Worker {
     }
 
     pub(super) async fn install(self: &Arc<Self>, job: Install) -> std::result::Result<(), Problem> {
-        let driver = |why: String| Problem::Peer { node: DRIVER, why };
         let Some(blob) = job.share else { return Ok(()) };
-        let bytes = self.links.blob(DRIVER, blob).await.map_err(|error| driver(error.to_string()))?;
+        let bytes = self.links.blob(DRIVER, blob).await.map_err(|error| error.problem(DRIVER))?;
         self.apart(move |worker| {
             let _span = span(Category::Install, job.plan);
             let share: Share =
@@ -113,7 +112,7 @@ impl Worker {
             for range in fresh.segments() {
                 buffer.resize(range.len(), 0);
                 let read = links.blob_into(DRIVER, blob, range.start, &mut buffer).await;
-                read.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
+                read.map_err(|error| error.problem(DRIVER))?;
                 fresh.push(&buffer)?;
             }
             self.bench.end_layout(plan, capture, fresh, version)?;
@@ -344,7 +343,7 @@ impl Worker {
             for start in pull.range.clone().step_by(each) {
                 let part = start..pull.range.end.min(start + each);
                 let bytes = self.links.encoded(pull.dds, part.clone(), pull.from, size).await;
-                let bytes = bytes.map_err(|error| Problem::Peer { node: pull.from.node, why: error.to_string() })?;
+                let bytes = bytes.map_err(|error| error.problem(pull.from.node))?;
                 bytes_stored += bytes.len() as u64;
                 self.store(Holder { node: to, snapshot: job.snapshot }, pull.dds, &part, &bytes).await?;
             }
@@ -366,6 +365,6 @@ impl Worker {
             return put.map_err(|error| Problem::Broken(error.to_string()));
         }
         let put = self.links.put(at.node, dds, range, at.snapshot, bytes).await;
-        put.map_err(|error| Problem::Peer { node: at.node, why: error.to_string() })
+        put.map_err(|error| error.problem(at.node))
     }
 }

@@ -98,7 +98,7 @@ impl SyncBench {
         let mut elements = RawBuf::new(ops, chunks.iter().map(|&(_, n)| n).sum());
         for &(blob, n) in chunks {
             let bytes = links.blob(DRIVER, blob).await;
-            let bytes = bytes.map_err(|error| Problem::Peer { node: DRIVER, why: error.to_string() })?;
+            let bytes = bytes.map_err(|error| error.problem(DRIVER))?;
             elements.push_decoded(n, &mut bytes.as_slice()).map_err(broken)?;
         }
         let elements = Arc::new(elements);
