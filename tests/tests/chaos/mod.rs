@@ -8,6 +8,7 @@ mod kills;
 pub(crate) mod losses;
 pub(crate) mod minibatches;
 pub(crate) mod operators;
+pub(crate) mod pairs;
 mod partitions;
 mod proxy;
 pub(crate) mod scheduled;

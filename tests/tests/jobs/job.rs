@@ -261,6 +261,19 @@ impl Job {
         self.driver.err()
     }
 
+    /// Waits for its end: with what it must leave, or, where that may be, an error of this kind. Gives what it wrote as warnings.
+    pub(crate) fn ends(mut self, case: &str, may_fail: Option<&str>, expected: &str) -> String {
+        let status = self.driver.wait(case, Duration::from_secs(60));
+        let err = self.driver.err();
+        if status.code() == Some(1) && may_fail.is_some_and(|why| err.contains(why)) {
+            self.leaves_nothing(case);
+            return err;
+        }
+        let (digest, err) = self.digest(case);
+        assert_eq!(digest, expected, "{case}\n{err}");
+        err
+    }
+
     pub(crate) fn leaves_nothing(&self, case: &str) {
         let left: Vec<_> = std::fs::read_dir(self.home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(left.is_empty(), "{case}: {left:?} are left");

@@ -307,19 +307,24 @@ impl Hub {
     }
 
     /// Takes out the children that have ended before they had joined, or did not join in this time: their role, process number,
-    /// and how they ended.
-    pub(crate) fn died_unjoined(&self, patience: Duration) -> Vec<(Role, u32, ProcessEnd)> {
+    /// and what became of them.
+    pub(crate) fn died_unjoined(&self, patience: Duration) -> Vec<(Role, u32, String)> {
         let joined = self.joined_children();
         let mut died = Vec::new();
         locked(&self.children).retain(|pid, started| {
             if joined.contains(pid) {
                 return true;
             }
-            let late = started.since.elapsed() > patience;
-            match if late { Some(started.child.kill()) } else { started.child.ended() } {
-                Some(ended) => died.push((started.role, *pid, ended)),
+            let why = match started.child.ended() {
+                Some(ended) => format!("ended with {ended}"),
+                // It hangs.
+                None if started.since.elapsed() > patience => {
+                    let _killed = started.child.kill();
+                    format!("had not joined after {} s", patience.as_secs())
+                }
                 None => return true,
-            }
+            };
+            died.push((started.role, *pid, why));
             false
         });
         let half = |member: &Member| member.heart.is_none() && member.hello.host == self.host;

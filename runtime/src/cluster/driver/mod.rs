@@ -56,7 +56,7 @@ use crate::session::timeline::file::TimelineFile;
 pub use options::ClusterOptions;
 
 /// How long processes may take to come.
-const STARTING: Duration = Duration::from_secs(30);
+const STARTING: Duration = Duration::from_secs(60);
 const JOINING: Duration = Duration::from_secs(300);
 /// How long the end of a generation may take a worker: what runs there has to stop first.
 const STOPPING: Duration = Duration::from_secs(60);

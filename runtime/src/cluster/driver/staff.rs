@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use stradsap_dds_server::hello::Role;
 
-use crate::cluster::driver::{Cluster, STARTING, State, cant_start};
+use crate::cluster::driver::{Cluster, State, cant_start};
 use crate::cluster::launch::children::ChildSettings;
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::logging::warning;
 
+/// After how long a process that was started and has not joined is taken for one that hangs.
+const HANGING: Duration = Duration::from_secs(15);
 /// The pause after a try that failed; it doubles with each that follows.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -104,8 +106,8 @@ impl Cluster {
     /// Looks at the processes that were started, and starts who is missing unless there is a pause.
     fn tend(&self, state: &mut State) -> Absent {
         let (generation, staffing) = (state.generation + 1, &mut state.staffing);
-        for (role, pid, ended) in self.hub.died_unjoined(STARTING) {
-            staffing.failed(format!("the {} that was started as process {pid} ended with {ended}", name(role)));
+        for (role, pid, why) in self.hub.died_unjoined(HANGING) {
+            staffing.failed(format!("the {} that was started as process {pid} {why}", name(role)));
         }
         let due = staffing.pause().is_zero();
         let mut absent = Absent::default();
