@@ -107,6 +107,10 @@ impl Cluster {
     fn tend(&self, state: &mut State) -> Absent {
         let (generation, staffing) = (state.generation + 1, &mut state.staffing);
         for (role, pid, why) in self.hub.died_unjoined(HANGING) {
+            if staffing.due.is_some_and(|due| due.elapsed() > HANGING / 2) {
+                // The series of tries that failed was over.
+                staffing.failures = 0;
+            }
             staffing.failed(format!("the {} that was started as process {pid} {why}", name(role)));
         }
         let due = staffing.pause().is_zero();
