@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::layer::{Disk, FileLayer};
 use super::manifest::{DataFile, LARGEST, Manifest, Refusal, manifest_name, step_of};
+use crate::read::one_line;
 use crate::{Error, Result};
 
 /// What is read at once to be checked.
@@ -43,7 +44,7 @@ pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
 
 /// The error of a file that is not what it should be.
 pub(super) fn bad(path: &Path, problem: impl Into<String>) -> Error {
-    at(path)(io::Error::new(io::ErrorKind::InvalidData, problem.into()))
+    at(path)(io::Error::new(io::ErrorKind::InvalidData, one_line(&problem.into())))
 }
 
 impl Folder {

@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::source::{Input, Stream};
+use super::text::one_line;
 use crate::{DVector, Element, Error, Result, Session};
 
-/// How many bytes a block has: enough that the lock is rarely asked for, few enough to stay in a core's cache.
-pub(crate) const BLOCK: usize = 1 << 20;
+/// How many bytes a block has: enough that the lock is rarely asked for, few enough to stay in a core's cache. Inputs of fuzz
+/// targets are short, and have several.
+pub(crate) const BLOCK: usize = if cfg!(fuzzing) { 64 } else { 1 << 20 };
 
 /// What is wrong, and at which byte of those that were looked at.
 #[derive(Debug, PartialEq)]
@@ -204,6 +206,7 @@ impl Problem {
         match self {
             Problem::File(source) => input.error(source),
             Problem::Input { line, column, problem } => {
+                let problem = one_line(&problem);
                 Error::Input { path: input.path.clone(), line: lines + line + 1, column, problem }
             }
         }

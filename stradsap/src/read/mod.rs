@@ -28,6 +28,7 @@ pub use self::edges::Edge;
 pub use self::libsvm::Labelled;
 pub(crate) use self::source::extension;
 pub use self::source::open_unpacked;
+pub(crate) use self::text::one_line;
 use crate::{DMatrix, DVector, Element, Numeric, Result, Session};
 
 /// Readers of files, as methods of a [`Session`].

@@ -15,6 +15,20 @@ pub(crate) fn excerpt(text: &[u8]) -> String {
     }
 }
 
+/// What is wrong as one line of bearable length, whatever of a file stands in it.
+pub(crate) fn one_line(problem: &str) -> String {
+    const LENGTH: usize = 500;
+    let mut line = String::new();
+    for (k, letter) in problem.chars().enumerate() {
+        if k == LENGTH {
+            line.push_str("...");
+            break;
+        }
+        if letter.is_control() { line.extend(letter.escape_default()) } else { line.push(letter) }
+    }
+    line
+}
+
 /// Where the last line ends.
 pub(crate) fn last_line(bytes: &[u8]) -> usize {
     memchr::memrchr(b'\n', bytes).map_or(0, |newline| newline + 1)
@@ -75,6 +89,12 @@ mod tests {
         });
         assert_eq!(seen, Ok(()));
         assert_eq!(all, [(0, b"a b".to_vec()), (5, b"".to_vec()), (6, b"  c ".to_vec()), (11, b"d".to_vec())]);
+    }
+
+    #[test]
+    fn problems_are_one_line() {
+        assert_eq!(one_line("`a\nb\u{1b}` is é"), "`a\\nb\\u{1b}` is é");
+        assert_eq!(one_line(&"é".repeat(501)), "é".repeat(500) + "...");
     }
 
     #[test]

@@ -103,6 +103,10 @@ fn errors_name_line_and_column() {
     );
     assert_eq!(bad(""), "r.csv:1:1: the file is empty; a header line with the names of the fields was expected");
     assert_eq!(bad("\nuser\na\n"), "r.csv:2:1: there is no column `stars`; the header has `user`");
+    assert_eq!(
+        bad("\"us\ner\",stars\na,1\n"),
+        r"r.csv:1:1: there is no column `user`; the header has `us\ner`, `stars`"
+    );
     assert_eq!(bad("user,user,stars\na,b,1\n"), "r.csv:2:3: duplicate field `user`");
     let invalid = blocks_of(b"user,stars\na,1\n\xffb,2\n");
     assert_eq!(invalid, "r.csv:3:1: `user` is \"\u{fffd}b\"; UTF-8 text was expected");
