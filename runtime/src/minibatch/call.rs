@@ -361,11 +361,8 @@ impl SyncCall<'_> {
     pub(crate) fn failed(&self, schedule: Schedule, minibatch: usize, failure: Failure) -> Error {
         let problem = match failure {
             Failure::OutOfRange { capture, index } => {
-                let len = match self.captured.get(capture).map(|capture| &capture.kind) {
-                    Some(Kind::Vector { len, .. }) => *len,
-                    _ => 0,
-                };
-                BatchProblem::IndexOutOfRange { dds: self.site.name(capture), index, len }
+                let (len, rows) = self.captured.get(capture).map_or((0, false), Captured::counted);
+                BatchProblem::IndexOutOfRange { dds: self.site.name(capture), index, len, rows }
             }
             Failure::Body(source) => BatchProblem::Body(source),
             Failure::Panic(note) | Failure::Undoing(note) => {
