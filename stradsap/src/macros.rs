@@ -140,7 +140,7 @@
 /// takes at most 24 bytes an access; `LoopReport::planning_peak_bytes` tells how many it took.
 pub use stradsap_macros::async_parallel_for;
 
-/// A loop over minibatches of a DVector, on copies of what it writes (STRADS-AP, section 2).
+/// A loop over minibatches of a DVector or a DMatrix, on copies of what it writes (STRADS-AP, section 2).
 ///
 /// `sync_parallel_for!(input, minibatch, [captures], |batch| body, policy, options)` is an expression of type
 /// `stradsap::Result<SyncReport>`. Each thread runs minibatches on a copy of its own of the DDSs that the loop writes,
@@ -176,7 +176,7 @@ pub use stradsap_macros::async_parallel_for;
 /// ```
 ///
 /// # Arguments
-/// - **Input**: a DVector of any elements, `data` or `&data`, which is only read.
+/// - **Input**: a DVector of any elements or a DMatrix, `data` or `&data`, which is only read.
 /// - **Minibatch**: how many elements of it the body gets at a time, from 1 on. The last minibatch may have fewer.
 /// - **Captures**: as in `async_parallel_for!`, a bare name is a value, `&x` a DDS that is only read (`x[i]` gives
 ///   `&T`) or a reduction. The elements of a DVector captured as `&mut x` are *shared*: `x[i]` gives `&Shared<T>`,
@@ -187,7 +187,8 @@ pub use stradsap_macros::async_parallel_for;
 ///   are neither inserted nor removed. The input may be captured as `&data` as well, to read elements outside the
 ///   minibatch.
 /// - **Body**: a closure of the minibatch, a `Batch`: the elements' slice, `for element in batch`, which is minibatch
-///   `batch.number()` of the loop and begins at the input's element `batch.start()`. It returns `()` or a `Result<(),
+///   `batch.number()` of the loop and begins at the input's element `batch.start()`. Of a DMatrix the elements are rows,
+///   which are slices: `for row in batch`, `batch[k]`, `batch.len()`. It returns `()` or a `Result<(),
 ///   E>`; `return` ends a minibatch.
 /// - **Policy**: a `SyncPolicy`, see below. The names of policies may stand alone: `Bsp`, `Ssp { staleness: 2 }`.
 /// - **Options**: `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they

@@ -135,7 +135,7 @@ fn check_error(error: &Error, kind: u32, iteration: usize, cols: usize, case: &s
         }
         (
             OUT_OF_RANGE | HIDDEN_OUT_OF_RANGE,
-            Error::IndexOutOfRange { dds: "cols", index, len, iteration: at, site },
+            Error::IndexOutOfRange { dds: "cols", index, len, rows: false, iteration: at, site },
         ) => {
             assert_eq!((*index, *len), (1000 + iteration, cols), "{case}");
             assert_eq!(*at, iteration, "{case}: {error}");

@@ -15,7 +15,8 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::refuse_rows_that_cant_be,
     bodies::read_rows_from_before,
     bodies::add_rows_up,
-    bodies::take_ranges_of_rows
+    bodies::take_ranges_of_rows,
+    bodies::name_what_isnt_there
 ];
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Grid, Strategy::Coloured, Strategy::Serial];
@@ -454,6 +455,37 @@ pub(crate) mod bodies {
         let mut lens = DVector::from_fn(session, 3, |_| 0usize)?;
         let beyond = async_parallel_for!(0..3, [&m, &mut lens], |i| lens[i] = m[i..i + 2].len()).unwrap_err();
         assert!(matches!(beyond, stradsap::Error::IndexOutOfRange { iteration: 2, index: 3, .. }), "{beyond}");
+        Ok(())
+    }
+
+    /// Rows that aren't there are called rows; numbers beyond the width are the body's own panic, of an iteration that is named.
+    pub(crate) fn name_what_isnt_there(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for width in [1usize, 4] {
+            let mut m = DMatrix::from_fn(session, 30, width, |i, k| (i * k) as f32)?;
+            let before = m.digest()?;
+            let row = async_parallel_for!(0..30, [&mut m], |i| {
+                let next = m[i + 1][0];
+                m[i][0] += next;
+            });
+            let column = async_parallel_for!(0..30, [&mut m, width], |i| m[i][width - 1 + i / 29] += 1.0);
+            let places = DVector::from_fn(session, 30, |i| i as u32)?;
+            let batch = sync_parallel_for!(places, 8, [&mut m], |batch| m[batch[0] + 7].scale(2.0), SyncPolicy::Bsp);
+            let mapped = with!([&m], places.map(|i| m[i + 1].len())).to_vec();
+            for (error, said) in [
+                (row.unwrap_err(), "iteration 29 uses `m[30]`, but `m` has 30 rows".to_string()),
+                (
+                    column.unwrap_err(),
+                    format!("iteration 29 panicked: index out of bounds: the len is {width} but the index is {width}"),
+                ),
+                (batch.unwrap_err(), "uses `m[31]`, but `m` has 30 rows".to_string()),
+                (mapped.unwrap_err(), "`a captured DMatrix` has 30 rows".to_string()),
+            ] {
+                let error = error.to_string();
+                assert!(error.contains(&said) && error.contains("matrices.rs:"), "{error}");
+                seen.record("error", error);
+            }
+            assert_eq!(m.digest()?, before, "what fails is undone");
+        }
         Ok(())
     }
 

@@ -52,20 +52,15 @@ pub(crate) enum Kind {
         len: usize,
         ops: &'static ElementOps,
         writable: bool,
+        /// Whether they are the rows of a DMatrix: what messages call elements.
+        rows: bool,
         memory: Memory,
         adding: Option<Adding>,
     },
     /// On a worker there is no cell: what the value was before is told with each run.
-    Reduction {
-        ops: &'static ReductionOps,
-        cell: Option<Arc<Reduction>>,
-    },
+    Reduction { ops: &'static ReductionOps, cell: Option<Arc<Reduction>> },
     /// The same.
-    Relaxed {
-        ops: &'static RelaxedOps,
-        cell: Option<Arc<Cell>>,
-        len: usize,
-    },
+    Relaxed { ops: &'static RelaxedOps, cell: Option<Arc<Cell>>, len: usize },
 }
 
 /// Of a DDS that the loop's body only adds to: how copies of it are added up.
@@ -138,6 +133,15 @@ impl Captured {
     /// Whether it is state that blocks only add to, and which has no place in a plan.
     pub(crate) fn is_added_to(&self) -> bool {
         matches!(self.kind, Kind::Reduction { .. } | Kind::Relaxed { .. })
+    }
+
+    /// How many elements it has, and whether messages call them rows.
+    pub(crate) fn counted(&self) -> (usize, bool) {
+        match self.kind {
+            Kind::Vector { len, rows, .. } => (len, rows),
+            Kind::Relaxed { len, .. } => (len, false),
+            Kind::Reduction { .. } => (0, false),
+        }
     }
 
     /// Where a DVector's elements are in the program's own process.

@@ -97,7 +97,8 @@ impl RawVector {
 
     pub(crate) fn describe(&self, writable: bool) -> Captured {
         let memory = Memory::Home(self.home.clone());
-        let kind = Kind::Vector { len: self.len, ops: self.ops, writable, memory, adding: None };
+        let (len, ops, rows) = (self.len, self.ops, self.rows);
+        let kind = Kind::Vector { len, ops, writable, rows, memory, adding: None };
         Captured { id: self.id, session: Arc::clone(&self.session), kind }
     }
 

@@ -639,8 +639,8 @@ impl<'c> Call<'c> {
         let iteration = failed.iteration.unwrap_or(self.key.range.start);
         match failed.failure {
             Failure::OutOfRange { capture, index } => {
-                let len = self.key.captures[capture].1;
-                Error::IndexOutOfRange { site, dds: self.site.name(capture), index, len, iteration }
+                let (len, rows) = self.captured[capture].counted();
+                Error::IndexOutOfRange { site, dds: self.site.name(capture), index, len, rows, iteration }
             }
             Failure::Body(source) => Error::Body { site, iteration, source },
             Failure::Panic(note) => Error::Panic { site, iteration, message: note.message, location: note.location },

@@ -1,6 +1,9 @@
-//! What the body of a synchronous loop gets: consecutive elements of the input.
+//! What the body of a synchronous loop gets: consecutive elements of the input, or rows of it.
 
-use std::ops::Deref;
+use std::ops::{Deref, Index};
+use std::slice::ChunksExact;
+
+use crate::body::stored::Stored;
 
 /// A minibatch: a slice of the loop's input, and which one it is.
 ///
@@ -11,23 +14,35 @@ use std::ops::Deref;
 ///     batch.into_iter().map(Vec::len).sum()
 /// }
 /// ```
-pub struct Batch<'v, T> {
-    elements: &'v [T],
+///
+/// Of a DMatrix of `T` it is a `Batch<[T]>`, which has rows: `for row in batch`, `batch[k]`, `batch.len()`.
+///
+/// ```
+/// use stradsap_runtime::Batch;
+///
+/// fn longest(batch: Batch<'_, [f32]>) -> Option<f32> {
+///     batch.into_iter().map(|row| row.iter().map(|x| x * x).sum()).max_by(f32::total_cmp)
+/// }
+/// ```
+pub struct Batch<'v, T: ?Sized + Stored> {
+    numbers: &'v [T::Number],
+    width: T::Width,
     start: usize,
     number: usize,
 }
 
-impl<T> Clone for Batch<'_, T> {
+impl<T: ?Sized + Stored> Clone for Batch<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Batch<'_, T> {}
+impl<T: ?Sized + Stored> Copy for Batch<'_, T> {}
 
-impl<'v, T> Batch<'v, T> {
-    pub(crate) fn new(elements: &'v [T], start: usize, number: usize) -> Self {
-        Batch { elements, start, number }
+impl<'v, T: ?Sized + Stored> Batch<'v, T> {
+    /// Whole elements, or whole rows of this width.
+    pub(crate) fn new(numbers: &'v [T::Number], width: T::Width, start: usize, number: usize) -> Self {
+        Batch { numbers, width, start, number }
     }
 
     /// The index of its first element in the input.
@@ -41,11 +56,45 @@ impl<'v, T> Batch<'v, T> {
     pub fn number(&self) -> usize {
         self.number
     }
+}
 
+impl<'v, T> Batch<'v, T> {
     /// Its elements.
     #[inline]
     pub fn as_slice(&self) -> &'v [T] {
-        self.elements
+        self.numbers
+    }
+}
+
+impl<'v, T> Batch<'v, [T]> {
+    /// How many rows it has.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.numbers.len() / self.width
+    }
+
+    /// Whether it has none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// How many numbers a row has.
+    #[inline]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Its rows.
+    #[inline]
+    pub fn iter(&self) -> ChunksExact<'v, T> {
+        self.numbers.chunks_exact(self.width)
+    }
+
+    /// All its numbers, row after row.
+    #[inline]
+    pub fn as_slice(&self) -> &'v [T] {
+        self.numbers
     }
 }
 
@@ -54,33 +103,55 @@ impl<T> Deref for Batch<'_, T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        self.elements
+        self.numbers
     }
 }
 
-impl<'v, T> IntoIterator for Batch<'v, T> {
-    type Item = &'v T;
-    type IntoIter = std::slice::Iter<'v, T>;
+impl<T> Index<usize> for Batch<'_, [T]> {
+    type Output = [T];
 
+    /// The `k`-th of its rows.
+    ///
+    /// # Panics
+    /// If it has fewer.
     #[inline]
-    fn into_iter(self) -> Self::IntoIter {
-        self.elements.iter()
+    fn index(&self, k: usize) -> &[T] {
+        assert!(k < self.len(), "row {k} of a minibatch of {} rows", self.len());
+        &self.numbers[k * self.width..][..self.width]
     }
 }
 
-impl<'v, T> IntoIterator for &Batch<'v, T> {
-    type Item = &'v T;
-    type IntoIter = std::slice::Iter<'v, T>;
+macro_rules! into_iter {
+    ($($batch:ty, $item:ty, $iter:ty, |$own:ident| $make:expr;)*) => {$(
+        impl<'v, T> IntoIterator for $batch {
+            type Item = &'v $item;
+            type IntoIter = $iter;
 
-    #[inline]
-    fn into_iter(self) -> Self::IntoIter {
-        self.elements.iter()
-    }
+            #[inline]
+            fn into_iter(self) -> Self::IntoIter {
+                let $own = self;
+                $make
+            }
+        }
+    )*};
+}
+into_iter! {
+    Batch<'v, T>, T, std::slice::Iter<'v, T>, |batch| batch.numbers.iter();
+    &Batch<'v, T>, T, std::slice::Iter<'v, T>, |batch| batch.numbers.iter();
+    Batch<'v, [T]>, [T], ChunksExact<'v, T>, |batch| batch.iter();
+    &Batch<'v, [T]>, [T], ChunksExact<'v, T>, |batch| batch.iter();
 }
 
 impl<T: std::fmt::Debug> std::fmt::Debug for Batch<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "minibatch {} from {}: ", self.number, self.start)?;
-        self.elements.fmt(f)
+        self.numbers.fmt(f)
+    }
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for Batch<'_, [T]> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "minibatch {} from {}: ", self.number, self.start)?;
+        f.debug_list().entries(self.iter()).finish()
     }
 }

@@ -13,6 +13,7 @@ use super::batch::Batch;
 use super::cache::{CachedLoop, SyncCache, SyncKey};
 use super::hot::Chosen;
 use super::in_place;
+use super::input::InputOf;
 use super::ledger::{Base, Ledger};
 use super::policy::{SyncOptions, SyncPolicy};
 use super::report::{Counts, SyncReport};
@@ -22,12 +23,12 @@ use super::schedule::Schedule;
 use super::stale::{Observed, Stale};
 use super::table::{AllThere, Table};
 use super::task::{BatchTask, BodyTask};
-use crate::body::capture::{Capture, Captured, Handles, Kind, Read};
+use crate::body::capture::{Captured, Handles, Kind};
 use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
+use crate::body::stored::Stored;
 use crate::body::task::{Failure, Outcome};
 use crate::body::value::Values;
-use crate::dds::dvector::DVector;
 use crate::loops::call::Pack;
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
@@ -48,7 +49,7 @@ use crate::session::{SessionInner, locked, next_id};
 pub fn sync_for<T, V, H, F, R>(
     site: &'static Site,
     options: SyncOptions,
-    mut input: Read<'_, DVector<T>>,
+    input: InputOf<'_, T>,
     minibatch: usize,
     policy: SyncPolicy,
     values: V,
@@ -56,24 +57,24 @@ pub fn sync_for<T, V, H, F, R>(
     body: F,
 ) -> Result<SyncReport>
 where
-    T: 'static,
+    T: ?Sized + Stored + 'static,
     V: Values,
     H: Handles,
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
     R: Outcome,
 {
     let task = BodyTask::<T, V, H, F, R>::new(values, &handles, body);
-    let (captured, input, watch) = (handles.describe(), input.describe(), task.watch());
+    let (captured, watch) = (handles.describe(), task.watch());
     let call = SyncCall {
         site,
         options,
         policy,
         minibatch,
-        input: &input,
+        input: &input.data,
         captured: &captured,
         task: &task,
         pack: &|| task.pack(),
-        session: &input.session,
+        session: &input.data.session,
     };
     let result = call.check().and_then(|()| call.run());
     let result = result.and_then(|report| watch.unchanged(&task.watch(), site).map(|()| report));
@@ -160,13 +161,14 @@ impl SyncCall<'_> {
         let _turn = locked(&state.turn);
         let copies = if self.policy == SyncPolicy::Hybrid { 1 } else { pool.threads() };
         let (lease, elements) = (Lease::of(self.captured), Lent::of(self.input));
-        let (len, size) = elements.as_ref().map_or((0, 0), |elements| (elements.len(), elements.ops().size));
+        let of = |lent: &Lent| (lent.len(), lent.ops().size, lent.ops().width());
+        let (len, size, width) = elements.as_ref().map_or((0, 0, 1), of);
         let schedule = Schedule::new(len, self.minibatch, self.policy, copies, pool.threads());
         let merges = merges(self.task, self.captured);
         let before = words(self.captured);
         let mut kept = self.kept(&merges, copies)?;
         let base = elements.as_ref().map_or(std::ptr::null_mut(), Lent::base);
-        let input = Input { base, size, packed: None };
+        let input = Input { base, size, width, packed: None };
         let stopped = AtomicBool::new(false);
         for (c, backup) in kept.backup.iter_mut().enumerate() {
             if let Some(lent) = lease.vector(c).filter(|lent| lent.is_writable()) {
@@ -359,11 +361,8 @@ impl SyncCall<'_> {
     pub(crate) fn failed(&self, schedule: Schedule, minibatch: usize, failure: Failure) -> Error {
         let problem = match failure {
             Failure::OutOfRange { capture, index } => {
-                let len = match self.captured.get(capture).map(|capture| &capture.kind) {
-                    Some(Kind::Vector { len, .. }) => *len,
-                    _ => 0,
-                };
-                BatchProblem::IndexOutOfRange { dds: self.site.name(capture), index, len }
+                let (len, rows) = self.captured.get(capture).map_or((0, false), Captured::counted);
+                BatchProblem::IndexOutOfRange { dds: self.site.name(capture), index, len, rows }
             }
             Failure::Body(source) => BatchProblem::Body(source),
             Failure::Panic(note) | Failure::Undoing(note) => {

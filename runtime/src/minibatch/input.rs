@@ -1,45 +1,62 @@
 //! What the minibatches of a synchronous loop are made of, as the macro passes it.
 
-use crate::body::capture::Read;
+use std::marker::PhantomData;
+
+use crate::body::capture::Captured;
+use crate::body::stored::Stored;
+use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 
-/// What a synchronous loop may take as its input: a DVector, through any number of references.
+/// The elements or rows that a synchronous loop reads, borrowed as long as it runs.
+pub struct InputOf<'i, T: ?Sized> {
+    pub(super) data: Captured,
+    borrowed: PhantomData<&'i T>,
+}
+
+/// What a synchronous loop may take as its input: a DVector or a DMatrix, through any number of references.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the input of a loop over minibatches",
-    label = "not a DVector",
-    note = "minibatches are made of the elements of a DVector, such as `DVector::from_vec(session, elements)?`"
+    label = "neither a DVector nor a DMatrix",
+    note = "minibatches are made of the elements of a DVector, such as `DVector::from_vec(session, elements)?`, or of a DMatrix's rows"
 )]
 pub trait LoopInput {
-    /// What it has elements of.
-    type Element: 'static;
+    /// What it has elements of; rows are slices.
+    type Element: ?Sized + Stored + 'static;
     #[doc(hidden)]
-    fn dvector(&self) -> &DVector<Self::Element>;
+    fn input(&self) -> InputOf<'_, Self::Element>;
 }
 
 impl<T: 'static> LoopInput for DVector<T> {
     type Element = T;
-    fn dvector(&self) -> &DVector<T> {
-        self
+    fn input(&self) -> InputOf<'_, T> {
+        InputOf { data: self.describe(false), borrowed: PhantomData }
+    }
+}
+
+impl<T: 'static> LoopInput for DMatrix<T> {
+    type Element = [T];
+    fn input(&self) -> InputOf<'_, [T]> {
+        InputOf { data: self.describe(false), borrowed: PhantomData }
     }
 }
 
 impl<I: LoopInput + ?Sized> LoopInput for &I {
     type Element = I::Element;
-    fn dvector(&self) -> &DVector<I::Element> {
-        (**self).dvector()
+    fn input(&self) -> InputOf<'_, I::Element> {
+        (**self).input()
     }
 }
 
 impl<I: LoopInput + ?Sized> LoopInput for &mut I {
     type Element = I::Element;
-    fn dvector(&self) -> &DVector<I::Element> {
-        (**self).dvector()
+    fn input(&self) -> InputOf<'_, I::Element> {
+        (**self).input()
     }
 }
 
 /// The input of a loop.
-pub fn input<I: LoopInput + ?Sized>(input: &I) -> Read<'_, DVector<I::Element>> {
-    Read(input.dvector())
+pub fn input<I: LoopInput + ?Sized>(input: &I) -> InputOf<'_, I::Element> {
+    input.input()
 }
 
 /// How many elements a minibatch may have: a `usize`, `u8`, `u16`, `u32`, `u64`, `i32` or `i64`, from 1 on.

@@ -29,6 +29,8 @@ use crate::session::timeline::{self, Category};
 pub(crate) struct Input {
     pub(crate) base: *const u8,
     pub(crate) size: usize,
+    /// How many numbers a row of a DMatrix has; 1 of others.
+    pub(crate) width: usize,
     /// On a worker: its minibatches in order, whose elements lie one after the other.
     pub(crate) packed: Option<Vec<usize>>,
 }
@@ -209,7 +211,8 @@ impl<'l> Runner<'l> {
             },
         };
         let at = self.input.base.wrapping_add(place * self.input.size);
-        let batch = RawBatch { at, len: elements.len(), start: elements.start, number: minibatch };
+        let (len, start, width) = (elements.len(), elements.start, self.input.width);
+        let batch = RawBatch { at, len, width, start, number: minibatch };
         let _span = timeline::is_on().then(|| timeline::span(Category::Block, minibatch as u64));
         // SAFETY: the context was made from these captures, and the batch is one of the input's.
         let ran = unsafe { self.task.run(context, batch) };

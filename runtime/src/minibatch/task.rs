@@ -9,21 +9,22 @@ use std::any::TypeId;
 use std::marker::PhantomData;
 
 use super::batch::Batch;
-use crate::body::capture::{Handles, Read};
+use super::input::InputOf;
+use crate::body::capture::Handles;
 use crate::body::context::Context;
 use crate::body::sharing::Watch;
+use crate::body::stored::Stored;
 use crate::body::task::{Failure, Given, Outcome, outcome, unwound};
 use crate::body::value::Values;
-use crate::dds::dvector::DVector;
 use crate::memory::codec::CodecError;
 use crate::memory::merge::MergeOps;
 use crate::memory::named::{Maker, Makes, Named};
 use crate::session::error::BodyError;
 
 /// A body of a synchronous loop, whose parameters rustc infers from the input and the captures beside it.
-pub fn typed_batch_body<T, V, H, F, R>(_input: &Read<'_, DVector<T>>, _values: &V, _handles: &H, body: F) -> F
+pub fn typed_batch_body<T, V, H, F, R>(_input: &InputOf<'_, T>, _values: &V, _handles: &H, body: F) -> F
 where
-    T: 'static,
+    T: ?Sized + Stored + 'static,
     V: Values,
     H: Handles,
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R,
@@ -37,6 +38,8 @@ pub(crate) struct RawBatch {
     /// Its elements, `len` of them.
     pub(crate) at: *const u8,
     pub(crate) len: usize,
+    /// How many numbers a row of a DMatrix has; 1 of others.
+    pub(crate) width: usize,
     /// The index of the first in the input.
     pub(crate) start: usize,
     pub(crate) number: usize,
@@ -58,10 +61,10 @@ pub(crate) trait BatchTask: Sync {
     fn watch(&self) -> Watch;
 }
 
-pub(crate) struct BodyTask<T, V: Values, H, F, R> {
+pub(crate) struct BodyTask<T: ?Sized, V: Values, H, F, R> {
     values: Given<V>,
     body: F,
-    types: PhantomData<fn(T, H) -> R>,
+    types: PhantomData<(fn(&T), fn(H) -> R)>,
 }
 
 /// Makes a task from the bytes of its values.
@@ -71,7 +74,7 @@ type Make<'t> = for<'b> fn(&'b [u8]) -> Result<Box<dyn BatchTask + 't>, CodecErr
 
 fn make_task<'t, T, V, H, F, R>(values: &[u8]) -> Result<Box<dyn BatchTask + 't>, CodecError>
 where
-    T: 'static,
+    T: ?Sized + Stored + 'static,
     V: Values + 't,
     H: Handles + 't,
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
@@ -90,7 +93,7 @@ struct MakerOf<'t, T>(PhantomData<&'t T>);
 
 impl<'t, T, V, H, F, R> MakerOf<'t, BodyTask<T, V, H, F, R>>
 where
-    T: 'static,
+    T: ?Sized + Stored + 'static,
     V: Values + 't,
     H: Handles + 't,
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
@@ -103,7 +106,7 @@ where
 
 impl<T, V, H, F, R> BodyTask<T, V, H, F, R>
 where
-    T: 'static,
+    T: ?Sized + Stored + 'static,
     V: Values,
     H: Handles,
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,
@@ -136,12 +139,13 @@ where
         let values = self.values.refs();
         // SAFETY: the engine made the slots from the captures that `H` described.
         let mut views = unsafe { H::views(&context.slots) };
+        let width = T::width(batch.width);
         // SAFETY: `len` elements of T lie there, and nobody writes them (the caller's promise).
-        let elements = unsafe { std::slice::from_raw_parts(batch.at.cast::<T>(), batch.len) };
+        let numbers = unsafe { std::slice::from_raw_parts(batch.at.cast::<T::Number>(), T::numbers(batch.len, width)) };
         // The views stay in memory: with all of them in registers LLVM keeps a body's rows on the stack instead, around a call that
         // seldom happens.
         let views = std::hint::black_box(&mut views);
-        let error = (self.body)(values, views, Batch::new(elements, batch.start, batch.number)).into_error();
+        let error = (self.body)(values, views, Batch::new(numbers, width, batch.start, batch.number)).into_error();
         H::finish(views, &context.slots);
         error
     }
@@ -149,7 +153,7 @@ where
 
 impl<T, V, H, F, R> BatchTask for BodyTask<T, V, H, F, R>
 where
-    T: 'static,
+    T: ?Sized + Stored + 'static,
     V: Values,
     H: Handles,
     F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, Batch<'v, T>) -> R + Copy + Sync + 'static,

@@ -261,11 +261,9 @@ impl Operation<'_> {
             }
             Failure::Body(source) => BatchProblem::Body(source),
             Failure::OutOfRange { capture, index } => {
-                let len = self.captured.get(capture).map_or(0, |capture| match capture.kind {
-                    Kind::Vector { len, .. } => len,
-                    Kind::Reduction { .. } | Kind::Relaxed { .. } => 0,
-                });
-                BatchProblem::IndexOutOfRange { dds: "a captured DVector", index, len }
+                let (len, rows) = self.captured.get(capture).map_or((0, false), Captured::counted);
+                let dds = if rows { "a captured DMatrix" } else { "a captured DVector" };
+                BatchProblem::IndexOutOfRange { dds, index, len, rows }
             }
             Failure::Misspeculation { .. } | Failure::Stopped | Failure::Difference { .. } => BatchProblem::Stopped,
         };

@@ -48,7 +48,7 @@ pub enum Error {
         signal: StopSignal,
     },
     /// An element was asked for that is not there.
-    #[error("{site}: iteration {iteration} uses `{dds}[{index}]`, but `{dds}` has {len} elements")]
+    #[error("{site}: iteration {iteration} uses `{dds}[{index}]`, but `{dds}` has {len} {}", called(*rows))]
     IndexOutOfRange {
         /// Where the loop stands.
         site: String,
@@ -58,6 +58,8 @@ pub enum Error {
         index: usize,
         /// How many elements there are.
         len: usize,
+        /// Whether they are the rows of a DMatrix.
+        rows: bool,
         /// The iteration that asked.
         iteration: usize,
     },
@@ -273,8 +275,13 @@ impl std::fmt::Display for AtColumn {
 }
 
 fn asked_for(start: usize, end: usize, rows: bool) -> String {
-    let (elements, dds) = if rows { ("rows", "DMatrix") } else { ("elements", "DVector") };
-    format!("{elements} {start}..{end} were asked for, but the {dds}")
+    let dds = if rows { "DMatrix" } else { "DVector" };
+    format!("{} {start}..{end} were asked for, but the {dds}", called(rows))
+}
+
+/// What the elements of a DDS are called.
+fn called(rows: bool) -> &'static str {
+    if rows { "rows" } else { "elements" }
 }
 
 fn at_work(element: &Option<usize>) -> String {
@@ -337,6 +344,8 @@ pub enum BatchProblem {
         index: usize,
         /// How many elements there are.
         len: usize,
+        /// Whether they are the rows of a DMatrix.
+        rows: bool,
     },
     /// The loop was ended from elsewhere.
     Stopped,
@@ -347,8 +356,8 @@ impl std::fmt::Display for BatchProblem {
         match self {
             BatchProblem::Body(source) => write!(f, "failed: {source}"),
             BatchProblem::Panic { message, location } => write!(f, "panicked: {message} ({location})"),
-            BatchProblem::IndexOutOfRange { dds, index, len } => {
-                write!(f, "uses `{dds}[{index}]`, but `{dds}` has {len} elements")
+            BatchProblem::IndexOutOfRange { dds, index, len, rows } => {
+                write!(f, "uses `{dds}[{index}]`, but `{dds}` has {len} {}", called(*rows))
             }
             BatchProblem::Stopped => f.write_str("was stopped"),
         }

@@ -395,6 +395,65 @@ pub(crate) fn inputs(session: &Session, seen: &mut Seen) -> Result {
     on_input::<Point>(session, seen)
 }
 
+/// Rows of a DMatrix beside as many arrays: the same minibatches, the same bits.
+fn on_rows_of_input<const K: usize>(session: &Session, seen: &mut Seen) -> Result {
+    let start = |i: usize| <[f32; K] as Row>::make(i);
+    let rows = DMatrix::from_rows(session, (0..103).map(start))?;
+    let arrays = DVector::from_fn(session, 103, start)?;
+    let none = DMatrix::<f32>::from_vec(session, K, vec![])?;
+    for (name, policy) in policies(session) {
+        let mut by_rows = DMatrix::from_fn(session, 11, K, |_, _| 0.5f32)?;
+        let mut by_arrays = DVector::from_fn(session, 11, |_| [0.5f32; K])?;
+        for epoch in 0..2usize {
+            let (count, sum) = (session.count(), session.sum(0.0f64));
+            let report = sync_parallel_for!(
+                rows,
+                8,
+                [epoch, &rows, &mut by_rows, &count, &sum],
+                |batch| {
+                    assert_eq!((batch.start(), batch.width()), (8 * batch.number(), K));
+                    assert_eq!(batch.as_slice().len(), batch.len() * K);
+                    assert!(!batch.is_empty() && batch.iter().len() == batch.len());
+                    for (n, row) in batch.into_iter().enumerate() {
+                        assert_eq!((row, &batch[n]), (&rows[batch.start() + n], row));
+                        by_rows[(7 * n + epoch) % 11].axpy(0.25, row);
+                        sum.add(f64::from(row[K - 1]));
+                    }
+                    count.add(batch.len() as u64);
+                },
+                policy
+            )?;
+            sync_parallel_for!(
+                &arrays,
+                8,
+                [epoch, &mut by_arrays],
+                |batch| {
+                    for (n, row) in batch.into_iter().enumerate() {
+                        by_arrays[(7 * n + epoch) % 11].axpy(0.25, row);
+                    }
+                },
+                policy
+            )?;
+            assert_eq!((report.minibatches(), count.get()), (13, 103), "{name}");
+            assert_eq!(by_rows.digest()?, by_arrays.digest()?, "{name}, {K}");
+            note(seen, name, &report);
+            seen.record("rows", (by_rows.digest()?, sum.get().to_bits()));
+        }
+        sync_parallel_for!(none, 8, [&mut by_rows], |batch| by_rows[0].axpy(1.0, &batch[0]), policy)?;
+        let failed = sync_parallel_for!(&rows, 8, [&mut by_rows], |batch| by_rows[0].axpy(1.0, &batch[7]), policy);
+        let error = failed.unwrap_err().to_string();
+        assert!(error.contains("minibatch 12 ") && error.contains("row 7 of a minibatch of 7 rows"), "{error}");
+        assert_eq!(by_rows.digest()?, by_arrays.digest()?, "{name}: what failed is undone");
+    }
+    Ok(())
+}
+
+pub(crate) fn rows_as_input(session: &Session, seen: &mut Seen) -> Result {
+    on_rows_of_input::<1>(session, seen)?;
+    on_rows_of_input::<7>(session, seen)?;
+    on_rows_of_input::<32>(session, seen)
+}
+
 /// Numbers of very different sizes: any other order of additions shows.
 fn number(i: usize) -> f64 {
     let scale = [1e-9, 1.0, 1e9, 1e16][i % 4];

@@ -26,6 +26,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     kinds::matrices,
     kinds::own_merges,
     kinds::inputs,
+    kinds::rows_as_input,
     kinds::reductions,
     kinds::values_and_readers,
     kinds::odd_shapes,

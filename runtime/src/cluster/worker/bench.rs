@@ -172,7 +172,7 @@ impl Workbench {
                     };
                     let adding = adding.map(named).transpose()?;
                     let memory = Memory::Reservation(Arc::clone(reservation));
-                    (id, Kind::Vector { len, ops, writable, memory, adding })
+                    (id, Kind::Vector { len, ops, writable, rows: ops.width() > 1, memory, adding })
                 }
                 RemoteCapture::Reduction { ops } => {
                     let ops = naming::named(ops).ok_or_else(unknown)?;
