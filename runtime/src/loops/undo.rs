@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use crate::body::capture::{Captured, Kind};
@@ -76,9 +77,18 @@ pub(crate) struct Undo {
     unsaved: bool,
 }
 
+/// What other workers do with a plan's parts, by the parts' numbers; in one process nothing.
+#[derive(Default)]
+pub(crate) struct Elsewhere<'s> {
+    /// Whether another worker is the first to write a part: it saves it.
+    pub(crate) saved: &'s [bool],
+    /// Parts that come from another worker, with all that was changed there.
+    pub(crate) arrives: BTreeSet<usize>,
+}
+
 impl Undo {
-    /// Buffers for a plan. Parts that are `saved_elsewhere` are left out: another worker is the first to write them.
-    pub(crate) fn new(plan: &Plan, captured: &[Captured], saved_elsewhere: &[bool]) -> Undo {
+    /// Buffers for a plan.
+    pub(crate) fn new(plan: &Plan, captured: &[Captured], elsewhere: &Elsewhere<'_>) -> Undo {
         let mut saved = Vec::new();
         let mut upfront = Vec::new();
         let mut store = |capture: usize, extent: Extent| {
@@ -108,7 +118,7 @@ impl Undo {
                 }
             }
         }
-        let mut part_saved = saved_elsewhere.to_vec();
+        let mut part_saved = elsewhere.saved.to_vec();
         part_saved.resize(plan.parts.as_ref().map_or(0, crate::planner::plan::Parts::resources), false);
         let mut starts = vec![0];
         let mut by_block = Vec::new();
@@ -118,7 +128,8 @@ impl Undo {
                 if !std::mem::replace(&mut part_saved[touch.resource as usize], true) {
                     let (slot, part) = parts.part_of(touch.resource);
                     let (lo, hi) = (parts.cuts[slot].bounds[part], parts.cuts[slot].bounds[part + 1]);
-                    if !plan.is_sparse(plan.shared[slot]) {
+                    // Of sparse parts blocks save the single elements that they change; but not what comes back changed.
+                    if !plan.is_sparse(plan.shared[slot]) || elsewhere.arrives.contains(&(touch.resource as usize)) {
                         by_block.push(store(plan.shared[slot], Extent::Range { lo, len: hi - lo }));
                     }
                 }

@@ -31,7 +31,7 @@ use crate::dds::relaxed::board::{self, Board};
 use crate::loops::execute::{BlockResult, FirstFailure, Run, restore, settled};
 use crate::loops::pack::Packed;
 use crate::loops::tallies::Tallies;
-use crate::loops::undo::Undo;
+use crate::loops::undo::{Elsewhere, Undo};
 use crate::memory::buffer::RawBuf;
 use crate::memory::reservation::Reservation;
 use crate::planner::plan::Plan;
@@ -193,7 +193,8 @@ impl Workbench {
         let captured = self.captured(captures)?;
         let reservations = self.reservations_of(captures);
         let own = share.take_plan();
-        let undo = Undo::new(&own, &captured, &share.saved_elsewhere);
+        let arrives = share.arrivals.iter().map(|arrival| arrival.resource as usize).collect();
+        let undo = Undo::new(&own, &captured, &Elsewhere { saved: &share.saved_elsewhere, arrives });
         let packed = captures.iter().map(|_| None).collect();
         let tallies = Tallies::new(&own, &captured);
         let installed = InstalledShare {
