@@ -482,7 +482,7 @@ pub(crate) mod bodies {
             ] {
                 let error = error.to_string();
                 assert!(error.contains(&said) && error.contains("matrices.rs:"), "{error}");
-                seen.record("error", error);
+                seen.record("error", said);
             }
             assert_eq!(m.digest()?, before, "what fails is undone");
         }

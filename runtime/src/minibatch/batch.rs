@@ -21,7 +21,7 @@ use crate::body::stored::Stored;
 /// use stradsap_runtime::Batch;
 ///
 /// fn longest(batch: Batch<'_, [f32]>) -> Option<f32> {
-///     batch.into_iter().map(|row| row.iter().map(|x| x * x).sum()).max_by(f32::total_cmp)
+///     batch.into_iter().map(|row| row.iter().map(|x| x * x).sum::<f32>()).max_by(f32::total_cmp)
 /// }
 /// ```
 pub struct Batch<'v, T: ?Sized + Stored> {
