@@ -1,7 +1,7 @@
 //! Grouping iterations by the set of parts that they touch.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
 use super::cut::Cut;
 use super::graph::Touch;
@@ -13,6 +13,9 @@ pub(crate) const MAX_GROUPS: usize = 16384;
 
 /// Keys that are computed rather than looked up.
 const DENSE_KEYS: usize = 16384;
+
+/// Slices that are grouped before the first look at whether there are too many groups.
+const FIRST_SLICES: usize = 8;
 
 /// Iterations by the parts that they touch.
 #[derive(Debug)]
@@ -95,11 +98,12 @@ impl Hasher for KeyHasher {
         self.write_u64(word as u64);
     }
     fn finish(&self) -> u64 {
-        self.0
+        // Maps look at the low bits first, on which the last number of a key would have no influence.
+        self.0.rotate_left(26)
     }
 }
 
-type KeyMap = HashMap<Box<[u32]>, u32, BuildHasherDefault<KeyHasher>>;
+type KeyMap<K> = HashMap<K, u32, BuildHasherDefault<KeyHasher>>;
 
 /// One slice's groups, by keys of its own.
 struct SliceGroups {
@@ -115,8 +119,9 @@ pub(crate) fn group(recording: &Recording<'_>, parts: &Parts, pool: &dyn Threads
     match dense_radices(recording, parts) {
         Some(radices) => Some(group_dense(recording, parts, &tables, &radices, pool)),
         None => {
-            let sliced = pool.map(recording.slice_count(), |s| group_by_hash(recording, s, parts, &tables));
-            unite(sliced, pool)
+            let sliced =
+                grouped_slices(recording.slice_count(), pool, |s| group_by_hash(recording, s, parts, &tables))?;
+            unite(&sliced, pool)
         }
     }
 }
@@ -194,10 +199,35 @@ fn group_dense(
     groups
 }
 
+/// All slices' groups, or none as soon as those so far have too many: mostly a few slices tell.
+fn grouped_slices(
+    slices: usize,
+    pool: &dyn Threads,
+    group: impl Fn(usize) -> Option<SliceGroups> + Sync,
+) -> Option<Vec<SliceGroups>> {
+    let mut sliced: Vec<SliceGroups> = Vec::with_capacity(slices);
+    // Hashes of keys. Where two keys share one there seem to be fewer, which only ends the search later.
+    let mut seen: HashSet<u64, BuildHasherDefault<KeyHasher>> = HashSet::default();
+    let hash = BuildHasherDefault::<KeyHasher>::default();
+    while sliced.len() < slices {
+        let done = sliced.len();
+        let more = done.max(FIRST_SLICES).min(slices - done);
+        for slice in pool.map(more, |s| group(done + s)) {
+            let slice = slice?;
+            seen.extend(slice.keys.iter().map(|key| hash.hash_one(key)));
+            sliced.push(slice);
+        }
+        if seen.len() > MAX_GROUPS {
+            return None;
+        }
+    }
+    Some(sliced)
+}
+
 fn group_by_hash(recording: &Recording<'_>, s: usize, parts: &Parts, tables: &[Vec<u16>]) -> Option<SliceGroups> {
     let logs: Vec<_> = parts.captures.iter().map(|&capture| recording.log(s, capture)).collect();
     let n = recording.slice_len(s);
-    let mut ids = KeyMap::default();
+    let mut ids: KeyMap<Box<[u32]>> = KeyMap::default();
     let mut groups =
         SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::with_capacity(n) };
     let mut key: Vec<u32> = Vec::new();
@@ -239,29 +269,34 @@ fn group_by_hash(recording: &Recording<'_>, s: usize, parts: &Parts, tables: &[V
 }
 
 /// One numbering for all slices, by sorted keys, so that it can't depend on who grouped what.
-fn unite(sliced: Vec<Option<SliceGroups>>, pool: &dyn Threads) -> Option<Groups> {
-    let sliced: Vec<SliceGroups> = sliced.into_iter().collect::<Option<_>>()?;
-    let mut numbers: BTreeMap<&[u32], (usize, u64)> = BTreeMap::new();
-    for slice in &sliced {
-        for (id, key) in slice.keys.iter().enumerate() {
-            let sums = numbers.entry(key).or_default();
-            sums.0 += slice.iterations[id];
-            sums.1 += slice.cost[id];
-        }
-        if numbers.len() > MAX_GROUPS {
+fn unite(sliced: &[SliceGroups], pool: &dyn Threads) -> Option<Groups> {
+    let mut found: KeyMap<&[u32]> = KeyMap::default();
+    let mut sums: Vec<(&[u32], usize, u64)> = Vec::new();
+    // For each slice which of the found keys each of its own is.
+    let mut places: Vec<Vec<u32>> = Vec::with_capacity(sliced.len());
+    for slice in sliced {
+        let place = slice.keys.iter().enumerate().map(|(id, key)| {
+            let place = *found.entry(key).or_insert(sums.len() as u32);
+            if place as usize == sums.len() {
+                sums.push((key, 0, 0));
+            }
+            let sum = &mut sums[place as usize];
+            (sum.1, sum.2) = (sum.1 + slice.iterations[id], sum.2 + slice.cost[id]);
+            place
+        });
+        places.push(place.collect());
+        if sums.len() > MAX_GROUPS {
             return None;
         }
     }
-    let ids: BTreeMap<&[u32], u16> = numbers.keys().enumerate().map(|(id, key)| (*key, id as u16)).collect();
-    let touches = numbers
-        .keys()
-        .map(|key| key.iter().map(|&part| Touch { resource: part >> 1, write: part & 1 == 1 }).collect())
-        .collect();
-    let (iterations, cost) = numbers.values().copied().unzip();
-    let groups = numbers.len();
+    let mut sorted: Vec<u32> = (0..sums.len() as u32).collect();
+    sorted.sort_unstable_by_key(|&place| sums[place as usize].0);
+    let mut numbers = vec![0u16; sums.len()];
+    sorted.iter().enumerate().for_each(|(number, &place)| numbers[place as usize] = number as u16);
+    let groups = sums.len();
     let (of, counts) = pool
         .map(sliced.len(), |s| {
-            let renumbered: Vec<u16> = sliced[s].keys.iter().map(|key| ids[&**key]).collect();
+            let renumbered: Vec<u16> = places[s].iter().map(|&place| numbers[place as usize]).collect();
             let mut counts = vec![0u32; groups];
             for (id, &iterations) in sliced[s].iterations.iter().enumerate() {
                 counts[renumbered[id] as usize] = iterations as u32;
@@ -270,6 +305,12 @@ fn unite(sliced: Vec<Option<SliceGroups>>, pool: &dyn Threads) -> Option<Groups>
         })
         .into_iter()
         .unzip();
+    let sums = sorted.iter().map(|&place| sums[place as usize]);
+    let touches = sums
+        .clone()
+        .map(|(key, ..)| key.iter().map(|&part| Touch { resource: part >> 1, write: part & 1 == 1 }).collect())
+        .collect();
+    let (iterations, cost) = sums.map(|(_, iterations, cost)| (iterations, cost)).unzip();
     Some(Groups { touches, iterations, cost, of, counts, numbers: (0..groups as u16).collect() })
 }
 
@@ -302,4 +343,74 @@ pub(crate) fn coarsen(groups: &Groups, fine: &Parts, coarse: &Parts, shift: u32)
     let (iterations, cost) = sums.values().copied().unzip();
     let touches = sums.keys().map(|key| Box::from(*key)).collect();
     (Groups { touches, iterations, cost, of: Vec::new(), counts: Vec::new(), numbers: Vec::new() }, renumbered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::Inline;
+
+    /// A slice of iterations, the key of each given.
+    fn slice(keys: &[Vec<u32>]) -> SliceGroups {
+        let mut groups = SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::new() };
+        for key in keys {
+            let known = groups.keys.iter().position(|known| **known == **key);
+            let id = known.unwrap_or(groups.keys.len());
+            if known.is_none() {
+                groups.keys.push(key.as_slice().into());
+                groups.iterations.push(0);
+                groups.cost.push(0);
+            }
+            groups.iterations[id] += 1;
+            groups.cost[id] += 1 + key.len() as u64;
+            groups.of.push(id as u16);
+        }
+        groups
+    }
+
+    #[test]
+    fn groups_are_numbered_by_their_keys() {
+        let key = |i: usize| (0..i % 4).map(|k| 2 * (20 * k + (i * i + k) % 17) as u32 + (i % 2) as u32).collect();
+        let slices: Vec<Vec<Vec<u32>>> =
+            (0..40).map(|s| (0..100).map(|i| key(i * (s + 1) + 7 * s)).collect()).collect();
+        let sliced = grouped_slices(slices.len(), &Inline, |s| Some(slice(&slices[s]))).unwrap();
+        let groups = unite(&sliced, &Inline).unwrap();
+        let mut expected: BTreeMap<&[u32], (usize, u64)> = BTreeMap::new();
+        for key in slices.iter().flatten() {
+            let sums = expected.entry(key).or_default();
+            *sums = (sums.0 + 1, sums.1 + 1 + key.len() as u64);
+        }
+        let key_of = |touches: &[Touch]| -> Vec<u32> {
+            touches.iter().map(|touch| touch.resource << 1 | u32::from(touch.write)).collect()
+        };
+        let keys: Vec<Vec<u32>> = groups.touches.iter().map(|touches| key_of(touches)).collect();
+        assert!(keys.iter().map(Vec::as_slice).eq(expected.keys().copied()));
+        assert!(groups.iterations.iter().copied().zip(groups.cost.iter().copied()).eq(expected.into_values()));
+        assert!(groups.each().map(|group| &keys[group as usize]).eq(slices.iter().flatten()));
+        for (s, counts) in groups.counts.iter().enumerate() {
+            assert_eq!(counts.iter().sum::<u32>() as usize, slices[s].len());
+        }
+    }
+
+    #[test]
+    fn too_many_groups_are_seen_in_the_first_slices() {
+        let tried = std::sync::atomic::AtomicUsize::new(0);
+        let found = grouped_slices(1000, &Inline, |s| {
+            tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Some(slice(&(0..2000).map(|k| vec![(2000 * s + k) as u32]).collect::<Vec<_>>()))
+        });
+        assert!(found.is_none());
+        assert_eq!(tried.into_inner(), 2 * FIRST_SLICES);
+        // As many as there may be are not too many, however many slices have them.
+        let found = grouped_slices(50, &Inline, |_| {
+            let keys = (0..MAX_GROUPS as u32).map(|k| Box::from([k])).collect();
+            Some(SliceGroups {
+                keys,
+                iterations: vec![1; MAX_GROUPS],
+                cost: vec![2; MAX_GROUPS],
+                of: (0..MAX_GROUPS).map(|k| k as u16).collect(),
+            })
+        });
+        assert_eq!(unite(&found.unwrap(), &Inline).unwrap().touches.len(), MAX_GROUPS);
+    }
 }
