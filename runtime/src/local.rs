@@ -18,7 +18,7 @@ use crate::loops::plan_cache::part_of;
 use crate::loops::record::Depth;
 use crate::loops::sure::cannot_fail;
 use crate::loops::tallies::Tallies;
-use crate::loops::undo::{Elsewhere, Undo};
+use crate::loops::undo::{OtherWorkers, Undo};
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::{ElementOps, RawBuf};
 use crate::minibatch::{MinibatchBackend, SyncCall, SyncReport};
@@ -94,7 +94,7 @@ impl Ready {
         let sure = cannot_fail(plan, call.captured, &call.key.options);
         let unsaved = sure || call.key.options.unsaved || call.keeps_nothing(plan);
         Ready {
-            undo: if unsaved { Undo::nothing(plan) } else { Undo::new(plan, call.captured, &Elsewhere::default()) },
+            undo: if unsaved { Undo::nothing(plan) } else { Undo::new(plan, call.captured, &OtherWorkers::default()) },
             packed: Vec::new(),
             tallies: Tallies::new(plan, call.captured),
             sure,

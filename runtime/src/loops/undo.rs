@@ -79,7 +79,7 @@ pub(crate) struct Undo {
 
 /// What other workers do with a plan's parts, by the parts' numbers; in one process nothing.
 #[derive(Default)]
-pub(crate) struct Elsewhere<'s> {
+pub(crate) struct OtherWorkers<'s> {
     /// Whether another worker is the first to write a part: it saves it.
     pub(crate) saved: &'s [bool],
     /// Parts that come from another worker, with all that was changed there.
@@ -88,7 +88,7 @@ pub(crate) struct Elsewhere<'s> {
 
 impl Undo {
     /// Buffers for a plan.
-    pub(crate) fn new(plan: &Plan, captured: &[Captured], elsewhere: &Elsewhere<'_>) -> Undo {
+    pub(crate) fn new(plan: &Plan, captured: &[Captured], others: &OtherWorkers<'_>) -> Undo {
         let mut saved = Vec::new();
         let mut upfront = Vec::new();
         let mut store = |capture: usize, extent: Extent| {
@@ -118,7 +118,7 @@ impl Undo {
                 }
             }
         }
-        let mut part_saved = elsewhere.saved.to_vec();
+        let mut part_saved = others.saved.to_vec();
         part_saved.resize(plan.parts.as_ref().map_or(0, crate::planner::plan::Parts::resources), false);
         let mut starts = vec![0];
         let mut by_block = Vec::new();
@@ -129,7 +129,7 @@ impl Undo {
                     let (slot, part) = parts.part_of(touch.resource);
                     let (lo, hi) = (parts.cuts[slot].bounds[part], parts.cuts[slot].bounds[part + 1]);
                     // Of sparse parts blocks save the single elements that they change; but not what comes back changed.
-                    if !plan.is_sparse(plan.shared[slot]) || elsewhere.arrives.contains(&(touch.resource as usize)) {
+                    if !plan.is_sparse(plan.shared[slot]) || others.arrives.contains(&(touch.resource as usize)) {
                         by_block.push(store(plan.shared[slot], Extent::Range { lo, len: hi - lo }));
                     }
                 }

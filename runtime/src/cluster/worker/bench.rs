@@ -31,7 +31,7 @@ use crate::dds::relaxed::board::{self, Board};
 use crate::loops::execute::{BlockResult, FirstFailure, Run, restore, settled};
 use crate::loops::pack::Packed;
 use crate::loops::tallies::Tallies;
-use crate::loops::undo::{Elsewhere, Undo};
+use crate::loops::undo::{OtherWorkers, Undo};
 use crate::memory::buffer::RawBuf;
 use crate::memory::reservation::Reservation;
 use crate::planner::plan::Plan;
@@ -194,7 +194,7 @@ impl Workbench {
         let reservations = self.reservations_of(captures);
         let own = share.take_plan();
         let arrives = share.arrivals.iter().map(|arrival| arrival.resource as usize).collect();
-        let undo = Undo::new(&own, &captured, &Elsewhere { saved: &share.saved_elsewhere, arrives });
+        let undo = Undo::new(&own, &captured, &OtherWorkers { saved: &share.saved_elsewhere, arrives });
         let packed = captures.iter().map(|_| None).collect();
         let tallies = Tallies::new(&own, &captured);
         let installed = InstalledShare {
