@@ -376,13 +376,15 @@ fn open(keys: &mut Keys, sealed: &[u8]) -> Result<Vec<u8>, GreetError> {
     Ok(said)
 }
 
-/// A reason that fits into an answer.
+/// A reason that fits into an answer, in one line.
 fn reason(why: &str) -> String {
+    let mut why = one_line(why);
     let mut end = why.len().min(REASON);
     while !why.is_char_boundary(end) {
         end -= 1;
     }
-    why[..end].to_owned()
+    why.truncate(end);
+    why
 }
 
 fn short(build: &[u8; 32]) -> String {

@@ -1,6 +1,7 @@
 //! What must hold of any bytes: the fuzz targets check it, and so does a plain test of the workspace, `tests/tests/fuzzed.rs`.
 
 mod checkpoints;
+mod handshake;
 mod place;
 mod tables;
 mod texts;
@@ -8,6 +9,7 @@ mod wire;
 mod written;
 
 pub use checkpoints::checkpoint;
+pub use handshake::handshake;
 pub use tables::{csv, npy};
 pub use texts::{bag, edges, libsvm, lines, packed};
 pub use wire::{codec, frame};
@@ -17,13 +19,14 @@ pub use written::written;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, each with a folder of its name in `seeds/`.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("bag", bag),
     ("checkpoint", checkpoint),
     ("codec", codec),
     ("csv", csv),
     ("edges", edges),
     ("frame", frame),
+    ("handshake", handshake),
     ("libsvm", libsvm),
     ("lines", lines),
     ("npy", npy),

@@ -100,7 +100,7 @@ async fn the_reason_of_a_refusal_travels() {
         welcome(&mut right, &secret, &driver, false, |peer| Err(format!("no more {}\n{long}", peer.who()))),
     );
     for error in [greeted.err().unwrap(), welcomed.err().unwrap()] {
-        assert!(error.to_string().starts_with("refused: no more worker 1 (host here, pid 7)"), "{error}");
+        assert!(error.to_string().starts_with("refused: no more worker 1 (host here, pid 7) ä"), "{error}");
     }
 }
 
