@@ -79,7 +79,7 @@ where
     let result = call.check().and_then(|()| call.run());
     let result = result.and_then(|report| watch.unchanged(&task.watch(), site).map(|()| report));
     // The borrows that the descriptions stand for end here, not before.
-    drop(handles);
+    drop((handles, input));
     result
 }
 
@@ -161,14 +161,13 @@ impl SyncCall<'_> {
         let _turn = locked(&state.turn);
         let copies = if self.policy == SyncPolicy::Hybrid { 1 } else { pool.threads() };
         let (lease, elements) = (Lease::of(self.captured), Lent::of(self.input));
-        let of = |lent: &Lent| (lent.len(), lent.ops().size, lent.ops().width());
-        let (len, size, width) = elements.as_ref().map_or((0, 0, 1), of);
+        let len = elements.as_ref().map_or(0, Lent::len);
         let schedule = Schedule::new(len, self.minibatch, self.policy, copies, pool.threads());
         let merges = merges(self.task, self.captured);
         let before = words(self.captured);
         let mut kept = self.kept(&merges, copies)?;
         let base = elements.as_ref().map_or(std::ptr::null_mut(), Lent::base);
-        let input = Input { base, size, width, packed: None };
+        let input = Input { base, ..Input::of(elements.as_ref().map(Lent::ops)) };
         let stopped = AtomicBool::new(false);
         for (c, backup) in kept.backup.iter_mut().enumerate() {
             if let Some(lent) = lease.vector(c).filter(|lent| lent.is_writable()) {

@@ -20,6 +20,7 @@ use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
 use crate::body::slot::{Owned, Rows, Slot};
 use crate::body::task::Failure;
+use crate::memory::buffer::ElementOps;
 use crate::memory::merge::Merging;
 use crate::minibatch::schedule::Schedule;
 use crate::session::locked;
@@ -33,6 +34,14 @@ pub(crate) struct Input {
     pub(crate) width: usize,
     /// On a worker: its minibatches in order, whose elements lie one after the other.
     pub(crate) packed: Option<Vec<usize>>,
+}
+
+impl Input {
+    /// Of elements with these operations, or without any; where they are the caller says.
+    pub(crate) fn of(ops: Option<&ElementOps>) -> Input {
+        let (size, width) = ops.map_or((0, 1), |ops| (ops.size, ops.width()));
+        Input { base: std::ptr::null(), size, width, packed: None }
+    }
 }
 
 // SAFETY: an address of elements that nobody writes while the loop runs.

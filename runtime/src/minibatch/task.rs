@@ -64,7 +64,7 @@ pub(crate) trait BatchTask: Sync {
 pub(crate) struct BodyTask<T: ?Sized, V: Values, H, F, R> {
     values: Given<V>,
     body: F,
-    types: PhantomData<(fn(&T), fn(H) -> R)>,
+    types: PhantomData<fn(&T, H) -> R>,
 }
 
 /// Makes a task from the bytes of its values.

@@ -186,8 +186,7 @@ pub(crate) fn run(
     if own.iter().map(|&b| job.schedule.elements(b).len()).sum::<usize>() != input.len() {
         return Err(broken("an input of another length"));
     }
-    let (size, width) = (input.ops().size, input.ops().width());
-    let input = Input { base: input.as_ptr(), size, width, packed: Some(own) };
+    let input = Input { base: input.as_ptr(), packed: Some(own), ..Input::of(Some(input.ops())) };
     let alone = job.schedule.copies == 1;
     let mut kept = locked(&syncing.setup.site.kept);
     if !alone && kept.len() != copies.len() {
