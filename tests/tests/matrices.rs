@@ -16,7 +16,8 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::read_rows_from_before,
     bodies::add_rows_up,
     bodies::take_ranges_of_rows,
-    bodies::name_what_isnt_there
+    bodies::name_what_isnt_there,
+    bodies::flow_through_operators
 ];
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Grid, Strategy::Coloured, Strategy::Serial];
@@ -489,6 +490,75 @@ pub(crate) mod bodies {
         Ok(())
     }
 
+    /// Pipes give what the standard library's iterators over the same rows give, also of what loops left on workers.
+    pub(crate) fn flow_through_operators(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for (n, width) in [(0usize, 3usize), (1, 1), (700, 1), (3000, 7), (300, 1000)] {
+            let mut m = DMatrix::from_vec(session, width, (0..n * width).map(|k| mix(k as u64) as u32).collect())?;
+            let label = DVector::from_fn(session, n, |i| below(i as u64, 5) as u8)?;
+            for round in 0..2u32 {
+                let rows: Vec<Vec<u32>> = m.iter()?.collect();
+                let sum = |row: &[u32]| row.iter().fold(0u64, |sum, &x| sum + u64::from(x));
+                let sums = m.map(|row| row.iter().fold(0u64, |sum, &x| sum + u64::from(x)));
+                assert_eq!(sums.to_vec()?, rows.iter().map(|row| sum(row)).collect::<Vec<_>>());
+                let some = m.filter(|row| row[0] % 3 == 0);
+                let expected: Vec<_> = rows.iter().filter(|row| row[0] % 3 == 0).cloned().collect();
+                let wide = some.to_vec()?;
+                assert_eq!(wide, expected);
+                if !wide.is_empty() {
+                    assert_eq!(DMatrix::from_rows(session, wide)?.to_vec()?, expected.concat());
+                }
+                let numbers =
+                    m.flat_map(|row| row.iter().rev().copied().collect::<Vec<_>>()).filter(|x| x % 2 == 0).collect()?;
+                let backwards = rows.iter().flat_map(|row| row.iter().rev()).copied().filter(|x| x % 2 == 0);
+                assert!(numbers.to_vec()? == backwards.collect::<Vec<_>>(), "{n} rows of {width}");
+                let places = m.enumerate().map(|(i, row)| *i as u32 ^ row[row.len() - 1]).to_vec()?;
+                let last = rows.iter().enumerate().map(|(i, row)| i as u32 ^ row[width - 1]);
+                assert_eq!(places, last.collect::<Vec<_>>());
+                let labelled = m.zip(&label).map(|(row, label)| row[0] % (1 + u32::from(*label))).to_vec()?;
+                let theirs = rows.iter().zip(label.to_vec()?).map(|(row, label)| row[0] % (1 + u32::from(label)));
+                assert_eq!(labelled, theirs.collect::<Vec<_>>());
+                let lengths = label.zip(&m).map(|(label, row)| row.len() + usize::from(*label)).to_vec()?;
+                assert_eq!(lengths, label.iter()?.map(|label| width + usize::from(label)).collect::<Vec<_>>());
+                let bounds = m.fold(
+                    (u32::MAX, 0),
+                    |(a, b), row| (a.min(row[0]), b.max(row[0])),
+                    |a, b| (a.0.min(b.0), a.1.max(b.1)),
+                );
+                let first = || rows.iter().map(|row| row[0]);
+                assert_eq!(bounds?, (first().min().unwrap_or(u32::MAX), first().max().unwrap_or(0)));
+                let sorted = m.sort_by_key(|row| row[row.len() / 2])?;
+                let mut by_middle = rows.clone();
+                by_middle.sort_by_key(|row| row[width / 2]);
+                assert_eq!(sorted.to_vec()?, by_middle);
+                let counted = m.count_by_key(|row| row[0] % 4)?;
+                assert_eq!(counted.get(&1)?.unwrap_or(0), first().filter(|x| x % 4 == 1).count() as u64);
+                let (train, test) = m.split(0.7, 3)?;
+                assert_eq!(train.len() + test.len(), n);
+                seen.record("train", train.digest()?);
+                let shift = round + 7;
+                with!([shift, &label], m.enumerate().map(|(i, row)| (row[0] >> shift) + u32::from(label[*i])))
+                    .to_vec()?
+                    .into_iter()
+                    .zip(rows.iter().zip(label.to_vec()?))
+                    .for_each(|(x, (row, label))| assert_eq!(x, (row[0] >> shift) + u32::from(label)));
+                // What a loop and a transform leave where they ran is what the next pipes see.
+                async_parallel_for!(0..n, [&mut m], |i| m[i][0] = m[i][0].wrapping_mul(31) ^ i as u32)?;
+                with!([shift], m.transform(|row| row.iter_mut().for_each(|x| *x = x.rotate_left(shift))))?;
+                let mut plain = rows;
+                for (i, row) in plain.iter_mut().enumerate() {
+                    row[0] = row[0].wrapping_mul(31) ^ i as u32;
+                    row.iter_mut().for_each(|x| *x = x.rotate_left(shift));
+                }
+                assert_eq!(m.to_vec()?, plain.concat());
+            }
+            seen.record("m", m.digest()?);
+        }
+        let m = DMatrix::from_fn(session, 40, 3, |i, k| i + k)?;
+        let error = m.map(|row| row[row[0] / 13]).to_vec().unwrap_err().to_string();
+        assert!(error.contains("element 39 panicked: index out of bounds"), "{error}");
+        Ok(())
+    }
+
     pub(crate) fn refuse_rows_that_cant_be(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
         for (refused, said) in [
             (DMatrix::from_rows(session, [vec![1.0, 2.0], vec![3.0]]), "row 1 has 1 number and row 0 has 2"),
@@ -566,10 +636,21 @@ fn matrices_go_into_files_and_back() -> stradsap::Result<()> {
     arrays.write_word2vec_text(path("arrays.txt"), &words)?;
     m.write_word2vec_binary(path("m.bin"), &words)?;
     arrays.write_word2vec_binary(path("arrays.bin"), &words)?;
-    for end in ["safetensors", "txt", "bin"] {
+    for end in ["npy", "safetensors", "csv", "tsv", "csv.gz"] {
+        m.store(path(&format!("m.stored.{end}")))?;
+        arrays.store(path(&format!("arrays.stored.{end}")))?;
+    }
+    m.write_csv(path("m.csv"))?;
+    arrays.store(path("arrays.csv"))?;
+    let tables = ["csv", "stored.npy", "stored.safetensors", "stored.csv", "stored.tsv", "stored.csv.gz"];
+    for end in ["safetensors", "txt", "bin"].into_iter().chain(tables) {
         let read = |name| std::fs::read(path(&format!("{name}.{end}"))).unwrap();
         assert!(read("m") == read("arrays"), "{end}");
     }
+    let table = session.read_csv_with::<Vec<f32>>(path("m.csv"), &stradsap::Csv::new().header(false))?;
+    assert_eq!(DMatrix::from_rows(&session, table.iter()?)?.digest()?, m.digest()?);
+    let error = m.store(path("m.parquet")).unwrap_err().to_string();
+    assert!(error.ends_with("a name that ends in .npy, .safetensors, .csv or .tsv was expected"), "{error}");
     Ok(())
 }
 

@@ -1,11 +1,14 @@
 //! Where pipes begin: DDSs, which have the methods of the pipe that flows from them.
 
 use super::body::{Plain, With};
-use super::kernel::{Elements, Filtered, FlatMapped, IndexedKernel, MapEntries, Mapped, Numbered, Sampled, Zipped};
+use super::kernel::{
+    Elements, Filtered, FlatMapped, IndexedKernel, MapEntries, Mapped, Numbered, Rows, Sampled, Zipped,
+};
 use super::pipe::{IntoPipe, JoinWith, Pipe};
 use crate::body::capture::Handles;
 use crate::body::value::Values;
 use crate::dds::dmap::{DMap, DMultiMap, Key};
+use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 use crate::memory::element::Element;
 use crate::session::error::Result;
@@ -14,6 +17,29 @@ impl<T: Element> DVector<T> {
     /// The elements, on their way.
     pub fn pipe(&self) -> Pipe<'_, Elements<T>> {
         Pipe::of(self.describe(false), self.len(), Elements::new())
+    }
+}
+
+impl<T: Element> DMatrix<T> {
+    /// The rows, on their way, each as a `Vec`. Of `to_vec`'s rows [`DMatrix::from_rows`] makes a matrix again.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DMatrix, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let m = DMatrix::from_vec(&session, 2, vec![3.0, 4.0, 5.0, 12.0, 8.0, 15.0])?;
+    /// let norms = m.map(|row| row.iter().map(|x| x * x).sum::<f64>().sqrt()).to_vec()?;
+    /// assert_eq!(norms, [5.0, 13.0, 17.0]);
+    /// let long = DMatrix::from_rows(&session, m.filter(|row| row[0] > 4.0).to_vec()?)?;
+    /// assert_eq!(long.to_vec()?, [5.0, 12.0, 8.0, 15.0]);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// Closures are lent a copy of each row, made in memory that is used again from row to row; what gives rows away
+    /// (`enumerate`, `zip`, `collect`, `to_vec`) allocates one each.
+    pub fn pipe(&self) -> Pipe<'_, Rows<T>> {
+        Pipe::of(self.describe(false), self.len(), Rows::new())
     }
 }
 
@@ -207,20 +233,27 @@ macro_rules! pipe_methods {
     };
 }
 pipe_methods!([T: Element] DVector<T>, Elements<T>, T);
+pipe_methods!([T: Element] DMatrix<T>, Rows<T>, Vec<T>);
 pipe_methods!([K: Key, V: Element] DMap<K, V>, MapEntries<K, V>, (K, V));
 pipe_methods!([K: Key, V: Element] DMultiMap<K, V>, MapEntries<K, Vec<V>>, (K, Vec<V>));
 
-impl<T: Element> DVector<T> {
-    /// [`Pipe::enumerate`].
-    pub fn enumerate(&self) -> Pipe<'_, Numbered<Elements<T>>> {
-        self.pipe().enumerate()
-    }
+macro_rules! indexed_pipe_methods {
+    ($dds:ty, $kernel:ty) => {
+        impl<T: Element> $dds {
+            /// [`Pipe::enumerate`].
+            pub fn enumerate(&self) -> Pipe<'_, Numbered<$kernel>> {
+                self.pipe().enumerate()
+            }
 
-    /// [`Pipe::zip`].
-    pub fn zip<'p, L: IndexedKernel>(
-        &'p self,
-        other: impl IntoPipe<'p, Kernel = L>,
-    ) -> Pipe<'p, Zipped<Elements<T>, L>> {
-        self.pipe().zip(other)
-    }
+            /// [`Pipe::zip`].
+            pub fn zip<'p, L: IndexedKernel>(
+                &'p self,
+                other: impl IntoPipe<'p, Kernel = L>,
+            ) -> Pipe<'p, Zipped<$kernel, L>> {
+                self.pipe().zip(other)
+            }
+        }
+    };
 }
+indexed_pipe_methods!(DVector<T>, Elements<T>);
+indexed_pipe_methods!(DMatrix<T>, Rows<T>);

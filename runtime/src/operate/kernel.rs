@@ -20,8 +20,8 @@ use crate::memory::element::Element;
 /// One chunk, as a thread sees it.
 #[doc(hidden)]
 pub struct Cx<'v> {
-    /// Where the chunk's first elements lie, for each source.
-    pub(crate) inputs: &'v [*const u8],
+    /// Each source.
+    pub(crate) inputs: &'v [Input],
     /// The index of the first element, and how many there are.
     pub(crate) start: usize,
     pub(crate) len: usize,
@@ -30,6 +30,15 @@ pub struct Cx<'v> {
     pub(crate) at: &'v Cell<usize>,
     /// What chance goes by: the index, or the hash of a map's key.
     pub(crate) place: &'v Cell<u64>,
+}
+
+/// What a chunk has of a source.
+#[derive(Clone, Copy)]
+pub(crate) struct Input {
+    /// Where its first elements lie.
+    pub(crate) at: *const u8,
+    /// How many numbers each has; 1 where it isn't a row.
+    pub(crate) width: usize,
 }
 
 impl Cx<'_> {
@@ -76,7 +85,7 @@ impl<T> Elements<T> {
 
     fn slice<'v>(&self, cx: &Cx<'v>) -> &'v [T] {
         // SAFETY: the module's argument.
-        unsafe { std::slice::from_raw_parts(cx.inputs[self.input].cast::<T>(), cx.len) }
+        unsafe { std::slice::from_raw_parts(cx.inputs[self.input].at.cast::<T>(), cx.len) }
     }
 }
 
@@ -95,6 +104,7 @@ macro_rules! travels_as_input {
     };
 }
 travels_as_input!(Elements<T>, element);
+travels_as_input!(Rows<T>, number);
 travels_as_input!(MapEntries<K, V>, entry);
 
 impl<T: Element> Kernel for Elements<T> {
@@ -126,6 +136,63 @@ impl<T: Element> IndexedKernel for Elements<T> {
     }
 }
 
+/// The rows of a DMatrix.
+#[doc(hidden)]
+pub struct Rows<T> {
+    input: usize,
+    number: PhantomData<fn() -> T>,
+}
+
+impl<T> Rows<T> {
+    pub(super) fn new() -> Self {
+        Rows { input: 0, number: PhantomData }
+    }
+
+    fn each_row<'v>(&self, cx: &Cx<'v>) -> impl Iterator<Item = &'v [T]> + use<'v, T>
+    where
+        T: 'v,
+    {
+        let Input { at, width } = cx.inputs[self.input];
+        // SAFETY: the module's argument: `len` rows of `width` numbers, one after the other.
+        unsafe { std::slice::from_raw_parts(at.cast::<T>(), cx.len * width) }.chunks_exact(width)
+    }
+}
+
+impl<T: Element> Kernel for Rows<T> {
+    type Item = Vec<T>;
+
+    #[inline(always)]
+    fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&Vec<T>)) {
+        let mut copy = Vec::new();
+        for (k, row) in self.each_row(cx).enumerate() {
+            cx.set(cx.start + k);
+            copy.clear();
+            copy.extend_from_slice(row);
+            sink(&copy);
+        }
+    }
+
+    #[inline(always)]
+    fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut(Vec<T>)) {
+        for (k, row) in self.each_row(cx).enumerate() {
+            cx.set(cx.start + k);
+            sink(row.to_vec());
+        }
+    }
+
+    fn shift(&mut self, inputs: usize, _slots: usize) {
+        self.input += inputs;
+    }
+}
+
+impl<T: Element> IndexedKernel for Rows<T> {
+    #[inline(always)]
+    fn nth(&self, cx: &Cx<'_>, k: usize) -> Vec<T> {
+        cx.set(cx.start + k);
+        self.each_row(cx).nth(k).map(<[T]>::to_vec).unwrap_or_default()
+    }
+}
+
 /// The entries of a map.
 #[doc(hidden)]
 pub struct MapEntries<K, V> {
@@ -150,7 +217,7 @@ impl<K: Key, V: Element> Kernel for MapEntries<K, V> {
     #[inline(always)]
     fn each_owned(&self, cx: &Cx<'_>, mut sink: impl FnMut((K, V))) {
         // SAFETY: the module's argument.
-        let buckets = unsafe { std::slice::from_raw_parts(cx.inputs[self.input].cast::<Bucket<K, V>>(), cx.len) };
+        let buckets = unsafe { std::slice::from_raw_parts(cx.inputs[self.input].at.cast::<Bucket<K, V>>(), cx.len) };
         for (k, bucket) in buckets.iter().enumerate() {
             cx.at.set(cx.start + k);
             for (key, value) in bucket.iter() {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use super::body::{Body, Plain, Travels, With};
 use super::kernel::{
-    Elements, Filtered, FlatMapped, IndexedKernel, Kernel, MapEntries, Mapped, Numbered, Sampled, Zipped,
+    Elements, Filtered, FlatMapped, IndexedKernel, Kernel, MapEntries, Mapped, Numbered, Rows, Sampled, Zipped,
 };
 use super::run::{Operation, OperatorBackend};
 use super::stage::{Items, Stage, maker_of};
 use crate::body::capture::{Captured, Handles, Read};
 use crate::body::value::Values;
 use crate::dds::dmap::{DMap, DMultiMap, Key, MapView, MultiMapView};
+use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 use crate::memory::element::Element;
 use crate::session::SessionInner;
@@ -20,7 +21,7 @@ use crate::session::error::Result;
 
 /// Data on their way from a DDS through closures; nothing runs before an operator asks for the result.
 ///
-/// [`DVector`](crate::DVector) and [`DMap`] have all of these methods themselves: `ratings.filter(...)` begins a pipe.
+/// [`DVector`](crate::DVector), [`DMatrix`] and [`DMap`] have all of these methods themselves: `ratings.filter(...)` begins a pipe.
 /// Steps (`map`, `filter`, `flat_map`, `enumerate`, `zip`, `sample`, `join`) only record what is to be done; all of them run in
 /// one pass over the data when `collect`, `to_vec`, `count`, `fold`, `reduce`, `sort_by_key`, `count_by_key`, `group_by_key` or
 /// `reduce_by_key` asks for it, on the session's threads or workers. A pipe can be used once.
@@ -278,11 +279,11 @@ impl<'p, K: IndexedKernel> Pipe<'p, K> {
     }
 }
 
-/// What a pipe can begin with: a DVector, a map, or the pipe itself.
+/// What a pipe can begin with: a DVector, a DMatrix, a map, or the pipe itself.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no pipe",
     label = "neither a DDS nor a pipe",
-    note = "give a reference to a DVector or a map, or a pipe such as `x.map(...)`"
+    note = "give a reference to a DVector, a DMatrix or a map, or a pipe such as `x.map(...)`"
 )]
 pub trait IntoPipe<'p> {
     #[doc(hidden)]
@@ -301,6 +302,13 @@ impl<'p, K: Kernel> IntoPipe<'p> for Pipe<'p, K> {
 impl<'p, T: Element> IntoPipe<'p> for &'p DVector<T> {
     type Kernel = Elements<T>;
     fn into_pipe(self) -> Pipe<'p, Elements<T>> {
+        self.pipe()
+    }
+}
+
+impl<'p, T: Element> IntoPipe<'p> for &'p DMatrix<T> {
+    type Kernel = Rows<T>;
+    fn into_pipe(self) -> Pipe<'p, Rows<T>> {
         self.pipe()
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
-use super::kernel::Cx;
+use super::kernel::{Cx, Input};
 use super::stage::{Items, Stage};
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Context;
@@ -125,9 +125,11 @@ impl Chunks<'_> {
         let Range { start, end } = self.cut.elements(&(chunk..chunk + 1));
         let context = reading(self.captures);
         context.state.at.set(start);
-        let source = |k| self.sources.vector(k).filter(|source| end <= source.len()).map(|source| source.at(start));
-        let inputs: Option<Vec<*const u8>> =
-            (0..self.sources.captured().len()).map(|k| source(k).map(<*mut u8>::cast_const)).collect();
+        let source = |k| {
+            let source = self.sources.vector(k).filter(|source| end <= source.len())?;
+            Some(Input { at: source.at(start).cast_const(), width: source.ops().width() })
+        };
+        let inputs: Option<Vec<Input>> = (0..self.sources.captured().len()).map(source).collect();
         let Some(inputs) = inputs else { return Err((None, Failure::Stopped)) };
         let place = Cell::new(start as u64);
         let cx = Cx {

@@ -10,6 +10,7 @@ use crate::body::index::Here;
 use crate::body::slot::Slot;
 use crate::body::value::Values;
 use crate::dds::dmap::{Bucket, DMap};
+use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 use crate::loops::call::async_for;
 use crate::memory::element::Element;
@@ -105,57 +106,82 @@ impl<W: Capture, H: Handles> Handles for Among<W, H> {
     }
 }
 
-impl<T: Element> DVector<T> {
-    /// Changes every element in place. If the closure panics nothing has changed.
-    ///
-    /// ```
-    /// use stradsap_runtime::{DVector, Session};
-    ///
-    /// let session = Session::builder().threads(1).build()?;
-    /// let mut x = DVector::from_fn(&session, 4, |i| i as f32)?;
-    /// x.transform(|x| *x = x.sqrt())?;
-    /// assert_eq!(x.get(3)?, 3f32.sqrt());
-    /// # Ok::<(), stradsap_runtime::Error>(())
-    /// ```
-    ///
-    /// # Cost
-    /// That of an `async_parallel_for!` over the elements, which this is.
-    ///
-    /// # Errors
-    /// As the loop's.
-    #[track_caller]
-    pub fn transform<F: Fn(&mut T) + Copy + Sync + 'static>(&mut self, f: F) -> Result<()> {
-        self.transform_with((), (), move |(), (), element| f(element))
-    }
+macro_rules! transforms {
+    ($dds:ident, $element:ty, $example:literal) => {
+        impl<T: Element> $dds<T> {
+            /// Changes every element in place; those of a matrix are its rows. If the closure panics nothing has changed.
+            ///
+            #[doc = $example]
+            ///
+            /// # Cost
+            /// That of an `async_parallel_for!` over the elements, which this is.
+            ///
+            /// # Errors
+            /// As the loop's.
+            #[track_caller]
+            pub fn transform<F: Fn(&mut $element) + Copy + Sync + 'static>(&mut self, f: F) -> Result<()> {
+                self.transform_with((), (), move |(), (), element| f(element))
+            }
 
-    /// [`transform`](DVector::transform) with captures: `with!([x], y.transform(...))`.
-    ///
-    /// # Errors
-    /// As the loop's.
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn transform_with<V, H, F>(&mut self, values: V, handles: H, f: F) -> Result<()>
-    where
-        V: Values,
-        H: Handles,
-        F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'t mut T) + Copy + Sync + 'static,
-    {
-        let (site, bounds) = (site_of(Location::caller()), range(0..self.len()));
-        let handles = Among(Write::<_, 1>(self), handles);
-        async_for(
-            site,
-            LoopOptions::default(),
-            bounds,
-            values,
-            handles,
-            |_, _| (),
-            move |values, (elements, views), (), i| {
-                f(values, views, &mut elements[Here(i)]);
-            },
-        )
-        .map(drop)
-    }
+            /// The same with captures: `with!([x], y.transform(...))`.
+            ///
+            /// # Errors
+            /// As the loop's.
+            #[doc(hidden)]
+            #[track_caller]
+            pub fn transform_with<V, H, F>(&mut self, values: V, handles: H, f: F) -> Result<()>
+            where
+                V: Values,
+                H: Handles,
+                F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'t mut $element) + Copy + Sync + 'static,
+            {
+                let (site, bounds) = (site_of(Location::caller()), range(0..self.len()));
+                let handles = Among(Write::<_, 1>(self), handles);
+                async_for(
+                    site,
+                    LoopOptions::default(),
+                    bounds,
+                    values,
+                    handles,
+                    |_, _| (),
+                    move |values, (elements, views), (), i| {
+                        f(values, views, &mut elements[Here(i)]);
+                    },
+                )
+                .map(drop)
+            }
+        }
+    };
 }
+transforms!(
+    DVector,
+    T,
+    "```
+use stradsap_runtime::{DVector, Session};
+
+let session = Session::builder().threads(1).build()?;
+let mut x = DVector::from_fn(&session, 4, |i| i as f32)?;
+x.transform(|x| *x = x.sqrt())?;
+assert_eq!(x.get(3)?, 3f32.sqrt());
+# Ok::<(), stradsap_runtime::Error>(())
+```"
+);
+transforms!(
+    DMatrix,
+    [T],
+    "```
+use stradsap_runtime::{DMatrix, Session};
+
+let session = Session::builder().threads(1).build()?;
+let mut m = DMatrix::from_vec(&session, 2, vec![3.0, 4.0, 5.0, 12.0])?;
+m.transform(|row| {
+    let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
+    row.iter_mut().for_each(|x| *x /= norm);
+})?;
+assert_eq!(m.get(0)?, [0.6, 0.8]);
+# Ok::<(), stradsap_runtime::Error>(())
+```"
+);
 
 impl<K: Element, V: Element> DMap<K, V> {
     /// Changes every value in place. If the closure panics nothing has changed.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::atomic::{self, Failure};
-use super::chunks;
+use super::{Numbers, chunks};
 use crate::read::extension;
 use crate::{DVector, Element, Numeric, Result};
 
@@ -36,19 +36,22 @@ fn failure(k: usize, error: csv::Error) -> Failure {
 }
 
 /// Numbers without a header, a row a line.
-pub(super) fn write_numbers<T: Numeric>(vector: &DVector<T>, path: &Path) -> Result<()> {
+pub(super) fn write_numbers<D: Numbers>(array: &D, path: &Path) -> Result<()> {
     let delimiter = char::from(delimiter(path));
+    let width = array.width();
     atomic::write(path, |out| {
         let mut line = String::new();
-        for chunk in chunks(vector) {
-            for element in chunk?.1 {
+        for chunk in array.chunks() {
+            for row in chunk?.chunks(width) {
                 line.clear();
-                element.each_text(&mut |number| {
-                    if !line.is_empty() {
-                        line.push(delimiter);
-                    }
-                    line.push_str(number);
-                });
+                for number in row {
+                    number.each_text(&mut |number| {
+                        if !line.is_empty() {
+                            line.push(delimiter);
+                        }
+                        line.push_str(number);
+                    });
+                }
                 line.push('\n');
                 out.write_all(line.as_bytes())?;
             }

@@ -153,16 +153,20 @@ impl<T: 'static> WriteFiles<T> for DVector<T> {
     where
         T: Numeric,
     {
-        let path = path.as_ref();
-        let refuse = |hint: &str| Err(Error::usage(format!("{}: {hint}", crate::files::shown(path))));
-        match extension(path).as_deref() {
-            Some("npy") => npy::write(self, path),
-            Some("safetensors") => write_safetensors(path, &[("data", self)]),
-            Some("csv" | "tsv") => csv::write_numbers(self, path),
-            Some("txt") => refuse("vectors of words need their words: call `write_word2vec_text` with the words"),
-            Some("bin") => refuse("vectors of words need their words: call `write_word2vec_binary` with the words"),
-            _ => refuse("a name that ends in .npy, .safetensors, .csv or .tsv was expected"),
-        }
+        store(self, path.as_ref())
+    }
+}
+
+/// Writes the format that a name ends in.
+fn store<T: Numeric, D: Numbers<Number = T> + Tensor>(array: &D, path: &Path) -> Result<()> {
+    let refuse = |hint: &str| Err(Error::usage(format!("{}: {hint}", crate::files::shown(path))));
+    match extension(path).as_deref() {
+        Some("npy") => npy::write(array, path),
+        Some("safetensors") => write_safetensors(path, &[("data", array)]),
+        Some("csv" | "tsv") => csv::write_numbers(array, path),
+        Some("txt") => refuse("vectors of words need their words: call `write_word2vec_text` with the words"),
+        Some("bin") => refuse("vectors of words need their words: call `write_word2vec_binary` with the words"),
+        _ => refuse("a name that ends in .npy, .safetensors, .csv or .tsv was expected"),
     }
 }
 
@@ -192,6 +196,25 @@ impl WriteWordVectors for DMatrix<f32> {
 
 /// Writers of arrays, as methods of a [`DMatrix`]: as those of [`WriteFiles`].
 pub trait WriteRows {
+    /// Writes a table without a header, a row a line; `.tsv` files have tabs between numbers, all others commas. A float
+    /// reads back as the same bits.
+    ///
+    /// ```
+    /// use stradsap::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("rows.csv");
+    /// DMatrix::from_fn(&Session::new()?, 2, 3, |i, k| (i + k) as f32 / 2.0)?.write_csv(&path)?;
+    /// assert_eq!(std::fs::read_to_string(&path)?, "0,0.5,1\n0.5,1,1.5\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As of [`WriteFiles`].
+    fn write_csv(&self, path: impl AsRef<Path>) -> Result<()>;
+
     /// Writes an array of two axes that `numpy.load` reads.
     ///
     /// ```
@@ -217,15 +240,29 @@ pub trait WriteRows {
     /// # Errors
     /// As of [`WriteFiles`].
     fn write_safetensors(&self, path: impl AsRef<Path>, name: &str) -> Result<()>;
+
+    /// Writes the format that the name ends in, as [`WriteFiles::store`] does.
+    ///
+    /// # Errors
+    /// As there.
+    fn store(&self, path: impl AsRef<Path>) -> Result<()>;
 }
 
 impl<T: Numeric> WriteRows for DMatrix<T> {
+    fn write_csv(&self, path: impl AsRef<Path>) -> Result<()> {
+        csv::write_numbers(self, path.as_ref())
+    }
+
     fn write_npy(&self, path: impl AsRef<Path>) -> Result<()> {
         npy::write(self, path.as_ref())
     }
 
     fn write_safetensors(&self, path: impl AsRef<Path>, name: &str) -> Result<()> {
         write_safetensors(path, &[(name, self)])
+    }
+
+    fn store(&self, path: impl AsRef<Path>) -> Result<()> {
+        store(self, path.as_ref())
     }
 }
 
@@ -235,6 +272,9 @@ trait Numbers {
 
     /// Its axes.
     fn shape(&self) -> Vec<usize>;
+
+    /// How many of its numbers make a row.
+    fn width(&self) -> usize;
 
     /// All numbers, a megabyte or so at once.
     fn chunks(&self) -> impl Iterator<Item = Result<Vec<Self::Number>>> + '_;
@@ -247,6 +287,10 @@ impl<T: Numeric> Numbers for DVector<T> {
         [vec![self.len()], T::shape()].concat()
     }
 
+    fn width(&self) -> usize {
+        1
+    }
+
     fn chunks(&self) -> impl Iterator<Item = Result<Vec<T>>> + '_ {
         chunks(self).map(|chunk| Ok(chunk?.1))
     }
@@ -257,6 +301,10 @@ impl<T: Numeric> Numbers for DMatrix<T> {
 
     fn shape(&self) -> Vec<usize> {
         [vec![self.len(), self.width()], T::shape()].concat()
+    }
+
+    fn width(&self) -> usize {
+        DMatrix::width(self)
     }
 
     fn chunks(&self) -> impl Iterator<Item = Result<Vec<T>>> + '_ {

@@ -100,13 +100,23 @@ fn each_iteration(recording: &Recording<'_>, captures: &[usize], mut f: impl FnM
     }
 }
 
-/// The colour of each iteration, or none if it takes too many.
+/// When a colouring is worth its cost.
+pub(crate) struct Bounds<'b> {
+    /// How many iterations touch the element that most touch: there are at least as many colours, if they write it.
+    pub(crate) hottest: usize,
+    /// So many iterations, about, write one element.
+    pub(crate) writers: usize,
+    /// Whether a plan of so many blocks with so long a chain may be the best one.
+    pub(crate) may_be_best: &'b dyn Fn(u64, usize) -> bool,
+}
+
+/// The colour of each iteration, and what those of each colour cost together; none if it takes too many.
 fn colours(
     recording: &Recording<'_>,
     captures: &[usize],
     touched: &[Touched],
     order: Order,
-) -> Option<(Vec<u32>, usize)> {
+) -> Option<(Vec<u32>, Vec<u64>)> {
     match order {
         Order::Any => first_fit(recording, captures, touched),
         Order::Preserve => wavefronts(recording, captures, touched),
@@ -114,11 +124,11 @@ fn colours(
 }
 
 /// The smallest colour that no conflicting iteration before has.
-fn first_fit(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
+fn first_fit(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, Vec<u64>)> {
     const NONE: u32 = u32::MAX;
     let mut colour = vec![NONE; recording.iterations()];
     let mut left = colour.len();
-    let mut most = 0;
+    let mut cost = Vec::new();
     for round in 0..ROUNDS {
         // Per element: the colours of those that write it, and of all that touch it.
         let mut masks: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
@@ -145,12 +155,12 @@ fn first_fit(recording: &Recording<'_>, captures: &[usize], touched: &[Touched])
                 }
             }
             colour[i] = u32::BITS * round as u32 + free;
-            most = most.max(colour[i] as usize + 1);
+            add(&mut cost, colour[i], accesses.len());
             left -= 1;
             true
         });
         if left == 0 {
-            return Some((colour, most));
+            return Some((colour, cost));
         }
         // At this rate it would not end within the rounds that there are.
         if (before - left) * (ROUNDS - round) < left {
@@ -161,12 +171,12 @@ fn first_fit(recording: &Recording<'_>, captures: &[usize], touched: &[Touched])
 }
 
 /// One more than the last conflicting iteration's: keeps the loop's own order.
-fn wavefronts(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, usize)> {
+fn wavefronts(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, Vec<u64>)> {
     let n = recording.iterations();
     let limit = MAX_COLOURS.min(n / WAVEFRONT_SIZE + 1) as u32;
     let mut last: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
     let mut wavefront = Vec::with_capacity(n);
-    let mut most = 0;
+    let mut cost = Vec::new();
     each_iteration(recording, captures, |_, accesses| {
         let mut after = 0;
         for &(slot, entry) in accesses {
@@ -184,13 +194,34 @@ fn wavefronts(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]
             }
         }
         wavefront.push(after);
-        most = most.max(after as usize + 1);
+        add(&mut cost, after, accesses.len());
         true
     });
     if wavefront.len() < n {
         return None;
     }
-    Some((wavefront, most))
+    Some((wavefront, cost))
+}
+
+/// Counts one more iteration of a colour.
+fn add(cost: &mut Vec<u64>, colour: u32, accesses: usize) {
+    let colour = colour as usize;
+    if cost.len() <= colour {
+        cost.resize(colour + 1, 0);
+    }
+    cost[colour] += 1 + accesses as u64;
+}
+
+/// How many blocks there will be, and about how long a chain of them at least: iterations that write one element have a colour each,
+/// and so do not run at the same time.
+fn foreseen(cost: &[u64], begins: &[u32], writers: usize) -> (u64, usize) {
+    let blocks = |c: usize| blocks_of((begins[c + 1] - begins[c]) as usize);
+    let mut each: Vec<u64> = cost.iter().enumerate().map(|(c, cost)| cost / blocks(c) as u64).collect();
+    let many = writers.min(each.len());
+    if many > 0 {
+        each.select_nth_unstable(many - 1);
+    }
+    (each[..many].iter().sum(), (0..cost.len()).map(blocks).sum())
 }
 
 /// How many blocks a colour is cut into at most: enough for many workers, not more than worth a dispatch.
@@ -198,20 +229,19 @@ fn blocks_of(size: usize) -> usize {
     (size / 256).clamp(1, 64)
 }
 
-/// Colours the iterations, and cuts every colour into blocks. `hottest` is how many iterations touch the element that
-/// most touch: there are at least as many colours, if they write it.
+/// Colours the iterations, and cuts every colour into blocks. None where that takes too many colours, or can't be the best plan.
 pub(crate) fn colour(
     recording: &Recording<'_>,
     captures: &[usize],
     lens: &[usize],
     order: Order,
-    hottest: usize,
+    bounds: &Bounds<'_>,
 ) -> Option<Coloured> {
     let limit = match order {
         Order::Any => u32::BITS as usize * ROUNDS,
         Order::Preserve => MAX_COLOURS,
     };
-    if hottest > limit.min(recording.iterations() / WAVEFRONT_SIZE + 1) {
+    if bounds.hottest > limit.min(recording.iterations() / WAVEFRONT_SIZE + 1) {
         return None;
     }
     let accesses: usize = captures.iter().map(|&c| recording.listed(c)).sum();
@@ -220,14 +250,18 @@ pub(crate) fn colour(
     }
     let touched: Vec<Touched> =
         captures.iter().zip(lens).map(|(&capture, &len)| Touched::new(recording, capture, len)).collect();
-    let (colour, colours) = colours(recording, captures, &touched, order)?;
-    let n = colour.len();
+    let (colour, cost) = colours(recording, captures, &touched, order)?;
+    let (n, colours) = (colour.len(), cost.len());
     let mut begins = vec![0u32; colours + 1];
     for &c in &colour {
         begins[c as usize + 1] += 1;
     }
     for c in 0..colours {
         begins[c + 1] += begins[c];
+    }
+    let (chain, blocks) = foreseen(&cost, &begins, bounds.writers);
+    if !(bounds.may_be_best)(chain, blocks) {
+        return None;
     }
     let mut next = begins.clone();
     let mut offsets = vec![0u32; n];

@@ -284,18 +284,17 @@ impl<'r> Planner<'r> {
         let good = grid_makespan as f64 * WORKERS as f64 <= self.listed_cost() * serial_cost as f64;
         if let Some(grid) = grid {
             let rival = may(Strategy::Coloured) && !good && !cut;
-            let coloured = if rival { self.coloured() } else { None };
+            let better = |makespan| makespan < grid_makespan && enough(makespan);
+            let coloured = if rival { self.coloured(&better) } else { None };
             return match coloured {
-                Some((coloured, makespan)) if makespan < grid_makespan && enough(makespan) => {
-                    self.finish_coloured(coloured)
-                }
+                Some((coloured, makespan)) if better(makespan) => self.finish_coloured(coloured),
                 _ if forced || enough(grid_makespan) => self.finish_grid(grid),
                 _ => self.finish_serial(),
             };
         }
         if may(Strategy::Coloured)
             && !cut
-            && let Some((coloured, makespan)) = self.coloured()
+            && let Some((coloured, makespan)) = self.coloured(&|makespan| forced || enough(makespan))
             && (forced || enough(makespan))
         {
             return self.finish_coloured(coloured);
@@ -477,13 +476,24 @@ impl<'r> Planner<'r> {
         if self.options.order == Order::Preserve { WAVEFRONT_COST } else { LISTED_COST }
     }
 
-    fn coloured(&self) -> Option<(colour::Coloured, u64)> {
-        let hottest = self.facts.hot.iter().filter_map(|hot| hot.elements.first()).map(|element| element.1).max();
-        let hottest = hottest.unwrap_or(0) as usize;
-        let coloured = colour::colour(self.recording, &self.shared, &self.lens, self.options.order, hottest)?;
-        let blocks = coloured.graph.len() as u64;
-        let makespan = coloured.graph.makespan(WORKERS) as f64 * self.scale() * self.listed_cost();
-        Some((coloured, makespan as u64 + blocks * BLOCK_COST / WORKERS as u64))
+    /// A colouring and its makespan, unless it is clear before all of it is made that `may_be_best` says no.
+    fn coloured(&self, may_be_best: &dyn Fn(u64) -> bool) -> Option<(colour::Coloured, u64)> {
+        let hot = || self.facts.hot.iter();
+        let hottest = hot().filter_map(|hot| hot.elements.first()).map(|element| element.1).max().unwrap_or(0) as usize;
+        // What a sample says may be too much.
+        let certain = |hot: &HotDds| if hot.estimated { 0.8 } else { 1.0 };
+        let writers = hot().flat_map(|hot| hot.written.iter().map(|&n| (f64::from(n) * certain(hot)) as usize)).max();
+        let makespan = |chain: u64, blocks: usize| {
+            (chain as f64 * self.scale() * self.listed_cost()) as u64 + blocks as u64 * BLOCK_COST / WORKERS as u64
+        };
+        let bounds = colour::Bounds {
+            hottest,
+            writers: writers.unwrap_or(0),
+            may_be_best: &|chain, blocks| may_be_best(makespan(chain, blocks)),
+        };
+        let coloured = colour::colour(self.recording, &self.shared, &self.lens, self.options.order, &bounds)?;
+        let makespan = makespan(coloured.graph.makespan(WORKERS), coloured.graph.len());
+        Some((coloured, makespan))
     }
 
     fn finish_coloured(mut self, coloured: colour::Coloured) -> Plan {
