@@ -53,7 +53,7 @@ for name in "${names[@]}"; do
         echo "MISSED $name ($command)"
     else
         found=$((found + 1))
-        red=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log" | head -n 3 | paste -sd, | sed 's/,/, /g')
+        red=$(sed -n 's/^test \(.*\) \.\.\. FAILED.*/\1/p' "$log" | head -n 3 | paste -sd, | sed 's/,/, /g')
         echo "found $name: ${red:-no test ended, see $log}"
     fi
     plant "$copy" "$name" --reverse
