@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 repository=$PWD
 
 # The longest that a test may run that waits for what will never come.
-limit=1200
+limit=300
 
 copy=$repository/target/mutants/copy
 export CARGO_TARGET_DIR=$repository/target/mutants/target CARGO_INCREMENTAL=1
