@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Plants each of the bugs in `tests/mutants/` in a copy of the last commit, and runs the tests that are to find it:
-# `tests/mutants.sh` for all of them (an hour and a half on two cores), `tests/mutants.sh one-holder` for some. Fails if more than
+# `tests/mutants.sh` for all of them (about half an hour on two cores, and the first build), `tests/mutants.sh one-holder` for some. Fails if more than
 # one in twenty is not found. `tests/mutants.sh --check` only says whether each still fits the code, in a second.
 #
 # A mutant is a patch. Above it stand what is wrong in it, and after "Found by:" the command that must fail.

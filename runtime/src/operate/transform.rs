@@ -123,7 +123,7 @@ macro_rules! transforms {
                 self.transform_with((), (), move |(), (), element| f(element))
             }
 
-            /// The same with captures: `with!([x], y.transform(...))`.
+            /// `transform` with captures: `with!([x], y.transform(...))`.
             ///
             /// # Errors
             /// As the loop's.

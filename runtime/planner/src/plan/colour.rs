@@ -104,9 +104,9 @@ fn each_iteration(recording: &Recording<'_>, captures: &[usize], mut f: impl FnM
 pub(crate) struct Bounds<'b> {
     /// How many iterations touch the element that most touch: there are at least as many colours, if they write it.
     pub(crate) hottest: usize,
-    /// So many iterations, about, write one element.
+    /// About how many iterations write the element that most write.
     pub(crate) writers: usize,
-    /// Whether a plan of so many blocks with so long a chain may be the best one.
+    /// Whether a plan may be the best one, by the cost of its longest chain and by its number of blocks.
     pub(crate) may_be_best: &'b dyn Fn(u64, usize) -> bool,
 }
 
@@ -212,8 +212,8 @@ fn add(cost: &mut Vec<u64>, colour: u32, accesses: usize) {
     cost[colour] += 1 + accesses as u64;
 }
 
-/// How many blocks there will be, and about how long a chain of them at least: iterations that write one element have a colour each,
-/// and so do not run at the same time.
+/// The least cost of the longest chain, about, and the number of blocks. Iterations that write the same element have different colours,
+/// and run one after the other.
 fn foreseen(cost: &[u64], begins: &[u32], writers: usize) -> (u64, usize) {
     let blocks = |c: usize| blocks_of((begins[c + 1] - begins[c]) as usize);
     let mut each: Vec<u64> = cost.iter().enumerate().map(|(c, cost)| cost / blocks(c) as u64).collect();
