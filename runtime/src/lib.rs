@@ -72,12 +72,13 @@ pub mod private {
         WriteShared, indexed_near, read, write, write_shared,
     };
     pub use crate::body::index::{Here, Near};
-    pub use crate::body::sharing::{ShowsNone, ShowsState};
-    pub use crate::body::summed::{AddsInOrder, AddsUp, SumCapture, Tallied, handle_type, sum, summed};
-    pub use crate::body::task::{
-        Outcome, body_uses_only_its_capture_list, loop_uses_only_its_capture_list, scratch_uses_only_the_capture_list,
+    pub use crate::body::inference::{
+        body_uses_only_its_capture_list, loop_uses_only_its_capture_list, scratch_uses_only_the_capture_list,
         typed_body, typed_scratch,
     };
+    pub use crate::body::outcome::Outcome;
+    pub use crate::body::sharing::{ShowsNone, ShowsState};
+    pub use crate::body::summed::{AddsInOrder, AddsUp, SumCapture, Tallied, handle_type, sum, summed};
     pub use crate::body::value::kinds::{
         BySerde, ChooseCode, ChooseCopy, ChooseFunction, ChooseKnown, ChooseNone, ChooseSerde,
     };

@@ -68,6 +68,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("chaos::losses", chaos::losses::tests()),
         ("sync", sync::tests()),
         ("chaos::second", chaos::second::tests()),
+        ("chaos::slow", chaos::slow::tests()),
         ("chaos::pairs", chaos::pairs::tests()),
         ("chaos::operators", chaos::operators::tests()),
         ("chaos::minibatches", chaos::minibatches::tests()),

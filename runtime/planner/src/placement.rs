@@ -122,6 +122,16 @@ impl Placement {
         self.segments.iter().all(|held| held.range.is_empty() || !held.at.is_empty())
     }
 
+    /// Other snapshots than these are about to be forgotten. A range that nobody else has stays where it is.
+    pub fn without_snapshots_but(&mut self, kept: impl Fn(u64) -> bool) {
+        for held in &mut self.segments {
+            let stays = |holder: &Holder| holder.snapshot == 0 || kept(holder.snapshot);
+            if held.at.iter().any(stays) {
+                held.at.retain(stays);
+            }
+        }
+    }
+
     /// What a process must fetch to hold a range. `spread` tells apart those who fetch the same, so that they don't all
     /// ask the same process.
     pub fn missing(&self, dds: u64, range: &Range<usize>, me: Node, spread: usize) -> Vec<Pull> {

@@ -19,8 +19,10 @@ pub struct Share {
     range: Range<usize>,
     usage: Vec<Usage>,
     blocks: Vec<(usize, usize)>,
-    /// The blocks' places in the whole plan's serial order.
+    /// The blocks' places in the plan that is shared out,
     pub global: Vec<u32>,
+    /// and in the serial order of the whole, of which that may be a part.
+    numbers: Vec<u32>,
     #[serde(with = "crate::bulk")]
     offsets: Vec<u32>,
     cost: Vec<u64>,
@@ -120,6 +122,7 @@ impl Plan {
             strata: self.strata.to_parts(),
             alone: self.alone.clone(),
             global: own.iter().map(|&b| b as u32).collect(),
+            numbers: own.iter().map(|&b| self.number(b) as u32).collect(),
         }
     }
 }
@@ -226,7 +229,7 @@ impl Share {
                 .collect(),
             sparse: std::mem::take(&mut self.sparse),
             strata: Arc::new(strata),
-            global: self.global.clone(),
+            global: std::mem::take(&mut self.numbers),
             alone: std::mem::take(&mut self.alone),
             ..serial
         }

@@ -10,7 +10,8 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use crate::body::runs::Runs;
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
 
 /// A block that strays more often, or to more elements, seems not to come to an end, and unwinds.
 const MOST_STRAYS: u32 = 1 << 20;

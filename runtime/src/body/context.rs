@@ -1,7 +1,9 @@
 //! What one thread holds while it runs one block: a slot for every capture, and how the block is doing.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::body::slot::Slot;
 
@@ -30,6 +32,8 @@ pub(crate) struct Context<'t> {
 pub(crate) struct BlockState {
     /// The iteration that is running.
     pub(crate) at: Cell<usize>,
+    /// Becomes true when the loop is to end though iterations are left; none where it never does.
+    pub(crate) stop: OnceCell<Arc<AtomicBool>>,
     trouble: Cell<Option<(AccessTrouble, usize)>>,
 }
 
@@ -45,6 +49,15 @@ impl BlockState {
     pub(crate) fn is_astray(&self) -> bool {
         let trouble = self.trouble.get();
         trouble.is_some()
+    }
+
+    /// Whether the loop is to end; records that, if so.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let stopped = self.stop.get().is_some_and(|stop| stop.load(Relaxed));
+        if stopped {
+            self.record(AccessTrouble::Unreachable);
+        }
+        stopped
     }
 
     /// What was recorded, and which iteration was counted then.

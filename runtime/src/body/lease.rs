@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use crate::body::capture::{Captured, Kind, Memory};
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::reservation::Reservation;
 use crate::memory::spare::Spare;
 

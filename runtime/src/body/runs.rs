@@ -10,7 +10,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
 
 /// Copies of elements.
 #[derive(Default)]
@@ -146,7 +147,7 @@ fn part(run: &RawBuf, places: Range<usize>) -> RawBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::buffer::ops_of;
+    use crate::memory::element_ops::ops_of;
 
     fn of(text: String) -> RawBuf {
         let mut one = RawBuf::new(ops_of::<String>(), 1);

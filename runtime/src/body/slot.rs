@@ -20,7 +20,8 @@ use crate::body::astray::Before;
 use crate::body::context::BlockState;
 use crate::body::lease::Lent;
 use crate::body::slow_path::{Doing, SlowPath, ViewRange};
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::pages::Tally;
 
 /// How many ranges a view looks at besides its first: an iteration's elements are often in three parts.

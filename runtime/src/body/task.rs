@@ -12,11 +12,13 @@ use std::any::TypeId;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use crate::body::capture::Handles;
 use crate::body::context::{AccessTrouble, Context};
-use crate::body::panics::{self, CaughtPanic};
+use crate::body::outcome::{Failure, Outcome, outcome, unwound};
+use crate::body::panics;
 use crate::body::sharing::Watch;
 use crate::body::slot::Slot;
 use crate::body::slow_path::{Doing, Recorder};
@@ -26,66 +28,7 @@ use crate::memory::element::Element;
 use crate::memory::named::{Maker, Makes, Named};
 use crate::planner::plan::Run;
 use crate::session::error::BodyError;
-use crate::session::options::{Bounds, Indices};
-
-/// What a body may return.
-#[diagnostic::on_unimplemented(
-    message = "a loop body can't return `{Self}`",
-    label = "neither `()` nor `Result<(), E>`",
-    note = "end the body without a value, or with `Ok(())` and an error type that is `std::error::Error + Send + Sync`"
-)]
-pub trait Outcome {
-    #[doc(hidden)]
-    fn into_error(self) -> Option<BodyError>;
-}
-
-impl Outcome for () {
-    #[inline(always)]
-    fn into_error(self) -> Option<BodyError> {
-        None
-    }
-}
-
-// Without this rustc would speak of the error's conversion instead of the body.
-#[diagnostic::do_not_recommend]
-impl<E: Into<BodyError>> Outcome for Result<(), E> {
-    #[inline(always)]
-    fn into_error(self) -> Option<BodyError> {
-        self.err().map(Into::into)
-    }
-}
-
-/// A loop body, whose parameters rustc infers from the captures beside it and from what sets up its scratch.
-pub fn typed_body<X, V, H, S, I, F, R>(_range: &Bounds<X>, _values: &V, _handles: &H, _scratch: &I, body: F) -> F
-where
-    X: Indices,
-    V: Values,
-    H: Handles,
-    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S,
-    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R,
-{
-    body
-}
-
-/// What sets up a block's scratch, whose parameters rustc infers from the captures beside it.
-pub fn typed_scratch<V, H, S, I>(_values: &V, _handles: &H, scratch: I) -> I
-where
-    V: Values,
-    H: Handles,
-    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S,
-{
-    scratch
-}
-
-/// Takes a body that captures nothing, since only such a closure becomes a `fn`. The macro calls it in code that
-/// never runs: for any other body rustc then names the variable that is missing from the capture list.
-pub fn body_uses_only_its_capture_list<A, B, C, R>(_body: fn(A, B, C) -> R) {}
-
-/// The same for a body that is given scratch.
-pub fn loop_uses_only_its_capture_list<A, B, S, C, R>(_body: fn(A, B, S, C) -> R) {}
-
-/// The same for what sets up the scratch.
-pub fn scratch_uses_only_the_capture_list<A, B, S>(_scratch: fn(A, B) -> S) {}
+use crate::session::options::Indices;
 
 /// Which iterations a block runs.
 #[derive(Clone, Copy)]
@@ -96,29 +39,6 @@ pub(crate) enum Iterations<'p> {
     List { first: usize, offsets: &'p [u32] },
     /// Runs of rows: offsets from `first`.
     Runs { first: usize, runs: &'p [Run] },
-}
-
-/// Why a block did not end well.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    Misspeculation {
-        capture: usize,
-    },
-    OutOfRange {
-        capture: usize,
-        index: usize,
-    },
-    Body(BodyError),
-    Panic(CaughtPanic),
-    /// The destructor of an element panicked, while the loop was undone. That was finished all the same.
-    Undoing(CaughtPanic),
-    /// The loop is being ended, or a row of another process can't be had.
-    Stopped,
-    /// The replay of the claimed order gave other bits.
-    Difference {
-        capture: usize,
-        index: usize,
-    },
 }
 
 /// A loop body, its captured values and its capture types.
@@ -152,6 +72,8 @@ pub(crate) struct LoopTask<X: Indices, V: Values, H, S, I, F, R> {
     /// Sets up what a block has for itself, from which on the body goes.
     scratch: I,
     body: F,
+    /// How many iterations a turn has where the loop may be stopped.
+    turn: AtomicUsize,
     types: PhantomData<fn(H, S) -> R>,
 }
 
@@ -217,7 +139,14 @@ where
         unsafe { (std::ptr::NonNull::<I>::dangling().read(), std::ptr::NonNull::<F>::dangling().read()) };
     let rule = X::Rule::decode(&mut bytes).map_err(|source| CodecError::Decode { index: 0, of: "range", source })?;
     let values = Given::Arrived(V::decode(bytes)?);
-    Ok(Box::new(LoopTask::<X, V, H, S, I, F, R> { rule, values, scratch, body, types: PhantomData }))
+    Ok(Box::new(LoopTask::<X, V, H, S, I, F, R> {
+        rule,
+        values,
+        scratch,
+        body,
+        turn: AtomicUsize::new(1),
+        types: PhantomData,
+    }))
 }
 
 impl<X, V, H, S, I, F, R> LoopTask<X, V, H, S, I, F, R>
@@ -242,7 +171,7 @@ where
                  as `x` (a value), `&x` (a DDS that is read) or `&mut x` (a DDS that is written)"
             );
         }
-        LoopTask { rule, values: Given::Borrowed(values), scratch, body, types: PhantomData }
+        LoopTask { rule, values: Given::Borrowed(values), scratch, body, turn: AtomicUsize::new(1), types: PhantomData }
     }
 
     /// A number for each of its values: the same for the same value.
@@ -278,27 +207,35 @@ where
         let packed = context.slots.iter().any(|slot| slot.here().is_packed());
         let listed = context.slots.iter().any(|slot| slot.slow_path().is_listed());
         let ran = unwound(|| match iterations {
-            // SAFETY: rule 2, and nothing is packed or listed.
-            Iterations::Range { start, end } if !listed => unsafe { self.run_range(context, 0, start, end - start) },
-            // SAFETY: rule 2, and nothing is packed or listed.
-            Iterations::List { first, offsets } if Self::HAS_RUNS && !packed && !listed && are_neighbours(offsets) => unsafe {
-                self.run_joined(context, first, offsets)
-            },
+            Iterations::Range { start, end } if !listed => self.in_turns(context, end - start, |place, n| {
+                // SAFETY: rule 2, and nothing is packed or listed.
+                unsafe { self.run_range(context, place, start + place, n) }
+            }),
+            Iterations::List { first, offsets } if Self::HAS_RUNS && !packed && !listed && are_neighbours(offsets) => {
+                self.in_turns(context, offsets.len(), |place, n| {
+                    // SAFETY: rule 2, and nothing is packed or listed.
+                    unsafe { self.run_joined(context, place, first, &offsets[place..place + n]) }
+                })
+            }
             // SAFETY: rule 2.
             Iterations::Runs { first, runs } if H::IN_TILES && Self::HAS_RUNS => unsafe {
                 self.run_tile(context, first, runs)
             },
-            // SAFETY: rule 2, and nothing is tracked.
-            Iterations::List { first, offsets } if !tracked => unsafe { self.run_list(context, first, offsets) },
+            Iterations::List { first, offsets } if !tracked => self.in_turns(context, offsets.len(), |place, n| {
+                // SAFETY: rule 2, and nothing is tracked.
+                unsafe { self.run_list(context, place, first, &offsets[place..place + n]) }
+            }),
             // SAFETY: rule 2.
-            _ => unsafe { self.run_singly(context, iterations, |_| true) },
+            _ => unsafe { self.run_singly(context, iterations, |context| !context.state.is_stopped()) },
         });
         outcome(context, None, ran)
     }
 
     unsafe fn trace(&self, context: &Context<'_>, iterations: Iterations<'_>) -> Result<(), (Option<usize>, Failure)> {
         // SAFETY: rule 2.
-        let ran = unwound(|| unsafe { self.run_singly(context, iterations, |context| !context.state.is_astray()) });
+        let goes_on = |context: &Context<'_>| !context.state.is_astray() && !context.state.is_stopped();
+        // SAFETY: rule 2.
+        let ran = unwound(|| unsafe { self.run_singly(context, iterations, goes_on) });
         outcome(context, Some(context.state.at.get()), ran)
     }
 
@@ -369,6 +306,35 @@ where
     /// Whether a block may be run in several parts: it has no scratch, which would be set up for each.
     const HAS_RUNS: bool = size_of::<S>() == 0 && !std::mem::needs_drop::<S>();
 
+    /// Runs a block's `n` iterations, as `run` runs those at some places. Where the loop may be stopped, that is in turns of some
+    /// milliseconds: nobody waits for the end of a long block. One with scratch is run at once.
+    fn in_turns(
+        &self,
+        context: &Context<'_>,
+        n: usize,
+        mut run: impl FnMut(usize, usize) -> Option<(usize, BodyError)>,
+    ) -> Option<(usize, BodyError)> {
+        if !Self::HAS_RUNS || context.state.stop.get().is_none() {
+            return run(0, n);
+        }
+        let mut place = 0;
+        while place < n && !context.state.is_stopped() {
+            let (begun, turn) = (Instant::now(), self.turn.load(Relaxed).clamp(1, n - place));
+            let error = run(place, turn);
+            if error.is_some() {
+                return error;
+            }
+            place += turn;
+            let took = begun.elapsed();
+            if took < SHORT_TURN {
+                self.turn.fetch_max(2 * turn, Relaxed);
+            } else if took > LONG_TURN {
+                self.turn.fetch_min(turn.div_ceil(2), Relaxed);
+            }
+        }
+        None
+    }
+
     /// The `n` consecutive iterations from `first` on, from the block's `place`-th on: those at the borders apart from the others.
     ///
     /// # Safety
@@ -391,20 +357,26 @@ where
         None
     }
 
-    /// A list of which most iterations follow their neighbour.
+    /// A list of which most iterations follow their neighbour, from the block's `place`-th on.
     ///
     /// # Safety
     /// Rule 2. Nothing is packed or listed.
-    unsafe fn run_joined(&self, context: &Context<'_>, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
-        let mut place = 0;
-        while place < offsets.len() {
-            let n = run_of(&offsets[place..]);
+    unsafe fn run_joined(
+        &self,
+        context: &Context<'_>,
+        place: usize,
+        first: usize,
+        offsets: &[u32],
+    ) -> Option<(usize, BodyError)> {
+        let mut done = 0;
+        while done < offsets.len() {
+            let n = run_of(&offsets[done..]);
             // SAFETY: rule 2.
-            let error = unsafe { self.run_range(context, place, first + offsets[place] as usize, n) };
+            let error = unsafe { self.run_range(context, place + done, first + offsets[done] as usize, n) };
             if error.is_some() {
                 return error;
             }
-            place += n;
+            done += n;
         }
         None
     }
@@ -471,12 +443,18 @@ where
         None
     }
 
-    /// The hot loop over iterations in an order of the plan's.
+    /// The hot loop over iterations in an order of the plan's, from the block's `place`-th on.
     ///
     /// # Safety
     /// Rule 2. No slot is tracked.
     #[inline(never)]
-    unsafe fn run_list(&self, context: &Context<'_>, first: usize, offsets: &[u32]) -> Option<(usize, BodyError)> {
+    unsafe fn run_list(
+        &self,
+        context: &Context<'_>,
+        place: usize,
+        first: usize,
+        offsets: &[u32],
+    ) -> Option<(usize, BodyError)> {
         let values = self.values.refs();
         // SAFETY: rule 2.
         let mut views = unsafe { H::views(&context.slots) };
@@ -484,7 +462,7 @@ where
         H::begin(&mut views, &context.slots);
         for (j, &offset) in offsets.iter().enumerate() {
             let i = first + offset as usize;
-            H::turn_to(&mut views, j, i);
+            H::turn_to(&mut views, place + j, i);
             H::step(&mut views, i);
             if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
                 return Some((i, error));
@@ -591,6 +569,11 @@ where
     }
 }
 
+/// Turns that take no longer than this become longer,
+const SHORT_TURN: Duration = Duration::from_millis(5);
+/// and those that take longer than this, shorter.
+const LONG_TURN: Duration = Duration::from_millis(50);
+
 /// Lists with at most one gap in this many iterations are taken apart into runs.
 const WORTH_JOINING: usize = 32;
 
@@ -617,31 +600,6 @@ fn are_neighbours(offsets: &[u32]) -> bool {
 /// How many of the first offsets are consecutive: one, at least.
 fn run_of(offsets: &[u32]) -> usize {
     1 + offsets.windows(2).take_while(|pair| pair[1] == pair[0].wrapping_add(1)).count()
-}
-
-/// What `f` gives, or what it unwound with.
-pub(crate) fn unwound<T>(f: impl FnOnce() -> T) -> std::thread::Result<T> {
-    panics::quietly(|| catch_unwind(AssertUnwindSafe(f)))
-}
-
-/// How a block ended. A body that catches its own unwinding can't hide what the context recorded.
-pub(crate) fn outcome(
-    context: &Context<'_>,
-    at: Option<usize>,
-    ran: std::thread::Result<Option<(usize, BodyError)>>,
-) -> Result<(), (Option<usize>, Failure)> {
-    match (context.state.take_trouble(), ran) {
-        (Some((AccessTrouble::OutOfRange { capture, index }, then)), _) => {
-            Err((at.map(|_| then), Failure::OutOfRange { capture, index }))
-        }
-        (Some((AccessTrouble::Misspeculation { capture }, then)), _) => {
-            Err((at.map(|_| then), Failure::Misspeculation { capture }))
-        }
-        (Some((AccessTrouble::Unreachable, then)), _) => Err((at.map(|_| then), Failure::Stopped)),
-        (_, Err(payload)) => Err((at, Failure::Panic(panics::caught_panic(&*payload)))),
-        (_, Ok(Some((i, error)))) => Err((Some(i), Failure::Body(error))),
-        (_, Ok(None)) => Ok(()),
-    }
 }
 
 fn each_recorder(context: &Context<'_>, f: impl Fn(&Recorder<'_>)) {

@@ -13,8 +13,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::memory::buffer::{RawBuf, ops_of};
+use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
+use crate::memory::element_ops::ops_of;
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
 use crate::session::{SessionInner, locked};

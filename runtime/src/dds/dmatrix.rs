@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crate::body::capture::Captured;
 use crate::dds::elements::{Elements, RawVector};
-use crate::memory::buffer::{ElementOps, RawBuf, ops_of, row_ops};
+use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
+use crate::memory::element_ops::{ElementOps, ops_of, row_ops};
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner};

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::body::capture::{Captured, Kind, Memory, usable};
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
 use crate::session::error::{Error, Result};
 use crate::session::{SessionInner, next_id};

@@ -36,6 +36,8 @@ pub(crate) struct DriverRole {
     pub(crate) snapshot_every: Option<usize>,
     /// How often a loop may begin again after kills from outside.
     pub(crate) attempts: Option<usize>,
+    /// After how many seconds a body is named that has not ended.
+    pub(crate) slow_body: Option<usize>,
     /// Where the timeline is written.
     pub(crate) trace: Option<PathBuf>,
     /// Under a launcher: the file through which the other ranks learn the address and the secret.
@@ -183,6 +185,7 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
         listen,
         snapshot_every: number(env, "STRADSAP_SNAPSHOT_EVERY", 1, usize::MAX)?,
         attempts: number(env, "STRADSAP_ATTEMPTS", 0, usize::MAX)?,
+        slow_body: number(env, "STRADSAP_SLOW_BODY", 0, u32::MAX as usize)?,
         trace: env("STRADSAP_TRACE").map(PathBuf::from),
         rendezvous: None,
     })

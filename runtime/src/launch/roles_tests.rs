@@ -29,6 +29,7 @@ const DRIVER: DriverRole = DriverRole {
     listen: None,
     snapshot_every: None,
     attempts: None,
+    slow_body: None,
     trace: None,
     rendezvous: None,
 };

@@ -13,16 +13,18 @@ use once_cell::unsync::OnceCell;
 
 use crate::body::capture::{Captured, Handles, Kind};
 use crate::body::lease::Lease;
+use crate::body::outcome::{Failure, Outcome};
 use crate::body::panics::{self, CaughtPanic};
-use crate::body::task::{Failure, LoopTask, Outcome, Task};
+use crate::body::task::{LoopTask, Task};
 use crate::body::value::Values;
 use crate::dds::relaxed::board::Board;
 use crate::loops::backend::LoopBackend;
 use crate::loops::execute::FirstFailure;
 use crate::loops::plan_cache::{CachedPlan, Odd, PlanKey, Plans, bytes_of, part_of, serves_parts};
 use crate::loops::record::{Depth, planned_shapes, record};
+use crate::loops::replan::MISSPECULATIONS;
 use crate::loops::sure::{computes_with_floats, needs_no_copies};
-use crate::loops::tallies;
+use crate::loops::tallied;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
 use crate::memory::home::Poison;
@@ -40,15 +42,6 @@ use crate::session::{SessionInner, next_id};
 
 /// Why a plan runs the loop's own order.
 const CONFIRMS: &str = "an iteration failed, which the loop's own order has to confirm";
-
-/// After this many misspeculations in a row a loop runs serially, unless few iterations are to blame.
-const MISSPECULATIONS: usize = 3;
-/// This many iterations at most run alone,
-const MOST_ODD: usize = 64;
-/// and after this many calls in a row with a new one the loop runs serially.
-const ODD_CALLS: usize = 8;
-/// A plan of which iterations run alone must promise this much over serial execution, on this many threads.
-const WORTHWHILE: (f64, usize) = (1.2, 8);
 
 /// What `async_parallel_for!` calls.
 ///
@@ -106,12 +99,12 @@ pub(crate) struct Call<'c> {
     pub(crate) captured: &'c [Captured],
     pub(crate) task: &'c dyn Task,
     pub(crate) pack: Pack<'c>,
-    digests: &'c dyn Fn() -> Vec<u64>,
+    pub(super) digests: &'c dyn Fn() -> Vec<u64>,
     pub(crate) session: &'c SessionInner,
-    backend: Arc<dyn LoopBackend>,
+    pub(super) backend: Arc<dyn LoopBackend>,
     /// The threads of this process.
     pub(crate) pool: Arc<Pool>,
-    misspeculations: usize,
+    pub(crate) misspeculations: usize,
 }
 
 /// Why a loop did not end well.
@@ -296,35 +289,6 @@ impl<'c> Call<'c> {
         Error::SomeIteration { site: self.site.to_string(), first, last, problem }
     }
 
-    /// By which plan a loop runs again that iterations strayed from. `reused` and `trace`: whether it is of an earlier call, and
-    /// whether the run must name the iteration.
-    fn after_straying(
-        &mut self,
-        mut cached: CachedPlan,
-        (capture, iteration): (usize, Option<usize>),
-        reused: &mut bool,
-        trace: &mut bool,
-    ) -> Result<CachedPlan> {
-        if let Some(plan) = cached.plan.dealt_by_data() {
-            self.deal(&mut cached, plan)?;
-            cached.by_data = true;
-            return Ok(cached);
-        }
-        let of_others = *reused && cached.odd.offsets.is_empty() && self.is_of_others(&cached);
-        if !of_others && !*trace && iteration.is_none() && self.may_stand_alone(&cached, *reused) {
-            // Which iteration was it?
-            *trace = true;
-            return Ok(cached);
-        }
-        let fresh = match of_others {
-            true => self.plan_beside(cached)?,
-            false => self.replan(&cached, (capture, iteration), *reused)?,
-        };
-        *trace &= !fresh.odd.offsets.is_empty();
-        *reused = false;
-        Ok(fresh)
-    }
-
     /// Records the loop in this process. The lease must be of the loop's captures.
     pub(crate) fn record_here<'f>(&self, lease: &'f Lease<'c>, depth: Depth) -> (Recording<'f>, Depth) {
         assert!(std::ptr::eq(lease.captured(), self.captured), "a lease of other captures");
@@ -346,7 +310,7 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn make_plan(&self, depth: Depth) -> Result<CachedPlan> {
+    pub(super) fn make_plan(&self, depth: Depth) -> Result<CachedPlan> {
         let begun = Instant::now();
         let options = &self.key.options;
         let (recorded, plan, depth_used);
@@ -370,7 +334,7 @@ impl<'c> Call<'c> {
             let planned = self.planned(&recording, &shapes);
             let Some(mut made) = planned else { return self.make_plan(Depth::Symbolic) };
             made.facts.cut_short = made.facts.cut_short.max(recording.cut_short);
-            made.facts.summed_up_whole = tallies::many(&recording, &made, self.captured);
+            made.facts.summed_up_whole = tallied::many(&recording, &made, self.captured);
             planning.set(made.blocks.len() as u64);
             drop(planning);
             self.say_tallies(&mut made);
@@ -390,7 +354,7 @@ impl<'c> Call<'c> {
     }
 
     /// None where too little was recorded for a plan.
-    fn planned(&self, recording: &Recording<'_>, shapes: &[CaptureShape]) -> Option<Plan> {
+    pub(super) fn planned(&self, recording: &Recording<'_>, shapes: &[CaptureShape]) -> Option<Plan> {
         let options = self.key.options.planning(self.backend.is_one_process());
         match recording.outline() {
             [] => Some(plan::plan(recording, shapes, &options, &*self.pool)),
@@ -400,17 +364,17 @@ impl<'c> Call<'c> {
 
     /// Says in a plan which DDSs are added up in tallies.
     fn say_tallies(&self, plan: &mut Plan) {
-        let names = (0..self.captured.len()).filter(|&c| tallies::ops_of(plan, self.captured, c).is_some());
+        let names = (0..self.captured.len()).filter(|&c| tallied::ops_of(plan, self.captured, c).is_some());
         let names: Vec<String> = names.map(|c| format!("`{}`", self.site.name(c))).collect();
         if !names.is_empty() {
             plan.facts.reason = format!("{}; {} added up in tallies", plan.facts.reason, names.join(" and "));
         }
         let addable =
-            |&c: &usize| tallies::could(&self.captured[c], plan.usage[c], &self.key.options, self.key.range.len());
+            |&c: &usize| tallied::could(&self.captured[c], plan.usage[c], &self.key.options, self.key.range.len());
         plan.facts.addable = (0..self.captured.len()).filter(addable).collect();
     }
 
-    fn cached(&self, mut plan: Plan, depth: Depth) -> Result<CachedPlan> {
+    pub(super) fn cached(&self, mut plan: Plan, depth: Depth) -> Result<CachedPlan> {
         if self.captured.iter().any(|capture| matches!(capture.kind, Kind::Relaxed { .. })) {
             plan.stratify(self.key.options.staleness);
         }
@@ -432,153 +396,16 @@ impl<'c> Call<'c> {
         })
     }
 
-    /// Cuts a loop without conflicts into more blocks for later calls, where two calls took longer on threads of this process than its
-    /// accesses and its recording said, and no bits depend on where blocks begin.
-    fn deal_anew(&self, cached: &mut CachedPlan, report: &LoopReport) {
-        let PlanKey { range, options, .. } = &self.key;
-        let (blocks, threads) = (cached.plan.blocks.len(), self.pool.threads());
-        let here = report.elsewhere.workers.is_empty() && threads > 1;
-        if cached.by_data || !here || !cached.serves_parts || options.grain.is_some() || cached.key.range != *range {
-            return;
-        }
-        let nanos = report.seconds_running * 1e9 * threads.min(blocks) as f64;
-        // One call may take long because something else ran: the plan would have many blocks for good.
-        let before = cached.nanos.replace(nanos).unwrap_or(0.0);
-        if let Some(plan) = cached.plan.dealt_by_time(nanos.min(before)) {
-            // Without memory for another one the plan stays as it is.
-            let _ = self.deal(cached, plan);
-        }
-    }
-
-    /// Replaces a plan by the same one in other blocks.
-    fn deal(&self, cached: &mut CachedPlan, plan: Plan) -> Result<()> {
-        let plan = Arc::new(plan);
-        cached.installed = self.backend.install(self, &plan)?;
-        cached.plan = plan;
-        Ok(())
-    }
-
-    /// Whether a plan was made for other captured values, or for more iterations.
-    fn is_of_others(&self, kept: &CachedPlan) -> bool {
-        kept.key.range != self.key.range || kept.values != (self.digests)()
-    }
-
-    /// A plan after a misspeculation by one of others, which stays for them.
-    fn plan_beside(&mut self, mut old: CachedPlan) -> Result<CachedPlan> {
-        self.misspeculations += 1;
-        let of_part = old.key.range != self.key.range;
-        old.serves_parts &= !of_part;
-        self.store(old);
-        let mut fresh = self.make_plan(Depth::Sampled)?;
-        fresh.serves_parts &= !of_part;
-        Ok(fresh)
-    }
-
-    /// Whether an iteration that strays may be one of few that can't be foreseen: the loop was recorded as thoroughly as can be, or
-    /// there were such iterations before.
-    fn may_stand_alone(&self, old: &CachedPlan, reused: bool) -> bool {
-        let known = old.depth == Depth::Concrete && (!reused || !old.odd.offsets.is_empty());
-        let few = old.odd.offsets.len() < MOST_ODD && old.odd.calls < ODD_CALLS;
-        known && few && !self.key.options.scratch && old.plan.strategy != Strategy::Serial
-    }
-
-    /// The same plan with one more iteration alone. None where that promises nothing.
-    fn with_alone(&self, old: &CachedPlan, iteration: usize, reused: bool) -> Result<Option<CachedPlan>> {
-        let base = old.odd.base.as_ref().unwrap_or(&old.plan);
-        let offset = iteration.wrapping_sub(base.range.start);
-        let mut odd = old.odd.clone();
-        let (Some(place), Err(at)) = (base.place(offset), odd.offsets.binary_search(&(offset as u32))) else {
-            return Ok(None);
-        };
-        // If they come as close to each other behind this one, there are too many.
-        let near = place.saturating_sub(odd.last).max(1);
-        if !reused && !odd.offsets.is_empty() && (base.range.len() - place) / near > MOST_ODD {
-            return Ok(None);
-        }
-        odd.offsets.insert(at, offset as u32);
-        let Some(mut plan) = base.with_alone(&odd.offsets, self.key.options.order == Order::Preserve) else {
-            return Ok(None);
-        };
-        let (gain, threads) = WORTHWHILE;
-        if plan.graph.makespan(threads) as f64 * gain > plan.graph.work() as f64 {
-            return Ok(None);
-        }
-        let s = if odd.offsets.len() == 1 { "" } else { "s" };
-        plan.facts.reason = format!(
-            "{}; {} iteration{s} can't be foreseen, and run{} alone",
-            base.facts.reason,
-            odd.offsets.len(),
-            if s.is_empty() { "s" } else { "" }
-        );
-        (odd.base, odd.last) = (Some(Arc::clone(base)), place);
-        let mut cached = self.cached(plan, Depth::Concrete)?;
-        cached.bytes = cached.bytes.saturating_add(base.bytes());
-        cached.odd = odd;
-        (cached.seconds_recording, cached.seconds_planning) = (old.seconds_recording, old.seconds_planning);
-        self.explain(&cached)?;
-        Ok(Some(cached))
-    }
-
-    /// A plan after a misspeculation: the loop is recorded more thoroughly. When even the most thorough recording misspeculates,
-    /// or any for the third time in a row, what the iterations touch depends on what others wrote: then the one that strayed runs
-    /// alone, or all of them in the loop's own order.
-    fn replan(
-        &mut self,
-        old: &CachedPlan,
-        (capture, iteration): (usize, Option<usize>),
-        reused: bool,
-    ) -> Result<CachedPlan> {
-        self.misspeculations += 1;
-        let in_row = old.misspeculations_in_row + 1;
-        let hopeless = old.depth == Depth::Concrete && !reused;
-        if self.may_stand_alone(old, reused)
-            && let Some(iteration) = iteration
-            && let Some(mut alone) = self.with_alone(old, iteration, reused)?
-        {
-            alone.misspeculations_in_row = in_row;
-            return Ok(alone);
-        }
-        let mut fresh = if in_row >= MISSPECULATIONS || hopeless {
-            let name = self.site.name(capture);
-            warning!(
-                "{}: runs serially from now on, since iterations touched other elements of `{name}` than \
-                 recorded {in_row} times in a row: what they touch seems to depend on what other iterations write",
-                self.site
-            );
-            let reason = format!("what iterations touch of `{name}` changes while the loop runs");
-            let cached = self.own_order(Facts {
-                reason,
-                changing: Some(capture),
-                cut_short: old.plan.facts.cut_short,
-                ..Facts::default()
-            })?;
-            self.explain(&cached)?;
-            cached
-        } else {
-            // A plan from an earlier call may just be out of date. A fresh one was misled: by its sample, or by
-            // values.
-            let depth = match old.depth {
-                Depth::Sampled => Depth::Symbolic,
-                Depth::Symbolic if reused => Depth::Symbolic,
-                Depth::Symbolic | Depth::Concrete => Depth::Concrete,
-            };
-            self.make_plan(depth)?
-        };
-        fresh.misspeculations_in_row = in_row;
-        fresh.odd.calls = old.odd.calls;
-        Ok(fresh)
-    }
-
     /// Whether a tally may have overflowed where the plain loop's sum doesn't: it misses what was there before.
     fn overflowed(&self, cached: &CachedPlan, failure: &Failure) -> bool {
         let is_overflow =
             |note: &CaughtPanic| note.message.starts_with("attempt to ") && note.message.ends_with("overflow");
-        let tallied = || (0..self.captured.len()).any(|c| tallies::ops_of(&cached.plan, self.captured, c).is_some());
+        let tallied = || (0..self.captured.len()).any(|c| tallied::ops_of(&cached.plan, self.captured, c).is_some());
         matches!(failure, Failure::Panic(note) if is_overflow(note)) && tallied()
     }
 
     /// A plan that runs the loop in its own order.
-    fn own_order(&self, facts: Facts) -> Result<CachedPlan> {
+    pub(super) fn own_order(&self, facts: Facts) -> Result<CachedPlan> {
         self.cached(Plan::serial(self.key.range.clone(), self.captured.len(), facts), Depth::Concrete)
     }
 
@@ -598,11 +425,11 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn store(&self, cached: CachedPlan) {
+    pub(super) fn store(&self, cached: CachedPlan) {
         self.session.slot::<Plans>().put(cached);
     }
 
-    fn explain(&self, cached: &CachedPlan) -> Result<()> {
+    pub(super) fn explain(&self, cached: &CachedPlan) -> Result<()> {
         if self.session.explains() {
             eprintln!("{}", self.report(cached, false, 0.0, Elsewhere::default()));
         }

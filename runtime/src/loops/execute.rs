@@ -20,15 +20,17 @@ use crate::body::astray::Before;
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::{AccessTrouble, BlockState, Context};
 use crate::body::lease::{Lease, Lent};
+use crate::body::outcome::Failure;
 use crate::body::panics::{self, CaughtPanic};
 use crate::body::slot::{Ahead, Copies, MORE, OwnElement, Owned, Slot};
 use crate::body::slow_path::{Doing, Listing, ViewRange};
-use crate::body::task::{Failure, Iterations, Task};
+use crate::body::task::{Iterations, Task};
 use crate::body::tiling::Tiling;
 use crate::body::waiting::{self, Watch};
 use crate::dds::relaxed::board::{Board, Missing};
 use crate::loops::handoff::{Dispatch, Handoff};
 use crate::loops::pack::Packed;
+use crate::loops::results::{BlockResult, restore, settled, unite};
 use crate::loops::tallies::Tallies;
 use crate::loops::undo::{Undo, is_logged};
 use crate::memory::buffer::RawBuf;
@@ -36,9 +38,9 @@ use crate::planner::Inline;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
 use crate::session::locked;
-use crate::session::logging::warning;
 use crate::session::options::{Order, Strategy};
 use crate::session::pool::Pool;
+use crate::session::slow_bodies::{self, Unit};
 use crate::session::stack;
 use crate::session::timeline::{self, Category};
 
@@ -64,15 +66,6 @@ pub(crate) struct Run<'r> {
     /// On a worker, which holds no more than the plan says that its blocks touch: for each capture, whether elements in
     /// step are reached by other means than `x[i]`.
     pub(crate) apart: Option<&'r [bool]>,
-}
-
-/// What a block left for the reductions: a total each, and single additions where their order counts.
-#[derive(Default)]
-pub(crate) struct BlockResult {
-    pub(crate) totals: Vec<u64>,
-    pub(crate) additions: Vec<Vec<(usize, u64)>>,
-    /// What single elements held before the block changed them: capture, index, value.
-    old: Vec<(usize, usize, RawBuf)>,
 }
 
 /// What a replay came to, by capture: reductions and relaxed state.
@@ -185,6 +178,9 @@ impl Run<'_> {
         let Ok(mut context) = self.context(b, &self.board, &before) else {
             return (BlockResult::default(), b, Err((None, Failure::Stopped)));
         };
+        if let Some(stop) = others.handoff.stopping() {
+            context.state.stop.get_or_init(|| stop);
+        }
         let end = self.beside(b);
         let mut at = b;
         let ran = loop {
@@ -231,7 +227,7 @@ impl Run<'_> {
             Kind::Vector { .. } | Kind::Relaxed { .. } => 0,
         };
         let totals: Vec<u64> = self.captured().iter().enumerate().map(total).collect();
-        BlockResult { additions: vec![Vec::new(); totals.len()], totals, old: Vec::new() }
+        BlockResult::of_totals(totals)
     }
 
     /// Notes what a block that ended well has added to relaxed state.
@@ -507,6 +503,7 @@ impl<D: Dispatch> Blocks<'_, D> {
     fn run(&self, b: usize) {
         let Blocks { run, handoff, undo, results, first } = self;
         let _span = timeline::is_on().then(|| timeline::span(Category::Block, handoff.number(b) as u64));
+        let _now = slow_bodies::running(Unit::Block(handoff.number(b) as u64));
         let (start, end) = (run.plan.blocks[b].start, run.plan.blocks[b].end);
         let saved = if start < end { panics::caught(|| undo.save_for(b, run.plan, run.lease)) } else { Ok(()) };
         let first_of_block = run.plan.range.start + run.plan.offset(start);
@@ -581,96 +578,5 @@ impl Before for BeforeLoop<'_> {
     fn copy(&self, capture: usize, index: usize) -> Option<RawBuf> {
         let Run { plan, lease, apart, .. } = self.run;
         panics::caught(|| self.undo.before(plan, lease, apart.is_some(), (capture, index))).ok().flatten()
-    }
-}
-
-/// What the reductions come to: the blocks' results in serial order, or all additions in the loop's.
-pub(crate) fn unite(
-    plan: &Plan,
-    captured: &[Captured],
-    order: Order,
-    before: &[u64],
-    results: impl Iterator<Item = BlockResult>,
-) -> Vec<u64> {
-    let mut words = before.to_vec();
-    let mut additions: Vec<Vec<(usize, u64)>> = vec![Vec::new(); words.len()];
-    let serial = plan.strategy == Strategy::Serial;
-    for result in results {
-        for (c, capture) in captured.iter().enumerate() {
-            if let Kind::Reduction { ops, .. } = capture.kind {
-                // (Blocks beside one another leave one result.)
-                let Some(&total) = result.totals.get(c) else { continue };
-                words[c] = if serial { total } else { (ops.unite)(words[c], total) };
-            }
-        }
-        for (all, block) in additions.iter_mut().zip(result.additions) {
-            all.extend(block);
-        }
-    }
-    for (c, mut additions) in additions.into_iter().enumerate() {
-        if let Kind::Reduction { ops, .. } = captured[c].kind
-            && ops.ordered
-            && order == Order::Preserve
-            && !serial
-        {
-            additions.sort_by_key(|&(iteration, _)| iteration);
-            words[c] = additions.iter().fold(before[c], |sum, &(_, word)| (ops.unite)(sum, word));
-        }
-    }
-    words
-}
-
-/// Puts everything back as it was before the loop, and then drops what the loop had made of it. Says what the first destructor
-/// that panicked said. All threads of the loop have ended.
-pub(crate) fn restore(
-    plan: &Plan,
-    lease: &Lease<'_>,
-    mut results: Vec<BlockResult>,
-    undo: &Undo,
-) -> Result<(), CaughtPanic> {
-    // Backwards: of several blocks that changed an element the first saw it as it was before the loop. What a block saved before it
-    // began is older than what it saved of single elements.
-    for b in (0..plan.blocks.len()).rev() {
-        for (c, index, copy) in results.get_mut(b).into_iter().flat_map(|result| &mut result.old) {
-            if let Some(lent) = lease.vector(*c).filter(|lent| *index < lent.len()) {
-                // SAFETY: nobody else runs; both addresses hold an element.
-                unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(*index), lent.ops().size) };
-            }
-        }
-        undo.restore_of(b, plan, lease);
-    }
-    undo.restore_upfront(plan, lease);
-    undo.commit().and(drop_old(&mut results))
-}
-
-/// Of a loop that ended well: drops the engine's own copies of what was there before. What their destructors say is no
-/// failure of the loop, which had none of them.
-pub(crate) fn settled(mut results: Vec<BlockResult>, undo: &Undo) -> Vec<BlockResult> {
-    if let Err(note) = undo.commit().and(drop_old(&mut results)) {
-        warning!("a copy of an element, made to undo a loop, panicked when it was dropped: {}", note.message);
-    }
-    results
-}
-
-fn drop_old(results: &mut [BlockResult]) -> Result<(), CaughtPanic> {
-    let mut ended = Ok(());
-    for old in results.iter_mut().flat_map(|result| std::mem::take(&mut result.old)) {
-        ended = ended.and(panics::caught(|| drop(old)));
-    }
-    ended
-}
-
-impl BlockResult {
-    fn of(context: &Context<'_>) -> BlockResult {
-        let mut result = BlockResult::default();
-        for (c, slot) in context.slots.iter().enumerate() {
-            result.totals.push(slot.total().get());
-            result.additions.push(slot.additions().map_or_else(Vec::new, RefCell::take));
-            if let Doing::Logged { saved, .. } = slot.slow_path().doing() {
-                let saved = std::mem::take(&mut *saved.borrow_mut());
-                result.old.extend(saved.into_iter().map(|(index, copy)| (c, index, copy)));
-            }
-        }
-        result
     }
 }

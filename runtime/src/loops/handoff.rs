@@ -7,7 +7,8 @@
 #[cfg(stradsap_loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
 use std::cmp::Reverse;
-use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError};
 #[cfg(not(stradsap_loom))]
 use std::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
 
@@ -39,6 +40,10 @@ pub(crate) trait Dispatch: Sync {
     fn at_hand(&self) -> Option<usize>;
     /// From which block on none is started any more, since one failed.
     fn cut(&self) -> Option<usize>;
+    /// What becomes true when blocks are to end though they have iterations left; none where that never happens.
+    fn stopping(&self) -> Option<Arc<AtomicBool>> {
+        None
+    }
 }
 
 impl Dispatch for Handoff<'_> {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::body::capture::{ReadCapture, indexed_near, read, write};
 use crate::body::index::Here;
+use crate::body::inference::{typed_body, typed_scratch};
 use crate::body::panics;
-use crate::body::task::{typed_body, typed_scratch};
 use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 use crate::dds::elements::{Elements, RawVector};

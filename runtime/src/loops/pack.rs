@@ -7,7 +7,8 @@
 
 use crate::body::lease::Lease;
 use crate::body::panics;
-use crate::memory::buffer::{ElementOps, RawBuf, populate};
+use crate::memory::buffer::{RawBuf, populate};
+use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;

@@ -14,7 +14,7 @@ use crate::body::capture::{Captured, Kind};
 use crate::loops::backend::Installed;
 use crate::loops::pack::is_laid_out;
 use crate::loops::record::Depth;
-use crate::loops::tallies;
+use crate::loops::tallied;
 use crate::loops::undo::is_logged;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
@@ -120,7 +120,7 @@ pub(crate) fn serves_parts(plan: &Plan, options: &LoopOptions, captured: &[Captu
     let by_block = |c: usize| match captured[c].kind {
         Kind::Reduction { ops, .. } => ops.ordered && !preserve,
         Kind::Relaxed { .. } => true,
-        Kind::Vector { .. } => tallies::ops_of(plan, captured, c).is_some(),
+        Kind::Vector { .. } => tallied::ops_of(plan, captured, c).is_some(),
     };
     let strategy = plan.strategy == Strategy::Aligned || plan.strategy == Strategy::Serial && preserve;
     // Workers have what the whole plan reads.
@@ -139,7 +139,7 @@ pub(crate) fn bytes_of(plan: &Plan, captured: &[Captured]) -> usize {
     let kept = |(c, capture): (usize, &Captured)| {
         let Kind::Vector { len, ops, writable, .. } = capture.kind else { return 0 };
         let elements = match plan.usage[c] {
-            _ if tallies::ops_of(plan, captured, c).is_some() => 8 * len,
+            _ if tallied::ops_of(plan, captured, c).is_some() => 8 * len,
             Usage::InStep { written: true, .. } if ops.needs_drop => n,
             Usage::InStep { .. } if !plan.offsets.is_empty() && is_laid_out(ops, n) => n,
             // Undo copies of others are not the plan's.

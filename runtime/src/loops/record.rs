@@ -16,7 +16,8 @@ use crate::body::slot::{Copies, Owned, Slot};
 use crate::body::slow_path::{Doing, Pager};
 use crate::body::task::Task;
 use crate::dds::relaxed::board;
-use crate::loops::tallies::{self, Tallies};
+use crate::loops::tallied;
+use crate::loops::tallies::Tallies;
 use crate::memory::buffer::RawBuf;
 use crate::planner::plan::{beforehand, outline};
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
@@ -24,6 +25,7 @@ use crate::planner::{inference, recording};
 use crate::session::logging::warning;
 use crate::session::options::{LoopOptions, Order};
 use crate::session::pool::Pool;
+use crate::session::slow_bodies::{self, Unit};
 
 /// What the planner has to know of the captures.
 pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
@@ -89,12 +91,12 @@ pub(crate) unsafe fn record<'l>(
         let (logs, nanos) = logs(&slices, tallied);
         recording(&range, logs, nanos, captured)
     };
-    let mut tallied = tallies::beforehand(captured, options, range.len());
+    let mut tallied = tallied::beforehand(captured, options, range.len());
     if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
     {
         let mut sampled = run(samples.clone(), &tallied);
-        tallies::leave_out(&mut sampled, &mut tallied, captured, (options, false));
+        tallied::leave_out(&mut sampled, &mut tallied, captured, (options, false));
         if beforehand::is_serial(&sampled, &options.planning(tables)) {
             return (sampled, Depth::Sampled);
         }
@@ -111,7 +113,7 @@ pub(crate) unsafe fn record<'l>(
         }
     }
     let mut whole = run(slices(&range, captured, options.scratch), &tallied);
-    tallies::leave_out(&mut whole, &mut tallied, captured, (options, depth != Depth::Sampled));
+    tallied::leave_out(&mut whole, &mut tallied, captured, (options, depth != Depth::Sampled));
     (whole, if concrete { Depth::Concrete } else { Depth::Symbolic })
 }
 
@@ -194,6 +196,7 @@ pub(crate) unsafe fn record_slices(
 ) -> (Vec<Vec<CaptureLog>>, u64) {
     let recorded = pool.map(slices.len(), |s| {
         let begun = Instant::now();
+        let _now = slow_bodies::running(Unit::Slice(slices[s].start as u64));
         let context = recording_context(recorded, &slices[s], concrete);
         // SAFETY: the context was made of the captures that the task was made for (the caller's promise), and records.
         unsafe { recorded.task.record(&context, slices[s].clone()) };

@@ -7,8 +7,8 @@
 use std::any::TypeId;
 
 use crate::body::capture::{Captured, Kind};
-use crate::loops::tallies;
-use crate::memory::buffer::ops_of;
+use crate::loops::tallied;
+use crate::memory::element_ops::ops_of;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
 use crate::session::options::{Indices, LoopOptions, OnFailure, Order, Same, Strategy};
@@ -43,7 +43,7 @@ pub(crate) fn needs_no_copies(plan: &Plan, captured: &[Captured], options: &Loop
         Kind::Vector { .. } | Kind::Reduction { .. } => true,
         Kind::Relaxed { .. } => false,
     };
-    let tallied = (0..captured.len()).any(|c| tallies::ops_of(plan, captured, c).is_some());
+    let tallied = (0..captured.len()).any(|c| tallied::ops_of(plan, captured, c).is_some());
     let none_strays = match plan.strategy {
         Strategy::Serial => true,
         Strategy::Aligned => options.writes_own && captured.iter().enumerate().all(own),

@@ -23,23 +23,15 @@ use std::thread::{ThreadId, current};
 use crate::body::capture::{Adding, Captured, Kind};
 use crate::body::lease::{Lease, Lent};
 use crate::body::panics::{self, CaughtPanic};
+use crate::loops::tallied::{Elements, MOST_BYTES, THREADS, is_by_pages, ops_of};
 use crate::memory::additive::TallyOps;
-use crate::memory::buffer::{ElementOps, RawBuf};
-use crate::memory::pages::{self, Pages, Tally};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
+use crate::memory::pages::{Pages, Tally};
 use crate::planner::Threads;
 use crate::planner::plan::Plan;
-use crate::planner::recording::{Recording, Usage};
 use crate::session::locked;
-use crate::session::options::{LoopOptions, Order, Strategy};
 
-/// How many tallies an exact sum is expected to have. A constant, for plans must not depend on the machine.
-const THREADS: usize = 8;
-/// How many blocks a plan has, and with them tallies of a sum that is not exact: where nothing conflicts,
-const BLOCKS: usize = 32;
-/// and else, or where the loop says so.
-const MOST_BLOCKS: usize = 1024;
-/// Tallies of one DDS take no more bytes than this.
-const MOST_BYTES: usize = 256 << 20;
 /// Elements that a thread unites at a time.
 const RUN: usize = 1 << 12;
 /// Touched pages that a thread unites at a time.
@@ -72,101 +64,6 @@ enum Copies {
     Any(Vec<(ThreadId, Tally)>, Vec<Tally>),
     /// By the block's place in the serial order.
     ByBlock(BTreeMap<usize, Tally>),
-}
-
-/// Elements of which there are so many.
-type Elements = (&'static ElementOps, usize);
-
-/// How a capture may be added up in tallies, and its elements.
-fn adds(capture: &Captured, options: &LoopOptions) -> Option<(Adding, Elements)> {
-    let Kind::Vector { len: len @ 1.., ops, adding: Some(adding), .. } = capture.kind else { return None };
-    // What asks for a plan of parts gets one.
-    let said = options.strategy.is_some() || options.parts.is_some();
-    let may = if adding.ops.exact { adding.declared || !said } else { adding.declared && options.order == Order::Any };
-    (may && options.strategy != Some(Strategy::Serial)).then_some((adding, (ops, len)))
-}
-
-/// Whether a loop of this many iterations would probably have a capture added up in tallies, if it said `sum x`.
-pub(crate) fn could(capture: &Captured, usage: Usage, options: &LoopOptions, iterations: usize) -> bool {
-    let Kind::Vector { len, adding: Some(adding), .. } = capture.kind else { return false };
-    let free = options.order == Order::Any && options.strategy.is_none() && options.parts.is_none();
-    !adding.declared && usage == Usage::Shared && free && len.saturating_mul(BLOCKS / 2) <= iterations
-}
-
-/// Whether tallies may have only the pages that were touched.
-fn is_by_pages(element: &ElementOps) -> bool {
-    !element.by_key && element.width() == 1
-}
-
-/// Whether tallies cost less than an order of the additions. Those of a declared sum have a page for each addition at most where
-/// there are fewer than elements; and nothing else will do where iterations strayed: what is added to may be other elements in each call.
-fn is_worthwhile(
-    recording: &Recording<'_>,
-    c: usize,
-    (adding, (element, len)): (Adding, Elements),
-    (options, strayed): (&LoopOptions, bool),
-) -> bool {
-    let alone = recording.shared().into_iter().all(|shared| shared == c);
-    let (copies, each) = match (adding.ops.exact, alone && options.parts.is_none() && options.grain.is_none()) {
-        (true, _) => (THREADS, 1),
-        (false, true) => (BLOCKS, BLOCKS / 2),
-        (false, false) => (MOST_BLOCKS, MOST_BLOCKS / 2),
-    };
-    let (size, accesses) = (element.size, recording.accesses(c));
-    let whole = size.saturating_mul(len).saturating_mul(copies) <= MOST_BYTES;
-    let by_pages = pages::bytes_of(size, len, accesses / copies as f64) * copies as f64 <= MOST_BYTES as f64;
-    let few = adding.declared && is_by_pages(element) && by_pages && accesses <= len as f64;
-    few || whole && (adding.declared && strayed || len as f64 * each as f64 <= accesses)
-}
-
-/// The maps that are added up in tallies whatever the recording says: none is in step, and an access to one takes long to record.
-pub(crate) fn beforehand(captured: &[Captured], options: &LoopOptions, iterations: usize) -> Vec<bool> {
-    let tallied = |capture: &Captured| {
-        adds(capture, options).is_some_and(|(Adding { ops, .. }, (element, len))| {
-            ops.exact && element.by_key && len <= iterations && THREADS * len <= MOST_BYTES / 64
-        })
-    };
-    captured.iter().map(tallied).collect()
-}
-
-/// Takes those captures out of a recording that are to be added up in tallies, besides those that were known to be before.
-/// `strayed`: whether iterations have touched other elements than recorded.
-pub(crate) fn leave_out(
-    recording: &mut Recording<'_>,
-    tallied: &mut [bool],
-    captured: &[Captured],
-    (options, strayed): (&LoopOptions, bool),
-) {
-    for (c, capture) in captured.iter().enumerate() {
-        let Some((adding, elements)) = adds(capture, options) else { continue };
-        let usage = recording.usage[c];
-        let shared = usage == Usage::Shared || adding.declared && (strayed || usage == Usage::Untouched);
-        tallied[c] |= shared
-            && recording.in_all_blocks.is_none()
-            && is_worthwhile(recording, c, (adding, elements), (options, strayed));
-    }
-    (0..tallied.len()).filter(|&c| tallied[c]).for_each(|c| recording.leave_out(c));
-}
-
-/// The captures that are added up in tallies of all elements from the first call on, since there are many additions.
-pub(crate) fn many(recording: &Recording<'_>, plan: &Plan, captured: &[Captured]) -> Vec<usize> {
-    let many = |c: &usize| match captured[*c].kind {
-        Kind::Vector { len, .. } => ops_of(plan, captured, *c).is_some() && recording.accesses(*c) >= len as f64,
-        _ => false,
-    };
-    (0..captured.len()).filter(many).collect()
-}
-
-/// How the plan has a capture added up in tallies, if it does.
-pub(crate) fn ops_of(plan: &Plan, captured: &[Captured], c: usize) -> Option<&'static TallyOps> {
-    match captured[c].kind {
-        Kind::Vector { adding: Some(adding), .. }
-            if plan.strategy != Strategy::Serial && plan.usage[c] == Usage::Reduction =>
-        {
-            Some(adding.ops)
-        }
-        _ => None,
-    }
 }
 
 impl Tallies {

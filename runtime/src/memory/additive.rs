@@ -7,8 +7,9 @@
 
 use std::marker::PhantomData;
 
-use crate::memory::buffer::{ElementOps, RawBuf, ops_of};
+use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
+use crate::memory::element_ops::{ElementOps, ops_of};
 use crate::memory::named::{Nameable, Named};
 use crate::memory::pages::Pages;
 

@@ -7,7 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::spare::Spare;
 
 /// Where a DVector's elements are kept. Clones are the same home.
@@ -95,7 +96,7 @@ impl Home {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::buffer::ops_of;
+    use crate::memory::element_ops::ops_of;
 
     fn words(words: &[&str]) -> RawBuf {
         let mut buffer = RawBuf::new(ops_of::<String>(), words.len());

@@ -6,8 +6,8 @@
 //! any alignment.
 #![allow(unsafe_code)]
 
-use crate::memory::buffer::ElementOps;
 use crate::memory::element::Element;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::shared::Shared;
 
 /// An element whose copies can be changed apart, and the changes united: what `&mut` captures of a synchronous loop hold.
@@ -387,7 +387,7 @@ unsafe fn write_shared<T: Merge, const N: usize>(into: *mut u8, value: *const u8
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::buffer::{ops_of, row_ops};
+    use crate::memory::element_ops::{ops_of, row_ops};
 
     fn address<T>(element: &T) -> *const u8 {
         (&raw const *element).cast()

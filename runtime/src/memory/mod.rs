@@ -5,6 +5,7 @@ pub(crate) mod buffer;
 pub(crate) mod codec;
 pub(crate) mod decode;
 pub(crate) mod element;
+pub(crate) mod element_ops;
 pub(crate) mod home;
 #[cfg(feature = "cluster")]
 pub(crate) mod image;

@@ -17,8 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
 use crate::memory::decode::DecodeError;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::locked;
 use crate::memory::ranges::Ranges;
 use crate::memory::spare::Spare;
@@ -225,8 +226,8 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::buffer::ops_of;
     use crate::memory::element::Element;
+    use crate::memory::element_ops::ops_of;
 
     fn encoded<T: Element>(elements: &[T]) -> Vec<u8> {
         let mut out = Vec::new();

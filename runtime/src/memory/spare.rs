@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::locked;
 
 /// Empty buffers, by how many elements they have room for.
@@ -57,7 +58,7 @@ impl Spare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::buffer::ops_of;
+    use crate::memory::element_ops::ops_of;
 
     #[test]
     fn a_buffer_is_used_again_where_it_fits() {

@@ -7,7 +7,8 @@
 
 use std::ops::Range;
 
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
 use crate::session::pool::Pool;
 
 /// Bytes that a thread copies at once.

@@ -17,13 +17,14 @@ use super::task::{BatchTask, RawBatch};
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::{BlockState, Context};
 use crate::body::lease::{Lease, Lent};
+use crate::body::outcome::Failure;
 use crate::body::panics;
 use crate::body::slot::{Owned, Rows, Slot};
-use crate::body::task::Failure;
-use crate::memory::buffer::ElementOps;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::merge::Merging;
 use crate::minibatch::schedule::Schedule;
 use crate::session::locked;
+use crate::session::slow_bodies::{self, Unit};
 use crate::session::timeline::{self, Category};
 
 /// The input of a loop, as far as it is in this process.
@@ -223,6 +224,7 @@ impl<'l> Runner<'l> {
         let (len, start, width) = (elements.len(), elements.start, self.input.width);
         let batch = RawBatch { at, len, width, start, number: minibatch };
         let _span = timeline::is_on().then(|| timeline::span(Category::Block, minibatch as u64));
+        let _now = slow_bodies::running(Unit::Minibatch(minibatch as u64));
         // SAFETY: the context was made from these captures, and the batch is one of the input's.
         let ran = unsafe { self.task.run(context, batch) };
         match ran {

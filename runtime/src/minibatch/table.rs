@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ord
 use super::hot::{HotRows, Uses};
 use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::slot::RowPath;
-use crate::memory::buffer::ElementOps;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::merge::Merging;
 use crate::memory::reservation::Reservation;
 

@@ -17,14 +17,15 @@ use super::stage::{Items, Stage};
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Context;
 use crate::body::lease::Lease;
+use crate::body::outcome::{Failure, outcome, unwound};
 use crate::body::panics;
 use crate::body::slot::{Owned, Slot};
-use crate::body::task::{Failure, outcome, unwound};
-use crate::memory::buffer::ElementOps;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
 use crate::session::SessionInner;
 use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
 use crate::session::pool::Pool;
+use crate::session::slow_bodies::{self, Unit};
 
 /// This many chunks at most, unless they would be larger than [`LARGEST`].
 const CHUNKS: usize = 2048;
@@ -141,6 +142,7 @@ impl Chunks<'_> {
             place: &place,
         };
         let mut made = None;
+        let _now = slow_bodies::running(Unit::Chunk(chunk as u64));
         let ran = unwound(|| {
             // SAFETY: the caller's promise.
             made = Some(unsafe { self.stage.run(&cx) });

@@ -8,8 +8,8 @@ use super::stage::{Stage, maker_of, unpack};
 use crate::body::capture::Captured;
 use crate::dds::chunks;
 use crate::dds::dvector::DVector;
-use crate::memory::buffer::ops_of;
 use crate::memory::element::Element;
+use crate::memory::element_ops::ops_of;
 use crate::session::SessionInner;
 use crate::session::error::Result;
 

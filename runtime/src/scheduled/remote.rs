@@ -14,10 +14,11 @@ use super::here::LocalShards;
 use super::program::Program;
 use super::wire::Reader;
 use crate::body::panics;
-use crate::memory::buffer::{ElementOps, ops_of};
 use crate::memory::codec::{self, CodecError};
+use crate::memory::element_ops::{ElementOps, ops_of};
 use crate::memory::named::{Maker, Makes, Named};
 use crate::session::pool::Pool;
+use crate::session::slow_bodies::{self, Unit};
 use crate::session::timeline::{Category, span};
 
 /// Where a worker's shards are.
@@ -108,6 +109,7 @@ impl<P: Program> RemoteProgram for Arrived<P> {
         while let Some(message) = port.next() {
             let since = Instant::now();
             let _span = span(Category::Block, message.len() as u64);
+            let _now = slow_bodies::running(Unit::Round);
             let took = panics::caught(|| reader.take(program, &mut here, &message, !place.replay));
             let took = took.map_err(|note| format!("{} ({})", note.message, note.location))??;
             left.computing += since.elapsed().as_secs_f64();

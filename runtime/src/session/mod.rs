@@ -10,6 +10,7 @@ pub(crate) mod options;
 pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod slots;
+pub(crate) mod slow_bodies;
 pub(crate) mod stack;
 pub(crate) mod stopping;
 pub(crate) mod timeline;

@@ -13,6 +13,7 @@ mod partitions;
 mod proxy;
 pub(crate) mod scheduled;
 pub(crate) mod second;
+pub(crate) mod slow;
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -10,6 +10,7 @@ use super::minibatches::{self, POLICY};
 use super::operators::{self, OPERATORS};
 use super::processes::{Process, children_as, this_program, wait_for};
 use super::scheduled::{self, SCHEDULED};
+use super::slow::{self, SLOW_LOOPS};
 use super::written_once::{self, WRITTEN_ONCE};
 use crate::common::{below, ratings};
 
@@ -29,6 +30,9 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     }
     if std::env::var_os(SCHEDULED).is_some() {
         return Some(scheduled::run(session, epochs));
+    }
+    if std::env::var_os(SLOW_LOOPS).is_some() {
+        return Some(slow::run(session));
     }
     if std::env::var_os(WRITTEN_ONCE).is_some() {
         return Some(written_once::run(session, epochs));

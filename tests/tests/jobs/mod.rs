@@ -8,4 +8,5 @@ pub(crate) mod operators;
 pub(crate) mod processes;
 pub(crate) mod runner;
 pub(crate) mod scheduled;
+pub(crate) mod slow;
 pub(crate) mod written_once;

@@ -13,7 +13,7 @@ const ROUNDS: usize = 64;
 const WAVEFRONT_SIZE: usize = 4;
 
 /// The accesses of a block's iterations, in the order of execution.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Listed {
     /// `index << 1 | written`, iteration by iteration.
     pub entries: Vec<u32>,

@@ -1,7 +1,6 @@
 //! Making plans: candidates are compared by their estimated time.
 
-use std::sync::Arc;
-
+use super::aligned::{ALIGNED_BLOCK, aligned};
 use super::colour::{self, Listed};
 use super::cut::{self, Cut, Weights};
 use super::graph::{BlockGraph, Touch};
@@ -22,21 +21,6 @@ const FINEST: usize = 32;
 const COARSEST: usize = 8;
 /// Iterations that a block should have on average.
 const WORTH_A_BLOCK: usize = 2048;
-/// Accesses that a block should make where blocks are free to run at any time.
-const ALIGNED_BLOCK: usize = 4096;
-/// The same from the third block on where no bits depend on where they begin: such a block takes some microseconds, and half a
-/// microsecond goes into starting it.
-const LIGHT_BLOCK: usize = 1 << 17;
-/// How many such blocks there are at most where only accesses say what iterations cost,
-const ALIGNED_BLOCKS: usize = 256;
-/// how many where something else does,
-const MOST_BLOCKS: usize = 4096;
-/// and how many at least where nothing else may: iterations can be few and long.
-const FEWEST_BLOCKS: usize = 32;
-/// Nanoseconds that recording an access takes at most.
-const RECORDING_NANOS: f64 = 300.0;
-/// Nanoseconds that such a block should take.
-const ALIGNED_NANOS: f64 = 200_000.0;
 /// What starting a block costs, in accesses.
 const BLOCK_COST: u64 = 256;
 /// A plan must promise this much over serial execution.
@@ -96,115 +80,6 @@ pub fn of_table(
     let planner = Planner { recording, options, pool, shared, lens, weights: Vec::new(), follows_memory: false, facts };
     let (tiles, graph, _) = planner.worthwhile_tiles()?;
     Some(planner.finish_tiled(tiles, graph))
-}
-
-/// How many blocks a loop has by the time that its recording took, beyond what recording itself takes.
-fn by_time(recording: &Recording<'_>) -> usize {
-    let each = recording.nanos_each - RECORDING_NANOS * (1.0 + recording.accesses_each);
-    blocks_for(recording.iterations() as f64 * each)
-}
-
-/// How many blocks a loop without conflicts has that takes this many nanoseconds. One of few numbers, so that most loops have as many
-/// each time.
-fn blocks_for(nanos: f64) -> usize {
-    let wanted = nanos / ALIGNED_NANOS;
-    [1, FEWEST_BLOCKS, 4 * FEWEST_BLOCKS, 16 * FEWEST_BLOCKS]
-        .into_iter()
-        .find(|&blocks| wanted < 2.0 * blocks as f64)
-        .unwrap_or(64 * FEWEST_BLOCKS)
-}
-
-/// At least as many blocks as are wanted, cut where `by_data` blocks are, and elsewhere besides.
-fn finer(by_data: usize, wanted: usize, n: usize) -> usize {
-    (by_data * wanted.div_ceil(by_data.max(1))).clamp(1, n.max(1))
-}
-
-/// How many blocks a loop without conflicts has by the data alone, and how many at least where there may be more.
-fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> (usize, Option<usize>) {
-    let n = recording.iterations();
-    let accesses = n as f64 * (1.0 + recording.accesses_each);
-    // What is added up in tallies is one for each block, or moves from one to the next.
-    let tallied = shapes.iter().any(|shape| shape.reduction && shape.len > 0);
-    let most = if tallied { FEWEST_BLOCKS } else { ALIGNED_BLOCKS };
-    let bound = options.scratch || shapes.iter().any(|shape| shape.by_block);
-    let many = (accesses as usize / ALIGNED_BLOCK).clamp(1, most);
-    let few = (accesses as usize / LIGHT_BLOCK).max(2).min(many);
-    let by_accesses = if bound || tallied { many } else { few };
-    // Light iterations, too, are for all workers.
-    let spread = if options.one_process { 1 } else { many };
-    let (blocks, more) = match (options.parts, options.grain) {
-        (Some(parts), _) => (parts, None),
-        (None, Some(grain)) => (n.div_ceil(grain.max(1)).min(MOST_BLOCKS), None),
-        (None, None) if bound => (by_accesses.max(FEWEST_BLOCKS), None),
-        (None, None) => (by_accesses, Some(spread)),
-    };
-    (blocks.min(n.max(1)), more)
-}
-
-/// Nothing conflicts: consecutive iterations, in as many blocks as there is work for.
-fn aligned(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> Plan {
-    let n = recording.iterations();
-    let each = 1.0 + recording.accesses_each;
-    let (by_data, more) = aligned_blocks(recording, shapes, options);
-    let finer = more.map_or(by_data, |spread| finer(by_data, by_time(recording).max(spread), n));
-    let (blocks, graph) = equal_blocks(n, finer, n as f64 * each);
-    let facts = Facts {
-        reason: "no element is both shared and written".to_string(),
-        short: options.parts.is_none() && options.grain.is_none(),
-        peak_bytes: recording.peak_bytes,
-        inferred: recording.is_inferred(),
-        ..Facts::default()
-    };
-    Plan {
-        strategy: Strategy::Aligned,
-        usage: recording.usage.clone(),
-        graph,
-        blocks,
-        by_data: (finer > by_data).then_some(by_data),
-        ..Plan::serial(recording.range.clone(), recording.usage.len(), facts)
-    }
-}
-
-/// Blocks of as many iterations each, without an order among them.
-fn equal_blocks(n: usize, blocks: usize, work: f64) -> (Vec<Block>, BlockGraph) {
-    let blocks: Vec<Block> = (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
-    let each = work / n.max(1) as f64;
-    let cost = blocks.iter().map(|block| ((block.end - block.start) as f64 * each) as u64).collect();
-    (blocks, BlockGraph::from_edges(cost, Vec::new()))
-}
-
-impl Plan {
-    /// A plan for iterations without conflicts, in as many blocks as are worth it, if the loop takes this many nanoseconds. None
-    /// where it has that many.
-    pub fn dealt_by_time(&self, nanos: f64) -> Option<Plan> {
-        let by_data = self.by_data.unwrap_or(self.blocks.len());
-        let blocks = finer(by_data, blocks_for(nanos), self.range.len());
-        let is_finer = self.strategy == Strategy::Aligned && !self.has_alone() && blocks > self.blocks.len();
-        is_finer.then(|| self.in_equal_blocks(blocks, Some(by_data)))
-    }
-
-    /// The same plan in the blocks that it has by the data alone. None where it has those.
-    ///
-    /// An iteration strays where it leaves what its block may touch, so what strays by blocks that a clock cut may depend on
-    /// the clock. What doesn't stray by them doesn't stray by the data's own either, since each of those is some of them.
-    pub fn dealt_by_data(&self) -> Option<Plan> {
-        self.by_data.map(|by_data| self.in_equal_blocks(by_data, None))
-    }
-
-    fn in_equal_blocks(&self, blocks: usize, by_data: Option<usize>) -> Plan {
-        let (blocks, graph) = equal_blocks(self.range.len(), blocks, self.graph.work() as f64);
-        let plan = Plan {
-            strategy: self.strategy,
-            usage: self.usage.clone(),
-            graph,
-            blocks,
-            by_data,
-            fields: self.fields.clone(),
-            strata: Arc::clone(&self.strata),
-            ..Plan::serial(self.range.clone(), self.usage.len(), self.facts.clone())
-        };
-        plan.with_windows(self.windows.clone())
-    }
 }
 
 struct Planner<'r> {

@@ -3,6 +3,7 @@
 //! A plan is a function of the recording and of the loop's options, never of the number of threads: that is
 //! what makes the bits the same however many there are.
 
+mod aligned;
 mod alone;
 pub mod beforehand;
 mod colour;
@@ -15,6 +16,7 @@ mod lattice;
 mod make;
 mod order;
 pub mod outline;
+mod part;
 mod preserve;
 mod sort;
 mod strata;

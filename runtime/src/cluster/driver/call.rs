@@ -8,8 +8,9 @@ use stradsap_dds_server::codec;
 
 use crate::body::capture::{Adding, Captured, Kind};
 use crate::body::lease::Lease;
+use crate::body::outcome::Failure;
 use crate::body::sharing::shared_state;
-use crate::body::task::Failure;
+use crate::cluster::driver::in_parts::Ended;
 use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged, LoopResult};
 use crate::cluster::driver::remote::remote_task;
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
@@ -19,16 +20,19 @@ use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture};
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, LoopStopped};
-use crate::loops::execute::{FirstFailure, Run, unite, words};
+use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::plan_cache::part_of;
 use crate::loops::record::{Depth, fields, recording, shapes, slices};
-use crate::loops::tallies::{self, Tallies};
+use crate::loops::results::unite;
+use crate::loops::tallied;
+use crate::loops::tallies::Tallies;
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
 use crate::planner::plan::{Plan, beforehand};
 use crate::planner::recording::{CaptureLog, Recording, Usage};
 use crate::session::error::{ClusterError, Error, Result};
+use crate::session::options::Order;
 use crate::session::pool::Pool;
 use crate::session::report::{Elsewhere, WorkerShares};
 use crate::session::{SessionInner, locked};
@@ -92,6 +96,7 @@ impl Cluster {
             let workers = state.workers.len();
             let share = |w: usize| slices[slices.len() * w / workers..slices.len() * (w + 1) / workers].to_vec();
             let generation = state.generation;
+            let _watched = cluster.name_slow_bodies(generation, &state.workers, &task);
             let recorded = cluster
                 .ask_all(&state.workers, |w, client, context| {
                     let job = RecordJob {
@@ -250,12 +255,12 @@ impl LoopBackend for Cluster {
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
         let (range, options) = (call.key.range.clone(), &call.key.options);
-        let mut tallied = tallies::beforehand(call.captured, options, range.len());
+        let mut tallied = tallied::beforehand(call.captured, options, range.len());
         if depth == Depth::Sampled
             && let Some(samples) = inference::samples(&range)
         {
             let mut sampled = self.record_slices(&mut state, call, (&samples, &tallied), false)?;
-            tallies::leave_out(&mut sampled, &mut tallied, call.captured, (options, false));
+            tallied::leave_out(&mut sampled, &mut tallied, call.captured, (options, false));
             if beforehand::is_serial(&sampled, &options.planning(false)) {
                 return Ok((sampled, Depth::Sampled));
             }
@@ -269,20 +274,18 @@ impl LoopBackend for Cluster {
         let concrete = depth == Depth::Concrete;
         let slices = slices(&range, call.captured, options.scratch);
         let mut recording = self.record_slices(&mut state, call, (&slices, &tallied), concrete)?;
-        tallies::leave_out(&mut recording, &mut tallied, call.captured, (options, depth != Depth::Sampled));
+        tallied::leave_out(&mut recording, &mut tallied, call.captured, (options, depth != Depth::Sampled));
         Ok((recording, if concrete { Depth::Concrete } else { Depth::Symbolic }))
     }
 
     fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed> {
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
-        state.next_plan += 1;
         // What is tallied stays here: workers have tallies alone.
-        let known = |(c, capture)| vector_of(capture).filter(|_| tallies::ops_of(plan, call.captured, c).is_none());
+        let known = |(c, capture)| vector_of(capture).filter(|_| tallied::ops_of(plan, call.captured, c).is_none());
         let vectors = call.captured.iter().enumerate().map(known).collect();
         let captures = remote_captures(call.captured)?;
-        let (number, gone) = (state.next_plan, Arc::clone(&self.gone_plans));
-        let plan = Arc::new(RemotePlan::new(number, Arc::clone(plan), captures, vectors, gone));
+        let plan = self.remote_plan(&mut state, Arc::clone(plan), captures, vectors);
         // Its shares are sent, and the elements that are laid out by it.
         self.retry(&mut state, async |cluster, state| cluster.get_ready(state, &plan).await)?;
         Ok(Box::new(plan))
@@ -309,11 +312,19 @@ impl LoopBackend for Cluster {
         self.bring_tallied(&mut state, call, &tallies)?;
         let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
         let order = call.key.options.order;
-        let logged =
-            Arc::new(LoopLogged { plan: Arc::clone(plan), range: call.key.range.clone(), task, before, order });
-        let mut loops = LoopCall { logged: Arc::clone(&logged), trace };
+        let (range, within_blocks) = (call.key.range.clone(), may_be_cut_anywhere(call, &plan.plan));
+        let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), range, task, before, order, within_blocks });
+        let mut loops = LoopCall::new(Arc::clone(&logged), trace, true);
         let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = loop {
-            match self.run_call(&mut state, &mut loops, first_failure) {
+            let ended = match self.run_call(&mut state, &mut loops, Ended::from) {
+                Ok(finished) => Ok(finished),
+                Err(Ended::TooLong) => {
+                    state.in_vain = loops.in_vain;
+                    self.run_in_parts(&mut state, &logged, trace)
+                }
+                Err(Ended::Stopped(stopped)) => Err(stopped),
+            };
+            match ended {
                 Ok(finished) => break finished,
                 Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
                     if by_index_now(plan, capture) =>
@@ -351,9 +362,20 @@ impl LoopBackend for Cluster {
     }
 }
 
-fn first_failure(failed: BlockFailure) -> LoopStopped {
+pub(crate) fn first_failure(failed: BlockFailure) -> LoopStopped {
     let ((block, iteration), failure) = failed.failure();
     LoopStopped::Failed(FirstFailure::new(block as usize, iteration, failure))
+}
+
+/// Whether no bits depend on where blocks begin.
+fn may_be_cut_anywhere(call: &Call<'_>, plan: &Plan) -> bool {
+    let options = &call.key.options;
+    let free = |(c, capture): (usize, &Captured)| match capture.kind {
+        Kind::Vector { .. } => tallied::ops_of(plan, call.captured, c).is_none_or(|ops| ops.exact),
+        Kind::Reduction { ops, .. } => !ops.ordered || options.order == Order::Preserve,
+        Kind::Relaxed { .. } => false,
+    };
+    !options.scratch && call.captured.iter().enumerate().all(free)
 }
 
 /// Whether this is news: that a capture's elements are reached by other means than `x[i]`.

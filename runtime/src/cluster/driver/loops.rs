@@ -3,12 +3,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use stradsap_dds_server::codec;
 
 use crate::body::panics::CaughtPanic;
+use crate::cluster::driver::in_parts::{LONG, NotRun};
 use crate::cluster::driver::remote::{
     Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved,
 };
@@ -17,8 +19,8 @@ use crate::cluster::driver::{Cluster, Fault, State, join_all};
 use crate::cluster::wire::protocol::{
     Before, Install, Node, Prepare, Ran, RemoteCause, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
 };
-use crate::loops::execute::BlockResult;
 use crate::loops::pack::copy_each;
+use crate::loops::results::BlockResult;
 use crate::memory::buffer::RawBuf;
 use crate::planner::layout::Layout;
 use crate::planner::recording::Usage;
@@ -27,6 +29,7 @@ use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
 
 /// What a loop came to.
+#[derive(Default)]
 pub(crate) struct LoopResult {
     /// In the plan's serial order.
     pub(crate) results: Vec<BlockResult>,
@@ -48,6 +51,8 @@ pub(crate) struct LoopLogged {
     pub(crate) task: RemoteTask,
     pub(crate) before: Before,
     pub(crate) order: Order,
+    /// Whether no bits depend on where its blocks begin.
+    pub(crate) within_blocks: bool,
 }
 
 impl Logged for LoopLogged {
@@ -56,7 +61,12 @@ impl Logged for LoopLogged {
     }
 
     fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
-        Box::pin(cluster.run_again(state, LoopCall { logged: self, trace: false }))
+        Box::pin(cluster.run_again(state, LoopCall::new(self, false, false)))
+    }
+
+    fn halves(&self, cluster: &Cluster, state: &mut State) -> Option<[Arc<dyn Logged>; 2]> {
+        let [first, second] = LoopLogged::halves(self, cluster, state)?;
+        Some([first, second])
     }
 }
 
@@ -64,6 +74,17 @@ impl Logged for LoopLogged {
 pub(crate) struct LoopCall {
     pub(crate) logged: Arc<LoopLogged>,
     pub(crate) trace: bool,
+    /// Whether it ends as [`NotRun::TooLong`] where it was lost after a while, and how long it has run in vain.
+    may_be_cut: bool,
+    lost: Duration,
+    /// See [`State::in_vain`], where it ends so.
+    pub(crate) in_vain: [usize; 2],
+}
+
+impl LoopCall {
+    pub(crate) fn new(logged: Arc<LoopLogged>, trace: bool, may_be_cut: bool) -> LoopCall {
+        LoopCall { logged, trace, may_be_cut, lost: Duration::ZERO, in_vain: [0; 2] }
+    }
 }
 
 /// How a loop is dealt to the workers.
@@ -85,10 +106,14 @@ impl RemoteCall for LoopCall {
     type Deal = LoopDeal;
     type Answers = Vec<Option<Ran>>;
     type Done = LoopResult;
-    type Failed = BlockFailure;
+    type Failed = NotRun;
 
     fn ddss(&self) -> impl Iterator<Item = u64> {
         self.logged.plan.ddss()
+    }
+
+    fn task(&self) -> &RemoteTask {
+        &self.logged.task
     }
 
     fn plan(&self) -> Option<&Arc<RemotePlan>> {
@@ -102,9 +127,61 @@ impl RemoteCall for LoopCall {
         Ok(Dealt { call: Cluster::next_call(state), nodes, pulls: Vec::new(), blobs: Vec::new(), how })
     }
 
-    /// Gives what each worker with blocks answered, or the failure that comes first.
     async fn ask(&mut self, cluster: &Cluster, state: &State, dealt: &Dealt<LoopDeal>) -> Asked<Self> {
-        let LoopCall { logged, trace } = self;
+        if self.may_be_cut && self.lost >= LONG {
+            self.in_vain = state.in_vain;
+            return Err(Stop::Failed(NotRun::TooLong));
+        }
+        let begun = Instant::now();
+        let answered = self.ask_workers(cluster, state, dealt).await;
+        if let Err(Stop::Fault(_)) = &answered {
+            self.lost = begun.elapsed();
+        }
+        answered
+    }
+
+    /// Parts are with their first writers, as far as these had begun.
+    fn undone(&self, state: &mut State, dealt: &Dealt<LoopDeal>, started: &[u32]) {
+        let plan = &self.logged.plan;
+        plan.each_undone(&dealt.how.layout, started, |worker, capture, range| {
+            let (Some(vector), node) = (plan.vectors[capture], state.workers[worker as usize]) else { return };
+            if let Some(entry) = state.entries.get_mut(&vector.id) {
+                place(&mut entry.placement, &range, node, true);
+            }
+        });
+    }
+
+    fn undoing_panicked(&self, failed: &mut NotRun, note: CaughtPanic, worker: String) {
+        if let NotRun::Failed(failed) = failed
+            && !matches!(failed.what, RemoteCause::Undoing { .. })
+        {
+            failed.what = RemoteCause::Undoing { message: note.message, location: note.location };
+            failed.worker = worker;
+        }
+    }
+
+    async fn finish(
+        &mut self,
+        cluster: &Cluster,
+        state: &mut State,
+        dealt: &Dealt<LoopDeal>,
+        answers: Vec<Option<Ran>>,
+    ) -> Finished<Self> {
+        let (plan, deal) = (&self.logged.plan, &dealt.how);
+        let bytes_sent = deal.moved + cluster.hub.links.sent() - deal.sent_before;
+        let finished = cluster.finished(state, plan, &deal.layout, answers, bytes_sent).await?;
+        cluster.record_written(state, plan, &deal.layout);
+        // A loop that only reads leaves nothing to be done again.
+        let writes = plan.vectors.iter().flatten().any(|vector| vector.writable);
+        let noted = writes.then(|| Noted { logged: Arc::clone(&self.logged) as _, same_again: true });
+        Ok((finished, noted))
+    }
+}
+
+impl LoopCall {
+    /// Gives what each worker with blocks answered, or the failure that comes first.
+    async fn ask_workers(&self, cluster: &Cluster, state: &State, dealt: &Dealt<LoopDeal>) -> Asked<Self> {
+        let LoopCall { logged, trace, .. } = self;
         let (generation, call) = (state.generation, dealt.call);
         let waiting = span(Category::Wait, 0);
         let running = dealt.how.active.iter().map(|&w| {
@@ -150,43 +227,8 @@ impl RemoteCall for LoopCall {
         let settling = std::pin::pin!(cluster.first_failure(&dealt.nodes, generation, call, block));
         match select(std::pin::pin!(others), settling).await {
             Either::Left((fault, _)) => Err(fault.into()),
-            Either::Right((settled, _)) => Err(Stop::Failed(settled?)),
+            Either::Right((settled, _)) => Err(Stop::Failed(NotRun::Failed(settled?))),
         }
-    }
-
-    /// Parts are with their first writers, as far as these had begun.
-    fn undone(&self, state: &mut State, dealt: &Dealt<LoopDeal>, started: &[u32]) {
-        let plan = &self.logged.plan;
-        plan.each_undone(&dealt.how.layout, started, |worker, capture, range| {
-            let (Some(vector), node) = (plan.vectors[capture], state.workers[worker as usize]) else { return };
-            if let Some(entry) = state.entries.get_mut(&vector.id) {
-                place(&mut entry.placement, &range, node, true);
-            }
-        });
-    }
-
-    fn undoing_panicked(&self, failed: &mut BlockFailure, note: CaughtPanic, worker: String) {
-        if !matches!(failed.what, RemoteCause::Undoing { .. }) {
-            failed.what = RemoteCause::Undoing { message: note.message, location: note.location };
-            failed.worker = worker;
-        }
-    }
-
-    async fn finish(
-        &mut self,
-        cluster: &Cluster,
-        state: &mut State,
-        dealt: &Dealt<LoopDeal>,
-        answers: Vec<Option<Ran>>,
-    ) -> Finished<Self> {
-        let (plan, deal) = (&self.logged.plan, &dealt.how);
-        let bytes_sent = deal.moved + cluster.hub.links.sent() - deal.sent_before;
-        let finished = cluster.finished(state, plan, &deal.layout, answers, bytes_sent).await?;
-        cluster.record_written(state, plan, &deal.layout);
-        // A loop that only reads leaves nothing to be done again.
-        let writes = plan.vectors.iter().flatten().any(|vector| vector.writable);
-        let noted = writes.then(|| Noted { logged: Arc::clone(&self.logged) as _, same_again: true });
-        Ok((finished, noted))
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use crate::body::outcome::Failure;
 use crate::body::sharing::shared_state;
-use crate::body::task::Failure;
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote::{
@@ -150,6 +150,10 @@ impl RemoteCall for SyncRemote {
 
     fn ddss(&self) -> impl Iterator<Item = u64> {
         self.0.all().map(|vector| vector.id)
+    }
+
+    fn task(&self) -> &RemoteTask {
+        &self.0.task
     }
 
     /// Who runs which copies and keeps which rows, and what each worker is to fetch.

@@ -5,6 +5,7 @@ pub(crate) mod away;
 pub(crate) mod call;
 pub(crate) mod collecting;
 pub(crate) mod hub;
+pub(crate) mod in_parts;
 pub(crate) mod loops;
 pub(crate) mod minibatch;
 pub(crate) mod operate;
@@ -14,6 +15,7 @@ pub(crate) mod remote;
 pub(crate) mod remote_plan;
 pub(crate) mod scheduled;
 pub(crate) mod shares;
+pub(crate) mod slow_bodies;
 pub(crate) mod snapshots;
 pub(crate) mod staff;
 

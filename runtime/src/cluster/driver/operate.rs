@@ -15,7 +15,8 @@ use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
     ControlClient, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteTask, ShuffleJob, StoreJob,
 };
-use crate::memory::buffer::{ElementOps, RawBuf};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
 use crate::operate::run::{Chunking, Made, Operation, OperatorBackend};
 use crate::operate::stage::{Items, Stage};
@@ -88,6 +89,10 @@ impl RemoteCall for OperatorCall<'_> {
 
     fn ddss(&self) -> impl Iterator<Item = u64> {
         self.logged.vectors.iter().map(|vector| vector.id)
+    }
+
+    fn task(&self) -> &RemoteTask {
+        &self.logged.task
     }
 
     async fn deal(&mut self, _: &Cluster, state: &mut State) -> Dealing<Vec<Range<usize>>> {

@@ -1,6 +1,7 @@
 //! How many processes there are to be, and how a session gets them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::backend::roles;
 use crate::cluster::driver::Cluster;
@@ -13,6 +14,9 @@ const SNAPSHOT_EVERY: usize = 10;
 
 /// How often a loop begins again, by default, after processes were killed from outside.
 const ATTEMPTS: usize = 1000;
+
+/// After how long a body is named that has not ended.
+const SLOW_BODY: Duration = Duration::from_secs(60);
 
 /// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
 ///
@@ -31,6 +35,7 @@ pub struct ClusterOptions {
     pub(super) listen: Option<String>,
     pub(super) snapshot_every: usize,
     pub(super) attempts: usize,
+    slow_body: Duration,
     pub(super) trace: Option<PathBuf>,
     pub(super) join: bool,
     pub(super) rendezvous: Option<PathBuf>,
@@ -46,6 +51,7 @@ impl ClusterOptions {
             listen: None,
             snapshot_every: SNAPSHOT_EVERY,
             attempts: ATTEMPTS,
+            slow_body: SLOW_BODY,
             trace: None,
             join: false,
             rendezvous: None,
@@ -96,6 +102,19 @@ impl ClusterOptions {
         self
     }
 
+    /// After how long, in whole seconds, a body that has not ended is named by a warning (worker, loop, block or minibatch, and for
+    /// how long it has run), and again each time that this has doubled; a minute otherwise, and never for 0.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let options = stradsap_runtime::ClusterOptions::new(2).slow_body(Duration::from_secs(600));
+    /// ```
+    pub fn slow_body(mut self, after: Duration) -> Self {
+        self.slow_body = Duration::from_secs(after.as_secs());
+        self
+    }
+
     /// Where the timeline of all processes is written when the session ends.
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.trace = Some(path.into());
@@ -110,6 +129,11 @@ impl ClusterOptions {
     /// Loops from one snapshot to the next.
     pub(crate) fn every(&self) -> usize {
         self.snapshot_every
+    }
+
+    /// After how long a body is named; 0 for never.
+    pub(super) fn slow_body_after(&self) -> Duration {
+        self.slow_body
     }
 
     pub(crate) fn servers(&self) -> usize {
@@ -128,6 +152,7 @@ impl ClusterOptions {
             listen: role.listen.clone(),
             snapshot_every: role.snapshot_every.unwrap_or(SNAPSHOT_EVERY),
             attempts: role.attempts.unwrap_or(ATTEMPTS),
+            slow_body: role.slow_body.map_or(SLOW_BODY, |seconds| Duration::from_secs(seconds as u64)),
             trace: role.trace.clone(),
             rendezvous: role.rendezvous.clone(),
             ..ClusterOptions::new(workers)

@@ -7,13 +7,14 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stradsap_dds_server::hello::Role;
 
 use crate::cluster::driver::hub::Loss;
+use crate::cluster::driver::in_parts::LONG;
 use crate::cluster::driver::placement::{Placement, Segment};
-use crate::cluster::driver::remote::broken;
+use crate::cluster::driver::remote::{Logged, broken};
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::links::CHUNK;
 use crate::cluster::wire::protocol::{DRIVER, Holder, Node};
@@ -175,12 +176,13 @@ impl Cluster {
         self.begin_generation(state).await?;
         self.go_back(state)?;
         let loops = state.log.len();
-        self.replay(state).await?;
-        // Parts that had two copies have one now.
-        for entry in state.entries.values_mut() {
-            entry.base_version = 0;
+        if loops > 0 {
+            // Of what was lost there may be one copy left, and running loops again may take long.
+            let log = state.log.clone();
+            self.keep(state, log).await?;
+            self.replay(state).await?;
         }
-        self.snapshot(state).await?;
+        self.keep(state, Vec::new()).await?;
         tracing::info!(generation = state.generation, loops, "recovered");
         Ok(())
     }
@@ -238,17 +240,39 @@ impl Cluster {
         Ok(())
     }
 
-    /// Runs once more what has changed DDSs since the last snapshot.
+    /// A snapshot after a loss: parts that had two copies may have one now.
+    async fn keep(&self, state: &mut State, log: Vec<Arc<dyn Logged>>) -> Result<(), Fault> {
+        for entry in state.entries.values_mut() {
+            entry.base_version = 0;
+        }
+        self.snapshot_before(state, log).await
+    }
+
+    /// Runs once more what has changed DDSs since the last snapshot. What has taken long is kept, or cut where it was lost: the
+    /// next time it is not done again as a whole.
     async fn replay(&self, state: &mut State) -> Result<(), Fault> {
-        let log = std::mem::take(&mut state.log);
+        let mut log = std::mem::take(&mut state.log);
+        let (mut kept, mut since) = (0, Instant::now());
         let mut replayed = Ok(());
-        for logged in &log {
-            replayed = Arc::clone(logged).replay(self, state).await;
+        for k in 0..log.len() {
+            let begun = Instant::now();
+            replayed = Arc::clone(&log[k]).replay(self, state).await;
+            if matches!(replayed, Err(Fault::Lost))
+                && begun.elapsed() >= LONG
+                && let Some(halves) = Arc::clone(&log[k]).halves(self, state)
+            {
+                log.splice(k..=k, halves);
+            } else if replayed.is_ok() && k + 1 < log.len() && since.elapsed() >= LONG {
+                replayed = self.keep(state, log[k + 1..].to_vec()).await;
+                if replayed.is_ok() {
+                    (kept, since, state.in_vain) = (k + 1, Instant::now(), [0; 2]);
+                }
+            }
             if replayed.is_err() {
                 break;
             }
         }
-        state.log = log;
+        state.log = log.split_off(kept);
         replayed
     }
 }

@@ -10,8 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::body::capture::{Captured, Kind};
+use crate::body::outcome::Failure;
 use crate::body::panics::CaughtPanic;
-use crate::body::task::Failure;
 use crate::cluster::driver::call::unnamed;
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
 use crate::cluster::driver::{Cluster, Fault, State};
@@ -51,6 +51,9 @@ pub(crate) trait RemoteCall: Sized {
 
     /// The DDSs that it touches.
     fn ddss(&self) -> impl Iterator<Item = u64>;
+
+    /// What its bodies are.
+    fn task(&self) -> &RemoteTask;
 
     /// The plan by which it is run, and by which elements may lie already.
     fn plan(&self) -> Option<&Arc<RemotePlan>> {
@@ -108,6 +111,10 @@ pub(crate) struct Noted {
 pub(crate) trait Logged: Send + Sync {
     /// Whether it touches a DDS.
     fn uses(&self, dds: u64) -> bool;
+    /// Two that do one after the other what it does, where it can be cut.
+    fn halves(&self, _: &Cluster, _: &mut State) -> Option<[Arc<dyn Logged>; 2]> {
+        None
+    }
     /// Runs it once more, from the same state.
     fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r>;
 }
@@ -160,7 +167,7 @@ pub(crate) fn broken(what: impl std::fmt::Display) -> Fault {
 /// What the program packed, as workers find it.
 pub(crate) fn remote_task(pack: Pack<'_>, site: impl std::fmt::Display, what: &str) -> Result<RemoteTask> {
     let (maker, values) = pack().map_err(|source| Error::Values { site: site.to_string(), source })?;
-    Ok(RemoteTask { maker: naming::name(maker).ok_or_else(|| unnamed(what))?, values })
+    Ok(RemoteTask { maker: naming::name(maker).ok_or_else(|| unnamed(what))?, values, site: site.to_string().into() })
 }
 
 /// The bytes that workers send each other for these elements, about.
@@ -260,7 +267,9 @@ impl Cluster {
         self.forget_gone(state).await?;
         self.settle(state, call.ddss(), call.plan()).await?;
         let dealt = call.deal(self, state).await?;
+        let watched = self.name_slow_bodies(state.generation, &dealt.nodes, call.task());
         let answered = call.ask(self, state, &dealt).await;
+        drop(watched);
         dealt.blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
         if let Ok(_) | Err(Stop::Failed(_)) = &answered {
             dealt.nodes.iter().zip(&dealt.pulls).for_each(|(&node, pulls)| Self::note_pulled(state, node, pulls));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::wire::protocol::{Holder, Node, RemoteCapture};
 use crate::loops::pack::LARGEST;
-use crate::memory::buffer::ElementOps;
+use crate::memory::element_ops::ElementOps;
 use crate::planner::layout::{self, Layout};
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;

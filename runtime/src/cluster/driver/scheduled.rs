@@ -125,6 +125,10 @@ impl RemoteCall for Running<'_> {
         self.setup.ddss()
     }
 
+    fn task(&self) -> &RemoteTask {
+        &self.setup.task
+    }
+
     async fn deal(&mut self, _: &Cluster, state: &mut State) -> Dealing<Owned> {
         if std::mem::replace(&mut self.begun, true) {
             self.program.begin_again();
@@ -169,6 +173,10 @@ impl RemoteCall for Repetition {
 
     fn ddss(&self) -> impl Iterator<Item = u64> {
         self.0.setup.ddss()
+    }
+
+    fn task(&self) -> &RemoteTask {
+        &self.0.setup.task
     }
 
     async fn deal(&mut self, _: &Cluster, state: &mut State) -> Dealing<Owned> {

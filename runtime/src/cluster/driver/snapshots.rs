@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::remote::Logged;
 use crate::cluster::driver::{Cluster, Entry, Fault, State, join_all, unless_lost};
 use crate::cluster::wire::protocol::{DRIVER, Duplicate, Holder, Node, Pull, SnapshotJob};
 use crate::session::timeline::{Category, span};
@@ -29,6 +31,12 @@ impl Cluster {
 
     /// Stores what workers have changed since the last snapshot, and a second copy of what has one; the log begins anew.
     pub(crate) async fn snapshot(&self, state: &mut State) -> Result<(), Fault> {
+        self.snapshot_before(state, Vec::new()).await
+    }
+
+    /// The same where these are still to be done again.
+    pub(crate) async fn snapshot_before(&self, state: &mut State, log: Vec<Arc<dyn Logged>>) -> Result<(), Fault> {
+        let needed = |dds: u64| log.iter().any(|logged| logged.uses(dds));
         let ids: Vec<u64> = state.entries.keys().copied().collect();
         state.next_snapshot += 1;
         let snapshot = state.next_snapshot;
@@ -39,7 +47,7 @@ impl Cluster {
         let mut homes = Vec::new();
         for &dds in &ids {
             let Some(entry) = state.entries.get(&dds) else { continue };
-            if entry.dropped || entry.version == entry.base_version {
+            if (entry.dropped && !needed(dds)) || entry.version == entry.base_version {
                 continue;
             }
             let plain = entry.home.ops().plain;
@@ -56,6 +64,35 @@ impl Cluster {
                 entry.stored.insert(snapshot);
             }
         }
+        self.take(state, jobs).await?;
+        // Only now: until here the old snapshot and the log stood.
+        for (dds, base) in bases {
+            let Some(entry) = state.entries.get_mut(&dds) else { continue };
+            let needed = tags(&base);
+            (entry.base, entry.base_version) = (base, entry.version);
+            // Elements that a worker has fetched from a snapshot are stored anew, and that may not be needed any more.
+            entry.placement.without_snapshots_but(|tag| needed.contains(&tag));
+        }
+        for (dds, all) in homes {
+            let Some(entry) = state.entries.get_mut(&dds) else { continue };
+            entry.home.replace(all);
+            entry.base = Placement::home(entry.len);
+            entry.base_version = entry.version;
+        }
+        let dropped = state.entries.iter().filter(|&(&dds, entry)| entry.dropped && !needed(dds));
+        let dropped: Vec<u64> = dropped.map(|(&dds, _)| dds).collect();
+        dropped.into_iter().for_each(|dds| self.forget(state, dds));
+        state.log = log;
+        self.forget_old(state).await;
+        if let Some((dds, range)) = thin_part(state) {
+            tracing::error!(dds, ?range, "a part has one copy after a snapshot");
+            debug_assert!(false, "elements {range:?} of DDS {dds} have one copy after a snapshot");
+        }
+        Ok(())
+    }
+
+    /// Has workers do what a snapshot needs.
+    async fn take(&self, state: &State, jobs: Jobs) -> Result<(), Fault> {
         let generation = state.generation;
         let wanted = |job: &SnapshotJob| !job.parts.is_empty() || !job.duplicates.is_empty();
         let asked = jobs.of.into_iter().enumerate().filter(|(_, job)| wanted(job)).map(|(w, job)| {
@@ -67,32 +104,14 @@ impl Cluster {
         for stored in join_all(asked).await {
             stored?;
         }
-        // Only now: until here the old snapshot and the log stood.
-        for (dds, base) in bases {
-            let Some(entry) = state.entries.get_mut(&dds) else { continue };
-            (entry.base, entry.base_version) = (base, entry.version);
-        }
-        for (dds, all) in homes {
-            let Some(entry) = state.entries.get_mut(&dds) else { continue };
-            entry.home.replace(all);
-            entry.base = Placement::home(entry.len);
-            entry.base_version = entry.version;
-        }
-        state.log.clear();
-        let dropped: Vec<u64> = state.entries.iter().filter(|(_, entry)| entry.dropped).map(|(&dds, _)| dds).collect();
-        dropped.into_iter().for_each(|dds| self.forget(state, dds));
-        if let Some((dds, range)) = thin_part(state) {
-            tracing::error!(dds, ?range, "a part has one copy after a snapshot");
-            debug_assert!(false, "elements {range:?} of DDS {dds} have one copy after a snapshot");
-        }
-        self.forget_old(state).await;
         Ok(())
     }
 
     /// Has all processes that keep snapshots forget what the last one doesn't need.
     async fn forget_old(&self, state: &mut State) {
         let of = |(&dds, entry): (&u64, &Entry)| {
-            let tags = needless(&entry.stored, &tags(&entry.base));
+            let needed = &tags(&entry.base) | &tags(&entry.placement);
+            let tags = needless(&entry.stored, &needed);
             tags.into_iter().map(move |tags| (dds, tags))
         };
         let old: Vec<(u64, Range<u64>)> = state.entries.iter().flat_map(of).collect();
@@ -123,7 +142,7 @@ impl Cluster {
         let before = *lost.borrow();
         let keepers = state.workers.iter().chain(&state.servers);
         let asked = keepers.map(|&keeper| {
-            let (links, old) = (std::sync::Arc::clone(&self.hub.links), old.to_vec());
+            let (links, old) = (Arc::clone(&self.hub.links), old.to_vec());
             async move {
                 for (dds, tags) in old {
                     if let Err(error) = links.drop_snapshots(keeper, dds, tags).await {

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::body::task::MakeTask;
-use crate::memory::buffer::{ElementOps, row_ops};
+use crate::memory::element_ops::{ElementOps, row_ops};
 use crate::memory::named::{Maker, Makes};
 pub(crate) use crate::memory::named::{name, named};
 use crate::minibatch::MakeBatchTask;
@@ -61,7 +61,7 @@ pub(crate) fn element_ops(name: ElementName) -> Option<&'static ElementOps> {
 mod tests {
     use super::*;
     use crate::memory::additive::{TallyOps, tally_ops_of};
-    use crate::memory::buffer::ops_of;
+    use crate::memory::element_ops::ops_of;
     use crate::memory::image::{address_of, name_of};
 
     #[test]

@@ -2,6 +2,7 @@
 //! large is fetched over the data connections (`links`).
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,7 @@ use crate::operate::run::Chunking;
 pub(crate) use crate::planner::placement::{DRIVER, Holder, Node, Pull, Segment};
 use crate::scheduled::drive::RoundFailure;
 use crate::session::options::Order;
+use crate::session::slow_bodies::Unit;
 
 /// Who takes part, from now on. What was under way is over, and what workers hold of DDSs is void.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -39,6 +41,9 @@ pub(crate) struct RemoteTask {
     /// The name of its maker in the executable.
     pub(crate) maker: u64,
     pub(crate) values: Vec<u8>,
+    /// Where it stands in the program: for the driver's own messages.
+    #[serde(skip)]
+    pub(crate) site: Arc<str>,
 }
 
 /// A captured DDS or reduction.
@@ -412,6 +417,8 @@ pub(crate) trait Control {
     async fn bye();
     /// Offers the events of the timeline since the last time: a blob.
     async fn timeline(generation: u32) -> Result<u64, Problem>;
+    /// What has run for longest, if that is as long as this, and for how long: in seconds.
+    async fn slowest(generation: u32, limit: u64) -> Result<Option<(Unit, u64)>, Problem>;
     /// The worker's time, in nanoseconds since its own zero.
     async fn clock() -> Result<u64, Problem>;
 }

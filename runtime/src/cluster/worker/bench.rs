@@ -15,8 +15,9 @@ use tokio::sync::Notify;
 
 use crate::body::capture::{Adding, Captured, Kind, Memory};
 use crate::body::lease::Lease;
+use crate::body::outcome::Failure;
 use crate::body::panics::CaughtPanic;
-use crate::body::task::{Failure, Task};
+use crate::body::task::Task;
 use crate::cluster::wire::links::{CHUNK, Links};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
@@ -28,8 +29,9 @@ use crate::cluster::worker::operate::OperateBench;
 use crate::cluster::worker::running::{Ending, Out, Parcel, Running, Timed, WorkerPorts};
 use crate::cluster::worker::scheduled::ScheduleBench;
 use crate::dds::relaxed::board::{self, Board};
-use crate::loops::execute::{BlockResult, FirstFailure, Run, restore, settled};
+use crate::loops::execute::{FirstFailure, Run};
 use crate::loops::pack::Packed;
+use crate::loops::results::{BlockResult, restore, settled};
 use crate::loops::tallies::Tallies;
 use crate::loops::undo::{OtherWorkers, Undo};
 use crate::memory::buffer::RawBuf;

@@ -4,7 +4,8 @@
 //! One mutex and one condition variable, as in `handoff`, and model-checked like it. What arrives before its place in memory is free is kept aside
 //! until the last block that uses the place is done.
 
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError};
 #[cfg(not(stradsap_loom))]
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -48,6 +49,8 @@ pub(crate) struct Blocks<P> {
     ports: P,
     state: Mutex<State>,
     wake: Condvar,
+    /// Whether the run is ended, for blocks that run.
+    stop: Arc<AtomicBool>,
     /// Followers, before and behind: what each block's end means.
     graph: Followers,
     /// For each block: the arrivals that wait for its end.
@@ -118,6 +121,7 @@ impl<P: Ports> Blocks<P> {
                 broken: false,
             }),
             wake: Condvar::new(),
+            stop: Arc::default(),
             graph: Followers { of: (0..n).map(|b| graph.followers(b).to_vec()).collect(), tail: graph.tail.clone() },
             behind,
             before: arrivals.iter().map(|arrival| arrival.before.clone()).collect(),
@@ -205,11 +209,17 @@ impl<P: Ports> Blocks<P> {
         self.wake_all(&state);
     }
 
-    /// Ends the run: the blocks that run are the last ones.
+    /// Ends the run: the blocks that run are the last ones, and end as soon as they can.
     pub(crate) fn stop(&self) {
+        self.stop.store(true, Relaxed);
         let mut state = self.lock();
         state.over = true;
         self.wake_all(&state);
+    }
+
+    /// What becomes true when the run is ended.
+    pub(crate) fn stopping(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 
     /// Whether something is being read, perhaps to its place. What was read aside is not: it stays there when the run is over.

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use crate::body::capture::Captured;
 use crate::body::lease::Lease;
-use crate::body::task::Failure;
+use crate::body::outcome::Failure;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{

@@ -39,7 +39,7 @@ use crate::cluster::worker::scheduled::Scheduling;
 pub(crate) use crate::cluster::worker::server::Server;
 use crate::launch::roles::WorkerRole;
 use crate::session::error::{ClusterError, Result};
-use crate::session::{MAX_THREADS, Session, locked, logging, timeline};
+use crate::session::{MAX_THREADS, Session, locked, logging, slow_bodies, timeline};
 
 /// Bytes of snapshots that a worker keeps for others.
 const STORE_LIMIT: u64 = 1 << 40;
@@ -165,6 +165,7 @@ impl Worker {
         logging::set_name(format!("worker {}", membership.you));
         tracing::info!(generation = membership.generation, workers = membership.workers.len(), "a new generation");
         timeline::switch(membership.timeline);
+        slow_bodies::switch_on();
         self.stop();
         // What runs ends before anything is forgotten.
         self.apart(|_| ()).await?;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::body::capture::Captured;
 use crate::body::lease::Lease;
-use crate::body::task::Failure;
+use crate::body::outcome::Failure;
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{Node, OperateEnd, OperateJob, Problem, RemoteCapture, RemoteCause, StoreJob};
 use crate::cluster::wire::serve::Blobs;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -169,5 +169,9 @@ impl Dispatch for Timed<'_> {
 
     fn cut(&self) -> Option<usize> {
         self.0.blocks.cut()
+    }
+
+    fn stopping(&self) -> Option<Arc<AtomicBool>> {
+        Some(self.0.blocks.stopping())
     }
 }

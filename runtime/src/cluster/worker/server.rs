@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use stradsap_dds_server::codec;
 use tarpc::context::Context;
@@ -12,6 +13,7 @@ use crate::cluster::wire::protocol::{
     RunEnd, RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SyncEnd, SyncJob,
 };
 use crate::cluster::worker::{Worker, operate};
+use crate::session::slow_bodies::{self, Unit};
 use crate::session::timeline;
 
 /// A worker, for its driver.
@@ -146,6 +148,17 @@ impl Control for Server {
         self.0.check(generation)?;
         let bytes = codec::encode(&timeline::take()).map_err(|error| Problem::Broken(error.to_string()))?;
         Ok(self.0.blobs.offer(bytes))
+    }
+
+    async fn slowest(
+        self,
+        _: Context,
+        generation: u32,
+        limit: u64,
+    ) -> std::result::Result<Option<(Unit, u64)>, Problem> {
+        self.0.check(generation)?;
+        let slowest = slow_bodies::slowest(Duration::from_secs(limit));
+        Ok(slowest.map(|(unit, for_now)| (unit, for_now.as_secs())))
     }
 
     async fn clock(self, _: Context) -> std::result::Result<u64, Problem> {

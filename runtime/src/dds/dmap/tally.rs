@@ -16,7 +16,8 @@ use super::{DMap, Key, MapWriteView};
 use crate::body::capture::Write;
 use crate::body::summed::{SumCapture, Tallied};
 use crate::memory::additive::{Additive, TallyOps};
-use crate::memory::buffer::{RawBuf, ops_of};
+use crate::memory::buffer::RawBuf;
+use crate::memory::element_ops::ops_of;
 use crate::memory::named::Named;
 
 /// A new tally has this many buckets or more.

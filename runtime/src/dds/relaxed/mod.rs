@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use crate::body::added::{Cell, RelaxedOps};
 use crate::dds::reduction::Number;
-use crate::memory::buffer::{RawBuf, ops_of};
+use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
+use crate::memory::element_ops::ops_of;
 use crate::memory::named::Named;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner, next_id};

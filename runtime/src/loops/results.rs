@@ -1,0 +1,123 @@
+//! What blocks leave when they end: reductions, which are united, and copies of elements from before, which undo the loop.
+//!
+//! # Why this is sound
+//! A loop is undone when all its threads have ended, by its own lease: nobody else uses the elements.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+
+use crate::body::capture::{Captured, Kind};
+use crate::body::context::Context;
+use crate::body::lease::Lease;
+use crate::body::panics::{self, CaughtPanic};
+use crate::body::slow_path::Doing;
+use crate::loops::undo::Undo;
+use crate::memory::buffer::RawBuf;
+use crate::planner::plan::Plan;
+use crate::session::logging::warning;
+use crate::session::options::{Order, Strategy};
+
+/// What a block left for the reductions: a total each, and single additions where their order counts.
+#[derive(Default)]
+pub(crate) struct BlockResult {
+    pub(crate) totals: Vec<u64>,
+    pub(crate) additions: Vec<Vec<(usize, u64)>>,
+    /// What single elements held before the block changed them: capture, index, value.
+    old: Vec<(usize, usize, RawBuf)>,
+}
+
+impl BlockResult {
+    /// Of a block that has no additions of its own.
+    pub(super) fn of_totals(totals: Vec<u64>) -> BlockResult {
+        BlockResult { additions: vec![Vec::new(); totals.len()], totals, old: Vec::new() }
+    }
+
+    pub(super) fn of(context: &Context<'_>) -> BlockResult {
+        let mut result = BlockResult::default();
+        for (c, slot) in context.slots.iter().enumerate() {
+            result.totals.push(slot.total().get());
+            result.additions.push(slot.additions().map_or_else(Vec::new, RefCell::take));
+            if let Doing::Logged { saved, .. } = slot.slow_path().doing() {
+                let saved = std::mem::take(&mut *saved.borrow_mut());
+                result.old.extend(saved.into_iter().map(|(index, copy)| (c, index, copy)));
+            }
+        }
+        result
+    }
+}
+
+/// What the reductions come to: the blocks' results in serial order, or all additions in the loop's.
+pub(crate) fn unite(
+    plan: &Plan,
+    captured: &[Captured],
+    order: Order,
+    before: &[u64],
+    results: impl Iterator<Item = BlockResult>,
+) -> Vec<u64> {
+    let mut words = before.to_vec();
+    let mut additions: Vec<Vec<(usize, u64)>> = vec![Vec::new(); words.len()];
+    let serial = plan.strategy == Strategy::Serial;
+    for result in results {
+        for (c, capture) in captured.iter().enumerate() {
+            if let Kind::Reduction { ops, .. } = capture.kind {
+                // (Blocks beside one another leave one result.)
+                let Some(&total) = result.totals.get(c) else { continue };
+                words[c] = if serial { total } else { (ops.unite)(words[c], total) };
+            }
+        }
+        for (all, block) in additions.iter_mut().zip(result.additions) {
+            all.extend(block);
+        }
+    }
+    for (c, mut additions) in additions.into_iter().enumerate() {
+        if let Kind::Reduction { ops, .. } = captured[c].kind
+            && ops.ordered
+            && order == Order::Preserve
+            && !serial
+        {
+            additions.sort_by_key(|&(iteration, _)| iteration);
+            words[c] = additions.iter().fold(before[c], |sum, &(_, word)| (ops.unite)(sum, word));
+        }
+    }
+    words
+}
+
+/// Puts everything back as it was before the loop, and then drops what the loop had made of it. Says what the first destructor
+/// that panicked said. All threads of the loop have ended.
+pub(crate) fn restore(
+    plan: &Plan,
+    lease: &Lease<'_>,
+    mut results: Vec<BlockResult>,
+    undo: &Undo,
+) -> Result<(), CaughtPanic> {
+    // Backwards: of several blocks that changed an element the first saw it as it was before the loop. What a block saved before it
+    // began is older than what it saved of single elements.
+    for b in (0..plan.blocks.len()).rev() {
+        for (c, index, copy) in results.get_mut(b).into_iter().flat_map(|result| &mut result.old) {
+            if let Some(lent) = lease.vector(*c).filter(|lent| *index < lent.len()) {
+                // SAFETY: nobody else runs; both addresses hold an element.
+                unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(*index), lent.ops().size) };
+            }
+        }
+        undo.restore_of(b, plan, lease);
+    }
+    undo.restore_upfront(plan, lease);
+    undo.commit().and(drop_old(&mut results))
+}
+
+/// Of a loop that ended well: drops the engine's own copies of what was there before. What their destructors say is no
+/// failure of the loop, which had none of them.
+pub(crate) fn settled(mut results: Vec<BlockResult>, undo: &Undo) -> Vec<BlockResult> {
+    if let Err(note) = undo.commit().and(drop_old(&mut results)) {
+        warning!("a copy of an element, made to undo a loop, panicked when it was dropped: {}", note.message);
+    }
+    results
+}
+
+fn drop_old(results: &mut [BlockResult]) -> Result<(), CaughtPanic> {
+    let mut ended = Ok(());
+    for old in results.iter_mut().flat_map(|result| std::mem::take(&mut result.old)) {
+        ended = ended.and(panics::caught(|| drop(old)));
+    }
+    ended
+}
