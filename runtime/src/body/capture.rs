@@ -165,6 +165,9 @@ pub trait Capture {
     /// Whether the loop may run by tiles.
     #[doc(hidden)]
     const IN_TILES: bool = false;
+    /// Whether iterations that own what is indexed near them are worth a loop of their own.
+    #[doc(hidden)]
+    const HAS_NEAR: bool = false;
     /// How many DDSs the engine is given for it besides its own: a map's index.
     #[doc(hidden)]
     const KEY_INDEXES: usize = 0;
@@ -230,6 +233,9 @@ pub trait Handles {
     /// Whether the loop may run by tiles.
     #[doc(hidden)]
     const IN_TILES: bool = false;
+    /// Whether iterations that own what is indexed near them are worth a loop of their own.
+    #[doc(hidden)]
+    const HAS_NEAR: bool = false;
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Vec<Captured>;
@@ -259,6 +265,7 @@ macro_rules! handles {
         impl<$($name: Capture),*> Handles for ($($name,)*) {
             type Views<'v> = ($($name::View<'v, $n>,)*);
             const IN_TILES: bool = false $(|| $name::IN_TILES)*;
+            const HAS_NEAR: bool = false $(|| $name::HAS_NEAR)*;
 
             #[allow(private_interfaces)]
             fn describe(&mut self) -> Vec<Captured> {

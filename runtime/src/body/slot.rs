@@ -291,8 +291,8 @@ impl<'t> Slot<'t> {
     }
 
     #[inline(always)]
-    pub(crate) fn more(&self) -> [ViewRange; MORE] {
-        self.more
+    pub(crate) fn more(&self) -> &[ViewRange; MORE] {
+        &self.more
     }
 
     #[inline(always)]

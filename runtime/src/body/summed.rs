@@ -91,6 +91,7 @@ impl<H> AddsInOrder for HandleType<H> {
 impl<H: Capture> Capture for Summed<H> {
     type View<'v, const C: usize> = H::View<'v, C>;
     const KEY_INDEXES: usize = H::KEY_INDEXES;
+    const HAS_NEAR: bool = H::HAS_NEAR;
 
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Captured {

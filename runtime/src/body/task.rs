@@ -403,15 +403,36 @@ where
         if !Self::HAS_RUNS && alike < n {
             (alike, near) = (n, false);
         }
-        H::set_near(&mut views, near);
-        for i in first..first + alike {
-            H::step(&mut views, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
-                return Err((i, error));
-            }
+        let error = if H::HAS_NEAR && near {
+            H::set_near(&mut views, true);
+            self.run_alike(values, &mut views, &mut scratch, first..first + alike)
+        } else {
+            H::set_near(&mut views, near);
+            self.run_alike(values, &mut views, &mut scratch, first..first + alike)
+        };
+        if let Some(error) = error {
+            return Err(error);
         }
         H::finish(&views, &context.slots);
         Ok(alike)
+    }
+
+    /// Two loops come of it, one of them for views that know that they own what is near.
+    #[inline(always)]
+    fn run_alike<'v>(
+        &self,
+        values: V::Refs<'v>,
+        views: &mut H::Views<'v>,
+        scratch: &mut S,
+        range: Range<usize>,
+    ) -> Option<(usize, BodyError)> {
+        for i in range {
+            H::step(views, i);
+            if let Some(error) = (self.body)(values, views, scratch, X::index(self.rule, i)).into_error() {
+                return Some((i, error));
+            }
+        }
+        None
     }
 
     /// The hot loop over the runs of a tile. They are short: the views are made once.

@@ -48,7 +48,7 @@ macro_rules! common_to_views {
     ($view:ident $(, $ahead:ident)?) => {
         impl<'v, T: Stored + ?Sized, const C: usize, const W: usize> $view<'v, T, C, W> {
             /// One more than the largest distance that the macro has seen.
-            const NEAR: usize = W % IN_TILES;
+            pub(crate) const NEAR: usize = W % IN_TILES;
 
             /// # Safety
             /// The slot describes elements of type T that meet the rules above while the view lives.
@@ -256,8 +256,8 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
     lo: usize,
     len: usize,
     wlen: usize,
-    /// Ranges of the same kind that are looked at next.
-    more: [ViewRange; MORE],
+    /// Ranges of the same kind that are looked at next. (By reference: they are seldom needed, and registers are few.)
+    more: &'v [ViewRange; MORE],
     slow_path: &'v SlowPath<'v>,
     base: *mut T::Number,
     packed: bool,
@@ -268,7 +268,7 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
     owns_own: bool,
     own: bool,
     /// All elements less than `W` from the number of the running iteration are owned, to be written by a view that writes. It is
-    /// the same in all views of a loop: so the compiler makes one loop of runs where it holds, and one of the others.
+    /// the same in all views of a loop.
     near: bool,
     iteration: usize,
     lifetime: PhantomData<&'v T>,
@@ -315,8 +315,8 @@ pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0>
     lo: usize,
     len: usize,
     wlen: usize,
-    /// Ranges of the same kind that are looked at next.
-    more: [ViewRange; MORE],
+    /// Ranges of the same kind that are looked at next. (By reference: they are seldom needed, and registers are few.)
+    more: &'v [ViewRange; MORE],
     slow_path: &'v SlowPath<'v>,
     base: *mut T::Number,
     packed: bool,
@@ -327,7 +327,7 @@ pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0>
     owns_own: bool,
     own: bool,
     /// All elements less than `W` from the number of the running iteration are owned, to be written by a view that writes. It is
-    /// the same in all views of a loop: so the compiler makes one loop of runs where it holds, and one of the others.
+    /// the same in all views of a loop.
     near: bool,
     ahead: Ahead<'v>,
     /// Whether the block is a tile, and at which distances from each of the run's iterations it owns elements (rule 7).

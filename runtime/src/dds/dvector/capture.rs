@@ -38,6 +38,7 @@ macro_rules! captured_by_index {
 
         impl<T: 'static, const W: usize> Capture for Read<'_, $dds<T>, W> {
             type View<'v, const C: usize> = ReadView<'v, $element, C, W>;
+            const HAS_NEAR: bool = ReadView::<'_, $element, 0, W>::NEAR > 0;
 
             #[allow(private_interfaces)]
             fn describe(&mut self) -> Captured {
@@ -79,6 +80,7 @@ macro_rules! captured_by_index {
         impl<T: 'static, const W: usize> Capture for Write<'_, $dds<T>, W> {
             type View<'v, const C: usize> = WriteView<'v, $element, C, W>;
             const IN_TILES: bool = WriteView::<'_, $element, 0, W>::IN_TILES;
+            const HAS_NEAR: bool = WriteView::<'_, $element, 0, W>::NEAR > 0;
 
             #[allow(private_interfaces)]
             fn describe(&mut self) -> Captured {
