@@ -18,15 +18,18 @@ use crate::memory::element::Element;
 /// The first lies in place whether there are others or not: an access can tell that it found its key without knowing which it is. (A
 /// branch on whether there are others is foreseen half of the time, and waits for the bucket to come from memory.)
 #[derive(Clone)]
-pub(crate) struct Bucket<K, V>(Option<Entries<K, V>>);
+pub(crate) struct Bucket<K, V>(Entries<K, V>);
 
+/// (Not an `Option` of a pair and the others: what is left empty beside a short value has room for the tag.)
 #[derive(Clone)]
-struct Entries<K, V> {
-    first: (K, V),
-    /// None if there are no others.
-    #[allow(clippy::box_collection, reason = "buckets are as small as can be")]
-    others: Option<Box<Vec<(K, V)>>>,
+enum Entries<K, V> {
+    None,
+    Some { key: K, value: V, others: Others<K, V> },
 }
+
+/// None if there are no others: buckets are as small as can be.
+#[allow(clippy::box_collection, reason = "a vector's three words would make each bucket longer")]
+type Others<K, V> = Option<Box<Vec<(K, V)>>>;
 
 // SAFETY: not plain, so nothing is claimed.
 unsafe impl<K: Element, V: Element> Element for Bucket<K, V> {
@@ -63,62 +66,56 @@ pub(crate) fn bytes_of<K: Key>(key: &K) -> Vec<u8> {
     bytes
 }
 
-impl<K, V> Entries<K, V> {
-    fn others(&self) -> &[(K, V)] {
-        self.others.as_ref().map_or(&[], |others| others.as_slice())
-    }
+impl<K, V> Bucket<K, V> {
+    pub(crate) const EMPTY: Self = Bucket(Entries::None);
 
-    /// The entry at this place among all.
-    fn at(&mut self, place: usize) -> &mut (K, V) {
-        match (place, &mut self.others) {
-            (1.., Some(others)) => &mut others[place - 1],
-            _ => &mut self.first,
+    fn others(&self) -> &[(K, V)] {
+        match &self.0 {
+            Entries::Some { others: Some(others), .. } => others,
+            _ => &[],
         }
     }
 
-    fn insert(&mut self, place: usize, entry: (K, V)) {
-        let (place, entry) = match place {
-            0 => (0, std::mem::replace(&mut self.first, entry)),
-            _ => (place - 1, entry),
-        };
-        self.others.get_or_insert_default().insert(place, entry);
-    }
-}
-
-impl<K, V> Bucket<K, V> {
-    pub(crate) const EMPTY: Self = Bucket(None);
-
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, |entries| 1 + entries.others().len())
+        match &self.0 {
+            Entries::None => 0,
+            Entries::Some { .. } => 1 + self.others().len(),
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        let all = self.0.iter().flat_map(|entries| std::iter::once(&entries.first).chain(entries.others()));
-        all.map(|(key, value)| (key, value))
+        let first = match &self.0 {
+            Entries::None => None,
+            Entries::Some { key, value, .. } => Some((key, value)),
+        };
+        first.into_iter().chain(self.others().iter().map(|(key, value)| (key, value)))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
         let (first, others) = match &mut self.0 {
-            Some(Entries { first, others }) => {
-                (Some(first), others.as_mut().map_or(&mut [][..], |others| others.as_mut_slice()))
-            }
-            None => (None, &mut [][..]),
+            Entries::None => (None, None),
+            Entries::Some { key, value, others } => (Some((&*key, value)), others.as_mut()),
         };
-        first.into_iter().chain(others).map(|(key, value)| (&*key, value))
+        first
+            .into_iter()
+            .chain(others.into_iter().flat_map(|others| others.iter_mut().map(|(key, value)| (&*key, value))))
     }
 
     /// Appends an entry whose key comes after all others.
     pub(crate) fn push(&mut self, key: K, value: V) {
         match &mut self.0 {
-            None => self.0 = Some(Entries { first: (key, value), others: None }),
-            Some(entries) => entries.others.get_or_insert_default().push((key, value)),
+            Entries::Some { others, .. } => others.get_or_insert_default().push((key, value)),
+            none => *none = Entries::Some { key, value, others: None },
         }
     }
 
     /// All entries, in their order.
     pub(crate) fn into_entries(self) -> impl Iterator<Item = (K, V)> {
-        let (first, others) = self.0.map_or((None, None), |entries| (Some(entries.first), entries.others));
+        let (first, others) = match self.0 {
+            Entries::None => (None, None),
+            Entries::Some { key, value, others } => (Some((key, value)), others),
+        };
         first.into_iter().chain(others.into_iter().flat_map(|others| *others))
     }
 
@@ -137,11 +134,11 @@ impl<K, V> Bucket<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let entries = self.0.as_ref()?;
-        if entries.first.0.borrow() == key {
-            return Some(&entries.first.1);
+        let Entries::Some { key: own, value, others } = &self.0 else { return None };
+        if own.borrow() == key {
+            return Some(value);
         }
-        entries.others().iter().find(|(own, _)| own.borrow() == key).map(|(_, value)| value)
+        others.as_ref()?.iter().find(|(own, _)| own.borrow() == key).map(|(_, value)| value)
     }
 
     #[inline]
@@ -150,9 +147,9 @@ impl<K, V> Bucket<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let Entries { first, others } = self.0.as_mut()?;
-        if first.0.borrow() == key {
-            return Some(&mut first.1);
+        let Entries::Some { key: own, value, others } = &mut self.0 else { return None };
+        if (*own).borrow() == key {
+            return Some(value);
         }
         others.as_mut()?.iter_mut().find(|(own, _)| own.borrow() == key).map(|(_, value)| value)
     }
@@ -163,16 +160,10 @@ impl<K, V> Bucket<K, V> {
         Q: Hash + Eq + ?Sized,
     {
         let place = self.place_of(key)?;
-        let Entries { first, others } = self.0.take()?;
-        let mut others = others.map_or_else(Vec::new, |others| *others);
-        let (removed, first) = match place {
-            0 if others.is_empty() => return Some(first.1),
-            0 => (first, others.remove(0)),
-            _ => (others.remove(place - 1), first),
-        };
-        let others = (!others.is_empty()).then(|| Box::new(others));
-        self.0 = Some(Entries { first, others });
-        Some(removed.1)
+        let mut entries = std::mem::replace(self, Bucket::EMPTY).into_entries().collect::<Vec<_>>();
+        let (_, removed) = entries.remove(place);
+        entries.into_iter().for_each(|(key, value)| self.push(key, value));
+        Some(removed)
     }
 }
 
@@ -190,12 +181,11 @@ impl<K: Key, V> Bucket<K, V> {
 
     /// The value of a key that is not the first; if there is none, what `f` gives.
     fn behind_first(&mut self, key: K, f: impl FnOnce() -> V) -> &mut V {
-        let others = self.0.as_ref().map_or(&[][..], Entries::others);
         // Keys are compared once: their `Eq` may say something else the next time.
-        match others.iter().position(|(own, _)| *own == key) {
+        match self.others().iter().position(|(own, _)| *own == key) {
             Some(at) => match &mut self.0 {
-                Some(entries) => &mut entries.at(at + 1).1,
-                None => unreachable!("a place in an empty bucket"),
+                Entries::Some { others: Some(others), .. } => &mut others[at].1,
+                _ => unreachable!("a place among no others"),
             },
             None => self.add(key, f()),
         }
@@ -203,18 +193,26 @@ impl<K: Key, V> Bucket<K, V> {
 
     /// Puts an entry in whose key isn't there, and gives its value.
     fn add(&mut self, key: K, value: V) -> &mut V {
-        let before = |(own, _): &(K, V)| order_of(own, &key) == Ordering::Less;
-        let at = match &self.0 {
-            Some(Entries { first, .. }) if !before(first) => 0,
-            Some(entries) => 1 + entries.others().partition_point(before),
-            None => 0,
-        };
+        let before = |own: &K| order_of(own, &key) == Ordering::Less;
         match &mut self.0 {
-            Some(entries) => {
-                entries.insert(at, (key, value));
-                &mut entries.at(at).1
+            Entries::Some { key: first, value: its, others } => {
+                let others = others.get_or_insert_default();
+                if before(first) {
+                    let at = others.partition_point(|(own, _)| before(own));
+                    others.insert(at, (key, value));
+                    &mut others[at].1
+                } else {
+                    others.insert(0, (std::mem::replace(first, key), std::mem::replace(its, value)));
+                    its
+                }
             }
-            empty => &mut empty.insert(Entries { first: (key, value), others: None }).first.1,
+            none => {
+                *none = Entries::Some { key, value, others: None };
+                match none {
+                    Entries::Some { value, .. } => value,
+                    Entries::None => unreachable!("an entry was just put in"),
+                }
+            }
         }
     }
 }
@@ -266,13 +264,13 @@ impl<'b, K: Key, V> MapEntry<'b, K, V> {
     #[inline]
     pub fn or_insert_with(self, f: impl FnOnce() -> V) -> &'b mut V {
         let MapEntry { bucket, key } = self;
-        match bucket.0.as_ref().map(|entries| entries.first.0 == key) {
-            None => bucket.add(key, f()),
-            Some(true) => match &mut bucket.0 {
-                Some(entries) => &mut entries.first.1,
-                None => unreachable!("a place in an empty bucket"),
+        match &bucket.0 {
+            Entries::None => bucket.add(key, f()),
+            Entries::Some { key: own, .. } if *own == key => match &mut bucket.0 {
+                Entries::Some { value, .. } => value,
+                Entries::None => unreachable!("it has an entry"),
             },
-            Some(false) => bucket.behind_first(key, f),
+            Entries::Some { .. } => bucket.behind_first(key, f),
         }
     }
 
