@@ -28,8 +28,14 @@ enum Entries<K, V> {
 }
 
 /// None if there are no others: buckets are as small as can be.
-#[allow(clippy::box_collection, reason = "a vector's three words would make each bucket longer")]
-type Others<K, V> = Option<Box<Vec<(K, V)>>>;
+type Others<K, V> = Option<Box<Behind<K, V>>>;
+
+/// The entries behind the first. (Mostly one: a copy of it takes one piece of memory.)
+#[derive(Clone)]
+struct Behind<K, V> {
+    second: (K, V),
+    rest: Vec<(K, V)>,
+}
 
 // SAFETY: not plain, so nothing is claimed.
 unsafe impl<K: Element, V: Element> Element for Bucket<K, V> {
@@ -66,21 +72,53 @@ pub(crate) fn bytes_of<K: Key>(key: &K) -> Vec<u8> {
     bytes
 }
 
+impl<K, V> Behind<K, V> {
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+        std::iter::once(&self.second).chain(&self.rest)
+    }
+
+    #[inline]
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut (K, V)> {
+        std::iter::once(&mut self.second).chain(&mut self.rest)
+    }
+
+    fn at(&mut self, place: usize) -> &mut (K, V) {
+        if place == 0 { &mut self.second } else { &mut self.rest[place - 1] }
+    }
+
+    fn insert(others: &mut Others<K, V>, place: usize, entry: (K, V)) -> &mut (K, V) {
+        match others {
+            Some(others) => {
+                let (at, entry) = match place {
+                    0 => (0, std::mem::replace(&mut others.second, entry)),
+                    _ => (place - 1, entry),
+                };
+                others.rest.insert(at, entry);
+                others.at(place)
+            }
+            none => &mut none.insert(Box::new(Behind { second: entry, rest: Vec::new() })).second,
+        }
+    }
+}
+
 impl<K, V> Bucket<K, V> {
     pub(crate) const EMPTY: Self = Bucket(Entries::None);
 
-    fn others(&self) -> &[(K, V)] {
-        match &self.0 {
-            Entries::Some { others: Some(others), .. } => others,
-            _ => &[],
-        }
+    /// The entries behind the first.
+    fn others(&self) -> impl Iterator<Item = &(K, V)> {
+        let others = match &self.0 {
+            Entries::Some { others, .. } => others.as_ref(),
+            Entries::None => None,
+        };
+        others.into_iter().flat_map(|others| others.iter())
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
         match &self.0 {
             Entries::None => 0,
-            Entries::Some { .. } => 1 + self.others().len(),
+            Entries::Some { others, .. } => 1 + others.as_ref().map_or(0, |others| 1 + others.rest.len()),
         }
     }
 
@@ -89,7 +127,7 @@ impl<K, V> Bucket<K, V> {
             Entries::None => None,
             Entries::Some { key, value, .. } => Some((key, value)),
         };
-        first.into_iter().chain(self.others().iter().map(|(key, value)| (key, value)))
+        first.into_iter().chain(self.others().map(|(key, value)| (key, value)))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
@@ -105,7 +143,10 @@ impl<K, V> Bucket<K, V> {
     /// Appends an entry whose key comes after all others.
     pub(crate) fn push(&mut self, key: K, value: V) {
         match &mut self.0 {
-            Entries::Some { others, .. } => others.get_or_insert_default().push((key, value)),
+            Entries::Some { others, .. } => match others {
+                Some(others) => others.rest.push((key, value)),
+                none => *none = Some(Box::new(Behind { second: (key, value), rest: Vec::new() })),
+            },
             none => *none = Entries::Some { key, value, others: None },
         }
     }
@@ -116,7 +157,7 @@ impl<K, V> Bucket<K, V> {
             Entries::None => (None, None),
             Entries::Some { key, value, others } => (Some((key, value)), others),
         };
-        first.into_iter().chain(others.into_iter().flat_map(|others| *others))
+        first.into_iter().chain(others.into_iter().flat_map(|others| std::iter::once(others.second).chain(others.rest)))
     }
 
     /// Where a key stands among all entries. Keys are compared once each: their `Eq` may say something else the next time.
@@ -182,9 +223,10 @@ impl<K: Key, V> Bucket<K, V> {
     /// The value of a key that is not the first; if there is none, what `f` gives.
     fn behind_first(&mut self, key: K, f: impl FnOnce() -> V) -> &mut V {
         // Keys are compared once: their `Eq` may say something else the next time.
-        match self.others().iter().position(|(own, _)| *own == key) {
+        let place = self.others().position(|(own, _)| *own == key);
+        match place {
             Some(at) => match &mut self.0 {
-                Entries::Some { others: Some(others), .. } => &mut others[at].1,
+                Entries::Some { others: Some(others), .. } => &mut others.at(at).1,
                 _ => unreachable!("a place among no others"),
             },
             None => self.add(key, f()),
@@ -196,13 +238,12 @@ impl<K: Key, V> Bucket<K, V> {
         let before = |own: &K| order_of(own, &key) == Ordering::Less;
         match &mut self.0 {
             Entries::Some { key: first, value: its, others } => {
-                let others = others.get_or_insert_default();
                 if before(first) {
-                    let at = others.partition_point(|(own, _)| before(own));
-                    others.insert(at, (key, value));
-                    &mut others[at].1
+                    let at =
+                        others.as_ref().map_or(0, |others| others.iter().take_while(|(own, _)| before(own)).count());
+                    &mut Behind::insert(others, at, (key, value)).1
                 } else {
-                    others.insert(0, (std::mem::replace(first, key), std::mem::replace(its, value)));
+                    Behind::insert(others, 0, (std::mem::replace(first, key), std::mem::replace(its, value)));
                     its
                 }
             }
