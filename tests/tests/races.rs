@@ -231,11 +231,14 @@ fn operators_on_what_loops_left() {
 fn relaxed_state_and_scratch() {
     let session = session(3);
     let mut rows = DVector::from_fn(&session, 20, |_| Vec::<u32>::new()).unwrap();
-    let totals = session.relaxed_vector(vec![0u64; 3]);
+    let (totals, means) = (session.relaxed_vector(vec![0u64; 3]), session.relaxed_vector(vec![0.5f64; 2]));
     let report = async_parallel_for!(
         0..N,
-        [&mut rows, &totals],
+        [&mut rows, &totals, &means],
         |i, texts| {
+            let (first, second) = (&means[0usize], &means[1usize]);
+            assert!(*first + *second == means.as_slice().iter().sum::<f64>() && *first >= 0.5);
+            means.add(i % 2, 0.25);
             texts.push(format!("iteration {i} after {}", totals[i % 3]));
             totals.add(i % 3, 1);
             let row = &mut rows[i * i % 20];
@@ -249,6 +252,7 @@ fn relaxed_state_and_scratch() {
     .unwrap();
     assert!(report.blocks() > 0);
     assert_eq!(totals.to_vec().iter().sum::<u64>(), N as u64);
+    assert_eq!(means.to_vec().iter().sum::<f64>(), 1.0 + 0.25 * N as f64);
 }
 
 /// Beside the places of `workers`, where sanitizers and Miri see them.

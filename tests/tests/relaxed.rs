@@ -155,3 +155,40 @@ fn two_loops_add_up() {
     assert_eq!((mean.get(), values.to_vec(), values.len()), (4.0, vec![1, 2, 3], 3));
     assert_eq!(format!("{mean:?} {values:?}"), "4.0 [1, 2, 3]");
 }
+
+/// Floats: what a block reads is what it started from and the sum of its own additions; references to several numbers live side
+/// by side, and a sum that is no number is read as one.
+#[test]
+fn floats_are_read_with_the_sum_of_the_blocks_own_additions() {
+    let session = Session::builder().threads(2).build().unwrap();
+    let start = [0.1f64, -0.0, f64::INFINITY, 7.5];
+    let totals = session.relaxed_vector(start.to_vec());
+    let mut saw = DVector::from_fn(&session, 100, |_| [0u64; 4]).unwrap();
+    async_parallel_for!(
+        0..100,
+        [&mut saw, &totals],
+        |i| {
+            let (first, last) = (&totals[0usize], &totals[3usize]);
+            let again = &totals[0usize];
+            assert_eq!((first.to_bits(), *last), (again.to_bits(), 7.5));
+            let all: [f64; 4] = totals.as_slice().try_into().unwrap();
+            assert_eq!(all[0].to_bits(), totals[0usize].to_bits());
+            saw[i] = all.map(f64::to_bits);
+            totals.add(0usize, 0.1 * i as f64);
+            totals.add(1usize, -0.0);
+            totals.add(2usize, if i == 50 { f64::NEG_INFINITY } else { 1.0 });
+        },
+        strategy = Serial
+    )
+    .unwrap();
+    let mut added = 0.0f64;
+    for (i, saw) in saw.iter().unwrap().enumerate() {
+        let saw = saw.map(f64::from_bits);
+        assert_eq!((saw[0].to_bits(), saw[3]), ((start[0] + added).to_bits(), 7.5), "iteration {i}");
+        assert!(saw[1] == 0.0 && saw[2].is_nan() == (i > 50), "iteration {i}: {saw:?}");
+        added += 0.1 * i as f64;
+    }
+    let ends = totals.to_vec();
+    assert_eq!((ends[0].to_bits(), ends[1], ends[3]), ((start[0] + added).to_bits(), 0.0, 7.5));
+    assert!(ends[2].is_nan());
+}

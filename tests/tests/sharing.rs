@@ -46,7 +46,7 @@ pub(crate) mod shares {
     pub(crate) fn in_so_many_parts(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
         let mut x = DVector::from_fn(session, 5000, |i| i as u64)?;
         let before = x.to_vec()?;
-        // Iterations touch so many parts, each other ones, that each would be a block.
+        // Each iteration touches many parts, which no other does: each would be a block.
         let refused = async_parallel_for!(
             0..100_000,
             [&mut x],

@@ -425,7 +425,7 @@ pub(crate) fn a_reduction_beside_a_table(session: &Session, seen: &mut Seen) -> 
     Ok(())
 }
 
-/// So many cells that not all are recorded.
+/// More cells than are recorded.
 pub(crate) fn tables_of_many_cells(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     let (rows, width) = (260, 170);
     let mut x = DVector::from_fn(session, rows * width, start)?;

@@ -196,7 +196,7 @@ fn parse(path: &Path, mut lines: Lines<'_>, classes: Option<Classes>) -> Result<
     Ok(all)
 }
 
-/// Room is made for each feature up to the largest: there may be so many that nobody has, or so many for each value.
+/// Room is made for each feature up to the largest: a file may name more than fit into memory, or many for each value.
 const MOST_UNSEEN: usize = 1 << 24;
 const UNSEEN_A_VALUE: usize = 16;
 

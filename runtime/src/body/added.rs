@@ -53,6 +53,8 @@ pub(crate) struct RelaxedOps {
     pub(crate) element: fn() -> &'static ElementOps,
     /// Adds the second to the first, element by element.
     pub(crate) add: fn(&mut RawBuf, &RawBuf),
+    /// Takes the second off the first, element by element: of numbers of which a sum and one summand tell the other.
+    pub(crate) subtract: Option<fn(&mut RawBuf, &RawBuf)>,
     /// The sum of absolute differences.
     pub(crate) apart: fn(&RawBuf, &RawBuf) -> f64,
     /// This many zeros.

@@ -60,7 +60,7 @@ pub(crate) enum Kind {
     },
     /// On a worker there is no cell: what the value was before is told with each run.
     Reduction { ops: &'static ReductionOps, cell: Option<Arc<Reduction>> },
-    /// The same.
+    /// On a worker there is no cell of these, either.
     Relaxed { ops: &'static RelaxedOps, cell: Option<Arc<Cell>>, len: usize },
 }
 

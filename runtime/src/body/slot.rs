@@ -14,8 +14,10 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use crate::body::added::RelaxedOps;
 use crate::body::astray::Before;
 use crate::body::context::BlockState;
 use crate::body::lease::Lent;
@@ -54,10 +56,35 @@ pub struct Slot<'t> {
     additions: Option<RefCell<Vec<(usize, u64)>>>,
 }
 
-/// A block's own copies of relaxed state.
+/// A block's own copies of relaxed state. An addition changes one of them: where sums are exact, `now`, of which the rest
+/// follows; else `added`, and `now` has what was read of it.
 pub(crate) struct Copies {
+    ops: &'static RelaxedOps,
+    pub(crate) start: Arc<RawBuf>,
     pub(crate) now: RawBuf,
-    pub(crate) added: RawBuf,
+    pub(crate) added: Option<RawBuf>,
+}
+
+impl Copies {
+    /// Of a block that starts from these values.
+    pub(crate) fn new(ops: &'static RelaxedOps, start: Arc<RawBuf>) -> Copies {
+        let added = ops.subtract.is_none().then(|| (ops.zeros)(start.len()));
+        Copies { ops, now: start.copy(), added, start }
+    }
+
+    fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    fn into_added(self) -> RawBuf {
+        let Copies { ops, start, mut now, added } = self;
+        added.unwrap_or_else(|| {
+            if let Some(subtract) = ops.subtract {
+                subtract(&mut now, &start);
+            }
+            now
+        })
+    }
 }
 
 /// What a block owns of a DVector.
@@ -216,7 +243,7 @@ impl<'t> Slot<'t> {
 
     /// Relaxed state of this many numbers. None: it is not to be used.
     pub(crate) fn of_relaxed(capture: usize, len: usize, copies: Option<Copies>, state: &Rc<BlockState>) -> Self {
-        let copies = copies.filter(|copies| copies.now.len() == len && copies.added.len() == len);
+        let copies = copies.filter(|copies| copies.len() == len);
         Slot { relaxed: copies, ..Slot::new(SlowPath::without_elements(capture, len, state)) }
     }
 
@@ -352,7 +379,7 @@ impl<'t> Slot<'t> {
 
     /// What the block has added to relaxed state. The views are gone.
     pub(crate) fn take_relaxed(&mut self) -> Option<RawBuf> {
-        self.relaxed.take().map(|copies| copies.added)
+        self.relaxed.take().map(Copies::into_added)
     }
 
     /// The block's tally. The views are gone.

@@ -34,6 +34,9 @@ pub trait Number: Copy + Send + Sync + PartialOrd + std::fmt::Debug + sealed::Se
     const ASSOCIATIVE: bool;
     #[doc(hidden)]
     fn plus(self, other: Self) -> Self;
+    /// Undoes `plus`, where that is [`ASSOCIATIVE`](Number::ASSOCIATIVE).
+    #[doc(hidden)]
+    fn minus(self, other: Self) -> Self;
     #[doc(hidden)]
     fn before(self, other: Self) -> bool;
     #[doc(hidden)]
@@ -59,6 +62,8 @@ macro_rules! integers {
             #[inline(always)]
             fn plus(self, other: Self) -> Self { self.wrapping_add(other) }
             #[inline(always)]
+            fn minus(self, other: Self) -> Self { self.wrapping_sub(other) }
+            #[inline(always)]
             fn before(self, other: Self) -> bool { self < other }
             #[inline(always)]
             fn is_no_number(self) -> bool { false }
@@ -81,6 +86,8 @@ macro_rules! floats {
             const ASSOCIATIVE: bool = false;
             #[inline(always)]
             fn plus(self, other: Self) -> Self { self + other }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self { self - other }
             // NaN is never before anything, and -0 is before 0: then the order of comparisons can't matter.
             #[inline(always)]
             fn before(self, other: Self) -> bool {

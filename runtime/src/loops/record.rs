@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::body::capture::{Captured, Kind};
@@ -234,8 +235,8 @@ fn recording_context<'s>(recorded: &'s RecordedLoop<'_>, slice: &Range<usize>, c
             Kind::Reduction { .. } => Slot::of_reduction(c, 0, false, state),
             Kind::Relaxed { ops, len, .. } => {
                 // What an iteration adds means nothing here.
-                let now = relaxed.get(c).and_then(Option::as_ref).map_or_else(|| (ops.zeros)(len), RawBuf::copy);
-                Slot::of_relaxed(c, len, Some(Copies { now, added: (ops.zeros)(len) }), state)
+                let start = relaxed.get(c).and_then(Option::as_ref).map_or_else(|| (ops.zeros)(len), RawBuf::copy);
+                Slot::of_relaxed(c, len, Some(Copies::new(ops, Arc::new(start))), state)
             }
         };
         lease.captured().iter().enumerate().map(slot).collect()

@@ -90,41 +90,7 @@ pub(crate) fn row_ops(of: &'static ElementOps, width: usize) -> Option<&'static 
     if !of.plain || of.width != 1 || width == 0 {
         return None;
     }
-    let make = || {
-        let ElementOps {
-            type_id,
-            align,
-            plain,
-            bits,
-            by_key,
-            needs_drop,
-            keeps_room,
-            clone_into_run,
-            clone_run,
-            drop_run,
-            encode_run,
-            decode_run,
-            ..
-        } = *of;
-        let of = Some(of);
-        Box::leak(Box::new(ElementOps {
-            type_id,
-            width,
-            size,
-            align,
-            plain,
-            bits,
-            by_key,
-            needs_drop,
-            of,
-            keeps_room,
-            clone_into_run,
-            clone_run,
-            drop_run,
-            encode_run,
-            decode_run,
-        })) as &_
-    };
+    let make = || Box::leak(Box::new(ElementOps { width, size, of: Some(of), ..*of })) as &_;
     Some(locked(&ROWS).entry(((of.type_id)(), width)).or_insert_with(make))
 }
 

@@ -64,7 +64,7 @@ struct Bag;
 
 /// The numbers that a file begins with.
 const WHAT: [&str; 3] = ["the number of documents", "the size of the vocabulary", "the number of entries"];
-/// Programs make room for each document and word: a file names so many that it has nothing of, or so many for each entry.
+/// Programs make room for each document and word: a file may name many that have no entry.
 const MOST_UNSEEN: u64 = 1 << 22;
 const UNSEEN_AN_ENTRY: usize = 16;
 

@@ -284,7 +284,7 @@ pub(super) fn sieve(session: &Session, seen: &mut Seen, trial: &mut Trial) -> st
     Ok(report)
 }
 
-/// Each number becomes the mean of itself and the one before, as it is by then.
+/// Each number becomes the mean of itself and the one before, with its value at that moment.
 pub(super) fn running_mean(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
     let mut plain: Vec<f64> = (0..trial.size(6_000, 10_000_000) as u64).map(|i| below(i, 100) as f64).collect();
     let mut x = DVector::from_vec(session, plain.clone())?;

@@ -18,7 +18,7 @@ pub(super) struct Bag {
 /// The header's numbers, in their order.
 const HEADER: [&str; 3] = ["the number of documents", "the size of the vocabulary", "the number of entries"];
 
-/// Room is made for each document and word: a file names so many that it has nothing of, or so many for each entry.
+/// Room is made for each document and word: a file may name many that have no entry.
 const MOST_UNSEEN: u64 = 1 << 22;
 const UNSEEN_AN_ENTRY: usize = 16;
 

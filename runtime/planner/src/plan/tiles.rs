@@ -16,7 +16,7 @@ use super::outline;
 use crate::recording::{Recording, Usage};
 use crate::threads::Threads;
 
-/// So many ranges of distances are read of one capture at most.
+/// How many ranges of distances a tiled loop may read of one capture.
 pub const READS: usize = 5;
 /// How many bands and strips are cut at most: on a square table that leaves 33 tiles to run at the same time.
 const MOST_CUTS: usize = 68;

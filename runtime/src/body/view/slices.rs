@@ -1,7 +1,7 @@
 //! `x[a..b]`: elements that lie side by side, as a slice; of rows their numbers, one row after the other.
 //!
 //! # Why this is sound
-//! By the rules of `view`: one comparison finds that the whole range lies in the one that the block owns (rule 2), else the slow
+//! By the rules of `view`: a comparison finds that the whole range lies in one that the block owns (rule 2), else the slow
 //! path gives the address of as many elements, each of them owned or a copy (`slow_path/ranges`). The borrow of the view
 //! guards them all (rule 3).
 #![allow(unsafe_code)]
@@ -39,15 +39,24 @@ fn bounds<I: ElementIndex>(range: &impl RangeBounds<I>, len: usize) -> (Range<us
     (start..end, number)
 }
 
+/// Whether `n` elements from one on are among those that a range begins with.
+#[inline(always)]
+fn is_in((lo, len): (usize, usize), start: usize, n: usize) -> bool {
+    let k = start.wrapping_sub(lo);
+    k < len && n <= len - k
+}
+
 macro_rules! slices_of_views {
     ($view:ident: $($range:ident)*) => {
         impl<T: Stored + ?Sized, const C: usize, const W: usize> $view<'_, T, C, W> {
             #[inline(always)]
             fn slice(&self, (range, n): (Range<usize>, usize)) -> &[T::Number] {
                 let k = range.start.wrapping_sub(self.lo);
-                let ptr = if k < self.len && n <= self.len - k {
+                let ptr = if is_in((self.lo, self.len), range.start, n) {
                     // SAFETY: the range is within the owned one.
                     unsafe { self.ptr.add(T::numbers(k, self.width)) }
+                } else if self.more.iter().any(|more| is_in((more.lo, more.len), range.start, n)) {
+                    self.behind(self.base, range.start)
                 } else {
                     let own = ViewRange { lo: self.lo, len: self.len, wlen: self.wlen };
                     self.slow_path.reach_range(range, own, false).cast()
@@ -81,9 +90,11 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
     #[inline(always)]
     fn slice_mut(&mut self, (range, n): (Range<usize>, usize)) -> &mut [T::Number] {
         let k = range.start.wrapping_sub(self.lo);
-        let ptr = if k < self.wlen && n <= self.wlen - k {
+        let ptr = if is_in((self.lo, self.wlen), range.start, n) {
             // SAFETY: the range is within the owned one.
             unsafe { self.ptr.add(T::numbers(k, self.width)) }
+        } else if self.more.iter().any(|more| is_in((more.lo, more.wlen), range.start, n)) {
+            self.behind(self.base, range.start)
         } else {
             let own = ViewRange { lo: self.lo, len: self.len, wlen: self.wlen };
             self.slow_path.reach_range(range, own, true).cast()

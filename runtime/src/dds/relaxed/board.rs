@@ -71,7 +71,7 @@ impl Board {
     pub(crate) fn copies(&self, capture: usize, block: usize) -> Result<Option<Copies>, Missing> {
         let Some(sheet) = self.sheets.get(capture).and_then(Option::as_ref) else { return Ok(None) };
         let known = sheet.known(&self.strata, self.strata.seen_by(block))?;
-        Ok(Some(Copies { now: known.copy(), added: (sheet.ops.zeros)(sheet.len) }))
+        Ok(Some(Copies::new(sheet.ops, known)))
     }
 
     /// A block has ended well, having added so much.

@@ -29,17 +29,18 @@ struct OpsOf<N>(PhantomData<N>);
 impl<N: Number + Element> OpsOf<N> {
     const OPS: &'static Named<RelaxedOps> = &Named::new(RelaxedOps {
         element: ops_of::<N>,
-        add: |to, by| {
-            for (to, by) in to.as_mut_slice::<N>().iter_mut().zip(by.as_slice::<N>()) {
-                *to = to.plus(*by);
-            }
-        },
+        add: |to, by| each(to, by, N::plus),
+        subtract: if N::ASSOCIATIVE { Some(|to, by| each(to, by, N::minus)) } else { None },
         apart: |a, b| {
             let pairs = a.as_slice::<N>().iter().zip(b.as_slice::<N>());
             pairs.map(|(a, b)| (a.to_f64() - b.to_f64()).abs()).sum()
         },
         zeros: |len| buffer(std::iter::repeat_n(N::ZERO, len)),
     });
+}
+
+fn each<N: Number + Element>(to: &mut RawBuf, by: &RawBuf, made: impl Fn(N, N) -> N) {
+    to.as_mut_slice::<N>().iter_mut().zip(by.as_slice::<N>()).for_each(|(to, by)| *to = made(*to, *by));
 }
 
 fn buffer<N: Element>(values: impl ExactSizeIterator<Item = N>) -> RawBuf {

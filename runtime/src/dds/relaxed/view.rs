@@ -1,9 +1,12 @@
 //! What a loop body sees of relaxed state: its block's own copy.
 //!
 //! # Why this is sound
-//! A slot of relaxed state points at two buffers of `len` numbers that belong to the context of the one block that runs,
-//! and stay where they are as long as the view lives: nobody else reads or writes them meanwhile. The view is neither
-//! `Clone` nor `Copy`, reads borrow it shared, and additions borrow it alone.
+//! 1. A slot of relaxed state points at buffers of `len` numbers that belong to the context of the one block that runs,
+//!    and stay where they are as long as the view lives: nobody else reads or writes them meanwhile; nobody writes those that the
+//!    block started from. The view is neither `Clone` nor `Copy`, nor sent to another thread; reads borrow it shared, and
+//!    additions borrow it alone.
+//! 2. A read of what isn't exact writes `now`. It writes only another value than is there: so between two additions it writes a
+//!    number once at most, before the first reference to it is given out.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -16,10 +19,12 @@ use crate::dds::reduction::Number;
 
 /// A [`RelaxedVector`](crate::RelaxedVector) inside a loop body: `totals[k]`, `totals.add(k, 1)`.
 pub struct RelaxedView<'v, N, const C: usize> {
-    /// What is known of the numbers here and now.
+    /// What is known of the numbers here and now; where sums aren't exact, once it was read.
     now: *mut N,
-    /// What the block has added.
+    /// What the block has added, where sums aren't exact,
     added: *mut N,
+    /// and what it started from.
+    start: *const N,
     len: usize,
     slow_path: &'v SlowPath<'v>,
     lifetime: PhantomData<&'v mut N>,
@@ -33,7 +38,10 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
         let copies = slot.relaxed();
         RelaxedView {
             now: copies.map_or(std::ptr::null_mut(), |copies| copies.now.base().cast()),
-            added: copies.map_or(std::ptr::null_mut(), |copies| copies.added.base().cast()),
+            added: copies
+                .and_then(|copies| copies.added.as_ref())
+                .map_or(std::ptr::null_mut(), |added| added.base().cast()),
+            start: copies.map_or(std::ptr::null(), |copies| copies.start.as_ptr().cast()),
             len: copies.map_or(0, |copies| copies.now.len()),
             slow_path: slot.slow_path(),
             lifetime: PhantomData,
@@ -53,9 +61,15 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
     }
 
     /// All of them, as far as the block knows them.
+    ///
+    /// # Cost
+    /// Of floating-point numbers, an addition each.
     #[inline(always)]
     pub fn as_slice(&self) -> &[N] {
-        // SAFETY: the module's argument; where there are none the address is any.
+        if !N::ASSOCIATIVE {
+            (0..self.len).for_each(|k| _ = self.at(k));
+        }
+        // SAFETY: rule 1; where there are none the address is any.
         if self.len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(self.now, self.len) } }
     }
 
@@ -64,11 +78,26 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
     #[inline(always)]
     pub fn add(&mut self, k: impl ElementIndex, by: N) {
         let k = self.checked(k.to_usize());
-        // SAFETY: the module's argument; k < len.
+        let sums = if N::ASSOCIATIVE { self.now } else { self.added };
+        // SAFETY: rule 1; k < len.
+        unsafe { *sums.add(k) = (*sums.add(k)).plus(by) };
+    }
+
+    /// Where the number at `k`, which is below `len`, lies with its current value.
+    #[inline(always)]
+    fn at(&self, k: usize) -> *const N {
+        // SAFETY: rule 1; k < len. Rule 2.
         unsafe {
-            let (now, added) = (self.now.add(k), self.added.add(k));
-            *now = (*now).plus(by);
-            *added = (*added).plus(by);
+            let now = self.now.add(k);
+            if !N::ASSOCIATIVE {
+                let value = (*self.start.add(k)).plus(*self.added.add(k));
+                // (Not-a-numbers may have other bits each time.)
+                let is_there = value.to_word() == (*now).to_word() || (value.is_no_number() && (*now).is_no_number());
+                if !is_there {
+                    *now = value;
+                }
+            }
+            now
         }
     }
 
@@ -87,8 +116,8 @@ impl<N: Number, I: ElementIndex, const C: usize> Index<I> for RelaxedView<'_, N,
     #[inline(always)]
     fn index(&self, k: I) -> &N {
         let k = self.checked(k.to_usize());
-        // SAFETY: the module's argument; k < len.
-        unsafe { &*self.now.add(k) }
+        // SAFETY: rule 1; k < len.
+        unsafe { &*self.at(k) }
     }
 }
 

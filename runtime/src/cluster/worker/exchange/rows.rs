@@ -17,7 +17,7 @@ use crate::cluster::worker::site::Rows;
 use crate::minibatch::{Rounds, rows_of};
 use crate::session::locked;
 
-/// What a worker is told of the rows of a DDS that are kept here.
+/// The rows of a DDS of which copies are kept here, by what a worker must learn of them.
 #[derive(Default)]
 struct Sorted {
     /// Its own copy alone changed them.

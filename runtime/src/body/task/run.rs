@@ -1,0 +1,312 @@
+//! The loops that run a body for real: a loop a kind of block.
+//!
+//! # Why this is sound
+//! By rule 2 of [`super`].
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use super::{Iterations, LoopTask};
+use crate::body::capture::Handles;
+use crate::body::context::Context;
+use crate::body::outcome::Outcome;
+use crate::body::value::Values;
+use crate::planner::plan::Run;
+use crate::session::error::BodyError;
+use crate::session::options::Indices;
+
+impl<X, V, H, S, I, F, R> LoopTask<X, V, H, S, I, F, R>
+where
+    X: Indices,
+    V: Values,
+    H: Handles,
+    I: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>) -> S + Copy + Sync + 'static,
+    F: for<'a, 'v> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'a mut S, X::Index) -> R + Copy + Sync + 'static,
+    R: Outcome,
+{
+    /// Whether a block may be run in several parts: it has no scratch, which would be set up for each.
+    pub(super) const HAS_RUNS: bool = size_of::<S>() == 0 && !std::mem::needs_drop::<S>();
+
+    /// Runs a block's `n` iterations, as `run` runs those at some places. Where the loop may be stopped, that is in turns of some
+    /// milliseconds: nobody waits for the end of a long block. One with scratch is run at once.
+    pub(super) fn in_turns(
+        &self,
+        context: &Context<'_>,
+        n: usize,
+        mut run: impl FnMut(usize, usize) -> Option<(usize, BodyError)>,
+    ) -> Option<(usize, BodyError)> {
+        if !Self::HAS_RUNS || context.state.stop.get().is_none() {
+            return run(0, n);
+        }
+        let mut place = 0;
+        while place < n && !context.state.is_stopped() {
+            let (begun, turn) = (Instant::now(), self.turn.load(Relaxed).clamp(1, n - place));
+            let error = run(place, turn);
+            if error.is_some() {
+                return error;
+            }
+            place += turn;
+            let took = begun.elapsed();
+            if took < SHORT_TURN {
+                self.turn.fetch_max(2 * turn, Relaxed);
+            } else if took > LONG_TURN {
+                self.turn.fetch_min(turn.div_ceil(2), Relaxed);
+            }
+        }
+        None
+    }
+
+    /// The `n` consecutive iterations from `first` on, from the block's `place`-th on: those at the borders apart from the others.
+    ///
+    /// # Safety
+    /// Rule 2. Nothing is packed or listed.
+    pub(super) unsafe fn run_range(
+        &self,
+        context: &Context<'_>,
+        mut place: usize,
+        mut first: usize,
+        n: usize,
+    ) -> Option<(usize, BodyError)> {
+        let end = first + n;
+        while first < end {
+            // SAFETY: rule 2.
+            match unsafe { self.run_part(context, place, first, end - first) } {
+                Ok(done) => (place, first) = (place + done, first + done),
+                Err(error) => return Some(error),
+            }
+        }
+        None
+    }
+
+    /// A list of which most iterations follow their neighbour, from the block's `place`-th on.
+    ///
+    /// # Safety
+    /// Rule 2. Nothing is packed or listed.
+    pub(super) unsafe fn run_joined(
+        &self,
+        context: &Context<'_>,
+        place: usize,
+        first: usize,
+        offsets: &[u32],
+    ) -> Option<(usize, BodyError)> {
+        let mut done = 0;
+        while done < offsets.len() {
+            let n = run_of(&offsets[done..]);
+            // SAFETY: rule 2.
+            let error = unsafe { self.run_range(context, place + done, first + offsets[done] as usize, n) };
+            if error.is_some() {
+                return error;
+            }
+            done += n;
+        }
+        None
+    }
+
+    /// The hot loop over consecutive iterations. It runs as many of the first as are alike in what they own around them, and says
+    /// how many. It doesn't look whether the block has strayed: one that has goes on to its end (`astray`).
+    ///
+    /// # Safety
+    /// Rule 2. Nothing is packed or listed.
+    #[inline(never)]
+    unsafe fn run_part(
+        &self,
+        context: &Context<'_>,
+        place: usize,
+        first: usize,
+        n: usize,
+    ) -> Result<usize, (usize, BodyError)> {
+        let values = self.values.refs();
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views(&context.slots) };
+        let mut scratch = (self.scratch)(values, &mut views);
+        H::begin(&mut views, &context.slots);
+        let (mut alike, mut near) = first_part(first, n, H::enter(&mut views, place, first, n));
+        if !Self::HAS_RUNS && alike < n {
+            (alike, near) = (n, false);
+        }
+        let error = if H::HAS_NEAR && near {
+            H::set_near(&mut views, true);
+            self.run_alike(values, &mut views, &mut scratch, first..first + alike)
+        } else {
+            H::set_near(&mut views, near);
+            self.run_alike(values, &mut views, &mut scratch, first..first + alike)
+        };
+        if let Some(error) = error {
+            return Err(error);
+        }
+        H::finish(&views, &context.slots);
+        Ok(alike)
+    }
+
+    /// Two loops come of it, one of them for views that know that they own what is near.
+    #[inline(always)]
+    fn run_alike<'v>(
+        &self,
+        values: V::Refs<'v>,
+        views: &mut H::Views<'v>,
+        scratch: &mut S,
+        range: Range<usize>,
+    ) -> Option<(usize, BodyError)> {
+        for i in range {
+            H::step(views, i);
+            if let Some(error) = (self.body)(values, views, scratch, X::index(self.rule, i)).into_error() {
+                return Some((i, error));
+            }
+        }
+        None
+    }
+
+    /// The hot loop over the runs of a tile. They are short: the views are made once.
+    ///
+    /// # Safety
+    /// Rule 2.
+    #[inline(never)]
+    pub(super) unsafe fn run_tile(
+        &self,
+        context: &Context<'_>,
+        first: usize,
+        runs: &[Run],
+    ) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views(&context.slots) };
+        let mut scratch = (self.scratch)(values, &mut views);
+        H::begin(&mut views, &context.slots);
+        for run in runs {
+            let at = first + run.offset as usize;
+            H::enter(&mut views, 0, at, run.len as usize);
+            for at in at..at + run.len as usize {
+                for k in 0..run.rows as usize {
+                    let i = at + k * run.stride as usize;
+                    H::step(&mut views, i);
+                    let ended = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i));
+                    if let Some(error) = ended.into_error() {
+                        return Some((i, error));
+                    }
+                }
+            }
+        }
+        H::finish(&views, &context.slots);
+        None
+    }
+
+    /// The hot loop over iterations in an order of the plan's, from the block's `place`-th on.
+    ///
+    /// # Safety
+    /// Rule 2. No slot is tracked.
+    #[inline(never)]
+    pub(super) unsafe fn run_list(
+        &self,
+        context: &Context<'_>,
+        place: usize,
+        first: usize,
+        offsets: &[u32],
+    ) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views(&context.slots) };
+        let mut scratch = (self.scratch)(values, &mut views);
+        H::begin(&mut views, &context.slots);
+        for (j, &offset) in offsets.iter().enumerate() {
+            let i = first + offset as usize;
+            H::turn_to(&mut views, place + j, i);
+            H::step(&mut views, i);
+            if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
+                return Some((i, error));
+            }
+        }
+        H::finish(&views, &context.slots);
+        None
+    }
+
+    /// Iterations one after the other, counted: for blocks that no other loop fits.
+    ///
+    /// # Safety
+    /// Rule 2.
+    pub(super) unsafe fn run_singly(
+        &self,
+        context: &Context<'_>,
+        iterations: Iterations<'_>,
+        after: fn(&Context<'_>) -> bool,
+    ) -> Option<(usize, BodyError)> {
+        // SAFETY: rule 2.
+        let mut views = unsafe { H::views(&context.slots) };
+        let mut scratch = (self.scratch)(self.values.refs(), &mut views);
+        H::begin(&mut views, &context.slots);
+        let error = self.one_by_one(context, &mut views, &mut scratch, iterations, after);
+        H::finish(&views, &context.slots);
+        error
+    }
+
+    /// The body on each iteration, its number recorded before, `after` called behind, which says whether to go on. Stops at
+    /// the first error. One instance of the body serves recording and tracing.
+    #[inline(never)]
+    pub(super) fn one_by_one<'v>(
+        &'v self,
+        context: &'v Context<'_>,
+        views: &mut H::Views<'v>,
+        scratch: &mut S,
+        iterations: Iterations<'_>,
+        after: fn(&Context<'_>) -> bool,
+    ) -> Option<(usize, BodyError)> {
+        let values = self.values.refs();
+        let (n, runs) = match iterations {
+            Iterations::Range { start, end } => (end - start, [].as_slice()),
+            Iterations::List { offsets, .. } => (offsets.len(), [].as_slice()),
+            Iterations::Runs { runs, .. } => (runs.iter().map(Run::iterations).sum(), runs),
+        };
+        let mut in_runs = runs.iter().flat_map(Run::offsets);
+        for j in 0..n {
+            let i = match iterations {
+                Iterations::Range { start, .. } => start + j,
+                Iterations::List { first, offsets } => first + offsets[j] as usize,
+                Iterations::Runs { first, .. } => first + in_runs.next().unwrap_or_default(),
+            };
+            context.state.at.set(i);
+            H::enter(views, j, i, 1);
+            H::step(views, i);
+            if let Some(error) = (self.body)(values, views, scratch, X::index(self.rule, i)).into_error() {
+                return Some((i, error));
+            }
+            if !after(context) {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+/// Turns that take no longer than this become longer,
+const SHORT_TURN: Duration = Duration::from_millis(5);
+/// and those that take longer than this, shorter.
+const LONG_TURN: Duration = Duration::from_millis(50);
+
+/// Lists with at most one gap in this many iterations are taken apart into runs.
+const WORTH_JOINING: usize = 32;
+
+/// How many iterations at the beginning of a run are all within a range, or all outside of it; and which.
+#[inline(always)]
+fn first_part(first: usize, n: usize, within: Range<usize>) -> (usize, bool) {
+    if first < within.start {
+        (n.min(within.start - first), false)
+    } else if first < within.end {
+        (n.min(within.end - first), true)
+    } else {
+        (n, false)
+    }
+}
+
+/// Whether most of some offsets are followed by the next number, as far as a few of them show.
+pub(super) fn are_neighbours(offsets: &[u32]) -> bool {
+    let pairs = offsets.windows(2).step_by(offsets.len() / 64 + 1);
+    let (seen, apart) =
+        pairs.fold((0, 0), |(seen, apart), pair| (seen + 1, apart + usize::from(pair[1] != pair[0] + 1)));
+    apart * WORTH_JOINING <= seen
+}
+
+/// How many of the first offsets are consecutive: one, at least.
+fn run_of(offsets: &[u32]) -> usize {
+    1 + offsets.windows(2).take_while(|pair| pair[1] == pair[0].wrapping_add(1)).count()
+}
