@@ -67,6 +67,7 @@ pub use session::{MAX_THREADS, Session, SessionBuilder};
 /// What macro expansions name. Not for use by hand.
 #[doc(hidden)]
 pub mod private {
+    pub use crate::body::apart::{apart2, apart3, apart4, apart5, apart6};
     pub use crate::body::capture::{
         ByMerge, Capture, Handles, IndexedNear, Read, ReadCapture, Reborrow, SharedCapture, Write, WriteCapture,
         WriteShared, indexed_near, read, write, write_shared,

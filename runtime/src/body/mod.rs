@@ -1,6 +1,7 @@
 //! What a loop body is given: its captures, the views of them, and the slow path of a view.
 
 pub(crate) mod added;
+pub(crate) mod apart;
 pub(crate) mod astray;
 pub(crate) mod capture;
 pub(crate) mod context;

@@ -1,5 +1,6 @@
 //! The loops, and the closures of operators: parse, understand, check, emit. What both have stands here, what each has alone in a module of its own.
 
+mod apart;
 pub(crate) mod async_for;
 mod body;
 mod captures;

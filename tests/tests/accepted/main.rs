@@ -10,6 +10,7 @@ mod generic;
 mod results;
 mod scratch;
 mod sgdmf;
+mod side_by_side;
 mod sync;
 mod sync_forms;
 mod values;
