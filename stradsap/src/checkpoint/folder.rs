@@ -108,7 +108,7 @@ impl Folder {
         let (mut reader, size) = self.layer.read(&path).map_err(at(&path))?;
         self.check_size(data, size, held)?;
         let mut hasher = blake3::Hasher::new();
-        let mut chunk = vec![0; CHUNK];
+        let mut chunk = vec![0; usize::try_from(size).map_or(CHUNK, |size| size.clamp(1, CHUNK))];
         let mut read = 0;
         loop {
             match reader.read(&mut chunk) {
