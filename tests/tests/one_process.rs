@@ -15,6 +15,7 @@ mod first_calls;
 mod grain;
 mod kept_plans;
 mod matrices;
+mod matrix_files;
 mod misspeculation;
 mod odd;
 mod old;
