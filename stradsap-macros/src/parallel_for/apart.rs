@@ -17,8 +17,8 @@ use super::ir::{Capture, Mode};
 /// More references than this aren't told apart (`body/apart.rs` of the runtime).
 const MOST: usize = 6;
 
-/// Rewrites a body, whose closure has this return type. Nothing else than this is left to be done with it.
-pub(crate) fn rewrite(body: &mut Expr, output: &ReturnType, captures: &[Capture]) {
+/// Rewrites a body, whose closure has this return type, when all else has been done with it.
+pub(crate) fn rewrite(body: &mut Expr, output: &ReturnType, captures: &[&Capture]) {
     // (A closure can't give a variable its first value.)
     if declares_later(body) {
         return;
@@ -197,7 +197,7 @@ mod tests {
         let captures =
             [capture("a", Mode::Write), capture("b", Mode::Write), capture("c", Mode::Read), capture("n", Mode::Value)];
         let mut body = syn::parse_str(body).unwrap();
-        rewrite(&mut body, &ReturnType::Default, &captures);
+        rewrite(&mut body, &ReturnType::Default, &captures.each_ref());
         quote!(#body).to_string().replace(' ', "")
     }
 

@@ -27,6 +27,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprMethodCall, ExprReference, Token};
 
+use super::apart;
 use super::async_for::old::shown;
 use super::ir::{Capture, Closure, Kind, Mode};
 use crate::ctxt::compile_errors;
@@ -310,7 +311,11 @@ fn task(closure: &Closure, has_scratch: bool, values: &[&Capture], handles: &[&C
     // elements is not. (Of a body that is large, its call costs little.)
     let inline =
         (has_scratch && size(body.to_token_stream()) <= LARGE).then(|| quote_spanned!(span=> #[inline(always)]));
-    rewritten(span, &quote!(#inline #movability), &quote!(#scratch #parameter), output, body, values, handles)
+    let mut body = body.clone();
+    if has_scratch {
+        apart::rewrite(&mut body, output, handles);
+    }
+    rewritten(span, &quote!(#inline #movability), &quote!(#scratch #parameter), output, &body, values, handles)
 }
 
 /// Bodies with more tokens than this are called.

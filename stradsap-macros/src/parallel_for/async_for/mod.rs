@@ -95,6 +95,5 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     if let Some(elements) = elements {
         elements.give(&mut syntax.range, &mut captured.captures, &mut closure);
     }
-    super::apart::rewrite(&mut closure.body, &closure.output, &captured.captures);
     Ok(Loop { range: syntax.range, captures: captured.captures, added, olds, closure, options, floats, writes_own })
 }
