@@ -1,5 +1,9 @@
 //! The Lasso by scheduled coordinate descent: least squares with an L1 penalty. `lasso_sequential` is the program without the
 //! library.
+//!
+//! What a round does stands in the gallery's `regression/scheduled`, which `logistic` shares: `program.rs` has update, aggregate and
+//! apply of a coefficient, `chosen.rs` and `working.rs` say which coefficients a round has. `docs/scheduled.md` has a whole
+//! scheduled program on a page.
 
 use clap::Parser;
 use stradsap::prelude::*;
