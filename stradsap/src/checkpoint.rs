@@ -2,12 +2,15 @@
 
 mod background;
 pub(crate) mod command;
+mod disk;
 mod folder;
-mod layer;
 mod lock;
 mod manifest;
 mod origin;
+mod place;
 mod saved;
+#[cfg(feature = "remote")]
+mod store;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -23,9 +26,9 @@ use crate::files::shown;
 use crate::{DMap, DMatrix, DMultiMap, DVector, Element, Error, Key, Result, Session};
 use background::{Background, Versions, locked};
 use folder::{Folder, FolderTrouble, Listing, at, bad, steps};
-use lock::Lock;
 use manifest::{Entry, FORMAT, LARGEST_STATE, Manifest, Section, VERSION, byte_order, hexadecimal};
 use origin::{Build, now};
+use place::Hold;
 pub use saved::Saved;
 use write::{Job, Known, Placed};
 
@@ -84,7 +87,7 @@ pub struct Checkpoints {
     every: u64,
     background: Mutex<Background>,
     /// From the first call that would lead to a write.
-    lock: OnceLock<Option<Arc<Lock>>>,
+    lock: OnceLock<Option<Arc<dyn Hold>>>,
 }
 
 impl Checkpoints {
@@ -93,14 +96,14 @@ impl Checkpoints {
     /// # Errors
     /// [`Error::Usage`] for every 0 steps; [`Error::File`] if the folder can't be created or read.
     pub fn new(folder: impl Into<PathBuf>, every: u64) -> Result<Checkpoints> {
-        Checkpoints::over(Folder::on_disk(folder.into()), every)
+        Checkpoints::over(Folder::open(&folder.into())?, every)
     }
 
     fn over(folder: Folder, every: u64) -> Result<Checkpoints> {
         if every == 0 {
             return Err(Error::usage("a checkpoint every 0 steps: a number from 1 was expected"));
         }
-        folder.layer.create_folder(&folder.path).map_err(at(&folder.path))?;
+        folder.place.prepare().map_err(at(&folder.path))?;
         folder.list()?;
         Ok(Checkpoints { folder, every, background: Mutex::default(), lock: OnceLock::new() })
     }
@@ -155,9 +158,7 @@ impl Checkpoints {
         let mut background = self.settled();
         let mut newest = None;
         for step in steps(&self.folder.list()?).rev() {
-            let whole =
-                |manifest| self.folder.check(&manifest).map(|()| Arc::new(manifest)).map_err(FolderTrouble::from);
-            match self.folder.manifest(step).and_then(whole) {
+            match self.folder.whole(step).map(Arc::new) {
                 Ok(manifest) => {
                     background.bad.remove(&step);
                     background.known.insert(step, Known { manifest: Arc::clone(&manifest), checked: true });
@@ -165,7 +166,7 @@ impl Checkpoints {
                     let versions = Arc::clone(&background.versions);
                     return Ok(Some(Checkpoint { folder: self.folder.clone(), path, manifest, versions }));
                 }
-                Err(FolderTrouble { error, foreign: true }) => return Err(error),
+                Err(FolderTrouble { error, may_be_whole: true }) => return Err(error),
                 Err(FolderTrouble { error, .. }) => {
                     eprintln!("skipped a checkpoint: {error}");
                     background.bad.insert(step);
@@ -254,7 +255,7 @@ impl Checkpoints {
     /// Keeps other processes out, until this is dropped.
     fn lock(&self) -> Result<()> {
         if self.lock.get().is_none() {
-            let _ = self.lock.set(self.folder.layer.lock(&self.folder.path)?); // another thread's is as good
+            let _ = self.lock.set(self.folder.place.lock()?); // another thread's is as good
         }
         Ok(())
     }
@@ -361,8 +362,8 @@ impl Checkpoint {
     /// [`Error::File`] with the file that can't be read, is of another version, or is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint> {
         let path = path.as_ref().to_path_buf();
-        let folder = Folder::on_disk(path.parent().unwrap_or(Path::new("")).to_path_buf());
-        let manifest = folder.read_manifest(&path).map_err(|trouble| trouble.error)?;
+        let (folder, name) = Folder::of_file(&path)?;
+        let manifest = folder.read_manifest(name).map_err(|trouble| trouble.error)?;
         folder.check(&manifest)?;
         Ok(Checkpoint { folder, path, manifest: Arc::new(manifest), versions: Versions::default() })
     }

@@ -66,7 +66,7 @@ impl Background {
                     self.known.insert(step, Known { manifest: Arc::new(manifest), checked: false });
                 }
                 // Which files it needs isn't known, so nothing may be deleted beside it.
-                Err(FolderTrouble { error, foreign: true }) => return Err(error),
+                Err(FolderTrouble { error, may_be_whole: true }) => return Err(error),
                 Err(_) => {
                     self.bad.insert(step);
                 }

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::layer::{Disk, FileLayer};
 use super::manifest::{DataFile, LARGEST, Manifest, Refusal, manifest_name, step_of};
+use super::place::Place;
 use crate::read::one_line;
 use crate::{Error, Result};
 
@@ -15,7 +15,7 @@ const CHUNK: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
-    pub(super) layer: Arc<dyn FileLayer>,
+    pub(super) place: Arc<dyn Place>,
     pub(super) path: PathBuf,
 }
 
@@ -26,14 +26,8 @@ pub(super) type Listing = BTreeMap<String, u64>;
 #[derive(Debug)]
 pub(super) struct FolderTrouble {
     pub(super) error: Error,
-    /// It is whole, but for another version or machine.
-    pub(super) foreign: bool,
-}
-
-impl From<Error> for FolderTrouble {
-    fn from(error: Error) -> FolderTrouble {
-        FolderTrouble { error, foreign: false }
-    }
+    /// It may be whole: it is for another version or machine, or can't be reached.
+    pub(super) may_be_whole: bool,
 }
 
 /// The error of an operation on a file.
@@ -48,44 +42,63 @@ pub(super) fn bad(path: &Path, problem: impl Into<String>) -> Error {
 }
 
 impl Folder {
-    /// A folder of the operating system's.
-    pub(super) fn on_disk(path: PathBuf) -> Folder {
-        Folder { layer: Arc::new(Disk), path }
-    }
-
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
     pub(super) fn list(&self) -> Result<Listing> {
-        let files = self.layer.list(&self.path).map_err(at(&self.path))?;
+        let files = self.place.list().map_err(at(&self.path))?;
         Ok(files.into_iter().collect())
     }
 
     /// The manifest of a step.
     pub(super) fn manifest(&self, step: u64) -> Result<Manifest, FolderTrouble> {
-        self.read_manifest(&self.file(&manifest_name(step)))
+        self.read_manifest(&manifest_name(step))
+    }
+
+    /// The manifest of a step, and the files that it names compared with their checksums.
+    pub(super) fn whole(&self, step: u64) -> Result<Manifest, FolderTrouble> {
+        let manifest = self.manifest(step)?;
+        self.check(&manifest).map_err(|error| self.trouble(error))?;
+        Ok(manifest)
     }
 
     /// The manifest in a file of this folder.
-    pub(super) fn read_manifest(&self, path: &Path) -> Result<Manifest, FolderTrouble> {
-        let (reader, size) = self.layer.read(path).map_err(at(path))?;
-        if size > LARGEST {
-            return Err(bad(path, format!("not a manifest of a checkpoint: it has {size} bytes")).into());
-        }
-        let mut bytes = Vec::new();
-        reader.take(LARGEST).read_to_end(&mut bytes).map_err(at(path))?;
+    pub(super) fn read_manifest(&self, name: &str) -> Result<Manifest, FolderTrouble> {
+        let path = self.file(name);
+        let bytes = self.read_small(name).map_err(|error| self.trouble(error))?;
         let manifest = Manifest::parse(&bytes).map_err(|refusal| match refusal {
-            Refusal::Foreign(problem) => FolderTrouble { error: bad(path, problem), foreign: true },
-            Refusal::Damaged(problem) => bad(path, problem).into(),
+            Refusal::Foreign(problem) => FolderTrouble { error: bad(&path, problem), may_be_whole: true },
+            Refusal::Damaged(problem) => FolderTrouble { error: bad(&path, problem), may_be_whole: false },
         })?;
-        let name = path.file_name().and_then(|name| name.to_str());
-        match name.and_then(step_of) {
+        match step_of(name) {
             Some(step) if step != manifest.step => {
-                Err(bad(path, format!("not the checkpoint of its name: it is of step {}", manifest.step)).into())
+                let problem = format!("not the checkpoint of its name: it is of step {}", manifest.step);
+                Err(FolderTrouble { error: bad(&path, problem), may_be_whole: false })
             }
             _ => Ok(manifest),
         }
+    }
+
+    /// The bytes of what may be a manifest.
+    fn read_small(&self, name: &str) -> Result<Vec<u8>> {
+        let path = self.file(name);
+        let (reader, size) = self.place.read(name).map_err(at(&path))?;
+        if size > LARGEST {
+            return Err(bad(&path, format!("not a manifest of a checkpoint: it has {size} bytes")));
+        }
+        let mut bytes = Vec::new();
+        reader.take(LARGEST).read_to_end(&mut bytes).map_err(at(&path))?;
+        Ok(bytes)
+    }
+
+    fn trouble(&self, error: Error) -> FolderTrouble {
+        FolderTrouble { may_be_whole: self.is_out_of_reach(&error), error }
+    }
+
+    /// Whether an error says nothing of the file that it names.
+    pub(super) fn is_out_of_reach(&self, error: &Error) -> bool {
+        matches!(error, Error::File { source, .. } if self.place.is_out_of_reach(source))
     }
 
     /// Compares the files that a manifest names with their checksums. The first that differs is the error's.
@@ -105,7 +118,7 @@ impl Folder {
     /// Compares a file with its checksum. `held` is what it holds, for the error.
     pub(super) fn check_data(&self, data: &DataFile, held: &str) -> Result<()> {
         let path = self.file(&data.file);
-        let (mut reader, size) = self.layer.read(&path).map_err(at(&path))?;
+        let (mut reader, size) = self.place.read(&data.file).map_err(at(&path))?;
         self.check_size(data, size, held)?;
         let mut hasher = blake3::Hasher::new();
         let mut chunk = vec![0; usize::try_from(size).map_or(CHUNK, |size| size.clamp(1, CHUNK))];
@@ -127,7 +140,7 @@ impl Folder {
     /// The contents of a data file, compared with its checksum.
     pub(super) fn read_data(&self, data: &DataFile, held: &str) -> Result<Vec<u8>> {
         let path = self.file(&data.file);
-        let (reader, size) = self.layer.read(&path).map_err(at(&path))?;
+        let (reader, size) = self.place.read(&data.file).map_err(at(&path))?;
         self.check_size(data, size, held)?;
         // The file is as large as that, so this is not more than lies on the disk.
         let room = usize::try_from(size).map_err(|_| bad(&path, "too large for memory"))?;

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use super::background::{locked, warn};
 use super::origin::now;
+use super::place::Hold;
 use crate::__private::host_name;
 use crate::files::shown;
 use crate::{Error, Result};
 
-const NAME: &str = ".stradsap.lock";
+pub(super) const NAME: &str = ".stradsap.lock";
 /// Of these one is mine, or the file is another by now.
 const TRIES: usize = 100;
 
@@ -25,6 +26,8 @@ pub(super) struct Lock {
     path: PathBuf,
     file: File,
 }
+
+impl Hold for Lock {}
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -62,11 +65,7 @@ pub(super) fn take(folder: &Path) -> Result<Option<Arc<Lock>>> {
                 holder = read_to_string(&path).unwrap_or_default();
             }
             let holder = holder.lines().next().filter(|line| !line.is_empty()).unwrap_or("another process");
-            let holder: String = holder.chars().filter(|c| !c.is_control()).take(200).collect();
-            let folder = shown(folder);
-            let problem =
-                format!("{folder} is in use by {holder}: one job at a time keeps its checkpoints in a folder");
-            Err(Error::usage(problem))
+            Err(in_use(folder, holder))
         }
         // Who may not write here can only read.
         Err(TryLockError::Error(error)) if is_forbidden(&error) => Ok(None),
@@ -78,6 +77,18 @@ pub(super) fn take(folder: &Path) -> Result<Option<Arc<Lock>>> {
     }
 }
 
+/// Who holds a lock, for people.
+pub(super) fn this_process() -> String {
+    format!("process {} on {} since {}", std::process::id(), host_name(), now())
+}
+
+/// The error of a job that finds another one in its folder. Who that is comes from a file.
+pub(super) fn in_use(folder: &Path, holder: &str) -> Error {
+    let holder: String = holder.chars().filter(|c| !c.is_control()).take(200).collect();
+    let folder = shown(folder);
+    Error::usage(format!("{folder} is in use by {holder}: one job at a time keeps its checkpoints in a folder"))
+}
+
 fn acquire(path: &Path) -> std::result::Result<File, TryLockError> {
     for _ in 0..TRIES {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
@@ -85,7 +96,7 @@ fn acquire(path: &Path) -> std::result::Result<File, TryLockError> {
         file.try_lock()?;
         // Who had it before may have deleted it since it was opened.
         if is_at(&file, path) {
-            let holder = format!("process {} on {} since {}\n", std::process::id(), host_name(), now());
+            let holder = format!("{}\n", this_process());
             // Only for people: the lock holds without it.
             let _ = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes()));
             return Ok(file);

@@ -5,7 +5,11 @@
 mod crashes;
 mod damage;
 mod faulty;
+#[cfg(feature = "remote")]
+mod faulty_store;
 mod full;
+#[cfg(feature = "remote")]
+mod objects;
 mod sections;
 
 use std::path::Path;

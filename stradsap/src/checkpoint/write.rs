@@ -6,19 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::disk::UNFINISHED;
 use super::folder::{Folder, at};
 use super::manifest::{DataFile, Manifest, data_digest, manifest_name, step_of};
 use super::origin::Build;
+use super::place::NotWritten;
 use crate::{Error, Result};
 
 /// How many checkpoints stay: the newest, and one to fall back to.
 const KEPT: usize = 2;
-const UNFINISHED: &str = ".unfinished";
-/// What is written at once.
-const CHUNK: usize = 8 << 20;
 
 /// Memory that a checkpoint was copied to, by the names of what it holds: the next one is copied to it as well.
 pub(super) type Spare = BTreeMap<(String, &'static str), Vec<u8>>;
@@ -100,77 +98,58 @@ impl Job {
     fn write(&mut self) -> Result<()> {
         self.manifest.build = Build::here();
         let mut put = Vec::new();
-        let text = self.write_data(&mut put).and_then(|()| self.write_manifest()).inspect_err(|_| {
+        let written = self.write_data(&mut put).and_then(|()| self.write_manifest());
+        written.map_err(|failed| {
             // Where the disk is full this makes room. Another checkpoint may name the same contents.
             let known = || self.known.values().flat_map(|known| known.manifest.files());
-            for name in put.iter().filter(|name| known().all(|data| data.file != **name)) {
-                let _ = self.folder.layer.remove(&self.folder.file(name)); // only the first error is reported
+            let spare = put.iter().filter(|name| failed.absent && known().all(|data| data.file != **name));
+            for name in spare {
+                let _ = self.folder.place.remove(name); // only the first error is reported
             }
+            failed.error
         })?;
-        give_name(&self.folder, &text)?;
-        self.sync_names()
+        self.sync()
     }
 
     /// Writes the files that are new, whose names are noted.
-    fn write_data(&mut self, put: &mut Vec<String>) -> Result<()> {
+    fn write_data(&mut self, put: &mut Vec<String>) -> Result<(), NotWritten> {
         for placed in &self.placed {
             let Some(bytes) = &placed.bytes else { continue };
             let data = DataFile::of(bytes);
             if self.durable.insert(data.clone()) {
-                fill(&self.folder, &data.file, bytes)?;
-                give_name(&self.folder, &data.file)?;
+                // There is no manifest, whether there is this file or not.
+                let written = self.folder.place.write(&data.file, bytes);
+                written.map_err(|failed| NotWritten { absent: true, ..failed })?;
                 put.push(data.file.clone());
             }
             let (entry, section) = placed.place;
             self.manifest.vectors[entry].sections[section].data = data;
         }
-        if put.is_empty() { Ok(()) } else { self.sync_names() }
+        let synced = if put.is_empty() { Ok(()) } else { self.sync() };
+        synced.map_err(|error| NotWritten { error, absent: true })
     }
 
-    /// Writes the manifest, which has no name yet. Gives the one that it will have.
-    fn write_manifest(&self) -> Result<String> {
+    fn write_manifest(&self) -> Result<(), NotWritten> {
         let name = manifest_name(self.manifest.step);
-        let path = self.folder.file(&name);
-        let text = self.manifest.render().map_err(|error| at(&path)(error.into()))?;
-        fill(&self.folder, &name, &text).map(|()| name)
+        let unsaid =
+            |error: serde_json::Error| NotWritten { error: at(&self.folder.file(&name))(error.into()), absent: true };
+        let text = self.manifest.render().map_err(unsaid)?;
+        self.folder.place.write(&name, &text)
     }
 
-    fn sync_names(&self) -> Result<()> {
-        let path = &self.folder.path;
-        self.folder.layer.sync_folder(path).map_err(at(path))
+    fn sync(&self) -> Result<()> {
+        self.folder.place.sync().map_err(at(&self.folder.path))
     }
 
-    /// The checkpoints before this one that stay: the newest that are whole.
+    /// The checkpoints before this one that stay: the newest that are whole, or may be.
     fn earlier(&self) -> BTreeMap<u64, Known> {
-        let whole = |known: &Known| known.checked || self.folder.check(&known.manifest).is_ok();
-        let earlier = self.known.range(..self.manifest.step).rev().filter(|(_, known)| whole(known));
-        let checked = |known: &Known| Known { checked: true, ..known.clone() };
-        earlier.map(|(&step, known)| (step, checked(known))).take(KEPT - 1).collect()
+        let look = |(&step, known): (&u64, &Known)| {
+            let checked = if known.checked { Ok(()) } else { self.folder.check(&known.manifest) };
+            let stays = checked.as_ref().err().is_none_or(|error| self.folder.is_out_of_reach(error));
+            stays.then(|| (step, Known { checked: checked.is_ok(), ..known.clone() }))
+        };
+        self.known.range(..self.manifest.step).rev().filter_map(look).take(KEPT - 1).collect()
     }
-}
-
-/// Writes a file, under a name that says that it is unfinished.
-fn fill(folder: &Folder, name: &str, bytes: &[u8]) -> Result<()> {
-    let path = unfinished(folder, name);
-    let written = folder.layer.create(&path).and_then(|mut file| {
-        bytes.chunks(CHUNK).try_for_each(|chunk| file.write(chunk))?;
-        file.sync()
-    });
-    written.map_err(at(&path)).inspect_err(|_| {
-        let _ = folder.layer.remove(&path); // only the first error is reported, and the next save tries again
-    })
-}
-
-/// Gives a file that is whole and on the disk its name.
-fn give_name(folder: &Folder, name: &str) -> Result<()> {
-    let (from, to) = (unfinished(folder, name), folder.file(name));
-    folder.layer.rename(&from, &to).map_err(at(&to)).inspect_err(|_| {
-        let _ = folder.layer.remove(&from); // as above
-    })
-}
-
-fn unfinished(folder: &Folder, name: &str) -> PathBuf {
-    folder.file(&format!("{name}{UNFINISHED}"))
 }
 
 /// Deletes what none of these manifests needs. A file that can't be deleted doesn't keep the others.
@@ -186,9 +165,11 @@ fn clean(folder: &Folder, manifests: &BTreeMap<u64, Known>) -> Result<()> {
     // Manifests first: one that is there has its files.
     let names = listing.keys().filter(old).chain(listing.keys().filter(unnamed));
     let mut first = Ok(());
-    for path in names.map(|name| folder.file(name)) {
-        match folder.layer.remove(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => first = first.and(Err(at(&path)(error))),
+    for name in names {
+        match folder.place.remove(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                first = first.and(Err(at(&folder.file(name))(error)));
+            }
             _ => {}
         }
     }

@@ -1,5 +1,6 @@
 //! Reading DVectors from files.
 
+pub(crate) mod address;
 mod bag;
 mod blocks;
 mod csv;
@@ -11,7 +12,7 @@ mod npy;
 #[cfg(feature = "parquet")]
 mod parquet;
 #[cfg(feature = "remote")]
-mod remote;
+pub(crate) mod remote;
 mod source;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt};
 use url::Url;
 
+use super::address;
 use super::source::Input;
 use crate::{Error, Result};
 
@@ -65,7 +66,7 @@ async fn fetch(store: &dyn ObjectStore, key: &Key, sender: &SyncSender<Message>)
     Ok(())
 }
 
-fn into_io(error: object_store::Error) -> io::Error {
+pub(crate) fn into_io(error: object_store::Error) -> io::Error {
     let kind = match &error {
         object_store::Error::NotFound { .. } => io::ErrorKind::NotFound,
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
@@ -101,20 +102,23 @@ impl Read for Download {
 
 /// The object, if this is an address.
 pub(super) fn resolve(path: &Path) -> Result<Option<Input>> {
-    let Some(text) = path.to_str() else { return Ok(None) };
-    let Some((scheme, _)) = text.split_once("://") else { return Ok(None) };
-    if scheme.len() < 2 || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    if address::scheme(path).is_none() {
         return Ok(None);
     }
-    let failed = |source| Error::File { path: path.to_path_buf(), source };
-    let url = Url::parse(text).map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let located = address::parse(path).and_then(|url| locate(&url).map_err(into_io));
+    let (store, key) = located.map_err(|source| Error::File { path: path.to_path_buf(), source })?;
+    Ok(Some(Input::remote(path.to_path_buf(), Object { store, key })))
+}
+
+/// The store that an address leads to, configured by the environment, and the key there.
+pub(crate) fn locate(url: &Url) -> object_store::Result<(Arc<dyn ObjectStore>, Key)> {
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
         // Who writes `http://` means it.
-        .chain((scheme == "http").then(|| ("allow_http".to_string(), "true".to_string())));
-    let (store, key) = object_store::parse_url_opts(&url, variables).map_err(|error| failed(into_io(error)))?;
-    Ok(Some(Input::remote(path.to_path_buf(), Object { store: Arc::from(store), key })))
+        .chain((url.scheme() == "http").then(|| ("allow_http".to_string(), "true".to_string())));
+    let (store, key) = object_store::parse_url_opts(url, variables)?;
+    Ok((Arc::from(store), key))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::Failure;
 use crate::checkpoint::folder::{Folder, at, bad, steps};
 use crate::checkpoint::manifest::{DataFile, Manifest, data_digest, manifest_name, step_of};
+use crate::read::address;
 use crate::{Error, Result};
 
 /// A table of the checkpoints in a folder. Their manifests are read and nothing else.
@@ -34,19 +35,24 @@ pub(super) fn list(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
 
 /// Compares files with their checksums.
 pub(super) fn verify(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
-    if path.is_dir() {
+    // An address ends like a file's, or names a folder.
+    let is_file = |name: &str| data_digest(name).is_some() || step_of(name).is_some();
+    let is_folder = match address::scheme(path) {
+        None => path.is_dir(),
+        Some(_) => !path.file_name().and_then(|name| name.to_str()).is_some_and(is_file),
+    };
+    if is_folder {
         return verify_folder(path, out);
     }
-    let folder = Folder::on_disk(path.parent().unwrap_or(Path::new("")).to_path_buf());
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if let Some(hash) = data_digest(&name) {
-        let (_, length) = folder.layer.read(path).map_err(at(path))?;
+    let (folder, name) = Folder::of_file(path)?;
+    if let Some(hash) = data_digest(name) {
+        let (_, length) = folder.place.read(name).map_err(at(path))?;
         folder.check_data(&DataFile::new(hash, length), "its name")?;
         return Ok(writeln!(out, "good  {name}  {}", size(length))?);
     }
     let mut checks = Checks::default();
-    let problems = match folder.read_manifest(path) {
-        Ok(manifest) => checks.of(&folder, &name, &manifest, out)?,
+    let problems = match folder.read_manifest(name) {
+        Ok(manifest) => checks.of(&folder, name, &manifest, out)?,
         Err(trouble) => vec![trouble.error],
     };
     out.flush()?;
@@ -120,8 +126,8 @@ impl Checks {
 
 /// What a manifest says.
 pub(super) fn show(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
-    let folder = Folder::on_disk(path.parent().unwrap_or(Path::new("")).to_path_buf());
-    let manifest = folder.read_manifest(path).map_err(|trouble| trouble.error)?;
+    let (folder, name) = Folder::of_file(path)?;
+    let manifest = folder.read_manifest(name).map_err(|trouble| trouble.error)?;
     let build = &manifest.build;
     writeln!(out, "step        {}", manifest.step)?;
     writeln!(out, "written     {}", shown(&manifest.written))?;
@@ -154,7 +160,7 @@ pub(super) fn show(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
 
 /// A folder that has checkpoints: the wrong folder is not one where all is good.
 fn folder_of_checkpoints(path: &Path) -> Result<Folder> {
-    let folder = Folder::on_disk(path.to_path_buf());
+    let folder = Folder::open(path)?;
     if !folder.list()?.keys().any(|name| step_of(name).is_some()) {
         return Err(bad(path, "there are no checkpoints (step-*.checkpoint) in this folder"));
     }

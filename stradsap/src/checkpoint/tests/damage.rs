@@ -1,20 +1,13 @@
 //! Files of which bytes have changed, or are missing.
 
-use std::sync::Arc;
-
 use super::faulty::{Fault, Faulty};
-use super::{Model, assert_holds_only, nowhere, resume, session, train};
+use super::{Model, assert_holds_only, resume, session, train};
 use crate::Session;
 use crate::checkpoint::Checkpoints;
-use crate::checkpoint::folder::Folder;
 use crate::checkpoint::manifest::{FORMAT, Manifest, Refusal, VERSION, manifest_name};
 
-fn folder(disk: &Faulty) -> Folder {
-    Folder { layer: Arc::new(disk.clone()), path: nowhere().to_path_buf() }
-}
-
 fn checkpoints(disk: &Faulty) -> Checkpoints {
-    Checkpoints::over(folder(disk), 1).unwrap()
+    Checkpoints::over(disk.folder(), 1).unwrap()
 }
 
 /// A folder of two checkpoints.
@@ -26,12 +19,12 @@ fn saved(session: &Session) -> Faulty {
 }
 
 fn files(disk: &Faulty) -> Vec<String> {
-    folder(disk).list().unwrap().into_keys().collect()
+    disk.folder().list().unwrap().into_keys().collect()
 }
 
 /// Whether a step's checkpoint needs a file.
 fn needs(disk: &Faulty, step: u64, name: &str) -> bool {
-    name == manifest_name(step) || folder(disk).manifest(step).unwrap().files().any(|data| data.file == name)
+    name == manifest_name(step) || disk.folder().manifest(step).unwrap().files().any(|data| data.file == name)
 }
 
 /// Damages each file in each way, and gives how many ways there are. A checkpoint that needs the file is found to be bad
@@ -48,7 +41,7 @@ fn each_file(damages: impl Fn(&[u8]) -> Vec<(String, Vec<u8>)>) -> usize {
         for (what, damaged) in damages(&disk.bytes(name)) {
             let disk = disk.with_fault(Fault::Never);
             disk.replace(name, &damaged);
-            let folder = folder(&disk);
+            let folder = disk.folder();
             for &step in &needing {
                 let manifest = folder.manifest(step).map_err(|trouble| trouble.error);
                 let error = manifest.and_then(|manifest| folder.check(&manifest)).unwrap_err().to_string();
@@ -71,7 +64,7 @@ fn each_file(damages: impl Fn(&[u8]) -> Vec<(String, Vec<u8>)>) -> usize {
             let mut after = checkpoints(&disk);
             let (_, mut model) = resume(&session, &mut after).unwrap().unwrap();
             train(&mut after, &mut model, step + 1..=6).unwrap();
-            assert_holds_only(&folder(&disk), &[5, 6]);
+            assert_holds_only(&disk.folder(), &[5, 6]);
         }
     }
     // `seldom` and `never` are in both; `often` has two versions.
@@ -170,6 +163,6 @@ fn manifests_that_say_what_can_t_be_are_refused() {
 
     // One under another's name.
     disk.replace(&manifest_name(7), &bytes);
-    let error = folder(&disk).manifest(7).unwrap_err().error.to_string();
+    let error = disk.folder().manifest(7).unwrap_err().error.to_string();
     assert!(error.ends_with("not the checkpoint of its name: it is of step 4"), "{error}");
 }

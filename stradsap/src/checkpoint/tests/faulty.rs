@@ -9,7 +9,9 @@ use std::io::{self, Cursor, Error, ErrorKind, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::checkpoint::layer::{FileLayer, FileWriter};
+use super::nowhere;
+use crate::checkpoint::disk::{Directory, FileLayer, FileWriter};
+use crate::checkpoint::folder::Folder;
 use crate::checkpoint::lock::Lock;
 
 /// What happens at an operation that changes something.
@@ -79,6 +81,11 @@ impl Faulty {
 
     pub(super) fn lying(fault: Fault, lies: Lies) -> Faulty {
         Faulty { lies, ..Faulty::new(fault) }
+    }
+
+    pub(super) fn folder(&self) -> Folder {
+        let path = nowhere().to_path_buf();
+        Folder::over(Directory { layer: Arc::new(self.clone()), path: path.clone() }, path)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

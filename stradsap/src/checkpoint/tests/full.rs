@@ -3,20 +3,15 @@
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 use super::faulty::{Fault, Faulty};
-use super::{Model, assert_holds_only, nowhere, resume, session, train};
+use super::{Model, assert_holds_only, resume, session, train};
 use crate::checkpoint::Checkpoints;
 use crate::checkpoint::folder::Folder;
 use crate::{DVector, Error, Session};
 
-fn folder(disk: &Faulty) -> Folder {
-    Folder { layer: Arc::new(disk.clone()), path: nowhere().to_path_buf() }
-}
-
 fn checkpoints(disk: &Faulty) -> Checkpoints {
-    Checkpoints::over(folder(disk), 1).unwrap()
+    Checkpoints::over(disk.folder(), 1).unwrap()
 }
 
 /// How a folder is after two steps, and how many operations the third takes.
@@ -57,13 +52,13 @@ fn an_operation_that_fails_is_told_of_and_costs_one_checkpoint() {
                 // The program goes on, and nothing that failed is left behind.
                 if matches!(fault, Fault::Fail(..)) {
                     train(&mut checkpoints, &mut model, 4..=5).unwrap();
-                    assert_holds_only(&folder(&disk), &[4, 5]);
+                    assert_holds_only(&disk.folder(), &[4, 5]);
                 } else {
                     // So does one that begins anew with what was left.
                     let mut another = self::checkpoints(&later);
                     let (step, mut model) = resume(&session, &mut another).unwrap().unwrap();
                     train(&mut another, &mut model, step + 1..=step + 2).unwrap();
-                    assert_holds_only(&folder(&later), &[step + 1, step + 2]);
+                    assert_holds_only(&later.folder(), &[step + 1, step + 2]);
                 }
             }
         }
@@ -82,7 +77,7 @@ fn errors_come_out_at_the_next_save_which_is_under_way() {
     assert!(error.to_string().contains(".data.unfinished: "), "{error}");
     checkpoints.finish().unwrap();
     assert_eq!(resume(&session, &mut checkpoints).unwrap().unwrap().0, 2);
-    assert_holds_only(&folder(&disk), &[2]);
+    assert_holds_only(&disk.folder(), &[2]);
 }
 
 #[test]
@@ -104,14 +99,14 @@ fn what_has_not_changed_is_not_written_again() {
     let (_, mut model) = resume(&session, &mut checkpoints).unwrap().unwrap();
     train(&mut checkpoints, &mut model, 4..=4).unwrap();
     assert_eq!(writes(&disk), 11, "a vector and a manifest");
-    assert_holds_only(&folder(&disk), &[3, 4]);
+    assert_holds_only(&disk.folder(), &[3, 4]);
 
     // What somebody deletes is.
-    let unchanged = folder(&disk).manifest(4).unwrap().vectors[2].sections[0].data.file.clone();
-    crate::checkpoint::layer::FileLayer::remove(&disk, Path::new(&unchanged)).unwrap();
+    let unchanged = disk.folder().manifest(4).unwrap().vectors[2].sections[0].data.file.clone();
+    crate::checkpoint::disk::FileLayer::remove(&disk, Path::new(&unchanged)).unwrap();
     train(&mut checkpoints, &mut model, 5..=5).unwrap();
     assert_eq!(writes(&disk), 14, "two vectors and a manifest");
-    assert_holds_only(&folder(&disk), &[4, 5]);
+    assert_holds_only(&disk.folder(), &[4, 5]);
 
     // So is what was found to be damaged, though this process knows it well.
     let mut bytes = disk.bytes(&unchanged);
@@ -121,7 +116,7 @@ fn what_has_not_changed_is_not_written_again() {
     assert!(error.starts_with(&format!("/nowhere/{unchanged}: damaged")), "{error}");
     train(&mut checkpoints, &mut model, 6..=6).unwrap();
     assert_eq!(writes(&disk), 18, "three vectors and a manifest");
-    assert_holds_only(&folder(&disk), &[6]);
+    assert_holds_only(&disk.folder(), &[6]);
     model.assert_is(6);
 }
 

@@ -1,13 +1,20 @@
-//! What checkpoints ask of a file system, so that tests can put one in its place that fails.
+//! Checkpoints in a folder, and what that asks of a file system, so that tests can put one in its place that fails.
 
 use std::fmt::Debug;
 use std::fs::{File, create_dir_all, read_dir, remove_file, rename};
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::folder::at;
 use super::lock::{self, Lock};
+use super::place::{Hold, NotWritten, Place};
 use crate::Result;
+
+/// At the end of a file's name while it is written.
+pub(super) const UNFINISHED: &str = ".unfinished";
+/// What is written at once.
+const CHUNK: usize = 8 << 20;
 
 /// Operations on files. Nothing is promised of what was not synced: it may be there after a crash, or in part, or not.
 pub(super) trait FileLayer: Debug + Send + Sync {
@@ -33,6 +40,59 @@ pub(super) trait FileWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Has what was written reach the disk.
     fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A folder of a file system.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) layer: Arc<dyn FileLayer>,
+    pub(super) path: PathBuf,
+}
+
+impl Place for Directory {
+    fn prepare(&self) -> io::Result<()> {
+        self.layer.create_folder(&self.path)
+    }
+
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        self.layer.list(&self.path)
+    }
+
+    fn read(&self, name: &str) -> io::Result<(Box<dyn Read>, u64)> {
+        self.layer.read(&self.path.join(name))
+    }
+
+    /// Under a name that says that it is unfinished first; it gets its own when it is whole and on the disk.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), NotWritten> {
+        let (from, to) = (self.path.join(format!("{name}{UNFINISHED}")), self.path.join(name));
+        let filled = self.layer.create(&from).and_then(|mut file| {
+            bytes.chunks(CHUNK).try_for_each(|chunk| file.write(chunk))?;
+            file.sync()
+        });
+        let discard = |_: &NotWritten| {
+            let _ = self.layer.remove(&from); // only the first error is reported, and the next save tries again
+        };
+        filled.map_err(|error| NotWritten { error: at(&from)(error), absent: true }).inspect_err(discard)?;
+        let named = self.layer.rename(&from, &to);
+        named.map_err(|error| NotWritten { error: at(&to)(error), absent: false }).inspect_err(discard)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.layer.sync_folder(&self.path)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.layer.remove(&self.path.join(name))
+    }
+
+    fn lock(&self) -> Result<Option<Arc<dyn Hold>>> {
+        Ok(self.layer.lock(&self.path)?.map(|lock| lock as Arc<dyn Hold>))
+    }
+
+    /// A disk that gives an error for a file gives it again.
+    fn is_out_of_reach(&self, _error: &io::Error) -> bool {
+        false
+    }
 }
 
 /// The operating system's files.
