@@ -65,7 +65,7 @@ pub struct CommonArgs {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub struct CheckpointArgs {
-    /// Keep checkpoints in this folder: the last two
+    /// Keep checkpoints in this folder: the last two. Built with the feature `remote`, also at s3://bucket/prefix
     #[arg(long, value_name = "DIR")]
     pub checkpoint: Option<PathBuf>,
 
@@ -183,7 +183,7 @@ impl CommonArgs {
                 Output::File => files::check_file(path)?,
             }
         }
-        self.saving.checkpoint.as_deref().map_or(Ok(()), files::check_folder)
+        self.saving.checkpoint.as_deref().map_or(Ok(()), files::check_checkpoints)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use stradsap::files;
+use stradsap::{Checkpoints, files};
 
 use crate::{Error, Result};
 
@@ -85,4 +85,15 @@ pub fn check_file(path: &Path) -> Result<()> {
 /// [`Error::File`] when `path`, or the nearest folder above it that exists, isn't a folder or can't be written.
 pub fn check_folder(path: &Path) -> Result<()> {
     files::check_folder(path).map_err(|e| Error::file("write into folder", path, e))
+}
+
+/// Checks that checkpoints can be kept in a folder or an object store later, and changes nothing.
+///
+/// # Errors
+/// [`Error::File`] as [`check_folder`], or if the store can't be reached; [`Error::Usage`] for an address that can't be used.
+pub fn check_checkpoints(path: &Path) -> Result<()> {
+    Checkpoints::check(path).map_err(|error| match error {
+        stradsap::Error::File { path, source } => Error::file("write into folder", &path, source),
+        other => Error::Usage { option: "--checkpoint", problem: other.to_string() },
+    })
 }

@@ -1,4 +1,4 @@
-//! Checkpoints: the state of a program after some of its steps, kept in files, from which a later run goes on.
+//! Checkpoints: the state of a program after some of its steps, kept in files or objects, from which a later run goes on.
 
 mod background;
 pub(crate) mod command;
@@ -32,7 +32,11 @@ use place::Hold;
 pub use saved::Saved;
 use write::{Job, Known, Placed};
 
-/// A folder of checkpoints. The last two are kept.
+/// A folder of checkpoints, or a place for them in an object store. The last two are kept.
+///
+/// With the feature `remote`, `s3://bucket/prefix` and other addresses (`gs://`, `az://`, `https://`, `file://`) stand for
+/// folders throughout; the environment has the credentials. See
+/// [checkpoints.md](https://github.com/stradsap/stradsap/blob/main/docs/checkpoints.md#in-object-stores).
 ///
 /// A folder is for one job at a time. From its first [`begin`](Checkpoints::begin), [`resume`](Checkpoints::resume) or
 /// [`save`](Checkpoints::save) on a process has it for itself, until it drops this or ends, however it ends.
@@ -94,9 +98,28 @@ impl Checkpoints {
     /// Checkpoints in a folder, which is created where needed, one each `every` steps.
     ///
     /// # Errors
-    /// [`Error::Usage`] for every 0 steps; [`Error::File`] if the folder can't be created or read.
+    /// [`Error::Usage`] for every 0 steps, for an address where the feature `remote` is missing, and for one with credentials
+    /// in it; [`Error::File`] if the folder can't be created or read, or the store not be reached.
     pub fn new(folder: impl Into<PathBuf>, every: u64) -> Result<Checkpoints> {
         Checkpoints::over(Folder::open(&folder.into())?, every)
+    }
+
+    /// Checks that checkpoints can be written to a folder later, as far as that can be known, and changes nothing: before
+    /// much work is done that leads to the first.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// stradsap::Checkpoints::check(folder.path().join("kept"))?;
+    /// assert!(!folder.path().join("kept").exists());
+    /// # Ok::<(), stradsap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Checkpoints::new), if the folder, or the nearest above it that exists, can't be written, or if a store
+    /// can't be reached.
+    pub fn check(folder: impl AsRef<Path>) -> Result<()> {
+        let folder = Folder::open(folder.as_ref())?;
+        folder.place.check().map_err(at(&folder.path))
     }
 
     fn over(folder: Folder, every: u64) -> Result<Checkpoints> {

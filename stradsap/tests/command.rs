@@ -166,6 +166,23 @@ fn mistakes_are_told() {
     assert_eq!(stradsap(&["--version"]).1, concat!("stradsap ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
+/// Not in a folder with such a name.
+#[cfg(not(feature = "remote"))]
+#[test]
+fn addresses_need_a_feature() {
+    let address = "s3://bucket/prefix";
+    for (action, of) in
+        [("list", address), ("verify", address), ("show", "s3://bucket/prefix/step-000000000001.checkpoint")]
+    {
+        let (code, out, err) = stradsap(&["checkpoints", action, of]);
+        assert!(code == 2 && out.is_empty(), "{out}");
+        assert!(err.contains(address) && err.contains("built with the feature `remote` of stradsap"), "{err}");
+    }
+    assert_eq!(Checkpoints::new(address, 1).unwrap_err().exit_code(), 2);
+    assert_eq!(Checkpoints::check(address).unwrap_err().exit_code(), 2);
+    assert!(!Path::new("s3:").exists());
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn what_nobody_gets_is_an_error() {

@@ -18,7 +18,8 @@ Usage: stradsap checkpoints list DIR      a table: step, when, size, vectors, bu
        stradsap checkpoints show FILE     what a checkpoint holds
        stradsap --help | --version
 
-FILE is a step-*.checkpoint in a folder of checkpoints.
+FILE is a step-*.checkpoint in a folder of checkpoints. Built with the feature `remote`,
+both may be addresses: s3://bucket/prefix.
 
 Exit code: 0 all is good, 1 a file is bad or can't be read, 2 wrong usage.
 ";

@@ -50,6 +50,10 @@ pub(super) struct Directory {
 }
 
 impl Place for Directory {
+    fn check(&self) -> io::Result<()> {
+        crate::files::check_folder(&self.path)
+    }
+
     fn prepare(&self) -> io::Result<()> {
         self.layer.create_folder(&self.path)
     }

@@ -12,6 +12,8 @@ use crate::read::address;
 
 /// Files by their names, each of which is there whole or not at all.
 pub(super) trait Place: Debug + Send + Sync {
+    /// Whether it can be made ready, as far as that can be known without a change.
+    fn check(&self) -> io::Result<()>;
     /// Makes it ready for the first checkpoint, if it isn't.
     fn prepare(&self) -> io::Result<()>;
     /// Names and sizes of the files. Names that are not text are none of a checkpoint's.

@@ -194,6 +194,10 @@ impl Objects {
 }
 
 impl Place for Objects {
+    fn check(&self) -> io::Result<()> {
+        self.prepare()
+    }
+
     /// Nothing has to be there before the first object. This is where it shows whether the store can be reached.
     fn prepare(&self) -> io::Result<()> {
         match self.names().wait_for(OPENING) {
