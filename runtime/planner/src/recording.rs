@@ -151,6 +151,11 @@ impl<'f> Recording<'f> {
         self.rules.iter().flatten().any(Rule::reaches_far)
     }
 
+    /// Whether its rules say that each iteration writes an element that the next one touches.
+    pub(crate) fn is_a_chain(&self) -> bool {
+        self.rules.iter().flatten().any(Rule::is_a_chain)
+    }
+
     fn rule(&self, capture: usize) -> Option<&Rule<'f>> {
         self.rules.get(capture).and_then(Option::as_ref)
     }

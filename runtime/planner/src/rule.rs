@@ -161,6 +161,16 @@ impl Rule<'_> {
         ends.is_some_and(|(least, most)| most.abs_diff(least) >= FAR)
     }
 
+    /// Whether it has an iteration touch what the one before it writes.
+    pub(crate) fn is_a_chain(&self) -> bool {
+        let in_step = |(source, write): &(Source<'_>, bool)| match source {
+            Source::InStep { offset } => Some((*offset, *write)),
+            _ => None,
+        };
+        let written = || self.sources.iter().filter_map(in_step).filter(|(_, write)| *write);
+        self.sources.iter().filter_map(in_step).any(|(by, _)| written().any(|(at, _)| at == by.wrapping_add(1)))
+    }
+
     /// How many accesses an iteration has at most.
     pub(crate) fn per_iteration(&self) -> usize {
         self.sources.len()
@@ -210,4 +220,25 @@ impl Rule<'_> {
 
 fn entry(index: usize, write: bool) -> u32 {
     (index as u32) << 1 | u32::from(write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_is_what_the_iteration_before_writes() {
+        let rule = |steps: &[(isize, bool)]| {
+            let source = |&(by, write): &(isize, bool)| (Source::InStep { offset: by as usize }, write);
+            Rule { sources: steps.iter().map(source).collect() }
+        };
+        assert!(rule(&[(-1, false), (0, true)]).is_a_chain());
+        assert!(rule(&[(-1, false), (0, true), (1, false)]).is_a_chain());
+        assert!(rule(&[(4, true), (5, true)]).is_a_chain());
+        assert!(!rule(&[(0, true), (1, false)]).is_a_chain(), "nobody touches what is written");
+        assert!(!rule(&[(-2, false), (0, true)]).is_a_chain(), "two chains");
+        assert!(!rule(&[(-1, false), (0, false)]).is_a_chain());
+        let constant = Rule { sources: vec![(Source::Constant(3), true), (Source::InStep { offset: 2 }, false)] };
+        assert!(!constant.is_a_chain());
+    }
 }

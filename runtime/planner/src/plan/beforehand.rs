@@ -1,11 +1,12 @@
-//! What a sample of the iterations tells: that no plan would promise anything, so that the rest need not be recorded.
+//! What a sample of the iterations, or the rules that they follow, tell: that no plan would promise anything, so that the
+//! rest need not be recorded, or no plan looked for.
 
 use std::collections::BTreeMap;
 
 use super::make::WORTHWHILE;
 use super::sort::writes_any_of;
 use super::{Facts, HotDds};
-use crate::options::PlanOptions;
+use crate::options::{Order, PlanOptions};
 use crate::recording::Recording;
 
 /// How much more of the sampled iterations must write one element than of all of them: the sample may be off.
@@ -25,7 +26,21 @@ pub(super) fn serial(recording: &Recording<'_>, options: &PlanOptions) -> Option
     if options.strategy.is_some() || options.parts.is_some() {
         return None;
     }
-    mostly_cut_short(recording).or_else(|| with_hot_element(recording)).or_else(|| all_against_all(recording))
+    mostly_cut_short(recording)
+        .or_else(|| with_hot_element(recording))
+        .or_else(|| all_against_all(recording))
+        .or_else(|| in_a_chain(recording, options))
+}
+
+/// By the rules that a loop follows that keeps its order, each iteration writes what the next one touches, and nothing leads
+/// to another row of a table.
+fn in_a_chain(recording: &Recording<'_>, options: &PlanOptions) -> Option<Facts> {
+    if options.order != Order::Preserve || !recording.is_a_chain() || recording.reaches_far() {
+        return None;
+    }
+    let reason = "each iteration touches what the one before writes".to_string();
+    let accesses = recording.shared().into_iter().map(|c| recording.listed(c)).sum();
+    Some(Facts { reason, inferred: true, accesses, peak_bytes: recording.peak_bytes, ..Facts::default() })
 }
 
 /// Most iterations ended early, on values from before the loop: what they touch behind that is missing.
