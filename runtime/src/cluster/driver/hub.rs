@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stradsap_dds_server::frame::{self, FrameError, Header};
 use stradsap_dds_server::gate;
@@ -14,9 +14,11 @@ use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::link::Link;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::store::{Encoding, Store, StoreError};
-use tokio::net::TcpListener;
+use stradsap_dds_server::stream::Listener;
+use stradsap_dds_server::tasks;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::cluster::driver::away::Inboxes;
 use crate::cluster::launch::children::{Child, ProcessEnd};
@@ -198,13 +200,16 @@ impl Hub {
             return;
         };
         let (losses, unexplained) = (Arc::clone(&self.losses), self.unexplained.clone());
-        self.runtime.spawn_blocking(move || {
+        tasks::spawn_on(&self.runtime, async move {
             // A child's end is known exactly, if not at once.
-            let ended = child.ends_within(LINGERING);
-            let why = ended.map(|ended| ended.to_string()).unwrap_or_else(|| {
-                child.kill();
-                format!("{}, killed by the driver", loss.why)
-            });
+            let ended = child.ends_within(LINGERING).await;
+            let why = match ended {
+                Some(ended) => ended.to_string(),
+                None => {
+                    child.end().await;
+                    format!("{}, killed by the driver", loss.why)
+                }
+            };
             // It would end by itself if its connection did.
             drop(member);
             let loss = Loss { why, ended, ..loss };
@@ -222,7 +227,7 @@ impl Hub {
     }
 
     /// Accepts processes of this job, for good.
-    pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener, me: Hello) {
+    pub(crate) async fn accept(self: Arc<Self>, listener: Listener, me: Hello) {
         let secret = self.secret.clone();
         let hub = Arc::clone(&self);
         let check = move |peer: &Hello| match peer.purpose {
@@ -257,10 +262,10 @@ impl Hub {
             Purpose::Heartbeat => {
                 let Some(node) = self.by_process(&peer) else { return };
                 let hub = Arc::clone(self);
-                let heart = tokio::spawn(async move {
+                let heart = tasks::spawn(async move {
                     let lost = heartbeat::beat(stream, heartbeat::EVERY, SILENCE, |_| {}).await;
                     // Not on this task, which `lose` ends.
-                    tokio::spawn(async move { hub.lose(node, &lost.to_string()) });
+                    tasks::spawn(async move { hub.lose(node, &lost.to_string()) });
                 });
                 if let Some(member) = locked(&self.members).get_mut(&node) {
                     member.heart = Some(heart.abort_handle());
@@ -268,7 +273,7 @@ impl Hub {
             }
             Purpose::Data => {
                 let hub = Arc::clone(self);
-                tokio::spawn(async move { serve::serve_logged(stream, &peer, &*hub).await });
+                tasks::spawn(async move { serve::serve_logged(stream, &peer, &*hub).await });
             }
         }
     }

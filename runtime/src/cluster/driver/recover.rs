@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stradsap_dds_server::hello::Role;
+use tokio::time::Instant;
 
 use crate::cluster::driver::hub::Loss;
 use crate::cluster::driver::in_parts::LONG;
@@ -169,7 +170,7 @@ impl Cluster {
         let there: Vec<Node> =
             [Role::Worker, Role::Server].into_iter().flat_map(|role| self.hub.complete(role)).collect();
         self.nothing_lost(state, |node| there.contains(&node))?;
-        self.staff(state, REPLACEMENT, false)?;
+        self.staff(state, REPLACEMENT, false).await?;
         self.hub.explained().await;
         self.report_losses(state, false)?;
         state.nearby = None;

@@ -4,9 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stradsap_dds_server::codec;
+use tokio::time::Instant;
 
 use crate::body::lease::Lease;
 use crate::body::slow_path::Pager;
@@ -181,6 +182,7 @@ impl Worker {
             }
         };
         let running = tokio::select! {
+            biased;
             begun = tokio::time::timeout(BEGINNING, beginning) => begun.ok().flatten(),
             (node, why) = self.trouble.wait() => return Err(Problem::Peer { node, why }),
         };
@@ -194,6 +196,7 @@ impl Worker {
                 return Ok(ending.failure);
             }
             tokio::select! {
+                biased;
                 () = end => {}
                 (node, why) = self.trouble.wait() => {
                     running.blocks.stop();
