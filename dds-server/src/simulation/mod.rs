@@ -21,6 +21,7 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -112,6 +113,8 @@ pub struct World {
     state: Mutex<State>,
     log: Mutex<Log>,
     threads: thread::Threads,
+    /// How many tasks and threads of processes have panicked.
+    panics: AtomicU64,
 }
 
 impl World {
@@ -142,6 +145,7 @@ impl World {
                 counted: BTreeMap::new(),
             }),
             threads: thread::Threads::default(),
+            panics: AtomicU64::new(0),
         });
         RUNTIME.set(Some(Rc::clone(&runtime)));
         let given = {
@@ -255,6 +259,11 @@ impl World {
     /// The last things that have happened.
     pub fn last_events(&self) -> Vec<String> {
         locked(&self.log).last.iter().cloned().collect()
+    }
+
+    /// How many tasks and threads of processes have panicked.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Relaxed)
     }
 
     fn blocked(&self, from: u32, to: u32, now: Instant) -> Option<(Instant, Instant)> {

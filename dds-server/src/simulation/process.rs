@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -134,6 +135,14 @@ impl Process {
         tasks.iter().for_each(AbortHandle::abort);
     }
 
+    /// A task or thread of it has panicked.
+    pub(super) fn panicked(&self) {
+        if let Some(world) = self.try_world() {
+            world.note("panic", format_args!("{}", self.name));
+            world.panics.fetch_add(1, Relaxed);
+        }
+    }
+
     /// Stops it, as SIGSTOP does: its tasks and threads stay where they are.
     pub fn stop(&self) {
         let mut state = locked(&self.state);
@@ -200,9 +209,21 @@ impl<T> Future for Owned<T> {
             if !process.may_go_on(cx) {
                 return Poll::Pending;
             }
+            let _noticed = Noticed(process);
             let _within = Within::new(Some(Arc::clone(process)));
             return future.as_mut().poll(cx);
         }
         future.as_mut().poll(cx)
+    }
+}
+
+/// Tells the world of a panic.
+struct Noticed<'p>(&'p Process);
+
+impl Drop for Noticed<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.panicked();
+        }
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn begin(process: &Arc<Process>, work: Box<dyn FnOnce() + Send>) {
         let within = Within::new(Some(Arc::clone(&own.process)));
         OWN.set(Some(Arc::clone(&own)));
         if catch_unwind(AssertUnwindSafe(work)).is_err() {
-            own.process.world().note("panic", format_args!("{}", own.process.name()));
+            own.process.panicked();
         }
         OWN.set(None);
         drop((within, entered));
