@@ -1,6 +1,9 @@
 //! A program of loops, and its sequential twin.
 
+use std::time::Duration;
+
 use stradsap::prelude::*;
+use stradsap_dds_server::simulation::World;
 use stradsap_dds_server::simulation::random::Random;
 use stradsap_dds_server::tasks;
 
@@ -69,13 +72,20 @@ impl Twin {
     }
 }
 
+/// More steps than this take long.
+const MOST_STEPS: u64 = 60;
+
 /// Runs the program of a plan on a session, beside its twin.
-pub(crate) fn run(session: &Session, plan: &Plan) -> stradsap::Result<()> {
+pub(crate) fn run(session: &Session, world: &World, plan: &Plan) -> stradsap::Result<()> {
     let mut random = plan.program.clone();
     let mut twin = Twin::random(&mut random);
     let mut state = twin.distribute(session)?;
     let steps = random.of(2..=10);
-    for step in 0..steps {
+    let last = plan.faults.iter().map(|&(at, _)| at).max().unwrap_or(0);
+    let mut step = 0;
+    // Whatever goes wrong does so while the program runs.
+    while step < steps || (step < MOST_STEPS && world.now().as_millis() as u64 <= last) {
+        step += 1;
         let kind = random.of(0..=9);
         let salt = random.any();
         let done = match kind {
@@ -92,7 +102,7 @@ pub(crate) fn run(session: &Session, plan: &Plan) -> stradsap::Result<()> {
             twin.compare(&state, &format!("step {step}, {done}"))?;
         }
         if random.once_in(3) {
-            tasks::pause(std::time::Duration::from_millis(random.of(0..=2_000)));
+            tasks::pause(Duration::from_millis(random.of(0..=2_000)));
         }
     }
     twin.compare(&state, "the last step")

@@ -24,13 +24,15 @@ pub(crate) struct Came {
     took: Duration,
     /// The error that it ended with, where the faults allow one.
     error: Option<String>,
+    /// What happened how often.
+    counted: BTreeMap<&'static str, u64>,
 }
 
 pub(crate) fn run(seed: u64) -> Came {
     let plan = Plan::of(seed);
     World::run(seed, plan.pace, LONGEST, |world| {
         plan.begin(world);
-        let ended = catch_unwind(AssertUnwindSafe(|| attempt(&plan)));
+        let ended = catch_unwind(AssertUnwindSafe(|| attempt(world, &plan)));
         let error = match ended {
             Ok(Ok(())) => None,
             Ok(Err(error)) if allowed(&plan, &error) => Some(error.to_string()),
@@ -44,15 +46,15 @@ pub(crate) fn run(seed: u64) -> Came {
         if world.panics() > 0 {
             fail(&plan, world, "a task or thread of a process has panicked");
         }
-        Came { digest: world.digest(), took: world.now(), error }
+        Came { digest: world.digest(), took: world.now(), error, counted: world.counted() }
     })
 }
 
-fn attempt(plan: &Plan) -> stradsap::Result<()> {
+fn attempt(world: &World, plan: &Plan) -> stradsap::Result<()> {
     let session = Session::builder().threads(1).verify(false).explain(false).build()?;
     let options = ClusterOptions::new(plan.workers).threads(1).dds_servers(plan.servers);
     session.start_workers(&options.snapshot_every(plan.snapshot_every).slow_body(Duration::ZERO))?;
-    program::run(&session, plan)
+    program::run(&session, world, plan)
 }
 
 /// Whether these faults may end a program with this error.
@@ -92,6 +94,7 @@ fn clusters_under_faults_compute_what_one_piece_of_memory_does() {
     let seeds = seeds(1000);
     let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
     let (took, errors) = (Mutex::new(Duration::ZERO), Mutex::new(BTreeMap::new()));
+    let counted = Mutex::new(BTreeMap::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -103,7 +106,13 @@ fn clusters_under_faults_compute_what_one_piece_of_memory_does() {
                     }
                     match catch_unwind(|| run(seed)) {
                         Ok(came) => {
+                            if number("STRADSAP_DIGESTS").is_some() {
+                                println!("{seed} {:016x}", came.digest);
+                            }
                             *took.lock().unwrap() += came.took;
+                            for (kind, n) in came.counted {
+                                *counted.lock().unwrap().entry(kind).or_insert(0) += n;
+                            }
                             let kind = came.error.map(|error| error.chars().take(24).collect::<String>());
                             *errors.lock().unwrap().entry(kind).or_insert(0) += 1;
                         }
@@ -114,6 +123,7 @@ fn clusters_under_faults_compute_what_one_piece_of_memory_does() {
         }
     });
     println!("{seeds:?}: {} s of simulated time, {:?}", took.lock().unwrap().as_secs(), errors.lock().unwrap());
+    println!("{:?}", counted.lock().unwrap());
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "these seeds failed: {failed:?}");
 }
