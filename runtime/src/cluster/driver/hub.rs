@@ -16,13 +16,13 @@ use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::store::{Encoding, Store, StoreError};
 use stradsap_dds_server::stream::Listener;
 use stradsap_dds_server::tasks;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::cluster::driver::away::Inboxes;
 use crate::cluster::launch::children::{Child, ProcessEnd};
 use crate::cluster::wire::join;
+use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{ControlClient, Node};
 use crate::cluster::wire::serve::{self, Blobs, Local, Memory};
@@ -95,9 +95,9 @@ pub(crate) struct Hub {
     next_node: AtomicU32,
     losses: Arc<Mutex<Vec<Loss>>>,
     /// How many were lost so far.
-    pub(crate) lost: watch::Sender<usize>,
+    pub(crate) lost: Latest<usize>,
     /// Of how many it isn't known yet how they ended.
-    unexplained: watch::Sender<usize>,
+    unexplained: Latest<usize>,
     runtime: tokio::runtime::Handle,
     pub(crate) control_messages: AtomicU64,
     /// Where messages of the running scheduled program go.
@@ -126,8 +126,8 @@ impl Hub {
                 host: me.host.clone(),
                 next_node: AtomicU32::new(1),
                 losses: Arc::default(),
-                lost: watch::Sender::new(0),
-                unexplained: watch::Sender::new(0),
+                lost: Latest::new(0),
+                unexplained: Latest::new(0),
                 runtime: tokio::runtime::Handle::current(),
                 control_messages: AtomicU64::new(0),
                 scheduled: Inboxes::default(),
@@ -188,13 +188,13 @@ impl Hub {
         let loss = Loss { who: name_of(node, &member.hello), why: why.to_string(), worker, ended: None };
         let own = member.hello.host == self.host;
         let child = locked(&self.children).remove(&member.hello.pid).filter(|_| own);
-        self.unexplained.send_modify(|unexplained| *unexplained += usize::from(child.is_some()));
+        self.unexplained.change(|unexplained| *unexplained += usize::from(child.is_some()));
         let at = {
             let mut losses = locked(&self.losses);
             losses.push(loss.clone());
             losses.len() - 1
         };
-        self.lost.send_modify(|lost| *lost += 1);
+        self.lost.change(|lost| *lost += 1);
         let Some(Started { mut child, .. }) = child else {
             tracing::info!(%loss, "lost");
             return;
@@ -216,14 +216,13 @@ impl Hub {
             // The warning comes when the job goes on without it.
             tracing::info!(%loss, "lost");
             locked(&losses)[at] = loss;
-            unexplained.send_modify(|unexplained| *unexplained -= 1);
+            unexplained.change(|unexplained| *unexplained -= 1);
         });
     }
 
     /// Waits until it is known how all lost children have ended.
     pub(crate) async fn explained(&self) {
-        let mut unexplained = self.unexplained.subscribe();
-        let _closed_never = unexplained.wait_for(|&unexplained| unexplained == 0).await;
+        self.unexplained.wait(|&unexplained| (unexplained == 0).then_some(())).await;
     }
 
     /// Accepts processes of this job, for good.

@@ -37,7 +37,7 @@ use stradsap_dds_server::simulation;
 use stradsap_dds_server::{net, own_time, tasks};
 use tarpc::client::RpcError;
 use tarpc::context::Context;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::cluster::driver::access::Nearby;
@@ -50,6 +50,7 @@ use crate::cluster::driver::staff::Staffing;
 use crate::cluster::launch::children::{Nursery, end_all};
 use crate::cluster::launch::rendezvous::{self, Invitation};
 use crate::cluster::wire::join;
+use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::home::Home;
 use crate::session::error::{ClusterError, Error, Result};
@@ -175,14 +176,8 @@ pub(crate) async fn join_all<'a, F: Future + Send + 'a>(futures: impl IntoIterat
 }
 
 /// An answer; none if there are more losses first than `before`.
-async fn unless_lost<A>(mut lost: watch::Receiver<usize>, before: usize, answer: Boxed<'static, A>) -> Option<A> {
-    let lost = async move {
-        while *lost.borrow_and_update() == before {
-            if lost.changed().await.is_err() {
-                break;
-            }
-        }
-    };
+async fn unless_lost<A>(lost: Latest<usize>, before: usize, answer: Boxed<'static, A>) -> Option<A> {
+    let lost = lost.wait(|&lost| (lost != before).then_some(()));
     match select(answer, std::pin::pin!(lost)).await {
         Either::Left((answer, _)) => Some(answer),
         Either::Right(_) => None,
@@ -415,8 +410,8 @@ impl Cluster {
         let Some(client) = self.hub.client(node) else { return Err(Fault::Lost) };
         let mut context = tarpc::context::current();
         context.deadline = std::time::Instant::now() + PATIENCE;
-        let mut lost = self.hub.lost.subscribe();
-        let before = *lost.borrow_and_update();
+        let lost = self.hub.lost.clone();
+        let before = lost.get();
         Ok(Box::pin(unless_lost(lost, before, Box::pin(question(client, context)))))
     }
 

@@ -153,7 +153,7 @@ impl Cluster {
         loop {
             match self.try_to_recover(state).await {
                 // Who was lost meanwhile had the only copy of some part, perhaps.
-                Ok(()) if *self.hub.lost.borrow() != state.seen_losses => {}
+                Ok(()) if self.hub.lost.get() != state.seen_losses => {}
                 Ok(()) => return Ok(()),
                 Err(Fault::Lost) => {}
                 Err(Fault::Error(error)) => return Err(error),

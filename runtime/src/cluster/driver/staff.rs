@@ -155,7 +155,7 @@ impl Cluster {
             waited += looked.elapsed().min(LONGEST_LOOK);
             looked = Instant::now();
             // Who is lost from here on is missed later.
-            state.seen_losses = *self.hub.lost.borrow();
+            state.seen_losses = self.hub.lost.get();
             let absent = self.tend(state);
             let workers = self.hub.complete(Role::Worker).len();
             if absent.count() == 0 && (first || workers > 0) {

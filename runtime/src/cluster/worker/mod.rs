@@ -27,10 +27,11 @@ use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::signals;
 use stradsap_dds_server::store::Store;
 use stradsap_dds_server::tasks;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 
 use crate::cluster::launch::host;
 use crate::cluster::wire::join::{self, Joined};
+use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{Membership, Node, Problem};
 use crate::cluster::wire::serve::{self, Blobs};
@@ -102,9 +103,9 @@ pub(crate) struct Worker {
     pub(crate) blobs: Blobs,
     store: Mutex<Store>,
     pub(crate) bench: Workbench,
-    running: watch::Sender<Option<Arc<Running>>>,
-    syncing: watch::Sender<Option<Arc<Syncing>>>,
-    scheduling: watch::Sender<Option<Arc<Scheduling>>>,
+    running: Latest<Option<Arc<Running>>>,
+    syncing: Latest<Option<Arc<Syncing>>>,
+    scheduling: Latest<Option<Arc<Scheduling>>>,
     /// Set while a generation ends: whatever takes long is to stop.
     pub(crate) stopped: Mutex<Arc<AtomicBool>>,
     pub(crate) trouble: Arc<PeerTrouble>,
@@ -133,9 +134,9 @@ impl Worker {
             blobs: Blobs::default(),
             store: Mutex::new(Store::new(STORE_LIMIT)),
             bench: Workbench::new(session),
-            running: watch::Sender::new(None),
-            syncing: watch::Sender::new(None),
-            scheduling: watch::Sender::new(None),
+            running: Latest::new(None),
+            syncing: Latest::new(None),
+            scheduling: Latest::new(None),
             stopped: Mutex::default(),
             trouble,
             jobs: Jobs::new(),
@@ -145,13 +146,13 @@ impl Worker {
 
     fn stop(&self) {
         locked(&self.stopped).store(true, Relaxed);
-        if let Some(running) = self.running.borrow().as_ref() {
+        if let Some(running) = self.running.get() {
             running.blocks.stop();
         }
-        if let Some(syncing) = self.syncing.borrow().as_ref() {
+        if let Some(syncing) = self.syncing.get() {
             syncing.stop();
         }
-        if let Some(scheduling) = self.scheduling.borrow().as_ref() {
+        if let Some(scheduling) = self.scheduling.get() {
             scheduling.stop();
         }
         self.trouble.news.notify_waiters();
@@ -192,9 +193,9 @@ impl Worker {
         self.links.begin_generation(membership.you, membership.generation, peers);
         *locked(&self.stopped) = Arc::default();
         *locked(&self.trouble.first) = None;
-        self.running.send_replace(None);
-        self.syncing.send_replace(None);
-        self.scheduling.send_replace(None);
+        self.running.set(None);
+        self.syncing.set(None);
+        self.scheduling.set(None);
         self.blobs.clear();
         self.bench.clear(membership.you, workers);
         Ok(())
