@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stradsap_dds_server::simulation::random::Random;
-use stradsap_dds_server::simulation::{End, Pace, World};
+use stradsap_dds_server::simulation::{End, Pace, Process, World};
 
 /// How long a way or a process may be out without being given up by anybody, in milliseconds.
 const HARMLESS: u64 = 1_500;
@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     OneWay(u64),
     /// Nothing passes in either direction for so long.
     Cut(u64),
+    /// Two workers can't reach each other for so long.
+    Between(u64),
     /// Ways between many processes are clogged one after the other, and freed in another order.
     Swizzle,
 }
@@ -86,7 +88,8 @@ impl Fault {
             1 => random.of(HARMLESS..=4_000),
             _ => random.of(4_000..=30_000),
         };
-        match random.of(0..=9) {
+        match random.of(0..=10) {
+            10 => Fault::Between(long(random)),
             0 | 1 => Fault::Kill,
             2 | 3 => Fault::KillAfter(random.of(0..=60)),
             4 => Fault::Vanish,
@@ -100,7 +103,7 @@ impl Fault {
     fn costs(self) -> bool {
         match self {
             Fault::Kill | Fault::KillAfter(_) | Fault::Vanish => true,
-            Fault::Stop(time) | Fault::OneWay(time) | Fault::Cut(time) => time > HARMLESS,
+            Fault::Stop(time) | Fault::OneWay(time) | Fault::Cut(time) | Fault::Between(time) => time > HARMLESS,
             Fault::Swizzle => false,
         }
     }
@@ -131,9 +134,24 @@ impl Fault {
                 world.block(one.number(), other.number(), Duration::from_millis(time));
                 world.block(other.number(), one.number(), Duration::from_millis(time));
             }
+            Fault::Between(time) => {
+                if let [one, other, ..] = world.random(|random| two_of(random, others)).as_slice() {
+                    world.block(one.number(), other.number(), Duration::from_millis(time));
+                    world.block(other.number(), one.number(), Duration::from_millis(time));
+                }
+            }
             Fault::Swizzle => swizzle(world).await,
         }
     }
+}
+
+/// Two of these that are no DDS servers, where there are two.
+fn two_of(random: &mut Random, these: &[Arc<Process>]) -> Vec<Arc<Process>> {
+    let mut workers: Vec<_> = these.iter().filter(|one| one.name().starts_with("worker")).cloned().collect();
+    while workers.len() > 2 {
+        workers.swap_remove(random.of(0..=workers.len() as u64 - 1) as usize);
+    }
+    workers
 }
 
 async fn swizzle(world: &Arc<World>) {

@@ -5,13 +5,13 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stradsap::prelude::*;
 use stradsap::{ClusterOptions, Error};
 use stradsap_dds_server::simulation::World;
 
-use crate::plan::Plan;
+use crate::plan::{Fault, Plan};
 use crate::program;
 
 /// No program takes longer, whatever happens, on its own clock.
@@ -24,13 +24,18 @@ pub(crate) struct Came {
     took: Duration,
     /// The error that it ended with, where the faults allow one.
     error: Option<String>,
+    /// How many workers and servers there were to be.
+    started: u64,
     /// What happened how often.
     counted: BTreeMap<&'static str, u64>,
 }
 
 pub(crate) fn run(seed: u64) -> Came {
-    let plan = Plan::of(seed);
-    World::run(seed, plan.pace, LONGEST, |world| {
+    play(Plan::of(seed))
+}
+
+pub(crate) fn play(plan: Plan) -> Came {
+    World::run(plan.seed, plan.pace, LONGEST, |world| {
         plan.begin(world);
         let ended = catch_unwind(AssertUnwindSafe(|| attempt(world, &plan)));
         let error = match ended {
@@ -46,7 +51,13 @@ pub(crate) fn run(seed: u64) -> Came {
         if world.panics() > 0 {
             fail(&plan, world, "a task or thread of a process has panicked");
         }
-        Came { digest: world.digest(), took: world.now(), error, counted: world.counted() }
+        Came {
+            digest: world.digest(),
+            took: world.now(),
+            error,
+            started: (plan.workers + plan.servers) as u64,
+            counted: world.counted(),
+        }
     })
 }
 
@@ -91,7 +102,7 @@ fn seeds(most: u64) -> Range<u64> {
 
 #[test]
 fn clusters_under_faults_compute_what_one_piece_of_memory_does() {
-    let seeds = seeds(1000);
+    let (seeds, since) = (seeds(1000), Instant::now());
     let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
     let (took, errors) = (Mutex::new(Duration::ZERO), Mutex::new(BTreeMap::new()));
     let counted = Mutex::new(BTreeMap::new());
@@ -122,7 +133,12 @@ fn clusters_under_faults_compute_what_one_piece_of_memory_does() {
             });
         }
     });
-    println!("{seeds:?}: {} s of simulated time, {:?}", took.lock().unwrap().as_secs(), errors.lock().unwrap());
+    println!(
+        "{seeds:?} in {:?}: {} s of simulated time, {:?}",
+        since.elapsed(),
+        took.lock().unwrap().as_secs(),
+        errors.lock().unwrap()
+    );
     println!("{:?}", counted.lock().unwrap());
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "these seeds failed: {failed:?}");
@@ -133,4 +149,20 @@ fn a_seed_gives_the_same_events_each_time() {
     for seed in seeds(40) {
         assert_eq!(run(seed), run(seed), "seed {seed}");
     }
+}
+
+/// Each of the two says that it can't reach the other one. Both had to go where the driver heard both before it had acted on either.
+#[test]
+fn of_two_workers_that_are_cut_off_from_each_other_one_goes() {
+    let mut lost = 0;
+    for seed in seeds(150) {
+        let plan = Plan::of(seed);
+        let faults = vec![(seed % 700, Fault::Between(60_000))];
+        let came = play(Plan { workers: 2 + seed as usize % 3, servers: 0, faults, ..plan });
+        assert_eq!(came.error, None, "seed {seed}");
+        let gone = came.counted["start"] - 1 - came.started;
+        assert!(gone <= 1, "seed {seed}: {gone} processes were lost");
+        lost += gone;
+    }
+    assert!(lost > 0, "nobody was lost");
 }

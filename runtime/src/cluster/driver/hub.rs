@@ -169,6 +169,11 @@ impl Hub {
             .map_or_else(|| format!("process {node}"), |member| name_of(node, &member.hello))
     }
 
+    /// Whether a process is part of the job.
+    pub(crate) fn is_member(&self, node: Node) -> bool {
+        locked(&self.members).contains_key(&node)
+    }
+
     pub(crate) fn losses(&self) -> Vec<Loss> {
         locked(&self.losses).clone()
     }

@@ -418,6 +418,10 @@ impl Cluster {
     /// What an answer means to the driver: a process that does not do its part is lost.
     pub(crate) fn understand<R>(&self, node: Node, answer: Option<Answer<R>>) -> std::result::Result<R, Fault> {
         let Some(answer) = answer else { return Err(Fault::Lost) };
+        // Of two that can't reach each other, the one that says so later is out already: its word doesn't count any more.
+        if !self.hub.is_member(node) {
+            return Err(Fault::Lost);
+        }
         match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(Problem::Peer { node: other, why })) => {
