@@ -9,14 +9,14 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::hello::Hello;
 use crate::link::{Link, welcome};
-use crate::net;
 use crate::secret::Secret;
+use crate::stream::Listener;
+use crate::{net, tasks};
 
 /// The most connections that have not proved the secret yet.
 pub const UNPROVED: usize = 256;
@@ -36,7 +36,7 @@ const FOLD: Duration = Duration::from_secs(5);
 /// `me` is asked for what to say of this process, at each connection; `check` may refuse a peer that has proved the
 /// secret, with a reason that it receives (see [`welcome`]). `report` is given lines for people about those who were refused.
 pub async fn watch<C>(
-    listener: &TcpListener,
+    listener: &Listener,
     secret: &Secret,
     me: impl Fn() -> Hello,
     check: C,
@@ -51,6 +51,7 @@ where
     let mut waiting: VecDeque<Waiting> = VecDeque::new();
     loop {
         tokio::select! {
+            biased;
             Some(done) = greeting.join_next_with_id() => {
                 let id = done.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
                 waiting.retain(|one| one.task.id() != id);
@@ -69,14 +70,14 @@ where
                         refused.log(Some(oldest.peer), &"it said nothing while others waited");
                     }
                     let (secret, me, check) = (secret.clone(), me(), check.clone());
-                    let task = greeting.spawn(async move {
+                    let task = greeting.spawn(tasks::owned(async move {
                         match net::prepare(&stream).map_err(Into::into) {
                             Ok(()) => welcome(stream, &secret, &me, check).await,
                             Err(error) => Err(error),
                         }
                         .map(|(link, hello)| (link, me, hello))
                         .map_err(|error| (Some(peer), error))
-                    });
+                    }));
                     waiting.push_back(Waiting { peer, task });
                 }
                 Err(error) => {

@@ -98,7 +98,7 @@ impl Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: String::new(),
             host: host_name(),
-            pid: std::process::id(),
+            pid: crate::tasks::process_number(),
             threads: 1,
         })
     }

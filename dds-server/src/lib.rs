@@ -37,5 +37,11 @@ pub mod secret;
 pub mod server;
 #[cfg(feature = "net")]
 pub mod signals;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 #[cfg(feature = "net")]
 pub mod store;
+#[cfg(feature = "net")]
+pub mod stream;
+#[cfg(feature = "net")]
+pub mod tasks;

@@ -10,13 +10,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::hello::{self, GreetError, Hello, Role};
 use crate::net;
 use crate::seal::{Keys, Reading, Writing};
 use crate::secret::Secret;
+use crate::stream::{self, Stream};
 
 /// The variable that says which connections are sealed: `always`, `never`, or not set: those that leave the machine.
 pub const ENCRYPT_VARIABLE: &str = "STRADSAP_ENCRYPT";
@@ -46,7 +45,7 @@ impl Sealed {
         }
     }
 
-    fn wanted_for(self, stream: &TcpStream) -> io::Result<bool> {
+    fn wanted_for(self, stream: &Stream) -> io::Result<bool> {
         Ok(match self {
             Sealed::Always => true,
             Sealed::Never => false,
@@ -61,7 +60,8 @@ impl Sealed {
 ///
 /// # Errors
 /// See [`GreetError`].
-pub async fn greet(mut stream: TcpStream, secret: &Secret, me: &Hello) -> Result<(Link, Hello), GreetError> {
+pub async fn greet(stream: impl Into<Stream>, secret: &Secret, me: &Hello) -> Result<(Link, Hello), GreetError> {
+    let mut stream = stream.into();
     let seal = Sealed::from_environment()?.wanted_for(&stream)?;
     let (peer, keys) = hello::greet(&mut stream, secret, me, seal).await?;
     Ok((Link::new(stream, keys), peer))
@@ -72,11 +72,12 @@ pub async fn greet(mut stream: TcpStream, secret: &Secret, me: &Hello) -> Result
 /// # Errors
 /// See [`GreetError`].
 pub async fn welcome(
-    mut stream: TcpStream,
+    stream: impl Into<Stream>,
     secret: &Secret,
     me: &Hello,
     check: impl FnOnce(&Hello) -> Result<(), String>,
 ) -> Result<(Link, Hello), GreetError> {
+    let mut stream = stream.into();
     let seal = Sealed::from_environment()?.wanted_for(&stream)?;
     let (peer, keys) = hello::welcome(&mut stream, secret, me, seal, check).await?;
     Ok((Link::new(stream, keys), peer))
@@ -84,13 +85,14 @@ pub async fn welcome(
 
 /// A connection. What is written is sent at the latest by a flush.
 pub struct Link {
-    stream: TcpStream,
+    stream: Stream,
     seal: Option<Box<(Reading, Writing)>>,
 }
 
 impl Link {
     /// A connection that is sealed where there are keys.
-    pub fn new(stream: TcpStream, keys: Option<Keys>) -> Link {
+    pub fn new(stream: impl Into<Stream>, keys: Option<Keys>) -> Link {
+        let stream = stream.into();
         let seal = keys.map(|keys| Box::new((Reading::new(keys.open), Writing::new(keys.seal))));
         Link { stream, seal }
     }
@@ -126,13 +128,13 @@ impl Link {
 
 /// The direction of a [`Link`] that is read.
 pub struct ReadHalf {
-    stream: OwnedReadHalf,
+    stream: stream::ReadHalf,
     seal: Option<Reading>,
 }
 
 /// The direction of a [`Link`] that is written.
 pub struct WriteHalf {
-    stream: OwnedWriteHalf,
+    stream: stream::WriteHalf,
     seal: Option<Writing>,
 }
 

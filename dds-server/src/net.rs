@@ -8,6 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::hello::Role;
 use crate::own_time;
+#[cfg(feature = "simulation")]
+use crate::simulation::wire;
+use crate::stream::{Listener, Stream};
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -89,13 +92,18 @@ async fn resolve(address: &str) -> Result<Vec<SocketAddr>, NetError> {
 /// # Errors
 /// [`NetError::Exposed`] where other machines could connect and the secret was not given by a person
 /// (`explicit_secret`); [`NetError::Resolve`], [`NetError::Bind`].
-pub async fn bind(address: &str, explicit_secret: bool) -> Result<TcpListener, NetError> {
+pub async fn bind(address: &str, explicit_secret: bool) -> Result<Listener, NetError> {
+    #[cfg(feature = "simulation")]
+    if let Some(bound) = wire::bind(address) {
+        let bound = bound.map_err(|error| NetError::Bind { address: address.to_owned(), error })?;
+        return Ok(Listener::Simulated(bound));
+    }
     let found = resolve(address).await?;
     if !explicit_secret && !found.iter().all(|one| is_loopback(&one.ip())) {
         return Err(NetError::Exposed { address: address.to_owned() });
     }
     let bound = TcpListener::bind(found.as_slice()).await;
-    bound.map_err(|error| NetError::Bind { address: address.to_owned(), error })
+    bound.map(Listener::Tcp).map_err(|error| NetError::Bind { address: address.to_owned(), error })
 }
 
 /// After how long without an acknowledgement a connection is taken for broken. The system's own patience is a quarter of
@@ -107,7 +115,12 @@ pub const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// What the system says.
-pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+pub fn prepare(stream: &Stream) -> io::Result<()> {
+    let stream = match stream {
+        Stream::Tcp(stream) => stream,
+        #[cfg(feature = "simulation")]
+        Stream::Simulated(_) => return Ok(()),
+    };
     stream.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
     socket2::SockRef::from(stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
@@ -116,7 +129,12 @@ pub fn prepare(stream: &TcpStream) -> io::Result<()> {
 
 /// Lets a connection to a driver hold while that is stopped and takes nothing: whether it is there shows in its heartbeat's
 /// connection. Those to others stay as they are.
-pub fn be_patient(stream: &TcpStream, peer: Role) {
+pub fn be_patient(stream: &Stream, peer: Role) {
+    let stream = match stream {
+        Stream::Tcp(stream) => stream,
+        #[cfg(feature = "simulation")]
+        Stream::Simulated(stream) => return stream.be_patient(peer == Role::Driver),
+    };
     #[cfg(target_os = "linux")]
     if peer == Role::Driver
         && let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(None)
@@ -132,11 +150,15 @@ pub fn be_patient(stream: &TcpStream, peer: Role) {
 /// # Errors
 /// [`NetError::Timeout`] where it takes longer than `timeout`, resolving included; [`NetError::Resolve`],
 /// [`NetError::Connect`].
-pub async fn connect(address: &str, timeout: Duration) -> Result<TcpStream, NetError> {
+pub async fn connect(address: &str, timeout: Duration) -> Result<Stream, NetError> {
     let failed = |error| NetError::Connect { address: address.to_owned(), error };
     let connecting = async {
+        #[cfg(feature = "simulation")]
+        if let Some(connected) = wire::connect(address).await {
+            return connected.map(Stream::Simulated).map_err(failed);
+        }
         let found = resolve(address).await?;
-        let stream = TcpStream::connect(found.as_slice()).await.map_err(failed)?;
+        let stream = Stream::Tcp(TcpStream::connect(found.as_slice()).await.map_err(failed)?);
         prepare(&stream).map_err(failed)?;
         Ok(stream)
     };

@@ -117,6 +117,10 @@ impl Secret {
     /// # Errors
     /// Those of [`from_hex`](Secret::from_hex) and [`from_file`](Secret::from_file); [`SecretError::Both`].
     pub fn from_environment() -> Result<Option<Secret>, SecretError> {
+        #[cfg(feature = "simulation")]
+        if let Some(process) = crate::simulation::current() {
+            return Self::from_variables(|name| process.variable(name));
+        }
         Self::from_variables(|name| std::env::var_os(name))
     }
 

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -18,7 +17,8 @@ use crate::logging;
 use crate::net::{self, NetError};
 use crate::secret::Secret;
 use crate::store::{Encoding, Slice, Store, StoreError};
-use crate::{gate, hello, signals};
+use crate::stream::Stream;
+use crate::{gate, hello, signals, tasks};
 
 /// How long the driver may take to listen after a server was started.
 const JOIN_WITHIN: Duration = Duration::from_secs(4);
@@ -310,7 +310,9 @@ impl ServerConfig {
 /// [`ServerError`], also where the driver is lost.
 pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     let ServerConfig { join, bind, secret, explicit_secret, memory, index, generation, pause } = config;
-    tokio::spawn(signals::end_when_told());
+    if !tasks::is_simulated() {
+        tokio::spawn(signals::end_when_told());
+    }
     let listener = net::bind(&bind, explicit_secret).await?;
     let mut bound = listener.local_addr().map_err(ServerError::Address)?;
     let since = Instant::now();
@@ -357,11 +359,11 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
             while serving.try_join_next().is_some() {}
             let store = Arc::clone(&store);
             link.be_patient(peer.role);
-            serving.spawn(async move {
+            serving.spawn(tasks::owned(async move {
                 if let Err(error) = serve_connection(&mut link, &peer, &store).await {
                     tracing::warn!("{error}");
                 }
-            });
+            }));
         },
         |line| tracing::warn!("{line}"),
     );
@@ -380,7 +382,7 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
 }
 
 /// Connects to the driver, which may be about to listen.
-async fn reach(join: &str) -> Result<TcpStream, ServerError> {
+async fn reach(join: &str) -> Result<Stream, ServerError> {
     let until = Instant::now() + JOIN_WITHIN;
     loop {
         match net::connect(join, JOIN_WITHIN).await {
@@ -408,7 +410,7 @@ async fn beating(join: &str, secret: &Secret, me: &Hello) -> Result<Link, Server
     }
 }
 
-async fn introduce(stream: TcpStream, join: &str, secret: &Secret, me: &Hello) -> Result<(Link, Hello), ServerError> {
+async fn introduce(stream: Stream, join: &str, secret: &Secret, me: &Hello) -> Result<(Link, Hello), ServerError> {
     let address = || join.to_owned();
     let (link, peer) =
         greet(stream, secret, me).await.map_err(|error| ServerError::Join { address: address(), error })?;

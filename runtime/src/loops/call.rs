@@ -7,7 +7,6 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use once_cell::unsync::OnceCell;
 
@@ -31,6 +30,7 @@ use crate::memory::home::Poison;
 use crate::memory::named::Maker;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
 use crate::planner::recording::{CaptureShape, Recording};
+use crate::session::clock::Instant;
 use crate::session::dot;
 use crate::session::error::{Error, LoopProblem, Result};
 use crate::session::logging::warning;

@@ -7,7 +7,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Context;
@@ -23,6 +22,7 @@ use crate::memory::buffer::RawBuf;
 use crate::planner::plan::{beforehand, outline};
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
+use crate::session::clock::Instant;
 use crate::session::logging::warning;
 use crate::session::options::{LoopOptions, Order};
 use crate::session::pool::Pool;

@@ -6,11 +6,12 @@
 //! 2. Two changes of one row are not applied at the same time: its lock keeps them apart, so that none is lost.
 #![allow(unsafe_code)]
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::memory::merge::Merging;
+use crate::session::condition::Condition;
 use crate::session::locked;
 
 /// Rows share this many locks.
@@ -36,7 +37,7 @@ pub(crate) struct Ledger {
     /// The least of them.
     reached: AtomicU64,
     lock: Mutex<()>,
-    moved: Condvar,
+    moved: Condition,
 }
 
 // SAFETY: addresses, used as rule 1 says.
@@ -54,7 +55,7 @@ impl Ledger {
             applied: minibatches.iter().map(start).collect(),
             reached: AtomicU64::new(0),
             lock: Mutex::new(()),
-            moved: Condvar::new(),
+            moved: Condition::new(),
         };
         ledger.reached.store(ledger.least(), Release);
         ledger
@@ -109,8 +110,7 @@ impl Ledger {
                 return !stopped.load(Relaxed);
             }
             // The thread that stops a loop may not know of this ledger.
-            let waited = self.moved.wait_timeout(lock, Duration::from_millis(20));
-            held = Some(waited.unwrap_or_else(PoisonError::into_inner).0);
+            held = Some(self.moved.wait(&self.lock, lock, Some(Duration::from_millis(20))));
         }
     }
 }

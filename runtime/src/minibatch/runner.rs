@@ -23,6 +23,7 @@ use crate::body::slot::{Owned, Rows, Slot};
 use crate::memory::element_ops::ElementOps;
 use crate::memory::merge::Merging;
 use crate::minibatch::schedule::Schedule;
+use crate::session::condition;
 use crate::session::locked;
 use crate::session::slow_bodies::{self, Unit};
 use crate::session::timeline::{self, Category};
@@ -201,6 +202,7 @@ impl<'l> Runner<'l> {
         if self.stopped.load(Relaxed) {
             return false;
         }
+        condition::compute();
         let mut reduces = false;
         for (c, capture) in self.captured().iter().enumerate() {
             if let Kind::Reduction { ops, .. } = capture.kind {

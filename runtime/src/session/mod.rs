@@ -2,6 +2,8 @@
 
 pub(crate) mod advice;
 pub(crate) mod backend;
+pub(crate) mod clock;
+pub(crate) mod condition;
 pub(crate) mod dot;
 pub(crate) mod error;
 pub(crate) mod late;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stradsap_dds_server::frame::{self, FrameError, Header};
 use stradsap_dds_server::gate;
@@ -14,13 +14,15 @@ use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::link::Link;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::store::{Encoding, Store, StoreError};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
+use stradsap_dds_server::stream::Listener;
+use stradsap_dds_server::tasks;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::cluster::driver::away::Inboxes;
 use crate::cluster::launch::children::{Child, ProcessEnd};
 use crate::cluster::wire::join;
+use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{ControlClient, Node};
 use crate::cluster::wire::serve::{self, Blobs, Local, Memory};
@@ -93,9 +95,9 @@ pub(crate) struct Hub {
     next_node: AtomicU32,
     losses: Arc<Mutex<Vec<Loss>>>,
     /// How many were lost so far.
-    pub(crate) lost: watch::Sender<usize>,
+    pub(crate) lost: Latest<usize>,
     /// Of how many it isn't known yet how they ended.
-    unexplained: watch::Sender<usize>,
+    unexplained: Latest<usize>,
     runtime: tokio::runtime::Handle,
     pub(crate) control_messages: AtomicU64,
     /// Where messages of the running scheduled program go.
@@ -124,8 +126,8 @@ impl Hub {
                 host: me.host.clone(),
                 next_node: AtomicU32::new(1),
                 losses: Arc::default(),
-                lost: watch::Sender::new(0),
-                unexplained: watch::Sender::new(0),
+                lost: Latest::new(0),
+                unexplained: Latest::new(0),
                 runtime: tokio::runtime::Handle::current(),
                 control_messages: AtomicU64::new(0),
                 scheduled: Inboxes::default(),
@@ -167,6 +169,11 @@ impl Hub {
             .map_or_else(|| format!("process {node}"), |member| name_of(node, &member.hello))
     }
 
+    /// Whether a process is part of the job.
+    pub(crate) fn is_member(&self, node: Node) -> bool {
+        locked(&self.members).contains_key(&node)
+    }
+
     pub(crate) fn losses(&self) -> Vec<Loss> {
         locked(&self.losses).clone()
     }
@@ -186,43 +193,45 @@ impl Hub {
         let loss = Loss { who: name_of(node, &member.hello), why: why.to_string(), worker, ended: None };
         let own = member.hello.host == self.host;
         let child = locked(&self.children).remove(&member.hello.pid).filter(|_| own);
-        self.unexplained.send_modify(|unexplained| *unexplained += usize::from(child.is_some()));
+        self.unexplained.change(|unexplained| *unexplained += usize::from(child.is_some()));
         let at = {
             let mut losses = locked(&self.losses);
             losses.push(loss.clone());
             losses.len() - 1
         };
-        self.lost.send_modify(|lost| *lost += 1);
+        self.lost.change(|lost| *lost += 1);
         let Some(Started { mut child, .. }) = child else {
             tracing::info!(%loss, "lost");
             return;
         };
         let (losses, unexplained) = (Arc::clone(&self.losses), self.unexplained.clone());
-        self.runtime.spawn_blocking(move || {
+        tasks::spawn_on(&self.runtime, async move {
             // A child's end is known exactly, if not at once.
-            let ended = child.ends_within(LINGERING);
-            let why = ended.map(|ended| ended.to_string()).unwrap_or_else(|| {
-                child.kill();
-                format!("{}, killed by the driver", loss.why)
-            });
+            let ended = child.ends_within(LINGERING).await;
+            let why = match ended {
+                Some(ended) => ended.to_string(),
+                None => {
+                    child.end().await;
+                    format!("{}, killed by the driver", loss.why)
+                }
+            };
             // It would end by itself if its connection did.
             drop(member);
             let loss = Loss { why, ended, ..loss };
             // The warning comes when the job goes on without it.
             tracing::info!(%loss, "lost");
             locked(&losses)[at] = loss;
-            unexplained.send_modify(|unexplained| *unexplained -= 1);
+            unexplained.change(|unexplained| *unexplained -= 1);
         });
     }
 
     /// Waits until it is known how all lost children have ended.
     pub(crate) async fn explained(&self) {
-        let mut unexplained = self.unexplained.subscribe();
-        let _closed_never = unexplained.wait_for(|&unexplained| unexplained == 0).await;
+        self.unexplained.wait(|&unexplained| (unexplained == 0).then_some(())).await;
     }
 
     /// Accepts processes of this job, for good.
-    pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener, me: Hello) {
+    pub(crate) async fn accept(self: Arc<Self>, listener: Listener, me: Hello) {
         let secret = self.secret.clone();
         let hub = Arc::clone(&self);
         let check = move |peer: &Hello| match peer.purpose {
@@ -257,10 +266,10 @@ impl Hub {
             Purpose::Heartbeat => {
                 let Some(node) = self.by_process(&peer) else { return };
                 let hub = Arc::clone(self);
-                let heart = tokio::spawn(async move {
+                let heart = tasks::spawn(async move {
                     let lost = heartbeat::beat(stream, heartbeat::EVERY, SILENCE, |_| {}).await;
                     // Not on this task, which `lose` ends.
-                    tokio::spawn(async move { hub.lose(node, &lost.to_string()) });
+                    tasks::spawn(async move { hub.lose(node, &lost.to_string()) });
                 });
                 if let Some(member) = locked(&self.members).get_mut(&node) {
                     member.heart = Some(heart.abort_handle());
@@ -268,7 +277,7 @@ impl Hub {
             }
             Purpose::Data => {
                 let hub = Arc::clone(self);
-                tokio::spawn(async move { serve::serve_logged(stream, &peer, &*hub).await });
+                tasks::spawn(async move { serve::serve_logged(stream, &peer, &*hub).await });
             }
         }
     }

@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use stradsap_dds_server::codec;
+use tokio::time::Instant;
 
 use crate::body::panics::CaughtPanic;
 use crate::cluster::driver::in_parts::{LONG, NotRun};

@@ -25,17 +25,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
-use std::thread::ThreadId;
-use std::time::{Duration, Instant};
+use std::thread::{ThreadId, available_parallelism};
+use std::time::Duration;
 
 use futures_util::future::{self, Either, select};
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::link::Sealed;
 use stradsap_dds_server::secret::Secret;
-use stradsap_dds_server::{net, own_time};
+#[cfg(feature = "simulation")]
+use stradsap_dds_server::simulation;
+use stradsap_dds_server::{net, own_time, tasks};
 use tarpc::client::RpcError;
 use tarpc::context::Context;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::cluster::driver::access::Nearby;
 use crate::cluster::driver::hub::{Hub, Loss};
@@ -47,6 +50,7 @@ use crate::cluster::driver::staff::Staffing;
 use crate::cluster::launch::children::{Nursery, end_all};
 use crate::cluster::launch::rendezvous::{self, Invitation};
 use crate::cluster::wire::join;
+use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::home::Home;
 use crate::session::error::{ClusterError, Error, Result};
@@ -159,7 +163,7 @@ struct Network {
     hub: Arc<Hub>,
     address: SocketAddr,
     handle: tokio::runtime::Handle,
-    thread: NetworkThread,
+    thread: Option<NetworkThread>,
 }
 
 /// A future without a type of its own: what waits for it is compiled once for each kind of answer, not for each question. Each
@@ -172,25 +176,37 @@ pub(crate) async fn join_all<'a, F: Future + Send + 'a>(futures: impl IntoIterat
 }
 
 /// An answer; none if there are more losses first than `before`.
-async fn unless_lost<A>(mut lost: watch::Receiver<usize>, before: usize, answer: Boxed<'static, A>) -> Option<A> {
-    let lost = async move {
-        while *lost.borrow_and_update() == before {
-            if lost.changed().await.is_err() {
-                break;
-            }
-        }
-    };
+async fn unless_lost<A>(lost: Latest<usize>, before: usize, answer: Boxed<'static, A>) -> Option<A> {
+    let lost = lost.wait(|&lost| (lost != before).then_some(()));
     match select(answer, std::pin::pin!(lost)).await {
         Either::Left((answer, _)) => Some(answer),
         Either::Right(_) => None,
     }
 }
 
-/// Ends with its sender.
+/// Ends with its sender. A simulation has none: there the program's own thread runs the network whenever it waits.
 type NetworkThread = (oneshot::Sender<()>, std::thread::JoinHandle<()>);
 
 impl Network {
+    async fn begin(
+        listen: String,
+        secret: Secret,
+        explicit: bool,
+    ) -> Result<(Arc<Hub>, SocketAddr, tokio::runtime::Handle)> {
+        let listener = net::bind(&listen, explicit).await.map_err(cant_start)?;
+        let address = listener.local_addr().map_err(cant_start)?;
+        let me = Hello::of_this_process(Role::Driver, Purpose::Control).map_err(cant_start)?;
+        let hub = Hub::new(secret, &me);
+        tasks::spawn(Arc::clone(&hub).accept(listener, me));
+        Ok((hub, address, tokio::runtime::Handle::current()))
+    }
+
     fn start(listen: String, secret: Secret, explicit: bool) -> Result<Network> {
+        #[cfg(feature = "simulation")]
+        if tasks::is_simulated() {
+            let begun = simulation::block_on(Network::begin(listen, secret, explicit));
+            return begun.map(|(hub, address, handle)| Network { hub, address, handle, thread: None });
+        }
         let (ready, begun) = mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
@@ -199,15 +215,7 @@ impl Network {
                 Err(error) => return drop(ready.send(Err(error))),
             };
             runtime.block_on(async {
-                let begun = async {
-                    let listener = net::bind(&listen, explicit).await.map_err(cant_start)?;
-                    let address = listener.local_addr().map_err(cant_start)?;
-                    let me = Hello::of_this_process(Role::Driver, Purpose::Control).map_err(cant_start)?;
-                    let hub = Hub::new(secret, &me);
-                    tokio::spawn(Arc::clone(&hub).accept(listener, me));
-                    Ok((hub, address, tokio::runtime::Handle::current()))
-                };
-                let begun = begun.await;
+                let begun = Network::begin(listen, secret, explicit).await;
                 let failed = begun.is_err();
                 if ready.send(begun).is_ok() && !failed {
                     let _ended = stopped.await;
@@ -217,7 +225,7 @@ impl Network {
         let thread = std::thread::Builder::new().name("stradsap-network".into()).spawn(run);
         let thread = thread.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
         let (hub, address, handle) = begun.recv().map_err(cant_start)??;
-        Ok(Network { hub, address, handle, thread: (stop, thread) })
+        Ok(Network { hub, address, handle, thread: Some((stop, thread)) })
     }
 }
 
@@ -249,7 +257,7 @@ impl Cluster {
             }
             None => None,
         };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = if tasks::is_simulated() { 1 } else { available_parallelism().map_or(1, usize::from) };
         let nursery = if options.join && options.servers == 0 { None } else { Some(Nursery::new()?) };
         let cluster = Cluster {
             hub,
@@ -262,14 +270,14 @@ impl Cluster {
             gone_plans: Arc::default(),
             holder: Mutex::default(),
             late: Mutex::default(),
-            network: Some(thread),
+            network: thread,
             timeline,
         };
         let mut state = locked(&cluster.state);
         cluster.await_members(&mut state)?;
         // All have read it: a process that is killed from here on leaves no secret.
         drop(published);
-        match cluster.handle.block_on(cluster.begin_generation(&mut state)) {
+        match cluster.wait(cluster.begin_generation(&mut state)) {
             Ok(()) => {}
             Err(Fault::Error(error)) => return Err(error),
             Err(Fault::Lost) => cluster.wait(cluster.recover(&mut state))?,
@@ -295,7 +303,7 @@ impl Cluster {
 
     /// Starts what is to be started, and waits until all have come.
     fn await_members(&self, state: &mut State) -> Result<()> {
-        self.staff(state, STARTING, true)?;
+        self.wait(self.staff(state, STARTING, true))?;
         if self.options.join { self.wait_for_workers() } else { Ok(()) }
     }
 
@@ -401,15 +409,19 @@ impl Cluster {
     {
         let Some(client) = self.hub.client(node) else { return Err(Fault::Lost) };
         let mut context = tarpc::context::current();
-        context.deadline = Instant::now() + PATIENCE;
-        let mut lost = self.hub.lost.subscribe();
-        let before = *lost.borrow_and_update();
+        context.deadline = std::time::Instant::now() + PATIENCE;
+        let lost = self.hub.lost.clone();
+        let before = lost.get();
         Ok(Box::pin(unless_lost(lost, before, Box::pin(question(client, context)))))
     }
 
     /// What an answer means to the driver: a process that does not do its part is lost.
     pub(crate) fn understand<R>(&self, node: Node, answer: Option<Answer<R>>) -> std::result::Result<R, Fault> {
         let Some(answer) = answer else { return Err(Fault::Lost) };
+        // Of two that can't reach each other, the one that says so later is out already: its word doesn't count any more.
+        if !self.hub.is_member(node) {
+            return Err(Fault::Lost);
+        }
         match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(Problem::Peer { node: other, why })) => {
@@ -455,6 +467,10 @@ impl Cluster {
 
     /// Does something on the network's time, from one of the program's own threads.
     pub(crate) fn wait<R>(&self, future: impl Future<Output = R>) -> R {
+        #[cfg(feature = "simulation")]
+        if tasks::is_simulated() {
+            return simulation::block_on(future);
+        }
         self.handle.block_on(future)
     }
 
@@ -513,7 +529,7 @@ impl Drop for Cluster {
             });
             tokio::time::timeout(LEAVING, join_all(sent)).await
         };
-        let _impatient = self.handle.block_on(bye);
+        let _impatient = self.wait(bye);
         let (joined, others) = self.hub.all_children();
         // The end of their connections is what ends workers and servers.
         let members = std::mem::take(&mut *locked(&self.hub.members));
@@ -521,6 +537,10 @@ impl Drop for Cluster {
         if let Some((stop, thread)) = self.network.take() {
             let _ended_already = stop.send(());
             let _panicked = thread.join();
+        }
+        #[cfg(feature = "simulation")]
+        if let Some(process) = simulation::current() {
+            process.end_tasks();
         }
         end_all(others, Duration::ZERO);
         end_all(joined, Duration::from_secs(2));

@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stradsap_dds_server::hello::Role;
+use tokio::time::Instant;
 
 use crate::cluster::driver::hub::Loss;
 use crate::cluster::driver::in_parts::LONG;
@@ -152,7 +153,7 @@ impl Cluster {
         loop {
             match self.try_to_recover(state).await {
                 // Who was lost meanwhile had the only copy of some part, perhaps.
-                Ok(()) if *self.hub.lost.borrow() != state.seen_losses => {}
+                Ok(()) if self.hub.lost.get() != state.seen_losses => {}
                 Ok(()) => return Ok(()),
                 Err(Fault::Lost) => {}
                 Err(Fault::Error(error)) => return Err(error),
@@ -169,7 +170,7 @@ impl Cluster {
         let there: Vec<Node> =
             [Role::Worker, Role::Server].into_iter().flat_map(|role| self.hub.complete(role)).collect();
         self.nothing_lost(state, |node| there.contains(&node))?;
-        self.staff(state, REPLACEMENT, false)?;
+        self.staff(state, REPLACEMENT, false).await?;
         self.hub.explained().await;
         self.report_losses(state, false)?;
         state.nearby = None;

@@ -237,7 +237,7 @@ impl Cluster {
             loop {
                 self.try_again(state);
                 // After an error nobody knows what the workers hold.
-                if state.tainted || *self.hub.lost.borrow() != state.seen_losses || self.has_newcomers(state) {
+                if state.tainted || self.hub.lost.get() != state.seen_losses || self.has_newcomers(state) {
                     self.recover(state).await?;
                     state.tainted = false;
                 }

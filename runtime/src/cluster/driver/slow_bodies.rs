@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use stradsap_dds_server::tasks;
+
 use crate::cluster::driver::Cluster;
 use crate::cluster::driver::hub::Hub;
 use crate::cluster::wire::protocol::{Node, RemoteTask};
@@ -29,7 +31,7 @@ impl Cluster {
             return Watched(None);
         }
         let (hub, nodes, site) = (Arc::clone(&self.hub), nodes.to_vec(), Arc::clone(&task.site));
-        Watched(Some(self.handle.spawn(async move {
+        Watched(Some(tasks::spawn_on(&self.handle, async move {
             let mut after = limit;
             loop {
                 tokio::time::sleep(after).await;

@@ -138,8 +138,8 @@ impl Cluster {
     /// Drops snapshots of DDSs wherever they may be kept. False: a process was lost meanwhile.
     pub(crate) async fn drop_snapshots(&self, state: &State, old: &[(u64, Range<u64>)]) -> bool {
         old.iter().for_each(|(dds, tags)| self.hub.drop_snapshots(*dds, tags.clone()));
-        let lost = self.hub.lost.subscribe();
-        let before = *lost.borrow();
+        let lost = self.hub.lost.clone();
+        let before = lost.get();
         let keepers = state.workers.iter().chain(&state.servers);
         let asked = keepers.map(|&keeper| {
             let (links, old) = (Arc::clone(&self.hub.links), old.to_vec());

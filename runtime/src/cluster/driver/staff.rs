@@ -1,9 +1,10 @@
 //! Processes that the driver starts, at first and in place of lost ones. One that dies before it has joined is started again,
 //! after a pause that grows; where others are there, the job goes on meanwhile.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stradsap_dds_server::hello::Role;
+use tokio::time::Instant;
 
 use crate::cluster::driver::{Cluster, State, cant_start};
 use crate::cluster::launch::children::ChildSettings;
@@ -17,7 +18,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// No recovery waits for a try that is further away.
 const SHORT: Duration = Duration::from_millis(500);
-/// What passes between two looks at starting processes, at most.
+/// What passes between two looks at starting processes.
+const LOOKING: Duration = Duration::from_millis(2);
+/// What counts of the time between two looks: more passes only where this process is stopped.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
 /// How many tries in a row may fail where nobody is there who could go on.
 const TRIES: u32 = 6;
@@ -145,14 +148,14 @@ impl Cluster {
 
     /// Starts who is missing, and waits until all have joined. After a loss the job goes on without those that take long, if
     /// there is a worker.
-    pub(crate) fn staff(&self, state: &mut State, patience: Duration, first: bool) -> Result<(), Error> {
+    pub(crate) async fn staff(&self, state: &mut State, patience: Duration, first: bool) -> Result<(), Error> {
         // A driver that is stopped meanwhile counts no time.
         let (mut waited, mut looked) = (Duration::ZERO, Instant::now());
         loop {
             waited += looked.elapsed().min(LONGEST_LOOK);
             looked = Instant::now();
             // Who is lost from here on is missed later.
-            state.seen_losses = *self.hub.lost.borrow();
+            state.seen_losses = self.hub.lost.get();
             let absent = self.tend(state);
             let workers = self.hub.complete(Role::Worker).len();
             if absent.count() == 0 && (first || workers > 0) {
@@ -170,7 +173,7 @@ impl Cluster {
             if late || (absent.starting == 0 && state.staffing.failures >= TRIES) {
                 return Err(self.not_there(state, patience, first));
             }
-            std::thread::sleep(Duration::from_millis(2));
+            tokio::time::sleep(LOOKING).await;
         }
     }
 

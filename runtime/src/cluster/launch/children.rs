@@ -11,7 +11,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use stradsap_dds_server::tasks;
+use tokio::time::Instant;
 
 use crate::session::error::{Error, Result};
 
@@ -34,6 +37,9 @@ const NOT_INHERITED: [&str; 16] = [
     "STRADSAP_VERIFY",
     "STRADSAP_WORKERS",
 ];
+
+/// What passes between two looks at a child that is to end.
+const LOOKING: Duration = Duration::from_millis(2);
 
 /// What a child is started with.
 #[derive(Clone)]
@@ -62,6 +68,9 @@ impl Nursery {
     /// A thread that ends after the last child, and the last clone of this, is gone.
     pub(crate) fn new() -> Result<Nursery> {
         let (orders, inbox) = channel();
+        if tasks::is_simulated() {
+            return Ok(Nursery { orders });
+        }
         let started = std::thread::Builder::new().name("stradsap-nursery".into()).spawn(move || work(&inbox));
         started.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
         Ok(Nursery { orders })
@@ -69,15 +78,28 @@ impl Nursery {
 
     /// A worker: this program in the worker role.
     pub(crate) fn worker(&self, settings: &ChildSettings) -> Result<Child> {
+        #[cfg(feature = "simulation")]
+        if tasks::is_simulated() {
+            return Ok(self.simulated(simulated::worker(settings)));
+        }
         self.start(command(&this_program()?, "worker", settings))
     }
 
     /// A DDS server: the program for it where there is one, otherwise this program in the server role.
     pub(crate) fn server(&self, settings: &ChildSettings) -> Result<Child> {
+        #[cfg(feature = "simulation")]
+        if tasks::is_simulated() {
+            return Ok(self.simulated(simulated::server(settings)));
+        }
         let named = std::env::var_os("STRADSAP_DDS_SERVER").filter(|path| !path.is_empty()).map(PathBuf::from);
         let own = this_program()?;
         let program = server_program(named, &std::env::current_exe().unwrap_or_default())?;
         self.start(command(program.as_deref().unwrap_or(&own), "server", settings))
+    }
+
+    #[cfg(feature = "simulation")]
+    fn simulated(&self, process: simulated::Process) -> Child {
+        Child { process: Process::Simulated(process), ended: None, _nursery: self.clone() }
     }
 
     fn start(&self, mut command: Command) -> Result<Child> {
@@ -88,7 +110,7 @@ impl Nursery {
         let sent = self.orders.send(Order { command, reply }).map_err(|_| gone());
         let child = sent.and_then(|()| answer.recv().map_err(|_| gone())?);
         match child {
-            Ok(child) => Ok(Child { child, ended: None, _nursery: self.clone() }),
+            Ok(child) => Ok(Child { process: Process::OfTheSystem(child), ended: None, _nursery: self.clone() }),
             Err(source) => Err(Error::File { path, source }),
         }
     }
@@ -174,35 +196,69 @@ fn die_with_parent(command: &mut Command) {
 /// A process that is ended and reaped when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
-    child: std::process::Child,
+    process: Process,
     ended: Option<ProcessEnd>,
     _nursery: Nursery,
 }
 
+#[derive(Debug)]
+enum Process {
+    OfTheSystem(std::process::Child),
+    #[cfg(feature = "simulation")]
+    Simulated(simulated::Process),
+}
+
 impl Child {
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        match &self.process {
+            Process::OfTheSystem(child) => child.id(),
+            #[cfg(feature = "simulation")]
+            Process::Simulated(process) => process.number(),
+        }
     }
 
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ProcessEnd> {
         if self.ended.is_none() {
-            // An error: it was reaped by others, so it has ended, nobody knows how.
-            self.ended =
-                self.child.try_wait().map(|status| status.map(ProcessEnd::from)).unwrap_or(Some(ProcessEnd::Unknown));
+            self.ended = match &mut self.process {
+                Process::OfTheSystem(child) => match child.try_wait() {
+                    Ok(status) => status.map(ProcessEnd::from),
+                    // It was reaped by others, so it has ended, nobody knows how.
+                    Err(_) => Some(ProcessEnd::Unknown),
+                },
+                #[cfg(feature = "simulation")]
+                Process::Simulated(process) => process.ended(),
+            };
         }
         self.ended
     }
 
     /// How it ended, if it does so by itself in this time.
-    pub(crate) fn ends_within(&mut self, patience: Duration) -> Option<ProcessEnd> {
+    pub(crate) async fn ends_within(&mut self, patience: Duration) -> Option<ProcessEnd> {
         let since = Instant::now();
         loop {
             let ended = self.ended();
             if ended.is_some() || since.elapsed() >= patience {
                 return ended;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            tokio::time::sleep(LOOKING).await;
+        }
+    }
+
+    fn signal_end(&mut self) {
+        match &mut self.process {
+            // It fails only where it has ended meanwhile.
+            Process::OfTheSystem(child) => drop(child.kill()),
+            #[cfg(feature = "simulation")]
+            Process::Simulated(process) => process.kill(),
+        }
+    }
+
+    /// Kills it, and waits for its end without holding up others.
+    pub(crate) async fn end(&mut self) {
+        self.signal_end();
+        while self.ended().is_none() {
+            tokio::time::sleep(LOOKING).await;
         }
     }
 
@@ -211,8 +267,12 @@ impl Child {
         if let Some(ended) = self.ended() {
             return ended;
         }
-        let _ = self.child.kill(); // fails only where it has ended meanwhile
-        let ended = self.child.wait().map_or(ProcessEnd::Unknown, ProcessEnd::from);
+        self.signal_end();
+        let ended = match &mut self.process {
+            Process::OfTheSystem(child) => child.wait().map_or(ProcessEnd::Unknown, ProcessEnd::from),
+            #[cfg(feature = "simulation")]
+            Process::Simulated(process) => process.ended().unwrap_or(ProcessEnd::Unknown),
+        };
         self.ended = Some(ended);
         ended
     }
@@ -222,10 +282,11 @@ impl Child {
 pub(crate) fn end_all(mut children: Vec<Child>, patience: Duration) {
     let since = Instant::now();
     while since.elapsed() < patience && children.iter_mut().any(|child| child.ended().is_none()) {
-        std::thread::sleep(Duration::from_millis(2));
+        tasks::pause(LOOKING);
     }
-    for child in children.iter_mut().filter_map(|child| child.ended().is_none().then_some(&mut child.child)) {
-        let _ = child.kill(); // each is reaped when it is dropped
+    for child in children.iter_mut().filter(|child| child.ended.is_none()) {
+        // Each is reaped when it is dropped.
+        child.signal_end();
     }
 }
 
@@ -292,6 +353,10 @@ fn signal_name(signal: i32) -> Option<&'static str> {
     ];
     names.iter().find(|&&(number, _)| number == signal).map(|&(_, name)| name)
 }
+
+#[cfg(feature = "simulation")]
+#[path = "simulated.rs"]
+mod simulated;
 
 #[cfg(test)]
 #[path = "children_tests.rs"]

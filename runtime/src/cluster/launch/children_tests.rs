@@ -1,5 +1,9 @@
 use super::*;
 
+fn ends_within(child: &mut Child, patience: Duration) -> Option<ProcessEnd> {
+    crate::cluster::wire::join::runtime().unwrap().block_on(child.ends_within(patience))
+}
+
 fn settings() -> ChildSettings {
     ChildSettings { join: "127.0.0.1:9".into(), secret: "5ec2e7".into(), index: 3, threads: Some(2), generation: 4 }
 }
@@ -20,16 +24,16 @@ fn alive(pid: u32) -> bool {
 fn the_end_of_a_child_is_told() {
     let nursery = Nursery::new().unwrap();
     let mut child = nursery.start(shell("exit 3")).unwrap();
-    assert_eq!(child.ends_within(Duration::from_secs(20)).unwrap().to_string(), "exit code 3");
+    assert_eq!(ends_within(&mut child, Duration::from_secs(20)).unwrap().to_string(), "exit code 3");
     assert_eq!(child.ended(), Some(ProcessEnd::Code(3)));
     assert_eq!(child.kill(), ProcessEnd::Code(3));
 
     let mut child = nursery.start(shell("kill -SEGV $$")).unwrap();
-    assert_eq!(child.ends_within(Duration::from_secs(20)).unwrap().to_string(), "signal 11 (SIGSEGV)");
+    assert_eq!(ends_within(&mut child, Duration::from_secs(20)).unwrap().to_string(), "signal 11 (SIGSEGV)");
 
     let mut child = nursery.start(shell("exec sleep 60")).unwrap();
     assert_eq!(child.ended(), None);
-    assert_eq!(child.ends_within(Duration::from_millis(10)), None);
+    assert_eq!(ends_within(&mut child, Duration::from_millis(10)), None);
     assert_eq!(child.kill().to_string(), "signal 9 (SIGKILL)");
     assert_eq!(ProcessEnd::Signal(64).to_string(), "signal 64");
 }
@@ -39,7 +43,7 @@ fn a_child_is_told_who_it_is_and_nothing_of_its_parent() {
     let expected = "[ \"$STRADSAP_ROLE $STRADSAP_JOIN $STRADSAP_SECRET $STRADSAP_INDEX $STRADSAP_THREADS \
                     $STRADSAP_GENERATION\" = 'worker 127.0.0.1:9 5ec2e7 3 2 4' ] && [ -z \"$STRADSAP_WORKERS\" ]";
     let mut child = Nursery::new().unwrap().start(shell(expected)).unwrap();
-    assert_eq!(child.ends_within(Duration::from_secs(20)), Some(ProcessEnd::Code(0)));
+    assert_eq!(ends_within(&mut child, Duration::from_secs(20)), Some(ProcessEnd::Code(0)));
     let removed = |name: &str| {
         let command = command(Path::new("p"), "worker", &ChildSettings { threads: None, ..settings() });
         command.get_envs().any(|(key, value)| key == name && value.is_none())

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use stradsap_dds_server::codec::{Bounded, MAX_MESSAGE};
@@ -11,8 +11,10 @@ use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role};
 use stradsap_dds_server::link::{Link, greet};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
+use stradsap_dds_server::stream::{Listener, Stream};
+use stradsap_dds_server::tasks;
 use tarpc::server::{BaseChannel, Channel};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 use tokio_util::codec::LengthDelimitedCodec;
 
 use crate::cluster::launch::rendezvous::{PATIENCE, Seeker};
@@ -40,7 +42,7 @@ pub(crate) struct Joined<H> {
     pub(crate) me: Hello,
     pub(crate) secret: Secret,
     pub(crate) control: Link,
-    pub(crate) listener: TcpListener,
+    pub(crate) listener: Listener,
     /// Ends with the reason when the driver is lost.
     pub(crate) heart: H,
 }
@@ -92,7 +94,7 @@ pub(crate) async fn join(
 async fn greeted(
     address: &str,
     secret: Secret,
-    mut stream: TcpStream,
+    mut stream: Stream,
     mut me: Hello,
     again: Duration,
 ) -> Result<Joined<impl Future<Output = String> + use<>>> {
@@ -140,7 +142,7 @@ fn advertised() -> Option<String> {
 }
 
 /// Where this process listens for data: where `STRADSAP_BIND` says, otherwise where the driver reaches it.
-async fn listen(local: SocketAddr) -> Result<TcpListener> {
+async fn listen(local: SocketAddr) -> Result<Listener> {
     let named = std::env::var("STRADSAP_BIND").ok().filter(|text| !text.is_empty());
     let address = match named {
         Some(host) => format!("{host}:0"),
@@ -152,7 +154,7 @@ async fn listen(local: SocketAddr) -> Result<TcpListener> {
 }
 
 /// A connection to a driver, which may not be up yet.
-async fn reach(address: &str) -> Result<TcpStream> {
+async fn reach(address: &str) -> Result<Stream> {
     let since = Instant::now();
     let (mut pause, mut reported) = (Duration::from_millis(10), false);
     loop {
@@ -178,12 +180,15 @@ fn framed(stream: Link) -> tokio_util::codec::Framed<Link, LengthDelimitedCodec>
 pub(crate) fn serve_control(stream: Link, server: Server) -> impl Future<Output = ()> {
     let transport = tarpc::serde_transport::new(framed(stream), Bounded::default());
     BaseChannel::with_defaults(transport).execute(server.serve()).for_each(|request| async move {
-        tokio::spawn(request);
+        tasks::spawn(request);
     })
 }
 
 /// The driver's end of a worker's control connection. Within the runtime.
 pub(crate) fn control_client(stream: Link) -> ControlClient {
     let transport = tarpc::serde_transport::new(framed(stream), Bounded::default());
-    ControlClient::new(tarpc::client::Config::default(), transport).spawn()
+    let made = ControlClient::new(tarpc::client::Config::default(), transport);
+    // It ends with the connection, and says so to who asks something.
+    tasks::spawn(made.dispatch);
+    made.client
 }

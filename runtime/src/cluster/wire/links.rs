@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stradsap_dds_server::frame::{self, FrameError, Header, Kind};
 use stradsap_dds_server::hello::{GreetError, Hello, Purpose};
 use stradsap_dds_server::link::{Link, greet};
 use stradsap_dds_server::secret::Secret;
-use stradsap_dds_server::{heartbeat, net, own_time};
+use stradsap_dds_server::{heartbeat, net, own_time, tasks};
 use tokio::io::AsyncWrite;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::cluster::wire::protocol::{DRIVER, Holder, Node, Peer, Problem};
 use crate::memory::reservation::Reservation;
@@ -198,7 +199,7 @@ impl Links {
         let _sent = sender.send(what);
         state.pushers.insert(to, sender);
         let links = Arc::clone(self);
-        let task = self.runtime.spawn(async move {
+        let task = tasks::spawn_on(&self.runtime, async move {
             if let Err(error) = links.push_all(to, queue).await {
                 (links.trouble)(to, error.to_string());
             }
@@ -215,7 +216,7 @@ impl Links {
                 answered.send_replace(header.call);
             }
         };
-        let listening = AbortOnDrop(self.runtime.spawn(listening).abort_handle());
+        let listening = AbortOnDrop(tasks::spawn_on(&self.runtime, listening).abort_handle());
         let generation = self.generation();
         let mut ticks = tokio::time::interval(PING_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -12,7 +12,8 @@ use stradsap_dds_server::link::Link;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::server;
 use stradsap_dds_server::store::Store;
-use tokio::net::TcpListener;
+use stradsap_dds_server::stream::Listener;
+use stradsap_dds_server::tasks;
 
 use crate::cluster::wire::links::{EMPTY, Links};
 use crate::cluster::wire::protocol::Node;
@@ -79,13 +80,13 @@ pub(crate) trait Local: Send + Sync + 'static {
 }
 
 /// Accepts data connections of this job's processes, for good.
-pub(crate) async fn accept<L: Local>(listener: TcpListener, secret: Secret, me: Hello, local: Arc<L>) {
+pub(crate) async fn accept<L: Local>(listener: Listener, secret: Secret, me: Hello, local: Arc<L>) {
     let generation_of = Arc::clone(&local);
     let check = move |peer: &Hello| admit(peer, generation_of.links().generation());
     let me = || Hello { generation: local.links().generation(), purpose: Purpose::Data, ..me.clone() };
     let entered = |stream, _, peer: Hello| {
         let local = Arc::clone(&local);
-        tokio::spawn(async move { serve_logged(stream, &peer, &*local).await });
+        tasks::spawn(async move { serve_logged(stream, &peer, &*local).await });
     };
     match gate::watch(&listener, &secret, me, check, entered, |line| tracing::warn!("{line}")).await {}
 }

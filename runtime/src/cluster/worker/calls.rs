@@ -4,9 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stradsap_dds_server::codec;
+use tokio::time::Instant;
 
 use crate::body::lease::Lease;
 use crate::body::slow_path::Pager;
@@ -131,7 +132,7 @@ impl Worker {
         if locked(&self.stopped).load(Relaxed) {
             running.blocks.stop();
         }
-        self.running.send_replace(Some(Arc::clone(&running)));
+        self.running.set(Some(Arc::clone(&running)));
         let (at_work, its) = (Arc::clone(&installed), Arc::clone(&running));
         self.bench.remember(call, &installed);
         let work = self.apart(move |worker| locked(&at_work).run(&its, &job, &worker.bench));
@@ -169,19 +170,11 @@ impl Worker {
         call: u64,
         cut: u32,
     ) -> std::result::Result<Option<RemoteFailure>, Problem> {
-        let mut current = self.running.subscribe();
-        let beginning = async {
-            loop {
-                let now = current.borrow_and_update().clone();
-                match now {
-                    Some(running) if running.call >= call => return Some(running),
-                    // The question to run it is on its way.
-                    _ => current.changed().await.ok()?,
-                }
-            }
-        };
+        // The question to run it may be on its way.
+        let beginning = self.running.wait(|now| now.clone().filter(|running| running.call >= call));
         let running = tokio::select! {
-            begun = tokio::time::timeout(BEGINNING, beginning) => begun.ok().flatten(),
+            biased;
+            begun = tokio::time::timeout(BEGINNING, beginning) => begun.ok(),
             (node, why) = self.trouble.wait() => return Err(Problem::Peer { node, why }),
         };
         let Some(running) = running.filter(|running| running.call == call) else {
@@ -194,6 +187,7 @@ impl Worker {
                 return Ok(ending.failure);
             }
             tokio::select! {
+                biased;
                 () = end => {}
                 (node, why) = self.trouble.wait() => {
                     running.blocks.stop();
@@ -206,7 +200,7 @@ impl Worker {
     /// Ends what arrives for a run that is to be undone: what blocks elsewhere sent before they heard of the failure would
     /// overwrite what is put back.
     pub(super) async fn end_arrivals(&self, call: u64) -> std::result::Result<(), Problem> {
-        let running = self.running.borrow().clone().filter(|running| running.call == call);
+        let running = self.running.get().filter(|running| running.call == call);
         let Some(running) = running else { return Ok(()) };
         running.blocks.stop();
         let since = Instant::now();
@@ -227,7 +221,7 @@ impl Worker {
         let begun = minibatch::begin(&self.bench, &job, generation, self.bench.workers(), &self.links, threads)?;
         let syncing = Arc::clone(&begun.syncing);
         // From here on messages of the loop find it.
-        self.syncing.send_replace(Some(Arc::clone(&syncing)));
+        self.syncing.set(Some(Arc::clone(&syncing)));
         if locked(&self.stopped).load(Relaxed) {
             syncing.stop();
         }
@@ -259,16 +253,9 @@ impl Worker {
 
     /// The synchronous loop of a call, when it has begun here; none if it is over.
     pub(super) async fn syncing(&self, call: u64) -> Option<Arc<Syncing>> {
-        let mut current = self.syncing.subscribe();
-        loop {
-            let now = current.borrow_and_update().clone();
-            match now {
-                Some(syncing) if syncing.team.call == call => return Some(syncing),
-                Some(syncing) if syncing.team.call > call => return None,
-                // A neighbour was quicker to begin.
-                _ => current.changed().await.ok()?,
-            }
-        }
+        // A neighbour may be quicker to begin.
+        let current = self.syncing.wait(|now| now.clone().filter(|syncing| syncing.team.call >= call)).await;
+        Some(current).filter(|syncing| syncing.team.call == call)
     }
 
     pub(super) async fn scheduled(
@@ -285,7 +272,7 @@ impl Worker {
             self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
         }
         let scheduling = Arc::clone(&begun.scheduling);
-        self.scheduling.send_replace(Some(Arc::clone(&scheduling)));
+        self.scheduling.set(Some(Arc::clone(&scheduling)));
         if locked(&self.stopped).load(Relaxed) {
             scheduling.stop();
         }
@@ -306,16 +293,9 @@ impl Worker {
 
     /// The scheduled program of a call, when it has begun here; none if it is over.
     pub(super) async fn scheduling(&self, call: u64) -> Option<Arc<Scheduling>> {
-        let mut current = self.scheduling.subscribe();
-        loop {
-            let now = current.borrow_and_update().clone();
-            match now {
-                Some(scheduling) if scheduling.call == call => return Some(scheduling),
-                Some(scheduling) if scheduling.call > call => return None,
-                // The question to run it is on its way.
-                _ => current.changed().await.ok()?,
-            }
-        }
+        // The question to run it may be on its way.
+        let current = self.scheduling.wait(|now| now.clone().filter(|scheduling| scheduling.call >= call)).await;
+        Some(current).filter(|scheduling| scheduling.call == call)
     }
 
     pub(super) async fn snapshot(self: &Arc<Self>, job: SnapshotJob) -> std::result::Result<u64, Problem> {

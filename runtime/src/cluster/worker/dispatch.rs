@@ -7,14 +7,16 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 #[cfg(not(stradsap_loom))]
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 #[cfg(stradsap_loom)]
-use loom::sync::{Condvar, Mutex, MutexGuard};
+use loom::sync::{Condvar as Condition, Mutex, MutexGuard};
 
 use crate::loops::handoff::{Dispatch, take_best};
 use crate::planner::plan::BlockGraph;
 use crate::planner::share::{Arrival, Send};
+#[cfg(not(stradsap_loom))]
+use crate::session::condition::Condition;
 
 /// The way out of a worker, and into its memory.
 pub(crate) trait Ports: Sync {
@@ -48,7 +50,7 @@ enum Arriving {
 pub(crate) struct Blocks<P> {
     ports: P,
     state: Mutex<State>,
-    wake: Condvar,
+    wake: Condition,
     /// Whether the run is ended, for blocks that run.
     stop: Arc<AtomicBool>,
     /// Followers, before and behind: what each block's end means.
@@ -120,7 +122,7 @@ impl<P: Ports> Blocks<P> {
                 sleeping: 0,
                 broken: false,
             }),
-            wake: Condvar::new(),
+            wake: Condition::new(),
             stop: Arc::default(),
             graph: Followers { of: (0..n).map(|b| graph.followers(b).to_vec()).collect(), tail: graph.tail.clone() },
             behind,
@@ -297,7 +299,14 @@ impl<P: Ports> Dispatch for Blocks<P> {
                 return None;
             }
             state.sleeping += 1;
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            #[cfg(stradsap_loom)]
+            {
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            #[cfg(not(stradsap_loom))]
+            {
+                state = self.wake.wait(&self.state, state, None);
+            }
             state.sleeping -= 1;
         }
     }

@@ -24,10 +24,11 @@ use std::ops::Range;
 use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 
 use stradsap_dds_server::frame::Header;
+use tokio::time::Instant;
 
 use crate::body::panics::{self, CaughtPanic};
 use crate::cluster::wire::links::{Links, Outgoing, Payload};
@@ -36,6 +37,7 @@ use crate::cluster::wire::protocol::{Fetching, Node};
 use crate::cluster::worker::site::LoopMemory;
 use crate::memory::reservation::Reservation;
 use crate::minibatch::{Ledger, Source};
+use crate::session::condition::Condition;
 use crate::session::locked;
 
 /// States of a row of another process.
@@ -201,7 +203,7 @@ pub(crate) struct Syncing {
     shapes: Vec<Option<Shape>>,
     pub(crate) stopped: AtomicBool,
     inbox: Mutex<Inbox>,
-    arrived: Condvar,
+    arrived: Condition,
     rounds: RoundState,
     pub(crate) counted: Counters,
     /// Why the loop was broken off, if a message made no sense.
@@ -220,7 +222,7 @@ impl Syncing {
             setup,
             stopped: AtomicBool::new(false),
             inbox: Mutex::default(),
-            arrived: Condvar::new(),
+            arrived: Condition::new(),
             counted: Counters::default(),
             broken: Mutex::default(),
             panicked: Mutex::default(),
@@ -371,8 +373,7 @@ impl Syncing {
             if let Some(message) = take(&mut inbox) {
                 return Some(message);
             }
-            let waited = self.arrived.wait_timeout(inbox, Duration::from_millis(100));
-            inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
+            inbox = self.arrived.wait(&self.inbox, inbox, Some(Duration::from_millis(100)));
         }
     }
 

@@ -72,19 +72,10 @@ impl Local for Worker {
     }
 
     async fn part(&self, header: Header, stream: &mut Link) -> std::result::Result<(), FrameError> {
-        let mut current = self.running.subscribe();
-        let running = loop {
-            let now = current.borrow_and_update().clone();
-            match now {
-                Some(running) if running.call == header.call => break running,
-                Some(running) if running.call > header.call => return frame::skip_payload(stream, &header).await,
-                // A neighbour was quicker to begin.
-                _ => {
-                    if current.changed().await.is_err() {
-                        return Ok(());
-                    }
-                }
-            }
+        // A neighbour may be quicker to begin.
+        let current = self.running.wait(|now| now.clone().filter(|running| running.call >= header.call)).await;
+        let Some(running) = Some(current).filter(|running| running.call == header.call) else {
+            return frame::skip_payload(stream, &header).await;
         };
         let Some(&k) = u32::try_from(header.tag).ok().and_then(|transfer| running.arrivals.get(&transfer)) else {
             return frame::skip_payload(stream, &header).await;

@@ -8,6 +8,7 @@ pub(crate) mod bench;
 mod calls;
 pub(crate) mod dispatch;
 pub(crate) mod exchange;
+mod jobs;
 mod messages;
 pub(crate) mod minibatch;
 pub(crate) mod operate;
@@ -19,21 +20,24 @@ pub(crate) mod site;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 
 use stradsap_dds_server::hello::{Hello, Role};
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::signals;
 use stradsap_dds_server::store::Store;
-use tokio::sync::{Notify, oneshot, watch};
+use stradsap_dds_server::tasks;
+use tokio::sync::{Notify, oneshot};
 
 use crate::cluster::launch::host;
 use crate::cluster::wire::join::{self, Joined};
+use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{Membership, Node, Problem};
 use crate::cluster::wire::serve::{self, Blobs};
 use crate::cluster::worker::bench::Workbench;
 use crate::cluster::worker::exchange::Syncing;
+use crate::cluster::worker::jobs::Jobs;
 use crate::cluster::worker::running::Running;
 use crate::cluster::worker::scheduled::Scheduling;
 pub(crate) use crate::cluster::worker::server::Server;
@@ -50,23 +54,38 @@ pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
     let runtime = join::runtime()?;
     runtime.block_on(async {
         tokio::spawn(signals::end_when_told());
-        let threads = session.threads() as u32;
-        let Joined { me, secret, control, listener, heart } =
-            join::join(&role.join, Role::Worker, threads, role.index).await?;
-        let worker = Worker::new(&me, secret.clone(), session);
-        tokio::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
-        let service = join::serve_control(control, Server(Arc::clone(&worker)));
-        let why = tokio::select! {
-            () = service => "it ended the connection".to_string(),
-            why = heart => why,
-        };
-        worker.stop();
-        if worker.dismissed.load(Relaxed) {
-            tracing::info!("the driver has ended the job");
-            return Ok(ExitCode::SUCCESS);
-        }
-        Err(ClusterError::DriverLost(why).into())
+        serve(role, session).await.map(|()| ExitCode::SUCCESS)
     })
+}
+
+/// Takes part in a job until the driver ends it.
+pub(crate) async fn serve(role: &WorkerRole, session: Session) -> Result<()> {
+    let threads = session.threads() as u32;
+    let Joined { me, secret, control, listener, heart } =
+        join::join(&role.join, Role::Worker, threads, role.index).await?;
+    let worker = Worker::new(&me, secret.clone(), session);
+    let _stopped_at_the_end = AtWork(Arc::clone(&worker));
+    tasks::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
+    let service = join::serve_control(control, Server(Arc::clone(&worker)));
+    let why = tokio::select! {
+        biased;
+        () = service => "it ended the connection".to_string(),
+        why = heart => why,
+    };
+    if worker.dismissed.load(Relaxed) {
+        tracing::info!("the driver has ended the job");
+        return Ok(());
+    }
+    Err(ClusterError::DriverLost(why).into())
+}
+
+/// Whatever takes long stops when this is dropped.
+struct AtWork(Arc<Worker>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// How many threads run loops: as configured, otherwise the worker's share of the cores.
@@ -84,13 +103,13 @@ pub(crate) struct Worker {
     pub(crate) blobs: Blobs,
     store: Mutex<Store>,
     pub(crate) bench: Workbench,
-    running: watch::Sender<Option<Arc<Running>>>,
-    syncing: watch::Sender<Option<Arc<Syncing>>>,
-    scheduling: watch::Sender<Option<Arc<Scheduling>>>,
+    running: Latest<Option<Arc<Running>>>,
+    syncing: Latest<Option<Arc<Syncing>>>,
+    scheduling: Latest<Option<Arc<Scheduling>>>,
     /// Set while a generation ends: whatever takes long is to stop.
     pub(crate) stopped: Mutex<Arc<AtomicBool>>,
     pub(crate) trouble: Arc<PeerTrouble>,
-    jobs: mpsc::Sender<Box<dyn FnOnce() + Send>>,
+    jobs: Jobs,
     /// The driver has said that the job is over.
     dismissed: AtomicBool,
 }
@@ -104,39 +123,36 @@ pub(crate) struct PeerTrouble {
 
 impl Worker {
     fn new(me: &Hello, secret: Secret, session: Session) -> Arc<Worker> {
-        let (jobs, queue) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         let trouble = Arc::new(PeerTrouble::default());
         let reported = Arc::clone(&trouble);
         let links = Links::new(secret, me, tokio::runtime::Handle::current(), move |node, why| {
             reported.report(node, why);
         });
-        // It ends with the last sender, which the worker holds.
-        std::thread::spawn(move || queue.into_iter().for_each(|job| job()));
         Arc::new(Worker {
             node: AtomicU32::new(me.index.unwrap_or_default()),
             links,
             blobs: Blobs::default(),
             store: Mutex::new(Store::new(STORE_LIMIT)),
             bench: Workbench::new(session),
-            running: watch::Sender::new(None),
-            syncing: watch::Sender::new(None),
-            scheduling: watch::Sender::new(None),
+            running: Latest::new(None),
+            syncing: Latest::new(None),
+            scheduling: Latest::new(None),
             stopped: Mutex::default(),
             trouble,
-            jobs,
+            jobs: Jobs::new(),
             dismissed: AtomicBool::new(false),
         })
     }
 
     fn stop(&self) {
         locked(&self.stopped).store(true, Relaxed);
-        if let Some(running) = self.running.borrow().as_ref() {
+        if let Some(running) = self.running.get() {
             running.blocks.stop();
         }
-        if let Some(syncing) = self.syncing.borrow().as_ref() {
+        if let Some(syncing) = self.syncing.get() {
             syncing.stop();
         }
-        if let Some(scheduling) = self.scheduling.borrow().as_ref() {
+        if let Some(scheduling) = self.scheduling.get() {
             scheduling.stop();
         }
         self.trouble.news.notify_waiters();
@@ -152,7 +168,9 @@ impl Worker {
         let job = Box::new(move || {
             let _caller_left = reply.send(f(&worker));
         });
-        self.jobs.send(job).map_err(|_| Problem::Stopped)?;
+        if !self.jobs.add(job) {
+            return Err(Problem::Stopped);
+        }
         answer.await.map_err(|_| Problem::Broken("a job of the worker panicked".to_string()))
     }
 
@@ -175,9 +193,9 @@ impl Worker {
         self.links.begin_generation(membership.you, membership.generation, peers);
         *locked(&self.stopped) = Arc::default();
         *locked(&self.trouble.first) = None;
-        self.running.send_replace(None);
-        self.syncing.send_replace(None);
-        self.scheduling.send_replace(None);
+        self.running.set(None);
+        self.syncing.set(None);
+        self.scheduling.set(None);
         self.blobs.clear();
         self.bench.clear(membership.you, workers);
         Ok(())

@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
+use stradsap_dds_server::tasks;
+
 use crate::body::slow_path::Pager;
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::protocol::{Node, Problem, Segment};
@@ -114,7 +116,8 @@ impl Pager for Pages {
         for (range, from) in missing {
             let Some(from) = from else { return false };
             // Nobody reads these elements before `here` says so.
-            let filled = self.runtime.block_on(self.links.fill(&paged.reservation, paged.dds, range, from));
+            let filling = self.links.fill(&paged.reservation, paged.dds, range, from);
+            let filled = tasks::block_on(&self.runtime, filling).unwrap_or(Err(Problem::Stopped));
             if let Err(problem) = filled {
                 locked(&self.failed).get_or_insert(problem);
                 return false;

@@ -15,6 +15,7 @@ use crate::cluster::worker::dispatch::{Blocks, Ports};
 use crate::dds::relaxed::board::Board;
 use crate::loops::handoff::Dispatch;
 use crate::memory::reservation::Reservation;
+use crate::session::condition;
 
 /// What travels, and where it lies.
 #[derive(Clone)]
@@ -147,6 +148,7 @@ impl Dispatch for Timed<'_> {
     fn next(&self, near: &dyn Fn(usize) -> bool) -> Option<usize> {
         let since = Instant::now();
         let next = self.0.blocks.next(near);
+        condition::compute();
         self.0.waited.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         next
     }

@@ -74,7 +74,7 @@ impl Control for Server {
 
     async fn halt(self, _: Context, generation: u32, call: u64) -> std::result::Result<(), Problem> {
         self.0.check(generation)?;
-        let syncing = self.0.syncing.borrow().clone();
+        let syncing = self.0.syncing.get();
         if let Some(syncing) = syncing.filter(|syncing| syncing.team.call == call) {
             syncing.stop();
         }
