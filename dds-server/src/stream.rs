@@ -146,6 +146,12 @@ pub enum Listener {
     Simulated(wire::Listener),
 }
 
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Listener").field(&self.local_addr()).finish()
+    }
+}
+
 impl Listener {
     /// Where it listens.
     ///

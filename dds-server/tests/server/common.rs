@@ -7,12 +7,12 @@ use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role};
 use stradsap_dds_server::link::{Link, greet, welcome};
 use stradsap_dds_server::net;
 use stradsap_dds_server::secret::Secret;
-use tokio::net::TcpListener;
+use stradsap_dds_server::stream::Listener;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 pub(crate) struct Driver {
-    pub(crate) listener: TcpListener,
+    pub(crate) listener: Listener,
     pub(crate) secret: Secret,
     pub(crate) me: Hello,
 }

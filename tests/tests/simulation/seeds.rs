@@ -31,25 +31,25 @@ pub(crate) struct Came {
 }
 
 pub(crate) fn run(seed: u64) -> Came {
-    play(Plan::of(seed))
+    play(&Plan::of(seed))
 }
 
-pub(crate) fn play(plan: Plan) -> Came {
+pub(crate) fn play(plan: &Plan) -> Came {
     World::run(plan.seed, plan.pace, LONGEST, |world| {
         plan.begin(world);
-        let ended = catch_unwind(AssertUnwindSafe(|| attempt(world, &plan)));
+        let ended = catch_unwind(AssertUnwindSafe(|| attempt(world, plan)));
         let error = match ended {
             Ok(Ok(())) => None,
-            Ok(Err(error)) if allowed(&plan, &error) => Some(error.to_string()),
-            Ok(Err(error)) => fail(&plan, world, &error.to_string()),
+            Ok(Err(error)) if allowed(plan, &error) => Some(error.to_string()),
+            Ok(Err(error)) => fail(plan, world, &error.to_string()),
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_string()));
-                fail(&plan, world, &text.unwrap_or_default())
+                fail(plan, world, &text.unwrap_or_default())
             }
         };
         if world.panics() > 0 {
-            fail(&plan, world, "a task or thread of a process has panicked");
+            fail(plan, world, "a task or thread of a process has panicked");
         }
         Came {
             digest: world.digest(),
@@ -158,7 +158,7 @@ fn of_two_workers_that_are_cut_off_from_each_other_one_goes() {
     for seed in seeds(150) {
         let plan = Plan::of(seed);
         let faults = vec![(seed % 700, Fault::Between(60_000))];
-        let came = play(Plan { workers: 2 + seed as usize % 3, servers: 0, faults, ..plan });
+        let came = play(&Plan { workers: 2 + seed as usize % 3, servers: 0, faults, ..plan });
         assert_eq!(came.error, None, "seed {seed}");
         let gone = came.counted["start"] - 1 - came.started;
         assert!(gone <= 1, "seed {seed}: {gone} processes were lost");
