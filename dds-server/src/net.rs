@@ -116,33 +116,32 @@ pub const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
 /// # Errors
 /// What the system says.
 pub fn prepare(stream: &Stream) -> io::Result<()> {
-    let stream = match stream {
-        Stream::Tcp(stream) => stream,
+    match stream {
+        Stream::Tcp(stream) => {
+            stream.set_nodelay(true)?;
+            #[cfg(target_os = "linux")]
+            socket2::SockRef::from(stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+            Ok(())
+        }
         #[cfg(feature = "simulation")]
-        Stream::Simulated(_) => return Ok(()),
-    };
-    stream.set_nodelay(true)?;
-    #[cfg(target_os = "linux")]
-    socket2::SockRef::from(stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
-    Ok(())
+        Stream::Simulated(_) => Ok(()),
+    }
 }
 
 /// Lets a connection to a driver hold while that is stopped and takes nothing: whether it is there shows in its heartbeat's
 /// connection. Those to others stay as they are.
 pub fn be_patient(stream: &Stream, peer: Role) {
-    let stream = match stream {
-        Stream::Tcp(stream) => stream,
+    match stream {
+        #[cfg(target_os = "linux")]
+        Stream::Tcp(stream) if peer == Role::Driver => {
+            if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(None) {
+                tracing::debug!(%error, "a connection stays impatient");
+            }
+        }
+        Stream::Tcp(_) => {}
         #[cfg(feature = "simulation")]
-        Stream::Simulated(stream) => return stream.be_patient(peer == Role::Driver),
-    };
-    #[cfg(target_os = "linux")]
-    if peer == Role::Driver
-        && let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(None)
-    {
-        tracing::debug!(%error, "a connection stays impatient");
+        Stream::Simulated(stream) => stream.be_patient(peer == Role::Driver),
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (stream, peer);
 }
 
 /// Connects to `HOST:PORT`, without Nagle's delay.
