@@ -48,6 +48,10 @@ pub struct CommonArgs {
     #[arg(long, value_name = "FILE.dot")]
     pub dot: Option<PathBuf>,
 
+    /// Write the training loop's plan for `stradsap simulate`: its blocks, and how long its fastest call took
+    #[arg(long, value_name = "FILE.json")]
+    pub plan: Option<PathBuf>,
+
     /// Replay each loop in the order that it is equal to, and compare bit for bit (slow)
     #[arg(long)]
     pub verify: bool,
@@ -166,6 +170,7 @@ impl CommonArgs {
             CommonArgs { explain: true, .. } => problem("--explain"),
             CommonArgs { verify: true, .. } => problem("--verify"),
             CommonArgs { dot: Some(_), .. } => problem("--dot"),
+            CommonArgs { plan: Some(_), .. } => problem("--plan"),
             _ => self.saving.used().or_else(|| self.processes.used()).map_or(Ok(()), problem),
         }
     }
@@ -175,7 +180,7 @@ impl CommonArgs {
     /// # Errors
     /// [`Error::File`] with the first that can't.
     pub fn check_outputs(&self, output: Output) -> Result<()> {
-        let named = [&self.report, &self.plot, &self.dot, &self.processes.trace].into_iter().flatten();
+        let named = [&self.report, &self.plot, &self.dot, &self.plan, &self.processes.trace].into_iter().flatten();
         named.map(PathBuf::as_path).try_for_each(files::check_file)?;
         if let Some(path) = &self.output {
             match output {

@@ -84,6 +84,8 @@ fn start(session: &Session, common: &CommonArgs, workers: Option<u32>) -> strads
 #[derive(Debug, Default)]
 pub struct Loops {
     seen: Vec<Loop>,
+    /// The fastest call of the first asynchronous loop.
+    main: Option<LoopReport>,
 }
 
 impl Loops {
@@ -91,7 +93,7 @@ impl Loops {
     /// graph of the first of the others is written where `--dot` says.
     ///
     /// # Errors
-    /// [`stradsap::Error::File`].
+    /// [`stradsap::Error::File`]; [`stradsap::Error::Usage`] where what the command line asks for needs an asynchronous loop.
     pub fn record_all(
         &mut self,
         common: &CommonArgs,
@@ -99,11 +101,24 @@ impl Loops {
         calls: &[&LoopReport],
     ) -> stradsap::Result<()> {
         if self.seen.is_empty() {
+            let asked = [("--dot", &common.dot), ("--plan", &common.plan)];
+            if calls.is_empty()
+                && let Some((option, _)) = asked.into_iter().find(|(_, path)| path.is_some())
+            {
+                return Err(Error::usage(format!(
+                    "{option}: synchronous loops have no such plan; leave the option out"
+                )));
+            }
             if let (Some(path), Some(main)) = (&common.dot, calls.first()) {
                 main.write_dot(path)?;
             }
             let entries = synchronous.iter().map(|call| sync_entry(call));
             self.seen = entries.chain(calls.iter().map(|call| entry(call))).collect();
+        }
+        if let Some(&call) = calls.first()
+            && self.main.as_ref().is_none_or(|main| call.seconds_running() < main.seconds_running())
+        {
+            self.main = Some(call.clone());
         }
         self.add_times(synchronous.iter().map(|call| call.workers()).chain(calls.iter().map(|call| call.workers())));
         Ok(())
@@ -128,9 +143,15 @@ impl Loops {
         }
     }
 
-    /// One entry a loop.
-    pub fn into_entries(self) -> Vec<Loop> {
-        self.seen
+    /// Writes the plan that the command line asks for. Gives one entry a loop.
+    ///
+    /// # Errors
+    /// [`stradsap::Error::File`].
+    pub fn finish(self, common: &CommonArgs) -> stradsap::Result<Vec<Loop>> {
+        if let (Some(path), Some(main)) = (&common.plan, &self.main) {
+            main.write_plan(path)?;
+        }
+        Ok(self.seen)
     }
 }
 

@@ -139,7 +139,7 @@ impl<'a, M: Measures> Training<'a, M> {
     pub fn finish(mut self, data: impl Serialize, digest: &Digest) -> Result<(), AnyError> {
         self.saving.finish(&self.run)?;
         let (workers, threads) = (self.session.workers(), self.session.threads());
-        let ran = Ran { workers, threads, loops: self.loops.into_entries() };
+        let ran = Ran { workers, threads, loops: self.loops.finish(self.common)? };
         self.run.finish_on(ran, data, digest)?;
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Checkpoints: the state of a program after some of its steps, kept in files or objects, from which a later run goes on.
 
 mod background;
-pub(crate) mod command;
 mod disk;
 mod folder;
 mod lock;
 mod manifest;
 mod origin;
 mod place;
+pub(crate) mod report;
 mod saved;
 #[cfg(feature = "remote")]
 mod store;

@@ -70,6 +70,7 @@ extern crate self as stradsap;
 pub mod random;
 
 mod checkpoint;
+mod command;
 mod digest;
 mod macros;
 mod numeric;
@@ -254,7 +255,7 @@ pub use stradsap_runtime::Count;
 
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::checkpoint::command::command_line;
+    pub use crate::command::command_line;
     pub use stradsap_runtime::private::*;
 }
 

@@ -150,7 +150,7 @@ fn mistakes_are_told() {
         (&["checkpoints", "list"], "stradsap checkpoints list: the folder of checkpoints was expected after it"),
         (&["checkpoints", "show", "a", "b"], "stradsap checkpoints show: `b` is a word too many"),
         (&["checkpoints"], "stradsap checkpoints: `list`, `verify` or `show` was expected after it"),
-        (&[], "stradsap: `checkpoints` was expected after it"),
+        (&[], "stradsap: `checkpoints` or `simulate` was expected after it"),
     ] {
         assert_eq!(stradsap(words), (2, String::new(), format!("error: {says}{see}")));
     }

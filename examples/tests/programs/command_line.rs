@@ -63,6 +63,7 @@ fn the_twin_has_no_loops_to_explain() {
         &["--explain"],
         &["--verify"],
         &["--dot", "g.dot"],
+        &["--plan", "p.json"],
         &["--threads", "2"],
         &["--workers", "2"],
     ] {

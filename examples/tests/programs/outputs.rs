@@ -55,8 +55,8 @@ fn results_that_nobody_gets_are_errors() {
         let output = example(program).args(short(&data, &[])).stderr(writer).stdout(Stdio::piped()).output().unwrap();
         assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("model blake3:"));
 
-        for option in ["--report", "--plot", "--trace", "--dot"] {
-            if *program != "sgdmf" && ["--trace", "--dot"].contains(&option) {
+        for option in ["--report", "--plot", "--trace", "--dot", "--plan"] {
+            if *program != "sgdmf" && ["--trace", "--dot", "--plan"].contains(&option) {
                 continue;
             }
             let (status, said) = into(program, &short(&data, &[option, text(&full_disk)]), Stdio::null());
@@ -77,7 +77,9 @@ fn links_devices_and_fifos_stay_what_they_are() {
     let data = small_ratings(folder.path());
     let null = device(folder.path(), "null");
     fs::create_dir(at("elsewhere")).unwrap();
-    for (option, start) in [("--report", "{"), ("--trace", "{"), ("--plot", "<svg"), ("--dot", "digraph")] {
+    for (option, start) in
+        [("--report", "{"), ("--trace", "{"), ("--plot", "<svg"), ("--dot", "digraph"), ("--plan", "{")]
+    {
         let (link, target, fifo) = (at("link"), at("elsewhere/file"), at("fifo"));
         symlink(&target, &link).unwrap();
         // To a name that nothing has, and to a file.

@@ -15,6 +15,7 @@
 //! | [`layout`] | which worker runs which block, and which parts travel when |
 //! | [`placement`] | which process holds which range of a DDS |
 //! | [`share`] | what one worker has to know of a plan |
+//! | [`simulate`] | how long a plan would take on other machines |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
@@ -28,6 +29,7 @@ pub mod plan;
 pub mod recording;
 mod rule;
 pub mod share;
+pub mod simulate;
 mod threads;
 
 pub use options::{Order, PlanOptions, Strategy};

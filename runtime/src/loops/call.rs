@@ -36,9 +36,9 @@ use crate::session::error::{Error, LoopProblem, Result};
 use crate::session::logging::warning;
 use crate::session::options::{Bounds, Indices, LoopOptions, OnFailure, Order, Site, Strategy};
 use crate::session::pool::Pool;
-use crate::session::report::{Asked, Elsewhere, LoopReport};
+use crate::session::report::{Asked, Elsewhere, LoopReport, Sizes};
 use crate::session::timeline::{Category, span};
-use crate::session::{SessionInner, next_id};
+use crate::session::{SessionInner, next_id, plan_file};
 
 /// Why a plan runs the loop's own order.
 const CONFIRMS: &str = "an iteration failed, which the loop's own order has to confirm";
@@ -382,6 +382,7 @@ impl<'c> Call<'c> {
         Ok(CachedPlan {
             installed: self.backend.install(self, &plan)?,
             values: (self.digests)(),
+            sizes: Arc::new(self.sizes()),
             serves_parts: serves_parts(&plan, &self.key.options, self.captured, self.backend.is_one_process()),
             bytes: bytes_of(&plan, self.captured),
             odd: Odd::default(),
@@ -452,7 +453,23 @@ impl<'c> Call<'c> {
             seconds_running,
             elsewhere: Elsewhere { shares, ..elsewhere },
             asked: self.asked(),
+            sizes: Arc::clone(&cached.sizes),
+            threads: self.pool.threads(),
         }
+    }
+
+    fn sizes(&self) -> Sizes {
+        let mut sizes = Sizes::default();
+        for capture in self.captured {
+            let (element, relaxed) = match &capture.kind {
+                Kind::Vector { ops, .. } => (ops.size as u64, 0),
+                Kind::Reduction { .. } => (0, 0),
+                Kind::Relaxed { ops, len, .. } => (0, ((ops.element)().size * len) as u64),
+            };
+            sizes.elements.push(element);
+            sizes.relaxed += relaxed;
+        }
+        sizes
     }
 
     fn asked(&self) -> Asked {
@@ -496,5 +513,14 @@ impl LoopReport {
     /// [`Error::File`].
     pub fn write_dot(&self, path: &Path) -> Result<()> {
         dot::write(self, path)
+    }
+
+    /// Writes the plan's blocks as JSON: what each costs and touches, how large that is, and how long this call took. No data.
+    /// `stradsap simulate` plays such a file on other machines.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn write_plan(&self, path: &Path) -> Result<()> {
+        plan_file::write(self, path)
     }
 }

@@ -20,6 +20,7 @@ use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
 use crate::session::locked;
 use crate::session::options::{LoopOptions, Order, Strategy};
+use crate::session::report::Sizes;
 use crate::session::slots::Slot;
 
 /// What a plan belongs to: a body at a place in the source, over these indices of these DDSs, told this.
@@ -58,6 +59,7 @@ pub(crate) struct CachedPlan {
     pub(crate) seconds_planning: f64,
     /// A number for each captured value that it was made under.
     pub(crate) values: Vec<u64>,
+    pub(crate) sizes: Arc<Sizes>,
     /// Whether parts of its range may run by it.
     pub(crate) serves_parts: bool,
     /// What it is counted as.

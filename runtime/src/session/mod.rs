@@ -9,6 +9,7 @@ pub(crate) mod error;
 pub(crate) mod late;
 pub(crate) mod logging;
 pub(crate) mod options;
+pub(crate) mod plan_file;
 pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod slots;

@@ -25,6 +25,18 @@ pub struct LoopReport {
     pub(crate) seconds_running: f64,
     pub(crate) elsewhere: Elsewhere,
     pub(crate) asked: Asked,
+    pub(crate) sizes: Arc<Sizes>,
+    /// How many threads this process, or each worker, has.
+    pub(crate) threads: usize,
+}
+
+/// Bytes of what a loop captures.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes {
+    /// Of each capture, those of an element.
+    pub(crate) elements: Vec<u64>,
+    /// Of all relaxed state.
+    pub(crate) relaxed: u64,
 }
 
 /// What the loop said and captured, as far as advice depends on it.

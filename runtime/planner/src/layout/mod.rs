@@ -12,6 +12,7 @@
 
 mod assign;
 mod estimate;
+pub(crate) mod events;
 
 use std::collections::BTreeMap;
 

@@ -108,10 +108,11 @@ pub fn train(
     schedule: &ScheduleArgs,
 ) -> std::result::Result<(), AnyError> {
     schedule.check().map_err(told)?;
-    if common.dot.is_some() {
-        return Err(
-            stradsap::Error::usage("--dot: a scheduled program has no conflict graph; leave the option out").into()
-        );
+    for (option, asked) in [("--dot", &common.dot), ("--plan", &common.plan)] {
+        if asked.is_some() {
+            let problem = format!("{option}: a scheduled program has no conflict graph; leave the option out");
+            return Err(stradsap::Error::usage(problem).into());
+        }
     }
     let mut run: Training<'_, Fit> = Training::start(name, session, common)?;
     let problem = Problem::read(common.data.as_deref(), loss, args).map_err(told)?;

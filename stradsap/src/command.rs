@@ -1,6 +1,7 @@
-//! The command `stradsap checkpoints`: which there are, whether they are whole, and what they hold.
+//! The command `stradsap`: looks at what programs leave. Which checkpoints there are, and how a loop would run on other machines.
 
-mod report;
+mod simulate;
+mod speedups;
 
 use std::ffi::OsString;
 use std::io::{Write, stderr, stdout};
@@ -8,27 +9,42 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::Error;
+use crate::checkpoint::report;
 
 const HELP: &str = "\
-Looks at the checkpoints that programs with stradsap keep.
+Looks at what programs with stradsap leave.
 
 Usage: stradsap checkpoints list DIR      a table: step, when, size, vectors, build
        stradsap checkpoints verify DIR    compare every file with its checksum
        stradsap checkpoints verify FILE   the same for one checkpoint, or one data file
        stradsap checkpoints show FILE     what a checkpoint holds
+       stradsap simulate PLAN [OPTIONS]   how long a loop would take on other machines
        stradsap --help | --version
 
 FILE is a step-*.checkpoint in a folder of checkpoints. Built with the feature `remote`,
 both may be addresses: s3://bucket/prefix.
 
+PLAN is what a program writes with --plan PLAN.json, or LoopReport::write_plan.
+  --workers N,N,...   worker processes [default: 1,4,16,64,256]
+  --threads T         threads in each [default: 1]
+  --cores C           cores of a machine, on which C / T workers run [default: 16]
+  --machines M        as many machines, however many workers that is on each
+  --link RATE         of a machine, each way, as 10Gbit or 800Mbit [default: 10Gbit]
+  --latency TIME      of the link, as 50us [default: 50us]
+  --slow W=S          worker W (from 1) has S times the speed of the others
+  --lose W@S          worker W is lost after S of the loop's time, from 0 to 1
+  --access NS         nanoseconds for each access [default: as measured, in PLAN]
+  --json FILE         write the table as JSON
+  --svg FILE          draw the speed-ups
+
 Exit code: 0 all is good, 1 a file is bad or can't be read, 2 wrong usage.
 ";
 
-const WORDS: [&str; 1] = ["checkpoints"];
+const WORDS: [&str; 2] = ["checkpoints", "simulate"];
 const ACTIONS: [&str; 3] = ["list", "verify", "show"];
 
 /// Why a command ended early.
-enum Failure {
+pub(crate) enum Failure {
     /// Of a checkpoint or its folder.
     Bad(Error),
     /// Bad files, which were reported.
@@ -71,7 +87,13 @@ fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
     if words.first().is_some_and(|word| asks(word, "-V", "--version")) {
         return Ok(writeln!(out, "stradsap {}", env!("CARGO_PKG_VERSION"))?);
     }
-    chosen(words.first(), &WORDS, "stradsap")?;
+    match chosen(words.first(), &WORDS, "stradsap")? {
+        "simulate" => simulate::run(&words[1..], out),
+        _ => checkpoints(words, out),
+    }
+}
+
+fn checkpoints(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
     let action = chosen(words.get(1), &ACTIONS, "stradsap checkpoints")?;
     let what = match action {
         "list" => "the folder of checkpoints",
@@ -110,10 +132,16 @@ fn chosen(word: Option<&OsString>, offered: &[&'static str], after: &str) -> Res
     if let Some(&word) = offered.iter().find(|&&offered| offered == text) {
         return Ok(word);
     }
-    let closeness = |offered: &str| strsim::normalized_damerau_levenshtein(offered, &text);
+    Err(unknown(&text, offered, after))
+}
+
+/// A word that is none of those offered; names the nearest of them.
+fn unknown(text: &str, offered: &[&str], after: &str) -> Error {
+    let closeness = |offered: &str| strsim::normalized_damerau_levenshtein(offered, text);
     let nearest = offered.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
-    Err(usage(&match nearest.filter(|nearest| closeness(nearest) >= 0.4) {
+    let all: Vec<_> = offered.iter().map(|offered| format!("`{offered}`")).collect();
+    usage(&match nearest.filter(|nearest| closeness(nearest) >= 0.4) {
         Some(nearest) => format!("{after}: there is no `{text}`; did you mean `{nearest}`?"),
         None => format!("{after}: there is no `{text}`; there is {}", all.join(", ")),
-    }))
+    })
 }

@@ -1,17 +1,17 @@
-//! What the command prints.
+//! What the command `stradsap checkpoints` prints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Write, stderr};
 use std::path::Path;
 
-use super::Failure;
 use crate::checkpoint::folder::{Folder, at, bad, steps};
 use crate::checkpoint::manifest::{DataFile, Manifest, data_digest, manifest_name, step_of};
+use crate::command::Failure;
 use crate::read::address;
 use crate::{Error, Result};
 
 /// A table of the checkpoints in a folder. Their manifests are read and nothing else.
-pub(super) fn list(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn list(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let folder = folder_of_checkpoints(path)?;
     let listing = folder.list()?;
     let mut rows = vec![["step", "when", "size", "vectors", "build"].map(str::to_owned)];
@@ -34,7 +34,7 @@ pub(super) fn list(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 /// Compares files with their checksums.
-pub(super) fn verify(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn verify(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     // An address ends like a file's, or names a folder.
     let is_file = |name: &str| data_digest(name).is_some() || step_of(name).is_some();
     let is_folder = match address::scheme(path) {
@@ -125,7 +125,7 @@ impl Checks {
 }
 
 /// What a manifest says.
-pub(super) fn show(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn show(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let (folder, name) = Folder::of_file(path)?;
     let manifest = folder.read_manifest(name).map_err(|trouble| trouble.error)?;
     let build = &manifest.build;

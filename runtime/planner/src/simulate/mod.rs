@@ -1,0 +1,150 @@
+//! How long a plan would take on machines that one doesn't have: its own layout, played in time that is only counted.
+//!
+//! Blocks take what the loop took where it was measured, by their cost in accesses. Parts take the links that are asked
+//! for, one after the other in each direction of a machine's link, and some processor time at both ends. What isn't
+//! played: threads that slow each other down in memory, other traffic, disks.
+
+mod table;
+
+pub use table::{CutDds, Measured, PlanTable, TableError};
+
+use crate::layout::events::{self, Costs, Machines, Moving, Spent};
+use crate::layout::layout;
+use crate::plan::Plan;
+
+/// Bytes in a nanosecond between processes of one machine, and nanoseconds until they are there.
+const WITHIN: (f64, f64) = (2.5, 20_000.0);
+/// Nanoseconds of a processor for each message at each end,
+const MESSAGE: f64 = 12_000.0;
+/// and bytes that it sends or takes in a nanosecond.
+const COPIED: f64 = 3.0;
+/// Nanoseconds of the driver for each worker when a loop begins, and when it ends.
+const CONTROL: f64 = 25_000.0;
+/// Seconds until a lost worker is noticed and another one has taken its place: as measured (`docs/reliability.md`).
+const REPLACED: f64 = 0.4;
+
+/// The machines that a plan is played on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Worker processes.
+    pub workers: usize,
+    /// Threads in each.
+    pub threads: usize,
+    /// Processors of a machine: so many threads of workers share it and its link.
+    pub cores: usize,
+    /// How many machines the workers are spread over; none: as many as have processors for all threads.
+    pub machines: Option<usize>,
+    /// Nanoseconds for each access that blocks are costed by.
+    pub nanos_an_access: f64,
+    /// Bytes in a nanosecond, in each direction of a machine's link,
+    pub bytes_a_nano: f64,
+    /// and nanoseconds until they are there.
+    pub latency: f64,
+    /// Workers, from 0, that have this share of the others' speed.
+    pub slow: Vec<(usize, f64)>,
+    /// The share of the loop's time after which a worker is lost.
+    pub lost: Option<f64>,
+}
+
+/// What came of it. Shares are of the time of all threads, and add up to 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// From the loop's beginning to its end.
+    pub seconds: f64,
+    /// How much faster that is than one thread that sends nothing.
+    pub speedup: f64,
+    /// How many machines there are.
+    pub machines: usize,
+    /// Bytes sent from machine to machine,
+    pub bytes_between: u64,
+    /// and from worker to worker on one machine.
+    pub bytes_within: u64,
+    /// Share of the time in which threads ran blocks,
+    pub computing: f64,
+    /// waited for parts from other workers,
+    pub parts: f64,
+    /// waited for blocks of their own worker, or for the loop to begin,
+    pub order: f64,
+    /// had no processor,
+    pub processors: f64,
+    /// or had nothing left to do.
+    pub done: f64,
+    /// Of the chain of blocks and transfers that ends last: the shares of the loop's time in blocks,
+    pub path_blocks: f64,
+    /// and in transfers.
+    pub path_transfers: f64,
+}
+
+impl Setup {
+    /// How many workers share a machine, and how many machines there are.
+    fn spread(&self) -> (usize, usize) {
+        let workers = self.workers.max(1);
+        let each = match self.machines {
+            Some(machines) => workers.div_ceil(machines.max(1)),
+            None => (self.cores / self.threads.max(1)).clamp(1, workers),
+        };
+        (each, workers.div_ceil(each))
+    }
+}
+
+struct Timed<'s> {
+    plan: &'s Plan,
+    setup: &'s Setup,
+}
+
+impl Costs for Timed<'_> {
+    fn block(&self, block: u32, worker: u32) -> u64 {
+        let slow = self.setup.slow.iter().find(|&&(slow, _)| slow == worker as usize);
+        let speed = slow.map_or(1.0, |&(_, speed)| speed.max(1e-9));
+        (self.plan.graph.cost(block as usize) as f64 * self.setup.nanos_an_access / speed) as u64
+    }
+
+    fn moving(&self, bytes: u64, same_machine: bool) -> Moving {
+        let (rate, latency) = if same_machine { WITHIN } else { (self.setup.bytes_a_nano, self.setup.latency) };
+        let bytes = bytes as f64;
+        Moving {
+            link: (bytes / rate.max(1e-9)) as u64,
+            latency: (latency + MESSAGE) as u64,
+            processor: (MESSAGE + bytes / COPIED) as u64,
+        }
+    }
+
+    fn begins(&self, worker: u32) -> u64 {
+        // In one process nobody has to be told.
+        let told = if self.setup.workers > 1 { CONTROL * f64::from(worker + 1) + self.setup.latency } else { 0.0 };
+        told as u64
+    }
+}
+
+/// Plays one call of a loop by a plan that is there already.
+pub fn simulate(plan: &Plan, bytes: &dyn Fn(u32) -> u64, relaxed: u64, setup: &Setup) -> Outcome {
+    let layout = layout(plan, setup.workers, bytes);
+    let (workers, machines) = setup.spread();
+    let (threads, cores) = (setup.threads.max(1), setup.cores.max(1));
+    let costs = Timed { plan, setup };
+    let played = events::play((plan, &layout), bytes, relaxed, &costs, Machines { threads, cores, workers });
+    let told = if setup.workers > 1 { setup.latency + CONTROL } else { 0.0 };
+    let whole = played.makespan as f64 + told;
+    let mut seconds = whole / 1e9;
+    if let Some(at) = setup.lost {
+        // What ran is lost, and all of it runs again on as many workers.
+        seconds += at.clamp(0.0, 1.0) * seconds + REPLACED;
+    }
+    let sum = |of: fn(&Spent) -> u64| played.workers.iter().map(of).sum::<u64>() as f64;
+    let all = (played.makespan as f64 * (layout.workers * threads) as f64).max(1.0);
+    let alone = plan.graph.work() as f64 * setup.nanos_an_access / 1e9;
+    Outcome {
+        seconds,
+        speedup: if seconds > 0.0 { alone / seconds } else { 1.0 },
+        machines,
+        bytes_between: played.sent.0,
+        bytes_within: played.sent.1,
+        computing: sum(|spent| spent.computing) / all,
+        parts: sum(|spent| spent.parts) / all,
+        order: sum(|spent| spent.order) / all,
+        processors: sum(|spent| spent.processors) / all,
+        done: sum(|spent| spent.done) / all,
+        path_blocks: played.path.0 as f64 / whole.max(1.0),
+        path_transfers: played.path.1 as f64 / whole.max(1.0),
+    }
+}
