@@ -22,7 +22,7 @@ pub(crate) struct Moving {
     pub(crate) link: u64,
     /// the time after it until what was sent is there,
     pub(crate) latency: u64,
-    /// and what it takes of the processors at each end, where all are busy.
+    /// and what it takes of the processors at each end, where none is left for it.
     pub(crate) processor: u64,
 }
 
@@ -373,7 +373,7 @@ impl<'p> Play<'p> {
             end
         };
         for machine in [here, there] {
-            if self.busy[machine] >= self.machines.cores {
+            if self.machines.workers * self.machines.threads >= self.machines.cores {
                 self.debt[machine] += moving.processor;
             }
         }

@@ -15,9 +15,9 @@ use crate::plan::Plan;
 /// Bytes in a nanosecond between processes of one machine, and nanoseconds until they are there.
 const WITHIN: (f64, f64) = (2.5, 20_000.0);
 /// Nanoseconds of a processor for each message at each end,
-const MESSAGE: f64 = 12_000.0;
+const MESSAGE: f64 = 5_000.0;
 /// and bytes that it sends or takes in a nanosecond.
-const COPIED: f64 = 3.0;
+const COPIED: f64 = 2.5;
 /// Nanoseconds of the driver for each worker when a loop begins, and when it ends.
 const CONTROL: f64 = 25_000.0;
 /// Seconds until a lost worker is noticed and another one has taken its place: as measured (`docs/reliability.md`).
