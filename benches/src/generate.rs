@@ -44,6 +44,15 @@ impl Shape {
         }
     }
 
+    /// As many ratings, about as skewed, of proportionally many users and items: 100 M ratings are the size of Netflix's set.
+    pub fn skewed_of(train: usize) -> Self {
+        let of = Self::skewed();
+        let scaled =
+            |p: Popularity, by: f64| Popularity { count: (p.count as f64 * by) as usize, offset: p.offset * by };
+        let by = train as f64 / of.train as f64;
+        Self { train, test: train / 20, users: scaled(of.users, by), items: scaled(of.items, by.sqrt()) }
+    }
+
     /// The same sizes with a head so heavy that the most popular item has 7 % of all ratings: a hard case, since
     /// no schedule can run those side by side.
     pub fn hot() -> Self {

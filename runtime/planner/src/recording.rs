@@ -254,6 +254,11 @@ impl<'f> Recording<'f> {
         }
     }
 
+    /// Of a capture of which a rule says each iteration's one element: whether that is written.
+    pub fn single_mode(&self, capture: usize) -> Option<bool> {
+        self.rule(capture).filter(|rule| rule.per_iteration() == 1)?.mode()
+    }
+
     /// The iterations of each slice, if they are the outline of a table; empty if the whole loop was recorded.
     pub fn outline(&self) -> &[Range<usize>] {
         &self.outline

@@ -171,6 +171,12 @@ impl Rule<'_> {
         self.sources.iter().filter_map(in_step).any(|(by, _)| written().any(|(at, _)| at == by.wrapping_add(1)))
     }
 
+    /// Whether its accesses write, where all do or all don't.
+    pub(crate) fn mode(&self) -> Option<bool> {
+        let &(_, first) = self.sources.first()?;
+        self.sources.iter().all(|&(_, write)| write == first).then_some(first)
+    }
+
     /// How many accesses an iteration has at most.
     pub(crate) fn per_iteration(&self) -> usize {
         self.sources.len()

@@ -8,11 +8,14 @@ use super::graph::Touch;
 use crate::recording::Recording;
 use crate::threads::Threads;
 
-/// The most groups that a plan has: they are ordered and dispatched one by one.
+/// The most groups that a plan has where their keys are looked up: they are ordered and dispatched one by one.
 pub(crate) const MAX_GROUPS: usize = 16384;
 
-/// Keys that are computed rather than looked up.
-const DENSE_KEYS: usize = 16384;
+/// As many keys are computed rather than looked up, and may all have groups: 256 parts of each of two DDSs.
+const DENSE_KEYS: usize = 1 << 16;
+
+/// Slices are counted in this many runs.
+const RUNS: usize = 64;
 
 /// Slices that are grouped before the first look at whether there are too many groups.
 const FIRST_SLICES: usize = 8;
@@ -27,10 +30,15 @@ pub(crate) struct Groups {
     pub(crate) cost: Vec<u64>,
     /// A number for every iteration, slice by slice,
     pub(crate) of: Vec<Vec<u16>>,
-    /// how often each number stands in each slice,
+    /// how often each number stands in each run of `slices_a_run` slices,
     pub(crate) counts: Vec<Vec<u32>>,
     /// and the group behind each number.
     pub(crate) numbers: Vec<u16>,
+}
+
+/// How many slices, of so many, are counted together: tables of counts, of which each has all groups, must not grow with the loop.
+pub(crate) fn slices_a_run(slices: usize) -> usize {
+    slices.div_ceil(RUNS).max(1)
 }
 
 impl Groups {
@@ -116,8 +124,8 @@ struct SliceGroups {
 /// Groups the iterations, or none if there would be too many groups.
 pub(crate) fn group(recording: &Recording<'_>, parts: &Parts, pool: &dyn Threads) -> Option<Groups> {
     let tables: Vec<Vec<u16>> = parts.cuts.iter().map(Cut::table).collect();
-    match dense_radices(recording, parts) {
-        Some(radices) => Some(group_dense(recording, parts, &tables, &radices, pool)),
+    match dense_digits(recording, parts) {
+        Some(digits) => Some(group_dense(recording, parts, &tables, &digits, pool)),
         None => {
             let sliced =
                 grouped_slices(recording.slice_count(), pool, |s| group_by_hash(recording, s, parts, &tables))?;
@@ -126,12 +134,50 @@ pub(crate) fn group(recording: &Recording<'_>, parts: &Parts, pool: &dyn Threads
     }
 }
 
-/// Key sizes, if every iteration touches exactly one element of each shared DDS and the keys are few.
-fn dense_radices(recording: &Recording<'_>, parts: &Parts) -> Option<Vec<usize>> {
-    let single = parts.captures.iter().all(|&c| recording.is_single(c));
-    let radices: Vec<usize> = parts.cuts.iter().map(|cut| 2 * cut.parts()).collect();
-    let keys = radices.iter().try_fold(1usize, |keys, radix| keys.checked_mul(*radix))?;
-    (single && keys <= DENSE_KEYS).then_some(radices)
+/// How a part, and whether it is written, are one digit of a computed key.
+#[derive(Clone, Copy)]
+struct Digit {
+    radix: u32,
+    /// Whether all iterations write it, or all don't, where that is so.
+    write: Option<bool>,
+}
+
+impl Digit {
+    fn of(self, table: &[u16], entry: u32) -> u16 {
+        let part = table[(entry >> 1) as usize];
+        if self.write.is_some() { part } else { part << 1 | (entry & 1) as u16 }
+    }
+
+    fn touch(self, first: u32, digit: u32) -> Touch {
+        match self.write {
+            Some(write) => Touch { resource: first + digit, write },
+            None => Touch { resource: first + (digit >> 1), write: digit & 1 == 1 },
+        }
+    }
+}
+
+/// How keys are computed, if every iteration touches exactly one element of each shared DDS and the keys are few.
+fn dense_digits(recording: &Recording<'_>, parts: &Parts) -> Option<Vec<Digit>> {
+    let digit = |(&c, cut): (&usize, &Cut)| {
+        let write = recording.single_mode(c);
+        let radix = cut.parts() as u32 * if write.is_some() { 1 } else { 2 };
+        recording.is_single(c).then_some(Digit { radix, write })
+    };
+    let digits: Vec<Digit> = parts.captures.iter().zip(&parts.cuts).map(digit).collect::<Option<_>>()?;
+    let keys = digits.iter().try_fold(1usize, |keys, digit| keys.checked_mul(digit.radix as usize))?;
+    (keys <= DENSE_KEYS).then_some(digits)
+}
+
+/// The finest cut, of those given, by which keys would be computed.
+pub(crate) fn finest_dense(
+    recording: &Recording<'_>,
+    shared: &[usize],
+    cuts: impl Iterator<Item = usize>,
+) -> Option<usize> {
+    let digit = |&c: &usize| recording.is_single(c).then(|| if recording.single_mode(c).is_some() { 1 } else { 2 });
+    let digits: Vec<usize> = shared.iter().map(digit).collect::<Option<_>>()?;
+    let keys = |parts: usize| digits.iter().try_fold(1usize, |keys, digit| keys.checked_mul(digit * parts));
+    cuts.filter(|&parts| keys(parts).is_some_and(|keys| keys <= DENSE_KEYS)).max()
 }
 
 fn key_part(table: &[u16], first: u32, entry: u32) -> u32 {
@@ -143,29 +189,36 @@ fn group_dense(
     recording: &Recording<'_>,
     parts: &Parts,
     tables: &[Vec<u16>],
-    radices: &[usize],
+    digits: &[Digit],
     pool: &dyn Threads,
 ) -> Groups {
-    let size = radices.iter().product();
-    let sliced: Vec<(Vec<u16>, Vec<u32>)> = pool.map(recording.slice_count(), |s| {
+    let size = digits.iter().map(|digit| digit.radix as usize).product();
+    let numbers_of = |s: usize| {
         let mut numbers = vec![0u16; recording.slice_len(s)];
         for (slot, (&capture, table)) in parts.captures.iter().zip(tables).enumerate() {
-            let radix = radices[slot] as u16;
+            let digit = digits[slot];
+            // (The only digit may have as many values as a number.)
+            let radix = if slot == 0 { 0 } else { digit.radix as u16 };
             let mut number = numbers.iter_mut();
             recording.each_single(s, capture, |entry| {
                 if let Some(number) = number.next() {
-                    *number = *number * radix + (table[(entry >> 1) as usize] << 1 | (entry & 1) as u16);
+                    *number = *number * radix + digit.of(table, entry);
                 }
             });
         }
+        numbers
+    };
+    let (slices, each) = (recording.slice_count(), slices_a_run(recording.slice_count()));
+    let counted: Vec<(Vec<Vec<u16>>, Vec<u32>)> = pool.map(slices.div_ceil(each), |run| {
+        let of: Vec<Vec<u16>> = (run * each..slices.min((run + 1) * each)).map(numbers_of).collect();
         let mut counts = vec![0u32; size];
-        for &number in &numbers {
+        for &number in of.iter().flatten() {
             counts[number as usize] += 1;
         }
-        (numbers, counts)
+        (of, counts)
     });
     let mut totals = vec![0usize; size];
-    for (_, counts) in &sliced {
+    for (_, counts) in &counted {
         for (total, &count) in totals.iter_mut().zip(counts) {
             *total += count as usize;
         }
@@ -174,27 +227,26 @@ fn group_dense(
         touches: Vec::new(),
         iterations: Vec::new(),
         cost: Vec::new(),
-        of: Vec::with_capacity(sliced.len()),
-        counts: Vec::with_capacity(sliced.len()),
+        of: Vec::with_capacity(slices),
+        counts: Vec::with_capacity(counted.len()),
         numbers: vec![0; size],
     };
-    for (of, counts) in sliced {
-        groups.of.push(of);
+    for (of, counts) in counted {
+        groups.of.extend(of);
         groups.counts.push(counts);
     }
     for (number, &count) in totals.iter().enumerate().filter(|(_, count)| **count > 0) {
         groups.numbers[number] = groups.touches.len() as u16;
-        let mut rest = number;
-        let mut touches = Vec::with_capacity(radices.len());
-        for (first, radix) in parts.first[..radices.len()].iter().zip(radices).rev() {
-            let part = rest % radix;
-            touches.push(Touch { resource: first + (part >> 1) as u32, write: part & 1 == 1 });
-            rest /= radix;
+        let mut rest = number as u32;
+        let mut touches = Vec::with_capacity(digits.len());
+        for (&first, digit) in parts.first[..digits.len()].iter().zip(digits).rev() {
+            touches.push(digit.touch(first, rest % digit.radix));
+            rest /= digit.radix;
         }
         touches.reverse();
         groups.touches.push(touches.into());
         groups.iterations.push(count);
-        groups.cost.push((count * (1 + radices.len())) as u64);
+        groups.cost.push((count * (1 + digits.len())) as u64);
     }
     groups
 }
@@ -294,17 +346,21 @@ fn unite(sliced: &[SliceGroups], pool: &dyn Threads) -> Option<Groups> {
     let mut numbers = vec![0u16; sums.len()];
     sorted.iter().enumerate().for_each(|(number, &place)| numbers[place as usize] = number as u16);
     let groups = sums.len();
-    let (of, counts) = pool
-        .map(sliced.len(), |s| {
+    let each = slices_a_run(sliced.len());
+    let counted = pool.map(sliced.len().div_ceil(each), |run| {
+        let mut counts = vec![0u32; groups];
+        let of = (run * each..sliced.len().min((run + 1) * each)).map(|s| {
             let renumbered: Vec<u16> = places[s].iter().map(|&place| numbers[place as usize]).collect();
-            let mut counts = vec![0u32; groups];
             for (id, &iterations) in sliced[s].iterations.iter().enumerate() {
-                counts[renumbered[id] as usize] = iterations as u32;
+                counts[renumbered[id] as usize] += iterations as u32;
             }
-            (sliced[s].of.iter().map(|&id| renumbered[id as usize]).collect(), counts)
-        })
-        .into_iter()
-        .unzip();
+            sliced[s].of.iter().map(|&id| renumbered[id as usize]).collect()
+        });
+        let of: Vec<Vec<u16>> = of.collect();
+        (of, counts)
+    });
+    let (of, counts): (Vec<_>, Vec<_>) = counted.into_iter().unzip();
+    let of = of.into_iter().flatten().collect();
     let sums = sorted.iter().map(|&place| sums[place as usize]);
     let touches = sums
         .clone()
@@ -387,8 +443,9 @@ mod tests {
         assert!(keys.iter().map(Vec::as_slice).eq(expected.keys().copied()));
         assert!(groups.iterations.iter().copied().zip(groups.cost.iter().copied()).eq(expected.into_values()));
         assert!(groups.each().map(|group| &keys[group as usize]).eq(slices.iter().flatten()));
-        for (s, counts) in groups.counts.iter().enumerate() {
-            assert_eq!(counts.iter().sum::<u32>() as usize, slices[s].len());
+        let each = slices_a_run(slices.len());
+        for (counts, run) in groups.counts.iter().zip(slices.chunks(each)) {
+            assert_eq!(counts.iter().sum::<u32>() as usize, run.iter().map(Vec::len).sum::<usize>());
         }
     }
 

@@ -15,12 +15,16 @@ use crate::threads::Threads;
 const WORKERS: usize = 8;
 /// More groups than this are put in an order only where one can promise enough.
 const MANY_GROUPS: usize = 1024;
-/// The finest cut that is tried unless the loop says `parts = N`.
-const FINEST: usize = 32;
+/// The finest cut that is tried unless the loop says `parts = N`, of loops whose iterations touch one element of each DDS,
+const FINEST: usize = 256;
+/// and of others.
+const FINEST_OF_OTHERS: usize = 32;
 /// What is tried in any case: iterations may be few and long.
 const COARSEST: usize = 8;
-/// Iterations that a block should have on average.
+/// Iterations that a block should have on average,
 const WORTH_A_BLOCK: usize = 2048;
+/// and where there are blocks for many workers: finer cuts cost few workers a little, and bring them nothing.
+const WORTH_MANY_BLOCKS: usize = 15_000;
 /// What starting a block costs, in accesses.
 const BLOCK_COST: u64 = 256;
 /// A plan must promise this much over serial execution.
@@ -255,9 +259,18 @@ impl<'r> Planner<'r> {
     /// The finest cut worth trying: blocks of a grid should have some thousands of iterations.
     fn finest(&self) -> usize {
         let blocks = |parts: usize| parts.saturating_pow(self.shared.len() as u32);
-        let mut parts = FINEST;
-        let enough = self.options.grain.unwrap_or(WORTH_A_BLOCK).max(1);
-        while parts > COARSEST && blocks(parts) > self.recording.iterations() / enough {
+        let many = || (FINEST_OF_OTHERS.ilog2() + 1..=FINEST.ilog2()).map(|log| 1 << log);
+        let finest = match self.options.order {
+            Order::Preserve => None,
+            _ => group::finest_dense(self.recording, &self.shared, many()),
+        };
+        let mut parts = finest.unwrap_or(FINEST_OF_OTHERS);
+        let enough = |parts: usize| match self.options.grain {
+            Some(grain) => grain.max(1),
+            None if parts > FINEST_OF_OTHERS => WORTH_MANY_BLOCKS,
+            None => WORTH_A_BLOCK,
+        };
+        while parts > COARSEST && blocks(parts) > self.recording.iterations() / enough(parts) {
             parts /= 2;
         }
         parts

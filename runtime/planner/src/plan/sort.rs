@@ -1,6 +1,6 @@
 //! Putting the iterations of each block side by side, in the order in which they run.
 
-use super::group::Groups;
+use super::group::{Groups, slices_a_run};
 use crate::recording::Recording;
 use crate::threads::Threads;
 
@@ -23,15 +23,11 @@ pub(crate) fn sort_by_block(
     };
     let blocks: Vec<u32> = groups.numbers.iter().map(block_of).collect();
     let slices = groups.of.len();
-    // Runs of slices, so that the table of places stays small.
-    let runs = slices.min(64);
-    let each = slices.div_ceil(runs.max(1)).max(1);
+    let each = slices_a_run(slices);
     let counts: Vec<Vec<u32>> = pool.map(slices.div_ceil(each), |run| {
         let mut counts = vec![0u32; place.len()];
-        for slice in groups.counts.iter().skip(run * each).take(each) {
-            for (&block, count) in blocks.iter().zip(slice) {
-                counts[block as usize] += count;
-            }
+        for (&block, count) in blocks.iter().zip(&groups.counts[run]) {
+            counts[block as usize] += count;
         }
         counts
     });
