@@ -41,6 +41,7 @@ fn train(
     split: Split,
 ) -> Result<(), AnyError> {
     let (size, rank) = (DataSize::of(ratings, &split), args.factors.rank);
+    run.items(size.train, "ratings");
     run.line(&format!("{size}, rank {rank}, threads {}", session.threads()));
     let start = Start::new(args.common.seed, &split.train);
     let train: DVector<Rating> = DVector::from_vec(session, split.train)?;

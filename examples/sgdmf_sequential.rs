@@ -33,6 +33,7 @@ fn main() -> ExitCode {
 
 fn train(args: &Args, mut run: Run<'_, Rmse>, ratings: &Ratings, split: &Split) -> Result<()> {
     let (size, rank) = (DataSize::of(ratings, split), args.factors.rank);
+    run.items(size.train, "ratings");
     run.line(&format!("{size}, rank {rank}, sequential"));
     let start = Start::new(args.common.seed, &split.train);
     let mut p: Vec<f32> = (0..size.users).flat_map(|u| start.row(Matrix::Users, rank, u)).collect();

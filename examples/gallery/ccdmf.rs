@@ -11,6 +11,7 @@ use stradsap::prelude::*;
 use stradsap::{Partials, Program, Schedule, Shards, scheduled};
 use stradsap_examples::ids;
 use stradsap_examples::model::DataSize;
+use stradsap_examples::numbers::nonzero;
 use stradsap_examples::ratings::{Ratings, Split};
 use stradsap_examples::{AnyError, CommonArgs, Training, cli};
 use stradsap_gallery::ccd::{ByUser, CcdArgs, Factors, Order, SquaredError, best};
@@ -27,7 +28,7 @@ struct Args {
     factors: CcdArgs,
 
     /// Parts of the users, with their ratings [default: one for every 50,000 ratings, up to 64]
-    #[arg(long, value_name = "U")]
+    #[arg(long, value_name = "U", value_parser = nonzero::<NonZeroUsize>)]
     shards: Option<NonZeroUsize>,
 
     #[command(flatten)]

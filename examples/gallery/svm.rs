@@ -58,7 +58,7 @@ struct Model {
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
-    let run = Training::start("svm", session, &args.common)?;
+    let mut run = Training::start("svm", session, &args.common)?;
     let (train, test) = args.linear.read(args.common.data.as_deref(), args.common.seed)?;
     let size = DataSize::of(&train, test.as_ref());
     let LinearArgs { loss, lambda, eta0, .. } = args.linear;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use stradsap_examples::numbers::nonzero;
 use stradsap_examples::{CommonArgs, Digest, Result, Run, cli};
 use stradsap_gallery::libsvm::Examples;
 use stradsap_gallery::linear::{self, DataSize, Fit, LinearArgs, Loss, Model, Score};
@@ -22,7 +23,7 @@ struct Args {
     linear: LinearArgs,
 
     /// Take one step for M examples, on the mean of their gradients (as svm --sync bsp does), instead of one for each
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = nonzero::<NonZeroUsize>)]
     minibatch: Option<NonZeroUsize>,
 
     #[command(flatten)]

@@ -32,7 +32,9 @@
 //!   that all iterations contribute to.
 //! - [`Checkpoints`]: files from which a later run goes on.
 //! - [`kernels`]: vector operations on rows of floats.
-//! - [`random`]: random numbers by seed and index, splits and shuffles; [`Digest`]: the hash of a model.
+//! - [`random`]: random numbers by seed and element number, `session.rng(purpose)`; [`Digest`]: the hash of a model.
+//! - [`Pipe`]: operators on data, such as `map`, `sort_by_key`, `split`, `shuffle`, `top_k` and `number_by_key`.
+//! - [`Progress`]: a bar on a terminal, plain lines elsewhere.
 //!
 //! # What a loop promises
 //! [`async_parallel_for!`] leaves the data as some sequential order of the iterations would have, for any body
@@ -73,6 +75,7 @@ mod checkpoint;
 mod digest;
 mod macros;
 mod numeric;
+mod progress;
 mod read;
 mod write;
 
@@ -80,6 +83,8 @@ pub use checkpoint::{Checkpoint, Checkpoints, Saved};
 pub use digest::Digest;
 pub use macros::{Element, async_parallel_for, main, sync_parallel_for, with};
 pub use numeric::Numeric;
+pub use progress::Progress;
+pub use random::RandomNumbers;
 pub use read::{BagOfWords, Csv, Edge, Entry, Labelled, ReadFiles, open_unpacked};
 pub use stradsap_runtime::*;
 pub use write::{Tensor, WriteFiles, WriteRows, WriteWordVectors, write_safetensors};
@@ -264,10 +269,10 @@ pub mod prelude {
     pub use crate::ClusterOptions;
     pub use crate::kernels;
     pub use crate::{
-        Additive, Checkpoints, DMap, DMatrix, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials,
-        Program, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport,
-        WriteFiles, WriteRows, WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin,
-        schedule_static_rota, scheduled, sync_parallel_for, with,
+        Additive, Checkpoints, DMap, DMatrix, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Ordered,
+        Partials, Program, RandomNumbers, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy,
+        SyncPolicy, SyncReport, WriteFiles, WriteRows, WriteWordVectors, async_parallel_for, schedule_dyn_regr,
+        schedule_round_robin, schedule_static_rota, scheduled, sync_parallel_for, with,
     };
 }
 
