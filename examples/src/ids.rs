@@ -64,7 +64,7 @@ fn number(rows: &DVector<Row>, users: bool) -> stradsap::Result<Numbering<Id>> {
 pub fn read(session: &Session, path: &Path) -> Result<Ratings, AnyError> {
     let mut rows = Vec::new();
     read_rows(path, files::open(path)?, |[user, item, _], stars| {
-        rows.push(Row { user: id_of(user, 1)?.into(), item: id_of(item, 2)?.into(), stars });
+        rows.push(Row { user: id_of(user, 0)?.into(), item: id_of(item, 1)?.into(), stars });
         Ok(())
     })?;
     let rows = DVector::from_vec(session, rows)?;

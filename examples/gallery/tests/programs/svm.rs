@@ -236,3 +236,17 @@ fn mistakes_are_one_line() {
         );
     }
 }
+
+#[test]
+fn what_was_probably_meant_is_said() {
+    for (arguments, expected) in [
+        (["--sync", "bps"], "[possible values: bsp, ssp, hybrid, model-average]; tip: a similar value exists: 'bsp'"),
+        (["--minibatch", "0"], "invalid value '0' for '--minibatch <M>': expected a whole number of at least 1"),
+        (["--learning-rate", "-1"], "invalid value '-1' for '--eta0 <A>': expected a number above 0"),
+    ] {
+        let output = example("svm").args(arguments).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said.trim_end().ends_with(expected) && said.lines().count() == 1, "{said}");
+    }
+}
