@@ -1,4 +1,5 @@
-//! The command `stradsap checkpoints`: which there are, whether they are whole, and what they hold.
+//! The command `stradsap`: which checkpoints there are, whether they are whole, and what they hold; and its own completions and
+//! manual page.
 
 mod report;
 
@@ -16,6 +17,8 @@ Usage: stradsap checkpoints list DIR      a table: step, when, size, vectors, bu
        stradsap checkpoints verify DIR    compare every file with its checksum
        stradsap checkpoints verify FILE   the same for one checkpoint, or one data file
        stradsap checkpoints show FILE     what a checkpoint holds
+       stradsap completions SHELL         completions for bash, zsh or fish
+       stradsap man                       the manual page: stradsap man | man -l -
        stradsap --help | --version
 
 FILE is a step-*.checkpoint in a folder of checkpoints. Built with the feature `remote`,
@@ -24,8 +27,15 @@ both may be addresses: s3://bucket/prefix.
 Exit code: 0 all is good, 1 a file is bad or can't be read, 2 wrong usage.
 ";
 
-const WORDS: [&str; 1] = ["checkpoints"];
+const WORDS: [&str; 3] = ["checkpoints", "completions", "man"];
 const ACTIONS: [&str; 3] = ["list", "verify", "show"];
+const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+const COMPLETIONS: [&str; 3] = [
+    include_str!("command/stradsap.bash"),
+    include_str!("command/stradsap.zsh"),
+    include_str!("command/stradsap.fish"),
+];
+const MANUAL: &str = include_str!("command/stradsap.1");
 
 /// Why a command ended early.
 enum Failure {
@@ -71,7 +81,19 @@ fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
     if words.first().is_some_and(|word| asks(word, "-V", "--version")) {
         return Ok(writeln!(out, "stradsap {}", env!("CARGO_PKG_VERSION"))?);
     }
-    chosen(words.first(), &WORDS, "stradsap")?;
+    match chosen(words.first(), &WORDS, "stradsap")? {
+        "man" => {
+            no_more(&words[1..], "stradsap man")?;
+            return Ok(out.write_all(MANUAL.as_bytes())?);
+        }
+        "completions" => {
+            let shell = chosen(words.get(1), &SHELLS, "stradsap completions")?;
+            no_more(&words[2..], &format!("stradsap completions {shell}"))?;
+            let of = SHELLS.iter().zip(COMPLETIONS).filter(|(offered, _)| **offered == shell);
+            return Ok(of.map(|(_, text)| text).try_for_each(|text| out.write_all(text.as_bytes()))?);
+        }
+        _ => {}
+    }
     let action = chosen(words.get(1), &ACTIONS, "stradsap checkpoints")?;
     let what = match action {
         "list" => "the folder of checkpoints",
@@ -79,11 +101,10 @@ fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
         _ => "a checkpoint's file",
     };
     let path = match &words[2..] {
-        [path] => Path::new(path),
         [] => return Err(usage(&format!("stradsap checkpoints {action}: {what} was expected after it")).into()),
-        [_, extra, ..] => {
-            let extra = extra.display();
-            return Err(usage(&format!("stradsap checkpoints {action}: `{extra}` is a word too many")).into());
+        [path, more @ ..] => {
+            no_more(more, &format!("stradsap checkpoints {action}"))?;
+            Path::new(path)
         }
     };
     match action {
@@ -95,6 +116,11 @@ fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
 
 fn usage(problem: &str) -> Error {
     Error::usage(format!("{problem}; see stradsap --help"))
+}
+
+fn no_more(words: &[OsString], after: &str) -> Result<(), Error> {
+    let extra = words.first().map(|extra| usage(&format!("{after}: `{}` is a word too many", extra.display())));
+    extra.map_or(Ok(()), Err)
 }
 
 /// The one of some words that stands here.
@@ -116,4 +142,18 @@ fn chosen(word: Option<&OsString>, offered: &[&'static str], after: &str) -> Res
         Some(nearest) => format!("{after}: there is no `{text}`; did you mean `{nearest}`?"),
         None => format!("{after}: there is no `{text}`; there is {}", all.join(", ")),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_and_manual_name_all_words() {
+        for text in COMPLETIONS.into_iter().chain([MANUAL, HELP]) {
+            for word in WORDS.iter().chain(&ACTIONS) {
+                assert!(text.contains(word), "{word}: {text}");
+            }
+        }
+    }
 }
