@@ -46,7 +46,7 @@ fn main(session: &Session) -> Result<(), AnyError> {
 
     let scored = with!(
         [row, &rated],
-        items.zip(&q).filter(|(item, _)| !rated.contains_key(item)).map(|(item, q)| (item.clone(), dot(&row, q)))
+        items.zip(&q).filter(|(item, _)| !rated.contains_key(item)).map(|(item, q)| (item.clone(), dot(row, q)))
     );
     let best = scored.top_k(top, |(_, score)| Ordered(*score))?;
     Ok(best.iter().try_for_each(|(item, score)| print_line(&format!("{item}\t{score}")))?)

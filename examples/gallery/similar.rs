@@ -50,8 +50,8 @@ fn main(session: &Session) -> Result<(), AnyError> {
     let cosines = with!(
         [one, name],
         names.zip(&rows).filter(|(other, _)| *other != *name).map(|(other, row)| {
-            let lengths = (dot(&one, &one) * dot(row, row)).sqrt();
-            (other.clone(), if lengths > 0.0 { dot(&one, row) / lengths } else { 0.0 })
+            let lengths = (dot(one, one) * dot(row, row)).sqrt();
+            (other.clone(), if lengths > 0.0 { dot(one, row) / lengths } else { 0.0 })
         })
     );
     let nearest = cosines.top_k(top, |(_, cosine)| Ordered(*cosine))?;

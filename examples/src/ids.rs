@@ -54,7 +54,7 @@ impl Row {
 /// Numbers the users' ids, or the items', in the order in which they first appear. (Which of them is a value, not a type: so the
 /// operators are compiled once.)
 fn number(rows: &DVector<Row>, users: bool) -> stradsap::Result<Numbering<Id>> {
-    with!([users], rows.map(|row| row.id(users).clone())).number_by_key(|id| id.clone())
+    with!([users], rows.map(|row| row.id(users).clone())).number_by_key(Id::clone)
 }
 
 /// Reads a file of ratings, and numbers users and items on the session's threads or workers.

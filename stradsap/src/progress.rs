@@ -239,7 +239,7 @@ mod tests {
         let bar = "[##########----------]  epoch   2/4  RMSE 1.2  8.000 s  500.0 rows/s  0:00 to go";
         // Nothing, the first line, the bar, a line in its place, the bar again, nothing.
         assert_eq!(shown, ["", "begins\n", bar, "a line between\n", bar, ""]);
-        assert!(written(true, 4, |progress| progress.finish()).is_empty());
+        assert!(written(true, 4, Progress::finish).is_empty());
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn feature(at: usize, word: &[u8], indices: &mut Vec<u32>, values: &mut Vec<f32>
         return misplaced(at, format!("{} has no colon; index:value was expected", excerpt(word)));
     };
     let expected = format_args!("a number from 0 to {LARGEST}");
-    let index: u32 = number(at, &word[..colon], "the index", &expected)?;
+    let index: u32 = number(at, &word[..colon], "the index", expected)?;
     if index > LARGEST {
         return misplaced(at, format!("the index is \"{index}\"; {expected} was expected"));
     }

@@ -121,7 +121,7 @@ pub fn train(
     let mut seconds = clock.elapsed().as_secs_f64();
     let lambdas = args.lambdas(largest).map_err(told)?;
     let size = DataSize::of(&problem, largest, solver.parts());
-    run.line(&format!("{size}, {} parts, threads {}", solver.parts(), session.threads()));
+    run.line(&format!("{size}, parts {}, threads {}", solver.parts(), session.threads()));
 
     let settings = format!("{size}, {args:?}, {schedule:?}, seed {}", common.seed);
     run.resume(settings)?;
