@@ -150,3 +150,13 @@ fn topics_are_inferred() {
     let output = example("infer").args(["--model", text(&model.join("lda")), "--data", text(&other)]).output().unwrap();
     assert!(stderr(&output).contains("both must have the same vocabulary"), "{}", stderr(&output));
 }
+
+/// The picture in the README is what the program draws, on any number of threads.
+#[test]
+fn the_conflict_grid_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("grid.svg");
+    succeed("conflict-grid", &["--output", text(&path)]);
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conflict-grid.svg");
+    assert_eq!(fs::read_to_string(&path).unwrap(), fs::read_to_string(kept).unwrap());
+}
