@@ -20,6 +20,9 @@ use stradsap_gallery::regression::scheduled::{ScheduleArgs, train};
 /// --epochs of them (for each lambda) or at --tolerance. Epochs' seconds are those of the solver and of objective and gap.
 /// The coefficients are stored as `lasso.model`: for each lambda its value, the intercept, the number of features, and
 /// index:value for each coefficient that isn't 0.
+///
+/// Lines are a label, then index:value for each feature that isn't 0, indices rising from 1, or from 0 if the file has an index 0;
+/// `qid:` isn't read.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("1000")))]
 struct Args {

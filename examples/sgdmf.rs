@@ -16,6 +16,9 @@ use stradsap_examples::{AnyError, CommonArgs, Training, cli};
 /// A rating of item i by user u is predicted as the inner product of row u of P and row i of Q. The objective in the
 /// report is the training RMSE: the root-mean-square error over the training ratings, each as it was predicted just
 /// before its own step. Test RMSE is taken after each epoch; its time isn't part of the epoch's seconds.
+///
+/// The ratings are lines of user, item and rating between commas, tabs or `::`. A header may name these columns (userId, movie,
+/// score and others), which then stand in any order; other columns aren't read. Ids are any text.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -41,6 +44,7 @@ fn train(
     split: Split,
 ) -> Result<(), AnyError> {
     let (size, rank) = (DataSize::of(ratings, &split), args.factors.rank);
+    run.items(size.train, "ratings");
     run.line(&format!("{size}, rank {rank}, threads {}", session.threads()));
     let start = Start::new(args.common.seed, &split.train);
     let train: DVector<Rating> = DVector::from_vec(session, split.train)?;

@@ -43,8 +43,8 @@ const AVERAGE_EVERY: usize = 64;
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
-    let run = Training::start_with("word2vec", session, &args.common, Output::File)?;
-    let corpus = args.words.read_with(session, &args.common, &run)?;
+    let mut run = Training::start_with("word2vec", session, &args.common, Output::File)?;
+    let corpus = args.words.read_with(session, &args.common, &mut run)?;
     train(session, &args, run, corpus)
 }
 

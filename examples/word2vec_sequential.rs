@@ -34,8 +34,8 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
-    let run = Run::sequential_with("word2vec_sequential", &args.common, Output::File)?;
-    let corpus = args.words.read(&args.common, &run)?;
+    let mut run = Run::sequential_with("word2vec_sequential", &args.common, Output::File)?;
+    let corpus = args.words.read(&args.common, &mut run)?;
     train(args, run, &corpus)
 }
 

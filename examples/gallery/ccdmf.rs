@@ -11,6 +11,7 @@ use stradsap::prelude::*;
 use stradsap::{Partials, Program, Schedule, Shards, scheduled};
 use stradsap_examples::ids;
 use stradsap_examples::model::DataSize;
+use stradsap_examples::numbers::nonzero;
 use stradsap_examples::ratings::{Ratings, Split};
 use stradsap_examples::{AnyError, CommonArgs, Training, cli};
 use stradsap_gallery::ccd::{ByUser, CcdArgs, Factors, Order, SquaredError, best};
@@ -20,6 +21,9 @@ use stradsap_gallery::ccd::{ByUser, CcdArgs, Factors, Order, SquaredError, best}
 /// A rating of item i by user u is predicted as the inner product of row u of W and row i of H. The objective in the report
 /// is the sum of the squared errors over the training ratings and L times the sum of the squares of all values, after each
 /// epoch; it and the errors aren't part of the epoch's seconds. W starts with zeros, H with small random values.
+///
+/// The ratings are lines of user, item and rating between commas, tabs or `::`. A header may name these columns (userId, movie,
+/// score and others), which then stand in any order; other columns aren't read. Ids are any text.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -27,7 +31,7 @@ struct Args {
     factors: CcdArgs,
 
     /// Parts of the users, with their ratings [default: one for every 50,000 ratings, up to 64]
-    #[arg(long, value_name = "U")]
+    #[arg(long, value_name = "U", value_parser = nonzero::<NonZeroUsize>)]
     shards: Option<NonZeroUsize>,
 
     #[command(flatten)]

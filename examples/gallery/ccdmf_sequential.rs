@@ -15,6 +15,9 @@ use stradsap_gallery::ccd::{ByUser, CcdArgs, Factors, SquaredError, train_epoch}
 /// A rating of item i by user u is predicted as the inner product of row u of W and row i of H. The objective in the report
 /// is the sum of the squared errors over the training ratings and L times the sum of the squares of all values, after each
 /// epoch; it and the errors aren't part of the epoch's seconds. W starts with zeros, H with small random values.
+///
+/// The ratings are lines of user, item and rating between commas, tabs or `::`. A header may name these columns (userId, movie,
+/// score and others), which then stand in any order; other columns aren't read. Ids are any text.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {

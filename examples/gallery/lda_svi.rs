@@ -47,7 +47,7 @@ struct Model {
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
-    let run = Training::start("lda-svi", session, &args.common)?;
+    let mut run = Training::start("lda-svi", session, &args.common)?;
     let corpus = args.corpus.read_with(session, &args.common)?;
     corpus.warning().iter().for_each(|warning| run.line(warning));
     let path = args.corpus.path(&args.common)?;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use stradsap_examples::numbers::nonzero;
 use stradsap_examples::{CommonArgs, Digest, Result, Run, cli};
 use stradsap_gallery::topics::CorpusArgs;
 use stradsap_gallery::variational::{self, Documents, Model, Perplexity, Settings, TopicSize, VariationalArgs};
@@ -22,7 +23,7 @@ struct Args {
     variational: VariationalArgs,
 
     /// Documents of a minibatch, after which the steps become smaller [default: 16 to 256, about 16 minibatches an epoch]
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = nonzero::<NonZeroUsize>)]
     minibatch: Option<NonZeroUsize>,
 
     #[command(flatten)]

@@ -15,6 +15,9 @@ use stradsap_gallery::regression::scheduled::{ScheduleArgs, train};
 /// set that is solved, or with another --schedule as many updates as there are columns; the run ends after --epochs of them
 /// (for each lambda) or at --tolerance. Columns are scaled; shifts would change the intercept alone, and aren't made. The
 /// coefficients are stored as `logistic.model`, in LIBLINEAR's format.
+///
+/// Lines are a label, then index:value for each feature that isn't 0, indices rising from 1, or from 0 if the file has an index 0;
+/// `qid:` isn't read.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("1000")))]
 struct Args {

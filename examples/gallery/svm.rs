@@ -18,6 +18,9 @@ use stradsap_gallery::sync::{Sync, SyncArgs, threads};
 /// objective in the report is the regularised loss: the mean loss over the training set and L/2 times the sum of the
 /// squares of the weights, after each epoch; it and the accuracies aren't part of the epoch's seconds. `rounds` is how
 /// often the copies have been united so far. The weights are stored as `svm.model`, in LIBLINEAR's format.
+///
+/// Lines are a label, then index:value for each feature that isn't 0, indices rising from 1, or from 0 if the file has an index 0;
+/// `qid:` isn't read.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("sync", |sync| sync.default_value("model-average")))]
 struct Args {
@@ -58,7 +61,7 @@ struct Model {
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), AnyError> {
     let args: Args = cli::parse();
-    let run = Training::start("svm", session, &args.common)?;
+    let mut run = Training::start("svm", session, &args.common)?;
     let (train, test) = args.linear.read(args.common.data.as_deref(), args.common.seed)?;
     let size = DataSize::of(&train, test.as_ref());
     let LinearArgs { loss, lambda, eta0, .. } = args.linear;

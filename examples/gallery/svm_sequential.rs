@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use stradsap_examples::numbers::nonzero;
 use stradsap_examples::{CommonArgs, Digest, Result, Run, cli};
 use stradsap_gallery::libsvm::Examples;
 use stradsap_gallery::linear::{self, DataSize, Fit, LinearArgs, Loss, Model, Score};
@@ -15,6 +16,9 @@ use stradsap_gallery::linear::{self, DataSize, Fit, LinearArgs, Loss, Model, Sco
 /// The data is in LIBSVM's format. The objective in the report is the regularised loss: the mean loss over the training
 /// set and L/2 times the sum of the squares of the weights, after each epoch; it and the accuracies aren't part of the
 /// epoch's seconds. The weights are stored as `svm.model`, in LIBLINEAR's format.
+///
+/// Lines are a label, then index:value for each feature that isn't 0, indices rising from 1, or from 0 if the file has an index 0;
+/// `qid:` isn't read.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -22,7 +26,7 @@ struct Args {
     linear: LinearArgs,
 
     /// Take one step for M examples, on the mean of their gradients (as svm --sync bsp does), instead of one for each
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = nonzero::<NonZeroUsize>)]
     minibatch: Option<NonZeroUsize>,
 
     #[command(flatten)]

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use serde::Serialize;
-use stradsap_examples::progress::print_line;
+use stradsap_examples::print_line;
 use stradsap_examples::{Result, cli, data, files};
 use stradsap_gallery::vectors::{Analogies, AnalogyScore, Format, PairScore, Pairs, Vectors};
 

@@ -1,10 +1,11 @@
 //! The command line that every example has, and how its mistakes are reported: one line, exit status 2.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{ExitCode, exit};
 
-use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Parser};
 
 use crate::{Error, Result, data, files};
 
@@ -203,14 +204,24 @@ pub enum Output {
 
 /// Reads the command line; ends the program where it can't be followed, with one line on standard error and status 2.
 pub fn parse<A: Parser>() -> A {
-    match A::try_parse() {
+    match parse_from(std::env::args_os()) {
         Ok(args) => args,
         Err(e) if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => e.exit(),
         Err(e) => {
-            eprintln!("{}", one_line(&e.to_string()));
+            eprintln!("{}", message(&e));
             exit(2)
         }
     }
+}
+
+/// Every option that takes a value takes negative numbers, so that what is said of one is what was expected instead.
+fn parse_from<A: Parser>(
+    words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> std::result::Result<A, clap::Error> {
+    let values = |arg: Arg| if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg };
+    let mut command = A::command().mut_args(values);
+    let matches = command.try_get_matches_from_mut(words)?;
+    A::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
 }
 
 /// The main function of a program without the library: reads the command line, runs, and gives the exit status. An error
@@ -225,11 +236,27 @@ pub fn main<A: Parser>(run: impl FnOnce(&A) -> Result<()>) -> ExitCode {
     }
 }
 
-/// Clap's message without its usage section, its lines joined.
+/// What clap says, in one line, and the value that was probably meant. (Clap itself finds none of three letters in another order.)
+fn message(error: &clap::Error) -> String {
+    let mut text = one_line(&error.to_string());
+    if let (Some(ContextValue::String(given)), Some(ContextValue::Strings(possible)), None) = (
+        error.get(ContextKind::InvalidValue),
+        error.get(ContextKind::ValidValue),
+        error.get(ContextKind::SuggestedValue),
+    ) {
+        let near = possible.iter().map(|value| (strsim::damerau_levenshtein(given, value), value)).min();
+        if let Some((1..=2, value)) = near {
+            text += &format!("; tip: a similar value exists: '{value}'");
+        }
+    }
+    text
+}
+
+/// A message of clap without its usage section, its lines joined.
 fn one_line(message: &str) -> String {
     let said = message.split("\n\nUsage:").next().unwrap_or(message).split("\n\nFor more").next().unwrap_or(message);
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.collect::<Vec<_>>().join("; ")
+    lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
 #[cfg(test)]
@@ -251,12 +278,18 @@ mod tests {
     fn messages_are_one_line() {
         let message = |words: &[&str]| {
             let words = std::iter::once(&"example").chain(words);
-            one_line(&Args::try_parse_from(words).unwrap_err().to_string())
+            super::message(&parse_from::<Args>(words).unwrap_err())
         };
         assert_eq!(
             message(&["--epochs", "0"]),
             "error: invalid value '0' for '--epochs <E>': 0 is not in 1..=4294967295"
         );
+        assert_eq!(
+            message(&["--resume"]),
+            "error: the following required arguments were not provided: --checkpoint <DIR>"
+        );
+        let negative = message(&["--epochs", "-1"]);
+        assert!(negative.starts_with("error: invalid value '-1' for '--epochs <E>'"), "{negative}");
         let typo = message(&["--epoch", "3"]);
         assert!(typo.contains("'--epoch'") && typo.contains("'--epochs'") && !typo.contains('\n'), "{typo}");
     }

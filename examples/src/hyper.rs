@@ -23,7 +23,7 @@ pub struct FactorArgs {
     pub learning_rate: f32,
 
     /// How strongly long rows are pulled towards zero
-    #[arg(long, alias = "regularization", value_name = "L", default_value_t = 0.05, value_parser = not_negative::<f32>)]
+    #[arg(long, visible_aliases = ["lambda", "regularization"], value_name = "L", default_value_t = 0.05, value_parser = not_negative::<f32>)]
     pub regularisation: f32,
 
     /// Part of the ratings that is kept apart for the test, chosen by the seed

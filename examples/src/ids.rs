@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
+use stradsap::Numbering;
 use stradsap::prelude::*;
 
 use crate::ratings::{Rating, Ratings, id_of, read_rows};
@@ -50,24 +51,10 @@ impl Row {
     }
 }
 
-/// Ids and their numbers: both ways.
-struct Numbering {
-    /// The ids, by number.
-    ids: DVector<Id>,
-    /// The numbers, by id.
-    numbers: DMap<Id, u32>,
-}
-
-impl Numbering {
-    /// Numbers the users' ids, or the items', in the order in which they first appear. (Which of them is a value, not a
-    /// type: so the operators are compiled once.)
-    fn of(rows: &DVector<Row>, users: bool) -> stradsap::Result<Numbering> {
-        let appear = with!([users], rows.enumerate().map(|(row, it)| (it.id(users).clone(), *row as u64)));
-        let first = appear.reduce_by_key(u64::min)?;
-        let ids = first.sort_by_key(|(_, row)| *row)?.map(|(id, _)| id.clone()).collect()?;
-        let numbers = ids.enumerate().map(|(number, id)| (id.clone(), *number as u32)).collect_map()?;
-        Ok(Numbering { ids, numbers })
-    }
+/// Numbers the users' ids, or the items', in the order in which they first appear. (Which of them is a value, not a type: so the
+/// operators are compiled once.)
+fn number(rows: &DVector<Row>, users: bool) -> stradsap::Result<Numbering<Id>> {
+    with!([users], rows.map(|row| row.id(users).clone())).number_by_key(Id::clone)
 }
 
 /// Reads a file of ratings, and numbers users and items on the session's threads or workers.
@@ -77,17 +64,17 @@ impl Numbering {
 pub fn read(session: &Session, path: &Path) -> Result<Ratings, AnyError> {
     let mut rows = Vec::new();
     read_rows(path, files::open(path)?, |[user, item, _], stars| {
-        rows.push(Row { user: id_of(user, 1)?.into(), item: id_of(item, 2)?.into(), stars });
+        rows.push(Row { user: id_of(user, 0)?.into(), item: id_of(item, 1)?.into(), stars });
         Ok(())
     })?;
     let rows = DVector::from_vec(session, rows)?;
-    let (users, items) = (Numbering::of(&rows, true)?, Numbering::of(&rows, false)?);
+    let (users, items) = (number(&rows, true)?, number(&rows, false)?);
     let (user, item) = (&users.numbers, &items.numbers);
     let numbered = with!([&user, &item], rows.map(|row| (user[&row.user], item[&row.item], row.stars)).to_vec())?;
     Ok(Ratings {
         rows: numbered.into_iter().map(|(user, item, stars)| Rating { user, item, stars }).collect(),
-        users: users.ids.iter()?.map(|id| id.to_string().into()).collect(),
-        items: items.ids.iter()?.map(|id| id.to_string().into()).collect(),
+        users: users.keys.iter()?.map(|id| id.to_string().into()).collect(),
+        items: items.keys.iter()?.map(|id| id.to_string().into()).collect(),
     })
 }
 

@@ -14,7 +14,6 @@ pub mod npy;
 pub mod numbers;
 pub mod parallel;
 pub mod plot;
-pub mod progress;
 pub mod ratings;
 pub mod report;
 pub mod run;
@@ -23,11 +22,22 @@ pub mod saving;
 mod error;
 mod training;
 
+use std::io::{Write, stdout};
+
 pub use cli::CommonArgs;
 pub use error::{Error, Result};
 pub use run::Run;
 pub use stradsap::Digest;
 pub use training::Training;
+
+/// Prints a line on standard output: it is the result.
+///
+/// # Errors
+/// [`Error::Output`] when it can't be written, for example since nobody reads any more.
+pub fn print_line(text: &str) -> Result<()> {
+    let mut out = stdout();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::Output)
+}
 
 /// The error of a program's main function: the library's, or this crate's.
 pub type AnyError = Box<dyn std::error::Error>;

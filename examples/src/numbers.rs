@@ -39,6 +39,17 @@ pub fn at_least_1(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a whole number of at least 1".to_owned())
 }
 
+/// Reads a whole number of at least 1, as the type has it.
+///
+/// # Errors
+/// What was expected.
+pub fn nonzero<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| match text.parse::<u128>() {
+        Ok(1..) => "expected a smaller number".to_owned(),
+        _ => "expected a whole number of at least 1".to_owned(),
+    })
+}
+
 /// Reads a number of at least 0 and below 1.
 ///
 /// # Errors
@@ -62,6 +73,9 @@ mod tests {
         assert!(
             at_least_1("1000") == Ok(1000) && ["0", "-8", "", "1e2"].into_iter().all(|text| at_least_1(text).is_err())
         );
+        let refused = |text| nonzero::<std::num::NonZeroU16>(text).unwrap_err();
+        assert_eq!(["0", "-1", "x"].map(refused), ["expected a whole number of at least 1"; 3]);
+        assert_eq!(refused("65536"), "expected a smaller number");
         assert!(not_negative::<f32>("-1").is_err() && not_negative::<f64>("0").is_ok());
     }
 }

@@ -1,8 +1,9 @@
 //! Ratings from a text file: user, item, rating, and perhaps more that isn't used.
 //!
-//! One rating a line, the fields separated by commas (with quotes where needed), tabs or `::`, as the first line shows;
-//! a first line without any number is a header; a name that ends in `.gz` is unpacked. Ids are any text: users and
-//! items are numbered from 0 in the order in which they first appear. Blank lines are skipped.
+//! One rating a line, the fields separated by commas (with quotes where needed), tabs or `::`, as the first line shows.
+//! A first line without any number is a header: its names say which columns are read ([`NAMES`]), and where they say nothing,
+//! or there is none, the first three are. A name that ends in `.gz` is unpacked. Ids are any text: users and items are
+//! numbered from 0 in the order in which they first appear. Blank lines are skipped.
 
 use std::fmt;
 use std::io::BufRead;
@@ -55,55 +56,102 @@ pub struct Split {
 pub enum RowProblem {
     /// Nothing in the file but, perhaps, a header.
     Empty,
-    /// Fewer than three fields.
+    /// Fewer fields than are read.
     TooFewFields {
         /// How many there are.
         found: usize,
+        /// How many are needed.
+        expected: usize,
     },
-    /// The id in field 1 or 2 has no characters.
-    NoId {
-        /// The field, from 1.
-        field: usize,
+    /// The header names some of the columns that are read, but not this one.
+    NoColumn {
+        /// Which of them.
+        role: usize,
+        /// What the header names.
+        found: String,
     },
+    /// An id has no characters.
+    NoId(Field),
     /// A field isn't UTF-8.
-    NotText {
-        /// The field, from 1.
-        field: usize,
-    },
+    NotText(Field),
     /// The rating isn't a number, or is infinite or NaN.
     NotANumber {
+        /// Where it stands.
+        field: Field,
         /// What stands there.
         found: String,
     },
     /// More users or items than a `u32` counts.
-    TooManyIds {
-        /// The field, from 1.
-        field: usize,
-    },
+    TooManyIds(Field),
+}
+
+/// A field of a line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Field {
+    /// What it is: 0 the user, 1 the item, 2 the rating.
+    role: usize,
+    /// In which column it stands, from 0.
+    column: usize,
+}
+
+impl Field {
+    /// As it stands in a file without a header.
+    fn of(role: usize) -> Field {
+        Field { role, column: role }
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "field {} ({})", self.column + 1, FIELDS[self.role])
+    }
 }
 
 const FIELDS: [&str; 3] = ["user", "item", "rating"];
 
+/// What headers call the user, the item and the rating, the more usual before the less usual: in any case, with or without
+/// `id`, `_`, `-` and blanks (`userId`, `User-ID`).
+pub const NAMES: [&[&str]; 3] = [
+    &["user", "customer", "reviewer", "member", "viewer", "reader", "listener", "u"],
+    &[
+        "item", "movie", "film", "book", "product", "business", "anime", "song", "track", "artist", "game", "recipe",
+        "isbn", "asin", "title", "i",
+    ],
+    &["rating", "score", "stars", "star", "feedback", "overall", "preference", "value", "r"],
+];
+
+/// The columns that a header names; none if it names none of them.
+fn columns_of<'a>(names: impl Iterator<Item = &'a [u8]>) -> std::result::Result<Option<[usize; 3]>, RowProblem> {
+    let texts: Vec<String> = names.map(|name| String::from_utf8_lossy(name).trim().to_lowercase()).collect();
+    let plain: Vec<String> = texts.iter().map(|text| text.replace(['_', '-', ' ', '.'], "")).collect();
+    let is = |column: &String, name: &str| column == name || column.strip_suffix("id") == Some(name);
+    let found = NAMES.map(|known| known.iter().find_map(|name| plain.iter().position(|column| is(column, name))));
+    match (found, found.iter().position(Option::is_none)) {
+        ([Some(user), Some(item), Some(rating)], _) => Ok(Some([user, item, rating])),
+        ([None, None, None], _) | (_, None) => Ok(None),
+        (_, Some(role)) => Err(RowProblem::NoColumn { role, found: excerpt(texts.join(", ").as_bytes()) }),
+    }
+}
+
 impl fmt::Display for RowProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |field: &usize| FIELDS[field - 1];
         match self {
             RowProblem::Empty => write!(f, "no ratings; expected lines of user, item, rating"),
-            RowProblem::TooFewFields { found } => write!(
+            RowProblem::TooFewFields { found, expected } => write!(
                 f,
-                "{found} field{}; expected at least 3 (user, item, rating) between commas, tabs or ::",
+                "{found} field{}; expected at least {expected} (user, item, rating) between commas, tabs or ::",
                 if *found == 1 { "" } else { "s" }
             ),
-            RowProblem::NoId { field } => write!(f, "field {field} ({0}) is empty; expected the {0}'s id", name(field)),
-            RowProblem::NotText { field } => {
-                write!(f, "field {field} ({}) isn't UTF-8 text", name(field))
-            }
-            RowProblem::NotANumber { found } => {
-                write!(f, "field 3 (rating) is {found:?}; expected a finite number")
-            }
-            RowProblem::TooManyIds { field } => {
-                write!(f, "more than {} {}s", u32::MAX, name(field))
-            }
+            RowProblem::NoColumn { role, found } => write!(
+                f,
+                "the header names {found}, and no {}; expected a column called {}, ... or a file without a header: user, item, rating",
+                FIELDS[*role],
+                NAMES[*role][..4].join(", "),
+            ),
+            RowProblem::NoId(field) => write!(f, "{field} is empty; expected the {}'s id", FIELDS[field.role]),
+            RowProblem::NotText(field) => write!(f, "{field} isn't UTF-8 text"),
+            RowProblem::NotANumber { field, found } => write!(f, "{field} is {found:?}; expected a finite number"),
+            RowProblem::TooManyIds(field) => write!(f, "more than {} {}s", u32::MAX, FIELDS[field.role]),
         }
     }
 }
@@ -124,8 +172,8 @@ impl Ratings {
     pub fn parse(path: &Path, input: impl BufRead) -> Result<Ratings> {
         let mut ratings = Ratings::default();
         read_rows(path, input, |[user, item, _], stars| {
-            let user = number_of(&mut ratings.users, user, 1)?;
-            let item = number_of(&mut ratings.items, item, 2)?;
+            let user = number_of(&mut ratings.users, user, 0)?;
+            let item = number_of(&mut ratings.items, item, 1)?;
             ratings.rows.push(Rating { user, item, stars });
             Ok(())
         })?;
@@ -193,11 +241,12 @@ pub(crate) fn read_rows(
         }
         let first = fields.is_none();
         let fields = fields.get_or_insert_with(|| Fields::new(Separator::detect(text)));
-        let row = fields.split(text);
-        if first && row.as_ref().is_ok_and(is_header) {
+        if first && fields.take_header(text).map_err(|problem| bad(line, problem))? {
             continue;
         }
-        row.and_then(|row| each(row, stars_at(row)?)).map_err(|problem| bad(line, problem))?;
+        let columns = fields.columns;
+        let row = fields.split(text);
+        row.and_then(|row| each(row, stars_at(row)?)).map_err(|problem| bad(line, problem.at(columns)))?;
         any = true;
     }
     if any { Ok(()) } else { Err(bad(line, RowProblem::Empty)) }
@@ -208,7 +257,17 @@ pub(crate) type Row<'a> = [&'a [u8]; 3];
 
 fn stars_at([_, _, stars]: Row<'_>) -> std::result::Result<f32, RowProblem> {
     let value = stars_of(stars).filter(|x| x.is_finite());
-    value.ok_or_else(|| RowProblem::NotANumber { found: excerpt(stars) })
+    value.ok_or_else(|| RowProblem::NotANumber { field: Field::of(2), found: excerpt(stars) })
+}
+
+impl RowProblem {
+    /// The problem in a file whose fields stand in these columns.
+    fn at(mut self, columns: [usize; 3]) -> RowProblem {
+        if let RowProblem::NoId(field) | RowProblem::NotText(field) | RowProblem::NotANumber { field, .. } = &mut self {
+            field.column = columns[field.role];
+        }
+        self
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -234,55 +293,91 @@ impl Separator {
 /// Cuts lines into fields; commas follow the rules of CSV for quotes.
 struct Fields {
     separator: Separator,
+    /// Where the user, the item and the rating stand.
+    columns: [usize; 3],
     csv: csv_core::Reader,
     unquoted: Vec<u8>,
+    /// Where the fields of `unquoted` end.
+    ends: Vec<usize>,
 }
 
 impl Fields {
     fn new(separator: Separator) -> Fields {
-        Fields { separator, csv: csv_core::Reader::new(), unquoted: Vec::new() }
+        Fields { separator, columns: [0, 1, 2], csv: csv_core::Reader::new(), unquoted: Vec::new(), ends: Vec::new() }
+    }
+
+    /// Whether the first line is a header: it has no number where a rating has at least one. What it names is read from there on.
+    fn take_header(&mut self, line: &[u8]) -> std::result::Result<bool, RowProblem> {
+        let fields: Vec<&[u8]> = match self.separator {
+            Separator::Tab => line.split(|&b| b == b'\t').collect(),
+            Separator::Colons => split_colons(line).collect(),
+            Separator::Comma => {
+                self.unquote(line, usize::MAX);
+                self.unquoted().collect()
+            }
+        };
+        if fields.len() < 3 || fields.iter().any(|field| stars_of(field.trim_ascii()).is_some()) {
+            return Ok(false);
+        }
+        if let Some(columns) = columns_of(fields.into_iter())? {
+            self.columns = columns;
+        }
+        Ok(true)
     }
 
     fn split<'a>(&'a mut self, line: &'a [u8]) -> std::result::Result<Row<'a>, RowProblem> {
         match self.separator {
-            Separator::Tab => first_three(line.split(|&b| b == b'\t')),
-            Separator::Colons => first_three(split_colons(line)),
-            Separator::Comma if !line.contains(&b'"') => first_three(line.split(|&b| b == b',')),
-            Separator::Comma => self.split_quoted(line),
+            Separator::Tab => pick(line.split(|&b| b == b'\t'), self.columns),
+            Separator::Colons => pick(split_colons(line), self.columns),
+            Separator::Comma if !line.contains(&b'"') => pick(line.split(|&b| b == b','), self.columns),
+            Separator::Comma => {
+                self.unquote(line, needed(self.columns));
+                pick(self.unquoted(), self.columns)
+            }
         }
     }
 
-    fn split_quoted(&mut self, line: &[u8]) -> std::result::Result<Row<'_>, RowProblem> {
+    /// Finds up to `most` fields of a line with quotes.
+    fn unquote(&mut self, line: &[u8], most: usize) {
         self.unquoted.resize(line.len().max(self.unquoted.len()), 0);
         self.csv.reset();
-        let mut ends = [0; 3];
-        let (mut read, mut written, mut found) = (0, 0, 0);
-        while found < ends.len() {
+        self.ends.clear();
+        let (mut read, mut written) = (0, 0);
+        while self.ends.len() < most {
             let (result, used, filled) = self.csv.read_field(&line[read..], &mut self.unquoted[written..]);
             read += used;
             written += filled;
             match result {
                 // An empty input after the line's end closes its last field.
                 csv_core::ReadFieldResult::InputEmpty if read == line.len() => {}
-                csv_core::ReadFieldResult::Field { .. } => {
-                    ends[found] = written;
-                    found += 1;
-                }
+                csv_core::ReadFieldResult::Field { .. } => self.ends.push(written),
                 _ => break,
             }
         }
-        if found < ends.len() {
-            return Err(RowProblem::TooFewFields { found });
-        }
-        let field = |from: usize, to: usize| self.unquoted[from..to].trim_ascii();
-        Ok([field(0, ends[0]), field(ends[0], ends[1]), field(ends[1], ends[2])])
+    }
+
+    fn unquoted(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.unquoted[start..end])
     }
 }
 
-fn first_three<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> std::result::Result<Row<'a>, RowProblem> {
+/// How many fields a line must have.
+fn needed(columns: [usize; 3]) -> usize {
+    columns.into_iter().max().unwrap_or(0) + 1
+}
+
+fn pick<'a>(
+    mut fields: impl Iterator<Item = &'a [u8]>,
+    columns: [usize; 3],
+) -> std::result::Result<Row<'a>, RowProblem> {
     let mut row = [&b""[..]; 3];
-    for (found, field) in row.iter_mut().enumerate() {
-        *field = fields.next().ok_or(RowProblem::TooFewFields { found })?.trim_ascii();
+    let expected = needed(columns);
+    for found in 0..expected {
+        let field = fields.next().ok_or(RowProblem::TooFewFields { found, expected })?;
+        if let Some(role) = columns.iter().position(|&column| column == found) {
+            row[role] = field.trim_ascii();
+        }
     }
     Ok(row)
 }
@@ -301,30 +396,25 @@ fn split_colons(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A header has no number where a row has at least one.
-fn is_header(row: &Row<'_>) -> bool {
-    row.iter().all(|field| stars_of(field).is_none())
-}
-
 fn stars_of(field: &[u8]) -> Option<f32> {
     std::str::from_utf8(field).ok()?.parse().ok()
 }
 
-/// The text of an id, in field 1 or 2.
-pub(crate) fn id_of(id: &[u8], field: usize) -> std::result::Result<&str, RowProblem> {
+/// The text of an id: the user's (0) or the item's (1).
+pub(crate) fn id_of(id: &[u8], role: usize) -> std::result::Result<&str, RowProblem> {
     if id.is_empty() {
-        return Err(RowProblem::NoId { field });
+        return Err(RowProblem::NoId(Field::of(role)));
     }
-    std::str::from_utf8(id).map_err(|_| RowProblem::NotText { field })
+    std::str::from_utf8(id).map_err(|_| RowProblem::NotText(Field::of(role)))
 }
 
-fn number_of(ids: &mut IndexSet<Box<str>>, id: &[u8], field: usize) -> std::result::Result<u32, RowProblem> {
-    let id = id_of(id, field)?;
+fn number_of(ids: &mut IndexSet<Box<str>>, id: &[u8], role: usize) -> std::result::Result<u32, RowProblem> {
+    let id = id_of(id, role)?;
     let number = match ids.get_index_of(id) {
         Some(number) => number,
         None => ids.insert_full(id.into()).0,
     };
-    u32::try_from(number).map_err(|_| RowProblem::TooManyIds { field })
+    u32::try_from(number).map_err(|_| RowProblem::TooManyIds(Field::of(role)))
 }
 
 /// Orders ids randomly; gives each old number's new one.

@@ -4,13 +4,12 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use stradsap::Digest;
+use stradsap::{Digest, Progress};
 
 use crate::cli::{CommonArgs, Output};
 use crate::plot::{self, Series};
-use crate::progress::{Progress, print_line};
 use crate::report::{Epoch, Loop, Report, peak_rss_bytes};
-use crate::{Error, Result};
+use crate::{Error, Result, print_line};
 
 /// What an example measures after each epoch.
 pub trait Measures: Serialize + DeserializeOwned + Clone {
@@ -78,17 +77,23 @@ impl<'a, M: Measures> Run<'a, M> {
     pub(crate) fn start(example: &'static str, args: &'a CommonArgs, output: Output) -> Result<Run<'a, M>> {
         args.check_outputs(output)?;
         // A loop that explains itself prints lines, which a bar would run into.
-        let progress = Progress::new(args.epochs, args.explain);
+        let progress = Progress::new("epoch", args.epochs.into());
+        let progress = if args.explain { progress.plain() } else { progress };
         Ok(Run { example, args, started: Instant::now(), progress, epochs: Vec::new() })
     }
 
+    /// An epoch goes over this many items, called so: shows how many a second.
+    pub fn items(&mut self, items: usize, called: &str) {
+        self.progress.items(items, called);
+    }
+
     /// Shows a line.
-    pub fn line(&self, text: &str) {
+    pub fn line(&mut self, text: &str) {
         self.progress.line(text);
     }
 
     /// Shows a line where the run ends early.
-    pub(crate) fn last_line(&self, text: &str) {
+    pub(crate) fn last_line(&mut self, text: &str) {
         self.progress.finish();
         self.progress.line(text);
     }
@@ -110,6 +115,7 @@ impl<'a, M: Measures> Run<'a, M> {
             let (epoch, objective) = (self.done() + 1, measures.objective());
             self.epochs.push(Epoch { epoch, seconds, objective, bytes_sent, measures });
         }
+        self.progress.resume(self.done().into());
     }
 
     /// Notes the end of an epoch that trained for `seconds`, while processes sent each other `bytes_sent` bytes.
@@ -123,7 +129,7 @@ impl<'a, M: Measures> Run<'a, M> {
             self.progress.finish();
             return Err(Error::Diverged { epoch, objective, advice: M::ADVICE });
         }
-        self.progress.epoch(epoch, &format!("{}  {seconds:.3} s", shown(&measures)));
+        self.progress.step_of(seconds, shown(&measures));
         self.epochs.push(Epoch { epoch, seconds, objective, bytes_sent, measures });
         Ok(())
     }
@@ -136,7 +142,7 @@ impl<'a, M: Measures> Run<'a, M> {
         self.finish_on(Ran { workers: 0, threads: 1, loops: Vec::new() }, data, digest)
     }
 
-    pub(crate) fn finish_on(self, ran: Ran, data: impl Serialize, digest: &Digest) -> Result<()> {
+    pub(crate) fn finish_on(mut self, ran: Ran, data: impl Serialize, digest: &Digest) -> Result<()> {
         self.progress.finish();
         if let Some(path) = &self.args.plot {
             let seconds: Vec<f64> = self.epochs.iter().map(|e| e.seconds).collect();

@@ -58,7 +58,7 @@ impl Saving {
     /// What reading a vector gives.
     pub fn epoch_done<M: Measures>(
         &mut self,
-        run: &Run<'_, M>,
+        run: &mut Run<'_, M>,
         vectors: &[(&str, &dyn Saved)],
     ) -> stradsap::Result<()> {
         let Some((checkpoints, folder)) = &mut self.checkpoints else { return Ok(()) };
@@ -74,7 +74,7 @@ impl Saving {
     ///
     /// # Errors
     /// As above.
-    pub fn finish<M: Measures>(&mut self, run: &Run<'_, M>) -> stradsap::Result<()> {
+    pub fn finish<M: Measures>(&mut self, run: &mut Run<'_, M>) -> stradsap::Result<()> {
         let Some((checkpoints, folder)) = &mut self.checkpoints else { return Ok(()) };
         unless_of_a_file(run, folder, checkpoints.finish())
     }
@@ -83,7 +83,7 @@ impl Saving {
     ///
     /// # Errors
     /// [`Error::File`] if it can't be written; what reading a vector gives.
-    pub fn stop<M: Measures>(&mut self, run: &Run<'_, M>, vectors: &[(&str, &dyn Saved)]) -> stradsap::Result<()> {
+    pub fn stop<M: Measures>(&mut self, run: &mut Run<'_, M>, vectors: &[(&str, &dyn Saved)]) -> stradsap::Result<()> {
         // What is wrong with those before is no matter any more.
         self.finish(run)?;
         let (done, Some((checkpoints, folder))) = (run.done(), &mut self.checkpoints) else {
@@ -99,7 +99,7 @@ impl Saving {
 }
 
 fn unless_of_a_file<M: Measures>(
-    run: &Run<'_, M>,
+    run: &mut Run<'_, M>,
     folder: &Path,
     outcome: stradsap::Result<()>,
 ) -> stradsap::Result<()> {

@@ -127,8 +127,8 @@ impl<'a, M: Measures> Training<'a, M> {
     /// As [`Saving::epoch_done`] and [`Saving::stop`]; [`stradsap::Error::Stopped`] if a signal has asked the run to end.
     pub fn save(&mut self, vectors: &[(&str, &dyn Saved)]) -> stradsap::Result<()> {
         self.resumed = None;
-        let Some(signal) = self.stopping() else { return self.saving.epoch_done(&self.run, vectors) };
-        self.saving.stop(&self.run, vectors)?;
+        let Some(signal) = self.stopping() else { return self.saving.epoch_done(&mut self.run, vectors) };
+        self.saving.stop(&mut self.run, vectors)?;
         Err(stradsap::Error::Stopped { signal })
     }
 
@@ -137,7 +137,7 @@ impl<'a, M: Measures> Training<'a, M> {
     /// # Errors
     /// As [`Saving::finish`] and [`Run::finish`].
     pub fn finish(mut self, data: impl Serialize, digest: &Digest) -> Result<(), AnyError> {
-        self.saving.finish(&self.run)?;
+        self.saving.finish(&mut self.run)?;
         let (workers, threads) = (self.session.workers(), self.session.threads());
         let ran = Ran { workers, threads, loops: self.loops.finish(self.common)? };
         self.run.finish_on(ran, data, digest)?;

@@ -50,9 +50,10 @@ pub use memory::codec::CodecError;
 pub use memory::decode::DecodeError;
 pub use memory::element::Element;
 pub use memory::merge::Merge;
+pub use memory::ordered::Ordered;
 pub use memory::shared::{Lane, Shared};
 pub use minibatch::{Batch, SyncOptions, SyncPolicy, SyncReport};
-pub use operate::{IntoPipe, JoinWith, Pipe};
+pub use operate::{IntoPipe, JoinWith, Numbering, Pipe};
 pub use scheduled::{
     Block, DynRegr, Magnitude, Partials, Pick, Program, RoundRobin, Schedule, Scheduled, ScheduledReport, Shards,
     StaticRota, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,

@@ -1,4 +1,5 @@
-//! The command `stradsap`: looks at what programs leave. Which checkpoints there are, and how a loop would run on other machines.
+//! The command `stradsap`: looks at what programs leave: which checkpoints there are and what they hold, how a loop would run on
+//! other machines. It has its own completions and manual page.
 
 mod simulate;
 mod speedups;
@@ -19,6 +20,8 @@ Usage: stradsap checkpoints list DIR      a table: step, when, size, vectors, bu
        stradsap checkpoints verify FILE   the same for one checkpoint, or one data file
        stradsap checkpoints show FILE     what a checkpoint holds
        stradsap simulate PLAN [OPTIONS]   how long a loop would take on other machines
+       stradsap completions SHELL         completions for bash, zsh or fish
+       stradsap man                       the manual page: stradsap man | man -l -
        stradsap --help | --version
 
 FILE is a step-*.checkpoint in a folder of checkpoints. Built with the feature `remote`,
@@ -40,8 +43,15 @@ PLAN is what a program writes with --plan PLAN.json, or LoopReport::write_plan.
 Exit code: 0 all is good, 1 a file is bad or can't be read, 2 wrong usage.
 ";
 
-const WORDS: [&str; 2] = ["checkpoints", "simulate"];
+const WORDS: [&str; 4] = ["checkpoints", "simulate", "completions", "man"];
 const ACTIONS: [&str; 3] = ["list", "verify", "show"];
+const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+const COMPLETIONS: [&str; 3] = [
+    include_str!("command/stradsap.bash"),
+    include_str!("command/stradsap.zsh"),
+    include_str!("command/stradsap.fish"),
+];
+const MANUAL: &str = include_str!("command/stradsap.1");
 
 /// Why a command ended early.
 pub(crate) enum Failure {
@@ -89,6 +99,16 @@ fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
     }
     match chosen(words.first(), &WORDS, "stradsap")? {
         "simulate" => simulate::run(&words[1..], out),
+        "man" => {
+            no_more(&words[1..], "stradsap man")?;
+            Ok(out.write_all(MANUAL.as_bytes())?)
+        }
+        "completions" => {
+            let shell = chosen(words.get(1), &SHELLS, "stradsap completions")?;
+            no_more(&words[2..], &format!("stradsap completions {shell}"))?;
+            let of = SHELLS.iter().zip(COMPLETIONS).filter(|(offered, _)| **offered == shell);
+            Ok(of.map(|(_, text)| text).try_for_each(|text| out.write_all(text.as_bytes()))?)
+        }
         _ => checkpoints(words, out),
     }
 }
@@ -101,11 +121,10 @@ fn checkpoints(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
         _ => "a checkpoint's file",
     };
     let path = match &words[2..] {
-        [path] => Path::new(path),
         [] => return Err(usage(&format!("stradsap checkpoints {action}: {what} was expected after it")).into()),
-        [_, extra, ..] => {
-            let extra = extra.display();
-            return Err(usage(&format!("stradsap checkpoints {action}: `{extra}` is a word too many")).into());
+        [path, more @ ..] => {
+            no_more(more, &format!("stradsap checkpoints {action}"))?;
+            Path::new(path)
         }
     };
     match action {
@@ -117,6 +136,11 @@ fn checkpoints(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
 
 fn usage(problem: &str) -> Error {
     Error::usage(format!("{problem}; see stradsap --help"))
+}
+
+fn no_more(words: &[OsString], after: &str) -> Result<(), Error> {
+    let extra = words.first().map(|extra| usage(&format!("{after}: `{}` is a word too many", extra.display())));
+    extra.map_or(Ok(()), Err)
 }
 
 /// The one of some words that stands here.
@@ -144,4 +168,19 @@ fn unknown(text: &str, offered: &[&str], after: &str) -> Error {
         Some(nearest) => format!("{after}: there is no `{text}`; did you mean `{nearest}`?"),
         None => format!("{after}: there is no `{text}`; there is {}", all.join(", ")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_and_manual_name_all_words() {
+        for text in COMPLETIONS.into_iter().chain([MANUAL, HELP]) {
+            for word in WORDS.iter().chain(&ACTIONS).chain(&simulate::OPTIONS) {
+                let word = word.trim_start_matches("--");
+                assert!(text.contains(word), "{word}: {text}");
+            }
+        }
+    }
 }

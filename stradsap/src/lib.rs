@@ -20,19 +20,28 @@
 //! }
 //! ```
 //!
-//! - [`Session`]: the threads that loops run on. [`#[stradsap::main]`](macro@main) gives a program one;
-//!   [`Session::builder`] makes one elsewhere.
-//! - [`DVector`]: the data that loops share. Its elements derive [`Element`](derive@Element);
-//!   [`ReadFiles`] reads them from files, and [`WriteFiles`] writes them. [`DMatrix`]: rows of equal width, chosen at run time.
-//! - [`async_parallel_for!`]: the loop. It gives a [`LoopReport`] of what was parallel, what conflicted and how long it
-//!   took, or an [`Error`] that names the iteration, with everything as it was before the loop.
-//! - [`sync_parallel_for!`]: the loop over minibatches, on copies of what it writes. It gives a [`SyncReport`].
-//! - [`scheduled`]: programs that say themselves what is updated when, where that depends on values.
-//! - Reductions ([`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count)): numbers
-//!   that all iterations contribute to.
-//! - [`Checkpoints`]: files from which a later run goes on.
-//! - [`kernels`]: vector operations on rows of floats.
-//! - [`random`]: random numbers by seed and index, splits and shuffles; [`Digest`]: the hash of a model.
+//! The [book](https://github.com/stradsap/stradsap/tree/main/docs) has a tutorial and guides; this is the reference.
+//!
+//! # What there is
+//!
+//! | | |
+//! |---|---|
+//! | **A program** | [`#[stradsap::main]`](macro@main), [`Session`] (the threads that loops run on; [`Session::builder`] makes one elsewhere), [`prelude`], [`Error`], [`Result`] |
+//! | **Loops** | [`async_parallel_for!`], with [`Order`], [`Strategy`], [`OnFailure`]; [`sync_parallel_for!`], over minibatches, with a [`SyncPolicy`] |
+//! | **Programs with schedules** | [`scheduled`], [`Program`], [`Schedule`], [`Shards`], [`Partials`] |
+//! | **Data** | [`DVector`], [`DMatrix`] (rows of equal width, chosen at run time), [`DMap`], [`DMultiMap`]; what they hold: [`Element`](derive@Element), [`Key`], [`Additive`], [`Merge`] |
+//! | **What iterations add to** | [`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count); [`RelaxedVector`] and [`Relaxed`], which are read, too |
+//! | **Operators** | [`Pipe`]: `map`, `filter`, `join`, `sort_by_key`, `split`, `shuffle`, `top_k`, `number_by_key` and others; [`with!`] where closures capture; [`Ordered`] floats as keys |
+//! | **Random numbers** | [`session.rng(purpose)`](RandomNumbers::rng), [`random`] |
+//! | **Files** | [`ReadFiles`], [`WriteFiles`], [`WriteRows`], [`WriteWordVectors`], [`write_safetensors`], [`Csv`] |
+//! | **Going on later** | [`Checkpoints`], [`Checkpoint`]; [`Session::stopping`] |
+//! | **What was done** | [`LoopReport`], [`SyncReport`], [`ScheduledReport`], [`Progress`], [`Digest`], [`Session::verify`], [`Session::trace`] |
+//! | **Arithmetic** | [`kernels`]: vector operations on rows of floats |
+//! | **Processes** | [`Session::start_workers`], [`ClusterOptions`], [`ClusterError`] |
+//! | **What bodies see** | [`ReadView`], [`WriteView`], [`Shared`], [`Batch`] and other views; [`machinery`] is what the macros name |
+//!
+//! A loop gives a report of what was parallel, what conflicted and how long it took, or an [`Error`] that names the iteration, with
+//! everything as it was before the loop.
 //!
 //! # What a loop promises
 //! [`async_parallel_for!`] leaves the data as some sequential order of the iterations would have, for any body
@@ -74,6 +83,7 @@ mod command;
 mod digest;
 mod macros;
 mod numeric;
+mod progress;
 mod read;
 mod write;
 
@@ -81,6 +91,8 @@ pub use checkpoint::{Checkpoint, Checkpoints, Saved};
 pub use digest::Digest;
 pub use macros::{Element, async_parallel_for, main, sync_parallel_for, with};
 pub use numeric::Numeric;
+pub use progress::Progress;
+pub use random::RandomNumbers;
 pub use read::{BagOfWords, Csv, Edge, Entry, Labelled, ReadFiles, open_unpacked};
 pub use stradsap_runtime::*;
 pub use write::{Tensor, WriteFiles, WriteRows, WriteWordVectors, write_safetensors};
@@ -253,6 +265,13 @@ pub use stradsap_runtime::Extreme;
 /// ```
 pub use stradsap_runtime::Count;
 
+/// What the macros' code names, so that rustc's messages can name it, too. Programs use none of it, and it may change with any
+/// version.
+pub mod machinery {
+    #[doc(no_inline)]
+    pub use stradsap_runtime::private::*;
+}
+
 #[doc(hidden)]
 pub mod __private {
     pub use crate::command::command_line;
@@ -265,10 +284,10 @@ pub mod prelude {
     pub use crate::ClusterOptions;
     pub use crate::kernels;
     pub use crate::{
-        Additive, Checkpoints, DMap, DMatrix, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Partials,
-        Program, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport,
-        WriteFiles, WriteRows, WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin,
-        schedule_static_rota, scheduled, sync_parallel_for, with,
+        Additive, Checkpoints, DMap, DMatrix, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Ordered,
+        Partials, Program, Progress, RandomNumbers, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared,
+        Strategy, SyncPolicy, SyncReport, WriteFiles, WriteRows, WriteWordVectors, async_parallel_for,
+        schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled, sync_parallel_for, with,
     };
 }
 

@@ -5,16 +5,27 @@
 //! index. So initial values, the choice of test examples and the draws of an iteration are the same on any thread of any process.
 //!
 //! # Examples
+//! [`session.rng(purpose)`](RandomNumbers::rng) is the stream of the session's seed for one purpose. A stream is a value that
+//! loops and operators capture as they do a number.
+//!
 //! ```
 //! use stradsap::prelude::*;
-//! use stradsap::random::Stream;
 //!
 //! # fn main() -> stradsap::Result<()> {
-//! let session = Session::builder().threads(2).build()?;
-//! let (seed, noise) = (1, 0);
-//! let start = Stream::new(seed, noise);
-//! let weights = DVector::from_fn(&session, 1000, |i| start.unit(i as u64) - 0.5)?;
-//! assert_eq!(weights.get(7)?, Stream::new(1, 0).unit(7) - 0.5);
+//! let session = Session::builder().threads(2).seed(1).build()?;
+//! let (start, walk) = (session.rng(0), session.rng(1));
+//! let mut x = DVector::from_fn(&session, 1000, |i| start.unit(i) - 0.5)?;
+//! async_parallel_for!(0..x.len(), [walk, &mut x], |i| {
+//!     let mut steps = walk.sequence(i); // numbers of its own for each element
+//!     for _ in 0..10 {
+//!         x[i] += steps.unit() - 0.5;
+//!     }
+//! })?;
+//!
+//! // What a plain loop gives.
+//! let (mut plain, mut steps) = (session.rng(0).unit(7) - 0.5, session.rng(1).sequence(7));
+//! (0..10).for_each(|_| plain += steps.unit() - 0.5);
+//! assert_eq!(x.get(7)?, plain);
 //! # Ok(())
 //! # }
 //! ```
@@ -22,6 +33,22 @@
 //! # Determinism
 //! The numbers are part of this crate's interface: later versions give the same. They pass for independent in simulations
 //! (SplitMix64); they are no secret from anybody who sees a few.
+
+use crate::{Element, ElementIndex, Session};
+use serde::{Deserialize, Serialize};
+
+/// Random numbers of a [`Session`]'s seed; part of the prelude.
+pub trait RandomNumbers {
+    /// The random numbers of the session's [seed](Session::set_seed) for one purpose, whichever number stands for it: by
+    /// element number, the same on any number of threads and workers. As [`Stream::new`] with the session's seed.
+    fn rng(&self, purpose: u64) -> Stream;
+}
+
+impl RandomNumbers for Session {
+    fn rng(&self, purpose: u64) -> Stream {
+        Stream::new(self.seed(), purpose)
+    }
+}
 
 /// Mixes 64 bits so that each of them depends on all the others (the finaliser of SplitMix64).
 #[inline(always)]
@@ -37,7 +64,13 @@ fn unit(bits: u64) -> f32 {
     (bits >> 40) as f32 * (1.0 / (1u64 << 24) as f32)
 }
 
-/// The random numbers of one seed and one purpose, by index.
+/// 64 random bits as a number below `n`: the high half of a product, as good as evenly spread.
+#[inline(always)]
+fn below(bits: u64, n: u64) -> u64 {
+    ((u128::from(bits) * u128::from(n)) >> 64) as u64
+}
+
+/// The random numbers of one seed and one purpose, by index: any integer that indexes a DDS.
 ///
 /// # Examples
 /// ```
@@ -52,7 +85,7 @@ fn unit(bits: u64) -> f32 {
 ///
 /// # Cost
 /// Four multiplications a number, and no memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Element)]
 pub struct Stream {
     key: u64,
 }
@@ -65,23 +98,30 @@ impl Stream {
 
     /// 64 random bits for an index.
     #[inline]
-    pub fn bits(self, index: u64) -> u64 {
+    pub fn bits(self, index: impl ElementIndex) -> u64 {
+        let index = index.to_usize() as u64;
         mix(mix(self.key.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ mix(index.wrapping_add(0xd1b5_4a32_d192_ed03)))
     }
 
     /// A number in [0, 1) for an index, with 24 random bits.
     #[inline]
-    pub fn unit(self, index: u64) -> f32 {
+    pub fn unit(self, index: impl ElementIndex) -> f32 {
         unit(self.bits(index))
     }
 
+    /// A whole number below `n` for an index; 0 where `n` is 0.
+    #[inline]
+    pub fn below(self, index: impl ElementIndex, n: u64) -> u64 {
+        below(self.bits(index), n)
+    }
+
     /// A sequence of numbers of its own for an index: for an iteration that needs many.
-    pub fn sequence(self, index: u64) -> Sequence {
+    pub fn sequence(self, index: impl ElementIndex) -> Sequence {
         Sequence { state: self.bits(index) }
     }
 
     /// True for about `fraction` of all indices; for none with 0 or less, for all with 1 or more.
-    pub fn chosen(self, index: u64, fraction: f64) -> bool {
+    pub fn chosen(self, index: impl ElementIndex, fraction: f64) -> bool {
         // 53 bits, as many as an f64 holds, so that a fraction of 0 chooses nothing.
         ((self.bits(index) >> 11) as f64) < fraction * (1u64 << 53) as f64
     }
@@ -94,7 +134,7 @@ impl Stream {
     pub fn split<T>(self, elements: impl IntoIterator<Item = T>, fraction: f64) -> (Vec<T>, Vec<T>) {
         let elements = elements.into_iter();
         let (mut train, mut test) = (Vec::with_capacity(elements.size_hint().0), Vec::new());
-        for (index, element) in (0..).zip(elements) {
+        for (index, element) in elements.enumerate() {
             let side = if self.chosen(index, fraction) { &mut test } else { &mut train };
             side.push(element);
         }
@@ -115,8 +155,7 @@ impl Stream {
     /// One pass, in place.
     pub fn shuffle<T>(self, elements: &mut [T]) {
         for last in (1..elements.len()).rev() {
-            // The high half of the product is below `last + 1`, and as good as evenly spread.
-            let at = (u128::from(self.bits(last as u64)) * (last as u128 + 1)) >> 64;
+            let at = below(self.bits(last), last as u64 + 1);
             elements.swap(last, at as usize);
         }
     }
@@ -129,7 +168,7 @@ impl Stream {
 /// use stradsap::random::Stream;
 ///
 /// let mut dice = Stream::new(1, 0).sequence(17);
-/// let throws: Vec<u64> = (0..5).map(|_| 1 + dice.bits() % 6).collect();
+/// let throws: Vec<u64> = (0..5).map(|_| 1 + dice.below(6)).collect();
 /// assert!(throws.iter().all(|throw| (1..=6).contains(throw)));
 /// ```
 #[derive(Clone, Debug)]
@@ -143,6 +182,12 @@ impl Sequence {
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
+    }
+
+    /// The next whole number below `n`; 0 where `n` is 0.
+    #[inline(always)]
+    pub fn below(&mut self, n: u64) -> u64 {
+        below(self.bits(), n)
     }
 
     /// The next number in [0, 1), with 24 random bits.

@@ -150,7 +150,9 @@ fn mistakes_are_told() {
         (&["checkpoints", "list"], "stradsap checkpoints list: the folder of checkpoints was expected after it"),
         (&["checkpoints", "show", "a", "b"], "stradsap checkpoints show: `b` is a word too many"),
         (&["checkpoints"], "stradsap checkpoints: `list`, `verify` or `show` was expected after it"),
-        (&[], "stradsap: `checkpoints` or `simulate` was expected after it"),
+        (&[], "stradsap: `checkpoints`, `simulate`, `completions` or `man` was expected after it"),
+        (&["completions", "bsh"], "stradsap completions: there is no `bsh`; did you mean `bash`?"),
+        (&["man", "man"], "stradsap man: `man` is a word too many"),
     ] {
         assert_eq!(stradsap(words), (2, String::new(), format!("error: {says}{see}")));
     }
@@ -240,4 +242,28 @@ fn nothing_waits_for_a_fifo() {
     checkpoints.save(13, &(), &[("rows", &rows)]).unwrap();
     checkpoints.finish().unwrap();
     assert_eq!(checkpoints.resume().unwrap().unwrap().step(), 13);
+}
+
+/// bash offers what its script says, where there is a bash.
+#[test]
+fn words_are_completed() {
+    let (code, script, _) = stradsap(&["completions", "bash"]);
+    assert_eq!(code, 0);
+    let offered = |words: &str| {
+        let ask = format!(
+            "{script}\nCOMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _stradsap; echo ${{COMPREPLY[*]}}"
+        );
+        let output = Command::new("bash").args(["--norc", "-c", &ask]).output().ok()?;
+        Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    };
+    for (words, expected) in [
+        ("stradsap c", "checkpoints completions"),
+        ("stradsap checkpoints v", "verify"),
+        ("stradsap completions ''", "bash zsh fish"),
+        ("stradsap man ''", ""),
+    ] {
+        assert_eq!(offered(words).unwrap_or_else(|| expected.to_owned()), expected, "{words}");
+    }
+    let (code, page, _) = stradsap(&["man"]);
+    assert!(code == 0 && page.starts_with(".TH STRADSAP 1"));
 }

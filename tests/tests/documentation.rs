@@ -196,6 +196,24 @@ fn every_link_and_path_in_the_documentation_exists() {
     assert!(broken.is_empty(), "{} names lead nowhere:\n{}", broken.len(), broken.join("\n"));
 }
 
+#[test]
+fn the_book_has_every_page_once() {
+    let repository = Repository::here();
+    let summary = repository.read(Path::new("docs/SUMMARY.md"));
+    let mut listed: Vec<&str> = summary.lines().flat_map(links).collect();
+    listed.sort_unstable();
+    let pages = repository.documents().filter(|path| path.parent() == Some(Path::new("docs")));
+    let mut pages: Vec<&str> = pages.filter_map(|path| path.file_name()?.to_str()).collect();
+    pages.retain(|page| *page != "SUMMARY.md");
+    pages.sort_unstable();
+    assert_eq!(listed, pages);
+    // A program that `stradsap/src/lib.rs` doesn't name isn't tested.
+    let tested = repository.read(Path::new("stradsap/src/lib.rs"));
+    for page in pages.iter().filter(|page| repository.read(&Path::new("docs").join(page)).contains("```rust")) {
+        assert!(tested.contains(&format!("../../docs/{page}")), "the programs of docs/{page} are not tested");
+    }
+}
+
 /// Paths of identifiers in the last column of a table, `Type` or `Type::member`, that the Rust sources don't have.
 fn unknown<'t>(text: &'t str, [defined, others]: &[BTreeSet<String>; 2]) -> Vec<(usize, &'t str)> {
     let rows = lines(text).filter(|(_, line, code)| !code && line.ends_with(" |"));

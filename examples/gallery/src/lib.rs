@@ -9,6 +9,7 @@ pub mod lines;
 pub mod pagerank;
 pub mod regression;
 pub mod rmat;
+pub mod stored;
 pub mod sync;
 pub mod topics;
 pub mod variational;

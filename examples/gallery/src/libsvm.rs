@@ -1,8 +1,8 @@
 //! Examples of two classes in LIBSVM's text format.
 //!
-//! One example a line: a label, then `index:value` for each feature that isn't zero, indices ascending from 1. `#` begins
-//! a comment; blank lines are skipped; a name that ends in `.gz` is unpacked. The labels are any two numbers, of which
-//! the larger is the positive class.
+//! One example a line: a label, then `index:value` for each feature that isn't zero, indices ascending from 1, or from 0 in a file
+//! that has an index 0. `qid:` isn't used. `#` begins a comment; blank lines are skipped; a name that ends in `.gz` is
+//! unpacked. The labels are any two numbers, of which the larger is the positive class.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -24,13 +24,15 @@ pub struct Feature {
     pub value: f32,
 }
 
-/// The two labels of a data set.
+/// What the files of a data set have in common: its two labels, and from where features are counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Classes {
     /// The smaller.
     pub negative: f32,
     /// The larger.
     pub positive: f32,
+    /// Whether features are counted from 0.
+    pub from_zero: bool,
 }
 
 /// A file of examples in memory: 8 bytes a value and 12 bytes an example.
@@ -129,7 +131,11 @@ impl Examples {
         let label = finite(word).ok_or_else(|| format!("the label is {}; expected a finite number", excerpt(word)));
         let label = label.and_then(|label| labels.check(label)).map_err(|problem| (column, problem))?;
         let values = &mut self.values;
-        pairs(words, |index, value| values.push(Feature { index, value }))?;
+        let from_zero = pairs(words, |index, value| values.push(Feature { index, value }))?;
+        if from_zero && labels.fixed && !self.classes.from_zero {
+            return Err((column, "there is a feature 0; those of the training set are counted from 1".to_owned()));
+        }
+        self.classes.from_zero |= from_zero;
         self.labels.push(label);
         self.ends.push(self.values.len());
         Ok(())
@@ -169,22 +175,25 @@ fn parse(path: &Path, mut lines: Lines<'_>, classes: Option<Classes>) -> Result<
     if let Some(classes) = classes {
         labels = Labels { seen: vec![classes.negative, classes.positive], fixed: true };
     }
-    let mut all = Examples::none(Classes { negative: -1.0, positive: 1.0 });
+    let mut all = Examples::none(classes.unwrap_or(Classes { negative: -1.0, positive: 1.0, from_zero: false }));
     let mut widest = (0, 0);
     while let Some(line) = lines.advance()? {
         let before = all.values.len();
         all.push(line, &mut labels).map_err(|(column, problem)| lines.error(Some(column), problem))?;
-        let features = all.values[before..].last().map_or(0, |last| last.index as usize + 1);
+        let features = all.values[before..].last().map_or(0, |last| last.index.wrapping_add(1) as usize);
         if features > widest.0 {
             widest = (features, lines.number());
         }
     }
     check_width(path, widest, all.values())?;
+    if all.classes.from_zero {
+        all.values.iter_mut().for_each(|feature| feature.index = feature.index.wrapping_add(1));
+    }
     if all.is_empty() {
         return Err(lines.error(None, "no examples; expected lines of a label and index:value pairs".to_owned()));
     }
     all.classes = match labels.seen[..] {
-        [a, b] => Classes { negative: a.min(b), positive: a.max(b) },
+        [a, b] => Classes { negative: a.min(b), positive: a.max(b), ..all.classes },
         _ => {
             let problem = format!("all examples have the label {}; expected two classes", labels.seen[0]);
             return Err(Error::Data { path: path.to_path_buf(), problem });
@@ -232,37 +241,37 @@ impl Number for f64 {
     }
 }
 
-/// Gives the index (from 0) and the value of each word `index:value` of a line, after checking them.
+/// The largest index that a feature may have.
+const LARGEST: u32 = u32::MAX - 1;
+
+/// Gives the index and the value of each word `index:value` of a line, after checking them: the index less 1, so that it is
+/// `u32::MAX` for feature 0 until it is known that the file counts from 0. Says whether there is a feature 0.
 pub(crate) fn pairs<'a, N: Number>(
     words: impl Iterator<Item = (usize, &'a [u8])>,
     mut take: impl FnMut(u32, N),
-) -> std::result::Result<(), Misplaced> {
-    let mut last = 0;
-    for (column, word) in words {
+) -> std::result::Result<bool, Misplaced> {
+    let (mut last, mut from_zero) = (None, false);
+    for (column, word) in words.filter(|(_, word)| !word.starts_with(b"qid:")) {
         let Some(colon) = word.iter().position(|&b| b == b':') else {
             return Err((column, format!("{} has no colon; expected index:value", excerpt(word))));
         };
         let (index, value) = (&word[..colon], &word[colon + 1..]);
-        let number = text(index).and_then(|text| text.parse::<u32>().ok());
-        let index = match number {
-            Some(0) => return Err((column, "the index is 0; indices begin at 1".to_owned())),
-            Some(index) if index <= last => {
-                return Err((column, format!("index {index} after {last}; expected ascending indices")));
-            }
-            Some(index) => index,
-            None => {
-                let problem = format!("the index is {}; expected a number from 1 to {}", excerpt(index), u32::MAX);
-                return Err((column, problem));
-            }
+        let number = text(index).and_then(|text| text.parse::<u32>().ok()).filter(|index| *index <= LARGEST);
+        let Some(number) = number else {
+            let problem = format!("the index is {}; expected a number from 0 to {LARGEST}", excerpt(index));
+            return Err((column, problem));
         };
+        if let Some(last) = last.filter(|last| number <= *last) {
+            return Err((column, format!("index {number} after {last}; expected ascending indices")));
+        }
         let Some(value) = finite(value) else {
             let problem = format!("the value is {}; expected a finite number", excerpt(value));
             return Err((column + colon + 1, problem));
         };
-        take(index - 1, value);
-        last = index;
+        take(number.wrapping_sub(1), value);
+        (last, from_zero) = (Some(number), from_zero || number == 0);
     }
-    Ok(())
+    Ok(from_zero)
 }
 
 /// The number of a word, if it is one and finite.

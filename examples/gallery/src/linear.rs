@@ -69,11 +69,11 @@ pub struct LinearArgs {
     pub loss: Loss,
 
     /// How strongly large weights are pulled towards zero
-    #[arg(long, value_name = "L", default_value_t = 1e-4, value_parser = not_negative::<f64>)]
+    #[arg(long, visible_aliases = ["regularisation", "regularization"], value_name = "L", default_value_t = 1e-4, value_parser = not_negative::<f64>)]
     pub lambda: f64,
 
     /// The first learning rate [default: what does best on a sample of the training set]
-    #[arg(long, value_name = "A", value_parser = positive::<f64>)]
+    #[arg(long, visible_alias = "learning-rate", value_name = "A", value_parser = positive::<f64>)]
     pub eta0: Option<f64>,
 
     /// Examples to test with [default: those of the repository's data set, if --data isn't given]

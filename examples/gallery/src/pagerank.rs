@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use stradsap_examples::Result;
 use stradsap_examples::files::{Staged, create_folder};
 use stradsap_examples::numbers::{fraction, not_negative};
-use stradsap_examples::progress::print_line;
+use stradsap_examples::print_line;
 use stradsap_examples::run::Measures;
 
 use crate::graph::Graph;

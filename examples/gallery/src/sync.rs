@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use stradsap::{Session, SyncPolicy};
+use stradsap_examples::numbers::nonzero;
 
 /// How copies of the model are kept together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -30,11 +31,11 @@ pub struct SyncArgs {
     pub staleness: usize,
 
     /// Elements of a minibatch [default: as the program says]
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = nonzero::<NonZeroUsize>)]
     pub minibatch: Option<NonZeroUsize>,
 
     /// With --sync model-average: minibatches of each copy from one average to the next [default: as the program says]
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = nonzero::<NonZeroUsize>)]
     pub average_every: Option<NonZeroUsize>,
 }
 

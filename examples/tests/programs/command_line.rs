@@ -34,6 +34,7 @@ fn usage_mistakes_are_one_line_and_status_2() {
             &["--test-fraction=-0.1"],
             "invalid value '-0.1' for '--test-fraction <F>': expected a number of at least 0 and below 1",
         ),
+        (&["--learning-rate", "-1"], "invalid value '-1' for '--learning-rate <A>': expected a number above 0"),
         (&["--learning-rate", "0"], "invalid value '0' for '--learning-rate <A>': expected a number above 0"),
         (
             &["--regularisation", "nan"],
@@ -44,8 +45,8 @@ fn usage_mistakes_are_one_line_and_status_2() {
         (&["--seed", "x"], "invalid value 'x' for '--seed <S>': invalid digit found in string"),
         (&["--workers", "2000"], "invalid value '2000' for '--workers [<N>]': 2000 is not in 0..=1024"),
         (&["--snapshot-every", "0"], "invalid value '0' for '--snapshot-every <K>': 0 is not in 1..=4294967295"),
-        (&["--checkpoint-every", "2"], "the following required arguments were not provided:; --checkpoint <DIR>"),
-        (&["--resume"], "the following required arguments were not provided:; --checkpoint <DIR>"),
+        (&["--checkpoint-every", "2"], "the following required arguments were not provided: --checkpoint <DIR>"),
+        (&["--resume"], "the following required arguments were not provided: --checkpoint <DIR>"),
     ];
     for program in PROGRAMS {
         for (arguments, expected) in cases {

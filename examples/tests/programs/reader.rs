@@ -36,6 +36,10 @@ fn formats_are_told_apart() {
         ("carriage returns", "a,x,5\r\nb,x,3.5\r\n"),
         ("blank lines", "\n\na,x,5\n   \n\nb,x,3.5\n\n"),
         ("blanks around fields", " a , x , 5 \nb,x, 3.5\n"),
+        ("another order", "timestamp,movie,user,score\n1,x,a,5\n2,x,b,3.5\n"),
+        ("another order, quoted", "\"movie, title\",\"User ID\",Rating,isbn\n\"a, b\",a,5,x\n\"c\",b,3.5,x\n"),
+        ("another order between tabs", "Stars\tcomment\tproduct_id\tCUSTOMER\n5\tgood\tx\ta\n3.5\t\tx\tb\n"),
+        ("other names", "wer,was,wieviel\na,x,5\nb,x,3.5\n"),
         ("quotes", "\"a\",\"x\",\"5\"\n\"b\",x,3.5\n"),
         ("exponents", "a,x,0.5e1\nb,x,35e-1\n"),
     ];
@@ -91,6 +95,21 @@ fn mistakes_are_named_with_their_line() {
             b"user,item,rating\na,x,5\nuser,item,rating\n",
             "r.txt:3: field 3 (rating) is \"rating\"; expected a finite number",
         ),
+        (
+            b"when,user,score\n1,a,5\n",
+            "r.txt:1: the header names when, user, score, and no item; expected a column called item, movie, film, book, ... or a \
+             file without a header: user, item, rating",
+        ),
+        (
+            b"score,item,user\n5,x\n",
+            "r.txt:2: 2 fields; expected at least 3 (user, item, rating) between commas, tabs or ::",
+        ),
+        (
+            b"a,b,score,item,user\n,,5,x\n",
+            "r.txt:2: 4 fields; expected at least 5 (user, item, rating) between commas, tabs or ::",
+        ),
+        (b"score,item,user\ngood,x,a\n", "r.txt:2: field 1 (rating) is \"good\"; expected a finite number"),
+        (b"score,item,user\n5,x,\n", "r.txt:2: field 3 (user) is empty; expected the user's id"),
         (b",x,5\n", "r.txt:1: field 1 (user) is empty; expected the user's id"),
         (b"a,x,5\na,\"\",5\n", "r.txt:2: field 2 (item) is empty; expected the item's id"),
         (b"a,x,5\nb,\xff,5\n", "r.txt:2: field 2 (item) isn't UTF-8 text"),

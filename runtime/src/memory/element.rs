@@ -7,12 +7,14 @@
 #![allow(unsafe_code)]
 
 use std::any::type_name;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZero;
 use std::time::Duration;
 
 use crate::memory::decode::{DecodeError, check_claim, decode_array, decode_vec, deeper, take, take_array};
+use crate::memory::ordered::Ordered;
 
 /// An element of a DDS. Derive it: `#[derive(Clone, Element)]`.
 ///
@@ -23,7 +25,7 @@ use crate::memory::decode::{DecodeError, check_claim, decode_array, decode_vec, 
 /// recorded reads them freely.
 ///
 /// The standard library's types that are elements: numbers, `NonZero`, `bool`, `char`, `String`, `Duration`, arrays, tuples of
-/// up to 12, `Box`, `Option`, `Result`, `Vec`, `VecDeque`, and maps and sets, hashed or sorted. The bytes of a hashed one are in
+/// up to 12, `Box`, `Option`, `Result`, `Reverse`, `Vec`, `VecDeque`, and maps and sets, hashed or sorted. The bytes of a hashed one are in
 /// the order of its keys' bytes, so that equal maps have one digest; what a body makes of the order in which it *iterates* over
 /// one is its own affair, and differs from run to run with std's own hasher.
 ///
@@ -174,6 +176,8 @@ by_parts! {
         Ok(value) => { out.push(0); value.encode(out) }
         Err(error) => { out.push(1); error.encode(out) }
     }, bytes => Ok(if flag(bytes, "Result")? { Err(E::decode(bytes)?) } else { Ok(T::decode(bytes)?) });
+    [T: Element] Reverse<T>, self, out => self.0.encode(out), bytes => T::decode(bytes).map(Reverse);
+    [T: Element] Ordered<T>, self, out => self.0.encode(out), bytes => T::decode(bytes).map(Ordered);
     [] Duration, self, out => (self.as_secs(), self.subsec_nanos()).encode(out), bytes => decode_duration(bytes);
     [T: Element] VecDeque<T>, self, out => {
         let (front, back) = self.as_slices();

@@ -11,6 +11,7 @@ pub(crate) mod home;
 pub(crate) mod image;
 pub(crate) mod merge;
 pub(crate) mod named;
+pub(crate) mod ordered;
 pub(crate) mod pages;
 pub(crate) mod ranges;
 pub(crate) mod reservation;

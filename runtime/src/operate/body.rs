@@ -14,10 +14,11 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::kernel::Cx;
+use super::kernel::{Cx, places};
 use crate::body::capture::Handles;
 use crate::body::task::Given;
 use crate::body::value::Values;
+use crate::dds::dmap::hash::hash_of;
 use crate::memory::codec::CodecError;
 use crate::memory::decode::DecodeError;
 use crate::memory::element::Element;
@@ -79,8 +80,7 @@ pub struct With<V: Values, H, F> {
     handles: PhantomData<fn(H)>,
 }
 
-const CAPTURES: &str =
-    "this closure uses a variable: name it in a capture list, as in `with!([x, &map], data.map(|element| ...))`";
+const CAPTURES: &str = "this closure uses a variable, with or without `move`: name it in a capture list, as in `with!([x, &map], data.map(|element| ...))`";
 
 impl<F: Copy> Plain<F> {
     pub(super) fn new(body: F) -> Self {
@@ -109,7 +109,7 @@ impl<V: Values, H, F: Copy> With<V, H, F> {
 /// # Safety
 /// A value of the type exists in the program.
 unsafe fn conjure<F: Copy>() -> F {
-    const { assert!(size_of::<F>() == 0) };
+    const { assert!(size_of::<F>() == 0, "{}", CAPTURES) };
     // SAFETY: a type of one value, which has no bytes and, as the caller says, exists.
     unsafe { NonNull::<F>::dangling().read() }
 }
@@ -136,6 +136,65 @@ impl<T, U, F: Fn(&T) -> U + Copy + Sync> Body<T, U> for Plain<F> {
     }
 
     fn shift(&mut self, _slots: usize) {}
+}
+
+/// A random number for each item, from a seed and the item's place.
+pub(super) struct ByChance(pub(super) u64);
+
+impl Travels for ByChance {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.0.encode(out);
+        Ok(())
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        decode_one(bytes).map(ByChance)
+    }
+}
+
+impl<T> Body<T, u64> for ByChance {
+    #[inline(always)]
+    fn bind<'v>(&'v self, cx: &Cx<'v>) -> impl FnMut(&T) -> u64 + 'v
+    where
+        T: 'v,
+    {
+        /// What makes these numbers others than those by which items are sampled.
+        const SHUFFLE: u64 = 0x0bde_0bdf_0be0_0be1;
+        let mut next = places(cx.place);
+        move |_| hash_of(&(SHUFFLE, self.0, next()))
+    }
+
+    fn shift(&mut self, _slots: usize) {}
+}
+
+/// What a closure makes of each item, and the item's place.
+pub(super) struct WithPlace<B>(pub(super) B);
+
+impl<B: Travels> Travels for WithPlace<B> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.0.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        // SAFETY: the caller's promise.
+        unsafe { B::decode(bytes).map(WithPlace) }
+    }
+}
+
+impl<T, U, B: Body<T, U>> Body<T, (U, (u64, u64))> for WithPlace<B> {
+    #[inline(always)]
+    fn bind<'v>(&'v self, cx: &Cx<'v>) -> impl FnMut(&T) -> (U, (u64, u64)) + 'v
+    where
+        T: 'v,
+        U: 'v,
+    {
+        let (mut body, mut next) = (self.0.bind(cx), places(cx.place));
+        move |item| (body(item), next())
+    }
+
+    fn shift(&mut self, slots: usize) {
+        self.0.shift(slots);
+    }
 }
 
 impl<V: Values, H, F: Copy> Travels for With<V, H, F> {

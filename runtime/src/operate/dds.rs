@@ -1,6 +1,7 @@
 //! Where pipes begin: DDSs, which have the methods of the pipe that flows from them.
 
 use super::body::{Plain, With};
+use super::ends::Numbering;
 use super::kernel::{
     Elements, Filtered, FlatMapped, IndexedKernel, MapEntries, Mapped, Numbered, Rows, Sampled, Zipped,
 };
@@ -207,6 +208,40 @@ macro_rules! pipe_methods {
                 F: Fn(&$item) -> S + Copy + Sync + 'static,
             {
                 self.pipe().sort_by_key(key)
+            }
+
+            /// [`Pipe::shuffle`].
+            ///
+            /// # Errors
+            /// As there.
+            #[track_caller]
+            pub fn shuffle(&self, seed: u64) -> Result<DVector<$item>> {
+                self.pipe().shuffle(seed)
+            }
+
+            /// [`Pipe::top_k`].
+            ///
+            /// # Errors
+            /// As there.
+            #[track_caller]
+            pub fn top_k<S, F>(&self, most: usize, key: F) -> Result<Vec<$item>>
+            where
+                S: Element + Ord,
+                F: Fn(&$item) -> S + Copy + Sync + 'static,
+            {
+                self.pipe().top_k(most, key)
+            }
+
+            /// [`Pipe::number_by_key`].
+            ///
+            /// # Errors
+            /// As there.
+            #[track_caller]
+            pub fn number_by_key<Q: Key, F>(&self, key: F) -> Result<Numbering<Q>>
+            where
+                F: Fn(&$item) -> Q + Copy + Sync + 'static,
+            {
+                self.pipe().number_by_key(key)
             }
 
             /// [`Pipe::count_by_key`].

@@ -3,13 +3,13 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 
-use super::body::{Body, Plain, Travels, With};
+use super::body::{Body, ByChance, Plain, Travels, With, WithPlace};
 use super::folding::FoldBody;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, Mapped};
 use super::pipe::{Pipe, site};
 use super::stage::{
-    Collected, Folded, Grouped, Items, Keys, Listing, PARTITIONS, Pairwise, Reduced, Sorted, Stage, Unite, joined,
-    unpack,
+    Collected, Folded, Grouped, Items, Keys, Listing, PARTITIONS, Pairwise, Reduced, Sorted, Stage, Top, Unite, joined,
+    keep_top, unpack,
 };
 use crate::body::capture::Handles;
 use crate::body::panics;
@@ -25,6 +25,14 @@ use crate::session::error::{BatchProblem, Error, Result};
 const ITEMS_A_PARTITION: usize = 4096;
 /// This many sampled keys decide on the border of a partition.
 const SAMPLES_A_BORDER: usize = 32;
+
+/// The different keys of a table, numbered from 0: [`Pipe::number_by_key`].
+pub struct Numbering<Q: Key> {
+    /// The keys, by number.
+    pub keys: DVector<Q>,
+    /// The numbers, by key.
+    pub numbers: DMap<Q, u32>,
+}
 
 fn partitions_of(len: usize) -> usize {
     (len / ITEMS_A_PARTITION).clamp(1, PARTITIONS)
@@ -46,8 +54,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         at: &Location<'_>,
         stage: impl FnOnce(K) -> S,
     ) -> Result<Vec<Box<dyn Items>>> {
-        let Pipe { session, sources, len, captured, kernel, .. } = self;
-        Self::run(&site(name, at), &session, &sources, &captured, len, &stage(kernel))
+        self.flow.give(&site(name, at), &stage(self.kernel))
     }
 
     /// All items, as a DVector. On workers each keeps what it made.
@@ -69,9 +76,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     where
         K::Item: Element,
     {
-        let site = site("collect", Location::caller());
-        let Pipe { session, sources, len, captured, kernel, .. } = self;
-        super::store::store(&site, &session, &sources, &captured, len, &Collected(kernel))
+        self.flow.store(&site("collect", Location::caller()), &Collected(self.kernel))
     }
 
     /// All items, in the program's own memory.
@@ -184,7 +189,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         caught(&site("reduce", at), || unpack::<K::Item>(lists).into_iter().flatten().reduce(f))
     }
 
-    /// All items in the order of their keys; those with equal keys in the order that they have.
+    /// All items in the order of their keys; those with equal keys in the order that they have. A float becomes a key as
+    /// [`Ordered(x)`](crate::Ordered), and [`Reverse(key)`](std::cmp::Reverse) sorts in falling order.
     ///
     /// ```
     /// use stradsap_runtime::{DVector, Session};
@@ -192,6 +198,11 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// let session = Session::builder().threads(1).build()?;
     /// let words = DVector::from_vec(&session, ["pear", "fig", "apple", "kiwi"].map(String::from).to_vec())?;
     /// assert_eq!(words.sort_by_key(|word| word.len())?.to_vec()?, ["fig", "pear", "kiwi", "apple"]);
+    ///
+    /// use std::cmp::Reverse;
+    /// use stradsap_runtime::Ordered;
+    /// let scores = DVector::from_vec(&session, vec![0.5, 2.5, -1.0])?;
+    /// assert_eq!(scores.sort_by_key(|score| Reverse(Ordered(*score)))?.to_vec()?, [2.5, 0.5, -1.0]);
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     ///
@@ -208,22 +219,26 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         S: Element + Ord,
         F: Fn(&K::Item) -> S + Copy + Sync + 'static,
     {
-        self.sorted(Location::caller(), Plain::new(key))
+        self.sorted("sort_by_key", Location::caller(), Plain::new(key))
     }
 
-    fn sorted<S: Element + Ord, B: Body<K::Item, S>>(self, at: &Location<'_>, body: B) -> Result<DVector<K::Item>>
+    fn sorted<S: Element + Ord, B: Body<K::Item, S>>(
+        self,
+        name: &str,
+        at: &Location<'_>,
+        mut body: B,
+    ) -> Result<DVector<K::Item>>
     where
         K::Item: Element,
     {
-        let site = site("sort_by_key", at);
-        let Pipe { session, sources, len, captured, kernel, .. } = self;
-        let partitions = partitions_of(len);
+        let site = site(name, at);
+        let Pipe { flow, mut kernel, .. } = self;
+        let partitions = partitions_of(flow.len);
         let mut borders = Vec::new();
-        let (mut kernel, mut body) = (kernel, body);
         if partitions > 1 {
-            let every = (len / (partitions * SAMPLES_A_BORDER)).max(1);
+            let every = (flow.len / (partitions * SAMPLES_A_BORDER)).max(1);
             let keys = Keys { kernel, body, every, key: PhantomData };
-            let lists = Self::run(&site, &session, &sources, &captured, len, &keys)?;
+            let lists = flow.give(&site, &keys)?;
             Keys { kernel, body, .. } = keys;
             let mut sampled: Vec<S> = joined(lists);
             borders = caught(&site, || {
@@ -234,7 +249,112 @@ impl<'p, K: Kernel> Pipe<'p, K> {
                 borders
             })?;
         }
-        super::store::store(&site, &session, &sources, &captured, len, &Sorted { kernel, body, borders })
+        flow.store(&site, &Sorted { kernel, body, borders })
+    }
+
+    /// All items in a random order, which follows from the seed and the places of the items alone (in a map: from their keys).
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(2).build()?;
+    /// let rows = DVector::from_fn(&session, 1000, |i| i as u32)?;
+    /// let shuffled = rows.shuffle(1)?;
+    /// assert_ne!(shuffled.to_vec()?, rows.to_vec()?);
+    /// assert_eq!(shuffled.digest()?, rows.shuffle(1)?.digest()?);
+    /// assert_eq!(shuffled.sort_by_key(|row| *row)?.digest()?, rows.digest()?);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// A pass that deals items out to at most 64 partitions, and a sort of each by a number of 8 bytes. On workers an item moves to
+    /// the worker that has its partition, and stays there.
+    ///
+    /// # Determinism
+    /// The same order on any number of threads and workers. It has nothing in common with what [`sample`](Pipe::sample) and
+    /// [`split`](Pipe::split) choose with the same seed.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn shuffle(self, seed: u64) -> Result<DVector<K::Item>>
+    where
+        K::Item: Element,
+    {
+        // Its numbers are spread evenly, so that borders need no sample of them.
+        let partitions = partitions_of(self.flow.len) as u64;
+        let borders = (1..partitions).map(|p| p * (u64::MAX / partitions)).collect();
+        let sorted = Sorted { kernel: self.kernel, body: ByChance(seed), borders };
+        self.flow.store(&site("shuffle", Location::caller()), &sorted)
+    }
+
+    /// The `most` items with the largest keys, the largest first; of equal keys the earlier item comes first. Fewer where there
+    /// are fewer.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Ordered, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let scores = DVector::from_vec(&session, vec![("fig", 0.5), ("pear", 2.5), ("kiwi", 1.0)].into_iter()
+    ///     .map(|(name, score)| (name.to_string(), score)).collect::<Vec<(String, f64)>>())?;
+    /// let best = scores.top_k(2, |(_, score)| Ordered(*score))?;
+    /// assert_eq!(best[0].0, "pear");
+    /// assert_eq!(best[1].0, "kiwi");
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// One pass; at most `most` items of each chunk come to the program's own process.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn top_k<S, F>(self, most: usize, key: F) -> Result<Vec<K::Item>>
+    where
+        K::Item: Element,
+        S: Element + Ord,
+        F: Fn(&K::Item) -> S + Copy + Sync + 'static,
+    {
+        let at = Location::caller();
+        let lists = self.end("top_k", at, |kernel| Top { kernel, body: Plain::new(key), most, key: PhantomData })?;
+        let mut best: Vec<(S, K::Item)> = joined(lists);
+        caught(&site("top_k", at), || keep_top(&mut best, most))?;
+        Ok(best.into_iter().map(|(_, item)| item).collect())
+    }
+
+    /// Numbers the keys of the items from 0, in the order in which they first appear: dense numbers for the ids of a table.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let visits = DVector::from_vec(&session, ["ada", "alan", "ada", "grace"].map(String::from).to_vec())?;
+    /// let users = visits.number_by_key(|user| user.clone())?;
+    /// assert_eq!(users.keys.to_vec()?, ["ada", "alan", "grace"]);
+    /// assert_eq!(users.numbers.get("grace")?, Some(2));
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// Rows with numbers in the place of keys: `with!([&users], rows.map(|row| users[&row.user])).collect()`, where `users` is the
+    /// map [`numbers`](Numbering::numbers).
+    ///
+    /// # Cost
+    /// A pass as [`count_by_key`](Pipe::count_by_key)'s, then a sort of the different keys, and a map of them.
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn number_by_key<Q: Key, F>(self, key: F) -> Result<Numbering<Q>>
+    where
+        F: Fn(&K::Item) -> Q + Copy + Sync + 'static,
+    {
+        let at = Location::caller();
+        let places = self.then(|before| Mapped::new(before, WithPlace(Plain::new(key))));
+        let first = places.united("number_by_key", at, Pairwise(|a: (u64, u64), b| a.min(b)))?;
+        let ordered = first.pipe().sorted("number_by_key", at, Plain::new(|(_, place): &(Q, (u64, u64))| *place))?;
+        let keys = ordered.map(|(key, _)| key.clone()).collect()?;
+        let numbers = keys.enumerate().map(|(number, key)| (key.clone(), *number as u32)).collect_map()?;
+        Ok(Numbering { keys, numbers })
     }
 
     /// How many items have each key.
@@ -281,7 +401,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// Two passes.
     ///
     /// # Errors
-    /// As [`collect`](Pipe::collect).
+    /// As [`collect`](Pipe::collect); [`LoopProblem::Probability`](crate::LoopProblem::Probability) for a probability that isn't
+    /// from 0 to 1.
     #[track_caller]
     #[allow(clippy::type_complexity)]
     pub fn split(self, probability: f64, seed: u64) -> Result<(DVector<K::Item>, DVector<K::Item>)>
@@ -289,13 +410,11 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         K::Item: Element,
     {
         let site = site("split", Location::caller());
-        let chosen = self.chosen(probability, seed, true);
-        let Pipe { session, sources, len, captured, kernel, .. } = chosen;
+        let Pipe { flow, kernel, .. } = self.chosen("split", probability, seed);
         let mut stage = Collected(kernel);
-        let first = super::store::store(&site, &session, &sources, &captured, len, &stage)?;
+        let first = flow.store(&site, &stage)?;
         stage.0.keep = false;
-        let second = super::store::store(&site, &session, &sources, &captured, len, &stage)?;
-        Ok((first, second))
+        Ok((first, flow.store(&site, &stage)?))
     }
 }
 
@@ -367,8 +486,8 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
     }
 
     fn united<U: Unite<W>>(self, name: &str, at: &Location<'_>, unite: U) -> Result<DMap<Q, U::United>> {
-        let session = std::sync::Arc::clone(&self.session);
-        let partitions = partitions_of(self.len);
+        let session = std::sync::Arc::clone(&self.flow.session);
+        let partitions = partitions_of(self.flow.len);
         let grouped =
             |kernel| Grouped { kernel, partitions, unite: Plain::new(unite), types: PhantomData::<fn() -> (Q, W)> };
         let lists = self.end(name, at, grouped)?;

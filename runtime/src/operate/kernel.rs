@@ -446,6 +446,17 @@ impl<A: IndexedKernel, B: IndexedKernel> IndexedKernel for Zipped<A, B> {
     }
 }
 
+/// A function that is called for each item in order, and gives its place: that of its element, and which of the element's items
+/// it is, where steps have made several.
+pub(super) fn places(place: &Cell<u64>) -> impl FnMut() -> (u64, u64) {
+    let mut last: Option<(u64, u64)> = None;
+    move || {
+        let place = place.get();
+        let nth = last.filter(|(before, _)| *before == place).map_or(0, |(_, nth)| nth + 1);
+        *last.insert((place, nth))
+    }
+}
+
 /// Items chosen by chance, from a number that follows from the seed and the item's place.
 #[doc(hidden)]
 pub struct Sampled<K> {
@@ -474,11 +485,9 @@ impl<K: Kernel> Sampled<K> {
     /// A function that is called for each item in order, and tells which ones stay.
     fn chooser(&self, place: &Cell<u64>) -> impl FnMut() -> bool {
         let (seed, below, keep) = (self.seed, self.below, self.keep);
-        let (mut last, mut nth) = (None, 0u64);
+        let mut next = places(place);
         move || {
-            let place = place.get();
-            nth = if last == Some(place) { nth + 1 } else { 0 };
-            last = Some(place);
+            let (place, nth) = next();
             (hash_of(&(seed, place, nth)) < below) == keep
         }
     }

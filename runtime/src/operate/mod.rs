@@ -15,4 +15,5 @@ pub(crate) mod stage;
 mod store;
 mod transform;
 
+pub use self::ends::Numbering;
 pub use self::pipe::{IntoPipe, JoinWith, Pipe};

@@ -17,7 +17,7 @@ use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 use crate::memory::element::Element;
 use crate::session::SessionInner;
-use crate::session::error::Result;
+use crate::session::error::{Error, LoopProblem, Result};
 
 /// Data on their way from a DDS through closures; nothing runs before an operator asks for the result.
 ///
@@ -35,12 +35,47 @@ use crate::session::error::Result;
 /// Results depend on the data and the closures alone, not on the number of threads or workers: items stay in order, and
 /// floating-point sums are rounded in the same places.
 pub struct Pipe<'p, K> {
-    pub(super) session: Arc<SessionInner>,
-    pub(super) sources: Vec<Captured>,
-    pub(super) len: usize,
-    pub(super) captured: Vec<Captured>,
+    pub(super) flow: Flow,
     pub(super) kernel: K,
     pub(super) borrowed: PhantomData<&'p ()>,
+}
+
+/// What a pipe is about, without the types of its steps.
+pub(super) struct Flow {
+    pub(super) session: Arc<SessionInner>,
+    sources: Vec<Captured>,
+    pub(super) len: usize,
+    captured: Vec<Captured>,
+    /// What a step was given that it can't do: an error of the operator that runs the pipe.
+    refused: Option<LoopProblem>,
+}
+
+impl Flow {
+    /// Runs a stage that was made from the pipe's kernel, here or on workers, as `run` has it run.
+    pub(super) fn operate<S: Stage + Travels, R>(
+        &self,
+        site: &str,
+        stage: &S,
+        run: impl FnOnce(&dyn OperatorBackend, &Operation<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let Flow { session, sources, len, captured, refused } = self;
+        if let Some(problem) = refused {
+            return Err(Error::Loop { site: site.to_string(), problem: problem.clone() });
+        }
+        let pack = || {
+            let mut bytes = Vec::new();
+            stage.encode(&mut bytes)?;
+            Ok((maker_of(stage), bytes))
+        };
+        let operation = Operation { session, site, sources, captured, len: *len, stage, pack: &pack };
+        operation.check()?;
+        run(&*session.backend::<dyn OperatorBackend>(), &operation)
+    }
+
+    /// The lists of a stage, in this process.
+    pub(super) fn give<S: Stage + Travels>(&self, site: &str, stage: &S) -> Result<Vec<Box<dyn Items>>> {
+        self.operate(site, stage, |backend, operation| backend.give(operation))
+    }
 }
 
 /// Where an operator was called, as errors name it.
@@ -51,12 +86,12 @@ pub(super) fn site(name: &str, location: &Location<'_>) -> String {
 impl<'p, K: Kernel> Pipe<'p, K> {
     pub(super) fn of(source: Captured, len: usize, kernel: K) -> Self {
         let session = Arc::clone(&source.session);
-        Pipe { session, sources: vec![source], len, captured: Vec::new(), kernel, borrowed: PhantomData }
+        let flow = Flow { session, sources: vec![source], len, captured: Vec::new(), refused: None };
+        Pipe { flow, kernel, borrowed: PhantomData }
     }
 
     pub(super) fn then<L>(self, kernel: impl FnOnce(K) -> L) -> Pipe<'p, L> {
-        let Pipe { session, sources, len, captured, kernel: before, borrowed } = self;
-        Pipe { session, sources, len, captured, kernel: kernel(before), borrowed }
+        Pipe { flow: self.flow, kernel: kernel(self.kernel), borrowed: self.borrowed }
     }
 
     /// A closure with what it captures, whose borrows last as long as the pipe.
@@ -66,28 +101,9 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         mut handles: H,
         body: F,
     ) -> With<V, H, F> {
-        let slot = self.captured.len();
-        self.captured.extend(handles.describe());
+        let slot = self.flow.captured.len();
+        self.flow.captured.extend(handles.describe());
         With::new(values, slot, body)
-    }
-
-    /// Runs a stage that was made from this pipe's kernel.
-    pub(super) fn run<S: Stage + Travels>(
-        site: &str,
-        session: &SessionInner,
-        sources: &[Captured],
-        captured: &[Captured],
-        len: usize,
-        stage: &S,
-    ) -> Result<Vec<Box<dyn Items>>> {
-        let pack = || {
-            let mut bytes = Vec::new();
-            stage.encode(&mut bytes)?;
-            Ok((maker_of(stage), bytes))
-        };
-        let operation = Operation { session, site, sources, captured, len, stage, pack: &pack };
-        operation.check()?;
-        session.backend::<dyn OperatorBackend>().give(&operation)
     }
 
     /// What a closure makes of each item.
@@ -193,6 +209,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
 
     /// Items chosen by chance: each with this probability, from 0 to 1. Which ones follows from the seed and the places of
     /// the items alone (in a map: from their keys). Who samples twice takes two seeds: with one, both choose the same.
+    /// With another probability, the operator that runs the pipe gives [`LoopProblem::Probability`].
     ///
     /// ```
     /// use stradsap_runtime::{DVector, Session};
@@ -205,13 +222,17 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     pub fn sample(self, probability: f64, seed: u64) -> Pipe<'p, Sampled<K>> {
-        self.chosen(probability, seed, true)
+        self.chosen("sample", probability, seed)
     }
 
-    pub(super) fn chosen(self, probability: f64, seed: u64, keep: bool) -> Pipe<'p, Sampled<K>> {
-        // NaN and what is below 0 choose nothing. 1 chooses all but one of 2^64 numbers, which no item has to fear.
+    pub(super) fn chosen(mut self, operator: &'static str, probability: f64, seed: u64) -> Pipe<'p, Sampled<K>> {
+        if !(0.0..=1.0).contains(&probability) {
+            let problem = LoopProblem::Probability { operator, given: probability.to_string() };
+            self.flow.refused.get_or_insert(problem);
+        }
+        // 1 chooses all but one of 2^64 numbers, which no item has to fear.
         let below = (probability * 2f64.powi(64)) as u64;
-        self.then(|before| Sampled { before, seed, below, keep })
+        self.then(|before| Sampled { before, seed, below, keep: true })
     }
 
     /// Each item with the values that a map has for its key: those without stay out, and of a [`DMultiMap`] each value gives
@@ -269,13 +290,14 @@ impl<'p, K: IndexedKernel> Pipe<'p, K> {
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     pub fn zip<'q: 'p, L: IndexedKernel>(self, other: impl IntoPipe<'q, Kernel = L>) -> Pipe<'p, Zipped<K, L>> {
-        let Pipe { session, mut sources, len, mut captured, kernel, borrowed } = self;
-        let Pipe { sources: theirs, len: their_len, captured: their_captures, kernel: mut other, .. } =
-            other.into_pipe();
-        other.shift(sources.len(), captured.len());
-        sources.extend(theirs);
-        captured.extend(their_captures);
-        Pipe { session, sources, len: len.min(their_len), captured, kernel: Zipped(kernel, other), borrowed }
+        let Pipe { mut flow, kernel, borrowed } = self;
+        let Pipe { flow: theirs, kernel: mut other, .. } = other.into_pipe();
+        other.shift(flow.sources.len(), flow.captured.len());
+        flow.sources.extend(theirs.sources);
+        flow.captured.extend(theirs.captured);
+        flow.len = flow.len.min(theirs.len);
+        flow.refused = flow.refused.or(theirs.refused);
+        Pipe { flow, kernel: Zipped(kernel, other), borrowed }
     }
 }
 
@@ -398,8 +420,8 @@ macro_rules! lookups {
                 mut pipe: Pipe<'p, K>,
                 key: F,
             ) -> Pipe<'p, Self::Joined<'m, K, F>> {
-                let slot = pipe.captured.len();
-                pipe.captured.extend((Read::<_, 0>(self),).describe());
+                let slot = pipe.flow.captured.len();
+                pipe.flow.captured.extend((Read::<_, 0>(self),).describe());
                 pipe.then(|before| FlatMapped::new(before, Lookup { slot, key: Plain::new(key), map: PhantomData }))
             }
         }

@@ -280,6 +280,58 @@ impl<K: Kernel, S: Element, B: Body<K::Item, S>> Stage for Keys<K, B, S> {
     no_partitions!(S);
 }
 
+/// The items of each chunk with the largest keys, and these.
+pub(super) struct Top<K, B, S> {
+    pub(super) kernel: K,
+    pub(super) body: B,
+    pub(super) most: usize,
+    pub(super) key: PhantomData<fn() -> S>,
+}
+
+impl<K: Travels, B: Travels, S> Travels for Top<K, B, S> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.most.encode(out);
+        self.kernel.encode(out)?;
+        self.body.encode(out)
+    }
+
+    unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        let most = decode_one(bytes)?;
+        // SAFETY: the caller's promise.
+        unsafe { Ok(Top { most, kernel: K::decode(bytes)?, body: B::decode(bytes)?, key: PhantomData }) }
+    }
+}
+
+/// Leaves the items with the largest keys, the largest first; equal ones stay in order.
+pub(super) fn keep_top<S: Ord, T>(items: &mut Vec<(S, T)>, most: usize) {
+    items.sort_by(|(a, _), (b, _)| b.cmp(a));
+    items.truncate(most);
+}
+
+impl<K: Kernel<Item: Element>, S: Element + Ord, B: Body<K::Item, S>> Stage for Top<K, B, S> {
+    unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
+        let mut key = self.body.bind(cx);
+        let mut top: Vec<(S, K::Item)> = Vec::new();
+        // As soon as the first ones are in order, what isn't above the last of them is out.
+        let mut ordered = false;
+        self.kernel.each(cx, |item| {
+            let key = key(item);
+            if self.most == 0 || ordered && key <= top[self.most - 1].0 {
+                return;
+            }
+            top.push((key, item.clone()));
+            if top.len() / 2 >= self.most {
+                keep_top(&mut top, self.most);
+                ordered = true;
+            }
+        });
+        keep_top(&mut top, self.most);
+        vec![Box::new(top)]
+    }
+
+    no_partitions!((S, K::Item));
+}
+
 /// Items in the order of their keys; of equal keys in the order in which they came.
 pub(super) struct Sorted<K, B, S> {
     pub(super) kernel: K,

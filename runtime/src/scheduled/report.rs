@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::drive::Done;
-use crate::session::report::WorkerTime;
+use crate::session::report::{WorkerTime, counted};
 use crate::session::verified::Verified;
 
 /// What a call of a scheduled program did, and how long it took. `Display` prints it for a person.
@@ -115,14 +115,14 @@ impl fmt::Display for ScheduledReport {
         }
         write!(
             f,
-            ": {} rounds of {} jobs in all on {} shards, {} threads; pipeline {}: reads {} rounds behind at most, {:.2} on \
-             average\n  prepared in {:.3} s, ran in {:.3} s",
-            self.rounds(),
-            self.jobs(),
-            self.shards,
-            self.threads,
+            ": {} of {} in all on {}, {}; pipeline {}: reads {} behind at most, {:.2} on average\n  prepared in {:.3} s, ran in \
+             {:.3} s",
+            counted(self.rounds() as u64, "round"),
+            counted(self.jobs(), "job"),
+            counted(self.shards as u64, "shard"),
+            counted(self.threads as u64, "thread"),
             self.pipeline,
-            self.staleness_max(),
+            counted(self.staleness_max() as u64, "round"),
             self.staleness_mean(),
             self.seconds_preparing,
             self.seconds_running

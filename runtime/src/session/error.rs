@@ -20,7 +20,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The error that a loop body returned.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What can go wrong. Every message is one line that names what it is about and what was expected.
+/// What can go wrong. Every message is one line that names what it is about and what was expected. `{:?}` prints the same line, so
+/// that a plain `fn main() -> stradsap::Result<()>` ends with it, too.
 ///
 /// After an error of a loop ([`Body`](Error::Body), [`Panic`](Error::Panic),
 /// [`IndexOutOfRange`](Error::IndexOutOfRange), [`Loop`](Error::Loop)) every DDS and reduction holds what it held before.
@@ -33,9 +34,10 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// let error = x.get(7).unwrap_err();
 /// assert!(matches!(error, Error::OutOfBounds { start: 7, len: 3, .. }));
 /// assert_eq!(error.exit_code(), 1);
+/// assert_eq!(format!("{error:?}"), error.to_string());
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The program was called in a way that it doesn't offer.
@@ -265,6 +267,12 @@ pub enum Error {
     },
 }
 
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 /// `:7`, where a column is known.
 struct AtColumn(Option<u64>);
 
@@ -395,6 +403,14 @@ pub enum LoopProblem {
     /// An operator's closure captures a reduction.
     #[error("an operator can't add to a reduction: use `fold` or `reduce`")]
     ReductionInOperator,
+    /// A probability that isn't from 0 to 1.
+    #[error("`{operator}` was given {given} as a probability: expected a number from 0 to 1, such as 0.9 for 90 %")]
+    Probability {
+        /// `sample` or `split`.
+        operator: &'static str,
+        /// What it was given.
+        given: String,
+    },
     /// A range that begins below 0, or ends beyond what can be counted.
     #[error("the range holds numbers that no index can be: indices begin at 0")]
     NegativeIndex,

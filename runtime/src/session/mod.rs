@@ -61,6 +61,7 @@ pub struct Session {
 
 pub(crate) struct SessionInner {
     threads: AtomicUsize,
+    seed: AtomicU64,
     /// Of each thread, in bytes.
     stack: usize,
     pool: Mutex<Option<Arc<Pool>>>,
@@ -85,6 +86,7 @@ pub(crate) struct SessionInner {
 #[must_use]
 pub struct SessionBuilder {
     threads: Option<usize>,
+    seed: Option<u64>,
     stack: Option<usize>,
     verify: Option<bool>,
     explain: Option<bool>,
@@ -102,6 +104,12 @@ impl SessionBuilder {
     /// ```
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
+        self
+    }
+
+    /// What the session's random numbers come from: [`Session::set_seed`].
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
         self
     }
 
@@ -151,6 +159,7 @@ impl SessionBuilder {
         let session = Session {
             inner: Arc::new(SessionInner {
                 threads: AtomicUsize::new(1),
+                seed: AtomicU64::new(self.seed.unwrap_or_default()),
                 stack,
                 pool: Mutex::new(None),
                 verify: AtomicBool::new(verify),
@@ -261,6 +270,27 @@ impl Session {
         }
         self.inner.threads.store(threads, Relaxed);
         Ok(())
+    }
+
+    /// What the session's random numbers come from: another seed gives others, the same seed the same ones. It is 0 until
+    /// the program says otherwise. Numbers that were drawn before stay what they are.
+    ///
+    /// ```
+    /// use stradsap_runtime::Session;
+    ///
+    /// let session = Session::builder().threads(1).seed(7).build()?;
+    /// assert_eq!(session.seed(), 7);
+    /// session.set_seed(8);
+    /// assert_eq!(session.seed(), 8);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    pub fn set_seed(&self, seed: u64) {
+        self.inner.seed.store(seed, Relaxed);
+    }
+
+    /// What the session's random numbers come from.
+    pub fn seed(&self) -> u64 {
+        self.inner.seed.load(Relaxed)
     }
 
     /// Whether every loop is replayed in its claimed serial order and compared bit by bit, at the cost of a

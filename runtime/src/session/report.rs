@@ -308,6 +308,11 @@ impl LoopReport {
     }
 }
 
+/// A number of things, of which there may be one.
+pub(crate) fn counted(n: u64, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
+
 impl fmt::Display for LoopReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "loop {}", self.site)?;
@@ -317,17 +322,19 @@ impl fmt::Display for LoopReport {
         writeln!(f, ": {}, {}", self.strategy(), self.reason())?;
         writeln!(
             f,
-            "  {} iterations in {} blocks; work {}, longest chain {}: parallelism {:.1}",
-            self.iterations(),
-            self.blocks(),
+            "  {} in {}; work {}, longest chain {}: parallelism {:.1}",
+            counted(self.iterations() as u64, "iteration"),
+            counted(self.blocks() as u64, "block"),
             self.work(),
             self.critical_path(),
             self.parallelism()
         )?;
         let parts = &self.plan.facts.parts;
         if !parts.is_empty() {
-            let parts: Vec<String> =
-                parts.iter().map(|&(c, n)| format!("{n} parts of `{}`", self.site.name(c))).collect();
+            let parts: Vec<String> = parts
+                .iter()
+                .map(|&(c, n)| format!("{} of `{}`", counted(n as u64, "part"), self.site.name(c)))
+                .collect();
             let order = if self.plan.facts.rotation { ", passed on in a rotation" } else { "" };
             writeln!(f, "  {}{order}", parts.join(", "))?;
         }
@@ -374,8 +381,8 @@ impl fmt::Display for WorkerShares {
             self.bytes_moved
         )?;
         for WorkerShare { worker, blocks, work, bytes_in, bytes_out } in &self.workers {
-            let s = if *blocks == 1 { "" } else { "s" };
-            write!(f, "\n    {worker}: {blocks} block{s}, work {work}; {bytes_in} bytes in, {bytes_out} bytes out")?;
+            let blocks = counted(*blocks as u64, "block");
+            write!(f, "\n    {worker}: {blocks}, work {work}; {bytes_in} bytes in, {bytes_out} bytes out")?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::ctxt::{Ctxt, compile_errors};
 /// Operators whose first closure may capture.
 const CAPTURING: [&str; 5] = ["map", "filter", "flat_map", "fold", "transform"];
 /// Operators whose closures may not.
-const PLAIN: [&str; 5] = ["reduce", "sort_by_key", "count_by_key", "reduce_by_key", "join"];
+const PLAIN: [&str; 7] = ["reduce", "sort_by_key", "count_by_key", "reduce_by_key", "join", "top_k", "number_by_key"];
 
 const USAGE: &str = "a capture list and an operator are wanted: `with!([alpha, &x], data.map(|item| ...))`";
 

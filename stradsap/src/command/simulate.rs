@@ -215,7 +215,7 @@ impl Asked {
     }
 }
 
-const OPTIONS: [&str; 11] = [
+pub(super) const OPTIONS: [&str; 11] = [
     "--workers",
     "--threads",
     "--cores",

@@ -1,21 +1,39 @@
 //! Labelled sparse vectors in LIBSVM's text format.
 
-use super::blocks::{Format, Parsed, misplaced};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use super::blocks::{Format, Parsed, Reading, misplaced};
+use super::source;
 use super::text::{each_line, excerpt, last_line, number, words};
-use crate::Element;
+use crate::{DVector, Element, Result, Session};
 
 /// An example with its label and the features that it has: [`read_libsvm`](crate::ReadFiles::read_libsvm).
 #[derive(Clone, Debug, PartialEq, Element)]
 pub struct Labelled {
     /// The class, or the value to predict.
     pub label: f64,
-    /// Which features, rising. They are counted from 0 here and from 1 in the file.
+    /// Which features, rising, counted from 0.
     pub indices: Vec<u32>,
     /// The features' values, as many.
     pub values: Vec<f32>,
 }
 
-pub(super) struct Libsvm;
+/// Features are counted from 1 until one of number 0 is met: then the files count from 0, as those of scikit-learn do.
+#[derive(Default)]
+pub(super) struct Libsvm {
+    from_zero: AtomicBool,
+}
+
+pub(super) fn read(session: &Session, path: &Path) -> Result<DVector<Labelled>> {
+    let (inputs, format) = (source::resolve(path)?, Libsvm::default());
+    let mut chunks = Reading::new(session, &inputs).records(&format)?.chunks;
+    if format.from_zero.into_inner() {
+        let indices = chunks.iter_mut().flatten().flat_map(|example| &mut example.indices);
+        indices.for_each(|index| *index = index.wrapping_add(1));
+    }
+    DVector::from_chunks(session, chunks)
+}
 
 impl Format for Libsvm {
     type Head = ();
@@ -44,8 +62,12 @@ impl Format for Libsvm {
             let label = number(at, word, "the label", "a number")?;
             indices.clear();
             values.clear();
-            for (at, word) in words {
+            // What ranks belong to is nothing to learn from here.
+            for (at, word) in words.filter(|(_, word)| !word.starts_with(b"qid:")) {
                 feature(at, word, indices, values)?;
+            }
+            if indices.first() == Some(&BEFORE_ONE) {
+                self.from_zero.store(true, Relaxed);
             }
             // Copies have no room to spare.
             items.push(Labelled { label, indices: indices.clone(), values: values.clone() });
@@ -54,20 +76,23 @@ impl Format for Libsvm {
     }
 }
 
+/// The number that stands for feature 0 as long as features may be counted from 1.
+const BEFORE_ONE: u32 = u32::MAX;
+const LARGEST: u32 = u32::MAX - 1;
+
 fn feature(at: usize, word: &[u8], indices: &mut Vec<u32>, values: &mut Vec<f32>) -> Parsed<()> {
     let Some(colon) = memchr::memchr(b':', word) else {
         return misplaced(at, format!("{} has no colon; index:value was expected", excerpt(word)));
     };
-    let expected = format_args!("a number from 1 to {}", u32::MAX);
+    let expected = format_args!("a number from 0 to {LARGEST}");
     let index: u32 = number(at, &word[..colon], "the index", expected)?;
-    let Some(from_zero) = index.checked_sub(1) else {
-        return misplaced(at, "the index is 0; indices begin at 1");
-    };
-    if let Some(last) = indices.last().filter(|last| **last >= from_zero) {
-        let last = u64::from(*last) + 1;
+    if index > LARGEST {
+        return misplaced(at, format!("the index is \"{index}\"; {expected} was expected"));
+    }
+    if let Some(last) = indices.last().map(|last| last.wrapping_add(1)).filter(|last| *last >= index) {
         return misplaced(at, format!("index {index} follows index {last}; rising indices were expected"));
     }
-    indices.push(from_zero);
+    indices.push(index.wrapping_sub(1));
     values.push(number(at + colon + 1, &word[colon + 1..], "the value", "a number")?);
     Ok(())
 }

@@ -88,8 +88,9 @@ pub trait ReadFiles {
     /// As said above, and [`Error::Usage`](crate::Error::Usage) for a delimiter or prefix that can't be one.
     fn read_csv_with<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>, csv: &Csv) -> Result<DVector<T>>;
 
-    /// Reads labelled sparse vectors: `label index:value index:value ...` a line, `#` before comments. Indices begin at 1 in
-    /// the file, and at 0 in the result.
+    /// Reads labelled sparse vectors: `label index:value index:value ...` a line, `#` before comments. Indices begin at 0
+    /// in the result; in the files they begin at 1, or at 0 if one of them has an index 0, as scikit-learn writes them. So files of
+    /// one data set are best read by one pattern. `qid:` isn't used.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -101,6 +102,9 @@ pub trait ReadFiles {
     ///
     /// let examples = Session::new()?.read_libsvm(&path)?;
     /// assert_eq!((examples.len(), examples.get(0)?.indices), (2, vec![0, 6]));
+    ///
+    /// std::fs::write(&path, "3 qid:1 0:0.5 7:2\n1 qid:1 3:1\n")?;
+    /// assert_eq!(Session::new()?.read_libsvm(&path)?.get(0)?.indices, [0, 7]);
     /// # Ok(())
     /// # }
     /// ```
@@ -239,7 +243,7 @@ impl ReadFiles for Session {
     }
 
     fn read_libsvm(&self, path: impl AsRef<Path>) -> Result<DVector<Labelled>> {
-        read(self, path.as_ref(), &libsvm::Libsvm)
+        libsvm::read(self, path.as_ref())
     }
 
     fn read_bag_of_words(&self, path: impl AsRef<Path>) -> Result<BagOfWords> {

@@ -52,19 +52,20 @@ fn edges_of_graphs() {
 
 #[test]
 fn sparse_vectors() {
-    let read = |text: &str| items(&libsvm::Libsvm, text.as_bytes());
+    let read = |text: &str| items(&libsvm::Libsvm::default(), text.as_bytes());
     let want = vec![
         Labelled { label: 1.0, indices: vec![0, 6], values: vec![0.5, -2e3] },
         Labelled { label: -1.5, indices: vec![], values: vec![] },
     ];
     assert_eq!(read("# head\n+1 1:0.5 7:-2e3 # tail\r\n\n-1.5\n"), Ok(want));
     for (text, error) in [
-        ("1 1:2\n1 0:3\n", "f:2:3: the index is 0; indices begin at 1"),
         ("1 3:2 3:1\n", "f:1:7: index 3 follows index 3; rising indices were expected"),
         ("1 3:2 2:1\n", "f:1:7: index 2 follows index 3; rising indices were expected"),
         ("1 3\n", "f:1:3: \"3\" has no colon; index:value was expected"),
         ("1 3:x\n", "f:1:5: the value is \"x\"; a number was expected"),
-        ("1 -3:1\n", "f:1:3: the index is \"-3\"; a number from 1 to 4294967295 was expected"),
+        ("1 -3:1\n", "f:1:3: the index is \"-3\"; a number from 0 to 4294967294 was expected"),
+        ("1 4294967295:1\n", "f:1:3: the index is \"4294967295\"; a number from 0 to 4294967294 was expected"),
+        ("1 0:2 0:1\n", "f:1:7: index 0 follows index 0; rising indices were expected"),
         ("a 3:1\n", "f:1:1: the label is \"a\"; a number was expected"),
     ] {
         assert_eq!(read(text).unwrap_err(), error);

@@ -79,6 +79,9 @@ pub(crate) fn closures_that_panic(session: &Session, seen: &mut Seen) -> Result 
         failed(session, seen, "reduce_by_key", 1234, x.map(|n| (good(*n), 1u8)).reduce_by_key(|a, b| a ^ b));
         failed(session, seen, "collect_map", 1234, x.map(|n| (good(*n), 1u8)).collect_map());
         failed(session, seen, "split", 1234, x.map(|n| good(*n)).split(0.5, 1));
+        failed(session, seen, "shuffle", 1234, x.map(|n| good(*n)).shuffle(1));
+        failed(session, seen, "top_k", 1234, x.top_k(3, |n| good(*n)));
+        failed(session, seen, "number_by_key", 1234, x.number_by_key(|n| good(*n)));
         let sorted = x.sort_by_key(|n| Fussy(*n));
         assert!(matches!(&sorted, Err(Error::Operator { element: None, .. })));
         let text = sorted.unwrap_err().to_string();
@@ -226,6 +229,15 @@ pub(crate) fn refused(session: &Session, seen: &mut Seen) -> Result {
     assert!(matches!(problem(x.join(&map, |n| *n).collect().err().unwrap()), LoopProblem::TwoSessions { .. }));
     let ended = with!([&map], x.fold(0, |sum, n| sum + map.get(n).copied().unwrap_or(0), |a, b| a + b));
     assert!(matches!(problem(ended.err().unwrap()), LoopProblem::TwoSessions { .. }));
+    for (given, text) in [(90.0, "90"), (1.0001, "1.0001"), (-0.1, "-0.1"), (f64::NAN, "NaN"), (f64::INFINITY, "inf")] {
+        let (sampled, split) = (x.sample(given, 1).count(), x.map(|n| *n).split(given, 1));
+        for (operator, ended) in [("sample", sampled.err()), ("split", split.err())] {
+            let wanted = LoopProblem::Probability { operator, given: text.to_string() };
+            assert_eq!(problem(ended.unwrap()), wanted);
+        }
+    }
+    let error = x.zip(x.map(|n| *n)).sample(2.0, 1).collect().err().unwrap().to_string();
+    assert!(error.ends_with("expected a number from 0 to 1, such as 0.9 for 90 %"), "{error}");
     let mut y = x.map(|n| *n).collect()?;
     let ended = with!([&table], y.transform(|n| *n += table[*n as usize]));
     assert!(matches!(problem(ended.err().unwrap()), LoopProblem::TwoSessions { .. }));

@@ -1,8 +1,10 @@
 //! Steps of random programs: operators on the elements of DVectors.
 
+use std::cmp::Reverse;
+
 use stradsap::prelude::*;
 
-use super::pool::{Pool, Rng, Row, assert_near, assert_same, made, row};
+use super::pool::{Pool, Rng, Row, assert_near, assert_same, made, made_map, row};
 use super::programs::Step;
 use crate::seen::Seen;
 
@@ -21,6 +23,11 @@ pub(crate) const STEPS: &[(&str, Step)] = &[
     ("count", count),
     ("fused", fused),
     ("sort_by_key", sort),
+    ("sorted floats", sort_floats),
+    ("shuffle", shuffle),
+    ("top_k", top),
+    ("number_by_key", number),
+    ("random numbers", random),
     ("with values", with_values),
     ("with DVectors", with_vectors),
     ("with maps", with_maps),
@@ -230,6 +237,105 @@ fn sort(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
     // One key for all: one partition has everything.
     let (x, plain) = &pool.pairs[rng.index(&pool.pairs)];
     made(x.sort_by_key(|_| 1u8)?, plain.clone(), &mut pool.pairs, rng, seen)
+}
+
+fn sort_floats(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
+    let (x, plain) = &pool.floats[rng.index(&pool.floats)];
+    let mut expected = plain.clone();
+    expected.sort_by(f64::total_cmp);
+    assert_same(&x.sort_by_key(|f| Ordered(*f))?.to_vec()?, &expected);
+    expected.reverse();
+    made(x.sort_by_key(|f| Reverse(Ordered(*f)))?, expected, &mut pool.floats, rng, seen)?;
+    let (x, plain) = &pool.rows[rng.index(&pool.rows)];
+    let mut expected = plain.clone();
+    expected.sort_by_key(|row| (row.key % 3, Reverse(Ordered(row.weight))));
+    made(x.sort_by_key(|row| (row.key % 3, Reverse(Ordered(row.weight))))?, expected, &mut pool.rows, rng, seen)
+}
+
+fn shuffle(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
+    let (x, plain) = &pool.pairs[rng.index(&pool.pairs)];
+    let seed = rng.next() % 4;
+    let places = x.enumerate().shuffle(seed)?.map(|(i, _)| *i).to_vec()?;
+    let mut all = places.clone();
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..plain.len()), "not each item once");
+    if plain.len() > 20 {
+        let other = x.enumerate().shuffle(seed + 1)?.map(|(i, _)| *i).to_vec()?;
+        assert!(!places.is_sorted() && places != other);
+    }
+    seen.record("shuffle", (places.first(), places.last()));
+    // Several items of an element have an order of their own.
+    let (numbers, its) = &pool.numbers[rng.index(&pool.numbers)];
+    let mut several = numbers.flat_map(|n| [*n, n + 1, n + 2]).shuffle(seed)?.to_vec()?;
+    seen.record("shuffle of several", &several);
+    several.sort_unstable();
+    let mut expected: Vec<u32> = its.iter().flat_map(|n| [*n, n + 1, n + 2]).collect();
+    expected.sort_unstable();
+    assert_same(&several, &expected);
+    let shuffled = places.iter().map(|&i| plain[i]).collect();
+    made(x.shuffle(seed)?, shuffled, &mut pool.pairs, rng, seen)
+}
+
+fn top(pool: &mut Pool<'_>, rng: &mut Rng, _: &mut Seen) -> Result {
+    let most = [0, 1, 3, 50, 1_000_000][rng.below(5)];
+    let (x, plain) = &pool.rows[rng.index(&pool.rows)];
+    // Few keys for many items: of equal ones the earlier is first.
+    let mut expected = plain.clone();
+    expected.sort_by_key(|row| Reverse(row.key % 5));
+    expected.truncate(most);
+    assert_same(&x.top_k(most, |row| row.key % 5)?, &expected);
+    let (x, plain) = &pool.floats[rng.index(&pool.floats)];
+    let mut expected: Vec<f64> = plain.iter().map(|f| f * 0.5).collect();
+    expected.sort_by(f64::total_cmp);
+    expected.truncate(most);
+    assert_same(&x.map(|f| f * 0.5).top_k(most, |f| Reverse(Ordered(*f)))?, &expected);
+    Ok(())
+}
+
+fn number(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
+    fn numbered<T: Clone + PartialEq>(keys: impl Iterator<Item = T>) -> Vec<T> {
+        keys.fold(Vec::new(), |mut seen, key| {
+            if !seen.contains(&key) {
+                seen.push(key);
+            }
+            seen
+        })
+    }
+    let (x, plain) = &pool.words[rng.index(&pool.words)];
+    let words = x.number_by_key(|word| word.clone())?;
+    let expected = numbered(plain.iter().cloned());
+    assert_same(&words.keys.to_vec()?, &expected);
+    made_map(pool.session, &words.numbers, &expected.iter().cloned().zip(0..).collect(), seen)?;
+    made(words.keys, expected, &mut pool.words, rng, seen)?;
+    // After steps that leave items out, and that make several of one.
+    let (x, plain) = &pool.numbers[rng.index(&pool.numbers)];
+    let keys = x.filter(|n| n % 3 > 0).flat_map(|n| [n % 40, n % 7, n % 40 + 1]).number_by_key(|n| *n)?.keys;
+    let expected = numbered(plain.iter().filter(|n| *n % 3 > 0).flat_map(|n| [n % 40, n % 7, n % 40 + 1]));
+    made(keys, expected, &mut pool.numbers, rng, seen)
+}
+
+/// Streams in an operator and in a loop: the numbers that the program itself sees.
+fn random(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {
+    pool.session.set_seed(rng.next() % 4);
+    let (noise, walk) = (pool.session.rng(0), pool.session.rng(1));
+    let (x, plain) = &pool.numbers[rng.index(&pool.numbers)];
+    let drawn = with!([noise], x.enumerate().map(|(i, n)| noise.below(*i, u64::from(*n)) as u32)).collect()?;
+    let expected = plain.iter().enumerate().map(|(i, n)| noise.below(i, u64::from(*n)) as u32).collect();
+    made(drawn, expected, &mut pool.numbers, rng, seen)?;
+    let (of, plain) = &pool.floats[rng.index(&pool.floats)];
+    let mut walked = of.map(|f| *f).collect()?;
+    let walk_on = |i: usize, from: f64| {
+        let mut steps = walk.sequence(i);
+        (0..3).fold(from, |at, _| at + f64::from(steps.unit()))
+    };
+    async_parallel_for!(0..walked.len(), [walk, &mut walked], |i| {
+        let mut steps = walk.sequence(i);
+        for _ in 0..3 {
+            walked[i] += f64::from(steps.unit());
+        }
+    })?;
+    let expected = plain.iter().enumerate().map(|(i, from)| walk_on(i, *from)).collect();
+    made(walked, expected, &mut pool.floats, rng, seen)
 }
 
 fn with_values(pool: &mut Pool<'_>, rng: &mut Rng, seen: &mut Seen) -> Result {

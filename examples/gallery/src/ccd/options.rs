@@ -5,7 +5,7 @@ use std::path::Path;
 
 use stradsap_examples::Result;
 use stradsap_examples::model::DataSize;
-use stradsap_examples::numbers::{fraction, not_negative};
+use stradsap_examples::numbers::{fraction, nonzero, not_negative};
 use stradsap_examples::ratings::{Ratings, Split};
 
 /// In which order coordinates are updated.
@@ -22,11 +22,11 @@ pub enum Order {
 #[command(next_help_heading = "Matrix factorisation")]
 pub struct CcdArgs {
     /// Values in each user's and each item's row
-    #[arg(long, value_name = "K", default_value = "32")]
+    #[arg(long, value_name = "K", default_value = "32", value_parser = nonzero::<NonZeroUsize>)]
     pub rank: NonZeroUsize,
 
     /// How strongly all values are pulled towards zero
-    #[arg(long, alias = "regularization", value_name = "L", default_value_t = 10.0, value_parser = not_negative::<f32>)]
+    #[arg(long, visible_aliases = ["lambda", "regularization"], value_name = "L", default_value_t = 10.0, value_parser = not_negative::<f32>)]
     pub regularisation: f32,
 
     /// In which order coordinates are updated

@@ -26,7 +26,7 @@ pub struct RegressionArgs {
     pub no_intercept: bool,
 
     /// How strongly coefficients are drawn to 0 [default: as --lambda-ratio says]
-    #[arg(long, value_name = "L", value_parser = positive::<f64>, conflicts_with = "lambda_ratio")]
+    #[arg(long, visible_aliases = ["regularisation", "regularization"], value_name = "L", value_parser = positive::<f64>, conflicts_with = "lambda_ratio")]
     pub lambda: Option<f64>,
 
     /// The same as a part of the least lambda with which all coefficients are 0 [default: 0.1, and 0.01 for --path]

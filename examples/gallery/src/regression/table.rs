@@ -37,6 +37,7 @@ pub struct Table {
     ends: Vec<usize>,
     entries: Vec<Entry>,
     features: usize,
+    from_zero: bool,
     classes: [f64; 2],
 }
 
@@ -116,11 +117,12 @@ impl Table {
         let label = finite(word)
             .ok_or_else(|| (column, format!("the label is {}; expected a finite number", excerpt(word))))?;
         let entries = &mut self.entries;
-        pairs(words, |index, value| entries.push(Entry { index, value }))?;
+        let from_zero = pairs(words, |index, value| entries.push(Entry { index, value }))?;
         let last = self.ends.last().copied().unwrap_or(0);
         if let Some(entry) = self.entries[last..].last() {
-            self.features = self.features.max(entry.index as usize + 1);
+            self.features = self.features.max(entry.index.wrapping_add(1) as usize);
         }
+        self.from_zero |= from_zero;
         self.labels.push(label);
         self.lines.push(number);
         self.ends.push(self.entries.len());
@@ -154,6 +156,7 @@ fn parse(path: &Path, mut lines: Lines<'_>, labels: Labels) -> Result<Table> {
         ends: Vec::new(),
         entries: Vec::new(),
         features: 0,
+        from_zero: false,
         classes: [-1.0, 1.0],
     };
     let mut number = 0;
@@ -163,6 +166,10 @@ fn parse(path: &Path, mut lines: Lines<'_>, labels: Labels) -> Result<Table> {
     }
     if table.is_empty() {
         return Err(lines.error(None, "no rows; expected lines of a label and index:value pairs".to_owned()));
+    }
+    if table.from_zero {
+        table.entries.iter_mut().for_each(|entry| entry.index = entry.index.wrapping_add(1));
+        table.features += 1;
     }
     let is_widest = |i: &usize| table.row(*i).last().is_some_and(|last| last.index as usize + 1 == table.features);
     let line = (0..table.len()).find(is_widest).map_or(1, |i| table.line(i));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stradsap_examples::Result;
 use stradsap_examples::files::Staged;
-use stradsap_examples::progress::print_line;
+use stradsap_examples::print_line;
 
 use super::Vocabulary;
 

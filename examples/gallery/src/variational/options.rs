@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use stradsap_examples::numbers::{fraction, number, positive};
+use stradsap_examples::numbers::{fraction, nonzero, number, positive};
 
 use super::Documents;
 use crate::topics::Corpus;
@@ -13,15 +13,15 @@ use crate::topics::Corpus;
 #[command(next_help_heading = "Variational inference")]
 pub struct VariationalArgs {
     /// Topics
-    #[arg(long, value_name = "K", default_value = "50")]
+    #[arg(long, value_name = "K", default_value = "50", value_parser = nonzero::<NonZeroUsize>)]
     pub topics: NonZeroUsize,
 
     /// How many topics a document has, fewer the smaller it is: the parameter of its Dirichlet distribution
-    #[arg(long, value_name = "A", default_value_t = 0.1, value_parser = positive::<f32>)]
+    #[arg(long, visible_alias = "document-prior", value_name = "A", default_value_t = 0.1, value_parser = positive::<f32>)]
     pub alpha: f32,
 
     /// How many words a topic has, fewer the smaller it is: the parameter of its Dirichlet distribution
-    #[arg(long, value_name = "B", default_value_t = 0.1, value_parser = positive::<f32>)]
+    #[arg(long, visible_alias = "word-prior", value_name = "B", default_value_t = 0.1, value_parser = positive::<f32>)]
     pub eta: f32,
 
     /// The N-th minibatch moves the model by the part (T + N) ^ -KAPPA of the way

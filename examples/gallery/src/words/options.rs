@@ -46,7 +46,7 @@ pub struct WordArgs {
 
     /// Learning rate at the beginning; it falls in step with the words read, to 1/10,000 of it [default: 0.025, or 0.05
     /// with --cbow 1]
-    #[arg(long, value_name = "A", value_parser = positive::<f32>)]
+    #[arg(long, visible_alias = "learning-rate", value_name = "A", value_parser = positive::<f32>)]
     pub alpha: Option<f32>,
 
     /// Format of the stored vectors [default: binary for names in .bin, else text]
@@ -78,7 +78,7 @@ impl WordArgs {
     ///
     /// # Errors
     /// As [`Corpus::read`], and [`data::default_text`].
-    pub fn read<M: Measures>(&self, common: &CommonArgs, run: &Run<'_, M>) -> Result<Corpus> {
+    pub fn read<M: Measures>(&self, common: &CommonArgs, run: &mut Run<'_, M>) -> Result<Corpus> {
         let path = common.data.clone().map_or_else(data::default_text, Ok)?;
         let corpus = Corpus::read(&path, self.min_count)?;
         corpus.warning(&path).iter().for_each(|warning| run.line(warning));
@@ -93,7 +93,7 @@ impl WordArgs {
         &self,
         session: &Session,
         common: &CommonArgs,
-        run: &Run<'_, M>,
+        run: &mut Run<'_, M>,
     ) -> std::result::Result<Corpus, Box<dyn std::error::Error>> {
         let path = common.data.clone().map_or_else(data::default_text, Ok)?;
         let corpus = Corpus::read_with(session, &path, self.min_count)?;

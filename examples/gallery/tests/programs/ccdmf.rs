@@ -165,6 +165,6 @@ fn bad_input_is_told_in_one_line() {
         let told = format!("error: {}:3: field 3 (rating) is \"many\"; expected a finite number\n", bad.display());
         assert_eq!(fails(&["--data", text(&bad)]), told, "{program}");
         let told = fails(&["--rank", "0"]);
-        assert_eq!(told, "error: invalid value '0' for '--rank <K>': number would be zero for non-zero type\n");
+        assert_eq!(told, "error: invalid value '0' for '--rank <K>': expected a whole number of at least 1\n");
     }
 }

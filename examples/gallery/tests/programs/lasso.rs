@@ -286,7 +286,7 @@ fn mistakes_are_one_line() {
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let zero = file("zero", "1 1:1\n0.5 0:3\n");
+    let zero = file("zero", "1 0:1\n0.5 0:3 0:2\n");
     let back = file("back", "1 1:1\n# a comment\n0 3:1 2:1\n");
     let constant = file("constant", "1 1:1 2:3\n2 1:2 2:3\n\n4 1:4 2:3\n");
     let alike = file("alike", "2 1:1\n2 1:2\n");
@@ -297,7 +297,7 @@ fn mistakes_are_one_line() {
     let column =
         "column 2 is 3 in all 3 rows, so it can't be scaled; expected two different values, or --constant drop";
     let cases: &[(&[&str], i32, String)] = &[
-        (&["--data", &zero], 1, format!("{zero}:2:5: the index is 0; indices begin at 1")),
+        (&["--data", &zero], 1, format!("{zero}:2:9: index 0 after 0; expected ascending indices")),
         (&["--data", &back], 1, format!("{back}:3:7: index 2 after 3; expected ascending indices")),
         (&["--data", &constant], 1, format!("{constant}:1: {column}")),
         (&["--data", &alike], 1, format!("{alike}: all rows have the label 2; expected labels that differ")),

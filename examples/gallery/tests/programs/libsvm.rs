@@ -29,7 +29,15 @@ fn lines_are_examples() {
         assert_eq!(rows(&examples), expected, "{text:?}");
         assert_eq!((examples.len(), examples.features(), examples.values()), (3, 7, 3));
     }
-    assert_eq!(parse(b"4\n2\n").unwrap().classes(), Classes { negative: 2.0, positive: 4.0 });
+    assert_eq!(parse(b"4\n2\n").unwrap().classes(), Classes { negative: 2.0, positive: 4.0, from_zero: false });
+}
+
+#[test]
+fn a_file_that_has_an_index_0_counts_from_0() {
+    // As scikit-learn's dump_svmlight_file writes them, and as ranking data have them.
+    let examples = parse(b"1 qid:1 1:0.5 7:-2\n-1 qid:1\n-1 qid:2 0:1e-3\n").unwrap();
+    assert_eq!(rows(&examples), [(1.0, vec![(1, 0.5), (7, -2.0)]), (-1.0, vec![]), (-1.0, vec![(0, 1e-3)])]);
+    assert_eq!((examples.features(), examples.classes().from_zero), (8, true));
 }
 
 #[test]
@@ -43,13 +51,13 @@ fn mistakes_are_named_with_line_and_column() {
         (b"1 1:1\nno 1:1\n", "x.svm:2:1: the label is \"no\"; expected a finite number"),
         (b"nan 1:1\n", "x.svm:1:1: the label is \"nan\"; expected a finite number"),
         (b"\xff 1:1\n", "x.svm:1:1: the label is \"\u{fffd}\"; expected a finite number"),
-        (b"1 0:1\n", "x.svm:1:3: the index is 0; indices begin at 1"),
+        (b"1 0:1 0:1\n", "x.svm:1:7: index 0 after 0; expected ascending indices"),
         (b"1 1:1 5:1 4:1\n", "x.svm:1:11: index 4 after 5; expected ascending indices"),
         (b"1 3:1  3:1\n", "x.svm:1:8: index 3 after 3; expected ascending indices"),
-        (b"1 -3:1\n", "x.svm:1:3: the index is \"-3\"; expected a number from 1 to 4294967295"),
-        (b"1 4294967296:1\n", "x.svm:1:3: the index is \"4294967296\"; expected a number from 1 to 4294967295"),
-        (b"1 qid:3 1:1\n", "x.svm:1:3: the index is \"qid\"; expected a number from 1 to 4294967295"),
-        (b"1 :1\n", "x.svm:1:3: the index is \"\"; expected a number from 1 to 4294967295"),
+        (b"1 -3:1\n", "x.svm:1:3: the index is \"-3\"; expected a number from 0 to 4294967294"),
+        (b"1 4294967296:1\n", "x.svm:1:3: the index is \"4294967296\"; expected a number from 0 to 4294967294"),
+        (b"1 id:3 1:1\n", "x.svm:1:3: the index is \"id\"; expected a number from 0 to 4294967294"),
+        (b"1 :1\n", "x.svm:1:3: the index is \"\"; expected a number from 0 to 4294967294"),
         (b"1 1:1\n-1 1:1 7\n", "x.svm:2:8: \"7\" has no colon; expected index:value"),
         (b"1 1:\n", "x.svm:1:5: the value is \"\"; expected a finite number"),
         (b"1 1:1 12:x\n", "x.svm:1:10: the value is \"x\"; expected a finite number"),
@@ -67,9 +75,16 @@ fn mistakes_are_named_with_line_and_column() {
 
 #[test]
 fn a_test_set_has_the_classes_of_its_training_set() {
-    let classes = Some(Classes { negative: 1.0, positive: 2.0 });
+    let classes = Some(Classes { negative: 1.0, positive: 2.0, from_zero: false });
     let read = |text: &[u8]| Examples::parse(Path::new("t"), text, classes).map_err(|e| e.to_string());
     assert_eq!(rows(&read(b"1 1:1\n1 2:1\n").unwrap()), [(-1.0, vec![(0, 1.0)]), (-1.0, vec![(1, 1.0)])]);
+    assert_eq!(
+        read(b"1 1:1\n2 0:1\n").unwrap_err(),
+        "t:2:1: there is a feature 0; those of the training set are counted from 1"
+    );
+    let from_zero = classes.map(|classes| Classes { from_zero: true, ..classes });
+    let test = Examples::parse(Path::new("t"), &b"1 1:1\n"[..], from_zero).unwrap();
+    assert_eq!(rows(&test), [(-1.0, vec![(1, 1.0)])]);
     assert_eq!(read(b"2\n-1\n").unwrap_err(), "t:2:1: the label is -1; the training set's are 1 and 2");
 }
 

@@ -16,4 +16,5 @@ mod stopped;
 mod svi;
 mod svm;
 mod topics;
+mod using;
 mod words;

@@ -188,7 +188,7 @@ fn what_cannot_be_trained_on_is_told_in_one_line() {
         assert_eq!(told, format!("error: {}: no document is left to train on (--test-fraction)", one.display()));
         assert_eq!(
             fails(&["--topics", "0"]),
-            "error: invalid value '0' for '--topics <K>': number would be zero for non-zero type"
+            "error: invalid value '0' for '--topics <K>': expected a whole number of at least 1"
         );
         assert_eq!(
             fails(&["--kappa", "0.5"]),

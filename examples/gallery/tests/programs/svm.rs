@@ -236,3 +236,27 @@ fn mistakes_are_one_line() {
         );
     }
 }
+
+#[test]
+fn what_was_probably_meant_is_said() {
+    for (program, arguments, expected) in [
+        (
+            "svm",
+            ["--sync", "bps"],
+            "[possible values: bsp, ssp, hybrid, model-average]; tip: a similar value exists: 'bsp'",
+        ),
+        ("svm", ["--minibatch", "0"], "invalid value '0' for '--minibatch <M>': expected a whole number of at least 1"),
+        ("svm", ["--learning-rate", "-1"], "invalid value '-1' for '--eta0 <A>': expected a number above 0"),
+        // What means the same has one name in all programs, beside its own.
+        ("word2vec", ["--learning-rate", "0"], "invalid value '0' for '--alpha <A>': expected a number above 0"),
+        ("lda", ["--document-prior", "0"], "invalid value '0' for '--alpha <A>': expected a number above 0"),
+        ("lda-svi", ["--word-prior", "0"], "invalid value '0' for '--eta <B>': expected a number above 0"),
+        ("lasso", ["--regularisation", "0"], "invalid value '0' for '--lambda <L>': expected a number above 0"),
+        ("ccdmf", ["--lambda", "-1"], "invalid value '-1' for '--regularisation <L>': expected a number of at least 0"),
+    ] {
+        let output = example(program).args(arguments).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said.trim_end().ends_with(expected) && said.lines().count() == 1, "{said}");
+    }
+}

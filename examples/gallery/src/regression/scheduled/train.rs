@@ -4,7 +4,7 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 use std::time::Instant;
 
 use stradsap::{Checkpoint, DVector, Digest, Result, Session};
-use stradsap_examples::numbers::not_negative;
+use stradsap_examples::numbers::{nonzero, not_negative};
 use stradsap_examples::{AnyError, CommonArgs, Training};
 
 use super::model::Model;
@@ -40,7 +40,7 @@ pub struct ScheduleArgs {
     pub schedule: ScheduleName,
 
     /// Coefficients that are updated at the same time, without each other's changes; not for working-set
-    #[arg(long, value_name = "L", default_value = "4")]
+    #[arg(long, value_name = "L", default_value = "4", value_parser = nonzero::<NonZeroUsize>)]
     pub concurrent: NonZeroUsize,
 
     /// With priority+dependency: how much two columns may be correlated whose coefficients are updated at the same time
@@ -54,11 +54,11 @@ pub struct ScheduleArgs {
 
     /// Updates from one gradient of all columns, objective and gap to the next [default: as many as there are columns]; not for
     /// working-set, whose epoch is a set
-    #[arg(long, value_name = "U")]
+    #[arg(long, value_name = "U", value_parser = nonzero::<NonZeroU32>)]
     pub updates_per_epoch: Option<NonZeroU32>,
 
     /// Parts that the rows are cut into [default: by the size of the data]
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", value_parser = nonzero::<NonZeroU16>)]
     pub parts: Option<NonZeroU16>,
 }
 
@@ -122,7 +122,7 @@ pub fn train(
     let mut seconds = clock.elapsed().as_secs_f64();
     let lambdas = args.lambdas(largest).map_err(told)?;
     let size = DataSize::of(&problem, largest, solver.parts());
-    run.line(&format!("{size}, {} parts, threads {}", solver.parts(), session.threads()));
+    run.line(&format!("{size}, parts {}, threads {}", solver.parts(), session.threads()));
 
     let settings = format!("{size}, {args:?}, {schedule:?}, seed {}", common.seed);
     run.resume(settings)?;

@@ -21,11 +21,11 @@ pub struct LdaArgs {
     pub topics: u16,
 
     /// Prior of each topic in a document
-    #[arg(long, value_name = "A", default_value_t = 0.1, value_parser = positive::<f32>)]
+    #[arg(long, visible_alias = "document-prior", value_name = "A", default_value_t = 0.1, value_parser = positive::<f32>)]
     pub alpha: f32,
 
     /// Prior of each word in a topic
-    #[arg(long, value_name = "B", default_value_t = 0.01, value_parser = positive::<f32>)]
+    #[arg(long, visible_alias = "word-prior", value_name = "B", default_value_t = 0.01, value_parser = positive::<f32>)]
     pub beta: f32,
 }
 
