@@ -1,18 +1,26 @@
-//! Plans of large sets of ratings, for `stradsap simulate`: how matrix factorisation would run on many machines.
+//! Plans of large sets of ratings, for `stradsap simulate`: how matrix factorisation would run on many machines. Sets that are
+//! too large for this machine are only planned.
 //! `cargo bench --bench scaling -- --help` lists the options; docs/scaling.md says what came of it.
 #![expect(clippy::print_stdout, reason = "the report is what this program is for")]
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
+use rayon::prelude::*;
 use stradsap::kernels::{dot, each_pair};
 use stradsap::prelude::*;
 use stradsap_benches::data::Rating;
-use stradsap_benches::generate::{Shape, generate};
+use stradsap_benches::generate::{PAIR, Shape, generate, generate_pairs};
 use stradsap_benches::harness::{benchmarking, exit_code};
+use stradsap_planner::recording::{CaptureLog, CaptureShape, Fields, Recording};
+use stradsap_planner::simulate::{Measured, PlanTable};
+use stradsap_planner::{PlanOptions, Threads, inference, plan};
 
 /// Factorises generated ratings on this machine, and writes the plan.
 #[derive(Parser)]
@@ -36,6 +44,9 @@ struct Options {
     /// Where the plan is written
     #[arg(long, value_name = "FILE.json")]
     plan: Option<PathBuf>,
+    /// Only plan the loop: no model, and of a rating only its user and item
+    #[arg(long, requires = "plan")]
+    only_plan: bool,
     /// What cargo passes to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
@@ -47,7 +58,13 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<()> {
     let shape = Shape::skewed_of(1_000_000 * options.ratings as usize);
-    let set = generate("skewed", if benchmarking() { shape } else { shape.small() });
+    let shape = if benchmarking() { shape } else { shape.small() };
+    if let (true, Some(path)) = (options.only_plan, &options.plan) {
+        let mut file = BufWriter::new(File::create(path).with_context(|| path.display().to_string())?);
+        serde_json::to_writer(&mut file, &planned(options, shape)).with_context(|| path.display().to_string())?;
+        return file.flush().with_context(|| path.display().to_string());
+    }
+    let set = generate("skewed", shape);
     let session = Session::builder().threads(options.threads as usize).build()?;
     let rank = options.rank as usize;
     let row = |k: usize| 0.1 + (k % 7) as f32 * 0.01;
@@ -88,6 +105,63 @@ fn run(options: &Options) -> Result<()> {
         report.write_plan(path)?;
     }
     Ok(())
+}
+
+/// Captures of the loop: the ratings, and the rows of users and items.
+const TRAIN: usize = 0;
+const P: usize = 1;
+const Q: usize = 2;
+
+/// The plan of the loop that `train` runs, made from the numbers by which it finds its rows.
+fn planned(options: &Options, shape: Shape) -> PlanTable {
+    let begun = Instant::now();
+    let pairs = generate_pairs(shape);
+    println!("{} ratings generated in {:.1} s", shape.train, begun.elapsed().as_secs_f64());
+    let begun = Instant::now();
+    let owned = |len| CaptureShape { len, reduction: false, by_block: false, owning: false };
+    let shapes = [owned(shape.train), owned(shape.users.count), owned(shape.items.count)];
+    let range = 0..shape.train;
+    // Short sets are recorded in full, and nothing can be inferred of them.
+    let samples = inference::samples(&range).unwrap_or_else(|| vec![range.clone()]);
+    let slices = samples.iter().map(|sample| logs(&pairs, sample)).collect();
+    let sampled = Recording::new(range.clone(), slices, &shapes);
+    let fields = [Some(Fields::new(0, PAIR, &pairs)), None, None];
+    let inferred = inference::infer(&sampled, &samples, &shapes, &fields, &Rayon);
+    let wanted = PlanOptions { parts: options.parts, ..PlanOptions::default() };
+    let plan = plan::plan(&inferred.unwrap_or(sampled), &shapes, &wanted, &Rayon);
+    println!("planned in {:.1} s: {} blocks", begun.elapsed().as_secs_f64(), plan.graph.len());
+    let name = |capture: usize| ["train", "p", "q"][capture].to_string();
+    let bytes = |capture| if capture == TRAIN { PAIR as u64 } else { 4 * u64::from(options.rank) };
+    let measured = Measured { seconds: 0.0, workers: 0, threads: 1 };
+    PlanTable::of(&plan, format!("{}:{}", file!(), line!()), &name, &bytes, (0, measured))
+}
+
+/// What the loop's body touches in some iterations.
+fn logs(pairs: &[u8], iterations: &Range<usize>) -> Vec<CaptureLog> {
+    let mut logs = [TRAIN, P, Q].map(|capture| CaptureLog::new(iterations.start, iterations.len(), capture != TRAIN));
+    let number = |at: usize| pairs[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes) as usize);
+    for n in iterations.clone() {
+        for _ in ["stars", "user", "item"] {
+            logs[TRAIN].access(n, false);
+        }
+        logs[P].access(number(PAIR * n), true);
+        logs[Q].access(number(PAIR * n + PAIR / 2), true);
+        logs.iter_mut().for_each(CaptureLog::end_iteration);
+    }
+    logs.into()
+}
+
+/// Plans are made on rayon's threads.
+struct Rayon;
+
+impl Threads for Rayon {
+    fn count(&self) -> usize {
+        rayon::current_num_threads()
+    }
+
+    fn run(&self, n: usize, f: &(dyn Fn(usize) + Sync)) {
+        (0..n).into_par_iter().for_each(f);
+    }
 }
 
 #[inline]

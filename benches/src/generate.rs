@@ -1,6 +1,7 @@
 //! A generated set of ratings with skewed popularity and planted low-rank structure. Every number is a function of
 //! a stream and a counter, so the set is the same on every machine.
 
+use rayon::prelude::*;
 use stradsap::random::Stream;
 use stradsap_examples::ratings::Rating;
 
@@ -8,6 +9,8 @@ use crate::data::RatingSet;
 
 /// The rank of the planted structure.
 const PLANTED: usize = 8;
+/// The bytes of a rating's user and item.
+pub const PAIR: usize = 8;
 
 /// The sizes and the skew of a generated set.
 #[derive(Clone, Copy)]
@@ -114,6 +117,21 @@ pub fn generate(name: &'static str, shape: Shape) -> RatingSet {
     let train: Vec<Rating> = (0..shape.train).map(rating).collect();
     let test: Vec<Rating> = (shape.train..shape.train + shape.test).map(rating).collect();
     RatingSet::new(name, shape.users.count, shape.items.count, &train, &test)
+}
+
+/// The user and the item of each rating of that set, 4 bytes each, and nothing else: a set that is too large to be trained on
+/// has room for them.
+pub fn generate_pairs(shape: Shape) -> Vec<u8> {
+    let user_ids = shuffled_ids(shape.users.count, stream(purpose::USER_ID));
+    let item_ids = shuffled_ids(shape.items.count, stream(purpose::ITEM_ID));
+    let (users, items) = (stream(purpose::USER), stream(purpose::ITEM));
+    let mut pairs = vec![0; PAIR * shape.train];
+    pairs.par_chunks_exact_mut(PAIR).enumerate().for_each(|(n, pair)| {
+        let (user, item) = pair.split_at_mut(PAIR / 2);
+        user.copy_from_slice(&user_ids[shape.users.rank(fraction(users, n))].to_ne_bytes());
+        item.copy_from_slice(&item_ids[shape.items.rank(fraction(items, n))].to_ne_bytes());
+    });
+    pairs
 }
 
 /// Brings ratings into a random order, the same in every run.

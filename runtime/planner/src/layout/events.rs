@@ -139,14 +139,17 @@ pub(crate) fn play(
     machines: Machines,
 ) -> Played {
     let mut play = Play::new((plan, layout), bytes, costs, machines);
-    let (mut end, mut last) = (0, None);
-    while let Some(Reverse((now, event))) = play.events.pop() {
+    let (mut end, mut last, mut left) = (0, None, layout.worker_of.len());
+    // What still is under way when the last block has ended is for nobody.
+    while left > 0
+        && let Some(Reverse((now, event))) = play.events.pop()
+    {
         match event {
             Event::Begun(worker) => play.begin(now, worker),
             Event::Arrived(t) => play.arrive(now, t),
             Event::Added(stratum) => play.see(now, stratum as usize),
             Event::Ended(block) => {
-                (end, last) = (now, Some(event));
+                (end, last, left) = (now, Some(event), left - 1);
                 play.end(now, block, added);
             }
         }

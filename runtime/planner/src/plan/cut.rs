@@ -6,8 +6,10 @@ use crate::threads::Threads;
 /// The most parts that a DDS is ever cut into.
 pub const MAX_PARTS: usize = 1024;
 
-/// Loops with more accesses than this to a DDS are weighed by a sample of about this many.
+/// Loops with more accesses than this to a DDS are weighed by a sample of about this many,
 const ENOUGH: usize = 1 << 17;
+/// or of one in so many: finer cuts want to be weighed more closely.
+const ONE_IN: usize = 512;
 
 /// How often each element of a DDS is touched.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ pub(crate) fn weigh(recording: &Recording<'_>, capture: usize, len: usize, pool:
 }
 
 fn sampled_every(recording: &Recording<'_>, capture: usize) -> usize {
-    (recording.listed(capture) / ENOUGH).max(1)
+    (recording.listed(capture) / ENOUGH).clamp(1, ONE_IN)
 }
 
 /// How many iterations write each of a few elements, by the same sample.
