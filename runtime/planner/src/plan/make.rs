@@ -13,6 +13,10 @@ use crate::threads::Threads;
 
 /// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
 const WORKERS: usize = 8;
+/// Cuts of large loops are compared for these as well,
+const MORE: [usize; 4] = [16, 64, 256, 1024];
+/// where each has so many iterations to run.
+const WORTH_A_WORKER: usize = 2_000_000;
 /// More groups than this are put in an order only where one can promise enough.
 const MANY_GROUPS: usize = 1024;
 /// The finest cut that is tried unless the loop says `parts = N`, of loops whose iterations touch one element of each DDS,
@@ -103,6 +107,8 @@ struct Planner<'r> {
 struct GridCandidate {
     shift: u32,
     makespan: u64,
+    /// What this cut is compared by: its time by the time of a cut that keeps all workers busy.
+    slowness: f64,
     /// Group of each block, in serial order; `None` where blocks are not groups.
     order: Vec<u32>,
     rotation: bool,
@@ -303,15 +309,24 @@ impl<'r> Planner<'r> {
             if !only_this && self.is_hopeless(here, &costs, &coarse_parts) {
                 continue;
             }
-            let (order, makespan, rotation) = best_order(here, &costs, &coarse_parts);
+            let (order, graph, rotation) = best_order(here, &costs, &coarse_parts);
+            let (makespan, slowness) = (graph.makespan(WORKERS), self.slowness(&graph));
             // A finer cut serves more threads than are compared here: a coarser one must be clearly better.
-            if best.as_ref().is_none_or(|best| makespan as f64 * CLEARLY < best.makespan as f64) {
-                best = Some(GridCandidate { shift, makespan, order, rotation, groups: coarse });
+            if best.as_ref().is_none_or(|best| slowness * CLEARLY < best.slowness) {
+                best = Some(GridCandidate { shift, makespan, slowness, order, rotation, groups: coarse });
             }
         }
         let best = best?;
         let parts = if best.shift > 0 { parts.coarser(best.shift) } else { parts };
         Some(Grid::Groups { candidate: best, groups, parts })
+    }
+
+    /// The mean over the numbers of workers that have enough to do, in accesses that one worker makes meanwhile.
+    fn slowness(&self, graph: &BlockGraph) -> f64 {
+        let enough = |workers: &usize| self.recording.iterations() >= workers * WORTH_A_WORKER;
+        let compared = || std::iter::once(WORKERS).chain(MORE.into_iter().filter(enough));
+        compared().map(|workers| (workers as u64 * graph.makespan(workers)) as f64).sum::<f64>()
+            / compared().count() as f64
     }
 
     /// Whether many groups take too long in any order: finding a good one would take long, too.
@@ -491,26 +506,23 @@ impl Grid {
     }
 }
 
-/// The serial order of groups, its makespan, and whether it is a rotation: it is, where there is one that is about as fast as can be.
-fn best_order(groups: &Groups, costs: &[u64], parts: &Parts) -> (Vec<u32>, u64, bool) {
+/// The serial order of groups, its graph, and whether it is a rotation: it is, where there is one that is about as fast as can be.
+fn best_order(groups: &Groups, costs: &[u64], parts: &Parts) -> (Vec<u32>, BlockGraph, bool) {
     let graph = |order: &[u32]| {
         let ordered = order.iter().map(|&g| costs[g as usize]).collect();
         BlockGraph::from_touches(ordered, parts.resources(), order.iter().map(|&g| &*groups.touches[g as usize]))
     };
     let free = order::open_shop(&groups.touches, costs, parts.resources());
     let free_graph = graph(&free);
-    let makespan = free_graph.makespan(WORKERS);
     if let Some(rotation) = cyclic::cyclic(&groups.touches, costs, parts) {
-        let rotation_graph = graph(&rotation);
-        let rotating = rotation_graph.makespan(WORKERS);
-        let near = |rotating: u64, free: u64| rotating as f64 <= free as f64 * ROTATION;
-        if near(rotating, makespan)
-            && FEWER.iter().all(|&workers| near(rotation_graph.makespan(workers), free_graph.makespan(workers)))
-        {
+        let rotating = graph(&rotation);
+        let near =
+            |&workers: &usize| rotating.makespan(workers) as f64 <= free_graph.makespan(workers) as f64 * ROTATION;
+        if near(&WORKERS) && FEWER.iter().all(near) {
             return (rotation, rotating, true);
         }
     }
-    (free, makespan, false)
+    (free, free_graph, false)
 }
 
 fn blocks_between(starts: &[usize]) -> Vec<Block> {
