@@ -18,7 +18,7 @@ const BYTES_AN_ACCESS: u64 = 8;
 const TRANSFER_COST: u64 = 2048;
 
 /// What moving this many bytes costs, in accesses.
-pub(super) fn transfer_cost(bytes: u64) -> u64 {
+fn transfer_cost(bytes: u64) -> u64 {
     TRANSFER_COST + bytes / BYTES_AN_ACCESS
 }
 
