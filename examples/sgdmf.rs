@@ -20,7 +20,7 @@ use stradsap_examples::{AnyError, CommonArgs, Training, cli};
 /// The ratings are lines of user, item and rating between commas, tabs or `::`. A header may name these columns (userId, movie,
 /// score and others), which then stand in any order; other columns aren't read. Ids are any text.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, mut_arg("epochs", |epochs| epochs.default_value("40")))]
 struct Args {
     #[command(flatten)]
     factors: FactorArgs,

@@ -40,11 +40,11 @@ pub struct RatingSet {
     pub lambda: f32,
 }
 
-/// What initial values and the test ratings come from, and the hyper-parameters: as in the example program.
+/// What initial values and the test ratings come from, as in the example program, and the hyper-parameters.
 const SEED: u64 = 1;
 const TEST_FRACTION: f64 = 0.1;
-const ALPHA: f32 = 0.008;
-const LAMBDA: f32 = 0.05;
+pub(crate) const ALPHA: f32 = 0.008;
+pub(crate) const LAMBDA: f32 = 0.05;
 
 impl RatingSet {
     /// The set of these ratings.

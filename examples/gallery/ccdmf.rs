@@ -14,13 +14,13 @@ use stradsap_examples::model::DataSize;
 use stradsap_examples::numbers::nonzero;
 use stradsap_examples::ratings::{Ratings, Split};
 use stradsap_examples::{AnyError, CommonArgs, Training, cli};
-use stradsap_gallery::ccd::{ByUser, CcdArgs, Factors, Order, SquaredError, best};
+use stradsap_gallery::ccd::{ByUser, CcdArgs, Factors, Order, Pull, SquaredError, best};
 
 /// Factorises a matrix of ratings by cyclic coordinate descent, in parallel.
 ///
 /// A rating of item i by user u is predicted as the inner product of row u of W and row i of H. The objective in the report
-/// is the sum of the squared errors over the training ratings and L times the sum of the squares of all values, after each
-/// epoch; it and the errors aren't part of the epoch's seconds. W starts with zeros, H with small random values.
+/// is the sum of the squared errors over the training ratings and L times the sum of all values' squared distances from the
+/// centre, after each epoch; it and the errors aren't part of the epoch's seconds. W starts from the centre, H near it.
 ///
 /// The ratings are lines of user, item and rating between commas, tabs or `::`. A header may name these columns (userId, movie,
 /// score and others), which then stand in any order; other columns aren't read. Ids are any text.
@@ -64,7 +64,7 @@ struct State {
 #[derive(Debug, Serialize, Deserialize)]
 struct Ccd {
     items: usize,
-    lambda: f64,
+    pull: Pull,
     /// The first user of each shard.
     firsts: Vec<usize>,
 }
@@ -140,7 +140,7 @@ impl Program for Ccd {
                         products += f64::from(r) * h;
                         squares += h * h;
                     }
-                    best(w, products, squares, self.lambda)
+                    best(w, products, squares, self.pull.lambda, self.pull.users)
                 });
                 Partial::Users(new.collect())
             }
@@ -175,7 +175,7 @@ impl Program for Ccd {
                 }
                 let h = &mut factors.h[k * self.items..(k + 1) * self.items];
                 let changes = h.iter_mut().zip(sums).map(|(h, [products, squares])| {
-                    let old = std::mem::replace(h, best(*h, products, squares, self.lambda));
+                    let old = std::mem::replace(h, best(*h, products, squares, self.pull.lambda, self.pull.items));
                     *h - old
                 });
                 Change::Items(changes.collect())
@@ -261,16 +261,16 @@ fn train(
     split: &Split,
 ) -> Result<(), AnyError> {
     let size = DataSize::of(ratings, split);
-    let (rank, lambda) = (args.factors.rank.get(), f64::from(args.factors.regularisation));
+    let rank = args.factors.rank.get();
     let by_user = ByUser::new(&split.train, size.users);
     let parts = args.shards.map_or(size.train.div_ceil(RATINGS).clamp(1, MOST_SHARDS), usize::from);
-    let (shards, states, firsts) = cut(&by_user, parts, rank);
+    let mut factors = Factors::new(&args.factors, &size, &split.train, args.common.seed);
+    let (shards, states, firsts) = cut(&by_user, parts, &factors);
     let threads = session.threads();
     run.line(&format!("{size}, rank {rank}, {} shards, threads {threads}", shards.len()));
 
-    let mut factors = Factors::new(rank, &size, args.common.seed);
     let mut schedule = RoundRobin { order: args.factors.order, shards: shards.len() };
-    let program = Ccd { items: size.items, lambda, firsts };
+    let program = Ccd { items: size.items, pull: factors.pull, firsts };
     let settings = format!("{}, {} shards", args.factors.settings(args.common.seed, &size), shards.len());
     run.resume(settings)?;
     let shards = DVector::from_vec(session, shards)?;
@@ -291,7 +291,7 @@ fn train(
         let scoring = async_parallel_for!(0..states.len(), [&states, &squares], |n| {
             squares.add(states[n].left.iter().map(|&r| f64::from(r) * f64::from(r)).sum());
         })?;
-        let errors = SquaredError::of(&size, &factors, lambda, squares.get(), &split.test);
+        let errors = SquaredError::of(&size, &factors, squares.get(), &split.test);
         run.epoch(seconds, pass.bytes_sent(), errors)?;
         if run.save_due() {
             let w = DVector::from_vec(session, factors.w.clone())?;
@@ -309,14 +309,15 @@ fn train(
 }
 
 /// The users in ranges of about as many ratings each: what each shard has, what it keeps, and its first user.
-fn cut(ratings: &ByUser, parts: usize, rank: usize) -> (Vec<Ranked>, Vec<State>, Vec<usize>) {
+fn cut(ratings: &ByUser, parts: usize, factors: &Factors) -> (Vec<Ranked>, Vec<State>, Vec<usize>) {
+    let left = factors.left(ratings);
     let (mut shards, mut states, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = 0;
     for end in ratings.cut(parts) {
         let range = ratings.of(first).start..ratings.of(end - 1).end;
         let ends = ratings.ends[first..end].iter().map(|&end| (end - range.start) as u32).collect();
         shards.push(Ranked { ends, items: ratings.items[range.clone()].to_vec() });
-        states.push(State { left: ratings.stars[range].to_vec(), w: vec![0.0; rank * (end - first)] });
+        states.push(State { left: left[range].to_vec(), w: vec![factors.pull.users; factors.rank * (end - first)] });
         firsts.push(first);
         first = end;
     }

@@ -13,8 +13,8 @@ use stradsap_gallery::ccd::{ByUser, CcdArgs, Factors, SquaredError, train_epoch}
 /// Factorises a matrix of ratings by cyclic coordinate descent, sequentially.
 ///
 /// A rating of item i by user u is predicted as the inner product of row u of W and row i of H. The objective in the report
-/// is the sum of the squared errors over the training ratings and L times the sum of the squares of all values, after each
-/// epoch; it and the errors aren't part of the epoch's seconds. W starts with zeros, H with small random values.
+/// is the sum of the squared errors over the training ratings and L times the sum of all values' squared distances from the
+/// centre, after each epoch; it and the errors aren't part of the epoch's seconds. W starts from the centre, H near it.
 ///
 /// The ratings are lines of user, item and rating between commas, tabs or `::`. A header may name these columns (userId, movie,
 /// score and others), which then stand in any order; other columns aren't read. Ids are any text.
@@ -36,18 +36,17 @@ fn run(args: &Args) -> Result<()> {
     let path = args.common.data_or_default()?;
     let (ratings, split) = args.factors.prepare(Ratings::read(&path)?, &path, args.common.seed)?;
     let size = DataSize::of(&ratings, &split);
-    let (rank, lambda) = (args.factors.rank.get(), f64::from(args.factors.regularisation));
-    run.line(&format!("{size}, rank {rank}, sequential"));
+    run.line(&format!("{size}, rank {}, sequential", args.factors.rank));
 
     let by_user = ByUser::new(&split.train, size.users);
-    let mut left = by_user.stars.clone();
-    let mut factors = Factors::new(rank, &size, args.common.seed);
+    let mut factors = Factors::new(&args.factors, &size, &split.train, args.common.seed);
+    let mut left = factors.left(&by_user);
     for _epoch in 0..args.common.epochs {
         let clock = Instant::now();
-        train_epoch(&mut factors, &by_user, &mut left, args.factors.order, lambda);
+        train_epoch(&mut factors, &by_user, &mut left, args.factors.order);
         let seconds = clock.elapsed().as_secs_f64();
         let squares = left.iter().map(|&r| f64::from(r) * f64::from(r)).sum();
-        run.epoch(seconds, 0, SquaredError::of(&size, &factors, lambda, squares, &split.test))?;
+        run.epoch(seconds, 0, SquaredError::of(&size, &factors, squares, &split.test))?;
     }
 
     if let Some(folder) = &args.common.output {

@@ -19,11 +19,11 @@ pub struct FactorArgs {
     pub rank: usize,
 
     /// Step of the gradient descent
-    #[arg(long, value_name = "A", default_value_t = 0.008, value_parser = positive::<f32>)]
+    #[arg(long, value_name = "A", default_value_t = 0.004, value_parser = positive::<f32>)]
     pub learning_rate: f32,
 
     /// How strongly long rows are pulled towards zero
-    #[arg(long, visible_aliases = ["lambda", "regularization"], value_name = "L", default_value_t = 0.05, value_parser = not_negative::<f32>)]
+    #[arg(long, visible_aliases = ["lambda", "regularization"], value_name = "L", default_value_t = 0.07, value_parser = not_negative::<f32>)]
     pub regularisation: f32,
 
     /// Part of the ratings that is kept apart for the test, chosen by the seed

@@ -112,14 +112,20 @@ impl Start {
         Start { seed, mean: (sum / train.len().max(1) as f64) as f32 }
     }
 
+    /// What the values of a row are about: rows of it have the mean rating as their product.
+    pub fn level(self, matrix: Matrix, rank: usize) -> f32 {
+        let level = (self.mean.abs() / rank as f32).sqrt();
+        if matrix == Matrix::Items { level.copysign(self.mean) } else { level }
+    }
+
     /// The initial row of a user or an item, a function of seed, matrix, index and rank alone.
     pub fn row(self, matrix: Matrix, rank: usize, index: usize) -> impl Iterator<Item = f32> {
-        let level = (self.mean.abs() / rank as f32).sqrt();
-        let signed = if matrix == Matrix::Items { level.copysign(self.mean) } else { level };
+        let level = self.level(matrix, rank);
+        let spread = NOISE * level.abs().max(LEAST_LEVEL);
         let noise = Stream::new(self.seed, matrix as u64);
         (0..rank).map(move |k| {
             let u = noise.unit((index * rank + k) as u64);
-            signed + NOISE * level.max(LEAST_LEVEL) * (2.0 * u - 1.0)
+            level + spread * (2.0 * u - 1.0)
         })
     }
 }

@@ -2,13 +2,16 @@
 //! reading, without waiting for ever.
 //!
 //! ```
+//! # use stradsap_runtime as stradsap;
 //! use std::io::Write;
+//! use std::path::Path;
 //!
 //! # let folder = tempfile::tempdir()?;
-//! let path = folder.path().join("result.txt");
-//! stradsap_runtime::files::check(&path)?; // before the work: can it be written?
-//! stradsap_runtime::files::write(&path, |out| writeln!(out, "42"))?;
-//! assert_eq!(std::fs::read_to_string(&path)?, "42\n");
+//! let path = Path::new("result.txt");
+//! # let path = &folder.path().join(path);
+//! stradsap::files::check(path)?; // before the work: can it be written?
+//! stradsap::files::write(path, |out| writeln!(out, "42"))?;
+//! assert_eq!(std::fs::read_to_string(path)?, "42\n");
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
@@ -37,8 +40,8 @@ const BUFFER: usize = 1 << 18;
 /// Writes a file in one step.
 ///
 /// # Errors
-/// What `fill` returns, and what the system says, with nothing changed. A FIFO that nobody reads within 30 s is an error as
-/// well. What is no regular file may have got a part.
+/// The error of `fill`, or of the system; the file is then unchanged. A FIFO that no process reads within 30 s is an error as
+/// well. A FIFO or a device may have received a part.
 pub fn write<E: From<io::Error>>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), E> {
     Ok(Staged::write(path, fill)?.commit()?)
 }
@@ -137,7 +140,8 @@ impl Staged {
 /// A path in a message: control characters and what is no text, which would break a line or be obeyed by a terminal, are escaped.
 ///
 /// ```
-/// assert_eq!(stradsap_runtime::files::shown("a\nb.csv").to_string(), "a\\nb.csv");
+/// # use stradsap_runtime as stradsap;
+/// assert_eq!(stradsap::files::shown("a\nb.csv").to_string(), "a\\nb.csv");
 /// ```
 pub fn shown<P: AsRef<Path> + ?Sized>(path: &P) -> impl Display {
     Shown(path.as_ref())

@@ -110,7 +110,8 @@ fn equally_long(a: usize, b: usize) {
 /// The dot product of two rows, arrays or slices.
 ///
 /// ```
-/// assert_eq!(stradsap_runtime::kernels::dot(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
+/// # use stradsap_runtime as stradsap;
+/// assert_eq!(stradsap::kernels::dot(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
 /// ```
 #[inline(always)]
 pub fn dot<N: Float>(a: &[N], b: &[N]) -> N {
@@ -121,8 +122,9 @@ pub fn dot<N: Float>(a: &[N], b: &[N]) -> N {
 /// `y += a * x`, row by row.
 ///
 /// ```
+/// # use stradsap_runtime as stradsap;
 /// let mut y = [1.0, 1.0];
-/// stradsap_runtime::kernels::axpy(2.0, &[1.0, 3.0], &mut y);
+/// stradsap::kernels::axpy(2.0, &[1.0, 3.0], &mut y);
 /// assert_eq!(y, [3.0, 7.0]);
 /// ```
 #[inline(always)]
@@ -134,8 +136,9 @@ pub fn axpy<N: Float>(a: N, x: &[N], y: &mut [N]) {
 /// `y += x`, row by row.
 ///
 /// ```
+/// # use stradsap_runtime as stradsap;
 /// let mut y = [1.0, 1.0];
-/// stradsap_runtime::kernels::add(&[1.0, 3.0], &mut y);
+/// stradsap::kernels::add(&[1.0, 3.0], &mut y);
 /// assert_eq!(y, [2.0, 4.0]);
 /// ```
 #[inline(always)]
@@ -147,8 +150,9 @@ pub fn add<N: Float>(x: &[N], y: &mut [N]) {
 /// `x *= a`, row by row.
 ///
 /// ```
+/// # use stradsap_runtime as stradsap;
 /// let mut x = [1.0, 3.0];
-/// stradsap_runtime::kernels::scale(0.5, &mut x);
+/// stradsap::kernels::scale(0.5, &mut x);
 /// assert_eq!(x, [0.5, 1.5]);
 /// ```
 #[inline(always)]
@@ -160,8 +164,9 @@ pub fn scale<N: Float>(a: N, x: &mut [N]) {
 /// one, `x`, changes later. The bits are those of the two [`axpy`], in one pass.
 ///
 /// ```
+/// # use stradsap_runtime as stradsap;
 /// let (mut row, mut change) = ([1.0, 2.0], [0.0, 10.0]);
-/// stradsap_runtime::kernels::step(0.5, &mut row, &[4.0, 8.0], &mut change);
+/// stradsap::kernels::step(0.5, &mut row, &[4.0, 8.0], &mut change);
 /// assert_eq!((row, change), ([3.0, 6.0], [0.5, 11.0]));
 /// ```
 #[inline(always)]
@@ -180,8 +185,9 @@ pub fn step<N: Float>(g: N, row: &mut [N], x: &[N], change: &mut [N]) {
 /// [`DMatrix`](crate::DMatrix), as fast as if their width were known when the program was compiled.
 ///
 /// ```
+/// # use stradsap_runtime as stradsap;
 /// let (mut p, mut q) = (vec![1.0, 2.0], vec![10.0, 20.0]);
-/// stradsap_runtime::kernels::each_pair(&mut p, &mut q, |p, q| {
+/// stradsap::kernels::each_pair(&mut p, &mut q, |p, q| {
 ///     let old = *p;
 ///     *p += 0.5 * *q;
 ///     *q -= old;
@@ -201,11 +207,12 @@ pub fn each_pair<A, B>(a: &mut [A], b: &mut [B], mut f: impl FnMut(&mut A, &mut 
 /// first 512 bytes. Changes nothing but speed.
 ///
 /// ```
+/// # use stradsap_runtime as stradsap;
 /// let rows = vec![[0.0f32; 100]; 1000];
 /// let order = [7, 911, 42];
 /// for n in 0..order.len() {
 ///     if let Some(&next) = order.get(n + 1) {
-///         stradsap_runtime::kernels::prefetch(&rows[next]);
+///         stradsap::kernels::prefetch(&rows[next]);
 ///     }
 ///     // ... work with rows[order[n]] ...
 /// }

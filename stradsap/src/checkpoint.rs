@@ -53,8 +53,9 @@ use write::{Job, Known, Placed};
 /// use stradsap::prelude::*;
 ///
 /// # fn main() -> stradsap::Result<()> {
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let folder = folder.path().join("checkpoints");
+/// let folder = std::path::Path::new("checkpoints");
+/// # let temporary = tempfile::tempdir().unwrap();
+/// # let folder = temporary.path();
 /// /// Trains from where the last run ended; gives where that was.
 /// fn train(session: &Session, folder: &std::path::Path, steps: u64) -> stradsap::Result<u64> {
 ///     let mut checkpoints = Checkpoints::new(folder, 10)?;
@@ -108,9 +109,11 @@ impl Checkpoints {
     /// much work is done that leads to the first.
     ///
     /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// stradsap::Checkpoints::check(folder.path().join("kept"))?;
-    /// assert!(!folder.path().join("kept").exists());
+    /// let folder = std::path::Path::new("checkpoints");
+    /// # let temporary = tempfile::tempdir().unwrap();
+    /// # let folder = temporary.path();
+    /// stradsap::Checkpoints::check(folder.join("kept"))?;
+    /// assert!(!folder.join("kept").exists());
     /// # Ok::<(), stradsap::Error>(())
     /// ```
     ///
@@ -134,8 +137,10 @@ impl Checkpoints {
     /// Whether a checkpoint is due after this many steps.
     ///
     /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// let checkpoints = stradsap::Checkpoints::new(folder.path(), 5)?;
+    /// let folder = std::path::Path::new("checkpoints");
+    /// # let temporary = tempfile::tempdir().unwrap();
+    /// # let folder = temporary.path();
+    /// let checkpoints = stradsap::Checkpoints::new(folder, 5)?;
     /// assert!(checkpoints.due(10) && !checkpoints.due(11));
     /// # Ok::<(), stradsap::Error>(())
     /// ```
@@ -146,8 +151,10 @@ impl Checkpoints {
     /// Checks that there are no checkpoints: those of another run would be mistaken for this one's.
     ///
     /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// let mut checkpoints = stradsap::Checkpoints::new(folder.path(), 5)?;
+    /// let folder = std::path::Path::new("checkpoints");
+    /// # let temporary = tempfile::tempdir().unwrap();
+    /// # let folder = temporary.path();
+    /// let mut checkpoints = stradsap::Checkpoints::new(folder, 5)?;
     /// checkpoints.begin()?;
     /// checkpoints.save(5, &0.25, &[])?;
     /// assert_eq!(checkpoints.begin().unwrap_err().exit_code(), 2);
@@ -259,11 +266,13 @@ impl Checkpoints {
     /// goes wrong.
     ///
     /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// let mut checkpoints = stradsap::Checkpoints::new(folder.path(), 5)?;
+    /// let folder = std::path::Path::new("checkpoints");
+    /// # let temporary = tempfile::tempdir().unwrap();
+    /// # let folder = temporary.path();
+    /// let mut checkpoints = stradsap::Checkpoints::new(folder, 5)?;
     /// checkpoints.save(5, &0.25, &[])?;
     /// checkpoints.finish()?;
-    /// assert!(folder.path().join("step-000000000005.checkpoint").exists());
+    /// assert!(folder.join("step-000000000005.checkpoint").exists());
     /// # Ok::<(), stradsap::Error>(())
     /// ```
     ///
@@ -356,8 +365,9 @@ impl Drop for Checkpoints {
 /// use stradsap::prelude::*;
 ///
 /// # fn main() -> stradsap::Result<()> {
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let folder = folder.path();
+/// let folder = std::path::Path::new("checkpoints");
+/// # let temporary = tempfile::tempdir().unwrap();
+/// # let folder = temporary.path();
 /// let session = Session::new()?;
 /// let names = DVector::from_vec(&session, vec!["a".to_string(), "b".to_string()])?;
 /// let mut checkpoints = Checkpoints::new(folder, 1)?;
@@ -429,8 +439,9 @@ impl Checkpoint {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> stradsap::Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let folder = folder.path();
+    /// let folder = std::path::Path::new("checkpoints");
+    /// # let temporary = tempfile::tempdir().unwrap();
+    /// # let folder = temporary.path();
     /// let session = Session::new()?;
     /// let width = 5;
     /// let rows = DMatrix::from_fn(&session, 3, width, |i, k| (i + k) as f32)?;
@@ -457,8 +468,9 @@ impl Checkpoint {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> stradsap::Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let folder = folder.path();
+    /// let folder = std::path::Path::new("checkpoints");
+    /// # let temporary = tempfile::tempdir().unwrap();
+    /// # let folder = temporary.path();
     /// let session = Session::new()?;
     /// let ages = DMap::from_entries(&session, [("Ada".to_string(), 36u32), ("Alan".to_string(), 41)])?;
     /// let mut checkpoints = Checkpoints::new(folder, 1)?;

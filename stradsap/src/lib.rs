@@ -40,8 +40,8 @@
 //! | **Processes** | [`Session::start_workers`], [`ClusterOptions`], [`ClusterError`] |
 //! | **What bodies see** | [`ReadView`], [`WriteView`], [`Shared`], [`Batch`] and other views; [`machinery`] is what the macros name |
 //!
-//! A loop gives a report of what was parallel, what conflicted and how long it took, or an [`Error`] that names the iteration, with
-//! everything as it was before the loop.
+//! A loop returns a report of what was parallel, what conflicted and how long it took. If its body fails it returns an [`Error`] that names the
+//! iteration, and everything is as it was before the loop.
 //!
 //! # What a loop promises
 //! [`async_parallel_for!`] leaves the data as some sequential order of the iterations would have, for any body
@@ -60,7 +60,7 @@
 //!
 //! # The environment
 //! `STRADSAP_THREADS=4`, `STRADSAP_EXPLAIN=1` (print each new plan to standard error) and `STRADSAP_VERIFY=1` (replay
-//! each loop and compare) configure sessions that don't say otherwise, and so does `STRADSAP_STACK_SIZE=16777216` (bytes for
+//! each loop and compare) set what a program leaves to its default, and so does `STRADSAP_STACK_SIZE=16777216` (bytes for
 //! each thread). `STRADSAP_LOG=info` logs what processes do.
 //!
 //! # Features
@@ -72,7 +72,7 @@
 //!
 //! # Limits
 //! Bodies run *virtually* while a loop is recorded, and again when it is undone or a process was lost, so they must have
-//! no side effects. Iterations end by unwinding: a program with `panic = "abort"` doesn't compile.
+//! no side effects. Failed iterations are unwound: a program with `panic = "abort"` doesn't compile.
 // What the macros expand to names this crate, in itself as well.
 extern crate self as stradsap;
 
@@ -142,8 +142,24 @@ pub use stradsap_runtime::LoopReport;
 /// # Ok(())
 /// # }
 /// ```
-pub use stradsap_runtime::OnFailure;
 pub use stradsap_runtime::Order;
+
+/// What happens to data when a loop's body fails.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let mut x = DVector::from_vec(&session, vec![1u32, 0, 3])?;
+/// let ran = async_parallel_for!(0..x.len(), [&mut x], |i| x[i] = 6 / x[i]); // everything stays as it was
+/// assert!(ran.is_err() && x.to_vec()? == [1, 0, 3]);
+/// let ran = async_parallel_for!(0..x.len(), [&mut x], |i| x[i] = 6 / x[i], on_failure = Poison); // no copy is made
+/// assert!(ran.is_err() && x.to_vec().is_err());
+/// # Ok(())
+/// # }
+/// ```
+pub use stradsap_runtime::OnFailure;
 
 /// A loop's strategy.
 ///
@@ -162,8 +178,8 @@ pub use stradsap_runtime::Order;
 /// ```
 pub use stradsap_runtime::Strategy;
 
-/// Numbers that a loop adds to and reads, as stale as its option `staleness` allows; `scratch` is what each block of
-/// iterations has for itself.
+/// Numbers that a loop adds to and reads, as stale as its option `staleness` allows; `scratch` is a value of each block
+/// of iterations.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -284,10 +300,11 @@ pub mod prelude {
     pub use crate::ClusterOptions;
     pub use crate::kernels;
     pub use crate::{
-        Additive, Checkpoints, DMap, DMatrix, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Ordered,
-        Partials, Program, Progress, RandomNumbers, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared,
-        Strategy, SyncPolicy, SyncReport, WriteFiles, WriteRows, WriteWordVectors, async_parallel_for,
-        schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled, sync_parallel_for, with,
+        Additive, BagOfWords, Checkpoints, Csv, DMap, DMatrix, DMultiMap, DVector, Digest, Edge, Element, Labelled,
+        LoopReport, Merge, Order, Ordered, Partials, Program, Progress, RandomNumbers, ReadFiles, Schedule,
+        ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport, WriteFiles, WriteRows,
+        WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
+        sync_parallel_for, with,
     };
 }
 

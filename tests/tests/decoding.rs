@@ -268,7 +268,7 @@ fn what_is_no_element_is_refused() {
     says::<char>(&0xd800u32.to_ne_bytes(), "55296 is no char: a Unicode scalar value was expected");
     says::<String>(
         &[&2usize.to_ne_bytes()[..], &[b'a', 0xff]].concat(),
-        "UTF-8 was expected, and after 1 bytes of it comes something else",
+        "UTF-8 was expected, but only the first 1 bytes are",
     );
     says::<Shape<u8>>(&9u32.to_ne_bytes(), "9 is no variant of one_process::decoding::Shape<u8>, which has 4");
     says::<Result<u8, u8>>(&[2, 0], "2 is no Result: 0 or 1 was expected");
@@ -457,5 +457,5 @@ fn captured_values_that_can_not_travel() {
         back(&flags, &[1, 2]),
         "captured value 1, a bool, can't be read back: the bytes are no such value: a bool is 0 or 1, but 2 came"
     );
-    assert_eq!(back(&flags, &[1, 1, 1, 1]), "2 bytes are left behind the 2 captured values");
+    assert_eq!(back(&flags, &[1, 1, 1, 1]), "2 bytes follow the 2 captured values");
 }

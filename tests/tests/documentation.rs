@@ -152,6 +152,46 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     })
 }
 
+/// What keeps a block of Rust from running in a package that depends on `stradsap` and on `serde`: (line, what). Blocks are compiled
+/// elsewhere, as documentation tests, which may use more than that.
+fn uncopied(text: &str, whole_programs: bool) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    // The line where the running block began, if one runs; whether it is Rust, and has a `main` if it needs one.
+    let (mut start, mut rust, mut has_main) = (None, false, true);
+    for (n, line, _) in lines(text) {
+        let line = line.trim_start();
+        if let Some(kind) = line.strip_prefix("```") {
+            start = match start {
+                Some(start) => {
+                    if rust && !has_main {
+                        found.push((start, "no `fn main`".to_owned()));
+                    }
+                    rust = false;
+                    None
+                }
+                None => {
+                    rust = kind == "rust" || (!whole_programs && kind.is_empty());
+                    has_main = !whole_programs;
+                    Some(n)
+                }
+            };
+            continue;
+        }
+        if !rust || line.starts_with("# ") {
+            continue;
+        }
+        has_main |= line.starts_with("fn main(");
+        let used = line.strip_prefix("use ").map(|path| path.split([':', ' ', ';']).next().unwrap_or_default());
+        if used.is_some_and(|name| !["stradsap", "std", "serde", "self", "super", "crate"].contains(&name)) {
+            found.push((n, line.to_owned()));
+        }
+        if line.contains("stradsap_runtime") || line.contains("tempfile::") {
+            found.push((n, line.to_owned()));
+        }
+    }
+    found
+}
+
 /// Targets of links: `[text](target)`.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
@@ -212,6 +252,40 @@ fn the_book_has_every_page_once() {
     for page in pages.iter().filter(|page| repository.read(&Path::new("docs").join(page)).contains("```rust")) {
         assert!(tested.contains(&format!("../../docs/{page}")), "the programs of docs/{page} are not tested");
     }
+}
+
+#[test]
+fn programs_in_the_documentation_can_be_copied() {
+    let repository = Repository::here();
+    let guides = repository.documents().filter(|path| *path == Path::new("README.md") || path.starts_with("docs"));
+    let in_guides = guides.flat_map(|path| {
+        uncopied(&repository.read(path), true)
+            .into_iter()
+            .map(move |(n, what)| format!("{}:{n}: {what}", path.display()))
+    });
+    let sources = repository.entries.iter().filter(|path| {
+        let public = ["stradsap/src", "runtime/src"].iter().any(|folder| path.starts_with(folder));
+        public && path.extension().is_some_and(|kind| kind == "rs")
+    });
+    let in_sources = sources.flat_map(|path| {
+        // Lines keep their numbers; what isn't documentation is empty.
+        let text = repository.read(path);
+        let comment = |line: &str| {
+            let line = line.trim_start();
+            let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+            text.map_or_else(String::new, |text| text.strip_prefix(' ').unwrap_or(text).to_owned())
+        };
+        let comments: Vec<String> = text.lines().map(comment).collect();
+        let found = uncopied(&comments.join("\n"), false);
+        found.into_iter().map(move |(n, what)| format!("{}:{n}: {what}", path.display()))
+    });
+    let found: Vec<String> = in_guides.chain(in_sources).collect();
+    assert!(found.is_empty(), "{} blocks can't be copied:\n{}", found.len(), found.join("\n"));
+
+    let text = "```rust\nuse tempfile::tempdir;\nfn f() {}\n```\n```text\nuse it\n```\n```rust\nuse std::fs;\nfn main() {}\n```";
+    assert_eq!(uncopied(text, true), [(2, "use tempfile::tempdir;".to_owned()), (1, "no `fn main`".to_owned())]);
+    let text = "```\n# use stradsap_runtime as stradsap;\nuse stradsap::DVector;\nstradsap_runtime::f();\n```\n```\nlet x = 1;\n```";
+    assert_eq!(uncopied(text, false), [(4, "stradsap_runtime::f();".to_owned())]);
 }
 
 /// Paths of identifiers in the last column of a table, `Type` or `Type::member`, that the Rust sources don't have.

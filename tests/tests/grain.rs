@@ -86,7 +86,7 @@ fn parts_and_grain_make_the_blocks_of_a_loop_without_conflicts() {
     let report = async_parallel_for!(0..10, [&mut x], |i| x[i] += 1.0, parts = 64).unwrap();
     assert_eq!(report.blocks(), 10, "no block without iterations");
     let error = async_parallel_for!(0..10, [&mut x], |i| x[i] += 1.0, grain = x.len() - 1000).unwrap_err();
-    assert!(error.to_string().contains("`grain = 0` is not offered"), "{error}");
+    assert!(error.to_string().contains("`grain` must be at least 1"), "{error}");
 }
 
 #[test]

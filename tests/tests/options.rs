@@ -201,7 +201,7 @@ fn other_numbers_of_parts_are_refused() {
             Error::Loop { site, problem: LoopProblem::Parts { given: told, max: 1024 } } => {
                 assert_eq!(*told, given);
                 assert!(site.contains("tests/options.rs:"), "{site}");
-                let expected = format!("{site}: `parts = {given}` is not offered: give a number from 1 to 1024");
+                let expected = format!("{site}: `parts` must be from 1 to 1024, not {given}");
                 assert_eq!(text, expected);
             }
             _ => panic!("{error:?}"),
@@ -285,7 +285,7 @@ fn ranges_that_no_index_can_be_are_refused() {
     let begin = -1i32;
     let error = async_parallel_for!(begin..5, [&mut x], |i| x[i] += 1).unwrap_err();
     assert!(matches!(error, Error::Loop { problem: LoopProblem::NegativeIndex, .. }), "{error:?}");
-    assert!(error.to_string().ends_with(": the range holds numbers that no index can be: indices begin at 0"));
+    assert!(error.to_string().ends_with(": the range has numbers below 0, or too large for an index"));
     let error = async_parallel_for!(0..=usize::MAX, [&mut x], |i| x[i] += 1).unwrap_err();
     assert!(matches!(error, Error::Loop { .. }), "{error:?}");
     let error = async_parallel_for!(5..1usize << 40, [&mut x], |i| x[i] += 1).unwrap_err();

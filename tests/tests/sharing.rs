@@ -54,7 +54,7 @@ pub(crate) mod shares {
             parts = 64
         )
         .unwrap_err();
-        assert!(refused.to_string().contains("`parts = 64` can't be had"), "{refused}");
+        assert!(refused.to_string().contains("`parts = 64` isn't possible"), "{refused}");
         assert_eq!(x.to_vec()?, before);
         // Each with the one before: a chain, cut into parts all the same.
         let report = async_parallel_for!(1..5000, [&mut x], |i| x[i] += x[i - 1], parts = 4, order = Preserve)?;

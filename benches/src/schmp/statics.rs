@@ -10,7 +10,7 @@ use stradsap_examples::ratings::Ratings;
 use super::curve::{Curve, Point};
 use super::programs::{Epoch, Programs, Run};
 use super::study::{Goal, Study};
-use crate::data::RatingSet;
+use crate::data::{ALPHA, LAMBDA, RatingSet};
 use crate::peers::Contestant;
 use crate::peers::hogwild::Hogwild;
 
@@ -65,7 +65,10 @@ pub fn lda(programs: &Programs, quick: bool) -> Result<Study> {
 /// A program fails.
 pub fn ccd(programs: &Programs, quick: bool) -> Result<Study> {
     let epochs = if quick { 15 } else { 40 };
-    let curves = ratings(programs, ["ccdmf", "ccdmf_sequential"], epochs, 2.0 * RANK as f64, |epoch| epoch.objective)?;
+    // As in the supplement: values are pulled towards zero.
+    let own = "--centre zero --regularisation 10";
+    let passes = 2.0 * RANK as f64;
+    let curves = ratings(programs, ["ccdmf", "ccdmf_sequential"], own, epochs, passes, |epoch| epoch.objective)?;
     Ok(Study {
         name: "mf-ccd".to_owned(),
         title: format!("Matrix factorisation by coordinate descent, rank {RANK}, on the repository's ratings"),
@@ -84,7 +87,8 @@ pub fn ccd(programs: &Programs, quick: bool) -> Result<Study> {
 pub fn sgd(programs: &Programs, quick: bool) -> Result<Study> {
     let epochs = if quick { 15 } else { 40 };
     let test = |epoch: &Epoch| epoch.measure("test_rmse").unwrap_or(f64::NAN);
-    let mut curves = ratings(programs, ["sgdmf", "sgdmf_sequential"], epochs, 1.0, test)?;
+    let own = format!("--learning-rate {ALPHA} --regularisation {LAMBDA}");
+    let mut curves = ratings(programs, ["sgdmf", "sgdmf_sequential"], &own, epochs, 1.0, test)?;
     for threads in [2, 8] {
         curves.push(hogwild(threads, epochs)?);
     }
@@ -103,6 +107,7 @@ pub fn sgd(programs: &Programs, quick: bool) -> Result<Study> {
 fn ratings(
     programs: &Programs,
     [program, twin]: [&'static str; 2],
+    own: &str,
     epochs: u32,
     passes: f64,
     objective: impl Fn(&Epoch) -> f64,
@@ -111,7 +116,7 @@ fn ratings(
     runs.extend(PLACES.map(|(place, options)| (format!("scheduled, {place}"), program, options.to_owned())));
     let mut curves = Vec::new();
     for (name, program, options) in runs {
-        let run = Run::new(program, epochs, &format!("--rank {RANK} {options}"));
+        let run = Run::new(program, epochs, &format!("--rank {RANK} {own} {options}"));
         let ran = programs.run(&format!("{program}-{name}"), &run)?;
         let train = ran.report.as_ref().map(|report| report.size("train")).transpose()?.unwrap_or(f64::NAN);
         curves.push(Curve::of(name, &ran, |epoch| f64::from(epoch.epoch) * train * passes, &objective));

@@ -3,7 +3,8 @@
 /// The integers that index a DDS: all of up to 64 bits. A negative one is out of range.
 ///
 /// ```
-/// use stradsap_runtime::ElementIndex;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::ElementIndex;
 /// assert_eq!(7u32.to_usize(), 7usize.to_usize());
 /// assert_eq!((-1i32).to_usize(), usize::MAX);
 /// ```

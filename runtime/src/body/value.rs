@@ -15,7 +15,8 @@ use crate::memory::codec::{CodecError, check_size};
 /// such values, slices and texts, `Arc`s of them, functions, and closures that capture nothing can be captured, too.
 ///
 /// ```
-/// fn can_be_captured<T: stradsap_runtime::Value>(_: &T) {}
+/// # use stradsap_runtime as stradsap;
+/// fn can_be_captured<T: stradsap::Value>(_: &T) {}
 /// can_be_captured(&0.5f32);
 /// can_be_captured(&vec![String::from("a word"), String::from("another")]);
 /// ```

@@ -25,7 +25,8 @@ use crate::session::{Session, SessionInner};
 /// where rows are short: the compiler knows more.
 ///
 /// ```
-/// use stradsap_runtime::{DMatrix, Session};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{DMatrix, Session};
 ///
 /// let session = Session::builder().threads(1).build()?;
 /// let width = 3;
@@ -70,7 +71,8 @@ impl<T: Element> DMatrix<T> {
     /// `rows` rows of `width` numbers, the `k`-th of the `i`-th row being `f(i, k)`.
     ///
     /// ```
-    /// use stradsap_runtime::{DMatrix, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMatrix, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let m = DMatrix::from_fn(&session, 100, 1000, |i, k| i as f64 / (k + 1) as f64)?;
@@ -100,7 +102,8 @@ impl<T: Element> DMatrix<T> {
     /// These rows, in their order: `Vec`s, slices or arrays, all equally long.
     ///
     /// ```
-    /// use stradsap_runtime::{DMatrix, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMatrix, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let m = DMatrix::from_rows(&session, vec![vec![1, 2, 3], vec![4, 5, 6]])?;
@@ -142,7 +145,8 @@ impl<T: Element> DMatrix<T> {
     /// Rows of `width` numbers, which follow each other in a `Vec`.
     ///
     /// ```
-    /// use stradsap_runtime::{DMatrix, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMatrix, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let m = DMatrix::from_vec(&session, 2, vec![1u8, 2, 3, 4, 5, 6])?;
@@ -178,17 +182,17 @@ fn refused(problem: impl Into<String>) -> Error {
 }
 
 impl<T: 'static> DMatrix<T> {
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many numbers a row has.
+    /// The number of numbers in a row.
     pub fn width(&self) -> usize {
         self.rows.ops().width()
     }
@@ -196,7 +200,8 @@ impl<T: 'static> DMatrix<T> {
     /// The numbers of the `i`-th row.
     ///
     /// ```
-    /// use stradsap_runtime::{DMatrix, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMatrix, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let m = DMatrix::from_fn(&session, 3, 2, |i, k| i + k)?;
@@ -248,7 +253,8 @@ impl<T: 'static> DMatrix<T> {
     /// All rows, one after the other.
     ///
     /// ```
-    /// use stradsap_runtime::{DMatrix, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMatrix, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let m = DMatrix::from_vec(&session, 2, vec![3.0, 4.0, 5.0, 12.0])?;
@@ -281,7 +287,8 @@ impl<T: 'static> DMatrix<T> {
     /// A BLAKE3 hash of all numbers, row after row: that of a DVector of equal arrays, to the bit.
     ///
     /// ```
-    /// use stradsap_runtime::{DMatrix, DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMatrix, DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let m = DMatrix::from_fn(&session, 5, 2, |i, k| (i + k) as f32)?;

@@ -24,7 +24,8 @@ use crate::session::{Session, SessionInner};
 /// cache lines, and large vectors use huge pages where the system offers them.
 ///
 /// ```
-/// use stradsap_runtime::{DVector, Session};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{DVector, Session};
 ///
 /// let session = Session::builder().threads(1).build()?;
 /// let squares = DVector::from_fn(&session, 5, |i| (i * i) as u64)?;
@@ -42,7 +43,8 @@ impl<T: Element> DVector<T> {
     /// `len` elements, the `i`-th being `f(i)`.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let rows = DVector::from_fn(&session, 3, |i| [i as f32; 4])?;
@@ -59,7 +61,8 @@ impl<T: Element> DVector<T> {
     /// The elements of a `Vec`, in its order.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let words = DVector::from_vec(&session, vec!["a".to_string(), "b".to_string()])?;
@@ -76,7 +79,8 @@ impl<T: Element> DVector<T> {
     /// The elements of an iterator, in its order.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let odd = DVector::from_iter(&session, (0u32..10).filter(|i| i % 2 == 1))?;
@@ -93,7 +97,8 @@ impl<T: Element> DVector<T> {
     /// The elements of several `Vec`s, one after the other: what threads made side by side.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(2).build()?;
     /// let numbers = DVector::from_chunks(&session, vec![vec![1u8, 2], vec![], vec![3]])?;
@@ -128,10 +133,11 @@ impl<T: Element> DVector<T> {
 
 /// Only creating a DVector asks for `T: Element`, so that rustc reports a missing derive there and nowhere else.
 impl<T: 'static> DVector<T> {
-    /// How many elements there are.
+    /// The number of elements.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// assert_eq!(DVector::from_fn(&session, 3, |_| 0u8)?.len(), 3);
@@ -141,10 +147,11 @@ impl<T: 'static> DVector<T> {
         self.elements.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// assert!(DVector::from_vec(&session, Vec::<f64>::new())?.is_empty());
@@ -157,7 +164,8 @@ impl<T: 'static> DVector<T> {
     /// A clone of the `i`-th element.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_vec(&session, vec![1.5, 2.5])?;
@@ -181,7 +189,8 @@ impl<T: 'static> DVector<T> {
     /// Where loops run on workers, the first change after a loop brings all elements back to this process.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let mut x = DVector::from_vec(&session, vec![1.5, 2.5])?;
@@ -237,7 +246,8 @@ impl<T: 'static> DVector<T> {
     /// Clones of a range of elements.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_fn(&session, 5, |i| i as u32)?;
@@ -258,7 +268,8 @@ impl<T: 'static> DVector<T> {
     /// Clones of all elements, one after the other.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_vec(&session, vec![3.0, 4.0])?;
@@ -279,7 +290,8 @@ impl<T: 'static> DVector<T> {
     /// Clones of all elements.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// assert_eq!(DVector::from_fn(&session, 3, |i| i as u8)?.to_vec()?, [0, 1, 2]);
@@ -298,7 +310,8 @@ impl<T: 'static> DVector<T> {
     /// A BLAKE3 hash of the elements in index order: equal bits, equal digest.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let (a, b) = (DVector::from_fn(&session, 9, |_| 0.0)?, DVector::from_fn(&session, 9, |_| -0.0)?);

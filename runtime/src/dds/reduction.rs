@@ -225,7 +225,8 @@ impl Session {
     /// A sum that starts from `from`.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let loss = session.sum(0.0f64);
@@ -241,7 +242,8 @@ impl Session {
     /// A minimum that starts from `from`.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// assert_eq!(session.min(f32::INFINITY).get(), f32::INFINITY);
@@ -254,7 +256,8 @@ impl Session {
     /// A maximum that starts from `from`.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// assert_eq!(session.max(0u32).get(), 0);
@@ -267,7 +270,8 @@ impl Session {
     /// A count that starts from 0.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// assert_eq!(session.count().get(), 0);

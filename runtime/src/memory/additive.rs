@@ -20,7 +20,8 @@ use crate::memory::pages::Pages;
 /// arrays and tuples of them have it. A type of the program's own says what fits it; its `+=` should do the same as `unite`.
 ///
 /// ```
-/// use stradsap_runtime::{Additive, DecodeError, Element};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{Additive, DecodeError, Element};
 ///
 /// /// How many there were, and the largest of them.
 /// #[derive(Clone, Copy, Debug, PartialEq)]

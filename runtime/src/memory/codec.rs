@@ -14,7 +14,8 @@ pub(crate) const MAX_VALUES: usize = 1 << 30;
 /// Why captured values could not be turned into bytes, or back.
 ///
 /// ```
-/// use stradsap_runtime::CodecError;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::CodecError;
 ///
 /// let error = CodecError::Encode { index: 1, of: "Table", reason: "not sorted".to_string() };
 /// assert_eq!(error.to_string(), "captured value 1, a Table, can't be serialised: not sorted");
@@ -43,7 +44,7 @@ pub enum CodecError {
         source: DecodeError,
     },
     /// There are more bytes than values.
-    #[error("{left} bytes are left behind the {values} captured values")]
+    #[error("{left} bytes follow the {values} captured values")]
     Trailing {
         /// How many values there are.
         values: usize,

@@ -21,7 +21,8 @@ const NESTING_STACK: usize = 512 << 10;
 /// Why bytes could not be read back as a value.
 ///
 /// ```
-/// use stradsap_runtime::{DecodeError, Element};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{DecodeError, Element};
 ///
 /// let mut bytes = &[2u8][..];
 /// let error = bool::decode(&mut bytes).unwrap_err();
@@ -80,7 +81,7 @@ pub enum DecodeError {
         at: usize,
     },
     /// Text that is not UTF-8.
-    #[error("UTF-8 was expected, and after {valid} bytes of it comes something else")]
+    #[error("UTF-8 was expected, but only the first {valid} bytes are")]
     Utf8 {
         /// How many bytes are right.
         valid: usize,

@@ -30,7 +30,8 @@ use crate::memory::ordered::Ordered;
 /// one is its own affair, and differs from run to run with std's own hasher.
 ///
 /// ```
-/// use stradsap_runtime::Element;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Element;
 ///
 /// assert!(u32::PLAIN && <[f32; 8]>::PLAIN && !String::PLAIN);
 /// let mut bytes = Vec::new();
@@ -49,7 +50,8 @@ use crate::memory::ordered::Ordered;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be an element of a DDS",
     label = "not an `Element`",
-    note = "add `#[derive(Clone, Element)]` to the type, or `#[element(serde)]` beside it for a type that has serde's traits only"
+    note = "add `#[derive(Clone, Element)]` to the type, or `#[element(serde)]` beside it for a type that has serde's traits only",
+    note = "of a reference, as closures of operators are lent, give what it points to: `*i`, or a clone"
 )]
 pub unsafe trait Element: Clone + Send + Sync + 'static {
     /// Whether an element is nothing but its bytes.

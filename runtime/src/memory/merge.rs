@@ -20,7 +20,8 @@ use crate::memory::shared::Shared;
 /// With a single copy the element becomes what the copy is, to the bit, and nothing here is called.
 ///
 /// ```
-/// use stradsap_runtime::{DecodeError, Element, Merge};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{DecodeError, Element, Merge};
 ///
 /// /// The largest number seen.
 /// #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 /// The order is that of [`f64::total_cmp`]: -∞ comes first, -0.0 before 0.0, and ∞ before NaN (a negative NaN comes before all).
 ///
 /// ```
-/// use stradsap_runtime::Ordered;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Ordered;
 ///
 /// let mut scores = [2.5f64, f64::NAN, -1.0];
 /// scores.sort_by_key(|score| Ordered(*score));

@@ -8,7 +8,8 @@ use crate::body::stored::Stored;
 /// A minibatch: a slice of the loop's input, and which one it is.
 ///
 /// ```
-/// use stradsap_runtime::Batch;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Batch;
 ///
 /// fn tokens(batch: Batch<'_, Vec<u32>>) -> usize {
 ///     batch.into_iter().map(Vec::len).sum()
@@ -18,7 +19,8 @@ use crate::body::stored::Stored;
 /// Of a DMatrix of `T` it is a `Batch<[T]>`, which has rows: `for row in batch`, `batch[k]`, `batch.len()`.
 ///
 /// ```
-/// use stradsap_runtime::Batch;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Batch;
 ///
 /// fn longest(batch: Batch<'_, [f32]>) -> Option<f32> {
 ///     batch.into_iter().map(|row| row.iter().map(|x| x * x).sum::<f32>()).max_by(f32::total_cmp)

@@ -8,7 +8,8 @@
 /// copy every policy is the plain sequential loop, bit for bit.
 ///
 /// ```
-/// use stradsap_runtime::SyncPolicy;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::SyncPolicy;
 ///
 /// let policies = [
 ///     SyncPolicy::Bsp,
@@ -72,7 +73,8 @@ impl std::fmt::Display for SyncPolicy {
 /// The options behind a synchronous loop's policy, which the macro makes of `label = "epoch", prefetch = false`.
 ///
 /// ```
-/// use stradsap_runtime::SyncOptions;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::SyncOptions;
 ///
 /// let options = SyncOptions::new().label("epoch").prefetch(false).caches(false);
 /// assert_ne!(options, SyncOptions::new());

@@ -25,7 +25,8 @@ impl<T: Element> DMatrix<T> {
     /// The rows, on their way, each as a `Vec`. Of `to_vec`'s rows [`DMatrix::from_rows`] makes a matrix again.
     ///
     /// ```
-    /// use stradsap_runtime::{DMatrix, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMatrix, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let m = DMatrix::from_vec(&session, 2, vec![3.0, 4.0, 5.0, 12.0, 8.0, 15.0])?;

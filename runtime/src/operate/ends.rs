@@ -60,7 +60,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// All items, as a DVector. On workers each keeps what it made.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_fn(&session, 10, |i| i as u32)?;
@@ -105,7 +106,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// anew with `init`; `unite` brings together what two neighbouring runs gave.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_vec(&session, vec![3.0f64, 4.0])?;
@@ -167,7 +169,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// One item of all, two at a time, in order; none of none.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_vec(&session, vec![3, 9, 4])?;
@@ -193,14 +196,15 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// [`Ordered(x)`](crate::Ordered), and [`Reverse(key)`](std::cmp::Reverse) sorts in falling order.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let words = DVector::from_vec(&session, ["pear", "fig", "apple", "kiwi"].map(String::from).to_vec())?;
     /// assert_eq!(words.sort_by_key(|word| word.len())?.to_vec()?, ["fig", "pear", "kiwi", "apple"]);
     ///
     /// use std::cmp::Reverse;
-    /// use stradsap_runtime::Ordered;
+    /// use stradsap::Ordered;
     /// let scores = DVector::from_vec(&session, vec![0.5, 2.5, -1.0])?;
     /// assert_eq!(scores.sort_by_key(|score| Reverse(Ordered(*score)))?.to_vec()?, [2.5, 0.5, -1.0]);
     /// # Ok::<(), stradsap_runtime::Error>(())
@@ -255,7 +259,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// All items in a random order, which follows from the seed and the places of the items alone (in a map: from their keys).
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(2).build()?;
     /// let rows = DVector::from_fn(&session, 1000, |i| i as u32)?;
@@ -292,7 +297,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// are fewer.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Ordered, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Ordered, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let scores = DVector::from_vec(&session, vec![("fig", 0.5), ("pear", 2.5), ("kiwi", 1.0)].into_iter()
@@ -325,7 +331,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// Numbers the keys of the items from 0, in the order in which they first appear: dense numbers for the ids of a table.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let visits = DVector::from_vec(&session, ["ada", "alan", "ada", "grace"].map(String::from).to_vec())?;
@@ -360,7 +367,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// How many items have each key.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let words = DVector::from_vec(&session, vec!["fig".to_string(), "pear".to_string(), "fig".to_string()])?;
@@ -388,7 +396,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// Splits the items at random: those of [`sample`](Pipe::sample) with the same seed, and all others. Both stay in order.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let ratings = DVector::from_fn(&session, 1000, |i| i as u32)?;
@@ -422,7 +431,8 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
     /// All values of each key, in the order of the items.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let links = DVector::from_vec(&session, vec![[1u32, 2], [2, 1], [1, 3]])?;
@@ -444,7 +454,8 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
     /// One value of all that a key has, two at a time, in the order of the items.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let sales = DVector::from_vec(&session, vec![("fig".to_string(), 2.0), ("pear".to_string(), 1.5), ("fig".to_string(), 0.5)])?;
@@ -469,7 +480,8 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
     /// A map of the pairs. Of several with the same key the last stays.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let words = DVector::from_vec(&session, vec!["fig".to_string(), "pear".to_string()])?;

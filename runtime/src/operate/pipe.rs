@@ -109,7 +109,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// What a closure makes of each item.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_vec(&session, vec![1.0, 2.0, 3.0])?;
@@ -143,7 +144,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// The items that a closure wants, in order.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_fn(&session, 10, |i| i as u32)?;
@@ -173,7 +175,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// iterator) can't borrow from the item.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let lines = DVector::from_vec(&session, vec!["a b".to_string(), "".to_string(), "c".to_string()])?;
@@ -212,7 +215,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// With another probability, the operator that runs the pipe gives [`LoopProblem::Probability`].
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_fn(&session, 10_000, |i| i as u32)?;
@@ -239,7 +243,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// a pair. The items stay in order.
     ///
     /// ```
-    /// use stradsap_runtime::{DMap, DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMap, DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let names = DMap::from_entries(&session, [(1u32, "Ada".to_string()), (2, "Alan".to_string())])?;
@@ -267,7 +272,8 @@ impl<'p, K: IndexedKernel> Pipe<'p, K> {
     /// known before.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_vec(&session, vec!['a', 'b'])?;
@@ -281,7 +287,8 @@ impl<'p, K: IndexedKernel> Pipe<'p, K> {
     /// The items of two pipes with equal indices, as many as the shorter one has.
     ///
     /// ```
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let x = DVector::from_vec(&session, vec![1.0, 2.0])?;

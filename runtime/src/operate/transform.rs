@@ -187,7 +187,8 @@ impl<K: Element, V: Element> DMap<K, V> {
     /// Changes every value in place. If the closure panics nothing has changed.
     ///
     /// ```
-    /// use stradsap_runtime::{DMap, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMap, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let mut ages = DMap::from_entries(&session, [(1u32, 36), (2, 41)])?;

@@ -26,8 +26,9 @@ use crate::session::{Session, SessionInner, next_id};
 /// A call of a [`Program`], to be configured and run: [`scheduled`].
 ///
 /// ```
+/// # use stradsap_runtime as stradsap;
 /// use serde::{Deserialize, Serialize};
-/// use stradsap_runtime::{DVector, Partials, Program, Session, schedule_round_robin, scheduled};
+/// use stradsap::{DVector, Partials, Program, Session, schedule_round_robin, scheduled};
 ///
 /// /// Brings all shards to their mean, one digit of it at a time.
 /// #[derive(Serialize, Deserialize)]
@@ -294,7 +295,7 @@ impl<P: Program> Scheduled<'_, P> {
         }
         if !(1..=DEEPEST).contains(&self.pipeline) {
             return Err(Error::usage(format!(
-                "a pipeline of depth {} is not offered: give a number from 1 to {DEEPEST}",
+                "the pipeline's depth must be from 1 to {DEEPEST}, not {}",
                 self.pipeline
             )));
         }

@@ -12,8 +12,9 @@ use crate::memory::element::Element;
 /// The value itself holds the constants, which travel to each worker once a call.
 ///
 /// ```
+/// # use stradsap_runtime as stradsap;
 /// use serde::{Deserialize, Serialize};
-/// use stradsap_runtime::{DVector, Partials, Program, Session, schedule_round_robin, scheduled};
+/// use stradsap::{DVector, Partials, Program, Session, schedule_round_robin, scheduled};
 ///
 /// /// Least squares by coordinate descent: `y = x b`. A shard is some rows, its state what `x b` leaves of `y`.
 /// #[derive(Serialize, Deserialize)]
@@ -102,7 +103,8 @@ pub trait Program: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// Some of the shards.
 ///
 /// ```
-/// use stradsap_runtime::Shards;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Shards;
 ///
 /// let only_the_third = Shards::One(2);
 /// assert_ne!(only_the_third, Shards::All);
@@ -133,7 +135,8 @@ impl Shards {
 /// What the shards made of a job, in their order.
 ///
 /// ```
-/// use stradsap_runtime::Partials;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Partials;
 ///
 /// fn mean(partials: Partials<'_, f64>) -> f64 {
 ///     let shards = partials.len();
@@ -178,7 +181,8 @@ impl<R> ExactSizeIterator for Partials<'_, R> {}
 /// Says which jobs each round has. Its state is its own: a call keeps a clone of it, to go back to if something fails.
 ///
 /// ```
-/// use stradsap_runtime::Schedule;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Schedule;
 ///
 /// /// The parameter that is largest, over and over.
 /// #[derive(Clone)]

@@ -71,12 +71,12 @@ impl ScheduledReport {
         self.done.updates
     }
 
-    /// How many earlier rounds an update didn't see the changes of, at most: with a pipeline of depth `d`, up to `d - 1`.
+    /// The largest number of earlier rounds whose changes an update didn't see: with a pipeline of depth `d`, up to `d - 1`.
     pub fn staleness_max(&self) -> usize {
         self.done.behind_most
     }
 
-    /// The same on average over all updates.
+    /// The mean number of earlier rounds whose changes an update didn't see.
     pub fn staleness_mean(&self) -> f64 {
         if self.done.updates == 0 { 0.0 } else { self.done.behind as f64 / self.done.updates as f64 }
     }
@@ -86,7 +86,7 @@ impl ScheduledReport {
         self.bytes_sent
     }
 
-    /// Seconds before the first round: keeping what the call may have to go back to, and shards that have to be elsewhere.
+    /// Seconds before the first round: cloning schedule, model and locals, and moving shards.
     pub fn seconds_preparing(&self) -> f64 {
         self.seconds_preparing
     }

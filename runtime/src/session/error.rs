@@ -9,8 +9,9 @@ use crate::session::stopping::StopSignal;
 /// A result of this library.
 ///
 /// ```
-/// fn rows(session: &stradsap_runtime::Session) -> stradsap_runtime::Result<usize> {
-///     Ok(stradsap_runtime::DVector::from_fn(session, 3, |_| 0.0)?.len())
+/// # use stradsap_runtime as stradsap;
+/// fn rows(session: &stradsap::Session) -> stradsap::Result<usize> {
+///     Ok(stradsap::DVector::from_fn(session, 3, |_| 0.0)?.len())
 /// }
 /// # assert_eq!(rows(&stradsap_runtime::Session::new()?)?, 3);
 /// # Ok::<(), stradsap_runtime::Error>(())
@@ -27,7 +28,8 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// [`IndexOutOfRange`](Error::IndexOutOfRange), [`Loop`](Error::Loop)) every DDS and reduction holds what it held before.
 ///
 /// ```
-/// use stradsap_runtime::{DVector, Error, Session};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{DVector, Error, Session};
 ///
 /// let session = Session::builder().threads(1).build()?;
 /// let x = DVector::from_fn(&session, 3, |i| i as u32)?;
@@ -58,7 +60,7 @@ pub enum Error {
         dds: &'static str,
         /// The index that was asked for.
         index: usize,
-        /// How many elements there are.
+        /// The number of elements.
         len: usize,
         /// Whether they are the rows of a DMatrix.
         rows: bool,
@@ -72,13 +74,13 @@ pub enum Error {
         start: usize,
         /// One past the last index asked for.
         end: usize,
-        /// How many elements there are.
+        /// The number of elements.
         len: usize,
         /// Whether they are the rows of a DMatrix.
         rows: bool,
     },
-    /// The `Hash` of a map's keys gives one key several numbers: it must depend on the key alone.
-    #[error("the `Hash` of a map's keys gives one key several numbers: it must depend on the key alone")]
+    /// The `Hash` of a map's keys gives equal keys different hashes: it must depend on the key alone.
+    #[error("the `Hash` of a map's keys gives equal keys different hashes: it must depend on the key alone")]
     InconstantHash,
     /// Relaxed state was given more or fewer numbers than it has.
     #[error("a relaxed vector of {len} numbers can't be set to {given}")]
@@ -111,7 +113,7 @@ pub enum Error {
         /// The file, line and column of the panic.
         location: String,
     },
-    /// A DDS is used that a loop with `on_failure = Poison` had written when its body failed. It can be used again when the
+    /// A loop with `on_failure = Poison` failed, and this DDS is one that it may have written. It can be used again when the
     /// program has made it anew, or read it from a checkpoint.
     #[error(
         "`{dds}` may hold anything since the loop at {site} failed, which says `on_failure = Poison`: make it anew, or read it \
@@ -123,8 +125,8 @@ pub enum Error {
         /// Where that loop stands.
         site: String,
     },
-    /// A loop with `on_failure = Poison` had an iteration that panicked or asked for an element that isn't there, and can't run
-    /// again to tell which: nothing was copied before.
+    /// An iteration of a loop with `on_failure = Poison` panicked or used an element beyond the end. Nothing was copied before the loop,
+    /// so it can't run again to find out which.
     #[error(
         "{site}: one of the iterations {first} to {last} failed: {problem} (without `on_failure = Poison` it would be named)"
     )]
@@ -135,7 +137,7 @@ pub enum Error {
         first: usize,
         /// The last one.
         last: usize,
-        /// What is the matter.
+        /// What went wrong.
         problem: String,
     },
     /// A minibatch of a synchronous loop failed. Every DDS and reduction holds what it held before the loop.
@@ -149,7 +151,7 @@ pub enum Error {
         start: usize,
         /// One past the index of its last.
         end: usize,
-        /// What is the matter.
+        /// What went wrong.
         problem: BatchProblem,
     },
     /// A closure of an operator failed. Nothing has changed.
@@ -160,7 +162,7 @@ pub enum Error {
         /// The first element of the source, in order, for which it failed; none if it failed when items were brought
         /// together, as where keys are compared.
         element: Option<usize>,
-        /// What is the matter.
+        /// What went wrong.
         problem: BatchProblem,
     },
     /// A function of a scheduled program failed. Schedule, model and locals are what they were before the call.
@@ -176,7 +178,7 @@ pub enum Error {
         job: Option<usize>,
         /// On which shard, if it was one.
         shard: Option<usize>,
-        /// What is the matter.
+        /// What went wrong.
         problem: Box<RoundProblem>,
     },
     /// A checked run of a synchronous loop saw values older than its bound: a bug in this library.
@@ -196,7 +198,7 @@ pub enum Error {
     Loop {
         /// Where the loop stands.
         site: String,
-        /// What is the matter.
+        /// What went wrong.
         problem: LoopProblem,
     },
     /// The replay of a loop's claimed serial order gave other bits than the loop: a bug in this library, or a body that
@@ -304,7 +306,7 @@ fn of_round(job: Option<usize>, shard: Option<usize>) -> String {
     }
 }
 
-/// What was the matter with a round of a scheduled program.
+/// What went wrong in a round of a scheduled program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RoundProblem {
@@ -331,7 +333,7 @@ impl std::fmt::Display for RoundProblem {
     }
 }
 
-/// What was the matter with a minibatch.
+/// What went wrong in a minibatch.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BatchProblem {
@@ -350,7 +352,7 @@ pub enum BatchProblem {
         dds: &'static str,
         /// The index that was asked for.
         index: usize,
-        /// How many elements there are.
+        /// The number of elements.
         len: usize,
         /// Whether they are the rows of a DMatrix.
         rows: bool,
@@ -412,7 +414,7 @@ pub enum LoopProblem {
         given: String,
     },
     /// A range that begins below 0, or ends beyond what can be counted.
-    #[error("the range holds numbers that no index can be: indices begin at 0")]
+    #[error("the range has numbers below 0, or too large for an index")]
     NegativeIndex,
     /// More iterations than the plan's 32-bit numbers can name.
     #[error("{len} iterations are too many: a loop has at most {max}")]
@@ -423,7 +425,7 @@ pub enum LoopProblem {
         max: usize,
     },
     /// No plan has the number of parts that the loop asks for.
-    #[error("`parts = {parts}` can't be had: {reason}")]
+    #[error("`parts = {parts}` isn't possible: {reason}")]
     PartsRefused {
         /// What was given.
         parts: usize,
@@ -431,10 +433,10 @@ pub enum LoopProblem {
         reason: String,
     },
     /// `grain = 0`.
-    #[error("`grain = 0` is not offered: give the number of iterations that is work enough for a block, from 1 on")]
+    #[error("`grain` must be at least 1: how many iterations are work enough for a block")]
     NoGrain,
     /// `parts = 0`, or more parts than the planner offers.
-    #[error("`parts = {given}` is not offered: give a number from 1 to {max}")]
+    #[error("`parts` must be from 1 to {max}, not {given}")]
     Parts {
         /// What was given.
         given: usize,
@@ -464,10 +466,10 @@ pub enum LoopProblem {
         locals: usize,
     },
     /// A minibatch of no elements.
-    #[error("a minibatch of 0 elements: give a number from 1 on")]
+    #[error("a minibatch must have at least 1 element")]
     EmptyMinibatch,
     /// `ModelAverage { every: 0 }`.
-    #[error("`ModelAverage {{ every: 0 }}` never runs a minibatch: give a number from 1 on")]
+    #[error("`every` of `ModelAverage` must be at least 1")]
     NeverAveraged,
     /// The copies of what a synchronous loop writes don't fit the address space.
     #[error("there is no room for {copies} copies of {len} elements of {size} bytes")]
@@ -484,7 +486,7 @@ pub enum LoopProblem {
     CapturedTwice {
         /// A capture.
         first: &'static str,
-        /// The same one again.
+        /// The other capture.
         second: &'static str,
     },
 }
@@ -515,7 +517,7 @@ pub enum ClusterError {
     #[error("all workers are lost: {0}")]
     AllLost(String),
     /// Processes were lost again and again, without anything being done in between.
-    #[error("{restarts} processes were lost, the last ones without getting anything done between; the last was {last}")]
+    #[error("{restarts} processes were lost, the last ones before any loop was done; the last was {last}")]
     TooManyLosses {
         /// How many were lost.
         restarts: usize,
@@ -551,7 +553,8 @@ impl Error {
     /// A wrong use of the program, for exit code 2.
     ///
     /// ```
-    /// use stradsap_runtime::Error;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Error;
     ///
     /// let error = Error::usage("--rank 7: the rank is a multiple of 8");
     /// assert_eq!((error.to_string().as_str(), error.exit_code()), ("--rank 7: the rank is a multiple of 8", 2));

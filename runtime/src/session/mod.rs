@@ -47,7 +47,8 @@ pub const MAX_THREADS: usize = 1024;
 /// Threads are started when the first loop runs, and end with the session and all DDSs and reductions that belong to it.
 ///
 /// ```
-/// use stradsap_runtime::Session;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Session;
 ///
 /// let session = Session::builder().threads(2).build()?;
 /// assert_eq!(session.threads(), 2);
@@ -76,7 +77,8 @@ pub(crate) struct SessionInner {
 /// Builder for a [`Session`]: [`Session::builder`].
 ///
 /// ```
-/// use stradsap_runtime::Session;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Session;
 ///
 /// let session = Session::builder().threads(2).verify(true).explain(false).build()?;
 /// assert_eq!(session.threads(), 2);
@@ -93,10 +95,11 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    /// How many threads loops run on, from 1 to [`MAX_THREADS`]; otherwise `STRADSAP_THREADS`, otherwise one a core.
+    /// Sets the number of threads that loops run on, from 1 to [`MAX_THREADS`]. By default `STRADSAP_THREADS` says it, or there is one for each core.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// assert_eq!(Session::builder().threads(4).build()?.threads(), 4);
     /// assert!(Session::builder().threads(0).build().is_err());
@@ -107,18 +110,19 @@ impl SessionBuilder {
         self
     }
 
-    /// What the session's random numbers come from: [`Session::set_seed`].
+    /// Sets the seed of the session's random numbers, as [`Session::set_seed`] does.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// How many bytes the stack of each thread has; otherwise `STRADSAP_STACK_SIZE`, otherwise as many as that of the main
-    /// thread (at most 256 MiB), so that a body can go as deep as in a plain loop. Workers take theirs from the environment.
+    /// Sets the bytes of each thread's stack. By default `STRADSAP_STACK_SIZE` says it, or it is as large as the main
+    /// thread's (at most 256 MiB), so that a body can recurse as deeply as in a plain loop. Workers take theirs from the environment.
     /// A session of one thread runs loops on the thread that calls them.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(2).stack_size(64 << 20).build()?;
     /// assert!(Session::builder().stack_size(100).build().is_err());
@@ -129,13 +133,13 @@ impl SessionBuilder {
         self
     }
 
-    /// Whether every loop is replayed in its claimed serial order and compared bit by bit; otherwise `STRADSAP_VERIFY`.
+    /// With `true` every loop is replayed in its serial order and compared bit by bit. The default is that of `STRADSAP_VERIFY`.
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = Some(verify);
         self
     }
 
-    /// Whether every new plan is explained on standard error; otherwise `STRADSAP_EXPLAIN`.
+    /// With `true` every new plan is explained on standard error. The default is that of `STRADSAP_EXPLAIN`.
     pub fn explain(mut self, explain: bool) -> Self {
         self.explain = Some(explain);
         self
@@ -225,7 +229,8 @@ impl Session {
     /// A session as the environment wants it.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::new()?;
     /// assert!(session.threads() >= 1);
@@ -243,7 +248,7 @@ impl Session {
         SessionBuilder::default()
     }
 
-    /// How many threads loops run on.
+    /// The number of threads that loops run on.
     pub fn threads(&self) -> usize {
         self.inner.threads.load(Relaxed)
     }
@@ -251,7 +256,8 @@ impl Session {
     /// Loops run on this many threads from now on. No result depends on it.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// session.set_threads(2)?;
@@ -272,11 +278,12 @@ impl Session {
         Ok(())
     }
 
-    /// What the session's random numbers come from: another seed gives others, the same seed the same ones. It is 0 until
-    /// the program says otherwise. Numbers that were drawn before stay what they are.
+    /// Sets the seed of the session's random numbers: the same seed gives the same numbers. The default is 0. Streams that were made
+    /// before keep their seed.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).seed(7).build()?;
     /// assert_eq!(session.seed(), 7);
@@ -288,14 +295,14 @@ impl Session {
         self.inner.seed.store(seed, Relaxed);
     }
 
-    /// What the session's random numbers come from.
+    /// The seed of the session's random numbers.
     pub fn seed(&self) -> u64 {
         self.inner.seed.load(Relaxed)
     }
 
-    /// Whether every loop is replayed in its claimed serial order and compared bit by bit, at the cost of a
-    /// serial execution and a copy of what the loop may write. A difference is an [`Error::Verification`]; what was compared,
-    /// or why nothing was, stands in the report ([`LoopReport::verified`](crate::LoopReport::verified)).
+    /// With `true` every loop is replayed in its serial order and compared bit by bit, at the cost of a
+    /// serial execution and a copy of what the loop may write. A difference is an [`Error::Verification`]; the report says what was compared,
+    /// or why nothing was ([`LoopReport::verified`](crate::LoopReport::verified)).
     ///
     /// ```
     /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
@@ -306,7 +313,7 @@ impl Session {
         self.inner.verify.store(on, Relaxed);
     }
 
-    /// Whether every new plan is explained on standard error.
+    /// With `true` every new plan is explained on standard error.
     ///
     /// ```
     /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
@@ -317,7 +324,7 @@ impl Session {
         self.inner.explain.store(on, Relaxed);
     }
 
-    /// Every new plan's conflict graph is written to this file in the DOT language, the last one staying.
+    /// Writes the conflict graph of each new plan to this file, in the DOT language; a later one replaces it.
     ///
     /// ```
     /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
@@ -332,9 +339,10 @@ impl Session {
     /// [Perfetto](https://ui.perfetto.dev) opens; with workers, of all processes. To be called before they are started.
     ///
     /// ```
+    /// # use stradsap_runtime as stradsap;
     /// # let folder = tempfile::tempdir().map_err(|error| stradsap_runtime::Error::usage(error.to_string()))?;
     /// # let file = folder.path().join("timeline.json");
-    /// let session = stradsap_runtime::Session::builder().threads(1).build()?;
+    /// let session = stradsap::Session::builder().threads(1).build()?;
     /// session.trace(&file)?;
     /// drop(session);
     /// assert!(file.is_file());
@@ -355,7 +363,7 @@ impl Session {
         Ok(())
     }
 
-    /// How many workers loops run on; 0 in one process.
+    /// The number of workers that loops run on; 0 in one process.
     pub fn workers(&self) -> usize {
         self.inner.elements().workers()
     }

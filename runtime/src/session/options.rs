@@ -13,7 +13,8 @@ use crate::session::error::LoopProblem;
 /// The options behind a loop's closure, which the macro makes of `order = Preserve, parts = 8, label = "epoch"`.
 ///
 /// ```
-/// use stradsap_runtime::{LoopOptions, Order, Strategy};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{LoopOptions, Order, Strategy};
 ///
 /// let options = LoopOptions::new().order(Order::Preserve).parts(8).strategy(Strategy::Grid).label("epoch");
 /// assert_ne!(options, LoopOptions::new());
@@ -34,15 +35,15 @@ pub struct LoopOptions {
     pub(crate) writes_own: bool,
 }
 
-/// What becomes of the DDSs that an asynchronous loop writes when its body fails: returns an error, panics, or asks for an
-/// element that isn't there.
+/// What happens to the DDSs that an asynchronous loop writes if its body fails: returns an error, panics, or uses an
+/// element beyond the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFailure {
-    /// They are as before the loop: what it writes is copied before.
+    /// They are as before the loop, which copies what it is about to write.
     #[default]
     Undo,
-    /// They can't be used any more: each use is an [`Error::Poisoned`](crate::Error::Poisoned) until the program has made them anew, or
-    /// read them from a checkpoint. Where the engine needs no copies of its own, nothing is copied.
+    /// They can't be used any more: each use is an [`Error::Poisoned`](crate::Error::Poisoned) until the program makes them anew or
+    /// reads them from a checkpoint. Nothing is copied unless the engine needs copies itself.
     Poison,
 }
 

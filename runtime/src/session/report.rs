@@ -164,12 +164,12 @@ impl LoopReport {
         &self.plan.facts.reason
     }
 
-    /// How many iterations the loop has.
+    /// The number of iterations of the loop.
     pub fn iterations(&self) -> usize {
         self.plan.range.len()
     }
 
-    /// How many blocks they form.
+    /// The number of blocks that they form.
     pub fn blocks(&self) -> usize {
         self.plan.blocks.len()
     }
@@ -267,7 +267,7 @@ impl LoopReport {
         }
     }
 
-    /// Whether the plan was there from an earlier call.
+    /// True if the plan of an earlier call was used again.
     pub fn reused(&self) -> bool {
         self.reused
     }

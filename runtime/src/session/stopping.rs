@@ -13,7 +13,8 @@ use crate::session::logging::warning;
 /// A signal that asks the program to end.
 ///
 /// ```
-/// use stradsap_runtime::StopSignal;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::StopSignal;
 ///
 /// assert_eq!((StopSignal::Terminate.to_string(), StopSignal::Terminate.exit_code()), ("SIGTERM".to_string(), 143));
 /// ```
@@ -89,11 +90,12 @@ impl Session {
     /// five minutes.
     ///
     /// ```
-    /// use stradsap_runtime::{Error, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{Error, Session};
     ///
     /// # fn train_one_epoch() {}
     /// # fn save() {}
-    /// fn train(session: &Session) -> stradsap_runtime::Result<()> {
+    /// fn train(session: &Session) -> stradsap::Result<()> {
     ///     session.stopping();
     ///     for epoch in 0..10 {
     ///         train_one_epoch();

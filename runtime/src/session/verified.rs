@@ -6,7 +6,8 @@ use std::fmt;
 /// [`Error::Verification`](crate::Error::Verification), so a report says that all of these were equal.
 ///
 /// ```
-/// use stradsap_runtime::{Unverified, Verified};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{Unverified, Verified};
 ///
 /// let compared = Verified::Compared(vec!["ranks", "moved"]);
 /// assert_eq!(compared.to_string(), "verified: `ranks`, `moved` have the bits that a replay on one thread gives");

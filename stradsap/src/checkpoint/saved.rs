@@ -220,7 +220,7 @@ pub(super) fn elements<T: Element>(checkpoint: &Checkpoint, name: &str, kind: &s
         elements.push(T::decode(&mut rest).map_err(|error| other(format!("element {i}: {error}")))?);
     }
     if !rest.is_empty() {
-        return Err(other(format!("{} bytes are left behind the last", rest.len())));
+        return Err(other(format!("{} bytes follow the last", rest.len())));
     }
     Ok(elements)
 }

@@ -34,24 +34,24 @@ use crate::{DMatrix, DVector, Element, Numeric, Result, Session};
 
 /// Readers of files, as methods of a [`Session`].
 ///
-/// Files are read in blocks, which the session's threads parse side by side; the elements come in the order of the file,
-/// however many threads there are. A name that ends in `.gz` or `.zst` is unpacked on the way. A pattern such as
+/// Files are read in blocks, which the session's threads parse in parallel; the elements are in the order of the file,
+/// on any number of threads. A name that ends in `.gz` or `.zst` is unpacked on the way. A pattern such as
 /// `data/*.csv.gz` stands for all files that match it, in sorted order; a name without `*`, `?` and `[`, and one that
 /// exists, stands for itself. With the feature `remote`, addresses such as `s3://bucket/key` are read as well.
 ///
-/// A text may begin with a byte order mark, have either kind of line ends, and go without the last.
+/// A text may begin with a byte order mark, have lines that end in LF or CR LF, and lack the last line's end.
 ///
 /// # Errors
 /// Of all readers: [`Error::File`](crate::Error::File) for a file that can't be read or unpacked and for a pattern that
-/// matches none, [`Error::Input`](crate::Error::Input) for the first record that isn't as it should be, with its line and
+/// matches none, [`Error::Input`](crate::Error::Input) for the first malformed record, with its line and
 /// column (in bytes, from 1), and [`Error::TooLong`](crate::Error::TooLong) for more than a DVector holds.
 ///
 /// # Cost
-/// At the peak little more memory than the DVector takes, and a few megabytes for each thread.
+/// One pass. The peak of memory is little more than the DVector, and a few megabytes for each thread.
 pub trait ReadFiles {
     /// Reads a table with a header line, one element a record: `.tsv` files with tabs between fields, all others with
-    /// commas. Columns are matched to the fields of `T` by their names; a tuple, an array or a number takes them as they
-    /// come. Blanks around fields don't count, and quoted fields may hold anything.
+    /// commas. Columns are matched to the fields of `T` by their names (or those that serde's `rename` gives them); a tuple, an array or a
+    /// number takes them in their order. Blanks around fields don't count, and quoted fields may hold anything.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -63,8 +63,9 @@ pub trait ReadFiles {
     /// }
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("ratings.csv");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "ratings.csv";
+    /// # let path = &folder.path().join(path);
     /// std::fs::write(&path, "user,stars\n7,4.5\n8,3\n")?;
     ///
     /// let session = Session::new()?;
@@ -79,13 +80,13 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// As said above.
+    /// Those of all [readers](ReadFiles#errors).
     fn read_csv<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>) -> Result<DVector<T>>;
 
-    /// Reads a table that is written down in another way: see [`Csv`].
+    /// Reads a table of another form, such as without a header or with another delimiter: see [`Csv`].
     ///
     /// # Errors
-    /// As said above, and [`Error::Usage`](crate::Error::Usage) for a delimiter or prefix that can't be one.
+    /// Those of all [readers](ReadFiles#errors), and [`Error::Usage`](crate::Error::Usage) for an impossible delimiter or prefix.
     fn read_csv_with<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>, csv: &Csv) -> Result<DVector<T>>;
 
     /// Reads labelled sparse vectors: `label index:value index:value ...` a line, `#` before comments. Indices begin at 0
@@ -96,8 +97,9 @@ pub trait ReadFiles {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("examples.txt");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "examples.txt";
+    /// # let path = &folder.path().join(path);
     /// std::fs::write(&path, "+1 1:0.5 7:2\n-1 3:1 # rare\n")?;
     ///
     /// let examples = Session::new()?.read_libsvm(&path)?;
@@ -110,7 +112,7 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// As said above: indices must rise.
+    /// Those of all [readers](ReadFiles#errors); indices that don't rise are one.
     fn read_libsvm(&self, path: impl AsRef<Path>) -> Result<DVector<Labelled>>;
 
     /// Reads a collection of documents as the UCI repository has them: how many documents, words and entries there are, a
@@ -120,8 +122,9 @@ pub trait ReadFiles {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("docword.txt");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "docword.txt";
+    /// # let path = &folder.path().join(path);
     /// std::fs::write(&path, "2\n5\n3\n1 1 4\n1 5 1\n2 2 1\n")?;
     ///
     /// let bag = Session::new()?.read_bag_of_words(&path)?;
@@ -131,7 +134,7 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// As said above: the file must keep to its own three numbers.
+    /// Those of all [readers](ReadFiles#errors); a file that disagrees with its own three numbers is one.
     fn read_bag_of_words(&self, path: impl AsRef<Path>) -> Result<BagOfWords>;
 
     /// Reads a graph as SNAP has them: two nodes a line, blanks between; lines that begin with `#` are left out.
@@ -140,8 +143,9 @@ pub trait ReadFiles {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("graph.txt");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "graph.txt";
+    /// # let path = &folder.path().join(path);
     /// std::fs::write(&path, "# FromNodeId\tToNodeId\n30\t1412\n30\t3352\n")?;
     ///
     /// let edges = Session::new()?.read_edges(&path)?;
@@ -151,17 +155,18 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// As said above.
+    /// Those of all [readers](ReadFiles#errors).
     fn read_edges(&self, path: impl AsRef<Path>) -> Result<DVector<Edge>>;
 
-    /// Reads text, one string a line, empty ones as well.
+    /// Reads text: a string for each line, empty ones as well.
     ///
     /// ```
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("text.txt");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "text.txt";
+    /// # let path = &folder.path().join(path);
     /// std::fs::write(&path, "to be\r\n\r\nor not")?;
     ///
     /// let session = Session::new()?;
@@ -172,13 +177,13 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// As said above: text is UTF-8.
+    /// Those of all [readers](ReadFiles#errors); text that isn't UTF-8 is one.
     fn read_lines(&self, path: impl AsRef<Path>) -> Result<DVector<String>>;
 
-    /// Reads text, the words of a line one element: none for an empty line.
+    /// Reads text: a list of words for each line, which is empty for an empty line.
     ///
     /// # Errors
-    /// As said above: text is UTF-8.
+    /// Those of all [readers](ReadFiles#errors); text that isn't UTF-8 is one.
     fn read_tokens(&self, path: impl AsRef<Path>) -> Result<DVector<Vec<String>>>;
 
     /// Reads an array that numpy saved: numbers from one with a single axis, rows `[f32; N]` from one with two.
@@ -187,8 +192,9 @@ pub trait ReadFiles {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("rows.npy");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "rows.npy";
+    /// # let path = &folder.path().join(path);
     /// let session = Session::new()?;
     /// DVector::from_fn(&session, 4, |i| [i as f32; 3])?.write_npy(&path)?;
     ///
@@ -200,7 +206,7 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// As said above: numbers, shape and order must be those that `T` says.
+    /// Those of all [readers](ReadFiles#errors); numbers, shape and order must be those of `T`.
     fn read_npy<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DVector<T>>;
 
     /// Reads an array of two axes that numpy saved: rows, as wide as the file says.
@@ -209,8 +215,9 @@ pub trait ReadFiles {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("rows.npy");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "rows.npy";
+    /// # let path = &folder.path().join(path);
     /// let session = Session::new()?;
     /// DMatrix::from_fn(&session, 4, 1000, |i, k| (i + k) as f32)?.write_npy(&path)?;
     ///
@@ -222,13 +229,13 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// As said above; an array of one axis, or of rows without numbers, is one.
+    /// Those of all [readers](ReadFiles#errors); an array of one axis, or of rows without numbers, is one.
     fn read_npy_rows<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DMatrix<T>>;
 
     /// Reads a Parquet file: columns are matched to the fields of `T` by their names, and others aren't read.
     ///
     /// # Errors
-    /// As said above, with the record's number as the line.
+    /// Those of all [readers](ReadFiles#errors), with the record's number as the line.
     #[cfg(feature = "parquet")]
     fn read_parquet<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>) -> Result<DVector<T>>;
 }

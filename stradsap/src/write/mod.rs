@@ -44,8 +44,9 @@ pub trait WriteFiles<T> {
     /// }
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("ratings.csv");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "ratings.csv";
+    /// # let path = &folder.path().join(path);
     /// DVector::from_fn(&Session::new()?, 2, |i| Rating { user: i as u32, stars: 4.5 })?.write_csv(&path)?;
     /// assert_eq!(std::fs::read_to_string(&path)?, "user,stars\n0,4.5\n1,4.5\n");
     /// # Ok(())
@@ -53,7 +54,7 @@ pub trait WriteFiles<T> {
     /// ```
     ///
     /// # Errors
-    /// As said above; an element that is no record, since it holds a map or a list of structs, is an [`Error::File`].
+    /// Those of all [writers](WriteFiles#errors); an element that holds a map or a list of structs, and so is no record, is an [`Error::File`].
     fn write_csv(&self, path: impl AsRef<Path>) -> Result<()>
     where
         T: Element + Serialize;
@@ -61,7 +62,7 @@ pub trait WriteFiles<T> {
     /// Writes an array that `numpy.load` reads: numbers as one axis, rows as two.
     ///
     /// # Errors
-    /// As said above.
+    /// Those of all [writers](WriteFiles#errors).
     fn write_npy(&self, path: impl AsRef<Path>) -> Result<()>
     where
         T: Numeric;
@@ -69,7 +70,7 @@ pub trait WriteFiles<T> {
     /// Writes a file of one named array; [`write_safetensors`] writes several.
     ///
     /// # Errors
-    /// As said above.
+    /// Those of all [writers](WriteFiles#errors).
     fn write_safetensors(&self, path: impl AsRef<Path>, name: &str) -> Result<()>
     where
         T: Numeric;
@@ -81,19 +82,21 @@ pub trait WriteFiles<T> {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
+    /// let folder = std::path::Path::new("data");
+    /// # let temporary = tempfile::tempdir()?;
+    /// # let folder = temporary.path();
     /// let session = Session::new()?;
     /// let rows = DVector::from_fn(&session, 4, |i| [i as f32; 100])?;
-    /// rows.store(folder.path().join("rows.npy"))?;
-    /// rows.store(folder.path().join("rows.csv.gz"))?;
-    /// let error = rows.store(folder.path().join("rows.bin")).unwrap_err().to_string();
+    /// rows.store(folder.join("rows.npy"))?;
+    /// rows.store(folder.join("rows.csv.gz"))?;
+    /// let error = rows.store(folder.join("rows.bin")).unwrap_err().to_string();
     /// assert!(error.ends_with("call `write_word2vec_binary` with the words"));
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// As said above; the message for any other name says what is offered.
+    /// Those of the writer; for a name with another end, one that lists the formats.
     fn store(&self, path: impl AsRef<Path>) -> Result<()>
     where
         T: Numeric;
@@ -107,8 +110,9 @@ pub trait WriteWordVectors {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("vectors.txt");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "vectors.txt";
+    /// # let path = &folder.path().join(path);
     /// let rows = DVector::from_fn(&Session::new()?, 2, |i| [i as f32, 0.5])?;
     /// rows.write_word2vec_text(&path, &["to", "be"])?;
     /// assert_eq!(std::fs::read_to_string(&path)?, "2 2\nto 0 0.5\nbe 1 0.5\n");
@@ -120,10 +124,10 @@ pub trait WriteWordVectors {
     /// As of [`WriteFiles`]; there must be a word for each row, and no blank in one.
     fn write_word2vec_text(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()>;
 
-    /// The same with four bytes a number.
+    /// Writes the binary format of word2vec: the header line, then each word and its numbers in four bytes each.
     ///
     /// # Errors
-    /// As above.
+    /// As of [`write_word2vec_text`](WriteWordVectors::write_word2vec_text).
     fn write_word2vec_binary(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()>;
 }
 
@@ -203,8 +207,9 @@ pub trait WriteRows {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("rows.csv");
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = "rows.csv";
+    /// # let path = &folder.path().join(path);
     /// DMatrix::from_fn(&Session::new()?, 2, 3, |i, k| (i + k) as f32 / 2.0)?.write_csv(&path)?;
     /// assert_eq!(std::fs::read_to_string(&path)?, "0,0.5,1\n0.5,1,1.5\n");
     /// # Ok(())
@@ -221,12 +226,14 @@ pub trait WriteRows {
     /// use stradsap::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let folder = tempfile::tempdir()?;
+    /// let folder = std::path::Path::new("data");
+    /// # let temporary = tempfile::tempdir()?;
+    /// # let folder = temporary.path();
     /// let session = Session::new()?;
     /// let rows = DMatrix::from_fn(&session, 4, 10, |i, k| (i * k) as f64)?;
-    /// rows.write_npy(folder.path().join("rows.npy"))?;
-    /// rows.write_safetensors(folder.path().join("rows.safetensors"), "rows")?;
-    /// assert_eq!(session.read_npy_rows::<f64>(folder.path().join("rows.npy"))?.digest()?, rows.digest()?);
+    /// rows.write_npy(folder.join("rows.npy"))?;
+    /// rows.write_safetensors(folder.join("rows.safetensors"), "rows")?;
+    /// assert_eq!(session.read_npy_rows::<f64>(folder.join("rows.npy"))?.digest()?, rows.digest()?);
     /// # Ok(())
     /// # }
     /// ```

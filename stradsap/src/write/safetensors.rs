@@ -84,8 +84,9 @@ impl View for Asked<'_> {
 /// use stradsap::prelude::*;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let folder = tempfile::tempdir()?;
-/// let path = folder.path().join("model.safetensors");
+/// # let folder = tempfile::tempdir()?;
+/// let path = "model.safetensors";
+/// # let path = &folder.path().join(path);
 /// let session = Session::new()?;
 /// let p = DVector::from_fn(&session, 3, |i| [i as f32; 4])?;
 /// let bias = DVector::from_fn(&session, 3, |i| i as f64)?;

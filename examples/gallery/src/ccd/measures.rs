@@ -5,12 +5,13 @@ use stradsap_examples::model::DataSize;
 use stradsap_examples::ratings::Rating;
 use stradsap_examples::run::Measures;
 
-use super::Factors;
+use super::{Factors, Pull};
 
 /// Errors after an epoch.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct SquaredError {
-    /// The sum of the squared errors over the training ratings, and the regulariser: what is minimised.
+    /// The sum of the squared errors over the training ratings, and that of the squared distances from the centre, times
+    /// lambda: what is minimised.
     pub regularised: f64,
     /// Root-mean-square error over the training ratings.
     pub train_rmse: f64,
@@ -20,11 +21,13 @@ pub struct SquaredError {
 
 impl SquaredError {
     /// From the sum of the squared errors over the training ratings.
-    pub fn of(size: &DataSize, factors: &Factors, lambda: f64, squares: f64, test: &[Rating]) -> SquaredError {
-        let lengths: f64 = factors.w.iter().chain(&factors.h).map(|&x| f64::from(x) * f64::from(x)).sum();
+    pub fn of(size: &DataSize, factors: &Factors, squares: f64, test: &[Rating]) -> SquaredError {
+        let Pull { lambda, users, items } = factors.pull;
+        let from = |centre: f32| move |x: &f32| (f64::from(*x) - f64::from(centre)).powi(2);
+        let distances: f64 = factors.w.iter().map(from(users)).chain(factors.h.iter().map(from(items))).sum();
         let tested: f64 = test.iter().map(|r| (f64::from(r.stars) - factors.predict(r.user, r.item)).powi(2)).sum();
         SquaredError {
-            regularised: squares + lambda * lengths,
+            regularised: squares + lambda * distances,
             train_rmse: (squares / size.train as f64).sqrt(),
             test_rmse: (size.test > 0).then(|| (tested / size.test as f64).sqrt()),
         }

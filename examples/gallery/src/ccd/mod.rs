@@ -1,29 +1,31 @@
 //! Matrix factorisation by cyclic coordinate descent, as far as the parallel program and its sequential twin share it.
 //!
-//! The objective is the sum of `(a - w.h)^2` over all ratings and `lambda (|W|^2 + |H|^2)`. With all else held fixed, it is
-//! least in one number of `W` where that is `sum(r h + w h h) / (lambda + sum(h h))`, over the user's ratings, of which `r` is
-//! what is left of a rating; and likewise in one of `H` (STRADS, supplement, section 2). What is left is kept for every
-//! rating, and brought up to date with each change.
+//! The objective is the sum of `(a - w.h)^2` over all ratings and `lambda (|W - c|^2 + |H - d|^2)`. With all else held fixed,
+//! it is least in one number of `W` where that is `(lambda c + sum(r h + w h h)) / (lambda + sum(h h))`, over the user's ratings,
+//! of which `r` is what is left of a rating; and likewise in one of `H` (STRADS, supplement, section 2, has 0 for `c` and
+//! `d`). What is left is kept for every rating, and brought up to date with each change.
 //!
-//! Where both matrices are zero nothing can move: `w` is 0 if all `h` are. So `W` starts with zeros, and `H` with small random
-//! numbers.
+//! `c` and `d` are the centre: by default such that rows of them have the mean rating as their product, so that a user with
+//! few ratings is predicted to rate about as others do, not 0. Where both matrices are zero nothing can move: `w` is 0 if
+//! all `h` are. So `W` starts from the centre, and `H` with small random numbers about it.
 
 mod measures;
 mod options;
 mod plain;
 
 pub use measures::SquaredError;
-pub use options::{CcdArgs, Order};
+pub use options::{CcdArgs, Centre, Order};
 pub use plain::{Factors, train_epoch};
 
+use serde::{Deserialize, Serialize};
 use stradsap::random::Stream;
 use stradsap_examples::ratings::Rating;
 
 /// The purpose of the random numbers that `H` starts from.
 const START: u64 = 0x0ccd;
 
-/// Feature `k` of item `item` of `H`, as it starts.
-pub fn start(seed: u64, rank: usize, item: usize, k: usize) -> f32 {
+/// Feature `k` of item `item` of `H`, as it starts where the centre is zero.
+fn start(seed: u64, rank: usize, item: usize, k: usize) -> f32 {
     Stream::new(seed, START).unit((item * rank + k) as u64) / (rank as f32).sqrt()
 }
 
@@ -76,12 +78,24 @@ impl ByUser {
     }
 }
 
+/// How strongly values are pulled, and where to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pull {
+    /// The factor of the squared distances.
+    pub lambda: f64,
+    /// The centre of the users' values.
+    pub users: f32,
+    /// The centre of the items' values.
+    pub items: f32,
+}
+
 /// The value that a coordinate takes: `products` are the sum of what is left of the ratings times the other side's
-/// numbers, `squares` that of the squares of those.
+/// numbers, `squares` that of the squares of those. `lambda` pulls it towards `centre`.
 #[inline(always)]
-pub fn best(old: f32, products: f64, squares: f64, lambda: f64) -> f32 {
+pub fn best(old: f32, products: f64, squares: f64, lambda: f64, centre: f32) -> f32 {
     let below = lambda + squares;
-    if below > 0.0 { ((products + squares * f64::from(old)) / below) as f32 } else { old }
+    let above = products + squares * f64::from(old) + lambda * f64::from(centre);
+    if below > 0.0 { (above / below) as f32 } else { old }
 }
 
 #[cfg(test)]
@@ -121,15 +135,16 @@ mod tests {
 
     #[test]
     fn a_coordinate_takes_the_least_value() {
-        let (h, left, old, lambda) = ([0.5, -1.0, 2.0], [1.0, 0.25, -0.5], 0.75f32, 0.3);
+        let (h, left, old, lambda, centre) = ([0.5, -1.0, 2.0], [1.0, 0.25, -0.5], 0.75f32, 0.3, 0.4f32);
         let objective = |w: f64| {
             let errors = h.iter().zip(left).map(|(h, r): (&f64, f64)| (r - (w - f64::from(old)) * h).powi(2));
-            errors.sum::<f64>() + lambda * w * w
+            errors.sum::<f64>() + lambda * (w - f64::from(centre)).powi(2)
         };
         let products = h.iter().zip(left).map(|(h, r)| h * r).sum();
-        let new = f64::from(best(old, products, h.iter().map(|h| h * h).sum(), lambda));
+        let new = f64::from(best(old, products, h.iter().map(|h| h * h).sum(), lambda, centre));
         assert!(objective(new) < objective(new + 1e-3) && objective(new) < objective(new - 1e-3));
         assert!(objective(new) < objective(f64::from(old)));
-        assert_eq!(best(0.5, 0.0, 0.0, 0.0), 0.5);
+        assert_eq!(best(0.5, 0.0, 0.0, 0.0, 0.0), 0.5);
+        assert_eq!(best(0.5, 0.0, 0.0, 2.0, 0.25), 0.25);
     }
 }

@@ -17,6 +17,15 @@ pub enum Order {
     Feature,
 }
 
+/// What rows are pulled towards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Centre {
+    /// Rows of equal values, whose inner product is the mean rating
+    Mean,
+    /// Zeros
+    Zero,
+}
+
 /// The options of matrix factorisation by cyclic coordinate descent.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Matrix factorisation")]
@@ -25,9 +34,13 @@ pub struct CcdArgs {
     #[arg(long, value_name = "K", default_value = "32", value_parser = nonzero::<NonZeroUsize>)]
     pub rank: NonZeroUsize,
 
-    /// How strongly all values are pulled towards zero
-    #[arg(long, visible_aliases = ["lambda", "regularization"], value_name = "L", default_value_t = 10.0, value_parser = not_negative::<f32>)]
+    /// How strongly all values are pulled towards the centre
+    #[arg(long, visible_aliases = ["lambda", "regularization"], value_name = "L", default_value_t = 20.0, value_parser = not_negative::<f32>)]
     pub regularisation: f32,
+
+    /// What rows start from and are pulled towards
+    #[arg(long, value_enum, default_value_t = Centre::Mean)]
+    pub centre: Centre,
 
     /// In which order coordinates are updated
     #[arg(long, value_enum, default_value_t = Order::Matrix)]

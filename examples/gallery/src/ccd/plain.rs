@@ -4,10 +4,10 @@ use std::path::Path;
 
 use stradsap::Digest;
 use stradsap_examples::Result;
-use stradsap_examples::model::{self, DataSize};
-use stradsap_examples::ratings::Ratings;
+use stradsap_examples::model::{self, DataSize, Matrix, Start};
+use stradsap_examples::ratings::{Rating, Ratings};
 
-use super::{ByUser, Order, best, start};
+use super::{ByUser, CcdArgs, Centre, Order, Pull, best, start};
 
 /// The factors, by feature: `w[k * users + user]`, `h[k * items + item]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Factors {
     pub users: usize,
     /// Items.
     pub items: usize,
+    /// What values are pulled towards.
+    pub pull: Pull,
     /// Of users.
     pub w: Vec<f32>,
     /// Of items.
@@ -26,10 +28,30 @@ pub struct Factors {
 
 impl Factors {
     /// As they start.
-    pub fn new(rank: usize, size: &DataSize, seed: u64) -> Factors {
-        let (users, items) = (size.users, size.items);
-        let h = (0..rank * items).map(|at| start(seed, rank, at % items, at / items)).collect();
-        Factors { rank, users, items, w: vec![0.0; rank * users], h }
+    pub fn new(args: &CcdArgs, size: &DataSize, train: &[Rating], seed: u64) -> Factors {
+        let (rank, users, items) = (args.rank.get(), size.users, size.items);
+        let lambda = f64::from(args.regularisation);
+        let mean = Start::new(seed, train);
+        let (pull, h) = match args.centre {
+            Centre::Zero => {
+                let h = (0..rank * items).map(|at| start(seed, rank, at % items, at / items)).collect();
+                (Pull { lambda, users: 0.0, items: 0.0 }, h)
+            }
+            Centre::Mean => {
+                let rows: Vec<f32> = (0..items).flat_map(|item| mean.row(Matrix::Items, rank, item)).collect();
+                let h = (0..rank * items).map(|at| rows[at % items * rank + at / items]).collect();
+                let centre = |matrix| mean.level(matrix, rank);
+                (Pull { lambda, users: centre(Matrix::Users), items: centre(Matrix::Items) }, h)
+            }
+        };
+        Factors { rank, users, items, pull, w: vec![pull.users; rank * users], h }
+    }
+
+    /// What the factors leave of each rating.
+    pub fn left(&self, ratings: &ByUser) -> Vec<f32> {
+        let users = (0..self.users as u32).flat_map(|user| ratings.of(user as usize).map(move |_| user));
+        let rated = users.zip(&ratings.items).zip(&ratings.stars);
+        rated.map(|((user, &item), &stars)| (f64::from(stars) - self.predict(user, item)) as f32).collect()
     }
 
     /// The predicted rating.
@@ -59,23 +81,24 @@ impl Factors {
 }
 
 /// One pass over all coordinates; `left` is what the factors leave of the ratings.
-pub fn train_epoch(factors: &mut Factors, ratings: &ByUser, left: &mut [f32], order: Order, lambda: f64) {
+pub fn train_epoch(factors: &mut Factors, ratings: &ByUser, left: &mut [f32], order: Order) {
     match order {
         Order::Matrix => {
-            (0..factors.rank).for_each(|k| users(factors, k, ratings, left, lambda));
-            (0..factors.rank).for_each(|k| items(factors, k, ratings, left, lambda));
+            (0..factors.rank).for_each(|k| users(factors, k, ratings, left));
+            (0..factors.rank).for_each(|k| items(factors, k, ratings, left));
         }
         Order::Feature => {
             for k in 0..factors.rank {
-                users(factors, k, ratings, left, lambda);
-                items(factors, k, ratings, left, lambda);
+                users(factors, k, ratings, left);
+                items(factors, k, ratings, left);
             }
         }
     }
 }
 
 /// Feature `k` of all users.
-fn users(factors: &mut Factors, k: usize, ratings: &ByUser, left: &mut [f32], lambda: f64) {
+fn users(factors: &mut Factors, k: usize, ratings: &ByUser, left: &mut [f32]) {
+    let Pull { lambda, users: centre, .. } = factors.pull;
     let h = &factors.h[k * factors.items..][..factors.items];
     for (user, w) in factors.w[k * factors.users..][..factors.users].iter_mut().enumerate() {
         let range = ratings.of(user);
@@ -86,7 +109,7 @@ fn users(factors: &mut Factors, k: usize, ratings: &ByUser, left: &mut [f32], la
             products += f64::from(r) * h;
             squares += h * h;
         }
-        let new = best(*w, products, squares, lambda);
+        let new = best(*w, products, squares, lambda, centre);
         let change = new - *w;
         *w = new;
         items.iter().zip(left).for_each(|(&item, r)| *r -= change * h[item as usize]);
@@ -94,7 +117,8 @@ fn users(factors: &mut Factors, k: usize, ratings: &ByUser, left: &mut [f32], la
 }
 
 /// Feature `k` of all items.
-fn items(factors: &mut Factors, k: usize, ratings: &ByUser, left: &mut [f32], lambda: f64) {
+fn items(factors: &mut Factors, k: usize, ratings: &ByUser, left: &mut [f32]) {
+    let Pull { lambda, items: centre, .. } = factors.pull;
     let w = &factors.w[k * factors.users..][..factors.users];
     let mut sums = vec![[0.0; 2]; factors.items];
     for (user, &w) in w.iter().enumerate() {
@@ -110,7 +134,7 @@ fn items(factors: &mut Factors, k: usize, ratings: &ByUser, left: &mut [f32], la
         .iter_mut()
         .zip(sums)
         .map(|(h, [products, squares])| {
-            let old = std::mem::replace(h, best(*h, products, squares, lambda));
+            let old = std::mem::replace(h, best(*h, products, squares, lambda, centre));
             *h - old
         })
         .collect();

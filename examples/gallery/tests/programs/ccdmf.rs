@@ -110,9 +110,13 @@ fn known_factors_are_found_again() {
 fn stored_factors_have_the_errors_that_were_told() {
     let folder = tempfile::tempdir().unwrap();
     let (data, output) = (low_rank(folder.path()), folder.path().join("model"));
-    for program in ["ccdmf", "ccdmf_sequential"] {
+    let ratings = fs::read_to_string(&data).unwrap();
+    let stars = ratings.lines().map(|line| line.rsplit('\t').next().unwrap().parse::<f64>().unwrap());
+    let level = (stars.sum::<f64>() / ratings.lines().count() as f64 / 4.0).sqrt();
+    let centres = [("zero", 0.0), ("mean", level)];
+    for (program, (name, centre)) in ["ccdmf", "ccdmf_sequential"].into_iter().flat_map(|p| centres.map(|c| (p, c))) {
         let common = ["--data", text(&data), "--rank", "4", "--epochs", "30", "--test-fraction", "0"];
-        let more = ["--regularisation", "0.5", "--output", text(&output)];
+        let more = ["--regularisation", "0.5", "--centre", name, "--output", text(&output)];
         let report = report(program, &[&common[..], &more].concat());
         let ((p_shape, p), (q_shape, q)) = (npy(&output.join("p.npy")), npy(&output.join("q.npy")));
         assert_eq!((p_shape, q_shape), (vec![60, 4], vec![50, 4]));
@@ -121,7 +125,6 @@ fn stored_factors_have_the_errors_that_were_told() {
         };
         let (users, items) = (ids("users.txt"), ids("items.txt"));
         let mut squares = 0.0;
-        let ratings = fs::read_to_string(&data).unwrap();
         for line in ratings.lines() {
             let fields: Vec<&str> = line.split('\t').collect();
             let at = |ids: &[String], id: &str| ids.iter().position(|other| other == id).unwrap() * 4;
@@ -129,10 +132,10 @@ fn stored_factors_have_the_errors_that_were_told() {
             let product: f64 = w.iter().zip(h).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
             squares += (fields[2].parse::<f64>().unwrap() - product).powi(2);
         }
-        let lengths: f64 = p.iter().chain(&q).map(|&x| f64::from(x).powi(2)).sum();
+        let distances: f64 = p.iter().chain(&q).map(|&x| (f64::from(x) - centre).powi(2)).sum();
         let (told, rmse) = (*of(&report, "objective").last().unwrap(), *of(&report, "train_rmse").last().unwrap());
-        let found = squares + 0.5 * lengths;
-        assert!((told / found - 1.0).abs() < 1e-4, "{program}: {told}, not {found}");
+        let found = squares + 0.5 * distances;
+        assert!((told / found - 1.0).abs() < 1e-4, "{program} {name}: {told}, not {found}");
         let root = (squares / ratings.lines().count() as f64).sqrt();
         assert!((rmse / root - 1.0).abs() < 1e-3, "{program}: {rmse}, not {root}");
     }

@@ -1,5 +1,6 @@
 //! The programs as a person meets them, and the readers of their input.
 
+mod baselines;
 mod ccdmf;
 mod claims;
 #[path = "../../../tests/programs/common.rs"]
@@ -10,6 +11,7 @@ mod lda;
 mod libsvm;
 mod logistic;
 mod pagerank;
+mod short;
 mod sparse;
 #[cfg(unix)]
 mod stopped;

@@ -21,7 +21,8 @@ const SLOW_BODY: Duration = Duration::from_secs(60);
 /// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
 ///
 /// ```
-/// use stradsap_runtime::ClusterOptions;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::ClusterOptions;
 ///
 /// let options = ClusterOptions::new(2).threads(1).dds_servers(1).snapshot_every(5);
 /// assert_eq!(options.workers(), 2);
@@ -62,7 +63,8 @@ impl ClusterOptions {
     /// [`threads`](ClusterOptions::threads) says otherwise.
     ///
     /// ```
-    /// use stradsap_runtime::ClusterOptions;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::ClusterOptions;
     ///
     /// assert!(ClusterOptions::one_per_core().workers() >= 1);
     /// ```
@@ -106,9 +108,10 @@ impl ClusterOptions {
     /// how long it has run), and again each time that this has doubled; a minute otherwise, and never for 0.
     ///
     /// ```
+    /// # use stradsap_runtime as stradsap;
     /// use std::time::Duration;
     ///
-    /// let options = stradsap_runtime::ClusterOptions::new(2).slow_body(Duration::from_secs(600));
+    /// let options = stradsap::ClusterOptions::new(2).slow_body(Duration::from_secs(600));
     /// ```
     pub fn slow_body(mut self, after: Duration) -> Self {
         self.slow_body = Duration::from_secs(after.as_secs());

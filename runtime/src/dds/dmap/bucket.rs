@@ -261,7 +261,8 @@ impl<K: Key, V> Bucket<K, V> {
 /// A key's place in a map: with a value or without.
 ///
 /// ```
-/// use stradsap_runtime::{DMap, Session};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{DMap, Session};
 ///
 /// let session = Session::builder().threads(1).build()?;
 /// let mut stock = DMap::new(&session)?;

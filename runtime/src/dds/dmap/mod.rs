@@ -53,7 +53,8 @@ impl<K: Element + Hash + Eq> Key for K {}
 /// equal contents have one order, whatever made them. Keys, values and maps may be of any [`Element`].
 ///
 /// ```
-/// use stradsap_runtime::{DMap, Session};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{DMap, Session};
 ///
 /// let session = Session::builder().threads(1).build()?;
 /// let mut ages = DMap::from_entries(&session, [("Ada".to_string(), 36), ("Alan".to_string(), 41)])?;
@@ -98,7 +99,8 @@ impl<K: Key, V: Element> DMap<K, V> {
     /// The entries of an iterator. Of several with the same key the last stays.
     ///
     /// ```
-    /// use stradsap_runtime::{DMap, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMap, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let last = DMap::from_entries(&session, (0..10u32).map(|i| (i % 3, i)))?;
@@ -189,7 +191,8 @@ impl<K: Key, V: Element> DMap<K, V> {
     /// Does something with a key's place, whether it has a value or not; gives what `f` gives.
     ///
     /// ```
-    /// use stradsap_runtime::{DMap, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMap, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let mut counts = DMap::new(&session)?;
@@ -254,7 +257,8 @@ impl<K: Key, V: Element> DMap<K, V> {
     /// All entries in their order, cloned.
     ///
     /// ```
-    /// use stradsap_runtime::{DMap, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DMap, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let squares = DMap::from_entries(&session, (0..5u32).map(|i| (i, i * i)))?;
@@ -328,7 +332,7 @@ impl<K: 'static, V: 'static> DMap<K, V> {
         self.buckets.look(key, V::clone)
     }
 
-    /// Whether a key has a value.
+    /// True if the key has a value.
     ///
     /// # Errors
     /// As [`get`](DMap::get).
@@ -340,7 +344,7 @@ impl<K: 'static, V: 'static> DMap<K, V> {
         Ok(self.buckets.look(key, |_| ())?.is_some())
     }
 
-    /// How many entries there are. The first question after a loop that wrote the map counts them, where they are.
+    /// The number of entries. The first question after a loop that wrote the map counts them, where they are.
     ///
     /// # Errors
     /// As [`get`](DMap::get).
@@ -360,7 +364,7 @@ impl<K: 'static, V: 'static> DMap<K, V> {
         Ok(len)
     }
 
-    /// Whether there are no entries.
+    /// True if there are no entries.
     ///
     /// # Errors
     /// As [`get`](DMap::get).

@@ -19,7 +19,8 @@ use crate::session::error::Result;
 /// `async_parallel_for!` their order is that of the loop's serial order.
 ///
 /// ```
-/// use stradsap_runtime::{DMultiMap, Session};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{DMultiMap, Session};
 ///
 /// let session = Session::builder().threads(1).build()?;
 /// let mut links = DMultiMap::from_pairs(&session, [(1u32, 2u32), (1, 3), (2, 1)])?;
@@ -97,7 +98,7 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
         self.map.get(key).map(Option::unwrap_or_default)
     }
 
-    /// Whether a key has values.
+    /// True if the key has values.
     ///
     /// # Errors
     /// As [`DMap::get`].
@@ -109,7 +110,7 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
         self.map.contains_key(key)
     }
 
-    /// How many keys have values.
+    /// The number of keys.
     ///
     /// # Errors
     /// As [`DMap::get`].
@@ -117,7 +118,7 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
         self.map.len()
     }
 
-    /// How many values there are, of all keys.
+    /// The number of values, of all keys.
     ///
     /// # Errors
     /// As [`DMap::get`].
@@ -125,7 +126,7 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
         Ok(self.map.to_vec()?.iter().map(|(_, values)| values.len()).sum())
     }
 
-    /// Whether there are no values.
+    /// True if there are no values.
     ///
     /// # Errors
     /// As [`DMap::get`].
@@ -193,7 +194,7 @@ pub struct MultiMapWriteView<'v, K, V, const C: usize>(MapWriteView<'v, K, Vec<V
 macro_rules! common_to_views {
     ($view:ident) => {
         impl<K, V, const C: usize> $view<'_, K, V, C> {
-            /// Whether a key has values.
+            /// True if the key has values.
             #[inline]
             pub fn contains_key<Q>(&self, key: &Q) -> bool
             where

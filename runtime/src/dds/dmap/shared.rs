@@ -36,7 +36,7 @@ impl<K, V, const C: usize> MapSharedView<'_, K, V, C> {
         Some(&self.values[place])
     }
 
-    /// Whether the map had a key before the loop.
+    /// True if the map had the key before the loop.
     #[inline]
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
@@ -46,13 +46,13 @@ impl<K, V, const C: usize> MapSharedView<'_, K, V, C> {
         self.index[bucket_of(hash_of(key), self.index.len())].get(key).is_some()
     }
 
-    /// How many entries the whole map has.
+    /// The number of entries of the whole map.
     #[inline]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether the map has no entries.
+    /// True if the map has no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()

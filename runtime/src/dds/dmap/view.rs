@@ -41,7 +41,7 @@ macro_rules! common_to_views {
                 self.buckets[bucket_of(hash_of(key), self.buckets.len())].get(key)
             }
 
-            /// Whether a key has a value.
+            /// True if the key has a value.
             #[inline]
             pub fn contains_key<Q>(&self, key: &Q) -> bool
             where

@@ -82,7 +82,8 @@ impl Session {
     /// Whether something holds for any iteration: `false` until one says so.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// assert!(!session.any().get());
@@ -95,7 +96,8 @@ impl Session {
     /// Whether something holds for all iterations: `true` until one says otherwise.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// assert!(session.all().get());

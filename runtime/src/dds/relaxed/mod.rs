@@ -89,7 +89,8 @@ impl Session {
     /// Relaxed numbers that start from these.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let totals = session.relaxed_vector(vec![0i64; 3]);
@@ -104,7 +105,8 @@ impl Session {
     /// A relaxed number that starts from this one.
     ///
     /// ```
-    /// use stradsap_runtime::Session;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::Session;
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// let total = session.relaxed(0.5f64);
@@ -118,12 +120,12 @@ impl Session {
 }
 
 impl<N: Number + Element> RelaxedVector<N> {
-    /// How many numbers there are.
+    /// The number of numbers.
     pub fn len(&self) -> usize {
         self.cell.len
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.cell.len == 0
     }

@@ -48,13 +48,13 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
         }
     }
 
-    /// How many numbers there are.
+    /// The number of numbers.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0

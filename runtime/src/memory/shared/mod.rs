@@ -44,7 +44,8 @@ use crate::memory::element::Element;
 /// Only plain elements (`T::PLAIN`) can be read and written; others don't compile.
 ///
 /// ```
-/// use stradsap_runtime::Shared;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Shared;
 ///
 /// let mut rows = vec![[0.0f32; 100]; 10];
 /// let shared = Shared::from_mut_slice(&mut rows);

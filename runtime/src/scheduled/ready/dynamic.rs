@@ -15,7 +15,8 @@ const ETA: f64 = 1e-8;
 /// How far a parameter moved.
 ///
 /// ```
-/// use stradsap_runtime::Magnitude;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Magnitude;
 ///
 /// struct Step { by: f64, objective: f64 }
 ///
@@ -97,7 +98,8 @@ pub struct DynRegr<D = fn(usize, usize) -> f64> {
 /// that is in flight. A parameter is never in flight twice.
 ///
 /// ```
-/// use stradsap_runtime::{Pick, Schedule, schedule_dyn_regr};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{Pick, Schedule, schedule_dyn_regr};
 ///
 /// // Even parameters are the same as the odd ones behind them.
 /// let mut schedule = schedule_dyn_regr(100, 8).seed(7).uncorrelated(0.1, |a, b| if a / 2 == b / 2 { 1.0 } else { 0.0 });

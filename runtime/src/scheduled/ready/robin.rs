@@ -17,7 +17,8 @@ pub struct RoundRobin {
 /// A round never has a parameter twice. A pipeline may have: with `width * depth` above their number.
 ///
 /// ```
-/// use stradsap_runtime::{Schedule, schedule_round_robin};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{Schedule, schedule_round_robin};
 ///
 /// let mut schedule = schedule_round_robin(5, 2);
 /// let mut round = |t| {

@@ -9,7 +9,8 @@ use crate::scheduled::Schedule;
 /// The parameters of a block, and the shard that has them in a round.
 ///
 /// ```
-/// use stradsap_runtime::Block;
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::Block;
 ///
 /// let block = Block { shard: 1, block: 2, start: 20, end: 30 };
 /// assert_eq!(block.parameters().len(), 10);
@@ -58,13 +59,14 @@ pub struct StaticRota {
 /// A program's [`updated_on`](crate::Program::updated_on) is then `Shards::One(job.shard)`.
 ///
 /// ```
-/// use stradsap_runtime::{Schedule, schedule_static_rota};
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{Schedule, schedule_static_rota};
 ///
 /// let mut schedule = schedule_static_rota(10, 2);
 /// let mut round = |t| {
 ///     let mut jobs = Vec::new();
 ///     Schedule::<(), _, ()>::schedule(&mut schedule, t, &(), &mut jobs);
-///     jobs.iter().map(|job: &stradsap_runtime::Block| (job.shard, job.parameters())).collect::<Vec<_>>()
+///     jobs.iter().map(|job: &stradsap::Block| (job.shard, job.parameters())).collect::<Vec<_>>()
 /// };
 /// assert_eq!(round(0), [(0, 0..5), (1, 5..10)]);
 /// assert_eq!(round(1), [(0, 5..10), (1, 0..5)]);
@@ -78,7 +80,8 @@ impl StaticRota {
     /// The same with blocks that begin at these parameters, and an end: as many blocks as shards, of about equal work.
     ///
     /// ```
-    /// use stradsap_runtime::StaticRota;
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::StaticRota;
     ///
     /// let schedule = StaticRota::with_cuts(vec![0, 3, 10])?; // two blocks
     /// assert!(StaticRota::with_cuts(vec![0, 7, 3]).is_err());

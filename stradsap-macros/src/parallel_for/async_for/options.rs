@@ -101,7 +101,7 @@ fn choice(option: &str, value: Expr, words: &[&str], cx: &Ctxt) -> Option<Choice
     let meant = nearest(&text, words).unwrap_or_default();
     cx.error_at(
         last.span(),
-        format!("`{option} = {text}` is not offered: did you mean `{meant}`? `{option}` is one of {}", list(words)),
+        format!("`{option} = {text}` isn't known: did you mean `{meant}`? `{option}` is one of {}", list(words)),
     );
     None
 }
@@ -110,7 +110,7 @@ fn refuse_zero(option: &str, value: &Expr, cx: &Ctxt) {
     if let Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) = value
         && int.base10_digits().chars().all(|digit| digit == '0')
     {
-        cx.error_at(int.span(), format!("`{option} = 0` is not offered: give a number from 1 on"));
+        cx.error_at(int.span(), format!("`{option}` must be at least 1"));
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn minibatch(written: Expr, cx: &Ctxt) -> Expr {
     if let Expr::Lit(ExprLit { lit, .. }) = &mut size {
         match lit {
             Lit::Int(int) if int.base10_digits().chars().all(|digit| digit == '0') => {
-                cx.error_at(int.span(), "a minibatch has at least one element: give a number from 1 on");
+                cx.error_at(int.span(), "a minibatch must have at least 1 element");
             }
             Lit::Int(int) if int.suffix().is_empty() => *int = LitInt::new(&format!("{int}usize"), int.span()),
             Lit::Int(_) => {}

@@ -115,7 +115,7 @@ fn check_every(policy: &ExprStruct, cx: &Ctxt) {
             && name == "every"
             && int.base10_parse::<u128>().is_ok_and(|every| every == 0)
         {
-            cx.error_at(int.span(), "`every: 0` averages before any minibatch: give a number from 1 on");
+            cx.error_at(int.span(), "`every` must be at least 1");
         }
     }
 }

@@ -30,8 +30,9 @@ pub(super) use row::Fault;
 /// use stradsap::{Csv, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let folder = tempfile::tempdir()?;
-/// let path = folder.path().join("ratings.dat");
+/// # let folder = tempfile::tempdir()?;
+/// let path = "ratings.dat";
+/// # let path = &folder.path().join(path);
 /// std::fs::write(&path, "% user item stars\n7|3|4.5\n8|2|3\n9|9|1\n")?;
 ///
 /// let session = Session::new()?;
