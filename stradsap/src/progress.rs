@@ -35,7 +35,7 @@ use std::time::Instant;
 /// writes
 ///
 /// ```text
-/// epoch   1/3  at most 499.5  0.002 s  0.5 M numbers/s
+/// epoch   1/3  at most 499.5  0.002 s  500.0 k numbers/s
 /// epoch   2/3  at most 249.8  0.000 s  3.1 M numbers/s
 /// epoch   3/3  at most 124.9  0.000 s  3.2 M numbers/s
 /// ```
@@ -162,8 +162,8 @@ struct Rounded(f64);
 impl Display for Rounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            n if n >= 1e8 => write!(f, "{:.1} G ", n / 1e9),
-            n if n >= 1e5 => write!(f, "{:.1} M ", n / 1e6),
+            n if n >= 1e9 => write!(f, "{:.1} G ", n / 1e9),
+            n if n >= 1e6 => write!(f, "{:.1} M ", n / 1e6),
             n if n >= 1e3 => write!(f, "{:.1} k ", n / 1e3),
             n => write!(f, "{n:.1} "),
         }

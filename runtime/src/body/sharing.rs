@@ -65,14 +65,14 @@ tuples! {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured as a value: it changes behind a shared reference",
     label = "state that all iterations would share",
-    note = "each process has a copy of a captured value, and bodies run more often than once an iteration: what they add up there comes out wrong",
+    note = "each process has a copy of a captured value, and a body may run more than once an iteration: what it adds up there is wrong",
     note = "to add up, capture a reduction (`session.count()`, `session.sum(0.0)`, `session.max(0)`); to change what other iterations read, a `DVector` as `&mut x`, or `session.relaxed_vector(...)`"
 )]
 pub trait UnsharedValue {}
 
 /// Nothing that is [`SharedState`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can't stand in an element: it changes behind a shared reference",
+    message = "`{Self}` can't be part of an element: it changes behind a shared reference",
     label = "state that changes behind a shared reference",
     note = "elements change only where a loop captures their DVector as `&mut x`: use a plain field, as in `hits: u64` instead of `hits: AtomicU64`"
 )]

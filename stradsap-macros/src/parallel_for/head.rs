@@ -80,11 +80,11 @@ fn parameter(kind: Kind, over: Over, closure: &ExprClosure, header: Span, cx: &C
             match kind {
                 Kind::Async => {
                     "the loop's body has one parameter, the index of its iteration, and with `scratch = ...` a second \
-                     one: what else it uses comes through the capture list"
+                     one: all else comes through the capture list"
                 }
                 Kind::Sync | Kind::Operator => {
                     "the loop's body has one parameter, the minibatch, which knows its `number()` and the `start()` \
-                     of its elements: what else it uses comes through the capture list"
+                     of its elements: all else comes through the capture list"
                 }
             },
         );

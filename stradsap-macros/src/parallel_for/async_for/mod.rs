@@ -55,8 +55,8 @@ fn check_scratch(options: &Options, closure: &Closure, captured: &captures::Capt
         ),
         (None, Some(parameter)) => cx.error_on(
             parameter,
-            "the loop's body has one parameter, the index of its iteration: what else it uses comes through the \
-             capture list; a second one is what `scratch = ...` behind the body sets up for each block",
+            "the loop's body has one parameter, the index of its iteration: all else comes through the capture \
+             list; a second parameter is for `scratch = ...` after the body",
         ),
         _ => {}
     }

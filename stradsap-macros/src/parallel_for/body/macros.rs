@@ -82,8 +82,8 @@ impl Walker<'_> {
             Kind::Text => {}
             Kind::ParallelLoop => self.cx.error_on(
                 &mac.path,
-                "a parallel loop can't stand in the body of another: write the inner one as a plain `for`, or the \
-                 two one after the other",
+                "a parallel loop can't be in the body of another: make the inner one a plain `for`, or run \
+                 them one after the other",
             ),
             Kind::Unknown if statement => self.scopes.bind_all_in(mac.tokens.clone()),
             Kind::Unknown => {}

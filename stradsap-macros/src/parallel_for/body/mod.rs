@@ -331,7 +331,7 @@ impl Walker<'_> {
             self.cx.error_on(
                 value,
                 format!(
-                    "{unit} gives no value: `return` alone ends it, `return Err(..)` ends the loop; what it computes goes \
+                    "{unit} returns no value: `return` alone ends it, `return Err(..)` ends the loop; what it computes goes \
                      to a DDS or a reduction"
                 ),
             );

@@ -53,7 +53,7 @@ fn update(name: &Ident, op: BinOp) -> String {
 /// About `&mut x[i]`, and methods that need it.
 pub(super) fn no_exclusive(name: &Ident) -> String {
     format!(
-        "the elements of `{name}` are shared with minibatches that run at the same time, so nobody has one as `&mut`: \
+        "the elements of `{name}` are shared with minibatches that run at the same time, so none can be borrowed as `&mut`: \
          change it by its methods, such as `{name}[i].add(..)`, or change a copy, `let mut copy = {name}[i].get();`, and \
          write it back, `{name}[i].set(copy)`"
     )
@@ -63,7 +63,7 @@ pub(super) fn no_exclusive(name: &Ident) -> String {
 pub(super) fn no_keys(name: &Ident, method: &str) -> String {
     if method == "get_mut" {
         return format!(
-            "the values of `{name}` are shared with minibatches that run at the same time, so nobody has one as `&mut`: \
+            "the values of `{name}` are shared with minibatches that run at the same time, so none can be borrowed as `&mut`: \
              change it by its methods, such as `{name}[&key].add(..)`; `{name}.get(&key)` gives it where there may be none"
         );
     }

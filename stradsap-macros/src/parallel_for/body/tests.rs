@@ -206,7 +206,7 @@ fn values_that_a_body_never_gives() {
     {
         let found = body(refused);
         assert_eq!(found.len(), 1, "{refused}: {found:?}");
-        assert!(found[0].starts_with("an iteration gives no value"), "{found:?}");
+        assert!(found[0].starts_with("an iteration returns no value"), "{found:?}");
     }
     passes("if i > 3 { return; } return ();");
     passes("return Ok(()); return Err(\"none\"); return fail(i); return y[i].check(); return r as Result<(), Never>;");
@@ -250,11 +250,11 @@ fn shared_elements_are_not_written_as_places() {
     batch_refused("y[0] <<= 1;", "write `y[i].set(y[i].get() << ..)`");
     batch_refused("y[0][2] += 1.0;", "`let mut copy = y[i].get();`");
     batch_refused("y[0].seen = true;", "`let mut copy = y[i].get();`");
-    batch_refused("let r = &mut y[0];", "nobody has one as `&mut`");
-    batch_refused("let r = &mut y[0].f;", "nobody has one as `&mut`");
-    batch_refused("let (a, b) = y.pair_mut(0, 1);", "nobody has one as `&mut`");
-    batch_refused("y[0].copy_from_slice(&x[0]);", "nobody has one as `&mut`");
-    batch_refused("for v in y[0].iter_mut() { }", "nobody has one as `&mut`");
+    batch_refused("let r = &mut y[0];", "none can be borrowed as `&mut`");
+    batch_refused("let r = &mut y[0].f;", "none can be borrowed as `&mut`");
+    batch_refused("let (a, b) = y.pair_mut(0, 1);", "none can be borrowed as `&mut`");
+    batch_refused("y[0].copy_from_slice(&x[0]);", "none can be borrowed as `&mut`");
+    batch_refused("for v in y[0].iter_mut() { }", "none can be borrowed as `&mut`");
     batch_refused("y = x;", "`y[i].set(..)` or `y[i].add(..)`");
     batch_refused("(y[0], _) = (1.0, 2.0);", "write `y[i].set(..)`");
 }
@@ -289,7 +289,7 @@ fn the_other_mistakes_in_minibatches() {
     batch_refused("for word in data { }", "`data` is the loop's input");
     batch_refused("break;", "its minibatches run in parallel, in no fixed order; `return` ends this minibatch");
     batch_refused("fetch(batch).await;", "a minibatch runs to its end on one thread");
-    batch_refused("return 3;", "a minibatch gives no value");
+    batch_refused("return 3;", "a minibatch returns no value");
     batch_refused("total += 1.0;", "minibatches run in parallel");
     batch_refused("alpha *= 0.5;", "a copy that lasts one minibatch");
     batch_refused("x[0] = 1.0;", "capture `&mut x`");
