@@ -182,10 +182,8 @@ fn uncopied(text: &str, whole_programs: bool) -> Vec<(usize, String)> {
         }
         has_main |= line.starts_with("fn main(");
         let used = line.strip_prefix("use ").map(|path| path.split([':', ' ', ';']).next().unwrap_or_default());
-        if used.is_some_and(|name| !["stradsap", "std", "serde", "self", "super", "crate"].contains(&name)) {
-            found.push((n, line.to_owned()));
-        }
-        if line.contains("stradsap_runtime") || line.contains("tempfile::") {
+        let foreign = used.is_some_and(|name| !["stradsap", "std", "serde", "self", "super", "crate"].contains(&name));
+        if foreign || line.contains("stradsap_runtime") || line.contains("tempfile::") {
             found.push((n, line.to_owned()));
         }
     }
