@@ -52,3 +52,19 @@ fn the_seed_changes_the_model() {
         assert_ne!(digest(program, "1"), digest(program, "2"));
     }
 }
+
+#[test]
+fn the_readme_shows_what_its_first_command_reaches() {
+    let own = report("sgdmf", &[]);
+    let readme = include_str!("../../../README.md");
+    let digest = own["model_digest"].as_str().unwrap();
+    assert!(readme.contains(&format!("model {digest}\n")), "the README has another digest than {digest}");
+    let last = own["epochs"].as_array().unwrap().last().unwrap();
+    let [train, test] = ["train_rmse", "test_rmse"].map(|name| last[name].as_f64().unwrap());
+    let reached = format!("training RMSE {train:.4}  test RMSE {test:.4} after {} epochs:", last["epoch"]);
+    assert!(readme.contains(&reached), "the README doesn't have {reached:?}");
+    // The twin has the same defaults.
+    let twin = report("sgdmf_sequential", &[]);
+    assert_eq!(twin["epochs"].as_array().unwrap().len(), own["epochs"].as_array().unwrap().len());
+    assert!((test_rmse(&twin).unwrap() / test - 1.0).abs() < 0.005, "{:?}, and {test}", test_rmse(&twin));
+}
