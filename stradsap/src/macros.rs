@@ -89,9 +89,9 @@
 /// # Dependencies
 /// An iteration may touch any elements of what it captures, any number of them, and the loop needs no declaration of
 /// which: the runtime finds out by running the body *virtually*. Two iterations that touch the same element, of
-/// which one writes it, never run at the same time; the plan says which comes first. An iteration that touches an
-/// element which the plan didn't foresee is noticed: the loop is undone, recorded again and run again. After at
-/// most three times in a row the iteration runs alone, between the plan's blocks; where there are many such iterations the loop runs
+/// which one writes it, never run at the same time; the plan says which comes first. When an iteration touches an
+/// element that the plan didn't foresee, the loop is undone, recorded again and run again. If that happens three times in a row,
+/// the iteration runs alone from then on, between the plan's blocks; where there are many such iterations the loop runs
 /// serially, with a warning.
 ///
 /// While a loop is recorded nothing is written: reads give the real elements, and an element that is taken to be
@@ -108,8 +108,8 @@
 ///
 /// Two things are beyond the library. An iteration may see, before the loop is undone and run again, values that the plain
 /// loop wouldn't show it: if it *panics* on them (or uses an index out of range) while it has a guard whose destructor panics too, the process
-/// aborts, as Rust demands. And if it never ends on them, neither does the loop, unless what goes round is
-/// a `while`, a `loop` or a `for` over `0..` that stands in the body and names a DDS.
+/// aborts, as Rust demands. And if it never ends on them, neither does the parallel loop, unless the endless loop is
+/// a `while`, a `loop` or a `for` over `0..` in the body that names a DDS.
 ///
 /// A variable that the body uses without capturing it, a
 /// write through `&x`, `break` and `continue` out of the body, `.await`, and a parallel loop within the body are
@@ -137,16 +137,16 @@
 /// epochs where an iteration works on rows of numbers, and as ten or more where it does next to nothing. Later calls at
 /// the same place in the source, with the same DDSs (the same ones, not equal ones), lengths, range and options, reuse
 /// the plan; values and reductions may change. So create DDSs outside the loop over epochs. While a plan is made it
-/// takes at most 24 bytes an access; `LoopReport::planning_peak_bytes` tells how many it took.
+/// takes at most 24 bytes an access; `LoopReport::planning_peak_bytes` says how many it took.
 pub use stradsap_macros::async_parallel_for;
 
 /// A loop over minibatches of a DVector or a DMatrix, on copies of what it writes (STRADS-AP, section 2).
 ///
 /// `sync_parallel_for!(input, minibatch, [captures], |batch| body, policy, options)` is an expression of type
 /// `stradsap::Result<SyncReport>`. Each thread runs minibatches on a copy of its own of the DDSs that the loop writes,
-/// and the policy says when the copies' changes are united. It is for algorithms that bear values which are a little
-/// old, as training by stochastic gradients does. What must end as a serial order of its iterations would have left it
-/// takes `async_parallel_for!`.
+/// and the policy says when the copies' changes are united. It is for algorithms that tolerate slightly stale values,
+/// such as stochastic gradient descent. Where the result must be that of a serial order of the iterations, use
+/// `async_parallel_for!`.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -177,13 +177,12 @@ pub use stradsap_macros::async_parallel_for;
 ///
 /// # Arguments
 /// - **Input**: a DVector of any elements or a DMatrix, `data` or `&data`, which is only read.
-/// - **Minibatch**: how many elements of it the body gets at a time, from 1 on. The last minibatch may have fewer.
+/// - **Minibatch**: the number of elements that the body gets at a time, at least 1. The last minibatch may have fewer.
 /// - **Captures**: as in `async_parallel_for!`, a bare name is a value, `&x` a DDS that is only read (`x[i]` gives
 ///   `&T`) or a reduction. The elements of a DVector captured as `&mut x` are *shared*: `x[i]` gives `&Shared<T>`,
-///   which is neither assigned to nor computed with, and lends no `&mut`. It has `get` and `set`; numbers have `add`,
-///   and rows of floats `dot`, `axpy`, `scale`, `add_to` and more. Its elements have to be plain, and `Merge`, which
-///   says how changes of copies are united: those of numbers and arrays of them are added up, other types implement
-///   it. Of a `DMap` captured as `&mut m` the values of keys that are there are shared, `m[&key]` and `m.get(&key)`; keys
+///   which is changed through its methods alone. It has `get` and `set`; numbers have `add`,
+///   and rows of floats `dot`, `axpy`, `scale`, `add_to` and more. Elements have to be plain and implement `Merge`, which
+///   says how changes of copies are united: for numbers and arrays of them they are added up. Of a `DMap` captured as `&mut m` the values are shared, `m[&key]` and `m.get(&key)`; keys
 ///   are neither inserted nor removed. The input may be captured as `&data` as well, to read elements outside the
 ///   minibatch.
 /// - **Body**: a closure of the minibatch, a `Batch`: the elements' slice, `for element in batch`, which is minibatch
@@ -193,7 +192,7 @@ pub use stradsap_macros::async_parallel_for;
 /// - **Policy**: a `SyncPolicy`, see below. The names of policies may stand alone: `Bsp`, `Ssp { staleness: 2 }`.
 /// - **Options**: `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they
 ///   are touched (IterStore, section 4.7), and `caches = false` to let threads share even the hottest rows under
-///   `Hybrid` (section 4.6), both to measure what they are worth.
+///   `Hybrid` (section 4.6). Both serve to measure what prefetching and caches gain.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -228,11 +227,11 @@ pub use stradsap_macros::async_parallel_for;
 /// ```
 ///
 /// # Policies
-/// A copy is a thread's, under `Hybrid` a process's. In one process there are as many as threads, on workers as many
-/// as they have threads in all. A minibatch sees what its own copy did before, and of what the others did:
+/// Each thread has a copy; under `Hybrid`, each process. A minibatch sees all that its own copy did before, and of the
+/// other copies:
 ///
 /// - `Bsp`: all rounds before. In a round every copy runs one minibatch; then the changes of all are added up.
-/// - `Ssp { staleness }`: all minibatches of each copy but its last `staleness`, and maybe some of those. A copy that
+/// - `Ssp { staleness }`: all minibatches of each copy except perhaps its last `staleness`. A copy that
 ///   is further ahead waits.
 /// - `Hybrid`: within a process whatever is written, at once and without locks (Hogwild); processes agree after each
 ///   round, as under `Bsp`.
@@ -241,7 +240,7 @@ pub use stradsap_macros::async_parallel_for;
 ///
 /// *With one copy*, and under `Hybrid` with one thread, every policy is the plain loop over all minibatches, in order
 /// and in place, bit for bit. `Bsp` and `ModelAverage` give the same bits for the same number of copies, in one
-/// process or on many, however they are timed; `Hybrid` does with one thread in each process.
+/// process or on many, whatever the timing; so does `Hybrid` with one thread in each process.
 ///
 /// # Errors
 /// The loop gives an `Err` when a minibatch returns one, panics, or uses an index that is out of range:
@@ -276,12 +275,11 @@ pub use stradsap_macros::async_parallel_for;
 /// When a worker process is lost the loop is undone and run again, so a body must have no side effects.
 ///
 /// # Cost
-/// Each copy has addresses for all elements that the loop writes, and memory for those that its minibatches touch. To
-/// unite the copies takes time in the rows that a round touched, not in the length of the DDSs. On workers, the first
+/// Each copy reserves addresses for all elements that the loop writes, and takes memory for those that its minibatches touch. The
+/// time to unite copies grows with the rows that a round touched, not with the length of the DDSs. On workers, the first
 /// call records which rows each round touches; later calls at the same place in the source, with the same DDSs, fetch
 /// them ahead, the first tenth before the round begins. So create DDSs outside the loop over epochs. A minibatch
-/// should be long against the synchronisation that follows it, and short enough for the values it works on not to grow
-/// old.
+/// should take much longer than the synchronisation after it, but be short enough to keep its values fresh.
 pub use stradsap_macros::sync_parallel_for;
 
 /// An operator, or several one after the other, whose closures use what they capture.
