@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use stradsap::files::shown;
 
+use crate::AnyError;
 use crate::ratings::RowProblem;
 
 /// The result of the support library's functions.
@@ -99,6 +100,14 @@ impl Error {
         match self {
             Error::Usage { .. } => 2,
             _ => 1,
+        }
+    }
+
+    /// The error for the main function of a program with the library, which knows the exit status of the library's errors alone.
+    pub fn for_main(self) -> AnyError {
+        match self {
+            Error::Usage { .. } => stradsap::Error::usage(self.to_string()).into(),
+            other => other.into(),
         }
     }
 

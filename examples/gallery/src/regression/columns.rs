@@ -1,12 +1,18 @@
 //! Some rows of a table, by column: what one part of the data holds.
 
+use std::num::NonZeroU16;
 use std::ops::Range;
 
 use stradsap::Element;
 
 use crate::regression::kernels;
+use crate::regression::problem::Problem;
 use crate::regression::scaling::Scaling;
 use crate::regression::table::{Entry, Table};
+
+/// Values of a part: so few that several fit a worker, this many that a part's share of a round is worth a thread.
+const PART_VALUES: usize = 1 << 22;
+const MOST_PARTS: usize = 64;
 
 /// Some rows of a table by column, scaled; columns that are stored with their zeros are shifted, too.
 #[derive(Debug, Clone, PartialEq, Element)]
@@ -33,6 +39,16 @@ pub enum Column<'a> {
 }
 
 impl Part {
+    /// The rows of a problem, cut into this many parts, or by the size of the data.
+    pub fn all(problem: &Problem, parts: Option<NonZeroU16>) -> Vec<Part> {
+        cut(problem, parts).into_iter().map(|rows| Part::rows(problem, rows)).collect()
+    }
+
+    /// These rows of a problem.
+    pub fn rows(problem: &Problem, rows: Range<usize>) -> Part {
+        Part::of(&problem.table, &problem.labels, &problem.scaling, rows)
+    }
+
     /// These rows of the table; `labels` are those of all rows.
     pub fn of(table: &Table, labels: &[f64], scaling: &Scaling, rows: Range<usize>) -> Part {
         let columns = scaling.len();
@@ -104,6 +120,11 @@ impl Part {
         if column < self.width() { self.stored(column) } else { self.height() }
     }
 
+    /// The same of several columns.
+    pub fn stored_of(&self, columns: &[u32]) -> u64 {
+        columns.iter().map(|&column| self.stored_or_height(column as usize) as u64).sum()
+    }
+
     fn value_range(&self, column: usize) -> Range<usize> {
         range(&self.ends, column)
     }
@@ -140,6 +161,27 @@ impl Part {
             Column::Sparse(rows, values) => kernels::sparse_axpy(times, rows, values, vector),
         }
     }
+}
+
+/// The rows of each part: a function of the data alone, unless told how many.
+fn cut(problem: &Problem, parts: Option<NonZeroU16>) -> Vec<Range<usize>> {
+    let (rows, values) = (problem.table.len(), problem.table.values());
+    let parts = parts.map_or((values / PART_VALUES).clamp(1, MOST_PARTS), |parts| parts.get().into()).clamp(1, rows);
+    let mut ranges: Vec<Range<usize>> = Vec::with_capacity(parts);
+    let mut start = 0;
+    for part in 1..=parts {
+        // As many values in each; at least a row, and one for each part that is left.
+        let goal = (values as u128 * part as u128 / parts as u128) as usize;
+        let most = rows - (parts - part);
+        let mut end = start + 1;
+        while end < most && problem.table.end(end - 1) < goal {
+            end += 1;
+        }
+        let end = if part == parts { rows } else { end };
+        ranges.push(start..end);
+        start = end;
+    }
+    ranges
 }
 
 fn range(ends: &[u64], column: usize) -> Range<usize> {

@@ -4,8 +4,10 @@
 //! with a r, D = a r.y - a²/2 |r|² is not above any P. Logistic regression: P(b) = sum ln(1 + exp(-y z)) + lambda |b|₁ with
 //! z = X b + intercept; D is the sum of the entropies of a s, with s = 1 / (1 + exp(y z)).
 
+use stradsap::Element;
+
 /// An objective, and what it can't be less than.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Element)]
 pub struct Gap {
     /// The objective.
     pub primal: f64,

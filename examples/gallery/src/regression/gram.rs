@@ -10,6 +10,9 @@ const DENSE: usize = 4;
 pub fn products(part: &Part, columns: &[u32], known: usize, weights: Option<&[f64]>) -> Vec<f64> {
     let height = part.height();
     let count = columns.len();
+    if known == count {
+        return Vec::new();
+    }
     let mut all = Vec::with_capacity((known + count + 1) * (count - known) / 2);
     let mut stored: usize = columns[..known].iter().map(|&c| part.stored(c as usize)).sum();
     let mut rows: Option<Rows> = None;

@@ -37,19 +37,19 @@ pub struct Plain {
 
 impl Plain {
     /// Of coefficients that are 0.
-    pub fn new(problem: &Problem, loss: Loss) -> Plain {
-        let part = Part::of(&problem.table, &problem.labels, &problem.scaling, 0..problem.table.len());
+    pub fn new(problem: &Problem) -> Plain {
+        let (loss, part) = (problem.loss, Part::rows(problem, 0..problem.table.len()));
         let mut columns = problem.columns();
         let mut squares = problem.scaling.squares.clone();
         let mut coefficients = vec![0.0; squares.len()];
-        if let Some(intercept) = problem.free_intercept(loss) {
+        if let Some(intercept) = problem.free_intercept() {
             columns.push(squares.len() as u32);
             squares.push(part.height() as f64);
             coefficients.push(intercept);
         }
         let fitted = match loss {
             Loss::Square => part.labels.clone(),
-            Loss::Logistic => vec![problem.free_intercept(loss).unwrap_or(0.0); part.height()],
+            Loss::Logistic => vec![problem.free_intercept().unwrap_or(0.0); part.height()],
         };
         let total = problem.labels.iter().sum();
         let shifts = problem.scaling.shifts.clone();
@@ -191,7 +191,7 @@ impl Plain {
 pub fn train(loss: Loss, name: &'static str, common: &CommonArgs, args: &RegressionArgs) -> Result<()> {
     let mut run = Run::sequential(name, common)?;
     let problem = Problem::read(common.data.as_deref(), loss, args)?;
-    let mut plain = Plain::new(&problem, loss);
+    let mut plain = Plain::new(&problem);
     let largest = plain.largest_lambda();
     let size = DataSize::of(&problem, largest, 0);
     run.line(&format!("{size}, sequential"));
@@ -213,7 +213,7 @@ pub fn train(loss: Loss, name: &'static str, common: &CommonArgs, args: &Regress
     }
     if let Some(folder) = &common.output {
         let path: Vec<Fitted> = path.iter().map(|(lambda, b)| problem.fitted(*lambda, b)).collect();
-        problem.store(folder, loss, &path)?;
+        problem.store(folder, &path)?;
     }
     run.finish(size, &Digest::new().vector(path.iter().flat_map(|(_, b)| b).copied()))
 }

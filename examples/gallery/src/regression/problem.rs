@@ -14,6 +14,8 @@ use crate::regression::table::{Labels, Table};
 /// A table, and how its columns and labels are scaled.
 #[derive(Debug, Clone)]
 pub struct Problem {
+    /// What errors cost.
+    pub loss: Loss,
     /// What the file holds.
     pub table: Table,
     /// The labels that are fitted.
@@ -70,7 +72,7 @@ impl Problem {
             mean = labels.iter().sum::<f64>() / labels.len() as f64;
             labels.iter_mut().for_each(|y| *y -= mean);
         }
-        Ok(Problem { table, labels, mean, scaling, centred, intercept })
+        Ok(Problem { loss, table, labels, mean, scaling, centred, intercept })
     }
 
     /// The columns that count, in ascending order.
@@ -80,8 +82,8 @@ impl Problem {
     }
 
     /// An intercept that is a coefficient of its own, at its best where all others are 0.
-    pub fn free_intercept(&self, loss: Loss) -> Option<f64> {
-        (self.intercept && loss == Loss::Logistic).then(|| {
+    pub fn free_intercept(&self) -> Option<f64> {
+        (self.intercept && self.loss == Loss::Logistic).then(|| {
             let positive = self.labels.iter().filter(|&&y| y > 0.0).count() as f64;
             (positive / (self.labels.len() as f64 - positive)).ln()
         })
@@ -100,9 +102,9 @@ impl Problem {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn store(&self, folder: &Path, loss: Loss, path: &[Fitted]) -> Result<()> {
+    pub fn store(&self, folder: &Path, path: &[Fitted]) -> Result<()> {
         create_folder(folder)?;
-        let staged = match loss {
+        let staged = match self.loss {
             Loss::Square => Staged::write(&folder.join("lasso.model"), |out| {
                 path.iter().try_for_each(|fitted| write_lasso(out, fitted))
             })?,

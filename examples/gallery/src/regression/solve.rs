@@ -1,11 +1,13 @@
 //! A small Lasso whose inner products are all known: what is left of a block of columns once their correlations with each
 //! other and with the residual have been computed. Coordinate descent then needs no column any more.
 
+use stradsap::Element;
+
 use crate::regression::gap::Gap;
 use crate::regression::{kernels, newton};
 
 /// The inner products of some columns with each other: a square that can grow.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Element)]
 pub struct Gram {
     /// The distance of two rows.
     stride: usize,

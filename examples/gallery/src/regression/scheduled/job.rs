@@ -1,11 +1,12 @@
 //! What is sent to and fro in a round.
 
 use serde::{Deserialize, Serialize};
+use stradsap::Partials;
 
-/// What a round is to do.
+/// What a round is to do. `Own` is what only one of the programs does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Job {
-    /// What these columns have in common with the residual, and the sums that objective and gap need. Changes nothing.
+pub enum Job<Own> {
+    /// What these columns have in common with the residual, and the sums that objective and gap need. Changes no coefficient.
     Gradient {
         /// The columns.
         columns: Vec<u32>,
@@ -17,25 +18,8 @@ pub enum Job {
     /// Coordinate descent on some coefficients, each of which sees what those before it did: through the columns' inner
     /// products, which are computed once and kept.
     Block(Block),
-    /// Moves some coefficients by so much, if the objective falls.
-    Move {
-        /// The columns.
-        columns: Vec<u32>,
-        /// By how much.
-        steps: Vec<f64>,
-    },
-    /// Takes the loss's second derivative where it is now for a quadratic model of the loss, which blocks then minimise.
-    Model,
-    /// Takes a part of the step that blocks have found on the quadratic model, if the objective falls enough.
-    Search {
-        /// Which part of it.
-        part: f64,
-    },
-    /// The dual objective where the residual is scaled by so much.
-    Dual {
-        /// By how much.
-        scale: f64,
-    },
+    /// A job of this program alone.
+    Own(Own),
 }
 
 /// Some columns that are dealt with together.
@@ -58,21 +42,40 @@ pub struct Block {
 /// What a part of the rows makes of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Partial {
-    /// Nothing.
-    None,
-    /// One inner product.
+    /// One number.
     One(f64),
-    /// Some sums.
-    Sums([f64; 2]),
-    /// Inner products with the residual, and of columns with each other.
-    Products {
-        /// The sum of the residual's squares, or of the losses.
-        sum: f64,
-        /// Of each column with the residual.
-        gradient: Vec<f64>,
-        /// Of each column that isn't known with all before it and itself.
-        gram: Vec<f64>,
-    },
+    /// Several.
+    Sums(Sums),
+}
+
+/// Sums over rows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sums {
+    /// Of squares or losses.
+    pub sum: f64,
+    /// The inner product of each column with the residual.
+    pub gradient: Vec<f64>,
+    /// The inner products of each column that isn't known with all before it and itself.
+    pub gram: Vec<f64>,
+}
+
+impl Partial {
+    /// The sum of the parts' numbers, in their order.
+    pub fn total(partials: Partials<'_, Partial>) -> f64 {
+        partials.fold(0.0, |sum, partial| if let Partial::One(x) = partial { sum + x } else { sum })
+    }
+
+    /// The sums over the parts, in their order.
+    pub fn sums(partials: Partials<'_, Partial>) -> Sums {
+        let sums = partials.filter_map(|partial| if let Partial::Sums(sums) = partial { Some(sums) } else { None });
+        let all = sums.reduce(|mut all, next| {
+            all.sum += next.sum;
+            all.gradient.iter_mut().zip(next.gradient).for_each(|(all, x)| *all += x);
+            all.gram.iter_mut().zip(next.gram).for_each(|(all, x)| *all += x);
+            all
+        });
+        all.unwrap_or_default()
+    }
 }
 
 /// What a round changes.
@@ -84,6 +87,6 @@ pub enum Change {
     One(f64),
     /// The job's coefficients, by so much each.
     Steps(Vec<f64>),
-    /// The quadratic model's step is taken, this part of it.
+    /// A step that was proposed is taken, this part of it.
     Taken(f64),
 }

@@ -1,22 +1,24 @@
-//! Sparse regression as a scheduled program: `program` and `aggregate` are what jobs do; `chosen`, `working` and `newton` say
-//! which jobs there are in which round; `solver` runs them.
+//! What scheduled regressions share: which jobs there are, which of them a round has, and what the driver makes of their sums.
 
-mod aggregate;
-mod chosen;
+mod correlation;
+mod design;
+mod drawn;
 mod job;
 mod model;
 mod newton;
-mod program;
+mod options;
+mod path;
+mod rounds;
 mod set;
-mod solver;
-mod train;
 mod working;
 
-pub use chosen::{Chosen, Correlation, Once};
-pub use job::{Block, Change, Job, Partial};
+pub use design::Design;
+pub use drawn::Drawn;
+pub use job::{Block, Change, Job, Partial, Sums};
 pub use model::Model;
-pub use newton::NewtonSet;
-pub use program::{Regression, Rest};
-pub use solver::{Epoch, Solver};
-pub use train::{ScheduleArgs, ScheduleName, train};
-pub use working::WorkingSet;
+pub use newton::{Newton, NewtonSet};
+pub use options::{FitArgs, ScheduleArgs, ScheduleName};
+pub use path::Path;
+pub use rounds::{Always, Kept, Rounds};
+pub use set::Set;
+pub use working::{Move, WorkingSet};

@@ -3,13 +3,11 @@
 //! Blocks are updated on a quadratic model of the loss, whose step is then searched along; so on, until a pass over a new model
 //! does little. The rest is as in the schedule for a quadratic loss.
 
-use std::sync::Arc;
-
+use serde::{Deserialize, Serialize};
 use stradsap::Schedule;
 
 use super::job::{Change, Job};
 use super::model::Model;
-use super::program::Regression;
 use super::set::Set;
 
 /// A pass on the quadratic model that does less than this part of what the first did is the last.
@@ -19,11 +17,27 @@ const MOST: (u32, u32) = (60, 100);
 /// The shortest part of a step that is tried.
 const SHORTEST: f64 = 1e-6;
 
+/// The jobs of a loss that isn't quadratic, beside those of all regressions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Newton {
+    /// Takes the loss's second derivative where it is now for a quadratic model of the loss, which blocks then minimise.
+    Model,
+    /// Takes a part of the step that blocks have found on the quadratic model, if the objective falls enough.
+    Search {
+        /// Which part of it.
+        part: f64,
+    },
+    /// The dual objective where the residual is scaled by so much.
+    Dual {
+        /// By how much.
+        scale: f64,
+    },
+}
+
 /// The schedule for a logistic loss.
 #[derive(Debug, Clone)]
 pub struct NewtonSet {
     set: Set,
-    program: Arc<Regression>,
     tolerance: f64,
     next: Next,
     goal: f64,
@@ -50,18 +64,11 @@ enum Next {
 }
 
 impl NewtonSet {
-    pub(super) fn new(set: Set, program: Arc<Regression>, tolerance: f64) -> NewtonSet {
+    /// With these columns; `tolerance` is the relative gap that is wanted in the end.
+    pub fn new(set: Set, tolerance: f64) -> NewtonSet {
         let next = Next::Start;
         let (goal, fell, first, part) = (0.0, 0.0, 0.0, 1.0);
-        NewtonSet { set, program, tolerance, next, goal, models: 0, passes: 0, fell, first, part, centring: false }
-    }
-
-    pub(super) fn set(&mut self) -> &mut Set {
-        &mut self.set
-    }
-
-    pub(super) fn kept(&self) -> &Set {
-        &self.set
+        NewtonSet { set, tolerance, next, goal, models: 0, passes: 0, fell, first, part, centring: false }
     }
 
     fn start(&mut self, model: &Model) {
@@ -96,7 +103,7 @@ impl NewtonSet {
         let little = if self.centring { 1e-22 * model.some.primal } else { 0.02 * self.goal };
         self.next = Next::Model;
         if stuck || self.first <= little {
-            if self.centring || self.program.intercept().is_none() {
+            if self.centring || self.set.design().intercept().is_none() {
                 self.next = Next::Whole;
             }
             (self.centring, self.models) = (true, 0);
@@ -104,13 +111,25 @@ impl NewtonSet {
     }
 }
 
-impl Schedule<Model, Job, Change> for NewtonSet {
-    fn schedule(&mut self, _round: usize, model: &Model, jobs: &mut Vec<Job>) {
+impl AsRef<Set> for NewtonSet {
+    fn as_ref(&self) -> &Set {
+        &self.set
+    }
+}
+
+impl AsMut<Set> for NewtonSet {
+    fn as_mut(&mut self) -> &mut Set {
+        &mut self.set
+    }
+}
+
+impl Schedule<Model, Job<Newton>, Change> for NewtonSet {
+    fn schedule(&mut self, _round: usize, model: &Model, jobs: &mut Vec<Job<Newton>>) {
         while jobs.is_empty() {
             match self.next {
                 Next::Start => self.start(model),
                 Next::Model => {
-                    jobs.push(Job::Model);
+                    jobs.push(Job::Own(Newton::Model));
                     (self.passes, self.fell, self.part) = (0, 0.0, 1.0);
                     self.next = Next::Block(0);
                 }
@@ -123,7 +142,7 @@ impl Schedule<Model, Job, Change> for NewtonSet {
                 }
                 Next::Passed => self.passed(model),
                 Next::Search => {
-                    jobs.push(Job::Search { part: self.part });
+                    jobs.push(Job::Own(Newton::Search { part: self.part }));
                     self.next = Next::Searched;
                 }
                 Next::Searched => self.searched(model),
@@ -132,7 +151,7 @@ impl Schedule<Model, Job, Change> for NewtonSet {
                     self.next = Next::Dual;
                 }
                 Next::Dual => {
-                    jobs.push(Job::Dual { scale: model.whole.scale });
+                    jobs.push(Job::Own(Newton::Dual { scale: model.whole.scale }));
                     self.next = Next::Start;
                 }
             }

@@ -5,6 +5,7 @@
 //! alone is a part of the whole one, and the gradient of all columns ends the epoch. Between passes the coefficients are
 //! extrapolated. A set that fits into one block needs one round.
 
+use serde::{Deserialize, Serialize};
 use stradsap::Schedule;
 
 use super::job::{Change, Job};
@@ -20,6 +21,15 @@ const EVERY: u32 = 10;
 const SOME: u32 = 5;
 /// Passes at the most over one set.
 const MOST: u32 = 2_000;
+
+/// A job of the working set beside those of all regressions: moves some coefficients by so much, if the objective falls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Move {
+    /// The columns.
+    pub columns: Vec<u32>,
+    /// By how much.
+    pub steps: Vec<f64>,
+}
 
 /// The schedule for a quadratic loss.
 #[derive(Debug, Clone)]
@@ -48,7 +58,8 @@ enum Next {
 }
 
 impl WorkingSet {
-    pub(super) fn new(set: Set, tolerance: f64) -> WorkingSet {
+    /// With these columns; `tolerance` is the relative gap that is wanted in the end.
+    pub fn new(set: Set, tolerance: f64) -> WorkingSet {
         WorkingSet {
             set,
             tolerance,
@@ -59,14 +70,6 @@ impl WorkingSet {
             goal: 0.0,
             anderson: Anderson::default(),
         }
-    }
-
-    pub(super) fn set(&mut self) -> &mut Set {
-        &mut self.set
-    }
-
-    pub(super) fn kept(&self) -> &Set {
-        &self.set
     }
 
     fn start(&mut self, model: &Model) {
@@ -80,7 +83,7 @@ impl WorkingSet {
     }
 
     /// After a pass over all blocks of the set.
-    fn passed(&mut self, model: &Model) -> Option<Job> {
+    fn passed(&mut self, model: &Model) -> Option<Job<Move>> {
         self.passes += 1;
         self.since += 1;
         self.next = if self.passes.is_multiple_of(EVERY) { Next::Look } else { Next::Block(0) };
@@ -95,12 +98,24 @@ impl WorkingSet {
         let here: Vec<f64> = columns.iter().map(|&column| model.coefficients[column as usize]).collect();
         let guess = self.anderson.push(&here)?;
         let steps = guess.iter().zip(&here).map(|(guess, b)| guess - b).collect();
-        Some(Job::Move { columns, steps })
+        Some(Job::Own(Move { columns, steps }))
     }
 }
 
-impl Schedule<Model, Job, Change> for WorkingSet {
-    fn schedule(&mut self, _round: usize, model: &Model, jobs: &mut Vec<Job>) {
+impl AsRef<Set> for WorkingSet {
+    fn as_ref(&self) -> &Set {
+        &self.set
+    }
+}
+
+impl AsMut<Set> for WorkingSet {
+    fn as_mut(&mut self) -> &mut Set {
+        &mut self.set
+    }
+}
+
+impl Schedule<Model, Job<Move>, Change> for WorkingSet {
+    fn schedule(&mut self, _round: usize, model: &Model, jobs: &mut Vec<Job<Move>>) {
         while jobs.is_empty() {
             match self.next {
                 Next::Start => self.start(model),
