@@ -1,9 +1,9 @@
 //! `merge = Combine` beside a plain program that is written from the documentation: one to eight copies, on threads and on workers.
 
 use stradsap::prelude::*;
+use stradsap::{Element, Merge};
 
 use super::interpreter::combined;
-use super::kinds::Mixed;
 use crate::common::{below, mix};
 use crate::jobs::runner::Test;
 use crate::places::{Place, place};
@@ -28,6 +28,33 @@ fn input() -> Vec<[u32; 3]> {
 
 fn direction(by: u32, k: usize) -> f32 {
     (mix(u64::from(by) * 64 + k as u64) % 1000) as f32 / 300.0 - 1.2
+}
+
+/// A row of floats, which is combined, with a count.
+#[derive(Clone, Copy, Debug, PartialEq, Element)]
+struct Mixed {
+    to: [f32; 3],
+    seen: u32,
+}
+
+impl Merge for Mixed {
+    fn change(base: &Self, local: &Self) -> Self {
+        Mixed { to: Merge::change(&base.to, &local.to), seen: local.seen - base.seen }
+    }
+    fn apply(&mut self, change: &Self) {
+        self.to.apply(&change.to);
+        self.seen += change.seen;
+    }
+    fn share(&mut self, copies: usize) {
+        self.to.share(copies);
+    }
+    const COMBINES: bool = true;
+    fn combine(change: &mut [Self], other: &[Self]) {
+        for (change, other) in change.iter_mut().zip(other) {
+            f32::combine(&mut change.to, &other.to);
+            change.seen += other.seen;
+        }
+    }
 }
 
 /// What the loop writes.

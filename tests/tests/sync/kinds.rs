@@ -117,33 +117,6 @@ impl Row for Chain {
     }
 }
 
-/// A row of floats, which is combined, with a count.
-#[derive(Clone, Copy, Debug, PartialEq, Element)]
-pub(crate) struct Mixed {
-    pub(crate) to: [f32; 3],
-    pub(crate) seen: u32,
-}
-
-impl Merge for Mixed {
-    fn change(base: &Self, local: &Self) -> Self {
-        Mixed { to: Merge::change(&base.to, &local.to), seen: local.seen - base.seen }
-    }
-    fn apply(&mut self, change: &Self) {
-        self.to.apply(&change.to);
-        self.seen += change.seen;
-    }
-    fn share(&mut self, copies: usize) {
-        self.to.share(copies);
-    }
-    const COMBINES: bool = true;
-    fn combine(change: &mut [Self], other: &[Self]) {
-        for (change, other) in change.iter_mut().zip(other) {
-            f32::combine(&mut change.to, &other.to);
-            change.seen += other.seen;
-        }
-    }
-}
-
 /// How often, the largest, and the last that someone wrote: each united in its own way.
 #[derive(Clone, Copy, Debug, PartialEq, Element)]
 struct Summary {
