@@ -423,10 +423,10 @@ unsafe fn combine_row<T: Merge>(into: *mut u8, base: *const u8, locals: &[*const
     let mut apart = n;
     while apart < changes.len() {
         for pair in changes.chunks_mut(2 * apart) {
-            if let Some((change, others)) = pair.split_at_mut_checked(apart) {
-                if let Some(other) = others.get(..n) {
-                    T::combine(&mut change[..n], other);
-                }
+            if let Some((change, others)) = pair.split_at_mut_checked(apart)
+                && let Some(other) = others.get(..n)
+            {
+                T::combine(&mut change[..n], other);
             }
         }
         apart *= 2;

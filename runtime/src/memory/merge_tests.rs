@@ -13,8 +13,8 @@ fn merged<T: Merge + Copy>(base: T, locals: &[T], how: Union) -> T {
     let locals: Vec<_> = locals.iter().map(address).collect();
     // SAFETY: elements of this function's own.
     unsafe {
-        of_elements::<T>().merge((&raw mut united).cast(), address(&base), &locals, (how, &mut Scratch::default()))
-    };
+        of_elements::<T>().merge((&raw mut united).cast(), address(&base), &locals, (how, &mut Scratch::default()));
+    }
     united
 }
 

@@ -166,7 +166,7 @@ impl fmt::Display for SyncReport {
             SyncPolicy::Ssp { staleness } => write!(f, ", staleness {staleness}")?,
             SyncPolicy::ModelAverage { every } => write!(f, " every {every} minibatches")?,
             SyncPolicy::Bsp | SyncPolicy::Hybrid if self.rule != MergeRule::Sum => {
-                write!(f, ", merged by {}", self.rule)?
+                write!(f, ", merged by {}", self.rule)?;
             }
             SyncPolicy::Bsp | SyncPolicy::Hybrid => {}
         }
