@@ -9,7 +9,7 @@ use stradsap::kernels::{prefetch, scale};
 use stradsap::prelude::*;
 use stradsap_examples::cli::Output;
 use stradsap_examples::{AnyError, CommonArgs, Training, cli};
-use stradsap_gallery::sync::{SyncArgs, threads};
+use stradsap_gallery::sync::{MergeArgs, SyncArgs, copies, threads};
 use stradsap_gallery::words::{
     Corpus, CorpusSize, LIMIT, Likelihood, LogLoss, Negatives, Path, Sentence, Sigmoid, Slot, Tables, WordArgs,
     start_row,
@@ -21,7 +21,8 @@ use stradsap_gallery::words::{
 /// neighbours (skip-gram) or from their mean (continuous bag of words). The objective in the report is the mean negative
 /// log-likelihood of a prediction, in nats, each as it was just before its own step: with hierarchical softmax that of
 /// the word's path in the tree, with negative sampling that of telling the word from those drawn, with both their sum.
-/// --output is the file for the vectors. With --sync model-average the learning rate is --alpha times the number of copies.
+/// --output is the file for the vectors. With --sync model-average the learning rate is --alpha times the number of copies;
+/// where several copies combine their changes (--merge), it is twice --alpha, and a minibatch has 1 sentence instead of 8.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("5")))]
 #[command(mut_arg("sync", |sync| sync.default_value("hybrid")))]
@@ -32,11 +33,17 @@ struct Args {
     #[command(flatten)]
     sync: SyncArgs,
     #[command(flatten)]
+    merge: MergeArgs,
+    #[command(flatten)]
     common: CommonArgs,
 }
 
 /// Sentences of a minibatch: few, so that copies that add up their changes don't leap where each would have walked.
 const MINIBATCH: usize = 8;
+/// Where copies combine their changes: they meet every thousand words or so.
+const COMBINED_MINIBATCH: usize = 1;
+/// Of the frequent rows' changes, which are nearly parallel, combining averages nearly all but one away.
+const COMBINED_RATE: f32 = 2.0;
 /// Minibatches of each copy from one average to the next.
 const AVERAGE_EVERY: usize = 64;
 
@@ -50,14 +57,19 @@ fn main(session: &Session) -> Result<(), AnyError> {
 
 fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus: Corpus) -> Result<(), AnyError> {
     let (size, width) = (CorpusSize::of(&corpus), args.words.size);
-    let minibatch = args.sync.minibatch.map_or(MINIBATCH, usize::from);
     let policy = args.sync.policy(AVERAGE_EVERY);
-    run.line(&format!("{size}, size {width}, {policy}, minibatch {minibatch}, threads {}", session.threads()));
+    let (merge, interval) = (args.merge.rule(args.sync.sync, MergeRule::Combine), args.merge.interval());
+    let combined = merge == MergeRule::Combine && copies(session, policy) > 1;
+    let minibatch = args.sync.minibatch.map_or(if combined { COMBINED_MINIBATCH } else { MINIBATCH }, usize::from);
+    let how = if combined { format!("{policy}, merged by {merge}") } else { policy.to_string() };
+    run.line(&format!("{size}, size {width}, {how}, minibatch {minibatch}, threads {}", session.threads()));
     let settings = args.words.settings(corpus.vocabulary.total(), &args.common);
-    let settings = settings.map_err(|e| stradsap::Error::usage(e.to_string()))?.faster(rate(session, policy));
+    let settings = settings.map_err(|e| stradsap::Error::usage(e.to_string()))?.faster(rate(session, policy, combined));
     let tables = Tables::new(&args.words, &settings, &corpus.vocabulary)?;
-    let description =
-        format!("{}, {policy:?}, minibatch {minibatch}", args.words.describe(&settings, &size.to_string()));
+    let description = format!(
+        "{}, {policy:?}, {merge}, interval {interval}, minibatch {minibatch}",
+        args.words.describe(&settings, &size.to_string())
+    );
     run.resume(description)?;
     let start = |word| start_row(args.common.seed, width, word);
     let mut input =
@@ -163,6 +175,8 @@ fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus:
                 }
             },
             policy,
+            merge = merge,
+            interval = interval,
             label = "epoch"
         )?;
         let seconds = clock.elapsed().as_secs_f64();
@@ -177,9 +191,10 @@ fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus:
 
 /// What the learning rate is multiplied by. An average of copies keeps its share of what each of them learnt about rare
 /// words, of which most are met by one copy only; at a rate that is as many times as high the whole is kept.
-fn rate(session: &Session, policy: SyncPolicy) -> f32 {
+fn rate(session: &Session, policy: SyncPolicy, combined: bool) -> f32 {
     match policy {
         SyncPolicy::ModelAverage { .. } => threads(session) as f32,
+        _ if combined => COMBINED_RATE,
         _ => 1.0,
     }
 }

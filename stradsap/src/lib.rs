@@ -301,7 +301,7 @@ pub mod prelude {
     pub use crate::kernels;
     pub use crate::{
         Additive, BagOfWords, Checkpoints, Csv, DMap, DMatrix, DMultiMap, DVector, Digest, Edge, Element, Labelled,
-        LoopReport, Merge, Order, Ordered, Partials, Program, Progress, RandomNumbers, ReadFiles, Schedule,
+        LoopReport, Merge, MergeRule, Order, Ordered, Partials, Program, Progress, RandomNumbers, ReadFiles, Schedule,
         ScheduledReport, Session, Shards, Shared, Strategy, SyncPolicy, SyncReport, WriteFiles, WriteRows,
         WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
         sync_parallel_for, with,

@@ -190,7 +190,7 @@ pub use stradsap_macros::async_parallel_for;
 ///   which are slices: `for row in batch`, `batch[k]`, `batch.len()`. It returns `()` or a `Result<(),
 ///   E>`; `return` ends a minibatch.
 /// - **Policy**: a `SyncPolicy`, see below. The names of policies may stand alone: `Bsp`, `Ssp { staleness: 2 }`.
-/// - **Options**: `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they
+/// - **Options**: `merge = Combine` and `interval = N`, see below; `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they
 ///   are touched (IterStore, section 4.7), and `caches = false` to let threads share even the hottest rows under
 ///   `Hybrid` (section 4.6). Both serve to measure what prefetching and caches gain.
 ///
@@ -230,13 +230,37 @@ pub use stradsap_macros::async_parallel_for;
 /// Each thread has a copy; under `Hybrid`, each process. A minibatch sees all that its own copy did before, and of the
 /// other copies:
 ///
-/// - `Bsp`: all rounds before. In a round every copy runs one minibatch; then the changes of all are added up.
+/// - `Bsp`: all rounds before. In a round every copy runs one minibatch (`interval = N`: `N` of them); then the changes of all
+///   are added up, or combined.
 /// - `Ssp { staleness }`: all minibatches of each copy except perhaps its last `staleness`. A copy that
 ///   is further ahead waits.
 /// - `Hybrid`: within a process whatever is written, at once and without locks (Hogwild); processes agree after each
-///   round, as under `Bsp`.
+///   round, as under `Bsp`, in which each of their threads has run one minibatch, or `N`.
 /// - `ModelAverage { every }`: the average of all copies, made when each has run `every` minibatches. Each process
 ///   averages its share of the rows, by reduce-scatter and all-gather without a central node (MA-SGD, section 3).
+///
+/// # Merging
+/// Where `Bsp` and `Hybrid` unite changes, they are added up (`merge = Sum`). Copies that do the same work on the same rows overshoot
+/// then. `merge = Combine` counts what changes of a row have in common once: of two changes `a` and `b` it makes
+/// `a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)`; changes at right angles are added up, of equal ones one is left. Of more than two
+/// the first is combined with the second, the third with the fourth, and so on, and what they come to in the same way. A row is an
+/// element of a DVector, with all its numbers, or a row of a DMatrix. Integers are added up; a type of one's own says in its
+/// `Merge` how its changes are combined. A row that one copy alone changed takes that copy's value.
+///
+/// ```
+/// use stradsap::prelude::*;
+///
+/// # fn main() -> stradsap::Result<()> {
+/// let session = Session::builder().threads(2).build()?;
+/// let data = DVector::from_vec(&session, vec![[3.0f32, 0.0], [3.0, 0.0]])?;
+/// let mut x = DVector::from_vec(&session, vec![[0.0f32; 2]])?;
+/// sync_parallel_for!(data, 1, [&mut x], |batch| x[0].add(&batch[0]), SyncPolicy::Bsp)?;
+/// assert_eq!(x.get(0)?, [6.0, 0.0]);
+/// sync_parallel_for!(data, 1, [&mut x], |batch| x[0].add(&batch[0]), SyncPolicy::Bsp, merge = Combine)?;
+/// assert_eq!(x.get(0)?, [9.0, 0.0]);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// *With one copy*, and under `Hybrid` with one thread, every policy is the plain loop over all minibatches, in order
 /// and in place, bit for bit. `Bsp` and `ModelAverage` give the same bits for the same number of copies, in one
@@ -246,7 +270,7 @@ pub use stradsap_macros::async_parallel_for;
 /// The loop gives an `Err` when a minibatch returns one, panics, or uses an index that is out of range:
 /// `Error::Minibatch`, which names the minibatch and its elements. Every DDS and reduction then holds what it held
 /// before the loop. A variable that the body uses without capturing it, a shared element that is assigned to or
-/// computed with, a write through `&x`, a policy that is missing, `break` and `continue` out of the body, `.await`,
+/// computed with, a write through `&x`, a policy that is missing, `merge = Combine` under a policy that merges in its own way, `break` and `continue` out of the body, `.await`,
 /// and a parallel loop within the body are compile errors.
 ///
 /// ```

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use stradsap::{Session, SyncPolicy};
+use stradsap::{MergeRule, Session, SyncPolicy};
 use stradsap_examples::numbers::nonzero;
 
 /// How copies of the model are kept together.
@@ -16,6 +16,15 @@ pub enum Sync {
     Hybrid,
     /// Copies are averaged, every --average-every minibatches
     ModelAverage,
+}
+
+/// How the changes of copies become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Merge {
+    /// They are added up
+    Sum,
+    /// They are combined row by row: what they have in common counts once
+    Combine,
 }
 
 /// The options of a synchronous loop.
@@ -54,6 +63,42 @@ impl SyncArgs {
     }
 }
 
+/// How copies that meet are united.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Synchronous loop")]
+pub struct MergeArgs {
+    /// With --sync bsp, and with hybrid between processes: how changes of copies become one [default: as the program says]
+    #[arg(long, value_enum)]
+    pub merge: Option<Merge>,
+
+    /// With --sync bsp, and with hybrid between processes: minibatches of each thread between two meetings of the copies [default:
+    /// 1]
+    #[arg(long, value_name = "N", value_parser = nonzero::<NonZeroUsize>)]
+    pub interval: Option<NonZeroUsize>,
+}
+
+impl MergeArgs {
+    /// How changes become one, `rule` where the command line doesn't say. Policies with a rule of their own get none.
+    pub fn rule(&self, sync: Sync, rule: MergeRule) -> MergeRule {
+        match (sync, self.merge) {
+            (Sync::Ssp | Sync::ModelAverage, None) => MergeRule::Sum,
+            (_, None) => rule,
+            (_, Some(Merge::Sum)) => MergeRule::Sum,
+            (_, Some(Merge::Combine)) => MergeRule::Combine,
+        }
+    }
+
+    /// Minibatches of each thread between two meetings: 1 where the command line doesn't say.
+    pub fn interval(&self) -> usize {
+        self.interval.map_or(1, NonZeroUsize::get)
+    }
+}
+
+/// How many copies a loop has: one a thread, under `Hybrid` one a process.
+pub fn copies(session: &Session, policy: SyncPolicy) -> usize {
+    if policy == SyncPolicy::Hybrid { session.workers().max(1) } else { threads(session) }
+}
+
 /// The threads of all processes: as many copies as there are, but under `Hybrid`.
 pub fn threads(session: &Session) -> usize {
     session.threads() * session.workers().max(1)
@@ -69,6 +114,8 @@ mod tests {
     struct Args {
         #[command(flatten)]
         sync: SyncArgs,
+        #[command(flatten)]
+        merge: MergeArgs,
     }
 
     fn policy(line: &str) -> SyncPolicy {
@@ -87,8 +134,26 @@ mod tests {
     }
 
     #[test]
+    fn changes_are_merged_as_the_program_says_unless_told_otherwise() {
+        let rule = |line: &str| {
+            let args = Args::try_parse_from(line.split(' ')).unwrap();
+            args.merge.rule(args.sync.sync, MergeRule::Combine)
+        };
+        assert_eq!(rule("x"), MergeRule::Combine);
+        assert_eq!(rule("x --sync hybrid --merge sum"), MergeRule::Sum);
+        assert_eq!(rule("x --merge combine"), MergeRule::Combine);
+        // These have rules of their own; what is asked for all the same is refused by the loop.
+        assert_eq!(rule("x --sync ssp"), MergeRule::Sum);
+        assert_eq!(rule("x --sync model-average --merge combine"), MergeRule::Combine);
+        let interval = |line: &str| Args::try_parse_from(line.split(' ')).unwrap().merge.interval();
+        assert_eq!(["x", "x --interval 2", "x --sync ssp"].map(interval), [1, 2, 1]);
+    }
+
+    #[test]
     fn sizes_of_nothing_are_refused() {
-        for option in ["--minibatch=0", "--average-every=0", "--staleness=-1", "--sync=async"] {
+        for option in
+            ["--minibatch=0", "--average-every=0", "--interval=0", "--merge=mean", "--staleness=-1", "--sync=async"]
+        {
             assert!(Args::try_parse_from(["x", option]).is_err(), "{option}");
         }
     }

@@ -6,6 +6,9 @@
 //! any alignment.
 #![allow(unsafe_code)]
 
+use std::any::Any;
+
+use crate::memory::combine;
 use crate::memory::element::Element;
 use crate::memory::element_ops::ElementOps;
 use crate::memory::shared::Shared;
@@ -70,10 +73,95 @@ pub trait Merge: Element {
     /// Makes of a change the part of one of this many copies, when models are averaged: the parts of `copies` equal changes
     /// make up one of them.
     fn share(&mut self, copies: usize);
+
+    /// Whether [`combine`](Merge::combine) says how changes are combined under `merge = Combine`. Those of other types are applied
+    /// in turn there, too.
+    const COMBINES: bool = false;
+
+    /// Makes one change of two that copies went through apart, under `merge = Combine`: `change` becomes what both come to. They
+    /// are changes of one row of such elements, equally long; of an element that stands alone there is one.
+    ///
+    /// For floats this is `a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)` of the whole row: changes at right angles are added
+    /// up, and of equal ones one is left. A type made of floats passes its own on.
+    ///
+    /// ```
+    /// use stradsap_runtime::{DecodeError, Element, Merge};
+    ///
+    /// /// A direction, and how often it was looked at.
+    /// #[derive(Clone, Copy, Debug, PartialEq)]
+    /// #[repr(C)]
+    /// struct Heading {
+    ///     to: [f32; 2],
+    ///     seen: u32,
+    /// }
+    /// # // SAFETY: three numbers of 4 bytes.
+    /// # unsafe impl Element for Heading {
+    /// #     const PLAIN: bool = true;
+    /// #     fn encode(&self, out: &mut Vec<u8>) { self.to.encode(out); self.seen.encode(out) }
+    /// #     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+    /// #         Ok(Heading { to: Element::decode(bytes)?, seen: Element::decode(bytes)? })
+    /// #     }
+    /// # }
+    ///
+    /// impl Merge for Heading {
+    ///     fn change(base: &Self, local: &Self) -> Self {
+    ///         Heading { to: Merge::change(&base.to, &local.to), seen: local.seen - base.seen }
+    ///     }
+    ///     fn apply(&mut self, change: &Self) {
+    ///         self.to.apply(&change.to);
+    ///         self.seen += change.seen;
+    ///     }
+    ///     fn share(&mut self, copies: usize) {
+    ///         self.to.share(copies);
+    ///     }
+    ///
+    ///     const COMBINES: bool = true;
+    ///     fn combine(change: &mut [Self], other: &[Self]) {
+    ///         for (change, other) in change.iter_mut().zip(other) {
+    ///             f32::combine(&mut change.to, &other.to);
+    ///             change.seen += other.seen;
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let (mut change, other) = ([Heading { to: [1.0, 2.0], seen: 3 }], [Heading { to: [1.0, 2.0], seen: 4 }]);
+    /// Heading::combine(&mut change, &other);
+    /// assert_eq!(change, [Heading { to: [1.0, 2.0], seen: 7 }]);
+    /// ```
+    fn combine(change: &mut [Self], other: &[Self]) {
+        for (change, other) in change.iter_mut().zip(other) {
+            change.apply(other);
+        }
+    }
+}
+
+/// How the changes of several copies become one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Union {
+    /// Each is applied in turn.
+    Sum,
+    /// The share of each, of this many copies, is applied in turn.
+    Mean(usize),
+    /// Neighbours are combined into one, and those again, until one is left.
+    Combine,
+}
+
+/// Where changes of one row are kept while they are combined, for as many rows as there are.
+#[derive(Default)]
+pub(crate) struct Scratch(Option<Box<dyn Any>>);
+
+impl Scratch {
+    fn of<T: 'static>(&mut self) -> &mut Vec<T> {
+        if !self.0.as_ref().is_some_and(|there| there.is::<Vec<T>>()) {
+            self.0 = None;
+        }
+        let there = self.0.get_or_insert_with(|| Box::new(Vec::<T>::new()));
+        there.downcast_mut().unwrap_or_else(|| unreachable!("it was made for this type"))
+    }
 }
 
 macro_rules! floats {
-    ($($t:ty)*) => {$(
+    ($($t:ident $combine:ident;)*) => {$(
         impl Merge for $t {
             #[inline(always)]
             fn change(base: &Self, local: &Self) -> Self {
@@ -87,10 +175,14 @@ macro_rules! floats {
             fn share(&mut self, copies: usize) {
                 *self /= copies as $t;
             }
+            const COMBINES: bool = true;
+            fn combine(change: &mut [Self], other: &[Self]) {
+                combine::$combine(change, other);
+            }
         }
     )*};
 }
-floats! { f32 f64 }
+floats! { f32 f32s; f64 f64s; }
 
 macro_rules! integers {
     ($($t:ty, $signed:ty;)*) => {$(
@@ -139,6 +231,11 @@ impl<T: Merge, const N: usize> Merge for [T; N] {
             element.share(copies);
         }
     }
+    const COMBINES: bool = T::COMBINES;
+    /// The numbers of all arrays of a row are one row.
+    fn combine(change: &mut [Self], other: &[Self]) {
+        T::combine(change.as_flattened_mut(), other.as_flattened());
+    }
 }
 
 /// What the engine may do to copies of elements of one plain type, by address. No address needs to be aligned but those
@@ -149,7 +246,9 @@ pub(crate) struct MergeOps {
     size: usize,
     /// Whether an element is a row of as many numbers as are given, not 1.
     of_rows: bool,
-    merge: unsafe fn(*mut u8, *const u8, &[*const u8], Option<usize>, usize),
+    /// Whether the type says how its changes are combined.
+    combines: bool,
+    merge: unsafe fn(*mut u8, *const u8, &[*const u8], (Union, &mut Scratch), usize),
     change: unsafe fn(*const u8, *const u8, *mut u8, usize),
     apply_shared: unsafe fn(*mut u8, *const u8, usize),
     read_shared: unsafe fn(*const u8, *mut u8, usize),
@@ -172,8 +271,12 @@ impl Merging {
         fits.then_some(Merging { ops, width })
     }
 
-    /// Unites copies: `into` becomes `base`, then goes through each local's change in turn, of which it takes the share of one
-    /// of `average_over` copies, if that is given. A single local that isn't averaged is taken as it is.
+    /// Whether the type says how its changes are combined.
+    pub(crate) fn combines(&self) -> bool {
+        self.ops.combines
+    }
+
+    /// Unites copies: `into` becomes `base` with the locals' changes. A single local that isn't averaged is taken as it is.
     ///
     /// # Safety
     /// All are addresses of elements that nobody else writes meanwhile; `into` may be uninitialised, or be one of the
@@ -183,10 +286,10 @@ impl Merging {
         into: *mut u8,
         base: *const u8,
         locals: &[*const u8],
-        average_over: Option<usize>,
+        how: (Union, &mut Scratch),
     ) {
         // SAFETY: the caller's promise; an element is as many numbers.
-        unsafe { (self.ops.merge)(into, base, locals, average_over, self.width) };
+        unsafe { (self.ops.merge)(into, base, locals, how, self.width) };
     }
 
     /// The change from `base` to `local`.
@@ -235,6 +338,7 @@ impl<T: Merge> OpsOf<T> {
         MergeOps {
             size: size_of::<T>(),
             of_rows: false,
+            combines: T::COMBINES,
             merge: merge::<T, 1>,
             change: change::<T, 1>,
             apply_shared: apply_shared::<T, 1>,
@@ -248,6 +352,7 @@ impl<T: Merge> OpsOf<T> {
         MergeOps {
             size: size_of::<T>(),
             of_rows: true,
+            combines: T::COMBINES,
             merge: merge::<T, BLOCK>,
             change: change::<T, BLOCK>,
             apply_shared: apply_shared::<T, BLOCK>,
@@ -291,15 +396,48 @@ unsafe fn merge<T: Merge, const N: usize>(
     into: *mut u8,
     base: *const u8,
     locals: &[*const u8],
-    average_over: Option<usize>,
+    (how, scratch): (Union, &mut Scratch),
     n: usize,
 ) {
+    if T::COMBINES && how == Union::Combine && locals.len() > 1 {
+        // SAFETY: the caller vouches for the addresses.
+        return unsafe { combine_row::<T>(into, base, locals, scratch.of(), n) };
+    }
+    let average_over = if let Union::Mean(copies) = how { Some(copies) } else { None };
     // SAFETY: the caller vouches for the addresses, and offsets are within the row.
     in_blocks::<T, N>(
         n,
         |at| unsafe { merge_at::<[T; N]>(at, into, base, locals, average_over) },
         |at| unsafe { merge_at::<T>(at, into, base, locals, average_over) },
     );
+}
+
+/// A row of `n` numbers becomes `base` with the changes of all locals combined: of the first and the second, the third and
+/// the fourth, and so on; then of what these came to. One without a neighbour stays as it is.
+unsafe fn combine_row<T: Merge>(into: *mut u8, base: *const u8, locals: &[*const u8], changes: &mut Vec<T>, n: usize) {
+    // SAFETY: the caller vouches for the addresses; `k` is below `n`.
+    let read = |from: *const u8, k: usize| unsafe { from.cast::<T>().add(k).read_unaligned() };
+    changes.clear();
+    for &local in locals {
+        changes.extend((0..n).map(|k| T::change(&read(base, k), &read(local, k))));
+    }
+    let mut apart = n;
+    while apart < changes.len() {
+        for pair in changes.chunks_mut(2 * apart) {
+            if let Some((change, others)) = pair.split_at_mut_checked(apart)
+                && let Some(other) = others.get(..n)
+            {
+                T::combine(&mut change[..n], other);
+            }
+        }
+        apart *= 2;
+    }
+    for (k, change) in changes.iter().take(n).enumerate() {
+        let mut number = read(base, k);
+        number.apply(change);
+        // SAFETY: the caller vouches for the address; `k` is below `n`.
+        unsafe { into.cast::<T>().add(k).write_unaligned(number) };
+    }
 }
 
 unsafe fn merge_at<T: Merge>(
@@ -386,165 +524,5 @@ unsafe fn write_shared<T: Merge, const N: usize>(into: *mut u8, value: *const u8
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::element_ops::{ops_of, row_ops};
-
-    fn address<T>(element: &T) -> *const u8 {
-        (&raw const *element).cast()
-    }
-
-    fn merged<T: Merge + Copy>(base: T, locals: &[T], average_over: Option<usize>) -> T {
-        let mut united = base;
-        let locals: Vec<_> = locals.iter().map(address).collect();
-        // SAFETY: elements of this function's own.
-        unsafe { of_elements::<T>().merge((&raw mut united).cast(), address(&base), &locals, average_over) };
-        united
-    }
-
-    fn of_elements<T: Merge>() -> Merging {
-        Merging::new(merge_ops_of::<T>(), ops_of::<T>()).unwrap()
-    }
-
-    /// Rows of some width, beside arrays as long.
-    fn rows_are_as_arrays<T: Merge + Copy + PartialEq + std::fmt::Debug, const N: usize>(number: impl Fn(usize) -> T) {
-        let array = |seed: usize| -> [T; N] { std::array::from_fn(|k| number(seed * 31 + k * k)) };
-        let (rows, arrays) = (
-            Merging::new(row_merge_ops_of::<T>(), row_ops(ops_of::<T>(), N).unwrap()).unwrap(),
-            of_elements::<[T; N]>(),
-        );
-        for (average_over, copies) in [(None, 1), (None, 3), (Some(3), 3), (Some(1), 1), (None, 0)] {
-            let (base, locals) = (array(1), [array(2), array(3), array(4)]);
-            let locals: Vec<_> = locals[..copies].iter().map(address).collect();
-            let [mut by_row, mut by_array] = [base; 2];
-            // SAFETY: elements of this function's own.
-            unsafe {
-                rows.merge((&raw mut by_row).cast(), address(&base), &locals, average_over);
-                arrays.merge((&raw mut by_array).cast(), address(&base), &locals, average_over);
-                assert_eq!(by_row, by_array);
-                for merging in [rows, arrays] {
-                    let [mut shared, mut change, mut read] = [by_row, array(9), array(10)];
-                    merging.change(address(&array(5)), address(&array(6)), (&raw mut change).cast());
-                    merging.apply_shared((&raw mut shared).cast(), address(&change));
-                    merging.read_shared((&raw mut shared).cast(), (&raw mut read).cast());
-                    let expected: [T; N] = std::array::from_fn(|k| {
-                        let mut x = by_array[k];
-                        x.apply(&T::change(&array(5)[k], &array(6)[k]));
-                        x
-                    });
-                    assert_eq!((shared, read), (expected, expected));
-                    merging.write_shared((&raw mut shared).cast(), address(&base));
-                    assert_eq!(shared, base);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn rows_are_united_as_arrays_are() {
-        rows_are_as_arrays::<_, 1>(|k| k as f32 * 0.37);
-        rows_are_as_arrays::<_, 7>(|k| k as f64 / 3.0);
-        rows_are_as_arrays::<_, 16>(|k| k as i64 - 500);
-        rows_are_as_arrays::<_, 37>(|k| k as u8);
-        rows_are_as_arrays::<_, 100>(|k| [k as f32 * 0.1, -0.0]);
-    }
-
-    #[test]
-    fn ops_of_other_elements_are_refused() {
-        let row = row_ops(ops_of::<f32>(), 4).unwrap();
-        for ops in [merge_ops_of::<f32>(), merge_ops_of::<[f32; 4]>(), row_merge_ops_of::<f64>()] {
-            assert!(Merging::new(ops, row).is_none());
-        }
-        assert!(Merging::new(row_merge_ops_of::<f32>(), row).is_some());
-    }
-
-    #[test]
-    fn changes_add_up_in_order() {
-        let base = [1.0f32, -2.0, 0.1];
-        let locals = [[1.5, -2.0, 0.4], [0.5, 7.0, 1e9], [1.0, -2.5, -3.0]];
-        let mut expected = base;
-        for local in &locals {
-            for k in 0..3 {
-                expected[k] += local[k] - base[k];
-            }
-        }
-        assert_eq!(merged(base, &locals, None).map(f32::to_bits), expected.map(f32::to_bits));
-        assert_eq!(merged([[10u8, 250], [0, 1]], &[[[9, 255], [0, 2]], [[8, 251], [0, 0]]], None), [[7, 0], [0, 1]]);
-        assert_eq!(merged([1u32, 2], &[], None), [1, 2]);
-    }
-
-    /// Where `base + (local - base)` would be rounded, or no number at all.
-    #[test]
-    fn a_single_copy_is_taken_as_it_is() {
-        for (base, local) in [(1e30f32, 0.1), (0.0, -0.0), (f32::INFINITY, 1.0), (f32::INFINITY, f32::INFINITY)] {
-            assert_eq!(merged([base], &[[local]], None)[0].to_bits(), local.to_bits());
-        }
-    }
-
-    #[test]
-    fn equal_changes_average_to_one_of_them() {
-        for copies in [2, 4, 8] {
-            assert_eq!(merged([1.0f64, 8.0], &vec![[1.75, -8.0]; copies], Some(copies)), [1.75, -8.0]);
-        }
-        // A third of three is exact, while three times a rounded 1/3 would not be.
-        assert_eq!(merged([0.0f32; 4], &[[3.0, 0.75, -9.0, 1e-3]; 3], Some(3))[..3], [3.0, 0.75, -9.0]);
-        assert_eq!(merged(100i32, &[108, 96], Some(2)), 102);
-        assert_eq!(merged(7u64, &[3, 3, 3, 3], Some(4)), 3);
-    }
-
-    /// One copy of several, as when a worker sends its part of the average.
-    #[test]
-    fn integers_are_shared_towards_zero() {
-        macro_rules! shared {
-            ($($change:literal $t:ty, $copies:expr => $part:expr;)*) => {$(
-                let mut change = $change as $t;
-                change.share($copies);
-                assert_eq!(change, $part as $t, "{} of {}", $change, $copies);
-            )*};
-        }
-        shared! {
-            7 i32, 2 => 3;
-            -7i32 i32, 2 => -3i32;
-            -7i32 u32, 2 => -3i32;
-            -128i8 i8, 1000 => 0;
-            100 u8, 3 => 33;
-            -100i128 i128, 7 => -14i128;
-            5 usize, 0 => 5;
-        }
-    }
-
-    #[test]
-    fn changes_travel_by_themselves() {
-        let (base, local) = ([3u16, 4], [5u16, 1]);
-        let merging = of_elements::<[u16; 2]>();
-        // Addresses of buffers need not be aligned; that of a shared element is.
-        let mut change = [0u8; 5];
-        let mut element = [100u16, 200];
-        // SAFETY: elements of this function's own, and room for one.
-        unsafe {
-            let out = change.as_mut_ptr().add(1);
-            merging.change(address(&base), address(&local), out);
-            merging.apply_shared((&raw mut element).cast(), out);
-            assert_eq!(element, [102, 197]);
-            merging.read_shared((&raw mut element).cast(), out);
-            merging.write_shared((&raw mut element).cast(), address(&base));
-        }
-        assert_eq!((&change[1..], element), (&[102, 197].map(u16::to_ne_bytes).concat()[..], base));
-    }
-
-    /// Copies may be united in place of one of them.
-    #[test]
-    fn the_result_may_replace_base_or_local() {
-        let merging = of_elements::<[f64; 2]>();
-        let (mut base, mut local, other) = ([1.0, 2.0], [2.0, 2.0], [1.0, 5.0]);
-        // SAFETY: elements of this function's own.
-        unsafe {
-            let at = (&raw mut local).cast::<u8>();
-            merging.merge(at, address(&base), &[at.cast_const(), address(&other)], None);
-            assert_eq!(local, [2.0, 5.0]);
-            let at = (&raw mut base).cast::<u8>();
-            merging.merge(at, at, &[address(&other), address(&other)], Some(2));
-        }
-        assert_eq!(base, [1.0, 5.0]);
-    }
-}
+#[path = "merge_tests.rs"]
+mod tests;

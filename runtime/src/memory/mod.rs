@@ -3,6 +3,7 @@
 pub(crate) mod additive;
 pub(crate) mod buffer;
 pub(crate) mod codec;
+mod combine;
 pub(crate) mod decode;
 pub(crate) mod element;
 pub(crate) mod element_ops;

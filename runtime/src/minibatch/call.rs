@@ -15,7 +15,7 @@ use super::hot::Chosen;
 use super::in_place;
 use super::input::InputOf;
 use super::ledger::{Base, Ledger};
-use super::policy::{SyncOptions, SyncPolicy};
+use super::policy::{MergeRule, SyncOptions, SyncPolicy};
 use super::report::{Counts, SyncReport};
 use super::rounds::{OwnCopies, Rounds};
 use super::runner::{Input, Outcomes, Runner, unite};
@@ -140,7 +140,32 @@ impl SyncCall<'_> {
         if self.policy == (SyncPolicy::ModelAverage { every: 0 }) {
             return Err(self.problem(LoopProblem::NeverAveraged));
         }
-        Ok(())
+        self.check_merging()
+    }
+
+    /// Copies meet, and their changes are united, as the options say.
+    fn check_merging(&self) -> Result<()> {
+        let SyncOptions { merge, interval, .. } = self.options;
+        let (policy, own) = (self.policy.as_str(), matches!(self.policy, SyncPolicy::Bsp | SyncPolicy::Hybrid));
+        if interval == 0 {
+            return Err(self.problem(LoopProblem::NoInterval));
+        }
+        if interval > 1 && !own {
+            return Err(self.problem(LoopProblem::OwnInterval { policy }));
+        }
+        if merge == MergeRule::Sum {
+            return Ok(());
+        }
+        if !own {
+            return Err(self.problem(LoopProblem::OwnMerge { policy, merge: merge.as_str() }));
+        }
+        if merges(self.task, self.captured).iter().flatten().any(Merging::combines) {
+            return Ok(());
+        }
+        let written = |capture: &Captured| matches!(capture.kind, Kind::Vector { writable: true, .. });
+        let names =
+            (0..self.captured.len()).filter(|&c| written(&self.captured[c])).map(|c| self.site.name(c)).collect();
+        Err(self.problem(LoopProblem::NothingCombines { names }))
     }
 
     fn run(&self) -> Result<SyncReport> {
@@ -162,7 +187,7 @@ impl SyncCall<'_> {
         let copies = if self.policy == SyncPolicy::Hybrid { 1 } else { pool.threads() };
         let (lease, elements) = (Lease::of(self.captured), Lent::of(self.input));
         let len = elements.as_ref().map_or(0, Lent::len);
-        let schedule = Schedule::new(len, self.minibatch, self.policy, copies, pool.threads());
+        let schedule = Schedule::new((len, self.minibatch), self.policy, self.options.interval, copies, pool.threads());
         let merges = merges(self.task, self.captured);
         let before = words(self.captured);
         let mut kept = self.kept(&merges, copies)?;
@@ -232,6 +257,7 @@ impl SyncCall<'_> {
             site: self.site,
             label: self.options.label.clone(),
             policy: self.policy,
+            rule: self.options.merge,
             elements: schedule.len,
             minibatches: schedule.minibatches(),
             copies: schedule.copies,
@@ -470,7 +496,7 @@ impl LocalRun<'_> {
                     peers: None,
                     stamp: self.stamp,
                 };
-                Rounds::new(runner, policy, own).run(pool);
+                Rounds::new(runner, policy, self.call.options.merge, own).run(pool);
             }
         }
         if let Some(failure) = self.outcome.take_failure() {
@@ -479,6 +505,7 @@ impl LocalRun<'_> {
         let counts = Counts {
             touched: self.outcome.touched.load(Relaxed),
             cached: self.outcome.cached.load(Relaxed),
+            merging: self.outcome.merging.load(Relaxed),
             reads: observed.reads.load(Relaxed),
             worst: observed.worst.load(Relaxed),
             ..Counts::default()

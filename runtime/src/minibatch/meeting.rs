@@ -11,6 +11,8 @@ const LOOKS: usize = 4_000;
 /// A barrier for rounds that may be short: threads look for a while before they sleep.
 pub(crate) struct Meeting {
     threads: usize,
+    /// None where threads share cores: one that looks keeps from its core those that it waits for.
+    looks: usize,
     here: AtomicUsize,
     round: AtomicUsize,
     lock: Mutex<()>,
@@ -21,6 +23,11 @@ impl Meeting {
     pub(crate) fn new(threads: usize) -> Meeting {
         Meeting {
             threads,
+            looks: if std::thread::available_parallelism().is_ok_and(|cores| threads <= cores.get()) {
+                LOOKS
+            } else {
+                0
+            },
             here: AtomicUsize::new(0),
             round: AtomicUsize::new(0),
             lock: Mutex::new(()),
@@ -41,7 +48,7 @@ impl Meeting {
             self.over.notify_all();
             return;
         }
-        for _ in 0..LOOKS {
+        for _ in 0..self.looks {
             if self.round.load(Acquire) != round {
                 return;
             }

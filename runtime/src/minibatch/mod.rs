@@ -33,7 +33,7 @@ pub(crate) use hot::Chosen;
 pub use input::{LoopInput, MinibatchSize, input, minibatch};
 pub(crate) use ledger::{Ledger, THROUGH};
 pub(crate) use merging::{At, List};
-pub use policy::{SyncOptions, SyncPolicy, policy};
+pub use policy::{MergeRule, SyncOptions, SyncPolicy, policy};
 pub(crate) use report::Counts;
 pub use report::SyncReport;
 pub(crate) use rounds::{OwnCopies, Peers, Rounds, Turn};

@@ -70,26 +70,67 @@ impl std::fmt::Display for SyncPolicy {
     }
 }
 
-/// The options behind a synchronous loop's policy, which the macro makes of `label = "epoch", prefetch = false`.
+/// How the changes of several copies become one, where a policy unites them ([`Bsp`](SyncPolicy::Bsp), and
+/// [`Hybrid`](SyncPolicy::Hybrid) between processes). A row that a single copy changed takes that copy's value under each rule.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
-/// use stradsap::SyncOptions;
+/// use stradsap::MergeRule;
 ///
-/// let options = SyncOptions::new().label("epoch").prefetch(false).caches(false);
+/// assert_eq!(MergeRule::default(), MergeRule::Sum);
+/// assert_eq!([MergeRule::Sum, MergeRule::Combine].map(MergeRule::as_str), ["sum", "combine"]);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub enum MergeRule {
+    /// All changes are added up ([`Merge::apply`](crate::Merge::apply)). Copies that do the same work on the same rows go as
+    /// many times as far as one would.
+    #[default]
+    Sum,
+    /// Changes of floats are combined, row by row and two at a time, so that what they have in common counts once and what
+    /// they don't is added up: `a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)` (Adasum: Maleki and others, 2020). Types that don't
+    /// [combine](crate::Merge::combine), such as counts, are added up.
+    Combine,
+}
+
+impl MergeRule {
+    /// The name in reports and on command lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MergeRule::Sum => "sum",
+            MergeRule::Combine => "combine",
+        }
+    }
+}
+
+impl std::fmt::Display for MergeRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The options behind a synchronous loop's policy, which the macro makes of `label = "epoch", merge = Combine`.
+///
+/// ```
+/// # use stradsap_runtime as stradsap;
+/// use stradsap::{MergeRule, SyncOptions};
+///
+/// let options = SyncOptions::new().label("epoch").merge(MergeRule::Combine).interval(4).prefetch(false).caches(false);
 /// assert_ne!(options, SyncOptions::new());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct SyncOptions {
     pub(crate) label: Option<String>,
+    pub(crate) merge: MergeRule,
+    pub(crate) interval: usize,
     pub(crate) prefetch: bool,
     pub(crate) caches: bool,
 }
 
 impl Default for SyncOptions {
     fn default() -> Self {
-        SyncOptions { label: None, prefetch: true, caches: true }
+        SyncOptions { label: None, merge: MergeRule::Sum, interval: 1, prefetch: true, caches: true }
     }
 }
 
@@ -102,6 +143,18 @@ impl SyncOptions {
     /// `label = "..."`: a name for reports.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
+        self
+    }
+
+    /// `merge = Combine`: how the changes of copies become one.
+    pub fn merge(mut self, rule: MergeRule) -> Self {
+        self.merge = rule;
+        self
+    }
+
+    /// `interval = N`: under `Bsp` and `Hybrid` the copies meet when each of their threads has run `N` minibatches, not 1.
+    pub fn interval(mut self, minibatches: usize) -> Self {
+        self.interval = minibatches;
         self
     }
 

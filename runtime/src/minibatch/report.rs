@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::policy::SyncPolicy;
+use super::policy::{MergeRule, SyncPolicy};
 use crate::session::options::Site;
 use crate::session::report::WorkerTime;
 use crate::session::verified::Verified;
@@ -14,6 +14,7 @@ pub struct SyncReport {
     pub(crate) site: &'static Site,
     pub(crate) label: Option<String>,
     pub(crate) policy: SyncPolicy,
+    pub(crate) rule: MergeRule,
     pub(crate) elements: usize,
     pub(crate) minibatches: usize,
     pub(crate) copies: usize,
@@ -37,6 +38,8 @@ pub(crate) struct Counts {
     pub(crate) bytes_sent: u64,
     /// Rows that threads had copies of their own of under `Hybrid`.
     pub(crate) cached: u64,
+    /// Nanoseconds of threads in finding what has changed, and in uniting it.
+    pub(crate) merging: u64,
     /// In a checked run under `Ssp`: reads, and how many minibatches the oldest value was behind.
     pub(crate) reads: u64,
     pub(crate) worst: u64,
@@ -61,6 +64,17 @@ impl SyncReport {
     /// The loop's policy.
     pub fn policy(&self) -> SyncPolicy {
         self.policy
+    }
+
+    /// How changes of several copies became one, where the policy unites them.
+    pub fn merge(&self) -> MergeRule {
+        self.rule
+    }
+
+    /// Seconds of each thread that went into finding what its copies had changed, and into uniting the changes: part of
+    /// [`seconds_running`](SyncReport::seconds_running). 0 under `Ssp`, and with a single copy.
+    pub fn seconds_merging(&self) -> f64 {
+        self.counts.merging as f64 / 1e9 / self.threads.max(1) as f64
     }
 
     /// How many minibatches the loop ran.
@@ -151,6 +165,9 @@ impl fmt::Display for SyncReport {
         match self.policy {
             SyncPolicy::Ssp { staleness } => write!(f, ", staleness {staleness}")?,
             SyncPolicy::ModelAverage { every } => write!(f, " every {every} minibatches")?,
+            SyncPolicy::Bsp | SyncPolicy::Hybrid if self.rule != MergeRule::Sum => {
+                write!(f, ", merged by {}", self.rule)?;
+            }
             SyncPolicy::Bsp | SyncPolicy::Hybrid => {}
         }
         writeln!(
@@ -158,7 +175,7 @@ impl fmt::Display for SyncReport {
             "\n  {} elements in {} minibatches; {} copies on {} threads, {} rounds",
             self.elements, self.minibatches, self.copies, self.threads, self.rounds
         )?;
-        let Counts { touched, ahead, on_demand, bytes_sent, cached, reads, worst } = self.counts;
+        let Counts { touched, ahead, on_demand, bytes_sent, cached, merging, reads, worst } = self.counts;
         if touched > 0 {
             writeln!(
                 f,
@@ -173,6 +190,9 @@ impl fmt::Display for SyncReport {
         }
         if reads > 0 {
             writeln!(f, "  {reads} reads were checked: the oldest value was {worst} minibatches behind")?;
+        }
+        if merging > 0 {
+            writeln!(f, "  each thread united changes for {:.3} s", self.seconds_merging())?;
         }
         if self.verified != Verified::NotAsked {
             writeln!(f, "  {}", self.verified)?;

@@ -15,10 +15,11 @@ use std::time::Instant;
 
 use super::meeting::Meeting;
 use super::merging::{At, List, cut, differ, each_row};
-use super::policy::SyncPolicy;
+use super::policy::{MergeRule, SyncPolicy};
 use super::runner::{Runner, ViewTarget, take_touched};
 use super::table::{Runs, Source, Table, rows_of};
 use crate::body::capture::Kind;
+use crate::memory::merge::{Scratch, Union};
 use crate::session::pool::Pool;
 use crate::session::timeline::{self, Category};
 
@@ -62,6 +63,7 @@ pub(crate) struct Turn {
 pub(crate) struct Rounds<'l> {
     pub(crate) runner: Runner<'l>,
     pub(crate) policy: SyncPolicy,
+    pub(crate) rule: MergeRule,
     /// Those that this process runs, of all.
     pub(crate) copies: Range<usize>,
     /// Each copy's state, by capture.
@@ -79,11 +81,12 @@ pub(crate) struct Rounds<'l> {
 }
 
 impl<'l> Rounds<'l> {
-    pub(crate) fn new(runner: Runner<'l>, policy: SyncPolicy, own: OwnCopies<'l>) -> Self {
+    pub(crate) fn new(runner: Runner<'l>, policy: SyncPolicy, rule: MergeRule, own: OwnCopies<'l>) -> Self {
         let OwnCopies { copies, tables, source, peers, stamp } = own;
         let threads = runner.threads;
         Rounds {
             policy,
+            rule,
             claims: copies.clone().map(|_| AtomicUsize::new(0)).collect(),
             copies,
             tables,
@@ -109,8 +112,10 @@ impl<'l> Rounds<'l> {
                     self.go.store(!self.runner.stopped.load(Relaxed), Relaxed);
                     self.claims.iter().for_each(|claimed| claimed.store(0, Relaxed));
                 }
+                let since = Instant::now();
                 let changed = touched.into_iter().map(|(local, touched)| self.changed(local, touched)).collect();
                 *self.published[thread].write().unwrap_or_else(PoisonError::into_inner) = changed;
+                self.runner.outcome.merging.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
                 self.wait();
                 if !self.go.load(Relaxed) {
                     break;
@@ -191,6 +196,15 @@ impl<'l> Rounds<'l> {
         matches!(self.policy, SyncPolicy::ModelAverage { .. })
     }
 
+    /// How the copies' changes of a round become one.
+    fn union(&self, round: usize) -> Union {
+        match (self.averages(), self.rule) {
+            (true, _) => Union::Mean(self.runner.schedule.active(round)),
+            (false, MergeRule::Sum) => Union::Sum,
+            (false, MergeRule::Combine) => Union::Combine,
+        }
+    }
+
     /// What all threads of this process published in this round.
     pub(crate) fn published(&self) -> Vec<RwLockReadGuard<'_, Vec<Changed>>> {
         self.published.iter().map(|thread| thread.read().unwrap_or_else(PoisonError::into_inner)).collect()
@@ -227,23 +241,23 @@ impl<'l> Rounds<'l> {
         let (Some(lent), Some(merge)) = (self.runner.lease.vector(capture), self.runner.merges[capture]) else {
             return;
         };
-        let size = lent.ops().size;
-        let average = self.averages().then(|| self.runner.schedule.active(round));
+        let (size, since) = (lent.ops().size, Instant::now());
+        let (how, mut scratch) = (self.union(round), Scratch::default());
         let rows = cut(lists, rows, self.runner.threads, thread);
         let one_row = |row: u32, values: &[*const u8], who: &[usize]| {
             let into = lent.at(row as usize);
             // SAFETY: rules 1 to 3.
             unsafe {
-                if let (None, &[value]) = (average, values) {
-                    std::ptr::copy_nonoverlapping(value, into, size);
-                } else {
-                    merge.merge(into, into, values, average);
+                match (how, values) {
+                    (Union::Sum | Union::Combine, &[value]) => std::ptr::copy_nonoverlapping(value, into, size),
+                    _ => merge.merge(into, into, values, (how, &mut scratch)),
                 }
             }
             changed(row, who);
         };
         let first = self.runner.schedule.of(round, 0).start;
         let _failed = self.runner.uniting(first, || each_row(lists, rows, size, one_row));
+        self.runner.outcome.merging.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
     }
 
     /// One process has all copies: their changes go to the elements themselves.

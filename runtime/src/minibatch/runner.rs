@@ -80,6 +80,8 @@ pub(crate) struct Outcomes {
     /// Nanoseconds in bodies, and rows brought.
     pub(crate) computing: AtomicU64,
     pub(crate) touched: AtomicU64,
+    /// Nanoseconds of finding what has changed and of uniting it.
+    pub(crate) merging: AtomicU64,
     /// Rows that a thread cached, of the one with the most.
     pub(crate) cached: AtomicU64,
 }

@@ -20,11 +20,19 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a loop whose copies have this many threads each.
-    pub(crate) fn new(len: usize, size: usize, policy: SyncPolicy, copies: usize, threads: usize) -> Schedule {
+    /// The schedule of a loop whose copies have this many threads each. They meet when each thread has run `interval` minibatches,
+    /// where the policy says nothing else.
+    pub(crate) fn new(
+        (len, size): (usize, usize),
+        policy: SyncPolicy,
+        interval: usize,
+        copies: usize,
+        threads: usize,
+    ) -> Schedule {
         let each = match policy {
-            SyncPolicy::Bsp | SyncPolicy::Ssp { .. } => 1,
-            SyncPolicy::Hybrid => threads,
+            SyncPolicy::Bsp => interval,
+            SyncPolicy::Ssp { .. } => 1,
+            SyncPolicy::Hybrid => threads.saturating_mul(interval),
             SyncPolicy::ModelAverage { every } => every,
         };
         Schedule { len, size, copies, each }
@@ -47,7 +55,7 @@ impl Schedule {
 
     /// How many copies have something to do in a round.
     pub(crate) fn active(&self, round: usize) -> usize {
-        let left = self.minibatches().saturating_sub(round * self.copies * self.each);
+        let left = self.minibatches().saturating_sub(round.saturating_mul(self.copies).saturating_mul(self.each));
         left.div_ceil(self.each).min(self.copies)
     }
 
@@ -84,7 +92,7 @@ mod tests {
             for (len, size, copies, threads) in
                 [(0, 4, 2, 2), (1, 4, 3, 1), (100, 7, 3, 2), (64, 8, 4, 4), (10, 100, 2, 3), (1000, 1, 7, 2)]
             {
-                let schedule = Schedule::new(len, size, policy, copies, threads);
+                let schedule = Schedule::new((len, size), policy, 1 + len % 3, copies, threads);
                 for workers in 1..4 {
                     let shares = (0..workers).map(|w| schedule.share(w, workers));
                     let mut seen: Vec<usize> = shares.flat_map(|share| schedule.minibatches_of(share)).collect();
@@ -104,7 +112,7 @@ mod tests {
 
     #[test]
     fn one_copy_runs_in_order() {
-        let schedule = Schedule::new(100, 9, SyncPolicy::ModelAverage { every: 2 }, 1, 1);
+        let schedule = Schedule::new((100, 9), SyncPolicy::ModelAverage { every: 2 }, 1, 1, 1);
         let order: Vec<usize> = schedule.minibatches_of(0..1).collect();
         assert_eq!(order, (0..12).collect::<Vec<_>>());
     }

@@ -471,6 +471,32 @@ pub enum LoopProblem {
     /// `ModelAverage { every: 0 }`.
     #[error("`every` of `ModelAverage` must be at least 1")]
     NeverAveraged,
+    /// `interval = 0`.
+    #[error("`interval = 0` never runs a minibatch: give a number from 1 on")]
+    NoInterval,
+    /// An interval beside a policy that says itself when its copies meet.
+    #[error("`interval` is for `Bsp` and `Hybrid`: under {policy} the policy itself says when copies meet")]
+    OwnInterval {
+        /// The policy.
+        policy: &'static str,
+    },
+    /// A rule for merging beside a policy that has its own.
+    #[error("changes are merged by `{merge}` under `Bsp` and `Hybrid`: {policy} has a rule of its own")]
+    OwnMerge {
+        /// The policy.
+        policy: &'static str,
+        /// The rule.
+        merge: &'static str,
+    },
+    /// `merge = Combine` in a loop that writes nothing that is combined.
+    #[error(
+        "`merge = Combine` combines changes of floats, and of types whose `Merge` says how: {} {} neither",
+        names.join(", "), if names.len() == 1 { "holds" } else { "hold" }
+    )]
+    NothingCombines {
+        /// What the loop writes.
+        names: Vec<&'static str>,
+    },
     /// The copies of what a synchronous loop writes don't fit the address space.
     #[error("there is no room for {copies} copies of {len} elements of {size} bytes")]
     NoRoomForCopies {

@@ -9,9 +9,10 @@ use crate::common::{below, mix};
 /// Makes this executable that job: its policy.
 pub(crate) const POLICY: &str = "STRADSAP_TEST_POLICY";
 
-/// The policies by name.
-pub(crate) const POLICIES: [(&str, SyncPolicy); 4] = [
+/// The policies by name. A name with `combined` in it has that rule.
+pub(crate) const POLICIES: [(&str, SyncPolicy); 5] = [
     ("bsp", SyncPolicy::Bsp),
+    ("bsp, combined", SyncPolicy::Bsp),
     ("model-average", SyncPolicy::ModelAverage { every: 2 }),
     ("ssp", SyncPolicy::Ssp { staleness: 2 }),
     ("hybrid", SyncPolicy::Hybrid),
@@ -39,6 +40,7 @@ fn look_at(i: usize, row: &[f32]) -> u64 {
 #[allow(clippy::print_stdout)]
 pub(crate) fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<()> {
     let (_, how) = POLICIES.into_iter().find(|(name, _)| *name == policy).unwrap();
+    let (rule, interval) = if policy.contains("combined") { (MergeRule::Combine, 2) } else { (MergeRule::Sum, 1) };
     let mut input = DVector::from_fn(session, LISTS, |i| list(i, 0))?;
     let all = DVector::from_fn(session, ROWS, |i| i as u32)?;
     let mut rows = DMatrix::from_fn(session, ROWS, 8, |i, _| i as f32 / 100.0)?;
@@ -65,7 +67,9 @@ pub(crate) fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::R
                     done.add(list.len() as u64);
                 }
             },
-            how
+            how,
+            merge = rule,
+            interval = interval
         )?;
         // Whatever happened meanwhile: each update is there, once. (An average divides them.)
         if policy != "model-average" {

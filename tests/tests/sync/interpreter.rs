@@ -94,9 +94,38 @@ trait Unite: Copy {
     fn change(base: Self, local: Self) -> Self;
     fn share(self, copies: usize) -> Self;
     fn apply(self, change: Self) -> Self;
+    /// Two changes as one, of a type that has such a thing.
+    fn combine(_: Self, _: Self) -> Option<Self> {
+        None
+    }
+}
+
+/// `a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)`, in `f64`: products of number `k` are added to lane `k % 8`, and the lanes
+/// pairwise from the halves. Added up where a length is no normal number.
+pub(crate) fn combined(a: &[f64], b: &[f64]) -> Vec<f64> {
+    let product = |x: &[f64], y: &[f64]| {
+        let mut lanes = vec![0.0; 8];
+        for k in 0..x.len() {
+            lanes[k % 8] += x[k] * y[k];
+        }
+        while lanes.len() > 1 {
+            let half = lanes.len() / 2;
+            lanes = (0..half).map(|l| lanes[l] + lanes[l + half]).collect();
+        }
+        lanes[0]
+    };
+    let (aa, ab, bb) = (product(a, a), product(a, b), product(b, b));
+    let (mut of_a, mut of_b) = (1.0, 1.0);
+    if aa.is_normal() && bb.is_normal() {
+        (of_a, of_b) = (1.0 - ab / (2.0 * aa), 1.0 - ab / (2.0 * bb));
+    }
+    a.iter().zip(b).map(|(a, b)| of_a * a + of_b * b).collect()
 }
 
 impl Unite for f64 {
+    fn combine(a: f64, b: f64) -> Option<f64> {
+        Some(combined(&[a], &[b])[0])
+    }
     fn bytes(self) -> Vec<u8> {
         self.to_le_bytes().into()
     }
@@ -112,6 +141,10 @@ impl Unite for f64 {
 }
 
 impl Unite for [f32; 6] {
+    fn combine(a: Self, b: Self) -> Option<Self> {
+        let sum = combined(&a.map(f64::from), &b.map(f64::from));
+        Some(std::array::from_fn(|k| sum[k] as f32))
+    }
     fn bytes(self) -> Vec<u8> {
         self.into_iter().flat_map(f32::to_le_bytes).collect()
     }
@@ -163,13 +196,17 @@ fn unite<'c, T: Unite + 'c>(
     into: &Rows<T>,
     copies: &(impl Iterator<Item = &'c Rows<T>> + Clone),
     average: Option<usize>,
+    rule: MergeRule,
 ) {
     for (i, row) in into.0.iter().enumerate() {
         let base = row.get();
         let other = |local: &T| local.bytes() != base.bytes();
         let changed: Vec<T> = copies.clone().map(|copy| copy[i].get()).filter(other).collect();
-        match (&changed[..], average) {
-            (&[alone], None) => row.set(alone),
+        let combined = || pairwise(changed.iter().map(|&local| T::change(base, local)).collect());
+        match (&changed[..], average, rule) {
+            (&[], ..) => {}
+            (&[alone], None, _) => row.set(alone),
+            (_, None, MergeRule::Combine) if T::combine(base, base).is_some() => row.set(base.apply(combined())),
             _ => {
                 for local in changed {
                     let change = T::change(base, local);
@@ -178,6 +215,15 @@ fn unite<'c, T: Unite + 'c>(
             }
         }
     }
+}
+
+/// The first and the second as one, the third and the fourth, and so on; the same of what they come to, until one is left.
+fn pairwise<T: Unite>(mut changes: Vec<T>) -> T {
+    while changes.len() > 1 {
+        let one = |pair: &[T]| if let &[a, b] = pair { T::combine(a, b).unwrap() } else { pair[0] };
+        changes = changes.chunks(2).map(one).collect();
+    }
+    changes[0]
 }
 
 /// All that a program writes.
@@ -250,7 +296,7 @@ fn run(
 pub(crate) fn call(
     input: &[Vec<Op>],
     size: usize,
-    (policy, copies): (SyncPolicy, usize),
+    (policy, rule, interval, copies): (SyncPolicy, MergeRule, usize, usize),
     failing: Failing,
     table: &[f32; 8],
     state: &mut State,
@@ -275,7 +321,7 @@ pub(crate) fn call(
         *totals = after;
         return Ok(());
     }
-    let every = if let SyncPolicy::ModelAverage { every } = policy { every } else { 1 };
+    let every = if let SyncPolicy::ModelAverage { every } = policy { every } else { interval };
     let mut after = own_totals;
     for round in 0..all.div_ceil(copies * every) {
         let mut locals = Vec::new();
@@ -307,10 +353,10 @@ pub(crate) fn call(
             after.count += own.count;
         }
         let average = matches!(policy, SyncPolicy::ModelAverage { .. }).then_some(locals.len());
-        unite(&state.a, &locals.iter().map(|local| &local.a), average);
-        unite(&state.b, &locals.iter().map(|local| &local.b), average);
-        unite(&state.c, &locals.iter().map(|local| &local.c), average);
-        unite(&state.d, &locals.iter().map(|local| &local.d), average);
+        unite(&state.a, &locals.iter().map(|local| &local.a), average, rule);
+        unite(&state.b, &locals.iter().map(|local| &local.b), average, rule);
+        unite(&state.c, &locals.iter().map(|local| &local.c), average, rule);
+        unite(&state.d, &locals.iter().map(|local| &local.d), average, rule);
     }
     *totals = after;
     Ok(())

@@ -3,6 +3,7 @@
 //! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test workers -- sync` runs thousands of random programs instead of hundreds;
 //! `STRADSAP_SEED=n` the one with that seed.
 
+mod combining;
 mod counters;
 mod failures;
 mod interpreter;
@@ -49,6 +50,7 @@ const SCENARIOS: &[Scenario] = scenarios![
 
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests = policies::tests();
+    tests.extend(combining::tests());
     tests.extend(places::tests(SCENARIOS));
     tests.extend(failures::tests());
     tests.extend(maps::tests());

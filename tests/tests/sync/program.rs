@@ -48,6 +48,9 @@ pub(crate) const MOST_OPS: usize = 5;
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) policy: SyncPolicy,
+    pub(crate) rule: MergeRule,
+    /// Minibatches of each copy between two meetings.
+    pub(crate) interval: usize,
     pub(crate) minibatch: usize,
     pub(crate) prefetch: bool,
     pub(crate) failing: Failing,
@@ -131,8 +134,11 @@ impl Program {
                 (policy, minibatch) = (policies[rng.below(policies.len())], 1 + rng.below(n / 2 + 3));
             }
             let disturbed = if call > 0 && n > 0 && rng.one_in(3) { 1 + rng.below(1 + n / 4) } else { 0 };
+            let united = matches!(policy, SyncPolicy::Bsp | SyncPolicy::Hybrid);
             Call {
                 policy,
+                rule: if united && !rng.one_in(3) { MergeRule::Combine } else { MergeRule::Sum },
+                interval: if united && rng.one_in(3) { 1 + rng.below(4) } else { 1 },
                 minibatch,
                 prefetch: !rng.one_in(4),
                 failing: [Failing::Never, Failing::Never, Failing::Never, Failing::Err, Failing::Panic][rng.below(5)],

@@ -62,7 +62,7 @@ fn check(seed: u64, session: &Session, place: Place, most: usize) {
             state.c[c].set(-7);
             state.d[d].set(super::kinds::Chain(9));
         }
-        let as_what = (call.policy, copies);
+        let as_what = (call.policy, call.rule, call.interval, copies);
         let input = &program.input;
         let expected = interpreter::call(input, call.minibatch, as_what, call.failing, &TABLE, &mut state, &mut totals);
         match (own.run(call), expected) {

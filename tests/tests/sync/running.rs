@@ -86,6 +86,8 @@ impl Loop {
                     Ok::<(), OnPurpose>(())
                 },
                 call.policy,
+                merge = call.rule,
+                interval = call.interval,
                 prefetch = prefetch
             ),
             Input::Plain(input) => sync_parallel_for!(
@@ -100,6 +102,8 @@ impl Loop {
                     Ok::<(), OnPurpose>(())
                 },
                 call.policy,
+                merge = call.rule,
+                interval = call.interval,
                 prefetch = prefetch
             ),
         }

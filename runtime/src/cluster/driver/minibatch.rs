@@ -23,7 +23,9 @@ use crate::cluster::wire::protocol::{
 };
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
-use crate::minibatch::{Counts, MinibatchBackend, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite};
+use crate::minibatch::{
+    Counts, MergeRule, MinibatchBackend, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite,
+};
 use crate::session::error::Result;
 use crate::session::timeline::{Category, span};
 use crate::session::verified::{Unverified, Verified};
@@ -85,6 +87,7 @@ pub(crate) struct SyncLogged {
     vectors: Vec<Option<Vector>>,
     before: Vec<u64>,
     policy: SyncPolicy,
+    rule: MergeRule,
     schedule: Schedule,
     input: Vector,
     input_ops: ElementName,
@@ -195,6 +198,7 @@ impl RemoteCall for SyncRemote {
                 captures: logged.captures.clone(),
                 before: logged.before.clone(),
                 policy: logged.policy,
+                rule: logged.rule,
                 schedule: logged.schedule,
                 copies: deal.copies.clone(),
                 cuts: deal.cuts.clone(),
@@ -278,7 +282,7 @@ impl Cluster {
         let input_ops = naming::element_name(input.ops);
         let (threads, workers) = (self.threads(), state.workers.len());
         let copies = if call.policy == SyncPolicy::Hybrid { workers } else { workers * threads };
-        let schedule = Schedule::new(input.len, call.minibatch, call.policy, copies, threads);
+        let schedule = Schedule::new((input.len, call.minibatch), call.policy, call.options.interval, copies, threads);
         let key = call.key(copies);
         let site = match state.sites.known.iter().position(|known| known.key == key) {
             Some(at) => state.sites.known[at].number,
@@ -300,6 +304,7 @@ impl Cluster {
             vectors: call.captured.iter().map(vector_of).collect(),
             before: words(call.captured),
             policy: call.policy,
+            rule: call.options.merge,
             schedule,
             input,
             input_ops: input_ops.ok_or_else(|| unnamed("an element type"))?,
@@ -401,6 +406,7 @@ fn finished(
         counts.on_demand += ran.counts.on_demand;
         counts.bytes_sent += ran.counts.bytes_sent;
         counts.cached = counts.cached.max(ran.counts.cached);
+        counts.merging += ran.counts.merging;
         counts.reads += ran.counts.reads;
         counts.worst = counts.worst.max(ran.counts.worst);
         violations += ran.violations;

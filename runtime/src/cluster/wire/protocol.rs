@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::body::panics::CaughtPanic;
 use crate::cluster::wire::naming::ElementName;
-use crate::minibatch::{Counts, Schedule, SyncPolicy};
+use crate::minibatch::{Counts, MergeRule, Schedule, SyncPolicy};
 use crate::operate::run::Chunking;
 pub(crate) use crate::planner::placement::{DRIVER, Holder, Node, Pull, Segment};
 use crate::scheduled::drive::RoundFailure;
@@ -240,6 +240,7 @@ pub(crate) struct SyncJob {
     pub(crate) captures: Vec<RemoteCapture>,
     pub(crate) before: Vec<u64>,
     pub(crate) policy: SyncPolicy,
+    pub(crate) rule: MergeRule,
     pub(crate) schedule: Schedule,
     /// The copies of each worker.
     pub(crate) copies: Vec<Range<usize>>,

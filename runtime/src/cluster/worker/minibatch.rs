@@ -264,7 +264,7 @@ fn run_policy(
     pool: &Pool,
 ) {
     let (Some(ledger), SyncPolicy::Ssp { staleness }) = (&syncing.setup.ledger, job.policy) else {
-        return Rounds::new(runner, job.policy, own).run(pool);
+        return Rounds::new(runner, job.policy, job.rule, own).run(pool);
     };
     let stale = Stale {
         runner,
@@ -303,6 +303,7 @@ fn counts(syncing: &Syncing, outcome: &Outcomes, observed: &Observed) -> Counts 
     Counts {
         touched: outcome.touched.load(Relaxed),
         cached: outcome.cached.load(Relaxed),
+        merging: outcome.merging.load(Relaxed),
         ahead: syncing.counted.ahead.load(Relaxed),
         on_demand: syncing.counted.on_demand.load(Relaxed),
         reads: observed.reads.load(Relaxed),

@@ -19,8 +19,9 @@ use syn::{Expr, ExprLit, Lit, LitInt};
 
 use super::Loop;
 use super::old::with_copies;
-use super::options::{Choice, Options};
+use super::options::Options;
 use crate::parallel_for::emit::{Expansion, Runtime, Scratch, call, end_of};
+use crate::parallel_for::options::Choice;
 use crate::parallel_for::parse::peel;
 
 /// The whole expansion.

@@ -1,11 +1,11 @@
 //! The options that follow the closure.
 
-use syn::{Expr, ExprLit, Ident, Lit};
+use syn::Expr;
 
 use crate::ctxt::Ctxt;
 use crate::nearest::{list, nearest};
-use crate::parallel_for::options::each;
-use crate::parallel_for::parse::{OptionSyntax, peel};
+use crate::parallel_for::options::{Choice, choice, each, refuse_zero};
+use crate::parallel_for::parse::OptionSyntax;
 use crate::parallel_for::sync_for;
 
 /// How each option is written.
@@ -40,14 +40,6 @@ impl Options {
     }
 }
 
-/// The value of an option that offers a few words.
-pub(crate) enum Choice {
-    /// One of the words.
-    Word(Ident),
-    /// An expression that gives the value when the program runs.
-    Computed(Expr),
-}
-
 /// Checks the options. Every mistake is reported; what is right is kept.
 pub(crate) fn check(written: Vec<OptionSyntax>, cx: &Ctxt) -> Options {
     let mut options = Options::default();
@@ -79,39 +71,6 @@ fn unknown_option(key: &str) -> String {
     }
     let meant = nearest(key, &NAMES).unwrap_or_default();
     format!("unknown option `{key}`: did you mean `{meant}`? The options are {}", list(&NAMES))
-}
-
-/// A word is taken bare or by its path (`Order::Preserve`); anything that is no name of a variant is computed.
-fn choice(option: &str, value: Expr, words: &[&str], cx: &Ctxt) -> Option<Choice> {
-    let path = match peel(value.clone()) {
-        Expr::Path(path) if path.qself.is_none() => path.path,
-        _ => return Some(Choice::Computed(value)),
-    };
-    let last = path.segments.last().map(|segment| segment.ident.clone())?;
-    let text = last.to_string();
-    if words.contains(&text.as_str()) {
-        return Some(Choice::Word(last));
-    }
-    // A variable or a constant; whether its type fits is rustc's to say.
-    let is_variant = text.starts_with(char::is_uppercase) && text.contains(char::is_lowercase);
-    let slip_of_case = words.iter().any(|word| word.eq_ignore_ascii_case(&text));
-    if path.segments.len() > 1 || !(is_variant || slip_of_case) {
-        return Some(Choice::Computed(value));
-    }
-    let meant = nearest(&text, words).unwrap_or_default();
-    cx.error_at(
-        last.span(),
-        format!("`{option} = {text}` isn't known: did you mean `{meant}`? `{option}` is one of {}", list(words)),
-    );
-    None
-}
-
-fn refuse_zero(option: &str, value: &Expr, cx: &Ctxt) {
-    if let Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) = value
-        && int.base10_digits().chars().all(|digit| digit == '0')
-    {
-        cx.error_at(int.span(), format!("`{option}` must be at least 1"));
-    }
 }
 
 #[cfg(test)]

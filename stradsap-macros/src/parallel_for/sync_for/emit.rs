@@ -22,6 +22,7 @@ use syn::spanned::Spanned;
 use super::Loop;
 use super::options::Options;
 use crate::parallel_for::emit::{Expansion, Runtime, borrowed, call, end_of};
+use crate::parallel_for::options::Choice;
 
 /// The whole expansion.
 pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
@@ -47,8 +48,13 @@ fn argument(function: &str, expr: &Expr) -> TokenStream {
 }
 
 fn loop_options(options: &Options) -> TokenStream {
-    let Options { label, prefetch, caches } = options;
+    let Options { merge, interval, label, prefetch, caches } = options;
     let mut calls = quote!(::stradsap::__private::SyncOptions::new());
+    calls.extend(merge.as_ref().map(|merge| match merge {
+        Choice::Word(rule) => quote!(.merge(::stradsap::MergeRule::#rule)),
+        Choice::Computed(rule) => quote!(.merge(#rule)),
+    }));
+    calls.extend(interval.as_ref().map(|interval| quote!(.interval(#interval))));
     calls.extend(label.as_ref().map(|label| quote!(.label(#label))));
     calls.extend(prefetch.as_ref().map(|prefetch| quote!(.prefetch(#prefetch))));
     calls.extend(caches.as_ref().map(|caches| quote!(.caches(#caches))));

@@ -51,7 +51,7 @@ fn understand(syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
         body::Known { kind: Kind::Sync, input: input_name.as_ref(), captured: &captured, parameters: &parameters };
     body::check(&closure.body, &known, &cx);
     let policy = policy::check(syntax.policy, &cx);
-    let options = options::check(syntax.options, &cx);
+    let options = options::check(syntax.options, &policy, &cx);
     cx.check()?;
     Ok(Loop { input, minibatch, captures: captured.captures, closure, policy, options })
 }

@@ -2,30 +2,51 @@
 
 use syn::Expr;
 
+use super::policy;
 use crate::ctxt::Ctxt;
 use crate::nearest::{list, nearest};
 use crate::parallel_for::async_for;
-use crate::parallel_for::options::each;
+use crate::parallel_for::options::{Choice, choice, each, refuse_zero};
 use crate::parallel_for::parse::OptionSyntax;
 
 /// How each option is written.
-pub(crate) const USAGE: &str = "`label = \"epoch\"`, `prefetch = false`, `caches = false`";
+pub(crate) const USAGE: &str = "`merge = Combine` or `Sum`, `interval = 4`, `label = \"epoch\"`, `prefetch = false`, \
+                                `caches = false`";
 
 /// Their names.
-pub(crate) const NAMES: [&str; 3] = ["label", "prefetch", "caches"];
+pub(crate) const NAMES: [&str; 5] = ["merge", "interval", "label", "prefetch", "caches"];
+const RULES: [&str; 2] = ["Combine", "Sum"];
 
 /// The options of one loop.
 #[derive(Default)]
 pub(crate) struct Options {
+    pub(crate) merge: Option<Choice>,
+    pub(crate) interval: Option<Expr>,
     pub(crate) label: Option<Expr>,
     pub(crate) prefetch: Option<Expr>,
     pub(crate) caches: Option<Expr>,
 }
 
-/// Checks the options. Every mistake is reported; what is right is kept.
-pub(crate) fn check(written: Vec<OptionSyntax>, cx: &Ctxt) -> Options {
+/// Checks the options of a loop with this policy. Every mistake is reported; what is right is kept.
+pub(crate) fn check(written: Vec<OptionSyntax>, policy: &Expr, cx: &Ctxt) -> Options {
     let mut options = Options::default();
+    let own_rule = policy::of_its_own(policy);
     each(written, &NAMES, unknown_option, cx, |name, value| match name {
+        "merge" => {
+            options.merge = choice(name, value.clone(), &RULES, cx);
+            if let (Some(Choice::Word(rule)), Some(own)) = (&options.merge, own_rule)
+                && rule == "Combine"
+            {
+                cx.error_on(&value, format!("`merge = Combine` is for `Bsp` and `Hybrid`: {}", own.merges));
+            }
+        }
+        "interval" => {
+            refuse_zero(name, &value, cx);
+            if let Some(own) = own_rule {
+                cx.error_on(&value, format!("`interval` is for `Bsp` and `Hybrid`: {}", own.meets));
+            }
+            options.interval = Some(value);
+        }
         "label" => options.label = Some(value),
         "prefetch" => options.prefetch = Some(value),
         _ => options.caches = Some(value),

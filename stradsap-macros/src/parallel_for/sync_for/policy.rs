@@ -68,6 +68,29 @@ pub(crate) fn check(policy: Expr, cx: &Ctxt) -> Expr {
     }
 }
 
+/// What a policy says itself of how copies meet.
+#[derive(Clone, Copy)]
+pub(crate) struct Own {
+    pub(crate) merges: &'static str,
+    pub(crate) meets: &'static str,
+}
+
+/// What a policy says itself, if it is one that does by its spelling.
+pub(crate) fn of_its_own(policy: &Expr) -> Option<Own> {
+    let Expr::Struct(fields) = policy else { return None };
+    match variant(&fields.path)?.to_string().as_str() {
+        "Ssp" => Some(Own {
+            merges: "under `Ssp` there is no round whose changes could be combined, each is added when it comes",
+            meets: "under `Ssp` copies don't meet, `staleness` says how far they may be apart",
+        }),
+        "ModelAverage" => Some(Own {
+            merges: "under `ModelAverage` the mean of the copies is taken",
+            meets: "under `ModelAverage` copies meet every `every` minibatches",
+        }),
+        _ => None,
+    }
+}
+
 /// The variant of `SyncPolicy` that a path names.
 fn variant(path: &Path) -> Option<&Ident> {
     let mut segments = path.segments.iter().rev();
@@ -176,6 +199,15 @@ mod tests {
         refused("SyncPolicy::ModelAverage", "`SyncPolicy::ModelAverage { every: 8 }`");
         refused("stradsap::SyncPolicy::Ssp(3)", "`SyncPolicy::Ssp { staleness: 2 }`");
         refused("ModelAverage { every: 0 }", "from 1 on");
+    }
+
+    #[test]
+    fn policies_with_rules_of_their_own() {
+        let own = |policy: &str| of_its_own(&parse_str(policy).unwrap()).is_some();
+        assert!(
+            ["SyncPolicy::Ssp { staleness: 2 }", "stradsap::SyncPolicy::ModelAverage { every }"].map(own) == [true; 2]
+        );
+        assert!(["SyncPolicy::Bsp", "Hybrid", "policy", "other::Ssp { x: 1 }", "f()"].map(own) == [false; 5]);
     }
 
     #[test]
