@@ -84,11 +84,13 @@ pub struct PlanOptions {
     /// Whether all blocks run in one process. On workers, which hold parts of DDSs, no block is a tile, and loops of light
     /// iterations have blocks for all workers.
     pub one_process: bool,
+    /// How many iterations each row has of a loop over pairs.
+    pub columns: Option<usize>,
 }
 
 impl Default for PlanOptions {
     fn default() -> Self {
         let (parts, grain, strategy) = (None, None, None);
-        PlanOptions { order: Order::Any, parts, grain, strategy, scratch: false, one_process: true }
+        PlanOptions { order: Order::Any, parts, grain, strategy, scratch: false, one_process: true, columns: None }
     }
 }

@@ -277,6 +277,12 @@ impl<'f> Recording<'f> {
         Recording { outline: [parts, more].concat(), accesses_each, ..Recording::new(range, slices, shapes) }
     }
 
+    /// The recording of samples of a loop as one from which its plan is to be made.
+    pub fn as_outline(&self, samples: &[Range<usize>]) -> Recording<'f> {
+        let (usage, slices) = (self.usage.clone(), self.slices.clone());
+        Recording { usage, slices, rules: Vec::new(), outline: samples.to_vec(), range: self.range.clone(), ..*self }
+    }
+
     /// Whether the accesses were computed from the data.
     pub fn is_inferred(&self) -> bool {
         !self.rules.is_empty()

@@ -215,6 +215,10 @@ pub trait Capture {
     #[doc(hidden)]
     #[inline(always)]
     fn step<const C: usize>(_view: &mut Self::View<'_, C>, _i: usize) {}
+    /// In a tile: iteration `i` is in the `k`-th of the rows that run together, of a loop over pairs.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn turn_to_row<const C: usize>(_view: &mut Self::View<'_, C>, _k: usize) {}
     #[doc(hidden)]
     fn finish<const C: usize>(_view: &Self::View<'_, C>, _slot: &Slot<'_>) {}
     /// In a synchronous loop: how changes of copies are united.
@@ -253,6 +257,8 @@ pub trait Handles {
     fn set_near(views: &mut Self::Views<'_>, near: bool);
     #[doc(hidden)]
     fn step(views: &mut Self::Views<'_>, i: usize);
+    #[doc(hidden)]
+    fn turn_to_row(_views: &mut Self::Views<'_>, _k: usize) {}
     #[doc(hidden)]
     fn finish(views: &Self::Views<'_>, slots: &[Slot<'_>]);
     #[doc(hidden)]
@@ -321,6 +327,12 @@ macro_rules! handles {
             #[allow(unused_variables)]
             fn step(views: &mut Self::Views<'_>, i: usize) {
                 $($name::step::<$n>(&mut views.$n, i);)*
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn turn_to_row(views: &mut Self::Views<'_>, k: usize) {
+                $($name::turn_to_row::<$n>(&mut views.$n, k);)*
             }
 
             #[inline(always)]

@@ -30,11 +30,11 @@ use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::lease::Lent;
 use crate::body::panics;
 use crate::body::runs::Runs;
+use crate::body::tiling::Entry;
 use crate::body::tiling::Tiling;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
 use crate::memory::pages::Pages;
-use crate::planner::plan::Reach;
 use crate::planner::recording::CaptureLog;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -410,10 +410,10 @@ impl<'t> SlowPath<'t> {
     /// The same for a view of a loop that runs by tiles. Gives at which distances from these iterations the block owns all
     /// elements.
     #[inline(never)]
-    pub(crate) fn enter_tile(&self, first: usize, n: usize) -> Reach {
+    pub(crate) fn enter_tile(&self, first: usize, n: usize) -> Entry {
         match &self.doing {
             Doing::Tiled(tiling) => tiling.enter(first, n),
-            _ => Reach::default(),
+            _ => Entry::default(),
         }
     }
 

@@ -139,6 +139,11 @@ impl<H: Capture> Capture for Summed<H> {
     }
 
     #[inline(always)]
+    fn turn_to_row<const C: usize>(view: &mut H::View<'_, C>, k: usize) {
+        H::turn_to_row::<C>(view, k);
+    }
+
+    #[inline(always)]
     fn finish<const C: usize>(view: &H::View<'_, C>, slot: &Slot<'_>) {
         H::finish::<C>(view, slot);
     }

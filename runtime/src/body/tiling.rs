@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use crate::planner::plan::{Reach, Run, Window};
+use crate::planner::plan::{Numbering, Reach, Run, Window};
 
 /// The added width of views of loops that may run by tiles: beyond what the macro sees of a distance.
 pub(crate) const IN_TILES: usize = 1 << 16;
@@ -14,6 +14,7 @@ pub(crate) struct Tiling<'t> {
     /// The loop's first iteration, and how many elements the capture has.
     first: usize,
     len: usize,
+    numbering: Numbering,
     runs: &'t [Run],
     kinds: &'t [Vec<Reach>],
     /// The run that was entered last, and its iterations that were.
@@ -21,7 +22,17 @@ pub(crate) struct Tiling<'t> {
     now: Cell<Option<Entered>>,
 }
 
-/// Iterations that were entered: some of each of a run's rows, or one row's.
+/// What iterations own that were entered.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Entry {
+    /// At which distances from an iteration's number.
+    pub(crate) reach: Reach,
+    /// What is added to the iteration for its number, and for that of each row below once more.
+    pub(crate) shift: usize,
+    pub(crate) gap: usize,
+}
+
+/// Iterations that were entered, some of each of a run's rows, or one row's: the number of the first, and how far apart those of rows are.
 #[derive(Clone, Copy)]
 struct Entered {
     first: usize,
@@ -62,20 +73,36 @@ impl Entered {
 
 impl<'t> Tiling<'t> {
     pub(crate) fn new(
-        (capture, len): (usize, usize),
+        (capture, len, numbering): (usize, usize, Numbering),
         first: usize,
         runs: &'t [Run],
         kinds: &'t [Vec<Reach>],
     ) -> Tiling<'t> {
-        Tiling { capture, first, len, runs, kinds, at: Cell::new(0), now: Cell::new(None) }
+        Tiling { capture, first, len, numbering, runs, kinds, at: Cell::new(0), now: Cell::new(None) }
     }
 
     /// Turns to a run that begins with the iteration `first` and has `n` in each of its rows; or to `n` others that follow one another in
     /// a row. Gives what each of these iterations reaches: all of it is elements that the capture has, and that the block owns.
     /// Of iterations that are none of the block's: nothing.
-    pub(crate) fn enter(&self, first: usize, n: usize) -> Reach {
+    pub(crate) fn enter(&self, first: usize, n: usize) -> Entry {
         self.now.set(self.find(first, n).filter(|entered| entered.is_below(self.len)));
-        self.now.get().map_or(Reach::default(), |entered| entered.reach)
+        let entry = |entered: Entered| {
+            let Entered { reach, first: number, .. } = entered;
+            Entry { reach, shift: number.wrapping_sub(first), gap: self.numbering.gap }
+        };
+        self.now.get().map_or(Entry::default(), entry)
+    }
+
+    /// The numbers of a run's iterations: that of the first, and how far apart those of rows are. None where they don't follow one
+    /// another within each row.
+    fn numbers(&self, first: usize, n: usize, (rows, stride): (usize, usize)) -> Option<(usize, usize)> {
+        let Numbering { gap, .. } = self.numbering;
+        let (number, apart) = (self.numbering.of(first), stride + gap);
+        let follow = |row: usize| {
+            let (at, begin) = (first + row * stride, number + row * apart);
+            self.numbering.of(at) == begin && self.numbering.of(at + n - 1) == begin + n - 1
+        };
+        (gap == 0 || n > 0 && (0..rows).all(follow)).then_some((number, apart))
     }
 
     fn find(&self, first: usize, n: usize) -> Option<Entered> {
@@ -95,7 +122,8 @@ impl<'t> Tiling<'t> {
         let run = self.runs[k];
         let reach = *self.kinds.get(run.kind as usize)?.get(self.capture)?;
         let rows = if begins(&run) { run.rows as usize } else { 1 };
-        Some(Entered { first, n, rows, stride: run.stride as usize, reach })
+        let (first, stride) = self.numbers(first, n, (rows, run.stride as usize))?;
+        Some(Entered { first, n, rows, stride, reach })
     }
 
     /// Whether the block owns an element.

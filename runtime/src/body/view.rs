@@ -26,8 +26,9 @@
 //!    are owned that are less than `W` away; `set_near`, whether the next ones are among them. Where the body writes `x[i + 1]`,
 //!    the compiler knows the distance; so no comparison is left in the loop.
 //! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
-//! 7. In a block that is a tile a run's iterations each own all elements at some distances from their own number. `enter` asks
-//!    for these, and what gives them has compared them with the DDS's length. The distance of an index is compared with them;
+//! 7. In a block that is a tile a run's iterations each own all elements at some distances from the number that they have there:
+//!    their own and `shift`, and as many more as `gap` says for each of the rows that run together besides the first (`turn_to_row`).
+//!    `enter` asks for these, and what gives them has compared them with the DDS's length. The distance of an index is compared with them;
 //!    where the compiler knows that it is the same in all iterations, before the loop over the run's.
 #![allow(unsafe_code)]
 
@@ -40,9 +41,9 @@ use crate::body::index::ElementIndex;
 use crate::body::slot::{Ahead, MORE, OwnElement, Slot};
 use crate::body::slow_path::{SlowPath, ViewRange};
 use crate::body::stored::Stored;
-use crate::body::tiling::IN_TILES;
+use crate::body::tiling::{Entry, IN_TILES};
 use crate::kernels::fetch_bytes;
-use crate::planner::plan::{Reach, Window};
+use crate::planner::plan::Window;
 
 macro_rules! common_to_views {
     ($view:ident $(, $ahead:ident)?) => {
@@ -70,7 +71,7 @@ macro_rules! common_to_views {
                     owns_own: false,
                     own: false,
                     near: false,
-                    $($ahead: slot.ahead(), tiled: slot.slow_path().is_tiled(), reach: Reach::default(),)?
+                    $($ahead: slot.ahead(), tiled: slot.slow_path().is_tiled(), tile: Entry::default(), number: usize::MAX,)?
                     iteration: usize::MAX,
                     lifetime: PhantomData,
                 }
@@ -128,6 +129,7 @@ macro_rules! common_to_views {
             #[inline(always)]
             pub(crate) fn step(&mut self, i: usize) {
                 self.iteration = i;
+                self.count(i);
             }
 
             /// How many elements the whole DVector has.
@@ -298,6 +300,9 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> ReadView<'_, T, C, W> {
         false
     }
 
+    #[inline(always)]
+    fn count(&mut self, _i: usize) {}
+
     /// Of the run that was entered, the iterations that own all elements that are indexed near them.
     #[inline(always)]
     pub(crate) fn near(&self) -> Range<usize> {
@@ -330,9 +335,11 @@ pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0>
     /// the same in all views of a loop.
     near: bool,
     ahead: Ahead<'v>,
-    /// Whether the block is a tile, and at which distances from each of the run's iterations it owns elements (rule 7).
+    /// Whether the block is a tile, and at which distances from each of the run's iterations it owns elements (rule 7), by the
+    /// numbers that iterations have in the tile.
     tiled: bool,
-    reach: Reach,
+    tile: Entry,
+    number: usize,
     iteration: usize,
     lifetime: PhantomData<&'v mut T>,
 }
@@ -350,22 +357,37 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
     #[inline(always)]
     fn enters_tile(&mut self, first: usize, n: usize) -> bool {
         if Self::IN_TILES && self.tiled {
-            self.reach = self.slow_path.enter_tile(first, n);
+            self.tile = self.slow_path.enter_tile(first, n);
         }
         Self::IN_TILES && self.tiled
     }
 
     #[inline(always)]
     fn reads_in_tile(&self, i: usize) -> bool {
-        let by = i.wrapping_sub(self.iteration);
+        let by = i.wrapping_sub(self.number);
         // All are looked at, without branches: where the distance is a constant of the loop, so is the outcome.
         let within = |all: bool, window: &Window| all | is_within(window, by);
-        Self::IN_TILES && self.tiled && self.reach.reads.iter().fold(false, within)
+        Self::IN_TILES && self.tiled && self.tile.reach.reads.iter().fold(false, within)
     }
 
     #[inline(always)]
     fn writes_in_tile(&self, i: usize) -> bool {
-        Self::IN_TILES && self.tiled && is_within(&self.reach.write, i.wrapping_sub(self.iteration))
+        Self::IN_TILES && self.tiled && is_within(&self.tile.reach.write, i.wrapping_sub(self.number))
+    }
+
+    #[inline(always)]
+    fn count(&mut self, i: usize) {
+        if Self::IN_TILES {
+            self.number = i.wrapping_add(self.tile.shift);
+        }
+    }
+
+    /// The running iteration is in the `k`-th of the rows that run together.
+    #[inline(always)]
+    pub(crate) fn turn_to_row(&mut self, k: usize) {
+        if Self::IN_TILES {
+            self.number = self.number.wrapping_add(k * self.tile.gap);
+        }
     }
 
     /// Of the run that was entered, the iterations that own all elements that are indexed near them, to write them.

@@ -67,7 +67,7 @@ where
 {
     let Bounds { iterations, rule } = range;
     let floats = options.floats.filter(|_| computes_with_floats::<X, V::Owned>());
-    let options = LoopOptions { floats, ..options };
+    let options = LoopOptions { floats, columns: X::columns(rule), ..options };
     let task = LoopTask::<X, V, H, S, I, F, R>::new(rule, values, &handles, scratch, body);
     let mut rule_bytes = Vec::new();
     rule.encode(&mut rule_bytes);

@@ -347,7 +347,8 @@ impl Run<'_> {
         let Some(tiles) = &self.plan.tiles else { return Owned::by(Doing::Spans(Vec::new())) };
         let own = matches!(self.plan.usage[c], Usage::InStep { offset: 0, .. });
         let runs = &tiles.runs[tiles.starts[b] as usize..tiles.starts[self.beside(b)] as usize];
-        let tiling = Tiling::new((c, lent.len()), self.plan.range.start, runs, &tiles.kinds);
+        let capture = (c, lent.len(), tiles.numbering[c]);
+        let tiling = Tiling::new(capture, self.plan.range.start, runs, &tiles.kinds);
         Owned { here: OwnElement::new(own, own), tracked: true, ..Owned::by(Doing::Tiled(tiling)) }
     }
 

@@ -19,7 +19,7 @@ use crate::dds::relaxed::board;
 use crate::loops::tallied;
 use crate::loops::tallies::Tallies;
 use crate::memory::buffer::RawBuf;
-use crate::planner::plan::{beforehand, outline};
+use crate::planner::plan::{self, beforehand, outline};
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
 use crate::session::clock::Instant;
@@ -101,11 +101,15 @@ pub(crate) unsafe fn record<'l>(
         if beforehand::is_serial(&sampled, &options.planning(tables)) {
             return (sampled, Depth::Sampled);
         }
-        if tables && let Some(table) = table(&sampled, &samples, &shapes(captured), |slices| logs(slices, &tallied).0) {
+        let shapes = shapes(captured);
+        if plan::are_in_rows(&sampled, &samples, &shapes, &options.planning(tables)) {
+            return (sampled.as_outline(&samples), Depth::Sampled);
+        }
+        let shaped = (&*shapes, options.columns);
+        if tables && let Some(table) = table(&sampled, &samples, shaped, |slices| logs(slices, &tallied).0) {
             return (table, Depth::Sampled);
         }
         let fields = fields(&sampled, lease);
-        let shapes = shapes(captured);
         let inferred = inference::infer(&sampled, &samples, &shapes, &fields, pool);
         // Cells at the ends of a table's rows touch fewer elements, and a sample may have none of them.
         let may_be_table = options.order == Order::Preserve && inferred.as_ref().is_some_and(Recording::reaches_far);
@@ -122,12 +126,12 @@ pub(crate) unsafe fn record<'l>(
 fn table(
     sampled: &Recording<'_>,
     samples: &[Range<usize>],
-    shapes: &[CaptureShape],
+    (shapes, columns): (&[CaptureShape], Option<usize>),
     logs: impl Fn(&[Range<usize>]) -> Vec<Vec<CaptureLog>>,
 ) -> Option<Recording<'static>> {
-    let middle = outline::middle(sampled, samples)?;
+    let middle = outline::middle(sampled, samples, columns)?;
     let rows = Recording::new(sampled.range.clone(), logs(&middle), shapes);
-    let edges = outline::edges(&rows, &middle)?;
+    let edges = outline::edges(&rows, &middle, columns)?;
     let logs = logs(&edges);
     Some(rows.outlined(middle, (edges, logs), shapes))
 }

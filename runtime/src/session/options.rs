@@ -33,6 +33,8 @@ pub struct LoopOptions {
     pub(crate) floats: Option<&'static [usize]>,
     pub(crate) on_failure: OnFailure,
     pub(crate) writes_own: bool,
+    /// How many iterations each row has of a loop over pairs.
+    pub(crate) columns: Option<usize>,
 }
 
 /// What happens to the DDSs that an asynchronous loop writes if its body fails: returns an error, panics, or uses an
@@ -121,8 +123,8 @@ impl LoopOptions {
 
     /// What the loop's plan depends on.
     pub(crate) fn planning(&self, one_process: bool) -> PlanOptions {
-        let &LoopOptions { order, parts, grain, strategy, scratch, .. } = self;
-        PlanOptions { order, parts, grain, strategy, scratch, one_process }
+        let &LoopOptions { order, parts, grain, strategy, scratch, columns, .. } = self;
+        PlanOptions { order, parts, grain, strategy, scratch, one_process, columns }
     }
 
     /// `label = "..."`: a name for reports.
@@ -202,7 +204,33 @@ pub trait Indices: 'static {
     type Index;
     /// Travels with the loop.
     type Rule: Element + Copy;
+    /// What is known of an iteration from which others are counted.
+    type Start: Copy + Default;
+    /// Whether iterations have rows.
+    const IN_ROWS: bool = false;
     fn index(rule: Self::Rule, iteration: usize) -> Self::Index;
+    /// How many iterations a row has, where they have rows.
+    fn columns(_rule: Self::Rule) -> Option<usize> {
+        None
+    }
+    fn start(rule: Self::Rule, iteration: usize) -> Self::Start;
+    /// The index of the iteration `by` behind a start, which is mostly in the same row.
+    fn behind(rule: Self::Rule, start: Self::Start, iteration: usize, by: usize) -> Self::Index;
+    /// Calls `f` with iterations and their indices, one after the other, until it gives something.
+    #[inline(always)]
+    fn each<E>(
+        rule: Self::Rule,
+        iterations: Range<usize>,
+        mut f: impl FnMut(usize, Self::Index) -> Option<E>,
+    ) -> Option<E> {
+        for i in iterations {
+            let ended = f(i, Self::index(rule, i));
+            if ended.is_some() {
+                return ended;
+            }
+        }
+        None
+    }
 }
 
 /// The number itself.
@@ -212,9 +240,15 @@ pub struct Same<T>(PhantomData<T>);
 impl<T: Int> Indices for Same<T> {
     type Index = T;
     type Rule = ();
+    type Start = ();
     #[inline(always)]
     fn index((): (), iteration: usize) -> T {
         T::from_word(iteration as u64)
+    }
+    fn start((): (), _: usize) {}
+    #[inline(always)]
+    fn behind((): (), (): (), iteration: usize, _: usize) -> T {
+        Self::index((), iteration)
     }
 }
 
@@ -225,9 +259,15 @@ pub struct Progression<T>(PhantomData<T>);
 impl<T: Int> Indices for Progression<T> {
     type Index = T;
     type Rule = [u64; 2];
+    type Start = ();
     #[inline(always)]
     fn index([first, step]: [u64; 2], iteration: usize) -> T {
         T::from_word(first.wrapping_add(step.wrapping_mul(iteration as u64)))
+    }
+    fn start(_: [u64; 2], _: usize) {}
+    #[inline(always)]
+    fn behind(rule: [u64; 2], (): (), iteration: usize, _: usize) -> T {
+        Self::index(rule, iteration)
     }
 }
 
@@ -238,11 +278,50 @@ pub struct Pairs<A, B>(PhantomData<(A, B)>);
 impl<A: Int, B: Int> Indices for Pairs<A, B> {
     type Index = (A, B);
     type Rule = [u64; 3];
+    /// Row and column, from 0 on.
+    type Start = (u32, u32);
+    const IN_ROWS: bool = true;
     #[inline(always)]
-    fn index([row, column, columns]: [u64; 3], iteration: usize) -> (A, B) {
+    fn index(rule: [u64; 3], iteration: usize) -> (A, B) {
+        let (i, j) = Self::start(rule, iteration);
+        Self::pair(rule, i, j)
+    }
+    fn columns([.., columns]: [u64; 3]) -> Option<usize> {
+        usize::try_from(columns).ok().filter(|&columns| columns > 0)
+    }
+    #[inline(always)]
+    fn start([.., columns]: [u64; 3], iteration: usize) -> (u32, u32) {
         // A loop has fewer than 2^32 iterations; division of so small numbers is faster.
         let (iteration, columns) = (iteration as u32, columns as u32);
-        let (i, j) = (iteration / columns, iteration % columns);
+        (iteration / columns, iteration % columns)
+    }
+    #[inline(always)]
+    fn behind(rule: [u64; 3], (i, j): (u32, u32), iteration: usize, by: usize) -> (A, B) {
+        let j = j as usize + by;
+        if j < rule[2] as usize { Self::pair(rule, i, j as u32) } else { Self::index(rule, iteration) }
+    }
+    #[inline(always)]
+    fn each<E>(rule: [u64; 3], iterations: Range<usize>, mut f: impl FnMut(usize, (A, B)) -> Option<E>) -> Option<E> {
+        let Range { mut start, end } = iterations;
+        while start < end {
+            // A division a row.
+            let (i, first) = Self::start(rule, start);
+            let n = (rule[2] as usize - first as usize).min(end - start);
+            for k in 0..n {
+                let ended = f(start + k, Self::pair(rule, i, first + k as u32));
+                if ended.is_some() {
+                    return ended;
+                }
+            }
+            start += n;
+        }
+        None
+    }
+}
+
+impl<A: Int, B: Int> Pairs<A, B> {
+    #[inline(always)]
+    fn pair([row, column, _]: [u64; 3], i: u32, j: u32) -> (A, B) {
         (A::from_word(row.wrapping_add(u64::from(i))), B::from_word(column.wrapping_add(u64::from(j))))
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::graph::BlockGraph;
+use super::windows::{self, Windows};
 use super::{Block, Facts, Plan};
 use crate::options::{PlanOptions, Strategy};
 use crate::recording::{CaptureShape, Recording};
@@ -66,33 +67,46 @@ fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &
     (blocks.min(n.max(1)), more)
 }
 
-/// Nothing conflicts: consecutive iterations, in as many blocks as there is work for.
-pub(super) fn aligned(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> Plan {
-    let n = recording.iterations();
+/// Nothing conflicts: consecutive iterations, in as many blocks as there is work for. By windows, whole rows of these are in one block.
+pub(super) fn aligned(
+    recording: &Recording<'_>,
+    shapes: &[CaptureShape],
+    options: &PlanOptions,
+    windows: Vec<Windows>,
+) -> Plan {
+    let (n, row) = (recording.iterations(), windows::each(&windows));
     let each = 1.0 + recording.accesses_each;
     let (by_data, more) = aligned_blocks(recording, shapes, options);
-    let finer = more.map_or(by_data, |spread| finer(by_data, by_time(recording).max(spread), n));
-    let (blocks, graph) = equal_blocks(n, finer, n as f64 * each);
+    let (by_data, rows) = (by_data.min(n.div_ceil(row)), n.div_ceil(row));
+    let finer = more.map_or(by_data, |spread| finer(by_data, by_time(recording).max(spread), rows));
+    let (blocks, graph) = equal_blocks((n, row), finer, n as f64 * each);
+    let reason = match &windows[..] {
+        [] => "no element is both shared and written",
+        _ if row == 1 => "each iteration writes elements of its own",
+        _ => "each row of iterations writes elements of its own",
+    };
     let facts = Facts {
-        reason: "no element is both shared and written".to_string(),
+        reason: reason.to_string(),
         short: options.parts.is_none() && options.grain.is_none(),
         peak_bytes: recording.peak_bytes,
-        inferred: recording.is_inferred(),
+        inferred: recording.is_inferred() || !recording.outline().is_empty(),
         ..Facts::default()
     };
-    Plan {
+    let plan = Plan {
         strategy: Strategy::Aligned,
         usage: recording.usage.clone(),
         graph,
         blocks,
         by_data: (finer > by_data).then_some(by_data),
         ..Plan::serial(recording.range.clone(), recording.usage.len(), facts)
-    }
+    };
+    plan.with_windows(windows)
 }
 
-/// Blocks of as many iterations each, without an order among them.
-fn equal_blocks(n: usize, blocks: usize, work: f64) -> (Vec<Block>, BlockGraph) {
-    let blocks: Vec<Block> = (0..blocks).map(|b| Block { start: n * b / blocks, end: n * (b + 1) / blocks }).collect();
+/// Blocks of as many rows of iterations each, without an order among them.
+fn equal_blocks((n, row): (usize, usize), blocks: usize, work: f64) -> (Vec<Block>, BlockGraph) {
+    let begin = |b: usize| (n.div_ceil(row) * b / blocks * row).min(n);
+    let blocks: Vec<Block> = (0..blocks).map(|b| Block { start: begin(b), end: begin(b + 1) }).collect();
     let each = work / n.max(1) as f64;
     let cost = blocks.iter().map(|block| ((block.end - block.start) as f64 * each) as u64).collect();
     (blocks, BlockGraph::from_edges(cost, Vec::new()))
@@ -103,7 +117,7 @@ impl Plan {
     /// where it has that many.
     pub fn dealt_by_time(&self, nanos: f64) -> Option<Plan> {
         let by_data = self.by_data.unwrap_or(self.blocks.len());
-        let blocks = finer(by_data, blocks_for(nanos), self.range.len());
+        let blocks = finer(by_data, blocks_for(nanos), self.range.len().div_ceil(windows::each(&self.windows)));
         let is_finer = self.strategy == Strategy::Aligned && !self.has_alone() && blocks > self.blocks.len();
         is_finer.then(|| self.in_equal_blocks(blocks, Some(by_data)))
     }
@@ -117,7 +131,8 @@ impl Plan {
     }
 
     fn in_equal_blocks(&self, blocks: usize, by_data: Option<usize>) -> Plan {
-        let (blocks, graph) = equal_blocks(self.range.len(), blocks, self.graph.work() as f64);
+        let rows = (self.range.len(), windows::each(&self.windows));
+        let (blocks, graph) = equal_blocks(rows, blocks, self.graph.work() as f64);
         let plan = Plan {
             strategy: self.strategy,
             usage: self.usage.clone(),

@@ -4,12 +4,15 @@
 //! Iteration `k` is then the cell at row `(k - origin) / width` and column `(k - origin) % width`, and a distance is a step of
 //! some rows and columns. The width and the origin are right if no iteration takes a step over the border of its row: what
 //! a condition in the body sees to.
+//!
+//! Where a loop over pairs has rows that are shorter than the table's, as `(1..n, 1..m)` has over a table of `m` columns, rows of iterations
+//! are known; and distances are constant between elements and *numbers*, of which some are left out behind each row.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::recording::Recording;
-use crate::threads::Threads;
+use crate::threads::{Inline, Threads};
 
 /// More distances than this are no table's.
 const MOST_DISTANCES: usize = 24;
@@ -42,30 +45,81 @@ pub(super) struct Alike {
     at: u32,
 }
 
+/// The numbers of iterations from which the elements of a capture are counted: their own, and besides `gap` for each row before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Numbering {
+    /// How many iterations a row has; 0 where they have no rows.
+    columns: usize,
+    /// How many more elements the table's rows have.
+    pub gap: usize,
+}
+
+impl Numbering {
+    /// The number of an iteration.
+    pub fn of(&self, iteration: usize) -> usize {
+        iteration + self.gap * iteration.checked_div(self.columns).unwrap_or(0)
+    }
+
+    /// By which a capture is written at about the same distance in all rows of this many iterations, by the first and the last
+    /// iteration that writes.
+    fn new(columns: usize, first: (usize, u32), last: (usize, u32)) -> Option<Numbering> {
+        let rows = last.0 / columns - first.0 / columns;
+        let apart = (last.1 as usize).checked_sub(first.1 as usize + (last.0 % columns))? + first.0 % columns;
+        let width = apart.checked_div(rows).filter(|width| width * rows == apart)?;
+        width.checked_sub(columns).map(|gap| Numbering { columns, gap })
+    }
+}
+
 /// All accesses of a loop as distances.
 pub(super) struct Distances {
     pub(super) all: Vec<Distance>,
     alike: Vec<Alike>,
+    /// For each of the shared captures.
+    pub(super) numbering: Vec<Numbering>,
 }
 
 impl Distances {
-    /// The distances at which a loop touches its shared captures, if they are few.
-    pub(super) fn new(recording: &Recording<'_>, shared: &[usize], pool: &dyn Threads) -> Option<Distances> {
+    /// The distances at which a loop touches its shared captures, if they are few. A loop over pairs has rows of `columns` iterations.
+    pub(super) fn new(
+        recording: &Recording<'_>,
+        shared: &[usize],
+        columns: Option<usize>,
+        pool: &dyn Threads,
+    ) -> Option<Distances> {
         let first = |s| recording.range.start + recording.slice_start(s);
-        let of_slice = |s| Distances::of_slice(recording, shared, s, first(s)..first(s) + recording.slice_len(s));
-        Distances::united(pool.map(recording.slice_count(), of_slice).into_iter().collect::<Option<_>>()?)
+        let slice = |s| (s, first(s)..first(s) + recording.slice_len(s));
+        let slices: Vec<_> = (0..recording.slice_count()).map(slice).collect();
+        Distances::of_slices(recording, &slices, shared, columns, pool)
     }
 
     /// The same of a recording whose slices are these iterations.
-    pub(super) fn of_parts(recording: &Recording<'_>, parts: &[Range<usize>], shared: &[usize]) -> Option<Distances> {
-        let mut order: Vec<usize> = (0..parts.len()).collect();
-        order.sort_by_key(|&s| parts[s].start);
-        let of_slice = |s: usize| Distances::of_slice(recording, shared, s, parts[s].clone());
-        Distances::united(order.into_iter().map(of_slice).collect::<Option<_>>()?)
+    pub(super) fn of_parts(
+        recording: &Recording<'_>,
+        parts: &[Range<usize>],
+        shared: &[usize],
+        columns: Option<usize>,
+    ) -> Option<Distances> {
+        let mut slices: Vec<_> = parts.iter().cloned().enumerate().collect();
+        slices.sort_by_key(|(_, iterations)| iterations.start);
+        Distances::of_slices(recording, &slices, shared, columns, &Inline)
+    }
+
+    fn of_slices(
+        recording: &Recording<'_>,
+        slices: &[(usize, Range<usize>)],
+        shared: &[usize],
+        columns: Option<usize>,
+        pool: &dyn Threads,
+    ) -> Option<Distances> {
+        let numbering: Vec<Numbering> =
+            shared.iter().map(|&capture| numbering(recording, slices, capture, columns).unwrap_or_default()).collect();
+        let of_slice = |k: usize| Distances::of_slice(recording, shared, &slices[k], &numbering);
+        let sliced = pool.map(slices.len(), of_slice).into_iter().collect::<Option<_>>()?;
+        Distances::united(sliced, numbering)
     }
 
     /// Puts slices together, given by ascending first iterations. Where they overlap they say the same.
-    fn united(sliced: Vec<Distances>) -> Option<Distances> {
+    fn united(sliced: Vec<Distances>, numbering: Vec<Numbering>) -> Option<Distances> {
         let places: BTreeSet<(usize, i64)> =
             sliced.iter().flat_map(|slice| &slice.all).map(|distance| (distance.slot, distance.by)).collect();
         if places.len() > MOST_DISTANCES {
@@ -90,20 +144,26 @@ impl Distances {
                 }
             }
         }
-        Some(Distances { all, alike })
+        Some(Distances { all, alike, numbering })
     }
 
-    fn of_slice(recording: &Recording<'_>, shared: &[usize], s: usize, iterations: Range<usize>) -> Option<Distances> {
-        let logs: Vec<_> = shared.iter().map(|&capture| recording.log(s, capture)).collect();
-        let mut of = Distances { all: Vec::new(), alike: Vec::new() };
-        for (k, i) in iterations.enumerate() {
-            let i = i as i64;
+    fn of_slice(
+        recording: &Recording<'_>,
+        shared: &[usize],
+        (s, iterations): &(usize, Range<usize>),
+        numbering: &[Numbering],
+    ) -> Option<Distances> {
+        let logs: Vec<_> = shared.iter().map(|&capture| recording.log(*s, capture)).collect();
+        let mut of = Distances { all: Vec::new(), alike: Vec::new(), numbering: Vec::new() };
+        for (k, i) in iterations.clone().enumerate() {
             let mut at = 0;
             for (slot, log) in logs.iter().enumerate() {
+                let number = if numbering[slot].gap == 0 { i } else { numbering[slot].of(i) };
                 for entry in log.of(k) {
-                    at |= 1 << of.place(slot, i64::from(entry >> 1) - i, entry & 1 == 1)?;
+                    at |= 1 << of.place(slot, i64::from(entry >> 1) - number as i64, entry & 1 == 1)?;
                 }
             }
+            let i = i as i64;
             match of.alike.last_mut() {
                 Some(last) if last.at == at => last.end = i + 1,
                 _ => of.alike.push(Alike { start: i, end: i + 1, at }),
@@ -145,6 +205,7 @@ impl Distances {
             let aside = |step: i64| (step + lattice.width / 2).rem_euclid(lattice.width) - lattice.width / 2;
             self.steps(&bases).map(|step| aside(step).abs()).sum::<i64>()
         };
+        // (Where there are numbers left out, there is one.)
         self.lattices().into_iter().min_by_key(aside)
     }
 
@@ -169,6 +230,9 @@ impl Distances {
     /// The tables that the loop's iterations may be cells of.
     pub(super) fn lattices(&self) -> Vec<Lattice> {
         let bases = self.bases();
+        if let Some(numbering) = self.numbering.iter().find(|numbering| numbering.gap > 0) {
+            return self.with_rows_of(numbering.columns as i64, &bases).into_iter().collect();
+        }
         let steps = self.steps(&bases);
         let widths: BTreeSet<i64> = steps
             .filter(|&step| step >= NARROWEST)
@@ -179,29 +243,53 @@ impl Distances {
     }
 
     fn lattice(&self, width: i64, bases: &[i64]) -> Option<Lattice> {
-        let step = |one: &Distance| {
-            let by = one.by - bases[one.slot];
-            let rows = (by + width / 2).div_euclid(width);
-            (rows, by - rows * width)
-        };
-        let steps: Vec<(i64, i64)> = self.all.iter().map(step).collect();
+        let steps = self.cells_away(width, bases);
         let skew = self.skew(&steps)?;
         // Most widths fail on the first rows.
         self.origin(&self.alike[..self.alike.len().min(FIRST)], width, &steps)?;
         let origin = self.origin(&self.alike, width, &steps)?;
-        let mut lattice = Lattice { width, origin, skew, boxes: vec![Cells::default(); steps.len()] };
+        let lattice = self.boxed(Lattice { width, origin, skew, boxes: vec![Cells::default(); steps.len()] });
+        let within = |(cells, step): (&Cells, &(i64, i64))| {
+            cells.0.is_none_or(|[_, columns]| columns.0 + step.1 >= 0 && columns.1 + step.1 < width)
+        };
+        lattice.boxes.iter().zip(&steps).all(within).then_some(lattice)
+    }
+
+    /// The table whose rows are those of the iterations, whatever is beside them in the captures' own.
+    fn with_rows_of(&self, columns: i64, bases: &[i64]) -> Option<Lattice> {
+        let steps = self.cells_away(columns, bases);
+        let skew = self.skew(&steps)?;
+        let lattice = Lattice { width: columns, origin: 0, skew, boxes: vec![Cells::default(); steps.len()] };
+        let lattice = self.boxed(lattice);
+        // No element is a cell of two rows.
+        let apart = |(slot, numbering): (usize, &Numbering)| {
+            let of_slot = self.all.iter().zip(&lattice.boxes).zip(&steps).filter(|((one, _), _)| one.slot == slot);
+            let columns = of_slot.filter_map(|((_, cells), step)| cells.0.map(|[_, (l, r)]| (l + step.1, r + step.1)));
+            let ends = columns.reduce(|(left, right), (l, r)| (left.min(l), right.max(r)));
+            ends.is_none_or(|(left, right)| right - left < lattice.width + numbering.gap as i64)
+        };
+        self.numbering.iter().enumerate().all(apart).then_some(lattice)
+    }
+
+    /// Each distance as rows and columns.
+    fn cells_away(&self, columns: i64, bases: &[i64]) -> Vec<(i64, i64)> {
+        let step = |one: &Distance| {
+            let (by, width) = (one.by - bases[one.slot], columns + self.numbering[one.slot].gap as i64);
+            let rows = (by + width / 2).div_euclid(width);
+            (rows, by - rows * width)
+        };
+        self.all.iter().map(step).collect()
+    }
+
+    /// The table with the cells that use each distance.
+    fn boxed(&self, mut lattice: Lattice) -> Lattice {
         for run in &self.alike {
             let (first, last) = (lattice.cell(run.start), lattice.cell(run.end - 1));
-            let columns = if first.0 == last.0 { (first.1, last.1) } else { (0, width - 1) };
-            for (k, cells) in lattice.boxes.iter_mut().enumerate().filter(|(k, _)| run.at >> k & 1 == 1) {
-                let step = steps[k].1;
-                if columns.0 + step < 0 || columns.1 + step >= width {
-                    return None;
-                }
-                cells.add((first.0, last.0), columns);
-            }
+            let columns = if first.0 == last.0 { (first.1, last.1) } else { (0, lattice.width - 1) };
+            let boxes = lattice.boxes.iter_mut().enumerate().filter(|(k, _)| run.at >> k & 1 == 1);
+            boxes.for_each(|(_, cells)| cells.add((first.0, last.0), columns));
         }
-        Some(lattice)
+        lattice
     }
 
     /// By how many columns each row must be shifted so that no iteration needs one to its right in a row before.
@@ -252,6 +340,28 @@ impl Distances {
             refused == 0
         })
     }
+}
+
+/// How the iterations of slices are numbered for a capture, where they have rows.
+fn numbering(
+    recording: &Recording<'_>,
+    slices: &[(usize, Range<usize>)],
+    capture: usize,
+    columns: Option<usize>,
+) -> Option<Numbering> {
+    let columns = columns?;
+    let written = |(s, iterations): &(usize, Range<usize>), last: bool| {
+        let log = recording.log(*s, capture);
+        let writes = |k: usize| {
+            let entry = log.of(k).iter().find(|entry| *entry & 1 == 1)?;
+            Some((iterations.start + k, entry >> 1))
+        };
+        let mut all = 0..iterations.len();
+        if last { all.rev().find_map(writes) } else { all.find_map(writes) }
+    };
+    let first = slices.iter().find_map(|slice| written(slice, false))?;
+    let last = slices.iter().rev().find_map(|slice| written(slice, true))?;
+    Numbering::new(columns, first, last)
 }
 
 /// A rectangle of cells: first and last row, first and last column.

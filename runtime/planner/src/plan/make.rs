@@ -56,21 +56,19 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
     }
     let shared = recording.shared();
     if shared.is_empty() && !matches!(options.strategy, Some(Strategy::Serial)) {
-        return aligned(recording, shapes, options);
+        return aligned(recording, shapes, options, Vec::new());
     }
     let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
-    if options.strategy.is_none_or(|wanted| wanted == Strategy::Aligned)
-        && options.parts.is_none()
-        && let Some(windows) = windows::of(recording, &shared, &lens)
+    if windows::may_be_aligned(options)
+        && let Some(windows) = windows::of(recording, &shared, &lens, options.columns)
     {
-        let mut plan = aligned(recording, shapes, options).with_windows(windows);
-        plan.facts.reason = "each iteration writes elements of its own".to_string();
-        return plan;
+        return aligned(recording, shapes, options, windows);
     }
     Planner::new(recording, shapes, options, pool, shared).plan()
 }
 
-/// The plan of a loop by the outline of its table. None where tiles promise too little, which the outline tells nothing else of.
+/// The plan of a loop by the outline of its table, or by samples of its rows. None where tiles promise too little, which the outline tells
+/// nothing else of.
 pub fn of_table(
     recording: &Recording<'_>,
     shapes: &[CaptureShape],
@@ -78,7 +76,12 @@ pub fn of_table(
     pool: &dyn Threads,
 ) -> Option<Plan> {
     let shared = recording.shared();
-    let lens = shared.iter().map(|&c| shapes[c].len).collect();
+    let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
+    if windows::may_be_aligned(options)
+        && let Some(windows) = windows::of(recording, &shared, &lens, options.columns)
+    {
+        return Some(aligned(recording, shapes, options, windows));
+    }
     let facts = Facts {
         inferred: true,
         accesses: (recording.accesses_each * recording.iterations() as f64) as usize,
@@ -216,7 +219,8 @@ impl<'r> Planner<'r> {
             return None;
         }
         let (recording, shared, lens) = (self.recording, &*self.shared, &*self.lens);
-        Cutting { recording, shared, lens, cost_each: self.cost_each(), block_cost: BLOCK_COST }
+        let columns = options.columns;
+        Cutting { recording, shared, lens, columns, cost_each: self.cost_each(), block_cost: BLOCK_COST }
             .tiles(WORKERS, self.pool)
     }
 

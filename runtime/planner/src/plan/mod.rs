@@ -30,10 +30,11 @@ pub use colour::Listed;
 pub use cut::{Cut, MAX_PARTS};
 pub use graph::{BlockGraph, Touch};
 pub use group::Parts;
+pub use lattice::Numbering;
 pub use make::{of_table, plan};
 pub use strata::Strata;
-pub use tiles::{Band, READS, Reach, Run, Tiles, Window};
-pub use windows::Windows;
+pub use tiles::{Band, READS, Reach, Run, TOGETHER, Tiles, Window};
+pub use windows::{Windows, are_in_rows};
 
 use crate::options::Strategy;
 use crate::recording::FieldPlace;
@@ -199,10 +200,10 @@ impl Plan {
     /// part of the plan's, or the blocks are no runs of the loop's order without an order among them.
     pub fn within(&self, range: &Range<usize>) -> Option<Plan> {
         let is_part = self.range.start <= range.start && range.start <= range.end && range.end <= self.range.end;
-        if !is_part || !windows::are_runs(self) {
+        let (first, end) = (range.start.wrapping_sub(self.range.start), range.end.wrapping_sub(self.range.start));
+        if !is_part || !windows::are_runs(self) || first % windows::each(&self.windows) != 0 {
             return None;
         }
-        let (first, end) = (range.start - self.range.start, range.end - self.range.start);
         let blocks = windows::clamped(&self.blocks, first, end);
         let left = |b: usize| {
             let (block, all) = (blocks[b], self.blocks[b].end - self.blocks[b].start);

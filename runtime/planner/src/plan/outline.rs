@@ -20,12 +20,12 @@ const SHARE: usize = 8;
 const PIECE: usize = 512;
 
 /// Two rows in the middle of a loop, in pieces, if it may be one over a table by samples of it.
-pub fn middle(sampled: &Recording<'_>, samples: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
+pub fn middle(sampled: &Recording<'_>, samples: &[Range<usize>], columns: Option<usize>) -> Option<Vec<Range<usize>>> {
     let shared = sampled.shared();
     if shared.is_empty() || sampled.cut_short > 0 || sampled.in_all_blocks.is_some() {
         return None;
     }
-    let far = Distances::of_parts(sampled, samples, &shared)?.farthest();
+    let far = Distances::of_parts(sampled, samples, &shared, columns)?.farthest();
     let (range, len) = (&sampled.range, 2 * (far + BESIDE + BORDER) as usize);
     if far < NARROWEST || len > range.len() / SHARE {
         return None;
@@ -35,8 +35,8 @@ pub fn middle(sampled: &Recording<'_>, samples: &[Range<usize>]) -> Option<Vec<R
 }
 
 /// The iterations beside all rows' borders and the rows at both ends, given what some rows in the middle touch.
-pub fn edges(rows: &Recording<'_>, parts: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
-    let distances = Distances::of_parts(rows, parts, &rows.shared())?;
+pub fn edges(rows: &Recording<'_>, parts: &[Range<usize>], columns: Option<usize>) -> Option<Vec<Range<usize>>> {
+    let distances = Distances::of_parts(rows, parts, &rows.shared(), columns)?;
     let (range, lattice) = (&rows.range, distances.plainest()?);
     let (first, end) = (range.start as i64, range.end as i64);
     let (top, bottom) = (lattice.cell(first).0, lattice.cell(end - 1).0);
@@ -58,11 +58,11 @@ pub fn edges(rows: &Recording<'_>, parts: &[Range<usize>]) -> Option<Vec<Range<u
 }
 
 /// What all iterations touch, by the outline's.
-pub(super) fn distances(recording: &Recording<'_>, shared: &[usize]) -> Option<Distances> {
+pub(super) fn distances(recording: &Recording<'_>, shared: &[usize], columns: Option<usize>) -> Option<Distances> {
     if recording.cut_short > 0 || recording.in_all_blocks.is_some() {
         return None;
     }
-    let mut distances = Distances::of_parts(recording, recording.outline(), shared)?;
+    let mut distances = Distances::of_parts(recording, recording.outline(), shared, columns)?;
     let lattice = distances.plainest()?;
     distances.fill(|run| is_inside(&lattice, run), &recording.range);
     Some(distances)

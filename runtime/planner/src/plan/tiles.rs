@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use super::graph::BlockGraph;
-use super::lattice::{Distances, Lattice};
+use super::lattice::{Distances, Lattice, Numbering};
 use super::outline;
 use crate::recording::{Recording, Usage};
 use crate::threads::Threads;
@@ -23,7 +23,7 @@ const MOST_CUTS: usize = 68;
 /// Columns that a strip has at least: each row of a tile is a run of its own.
 const NARROWEST: usize = 16;
 /// How many rows run together at most.
-const TOGETHER: u32 = 4;
+pub const TOGETHER: usize = 4;
 /// Accesses that a tile makes at least.
 const WORTH_A_TILE: f64 = 4096.0;
 /// More kinds of runs than this are no table's.
@@ -100,6 +100,8 @@ pub struct Tiles {
     pub bands: Vec<Band>,
     /// For each capture: the one distance at which iterations write it, if there is one.
     pub written_at: Vec<Option<isize>>,
+    /// For each capture: the numbers of iterations that distances are counted from.
+    pub numbering: Vec<Numbering>,
     /// The width of a row.
     pub width: usize,
     /// How many rows and columns a tile has.
@@ -128,6 +130,7 @@ pub(super) struct Cutting<'c> {
     pub(super) recording: &'c Recording<'c>,
     pub(super) shared: &'c [usize],
     pub(super) lens: &'c [usize],
+    pub(super) columns: Option<usize>,
     pub(super) cost_each: f64,
     pub(super) block_cost: u64,
 }
@@ -136,8 +139,8 @@ impl Cutting<'_> {
     /// The tiles that a number of workers would be done with first, if the loop's iterations are cells of a table.
     pub(super) fn tiles(&self, workers: usize, pool: &dyn Threads) -> Option<(Tiles, BlockGraph, u64)> {
         let distances = &match self.recording.outline() {
-            [] => Distances::new(self.recording, self.shared, pool)?,
-            _ => outline::distances(self.recording, self.shared)?,
+            [] => Distances::new(self.recording, self.shared, self.columns, pool)?,
+            _ => outline::distances(self.recording, self.shared, self.columns)?,
         };
         let cut = |lattice: Lattice| {
             let (tiles, edges) = self.cut(distances, &lattice)?;
@@ -210,6 +213,8 @@ impl Cutting<'_> {
             above = here;
         }
         tiles.written_at = self.written_at(distances);
+        tiles.numbering = vec![Numbering::default(); self.recording.usage.len()];
+        self.shared.iter().zip(&distances.numbering).for_each(|(&c, &numbering)| tiles.numbering[c] = numbering);
         tiles.kinds = kinds.masks.iter().map(|&mask| self.reaches(distances, mask)).collect::<Option<_>>()?;
         Some((tiles, edges))
     }
@@ -283,7 +288,7 @@ struct Together {
 impl Together {
     fn end_row(&mut self, runs: &mut Vec<Run>) {
         let below = |(rows, row): (&Run, &Run)| {
-            rows.rows < TOGETHER
+            rows.rows < TOGETHER as u32
                 && (rows.offset + rows.rows * self.stride, rows.len, rows.kind) == (row.offset, row.len, row.kind)
         };
         if self.rows.len() == self.row.len() && self.rows.iter().zip(&self.row).all(below) {
@@ -327,8 +332,9 @@ impl Kinds<'_> {
             for (k, one) in self.distances.all.iter().enumerate() {
                 let Some((left, right)) = lattice.boxes[k].columns(row) else { continue };
                 let len = self.of.lens[one.slot] as i64;
-                let from = lattice.iteration((row, left)).max(-one.by);
-                let to = (lattice.iteration((row, right)) + 1).min(len - one.by);
+                let by = one.by + row * self.distances.numbering[one.slot].gap as i64;
+                let from = lattice.iteration((row, left)).max(-by);
+                let to = (lattice.iteration((row, right)) + 1).min(len - by);
                 if from <= at && at < to {
                     mask |= 1 << k;
                     until = until.min(to);

@@ -1,14 +1,23 @@
 //! Iterations that write windows of their own: `a[i * n..(i + 1) * n]`, say, in iteration `i`, and read besides only what none
 //! of them writes.
 //!
+//! The same of rows of a loop over pairs: `a[r * n + c]`, say, in iteration `(r, c)`, though the loop leaves the table's borders out.
+//! Iterations of a row run in one block, in the loop's order.
+//!
 //! Such a loop has no conflicts, and its blocks are runs of its own order. What they own follows from the windows and from the
 //! iterations that run: so the plan serves parts of its range, and what was written by iterations that don't run may be read by all.
+
+use std::ops::Range;
 
 use super::cut::Cut;
 use super::graph::Touch;
 use super::group::Parts;
 use super::{Block, Plan};
-use crate::recording::Recording;
+use crate::options::{PlanOptions, Strategy};
+use crate::recording::{CaptureShape, Recording};
+
+/// Rows of fewer iterations than this have windows of their own: blocks are whole rows.
+const FEWEST_ROWS: usize = 64;
 
 /// Of one DDS the windows of iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,15 +28,17 @@ pub struct Windows {
     /// Where the first iteration's begins, and how far those of neighbours are apart.
     first: usize,
     by: usize,
+    /// How many consecutive iterations share one: those of a row.
+    each: usize,
     /// Whether iterations read what stands before all windows, and behind them.
     before: bool,
     behind: bool,
 }
 
 impl Windows {
-    /// Where the window of an iteration begins, by its offset.
+    /// Where the window of a row begins, by the offset of its first iteration.
     fn at(&self, offset: usize) -> usize {
-        self.first.saturating_add(self.by.saturating_mul(offset)).min(self.len)
+        self.first.saturating_add(self.by.saturating_mul(offset.div_ceil(self.each))).min(self.len)
     }
 
     /// The same windows without those of the first iterations.
@@ -36,22 +47,52 @@ impl Windows {
     }
 }
 
-/// The windows of all captures that are shared and written, if each has them.
-pub(super) fn of(recording: &Recording<'_>, shared: &[usize], lens: &[usize]) -> Option<Vec<Windows>> {
-    let whole = recording.recorded() == recording.iterations() && recording.outline().is_empty();
-    if !whole || recording.is_inferred() {
+/// The windows of all captures that are shared and written, if each iteration has them, or each row of a loop over pairs. Where samples
+/// of the loop were recorded, rows alone are looked for.
+pub(super) fn of(
+    recording: &Recording<'_>,
+    shared: &[usize],
+    lens: &[usize],
+    columns: Option<usize>,
+) -> Option<Vec<Windows>> {
+    let (n, whole) = (recording.iterations(), recording.outline().is_empty());
+    let known = if whole { recording.recorded() == n } else { recording.cut_short == 0 };
+    if recording.is_inferred() || !known {
         return None;
     }
-    shared.iter().zip(lens).map(|(&capture, &len)| of_capture(recording, capture, len)).collect()
+    let rows = columns.filter(|columns| *columns > 1 && n / columns >= FEWEST_ROWS);
+    let single = whole.then_some(1);
+    single.into_iter().chain(rows).find_map(|each| {
+        shared.iter().zip(lens).map(|(&capture, &len)| of_capture(recording, (capture, len), each)).collect()
+    })
 }
 
-fn of_capture(recording: &Recording<'_>, capture: usize, len: usize) -> Option<Windows> {
-    let (first, by) = place_of(recording, capture)?;
-    let mut windows = Windows { capture, len, first, by, before: false, behind: false };
+/// Whether a sample of a loop says that its rows write elements of their own.
+pub fn are_in_rows(
+    sampled: &Recording<'_>,
+    samples: &[Range<usize>],
+    shapes: &[CaptureShape],
+    options: &PlanOptions,
+) -> bool {
+    let shared = sampled.shared();
+    let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
+    let may = may_be_aligned(options) && !shared.is_empty() && sampled.in_all_blocks.is_none();
+    may && of(&sampled.as_outline(samples), &shared, &lens, options.columns).is_some()
+}
+
+/// Whether a loop may run by windows, by what it asks for.
+pub(super) fn may_be_aligned(options: &PlanOptions) -> bool {
+    options.strategy.is_none_or(|wanted| wanted == Strategy::Aligned) && options.parts.is_none()
+}
+
+/// The windows of `each` consecutive iterations.
+fn of_capture(recording: &Recording<'_>, (capture, len): (usize, usize), each: usize) -> Option<Windows> {
+    let (first, by) = place_of(recording, capture, each)?;
+    let mut windows = Windows { capture, len, first, by, each, before: false, behind: false };
     let (start, end) = (windows.at(0), windows.at(recording.iterations()));
     let mut apart = true;
     each_iteration(recording, capture, |k, entries| {
-        let own = windows.at(k)..windows.at(k + 1);
+        let own = windows.at(k / each * each)..windows.at((k / each + 1) * each);
         for index in entries.iter().map(|entry| (entry >> 1) as usize).filter(|index| !own.contains(index)) {
             windows.before |= index < start;
             windows.behind |= index >= end;
@@ -62,35 +103,65 @@ fn of_capture(recording: &Recording<'_>, capture: usize, len: usize) -> Option<W
     apart.then_some(windows)
 }
 
-/// Where windows could begin, and how far they could be apart, such that each iteration writes in its own.
-fn place_of(recording: &Recording<'_>, capture: usize) -> Option<(usize, usize)> {
-    let mut written: Vec<(i64, i64, i64)> = Vec::new();
+/// Where windows could begin, and how far they could be apart, such that each iteration writes in that of its row.
+fn place_of(recording: &Recording<'_>, capture: usize, each: usize) -> Option<(usize, usize)> {
+    // The first and the last iteration that writes, and where.
+    let (mut first, mut last) = (None, None);
     each_iteration(recording, capture, |k, entries| {
-        let mut writes = entries.iter().filter(|entry| *entry & 1 == 1).map(|entry| i64::from(entry >> 1));
-        if let Some(least) = writes.next() {
-            written.push((k as i64, least, writes.next_back().unwrap_or(least)));
+        if let Some((least, _)) = written(entries) {
+            first = first.or(Some((k, least)));
+            last = Some((k, least));
         }
         true
     });
-    let (&(k, least, _), &(last, greatest, _)) = (written.first()?, written.last()?);
-    if last == k || (greatest - least) % (last - k) != 0 {
-        return None;
-    }
-    let by = (greatest - least) / (last - k);
-    let at_most = written.iter().map(|&(k, least, _)| least - k * by).min()?;
-    let at_least = written.iter().map(|&(k, _, most)| most + 1 - (k + 1) * by).max()?;
-    // Rather rows of a table, which begin at multiples of their width, than those in which this call writes.
-    let rows = recording.range.start as i64 * by;
-    let first = if (at_least..=at_most).contains(&rows) { rows } else { at_most };
-    let fits = by > 0 && at_least <= at_most && first >= 0;
-    fits.then_some((first as usize, by as usize))
+    let ((k, least), (last, greatest)) = (first?, last?);
+    let rows = (last / each) as i64 - (k / each) as i64;
+    // Either in its own column, or in the same place as all of the row.
+    let columns = [(last % each) as i64 - (k % each) as i64, 0];
+    let candidates = columns.into_iter().filter_map(|columns| {
+        let apart = greatest - least - columns;
+        (rows > 0 && apart > 0 && apart % rows == 0).then(|| apart / rows)
+    });
+    candidates.into_iter().find_map(|by| begins_at(recording, capture, each, by).map(|first| (first, by as usize)))
 }
 
-/// Calls `f` for the sorted accesses of each iteration, until it says no.
+/// Where the first window begins, of those that are `by` apart.
+fn begins_at(recording: &Recording<'_>, capture: usize, each: usize, by: i64) -> Option<usize> {
+    let (mut at_most, mut at_least) = (i64::MAX, i64::MIN);
+    each_iteration(recording, capture, |k, entries| {
+        if let Some((least, most)) = written(entries) {
+            let row = (k / each) as i64;
+            (at_most, at_least) = (at_most.min(least - row * by), at_least.max(most + 1 - (row + 1) * by));
+        }
+        at_least <= at_most
+    });
+    // Rather rows of a table, which begin at multiples of their width, than those in which this call writes.
+    let rows = match each {
+        1 => recording.range.start as i64 * by,
+        _ => at_most.div_euclid(by) * by,
+    };
+    let first = if (at_least..=at_most).contains(&rows) { rows } else { at_most };
+    usize::try_from(first).ok().filter(|_| at_least <= at_most)
+}
+
+/// The first and the last element that an iteration writes.
+fn written(entries: &[u32]) -> Option<(i64, i64)> {
+    let mut writes = entries.iter().filter(|entry| *entry & 1 == 1).map(|entry| i64::from(entry >> 1));
+    let least = writes.next()?;
+    Some((least, writes.next_back().unwrap_or(least)))
+}
+
+/// Calls `f` for the sorted accesses of each iteration that was recorded, given by its offset from the first, until it says no.
 fn each_iteration(recording: &Recording<'_>, capture: usize, mut f: impl FnMut(usize, &[u32]) -> bool) {
-    for s in 0..recording.slice_count() {
-        let (log, start) = (recording.log(s, capture), recording.slice_start(s));
-        if !(0..recording.slice_len(s)).all(|k| f(start + k, log.of(k))) {
+    let slices = match recording.outline() {
+        [] => (0..recording.slice_count()).map(|s| (recording.slice_start(s), recording.slice_len(s))).collect(),
+        parts => parts.iter().map(|part| (part.start - recording.range.start, part.len())).collect::<Vec<_>>(),
+    };
+    let mut order: Vec<usize> = (0..slices.len()).collect();
+    order.sort_by_key(|&s| slices[s].0);
+    for s in order {
+        let (log, (start, len)) = (recording.log(s, capture), slices[s]);
+        if !(0..len).all(|k| f(start + k, log.of(k))) {
             return;
         }
     }
@@ -132,10 +203,15 @@ impl Plan {
     }
 
     /// Of a capture, what iterations write by their windows, if they have any.
-    pub fn window(&self, capture: usize) -> Option<std::ops::Range<usize>> {
+    pub fn window(&self, capture: usize) -> Option<Range<usize>> {
         let windows = self.windows.iter().find(|windows| windows.capture == capture)?;
         Some(windows.at(0)..windows.at(self.range.len()))
     }
+}
+
+/// How many consecutive iterations share windows: they are in one block, whatever blocks there are.
+pub(super) fn each(windows: &[Windows]) -> usize {
+    windows.first().map_or(1, |windows| windows.each)
 }
 
 /// Whether blocks are runs of the loop's order without an order among them.
@@ -153,15 +229,18 @@ pub(super) fn clamped(blocks: &[Block], first: usize, end: usize) -> Vec<Block> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{PlanOptions, Strategy};
     use crate::plan::plan;
-    use crate::recording::{CaptureLog, CaptureShape, slices};
-    use std::ops::Range;
+    use crate::recording::{CaptureLog, slices};
 
     const LEN: usize = 1000;
 
     /// The plan of a loop in which iteration `i` makes these accesses to one DDS: index, and whether it is written.
     fn planned(range: Range<usize>, accesses: impl Fn(usize) -> Vec<(usize, bool)>) -> Plan {
+        in_rows(range, None, accesses)
+    }
+
+    /// The same of a loop over pairs.
+    fn in_rows(range: Range<usize>, columns: Option<usize>, accesses: impl Fn(usize) -> Vec<(usize, bool)>) -> Plan {
         let shape = CaptureShape { len: LEN, reduction: false, by_block: false, owning: false };
         let log = |slice: Range<usize>| {
             let mut log = CaptureLog::new(slice.start, slice.len(), true);
@@ -173,7 +252,8 @@ mod tests {
         };
         let logs = slices(&range).into_iter().map(log).collect();
         let recording = Recording::new(range, logs, &[shape]);
-        plan(&recording, &[shape], &PlanOptions { grain: Some(10), ..PlanOptions::default() }, &crate::Inline)
+        let options = PlanOptions { grain: Some(10), columns, ..PlanOptions::default() };
+        plan(&recording, &[shape], &options, &crate::Inline)
     }
 
     fn written(plan: &Plan, b: usize) -> Range<usize> {
@@ -208,5 +288,32 @@ mod tests {
         assert!(planned(3..39, reads_next).windows.is_empty());
         assert!(planned(3..38, two_write).windows.is_empty());
         assert!(planned(3..36, backwards).windows.is_empty());
+    }
+
+    /// 80 rows of 9 iterations over a table of rows of 12.
+    #[test]
+    fn rows_of_pairs_have_windows() {
+        let cell = |k: usize| (k / 9 + 1) * 12 + k % 9 + 1;
+        let plan = in_rows(0..720, Some(9), |k| vec![(cell(k), true), (cell(k) - 1, false), (3, false)]);
+        assert_eq!((plan.strategy, plan.blocks.len(), plan.graph.edges()), (Strategy::Aligned, 72, 0));
+        assert!(plan.blocks.iter().all(|block| block.start % 9 == 0 && block.end > block.start));
+        assert_eq!((written(&plan, 0).start, plan.window(0)), (12, Some(12..81 * 12)));
+        let finer = plan.dealt_by_time(1e9).unwrap();
+        assert!(finer.blocks.len() == 80 && finer.blocks.iter().all(|block| block.start % 9 == 0));
+        assert!(plan.within(&(13..720)).is_none());
+        let part = plan.within(&(0..700)).unwrap();
+        assert_eq!(part.blocks.iter().map(|block| block.end - block.start).sum::<usize>(), 700);
+        // All of a row add to one element.
+        let plan = in_rows(0..720, Some(9), |k| vec![(40 + k / 9, true)]);
+        assert_eq!((plan.strategy, plan.window(0)), (Strategy::Aligned, Some(40..120)));
+    }
+
+    #[test]
+    fn rows_that_touch_each_other_have_none() {
+        let cell = |k: usize| (k / 9 + 1) * 12 + k % 9 + 1;
+        let above = in_rows(0..720, Some(9), |k| vec![(cell(k), true), (cell(k) - 12, false)]);
+        let beyond = in_rows(0..720, Some(9), |k| vec![(cell(k), true), (cell(k) + 11, true)]);
+        let few = in_rows(0..540, Some(9), |k| vec![(cell(k), true)]);
+        assert!([above, beyond, few].iter().all(|plan| plan.windows.is_empty()));
     }
 }

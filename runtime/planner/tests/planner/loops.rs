@@ -51,12 +51,12 @@ impl Loop {
         self.record(&slices(&self.range))
     }
 
-    /// The recording of its outline, if it may be a loop over a table.
-    pub(crate) fn outline(&self) -> Option<Recording<'static>> {
+    /// The recording of its outline, if it may be a loop over a table; a loop over pairs has rows of `columns` iterations.
+    pub(crate) fn outline(&self, columns: Option<usize>) -> Option<Recording<'static>> {
         let samples = samples(&self.range)?;
-        let middle = outline::middle(&self.record(&samples), &samples)?;
+        let middle = outline::middle(&self.record(&samples), &samples, columns)?;
         let rows = self.record(&middle);
-        let edges = outline::edges(&rows, &middle)?;
+        let edges = outline::edges(&rows, &middle, columns)?;
         let logs = edges.iter().map(|slice| self.logs(slice)).collect();
         Some(rows.outlined(middle, (edges, logs), &self.shapes()))
     }

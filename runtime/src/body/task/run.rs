@@ -13,7 +13,7 @@ use crate::body::capture::Handles;
 use crate::body::context::Context;
 use crate::body::outcome::Outcome;
 use crate::body::value::Values;
-use crate::planner::plan::Run;
+use crate::planner::plan::{Run, TOGETHER};
 use crate::session::error::BodyError;
 use crate::session::options::Indices;
 
@@ -149,13 +149,11 @@ where
         scratch: &mut S,
         range: Range<usize>,
     ) -> Option<(usize, BodyError)> {
-        for i in range {
+        X::each(self.rule, range, |i, index| {
             H::step(views, i);
-            if let Some(error) = (self.body)(values, views, scratch, X::index(self.rule, i)).into_error() {
-                return Some((i, error));
-            }
-        }
-        None
+            let error = (self.body)(values, views, scratch, index).into_error()?;
+            Some((i, error))
+        })
     }
 
     /// The hot loop over the runs of a tile. They are short: the views are made once.
@@ -177,11 +175,19 @@ where
         for run in runs {
             let at = first + run.offset as usize;
             H::enter(&mut views, 0, at, run.len as usize);
-            for at in at..at + run.len as usize {
-                for k in 0..run.rows as usize {
-                    let i = at + k * run.stride as usize;
+            let (rows, stride) = (run.rows as usize, run.stride as usize);
+            assert!(rows <= TOGETHER);
+            let mut starts = [X::Start::default(); TOGETHER];
+            (0..rows).for_each(|k| starts[k] = X::start(self.rule, at + k * stride));
+            for t in 0..run.len as usize {
+                for k in 0..rows {
+                    let i = at + t + k * stride;
                     H::step(&mut views, i);
-                    let ended = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i));
+                    if X::IN_ROWS {
+                        H::turn_to_row(&mut views, k);
+                    }
+                    let index = X::behind(self.rule, starts[k], i, t);
+                    let ended = (self.body)(values, &mut views, &mut scratch, index);
                     if let Some(error) = ended.into_error() {
                         return Some((i, error));
                     }

@@ -29,7 +29,7 @@ use crate::loops::tallies::Tallies;
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
 use crate::planner::inference;
-use crate::planner::plan::{Plan, beforehand};
+use crate::planner::plan::{self, Plan, beforehand};
 use crate::planner::recording::{CaptureLog, Recording, Usage};
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::options::Order;
@@ -264,9 +264,12 @@ impl LoopBackend for Cluster {
             if beforehand::is_serial(&sampled, &options.planning(false)) {
                 return Ok((sampled, Depth::Sampled));
             }
+            let shapes = shapes(call.captured);
+            if plan::are_in_rows(&sampled, &samples, &shapes, &options.planning(false)) {
+                return Ok((sampled.as_outline(&samples), Depth::Sampled));
+            }
             let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
             let fields = fields(&sampled, lease);
-            let shapes = shapes(call.captured);
             if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
                 return Ok((recording, Depth::Sampled));
             }

@@ -119,6 +119,11 @@ macro_rules! captured_by_index {
             fn step<const C: usize>(view: &mut WriteView<'_, $element, C, W>, i: usize) {
                 view.step(i);
             }
+
+            #[inline(always)]
+            fn turn_to_row<const C: usize>(view: &mut WriteView<'_, $element, C, W>, k: usize) {
+                view.turn_to_row(k);
+            }
         }
     )*};
 }
