@@ -139,7 +139,7 @@ impl Run<'_> {
             run: self,
             handoff,
             undo,
-            residency: Residency::of(self.plan, self.lease, self.packed),
+            residency: Residency::of(self.plan, self.lease, self.packed, || self.order_of_one_thread()),
             results: self.plan.blocks.iter().map(|_| Mutex::default()).collect(),
             first: Mutex::new(None),
         };
@@ -159,6 +159,16 @@ impl Run<'_> {
         let Blocks { results, first, .. } = running;
         let results = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
         (results.collect(), first.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// In which order one thread alone would run the blocks.
+    fn order_of_one_thread(&self) -> Vec<usize> {
+        let (handoff, mut order) = (Handoff::new(&self.plan.graph), Vec::<usize>::new());
+        while let Some(b) = handoff.next(&|block| order.last().is_some_and(|&last| self.near(last, block))) {
+            order.push(b);
+            handoff.done(b);
+        }
+        order
     }
 
     /// Whether two blocks share a part, or are tiles side by side.

@@ -157,7 +157,6 @@ pub(crate) struct FileMemory(Arc<Mapped>);
 struct Mapped {
     ptr: NonNull<u8>,
     bytes: usize,
-    file: File,
     slabs: Vec<Slab>,
     spill: Arc<Spill>,
 }
@@ -254,7 +253,7 @@ impl Mapped {
         let ptr = ptr.ok_or_else(io::Error::last_os_error)?;
         let slab = |_| Slab { next: AtomicU64::new(NEVER), here: AtomicBool::new(true) };
         let slabs = (0..bytes.div_ceil(SLAB)).map(slab).collect();
-        Ok(Mapped { ptr, bytes, file, slabs, spill: Arc::clone(spill) })
+        Ok(Mapped { ptr, bytes, slabs, spill: Arc::clone(spill) })
     }
 
     fn bytes_of(&self, slabs: &Range<usize>) -> Range<usize> {
@@ -267,15 +266,14 @@ impl Mapped {
         unsafe { libc::madvise(self.ptr.as_ptr().add(bytes.start).cast(), bytes.len(), advice) };
     }
 
-    /// Takes slabs out of memory: first from the process's tables, then what has changed begins to go to the disk.
+    /// Takes slabs from the process's tables. The system writes to the disk what has changed when it needs the memory: it may have
+    /// enough for the whole file, and then nobody waits for a disk.
     fn leave(&self, slabs: Range<usize>) {
         for slab in &self.slabs[slabs.clone()] {
             slab.here.store(false, Relaxed);
             slab.next.store(NEVER, Relaxed);
         }
-        self.advise(slabs.clone(), libc::MADV_DONTNEED);
-        let bytes = self.bytes_of(&slabs);
-        write_back(&self.file, bytes);
+        self.advise(slabs, libc::MADV_DONTNEED);
     }
 }
 
@@ -300,17 +298,6 @@ fn reserve(file: &File, bytes: usize) -> io::Result<()> {
 fn reserve(_: &File, _: usize) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
-
-/// Has what was changed written soon; nobody waits for it, unless the disk has too much to do.
-#[cfg(target_os = "linux")]
-fn write_back(file: &File, bytes: Range<usize>) {
-    let (at, n) = (bytes.start as libc::off64_t, bytes.len() as libc::off64_t);
-    // SAFETY: a descriptor that lives during the call; a refusal is harmless.
-    unsafe { libc::sync_file_range(file.as_raw_fd(), at, n, libc::SYNC_FILE_RANGE_WRITE) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn write_back(_: &File, _: Range<usize>) {}
 
 /// Whether a file is one of tmpfs.
 #[cfg(target_os = "linux")]
