@@ -58,7 +58,7 @@ fn trained(session: &Session) -> stradsap::Result<Vec<String>> {
         let failed = async_parallel_for!(0..data.len(), [&data, &mut p], |n| {
             p[data[n].user][0] += 1.0;
             if n == 140_000 {
-                return Err("far on".into());
+                return Err(std::io::Error::other("far on"));
             }
             Ok(())
         });

@@ -164,7 +164,7 @@ impl Run<'_> {
     /// In which order one thread alone would run the blocks.
     fn order_of_one_thread(&self) -> Vec<usize> {
         let (handoff, mut order) = (Handoff::new(&self.plan.graph), Vec::<usize>::new());
-        while let Some(b) = handoff.next(&|block| order.last().is_some_and(|&last| self.near(last, block))) {
+        while let Some(b) = handoff.next(|block| order.last().is_some_and(|&last| self.near(last, block))) {
             order.push(b);
             handoff.done(b);
         }

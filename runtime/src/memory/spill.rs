@@ -57,21 +57,7 @@ pub(crate) struct Spill {
 impl Spill {
     /// Buffers lie in files in this folder from now on, as long as somebody has what this gives.
     pub(crate) fn begin(limit: u64, folder: &Path, warn: fn(String)) -> io::Result<Arc<Spill>> {
-        let tried = tempfile::tempfile_in(folder)?;
-        reserve(&tried, PAGE)?;
-        if lies_in_memory(&tried) {
-            return Err(io::Error::other("it lies in memory itself (tmpfs): a folder on a disk was expected"));
-        }
-        let spill = Arc::new(Spill {
-            limit,
-            folder: folder.to_path_buf(),
-            mapped: Mutex::default(),
-            clock: AtomicU64::new(1),
-            begun: AtomicU64::new(1),
-            balancing: Mutex::new(()),
-            warn,
-            warned: AtomicBool::new(false),
-        });
+        let spill = Arc::new(Spill::new(limit, folder, warn)?);
         let looks_after = Arc::downgrade(&spill);
         std::thread::Builder::new().name("stradsap memory".to_owned()).spawn(move || {
             while let Some(spill) = looks_after.upgrade() {
@@ -82,6 +68,24 @@ impl Spill {
         })?;
         *CURRENT.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&spill);
         Ok(spill)
+    }
+
+    fn new(limit: u64, folder: &Path, warn: fn(String)) -> io::Result<Spill> {
+        let tried = tempfile::tempfile_in(folder)?;
+        reserve(&tried, PAGE)?;
+        if lies_in_memory(&tried) {
+            return Err(io::Error::other("it lies in memory itself (tmpfs): a folder on a disk was expected"));
+        }
+        Ok(Spill {
+            limit,
+            folder: folder.to_path_buf(),
+            mapped: Mutex::default(),
+            clock: AtomicU64::new(1),
+            begun: AtomicU64::new(1),
+            balancing: Mutex::new(()),
+            warn,
+            warned: AtomicBool::new(false),
+        })
     }
 
     /// The limit of this process, if it has one.
@@ -328,7 +332,8 @@ fn page_size() -> u64 {
     u64::try_from(size).unwrap_or(PAGE as u64)
 }
 
-#[cfg(all(test, target_os = "linux", not(miri)))]
+#[cfg(test)]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod tests {
     use super::*;
 
@@ -340,19 +345,8 @@ mod tests {
 
     /// A limit that is no other test's.
     fn spill() -> Arc<Spill> {
-        let folder = tempfile::tempdir().unwrap();
-        let spill = Spill::begin(u64::MAX, folder.path(), |_| {}).unwrap();
-        *CURRENT.write().unwrap() = Weak::new();
-        // What is open has no name, so that the folder can go.
-        Arc::new(Spill { folder: std::env::temp_dir(), ..Arc::into_inner(take_back(spill)).unwrap() })
-    }
-
-    /// Waits until the thread that looks after memory has let go.
-    fn take_back(spill: Arc<Spill>) -> Arc<Spill> {
-        while Arc::strong_count(&spill) > 1 {
-            std::thread::yield_now();
-        }
-        spill
+        let built = std::env::current_exe().unwrap();
+        Arc::new(Spill::new(u64::MAX, built.parent().unwrap(), |_| {}).unwrap())
     }
 
     fn here(memory: &FileMemory) -> Vec<usize> {
