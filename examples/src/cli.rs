@@ -7,6 +7,7 @@ use std::process::{ExitCode, exit};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Parser};
 
+use crate::numbers::bytes;
 use crate::{Error, Result, data, files};
 
 /// The options that every example takes.
@@ -56,6 +57,14 @@ pub struct CommonArgs {
     /// Replay each loop in the order that it is equal to, and compare bit for bit (slow)
     #[arg(long)]
     pub verify: bool,
+
+    /// Keep this process near so many bytes of memory (2GiB, 500MB): the rest of large DDSs lies in files
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub memory: Option<u64>,
+
+    /// Where these files lie [default: the folder of temporary files]
+    #[arg(long, value_name = "DIR", requires = "memory")]
+    pub spill: Option<PathBuf>,
 
     /// Checkpoints.
     #[command(flatten)]
@@ -172,6 +181,7 @@ impl CommonArgs {
             CommonArgs { verify: true, .. } => problem("--verify"),
             CommonArgs { dot: Some(_), .. } => problem("--dot"),
             CommonArgs { plan: Some(_), .. } => problem("--plan"),
+            CommonArgs { memory: Some(_), .. } => problem("--memory"),
             _ => self.saving.used().or_else(|| self.processes.used()).map_or(Ok(()), problem),
         }
     }

@@ -21,6 +21,9 @@ pub fn configure(session: &Session, common: &CommonArgs) -> stradsap::Result<()>
     if common.verify {
         session.verify(true);
     }
+    if let Some(limit) = common.memory {
+        session.set_memory(limit, common.spill.clone().unwrap_or_else(std::env::temp_dir))?;
+    }
     start_workers(session, common)
 }
 

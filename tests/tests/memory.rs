@@ -1,4 +1,5 @@
-//! How much memory recording and planning take: at most 24 bytes an access at the peak; and that plans don't pile up.
+//! How much memory recording and planning take: at most 24 bytes an access at the peak; that plans don't pile up; and programs with less
+//! memory than they need.
 //!
 //! A binary of its own, whose tests take turns: the allocator counts for all threads.
 
@@ -6,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod common;
+mod spilled;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;

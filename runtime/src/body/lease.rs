@@ -11,6 +11,7 @@ use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
 use crate::memory::reservation::Reservation;
 use crate::memory::spare::Spare;
+use crate::memory::spill::FileMemory;
 
 /// The memory of the captures of one call.
 pub(crate) struct Lease<'c> {
@@ -113,6 +114,14 @@ impl Lent {
     #[inline]
     pub(crate) fn ops(&self) -> &'static ElementOps {
         self.ops
+    }
+
+    /// The file that the elements lie in, if they do.
+    pub(crate) fn file(&self) -> Option<&FileMemory> {
+        match &self.backing {
+            Backing::Buffer(buffer) => buffer.file(),
+            Backing::Reservation(_) => None,
+        }
     }
 
     /// Memory for copies of elements, of whichever loop.

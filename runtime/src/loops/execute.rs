@@ -30,6 +30,7 @@ use crate::body::waiting::{self, Watch};
 use crate::dds::relaxed::board::{Board, Missing};
 use crate::loops::handoff::{Dispatch, Handoff};
 use crate::loops::pack::Packed;
+use crate::loops::residency::Residency;
 use crate::loops::results::{BlockResult, restore, settled, unite};
 use crate::loops::tallies::Tallies;
 use crate::loops::undo::{Undo, is_logged};
@@ -138,6 +139,7 @@ impl Run<'_> {
             run: self,
             handoff,
             undo,
+            residency: Residency::of(self.plan, self.lease, self.packed, || self.order_of_one_thread()),
             results: self.plan.blocks.iter().map(|_| Mutex::default()).collect(),
             first: Mutex::new(None),
         };
@@ -157,6 +159,16 @@ impl Run<'_> {
         let Blocks { results, first, .. } = running;
         let results = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
         (results.collect(), first.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// In which order one thread alone would run the blocks.
+    fn order_of_one_thread(&self) -> Vec<usize> {
+        let (handoff, mut order) = (Handoff::new(&self.plan.graph), Vec::<usize>::new());
+        while let Some(b) = handoff.next(|block| order.last().is_some_and(|&last| self.near(last, block))) {
+            order.push(b);
+            handoff.done(b);
+        }
+        order
     }
 
     /// Whether two blocks share a part, or are tiles side by side.
@@ -495,6 +507,7 @@ struct Blocks<'b, D: Dispatch> {
     run: &'b Run<'b>,
     handoff: &'b D,
     undo: &'b Undo,
+    residency: Option<Residency>,
     results: Vec<Mutex<BlockResult>>,
     first: Mutex<Option<FirstFailure>>,
 }
@@ -502,7 +515,8 @@ struct Blocks<'b, D: Dispatch> {
 impl<D: Dispatch> Blocks<'_, D> {
     /// Runs a block that was handed out.
     fn run(&self, b: usize) {
-        let Blocks { run, handoff, undo, results, first } = self;
+        let Blocks { run, handoff, undo, results, first, .. } = self;
+        let _needed = self.residency.as_ref().map(|residency| residency.begin(b));
         let _span = timeline::is_on().then(|| timeline::span(Category::Block, handoff.number(b) as u64));
         let _now = slow_bodies::running(Unit::Block(handoff.number(b) as u64));
         let (start, end) = (run.plan.blocks[b].start, run.plan.blocks[b].end);

@@ -9,6 +9,7 @@ pub(crate) mod pack;
 pub(crate) mod plan_cache;
 pub(crate) mod record;
 pub(crate) mod replan;
+pub(crate) mod residency;
 pub(crate) mod results;
 pub(crate) mod sure;
 pub(crate) mod tallied;

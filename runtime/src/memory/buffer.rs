@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 use crate::memory::decode::DecodeError;
 use crate::memory::element::Element;
 use crate::memory::element_ops::ElementOps;
+use crate::memory::spill::FileMemory;
 
 /// Rows start on a cache line, so that a vector load never straddles two.
 const ROW_ALIGN: usize = 64;
@@ -26,8 +27,8 @@ pub(crate) struct RawBuf {
     ptr: NonNull<u8>,
     len: usize,
     capacity: usize,
-    layout: Layout,
     ops: &'static ElementOps,
+    memory: Memory,
 }
 
 // SAFETY: `Element` requires `Send` and `Sync`, and a RawBuf owns its elements.
@@ -48,6 +49,9 @@ impl RawBuf {
 
     fn allocate(ops: &'static ElementOps, capacity: usize, random_access: bool) -> Self {
         let bytes = ops.size.saturating_mul(capacity);
+        if let Some(file) = FileMemory::new(bytes, ops.align) {
+            return RawBuf { ptr: file.ptr(), len: 0, capacity, ops, memory: Memory::File(file) };
+        }
         let huge = random_access && bytes >= HUGE_PAGE;
         let align = ops.align.max(if huge { HUGE_PAGE } else { ROW_ALIGN });
         let Ok(layout) = Layout::from_size_align(bytes, align) else {
@@ -66,7 +70,15 @@ impl RawBuf {
         if huge {
             advise_huge(ptr.as_ptr(), bytes);
         }
-        RawBuf { ptr, len: 0, capacity, layout, ops }
+        RawBuf { ptr, len: 0, capacity, ops, memory: Memory::Heap(ptr, layout) }
+    }
+
+    /// The file that the elements lie in, if they do.
+    pub(crate) fn file(&self) -> Option<&FileMemory> {
+        match &self.memory {
+            Memory::File(file) => Some(file),
+            Memory::Heap(..) => None,
+        }
     }
 
     #[inline]
@@ -223,20 +235,24 @@ impl RawBuf {
 
 impl Drop for RawBuf {
     fn drop(&mut self) {
-        // Even if dropping the elements unwinds.
-        let _memory = Memory(self.ptr, self.layout);
+        // The memory goes after this, even if dropping the elements unwinds.
         self.clear();
     }
 }
 
 /// What a buffer has allocated.
-struct Memory(NonNull<u8>, Layout);
+enum Memory {
+    Heap(NonNull<u8>, Layout),
+    File(FileMemory),
+}
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.1.size() > 0 {
+        if let Memory::Heap(ptr, layout) = self
+            && layout.size() > 0
+        {
             // SAFETY: allocated in `allocate` with this layout, and no element of it is left.
-            unsafe { dealloc(self.0.as_ptr(), self.1) };
+            unsafe { dealloc(ptr.as_ptr(), *layout) };
         }
     }
 }

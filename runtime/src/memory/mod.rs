@@ -18,6 +18,7 @@ pub(crate) mod ranges;
 pub(crate) mod reservation;
 pub(crate) mod shared;
 pub(crate) mod spare;
+pub(crate) mod spill;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

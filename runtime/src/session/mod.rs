@@ -8,6 +8,7 @@ pub(crate) mod dot;
 pub(crate) mod error;
 pub(crate) mod late;
 pub(crate) mod logging;
+mod memory;
 pub(crate) mod options;
 pub(crate) mod plan_file;
 pub(crate) mod pool;
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
 
 pub(crate) use crate::memory::locked;
+use crate::memory::spill::Spill;
 use crate::session::backend::Roles;
 use crate::session::error::{Error, Result};
 use crate::session::pool::Pool;
@@ -42,7 +44,7 @@ pub const MAX_THREADS: usize = 1024;
 /// The threads that loops run on, and the plans of the loops that ran. DDSs and reductions belong to one.
 ///
 /// A program gets its session from `#[stradsap::main]`, configured by the environment: `STRADSAP_THREADS`,
-/// `STRADSAP_VERIFY=1`, `STRADSAP_EXPLAIN=1`. Results don't depend on any of these.
+/// `STRADSAP_VERIFY=1`, `STRADSAP_EXPLAIN=1`, `STRADSAP_MEMORY` and `STRADSAP_SPILL`. Results don't depend on any of these.
 ///
 /// Threads are started when the first loop runs, and end with the session and all DDSs and reductions that belong to it.
 ///
@@ -72,6 +74,8 @@ pub(crate) struct SessionInner {
     slots: Slots,
     roles: RwLock<Roles>,
     timeline: Mutex<Option<TimelineFile>>,
+    /// Its limit of memory.
+    spill: Mutex<Option<Arc<Spill>>>,
 }
 
 /// Builder for a [`Session`]: [`Session::builder`].
@@ -172,9 +176,11 @@ impl SessionBuilder {
                 slots: Slots::default(),
                 roles: RwLock::new(roles),
                 timeline: Mutex::default(),
+                spill: Mutex::default(),
             }),
         };
         session.set_threads(threads)?;
+        session.limit_memory()?;
         Ok(session)
     }
 }
