@@ -244,7 +244,7 @@ fn hybrid_inside_combined_between() -> Result {
             [&mut counts, &mut same],
             |batch| batch.into_iter().for_each(|&i| {
                 counts[i % 7].add(1);
-                // Whoever comes, and how often: the row is there.
+                // Each thread leaves the same row.
                 same[0].set([1.0, 2.0, 3.0, 4.0]);
             }),
             SyncPolicy::Hybrid,
