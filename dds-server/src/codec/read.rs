@@ -79,21 +79,27 @@ impl<'de> Reader<'de> {
         std::str::from_utf8(self.run()?).map_err(|error| CodecError::Invalid(format!("text is not UTF-8: {error}")))
     }
 
-    /// Runs `f` one level deeper.
-    fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, CodecError>) -> Result<T, CodecError> {
+    // What isn't generic is a function of its own wherever it can be: the rest is compiled once for each type that is read.
+
+    /// One level deeper. Who succeeds there calls `leave`.
+    fn enter(&mut self) -> Result<&mut Self, CodecError> {
         self.depth = self.depth.checked_sub(1).ok_or(CodecError::Depth(DEPTH))?;
-        let value = f(self)?;
+        Ok(self)
+    }
+
+    fn leave(&mut self) {
         self.depth += 1;
-        Ok(value)
+    }
+
+    fn elements(&mut self, len: usize, claimed: bool) -> Result<Elements<'_, 'de>, CodecError> {
+        Ok(Elements { reader: self.enter()?, len, claimed })
     }
 
     fn seq<V: Visitor<'de>>(&mut self, len: usize, claimed: bool, visitor: V) -> Result<V::Value, CodecError> {
-        self.deeper(|reader| {
-            let mut elements = Elements { reader, len, claimed };
-            let value = visitor.visit_seq(&mut elements)?;
-            elements.whole()?;
-            Ok(value)
-        })
+        let mut elements = self.elements(len, claimed)?;
+        let value = visitor.visit_seq(&mut elements)?;
+        elements.whole()?;
+        Ok(value)
     }
 }
 
@@ -169,7 +175,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
         match self.array::<1>()? {
             [0] => visitor.visit_none(),
-            [1] => self.deeper(|reader| visitor.visit_some(reader)),
+            [1] => {
+                let value = visitor.visit_some(self.enter()?)?;
+                self.leave();
+                Ok(value)
+            }
             [other] => Err(CodecError::Invalid(format!("an option is 0 or 1, but {other} came"))),
         }
     }
@@ -183,7 +193,9 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, CodecError> {
-        self.deeper(|reader| visitor.visit_newtype_struct(reader))
+        let value = visitor.visit_newtype_struct(self.enter()?)?;
+        self.leave();
+        Ok(value)
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
@@ -206,12 +218,10 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
         let len = self.count()?;
-        self.deeper(|reader| {
-            let mut elements = Elements { reader, len, claimed: true };
-            let value = visitor.visit_map(&mut elements)?;
-            elements.whole()?;
-            Ok(value)
-        })
+        let mut elements = self.elements(len, true)?;
+        let value = visitor.visit_map(&mut elements)?;
+        elements.whole()?;
+        Ok(value)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -229,7 +239,9 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, CodecError> {
-        self.deeper(|reader| visitor.visit_enum(Variant { reader }))
+        let value = visitor.visit_enum(Variant { reader: self.enter()? })?;
+        self.leave();
+        Ok(value)
     }
 
     fn is_human_readable(&self) -> bool {
@@ -251,14 +263,20 @@ impl<'de> Elements<'_, 'de> {
         if self.len == 0 {
             return Ok(None);
         }
-        self.len -= 1;
         let before = self.reader.left.len();
         let value = seed.deserialize(&mut *self.reader)?;
+        self.count(before)?;
+        Ok(Some(value))
+    }
+
+    /// An element was read where so many bytes were left.
+    fn count(&mut self, before: usize) -> Result<(), CodecError> {
         if self.claimed && self.reader.left.len() == before {
-            let claimed = self.len as u64 + 1;
+            let claimed = self.len as u64;
             self.reader.empty = self.reader.empty.checked_sub(1).ok_or(CodecError::Length { claimed, left: before })?;
         }
-        Ok(Some(value))
+        self.len -= 1;
+        Ok(())
     }
 
     /// No more than could be there: what is reserved by this is bounded by the message.
@@ -267,9 +285,12 @@ impl<'de> Elements<'_, 'de> {
     }
 
     /// A type that stops early would take the rest for something else.
-    fn whole(&self) -> Result<(), CodecError> {
+    fn whole(self) -> Result<(), CodecError> {
         match self.len {
-            0 => Ok(()),
+            0 => {
+                self.reader.leave();
+                Ok(())
+            }
             left => Err(CodecError::Invalid(format!("the type left {left} elements unread"))),
         }
     }

@@ -71,7 +71,14 @@ struct Started {
 impl Loss {
     /// Killed by somebody else, as far as one can tell: no body ends its process so.
     pub(crate) fn is_from_outside(&self) -> bool {
-        matches!(self.ended, Some(ProcessEnd::Signal(libc::SIGKILL | libc::SIGTERM) | ProcessEnd::Code(TERMINATED)))
+        matches!(
+            self.ended,
+            Some(
+                ProcessEnd::Signal(libc::SIGKILL | libc::SIGTERM)
+                    | ProcessEnd::KilledForMemory
+                    | ProcessEnd::Code(TERMINATED)
+            )
+        )
     }
 }
 

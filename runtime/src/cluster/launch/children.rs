@@ -16,6 +16,7 @@ use std::time::Duration;
 use stradsap_dds_server::tasks;
 use tokio::time::Instant;
 
+use super::stderr::Stderr;
 use crate::session::error::{Error, Result};
 
 /// What the driver's own environment says about it, which is not for its children.
@@ -99,18 +100,28 @@ impl Nursery {
 
     #[cfg(feature = "simulation")]
     fn simulated(&self, process: simulated::Process) -> Child {
-        Child { process: Process::Simulated(process), ended: None, _nursery: self.clone() }
+        Child {
+            process: Process::Simulated(process),
+            stderr: None,
+            memory_kills: 0,
+            ended: None,
+            _nursery: self.clone(),
+        }
     }
 
     fn start(&self, mut command: Command) -> Result<Child> {
         let path = PathBuf::from(command.get_program());
         die_with_parent(&mut command);
+        let stderr = Stderr::of(&mut command).map_err(|source| Error::File { path: path.clone(), source })?;
         let (reply, answer) = channel();
         let gone = || std::io::Error::other("the thread that starts processes has ended");
         let sent = self.orders.send(Order { command, reply }).map_err(|_| gone());
         let child = sent.and_then(|()| answer.recv().map_err(|_| gone())?);
         match child {
-            Ok(child) => Ok(Child { process: Process::OfTheSystem(child), ended: None, _nursery: self.clone() }),
+            Ok(child) => {
+                let (process, stderr, memory_kills) = (Process::OfTheSystem(child), Some(stderr), memory_kills());
+                Ok(Child { process, stderr, memory_kills, ended: None, _nursery: self.clone() })
+            }
             Err(source) => Err(Error::File { path, source }),
         }
     }
@@ -164,8 +175,15 @@ fn command(program: &Path, role: &str, settings: &ChildSettings) -> Command {
     if let Some(threads) = settings.threads {
         command.env("STRADSAP_THREADS", threads.to_string());
     }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
     command
+}
+
+/// How many processes Linux has ended for want of memory, those of control groups with them; 0 elsewhere.
+fn memory_kills() -> i64 {
+    let counters = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let count = counters.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok());
+    count.unwrap_or(0)
 }
 
 /// Has the system kill the child when the thread that started it ends, so also when this process is killed.
@@ -197,6 +215,10 @@ fn die_with_parent(command: &mut Command) {
 #[derive(Debug)]
 pub(crate) struct Child {
     process: Process,
+    /// What it says; of a simulated one nothing.
+    stderr: Option<Stderr>,
+    /// How many processes the system had ended for want of memory when this one began.
+    memory_kills: i64,
     ended: Option<ProcessEnd>,
     _nursery: Nursery,
 }
@@ -229,8 +251,24 @@ impl Child {
                 #[cfg(feature = "simulation")]
                 Process::Simulated(process) => process.ended(),
             };
+            self.look_for_memory();
         }
         self.ended
+    }
+
+    /// Whether it ended for want of memory: a process that gets none says so and aborts; one that the system ends is counted.
+    fn look_for_memory(&mut self) {
+        let Some(stderr) = &self.stderr else { return };
+        let named = match self.ended {
+            Some(ProcessEnd::Signal(libc::SIGABRT)) => {
+                stderr.failed_allocation().map(|bytes| ProcessEnd::NoMemory { bytes })
+            }
+            Some(ProcessEnd::Signal(libc::SIGKILL)) if memory_kills() > self.memory_kills => {
+                Some(ProcessEnd::KilledForMemory)
+            }
+            _ => None,
+        };
+        self.ended = named.or(self.ended);
     }
 
     /// How it ended, if it does so by itself in this time.
@@ -293,6 +331,9 @@ pub(crate) fn end_all(mut children: Vec<Child>, patience: Duration) {
 impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
+        if let Some(stderr) = &self.stderr {
+            stderr.wait();
+        }
     }
 }
 
@@ -303,6 +344,13 @@ pub(crate) enum ProcessEnd {
     Code(i32),
     /// By this signal.
     Signal(i32),
+    /// By itself, since it didn't get so much memory.
+    NoMemory {
+        /// How much it asked for.
+        bytes: u64,
+    },
+    /// By signal 9, and Linux has ended a process for want of memory since this one began.
+    KilledForMemory,
     /// Nobody knows.
     Unknown,
 }
@@ -325,6 +373,10 @@ impl fmt::Display for ProcessEnd {
                 Some(name) => write!(f, "signal {signal} ({name})"),
                 None => write!(f, "signal {signal}"),
             },
+            ProcessEnd::NoMemory { bytes } => write!(f, "signal 6 (SIGABRT): it got no memory for {bytes} bytes"),
+            ProcessEnd::KilledForMemory => {
+                f.write_str("signal 9 (SIGKILL), and the system has ended a process for want of memory")
+            }
             ProcessEnd::Unknown => f.write_str("an unknown end"),
         }
     }
@@ -337,7 +389,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
         (libc::SIGQUIT, "SIGQUIT"),
         (libc::SIGILL, "SIGILL"),
         (libc::SIGTRAP, "SIGTRAP"),
-        (libc::SIGABRT, "SIGABRT: if memory had run out, its last line says so"),
+        (libc::SIGABRT, "SIGABRT"),
         (libc::SIGBUS, "SIGBUS"),
         (libc::SIGFPE, "SIGFPE"),
         (libc::SIGKILL, "SIGKILL"),

@@ -38,6 +38,55 @@ fn the_end_of_a_child_is_told() {
     assert_eq!(ProcessEnd::Signal(64).to_string(), "signal 64");
 }
 
+/// Run by the test below, in a process of its own.
+#[test]
+#[ignore = "ends its process"]
+fn asks_for_too_much_memory() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 60)));
+}
+
+#[test]
+fn memory_that_a_child_did_not_get_is_named() {
+    let nursery = Nursery::new().unwrap();
+    let mut command = command(&std::env::current_exe().unwrap(), "worker", &settings());
+    command.args(["--ignored", "--nocapture", "--exact", "cluster::launch::children::tests::asks_for_too_much_memory"]);
+    let mut child = nursery.start(command).unwrap();
+    let ended = ends_within(&mut child, Duration::from_secs(60)).unwrap();
+    assert_eq!(ended, ProcessEnd::NoMemory { bytes: 1 << 60 });
+    let message = "signal 6 (SIGABRT): it got no memory for 1152921504606846976 bytes";
+    assert_eq!((ended.to_string(), child.kill()), (message.to_owned(), ended));
+
+    // What was said before another end, or something else before this one, is no such thing.
+    let line = "memory allocation of 7 bytes failed";
+    for (script, end) in [
+        (format!("echo '{line}' >&2; kill -SEGV $$"), ProcessEnd::Signal(libc::SIGSEGV)),
+        ("echo 'memory allocation of much' >&2; kill -ABRT $$".to_owned(), ProcessEnd::Signal(libc::SIGABRT)),
+        // A process of the child's that goes on holds the pipe open, and is not waited for.
+        (format!("sleep 5 & echo '{line}' >&2; kill -ABRT $$"), ProcessEnd::NoMemory { bytes: 7 }),
+    ] {
+        let since = std::time::Instant::now();
+        let mut child = nursery.start(shell(&script)).unwrap();
+        assert_eq!(ends_within(&mut child, Duration::from_secs(60)), Some(end), "{script}");
+        drop(child);
+        assert!(since.elapsed() < Duration::from_secs(4), "{script}");
+    }
+}
+
+#[test]
+fn memory_that_the_system_wanted_back_is_named() {
+    let mut child = Nursery::new().unwrap().start(shell("kill -KILL $$")).unwrap();
+    // As if the system had ended one more process since.
+    child.memory_kills -= 1;
+    let ended = ends_within(&mut child, Duration::from_secs(20)).unwrap();
+    let message = "signal 9 (SIGKILL), and the system has ended a process for want of memory";
+    assert_eq!((ended, ended.to_string()), (ProcessEnd::KilledForMemory, message.to_owned()));
+
+    // Signals of other kinds have other reasons.
+    let mut child = Nursery::new().unwrap().start(shell("kill -TERM $$")).unwrap();
+    child.memory_kills -= 1;
+    assert_eq!(ends_within(&mut child, Duration::from_secs(20)), Some(ProcessEnd::Signal(libc::SIGTERM)));
+}
+
 #[test]
 fn a_child_is_told_who_it_is_and_nothing_of_its_parent() {
     let expected = "[ \"$STRADSAP_ROLE $STRADSAP_JOIN $STRADSAP_SECRET $STRADSAP_INDEX $STRADSAP_THREADS \

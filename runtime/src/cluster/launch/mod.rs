@@ -4,6 +4,7 @@ pub(crate) mod children;
 pub(crate) mod host;
 pub(crate) mod rendezvous;
 pub(crate) mod server;
+mod stderr;
 
 pub(crate) use crate::cluster::launch::server::run as serve;
 pub(crate) use crate::cluster::worker::run as work;
