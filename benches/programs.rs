@@ -2,7 +2,8 @@
 //! says, and how many times as fast as the plain loop each is on one thread and on two. `cargo bench --bench programs -- --help` lists the options.
 //!
 //! Plain loop and `async_parallel_for!` run in alternation, after each has run once; the table shows medians over the rounds, the
-//! time of the plain loop, and the loop's first call, which records and plans it, in the time of its later calls.
+//! time of the plain loop, and the loop's first call, which records and plans it, in the time of its later calls; and how long, in ms, the last
+//! of its loops was recorded and planned.
 #![expect(clippy::print_stdout, reason = "the report is what this program is for")]
 #![allow(clippy::unwrap_used, reason = "the programs are tests, too")]
 
@@ -57,8 +58,17 @@ fn run(options: &Options) -> Result<()> {
     println!("{rounds} rounds in alternation, medians; times the plain loop: more is faster");
     let asked =
         |program: &&Program| options.only.is_empty() || options.only.iter().any(|part| program.name.contains(part));
-    let mut table =
-        Table::new(&["program", "strategy", "parallelism", "plain ms", "1 thread", "2 threads", "first call"]);
+    let mut table = Table::new(&[
+        "program",
+        "strategy",
+        "parallelism",
+        "plain ms",
+        "1 thread",
+        "2 threads",
+        "first call",
+        "recorded",
+        "planned",
+    ]);
     for program in PROGRAMS.iter().filter(asked).take(programs) {
         table.push(measure(program, rounds).with_context(|| program.name)?);
     }
@@ -79,7 +89,7 @@ fn measure(program: &Program, rounds: usize) -> Result<Vec<String>> {
         Ok((report, [plain, plain / ours, trial.first / ours]))
     });
     let (report, [plain, one, _]) = one?;
-    let (_, [_, two, first]) = two?;
+    let (last, [_, two, first]) = two?;
     Ok(vec![
         program.name.to_owned(),
         format!("{:?}", report.strategy()).to_lowercase(),
@@ -88,5 +98,7 @@ fn measure(program: &Program, rounds: usize) -> Result<Vec<String>> {
         format!("{one:.3}"),
         format!("{two:.3}"),
         format!("{first:.1}"),
+        format!("{:.1}", last.seconds_recording() * 1e3),
+        format!("{:.1}", last.seconds_planning() * 1e3),
     ])
 }

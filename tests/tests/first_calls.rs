@@ -74,6 +74,48 @@ fn a_loop_that_failed_is_recorded_anew() {
     assert!((0..n).all(|i| x.get(i).unwrap() == Some(i as u64 + 1)));
 }
 
+/// Projections onto the planes of dense rows: each iteration reads and writes all of one vector.
+fn projections(session: &Session, n: usize, m: usize) -> LoopReport {
+    let rows: Vec<f64> = (0..n * m).map(|at| below(at as u64, 100) as f64 / 100.0).collect();
+    let matrix = DVector::from_vec(session, rows.clone()).unwrap();
+    let mut x = DVector::from_vec(session, vec![0.0f64; m]).unwrap();
+    let mut plain = vec![0.0f64; m];
+    let mut last = None;
+    for call in 0..2 {
+        let report = async_parallel_for!(
+            0..n,
+            [m, &matrix, &mut x],
+            |i| {
+                let row = &matrix[i * m..(i + 1) * m];
+                let found: f64 = row.iter().zip(&x[..]).map(|(a, x)| a * x).sum();
+                x[..].iter_mut().zip(row).for_each(|(x, a)| *x += 0.01 * (1.0 - found) * a);
+            },
+            order = Preserve
+        )
+        .unwrap();
+        for row in rows.chunks(m) {
+            let found: f64 = row.iter().zip(&plain).map(|(a, x)| a * x).sum();
+            plain.iter_mut().zip(row).for_each(|(x, a)| *x += 0.01 * (1.0 - found) * a);
+        }
+        assert_eq!(bits(x.to_vec().unwrap()), bits(plain.clone()));
+        assert_eq!((report.strategy(), report.reused(), report.misspeculations()), (Strategy::Serial, call > 0, 0));
+        last = Some(report);
+    }
+    last.unwrap()
+}
+
+/// Few iterations, and long ones, are sampled as many are.
+#[test]
+fn long_iterations_that_touch_the_same_elements_are_seen_in_a_sample() {
+    let session = session(2);
+    let report = projections(&session, 6_000, 200);
+    assert!(report.reason().ends_with("by a sample"), "{report}");
+    for (n, m) in [(6_000, 3), (600, 200)] {
+        let report = projections(&session, n, m);
+        assert!(!report.reason().contains("sample"), "{report}");
+    }
+}
+
 #[test]
 fn an_element_that_all_write_is_seen_in_a_sample() {
     let session = session(2);

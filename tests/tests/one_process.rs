@@ -31,6 +31,7 @@ mod ranges;
 mod recording;
 mod reductions;
 mod relaxed;
+mod rows;
 mod seen;
 mod sharing;
 mod slices;

@@ -1,5 +1,6 @@
 //! Tables in this process: they run by tiles, and say so.
 
+use crate::rows;
 use crate::seen::Seen;
 use crate::tables::SCENARIOS;
 use stradsap::prelude::*;
@@ -7,12 +8,13 @@ use stradsap::prelude::*;
 #[test]
 fn scenarios() {
     crate::on_1_2_and_4_threads(SCENARIOS);
+    crate::on_1_2_and_4_threads(rows::SCENARIOS);
 }
 
 #[test]
 fn verified_tables_replay_their_tiles() {
     let session = Session::builder().threads(3).verify(true).build().unwrap();
-    for scenario in SCENARIOS {
+    for scenario in SCENARIOS.iter().chain(rows::SCENARIOS) {
         (scenario.run)(&session, &mut Seen::default()).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
     }
 }

@@ -20,6 +20,7 @@ mod poisoned;
 mod programs;
 mod random;
 mod ranges;
+mod rows;
 mod scheduled;
 mod seen;
 mod sharing;
@@ -48,7 +49,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `slices`, `sums`, `tables`, `undone` and `views` run.
+/// Where `captured`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `rows`, `slices`, `sums`, `tables`, `undone` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -93,6 +94,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ),
         ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
+        ("rows", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, rows::SCENARIOS)),
         ("tables", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, tables::SCENARIOS)),
         ("undone", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, undone::SCENARIOS)),
         ("sums", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, sums::SCENARIOS)),

@@ -20,6 +20,12 @@ const SAMPLES: usize = 8;
 const PIECE: usize = SAMPLE / 8;
 /// Loops shorter than this are recorded in full.
 const WORTHWHILE: usize = 4 * SAMPLE * SAMPLES;
+/// Of shorter ones this many iterations are sampled at a time to find out whether they are long, and may run in their own order alone.
+const FEW: usize = 64;
+/// Loops shorter than this are not,
+const WORTH_A_FEW: usize = 8 * FEW * SAMPLES;
+/// nor are those that make fewer accesses than this.
+const MANY_ACCESSES: f64 = (1 << 20) as f64;
 /// More accesses of one iteration to one DDS than this are not looked for.
 const MOST_SOURCES: usize = 4;
 /// Elements of more bytes than this are not searched for indices.
@@ -33,6 +39,18 @@ pub fn samples(range: &Range<usize>) -> Option<Vec<Range<usize>>> {
         // In pieces, so that more threads than there are samples have something to do.
         (0..SAMPLES).flat_map(|k| (begin(k)..begin(k) + SAMPLE).step_by(PIECE)).map(|at| at..at + PIECE).collect()
     })
+}
+
+/// The iterations to sample of a loop that is too short for [`samples`], but whose iterations may be long.
+pub fn few(range: &Range<usize>) -> Option<Vec<Range<usize>>> {
+    let n = range.len();
+    let begin = |k: usize| range.start + (n - FEW) * k / (SAMPLES - 1);
+    (WORTH_A_FEW..WORTHWHILE).contains(&n).then(|| (0..SAMPLES).map(|k| begin(k)..begin(k) + FEW).collect())
+}
+
+/// Whether a loop makes enough accesses, by a few samples, for these to decide whether the rest is recorded.
+pub fn is_long(sampled: &Recording<'_>) -> bool {
+    sampled.accesses_each * sampled.iterations() as f64 >= MANY_ACCESSES
 }
 
 /// A recording of the whole loop from a recording of samples, if the accesses to all shared DDSs follow rules. For each

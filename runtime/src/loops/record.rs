@@ -94,6 +94,15 @@ pub(crate) unsafe fn record<'l>(
     };
     let mut tallied = tallied::beforehand(captured, options, range.len());
     if depth == Depth::Sampled
+        && let Some(few) = inference::few(&range)
+    {
+        let mut sampled = run(few, &tallied);
+        tallied::leave_out(&mut sampled, &mut tallied.clone(), captured, (options, false));
+        if inference::is_long(&sampled) && beforehand::is_serial(&sampled, &options.planning(tables)) {
+            return (sampled, Depth::Sampled);
+        }
+    }
+    if depth == Depth::Sampled
         && let Some(samples) = inference::samples(&range)
     {
         let mut sampled = run(samples.clone(), &tallied);

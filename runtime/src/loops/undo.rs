@@ -17,7 +17,7 @@ use crate::body::lease::{Lease, Lent};
 use crate::body::panics::{self, CaughtPanic};
 use crate::memory::buffer::RawBuf;
 use crate::memory::spare::Spare;
-use crate::planner::plan::{Band, Block, Plan};
+use crate::planner::plan::{Block, Plan};
 use crate::planner::recording::Usage;
 use crate::session::locked;
 use crate::session::options::Strategy;
@@ -142,10 +142,7 @@ impl Undo {
                     // All of its tiles wait for the first of a band.
                     Some(tiles) => {
                         let band = Some(tiles.band_of(b)).filter(|band| band.blocks.start == b);
-                        band.map(|Band { offsets, .. }| {
-                            let number = |offset| tiles.numbering[c].of(plan.range.start + offset) - plan.range.start;
-                            range(number(offsets.start), number(offsets.end - 1) + 1)
-                        })
+                        band.map(|band| tiles.numbers(c, plan.range.start, band)).map(|at| range(at.start, at.end))
                     }
                     None if plan.offsets.is_empty() => Some(range(block.start, block.end)),
                     None => Some(Extent::Steps { block, first }),

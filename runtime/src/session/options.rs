@@ -216,20 +216,14 @@ pub trait Indices: 'static {
     fn start(rule: Self::Rule, iteration: usize) -> Self::Start;
     /// The index of the iteration `by` behind a start, which is mostly in the same row.
     fn behind(rule: Self::Rule, start: Self::Start, iteration: usize, by: usize) -> Self::Index;
-    /// Calls `f` with iterations and their indices, one after the other, until it gives something.
+    /// The same within a row, of which that many iterations are left.
     #[inline(always)]
-    fn each<E>(
-        rule: Self::Rule,
-        iterations: Range<usize>,
-        mut f: impl FnMut(usize, Self::Index) -> Option<E>,
-    ) -> Option<E> {
-        for i in iterations {
-            let ended = f(i, Self::index(rule, i));
-            if ended.is_some() {
-                return ended;
-            }
-        }
-        None
+    fn in_row(rule: Self::Rule, _start: Self::Start, iteration: usize, _by: usize) -> Self::Index {
+        Self::index(rule, iteration)
+    }
+    /// How many iterations of a row begin with a start.
+    fn left(_rule: Self::Rule, _start: Self::Start) -> usize {
+        usize::MAX
     }
 }
 
@@ -301,21 +295,11 @@ impl<A: Int, B: Int> Indices for Pairs<A, B> {
         if j < rule[2] as usize { Self::pair(rule, i, j as u32) } else { Self::index(rule, iteration) }
     }
     #[inline(always)]
-    fn each<E>(rule: [u64; 3], iterations: Range<usize>, mut f: impl FnMut(usize, (A, B)) -> Option<E>) -> Option<E> {
-        let Range { mut start, end } = iterations;
-        while start < end {
-            // A division a row.
-            let (i, first) = Self::start(rule, start);
-            let n = (rule[2] as usize - first as usize).min(end - start);
-            for k in 0..n {
-                let ended = f(start + k, Self::pair(rule, i, first + k as u32));
-                if ended.is_some() {
-                    return ended;
-                }
-            }
-            start += n;
-        }
-        None
+    fn in_row(rule: [u64; 3], (i, j): (u32, u32), _: usize, by: usize) -> (A, B) {
+        Self::pair(rule, i, (j as usize + by) as u32)
+    }
+    fn left([.., columns]: [u64; 3], (_, j): (u32, u32)) -> usize {
+        columns as usize - j as usize
     }
 }
 

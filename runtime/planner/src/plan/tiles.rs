@@ -119,6 +119,12 @@ impl Tiles {
         &self.bands[self.bands.partition_point(|band| band.blocks.end <= block)]
     }
 
+    /// The numbers that a band's iterations have for a capture, from the first to the last, counted from the loop's first iteration.
+    pub fn numbers(&self, capture: usize, first: usize, band: &Band) -> Range<usize> {
+        let number = |offset: usize| self.numbering[capture].of(first + offset) - first;
+        number(band.offsets.start)..number(band.offsets.end - 1) + 1
+    }
+
     /// How many iterations a block has.
     pub fn iterations(&self, block: usize) -> usize {
         self.of(block).iter().map(Run::iterations).sum()

@@ -140,7 +140,8 @@ where
         Ok(alike)
     }
 
-    /// Two loops come of it, one of them for views that know that they own what is near.
+    /// Two loops come of it, one of them for views that know that they own what is near. (What a closure has by reference stays in
+    /// memory, so that both loops are written out.)
     #[inline(always)]
     fn run_alike<'v>(
         &self,
@@ -149,11 +150,31 @@ where
         scratch: &mut S,
         range: Range<usize>,
     ) -> Option<(usize, BodyError)> {
-        X::each(self.rule, range, |i, index| {
-            H::step(views, i);
-            let error = (self.body)(values, views, scratch, index).into_error()?;
-            Some((i, error))
-        })
+        if !X::IN_ROWS {
+            for i in range {
+                H::step(views, i);
+                if let Some(error) = (self.body)(values, views, scratch, X::index(self.rule, i)).into_error() {
+                    return Some((i, error));
+                }
+            }
+            return None;
+        }
+        let Range { start: mut first, end } = range;
+        while first < end {
+            // A division a row.
+            let start = X::start(self.rule, first);
+            let n = X::left(self.rule, start).min(end - first);
+            for by in 0..n {
+                let i = first + by;
+                H::step(views, i);
+                let ended = (self.body)(values, views, scratch, X::in_row(self.rule, start, i, by));
+                if let Some(error) = ended.into_error() {
+                    return Some((i, error));
+                }
+            }
+            first += n;
+        }
+        None
     }
 
     /// The hot loop over the runs of a tile. They are short: the views are made once.
@@ -178,15 +199,16 @@ where
             let (rows, stride) = (run.rows as usize, run.stride as usize);
             assert!(rows <= TOGETHER);
             let mut starts = [X::Start::default(); TOGETHER];
-            (0..rows).for_each(|k| starts[k] = X::start(self.rule, at + k * stride));
+            let begin = |(k, start): (usize, &mut X::Start)| *start = X::start(self.rule, at + k * stride);
+            starts[..rows].iter_mut().enumerate().for_each(begin);
             for t in 0..run.len as usize {
-                for k in 0..rows {
+                for (k, &start) in starts.iter().enumerate().take(rows) {
                     let i = at + t + k * stride;
                     H::step(&mut views, i);
                     if X::IN_ROWS {
                         H::turn_to_row(&mut views, k);
                     }
-                    let index = X::behind(self.rule, starts[k], i, t);
+                    let index = X::behind(self.rule, start, i, t);
                     let ended = (self.body)(values, &mut views, &mut scratch, index);
                     if let Some(error) = ended.into_error() {
                         return Some((i, error));

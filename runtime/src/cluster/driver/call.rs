@@ -257,6 +257,15 @@ impl LoopBackend for Cluster {
         let (range, options) = (call.key.range.clone(), &call.key.options);
         let mut tallied = tallied::beforehand(call.captured, options, range.len());
         if depth == Depth::Sampled
+            && let Some(few) = inference::few(&range)
+        {
+            let mut sampled = self.record_slices(&mut state, call, (&few, &tallied), false)?;
+            tallied::leave_out(&mut sampled, &mut tallied.clone(), call.captured, (options, false));
+            if inference::is_long(&sampled) && beforehand::is_serial(&sampled, &options.planning(false)) {
+                return Ok((sampled, Depth::Sampled));
+            }
+        }
+        if depth == Depth::Sampled
             && let Some(samples) = inference::samples(&range)
         {
             let mut sampled = self.record_slices(&mut state, call, (&samples, &tallied), false)?;
