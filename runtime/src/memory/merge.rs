@@ -85,7 +85,8 @@ pub trait Merge: Element {
     /// up, and of equal ones one is left. A type made of floats passes its own on.
     ///
     /// ```
-    /// use stradsap_runtime::{DecodeError, Element, Merge};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DecodeError, Element, Merge};
     ///
     /// /// A direction, and how often it was looked at.
     /// #[derive(Clone, Copy, Debug, PartialEq)]

@@ -22,7 +22,8 @@ impl Session {
     /// ```
     /// # let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     /// # if !cfg!(target_os = "linux") { return Ok(()) }
-    /// use stradsap_runtime::{DVector, Session};
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
     ///
     /// let session = Session::builder().threads(1).build()?;
     /// session.set_memory(64 << 20, folder)?;

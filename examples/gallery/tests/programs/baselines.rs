@@ -41,7 +41,6 @@ fn factors_predict_better_than_biases() {
     let (mean, users, items) = biases(&split.train, ratings.users.len(), ratings.items.len(), 3.0);
     let by_mean = rmse(&split.test, |_| mean);
     let by_biases = rmse(&split.test, |r| mean + users[r.user as usize] + items[r.item as usize]);
-    println!("mean {by_mean:.4}, biases {by_biases:.4}");
     assert!(by_biases < 1.25 && by_biases < by_mean - 0.3, "{by_biases} {by_mean}");
     for (program, options) in [("sgdmf", &[][..]), ("ccdmf", &[]), ("ccdmf", &["--order", "feature"])] {
         let report = report(program, options);
@@ -50,7 +49,6 @@ fn factors_predict_better_than_biases() {
             |name: &str| -> Vec<f64> { epochs.iter().map(|epoch: &Value| epoch[name].as_f64().unwrap()).collect() };
         let (train, test) = (of("train_rmse"), of("test_rmse"));
         let (reached, least) = (*test.last().unwrap(), test.iter().copied().fold(f64::INFINITY, f64::min));
-        println!("{program} {options:?}: training {:.4}, test {reached:.4}", train.last().unwrap());
         assert!(reached < by_biases - 0.03, "{program}: {reached}, and biases {by_biases}");
         // No overfitting: the test error is as low at the end as it ever was.
         assert!(reached < least + 0.002, "{program}: {test:?}");

@@ -117,7 +117,7 @@ mod tests {
         let found = messages(&[("order", "Keep"), ("strategy", "colored"), ("parts", "0"), ("parts", "2")]);
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].contains("`order` is one of `Preserve` and `Any`"), "{found:?}");
-        assert!(found[1].contains("from 1 on"), "{found:?}");
+        assert!(found[1].contains("at least 1"), "{found:?}");
         assert!(found[2].contains("given twice"), "{found:?}");
     }
 

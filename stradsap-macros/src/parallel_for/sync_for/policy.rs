@@ -198,7 +198,7 @@ mod tests {
         refused("Ssp", "`SyncPolicy::Ssp { staleness: 2 }`");
         refused("SyncPolicy::ModelAverage", "`SyncPolicy::ModelAverage { every: 8 }`");
         refused("stradsap::SyncPolicy::Ssp(3)", "`SyncPolicy::Ssp { staleness: 2 }`");
-        refused("ModelAverage { every: 0 }", "from 1 on");
+        refused("ModelAverage { every: 0 }", "at least 1");
     }
 
     #[test]
