@@ -105,7 +105,7 @@ pub(crate) fn alignment_with_moves_beside(session: &Session, seen: &mut Seen) ->
     Ok(())
 }
 
-/// One loop, called with one part of its table after the other; the body's numbers may be negative.
+/// One loop, called with one part of its table after the other, by signed numbers.
 pub(crate) fn parts_of_a_table_in_turn(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     let (rows, width) = (70i32, 90i32);
     let mut x = DVector::from_fn(session, (rows * width) as usize, start)?;
@@ -121,10 +121,10 @@ pub(crate) fn parts_of_a_table_in_turn(session: &Session, seen: &mut Seen) -> st
     ];
     for (top, bottom, left, right) in parts {
         async_parallel_for!(
-            (top..bottom, left - 45..right - 45),
+            (top..bottom, left - 1..right - 1),
             [&mut x, width],
             |(i, j)| {
-                let k = i * width + j + 45;
+                let k = i * width + j + 1;
                 x[k] = 0.5 * x[k] + 0.25 * x[k - width + 1] + 0.25 * x[k - 1];
             },
             order = Preserve,
