@@ -58,7 +58,7 @@ pub struct CommonArgs {
     #[arg(long)]
     pub verify: bool,
 
-    /// Keep this process near so many bytes of memory (2GiB, 500MB): the rest of large DDSs lies in files
+    /// Keep this process near this many bytes of memory (2GiB, 500MB): the rest of large DDSs lies in files
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub memory: Option<u64>,
 

@@ -113,7 +113,7 @@ impl Spill {
         }
     }
 
-    /// Lets slabs of so many bytes go, those first that are needed last.
+    /// Lets slabs of this many bytes go, those first that are needed last.
     fn leave(&self, bytes: u64) {
         let mapped: Vec<Arc<Mapped>> = {
             let mut mapped = locked(&self.mapped);
