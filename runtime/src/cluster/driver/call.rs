@@ -13,7 +13,7 @@ use crate::body::sharing::shared_state;
 use crate::cluster::driver::in_parts::Ended;
 use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged, LoopResult};
 use crate::cluster::driver::remote::remote_task;
-use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
+use crate::cluster::driver::remote_plan::{RemotePlan, Spreading, Vector};
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture};
@@ -297,7 +297,8 @@ impl LoopBackend for Cluster {
         let known = |(c, capture)| vector_of(capture).filter(|_| tallied::ops_of(plan, call.captured, c).is_none());
         let vectors = call.captured.iter().enumerate().map(known).collect();
         let captures = remote_captures(call.captured)?;
-        let plan = self.remote_plan(&mut state, Arc::clone(plan), captures, vectors);
+        let by = if may_be_cut_anywhere(call, plan) { Spreading::ByIterations } else { Spreading::ByBlocks };
+        let plan = self.remote_plan(&mut state, Arc::clone(plan), captures, vectors, by);
         // Its shares are sent, and the elements that are laid out by it.
         self.retry(&mut state, async |cluster, state| cluster.get_ready(state, &plan).await)?;
         Ok(Box::new(plan))
@@ -325,7 +326,10 @@ impl LoopBackend for Cluster {
         let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
         let order = call.key.options.order;
         let (range, within_blocks) = (call.key.range.clone(), may_be_cut_anywhere(call, &plan.plan));
-        let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), range, task, before, order, within_blocks });
+        let mut logged = Arc::new(LoopLogged { plan: Arc::clone(plan), range, task, before, order, within_blocks });
+        if trace && let Some(together) = logged.together(self, &mut state) {
+            logged = together;
+        }
         let mut loops = LoopCall::new(Arc::clone(&logged), trace, true);
         let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = loop {
             let ended = match self.run_call(&mut state, &mut loops, Ended::from) {
@@ -339,9 +343,15 @@ impl LoopBackend for Cluster {
             match ended {
                 Ok(finished) => break finished,
                 Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
-                    if by_index_now(plan, capture) =>
+                    if by_index_now(&logged.plan, capture) =>
                 {
                     // What is read in step is reached by other means than `x[i]`: the workers must keep count.
+                }
+                Err(ended @ LoopStopped::Failed(_)) => {
+                    // It fails in any case: on one worker it does so where the plan's order says.
+                    let Some(together) = logged.together(self, &mut state) else { return Err(ended) };
+                    logged = together;
+                    loops = LoopCall::new(Arc::clone(&logged), trace, true);
                 }
                 Err(ended) => return Err(ended),
             }
