@@ -123,16 +123,21 @@ mod coloured {
         let mut label = DVector::from_fn(session, web.nodes(), |i| i as u32)?;
         for _ in 0..3 {
             let changed = session.count();
-            let report = async_parallel_for!(0..web.nodes(), [&starts, &to, &mut label, &changed], |i| {
-                let mut least = label[i];
-                for &j in &to[starts[i]..starts[i + 1]] {
-                    least = least.min(label[j]);
-                }
-                if least != label[i] {
-                    changed.add(1);
-                }
-                label[i] = least;
-            })?;
+            let report = async_parallel_for!(
+                0..web.nodes(),
+                [&starts, &to, &mut label, &changed],
+                |i| {
+                    let mut least = label[i];
+                    for &j in &to[starts[i]..starts[i + 1]] {
+                        least = least.min(label[j]);
+                    }
+                    if least != label[i] {
+                        changed.add(1);
+                    }
+                    label[i] = least;
+                },
+                strategy = Coloured
+            )?;
             is_spread(session, &report);
             seen.report("round", &report);
             seen.record("changed", changed.get());
@@ -144,13 +149,18 @@ mod coloured {
         let web = Graph::web(40_000, 160_000);
         let (starts, to) = web.on(session)?;
         let mut colour = DVector::from_fn(session, web.nodes(), |_| u8::MAX)?;
-        let report = async_parallel_for!(0..web.nodes(), [&starts, &to, &mut colour], |i| {
-            let mut taken = 0u64;
-            for &j in &to[starts[i]..starts[i + 1]] {
-                taken |= if colour[j] < 64 { 1 << colour[j] } else { 0 };
-            }
-            colour[i] = taken.trailing_ones() as u8;
-        })?;
+        let report = async_parallel_for!(
+            0..web.nodes(),
+            [&starts, &to, &mut colour],
+            |i| {
+                let mut taken = 0u64;
+                for &j in &to[starts[i]..starts[i + 1]] {
+                    taken |= if colour[j] < 64 { 1 << colour[j] } else { 0 };
+                }
+                colour[i] = taken.trailing_ones() as u8;
+            },
+            strategy = Coloured
+        )?;
         is_spread(session, &report);
         seen.report("colours", &report);
         let colour = colour.to_vec()?;
@@ -192,13 +202,13 @@ mod coloured {
 
     /// Elements that own memory, and two DDSs that are written.
     pub(crate) fn names(session: &Session, seen: &mut Seen) -> Result {
-        let web = Graph::web(20_000, 60_000);
-        let (starts, to) = web.on(session)?;
-        let mut name = DVector::from_fn(session, web.nodes(), |i| format!("node {i}"))?;
-        let mut heard = DVector::from_fn(session, web.nodes(), |_| 0u64)?;
+        let mesh = Graph::mesh(300);
+        let (starts, to) = mesh.on(session)?;
+        let mut name = DVector::from_fn(session, mesh.nodes(), |i| format!("node {i}"))?;
+        let mut heard = DVector::from_fn(session, mesh.nodes(), |_| 0u64)?;
         for round in 0..3u32 {
             let report = async_parallel_for!(
-                0..web.nodes(),
+                0..mesh.nodes(),
                 [round, &starts, &to, &mut name, &mut heard],
                 |i| {
                     let mut letters = 0;
@@ -206,8 +216,9 @@ mod coloured {
                         letters += name[j].len() as u64;
                         heard[j] = heard[j].rotate_left(5) ^ i as u64;
                     }
+                    let own = &mut name[i];
                     if letters % 3 == u64::from(round) {
-                        name[i].push('x');
+                        own.push('x');
                     }
                 },
                 strategy = Coloured

@@ -103,7 +103,7 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
             names[at].push(char::from(b'a' + ((p[at][0].to_bits() as usize + epoch + n) % 26) as u8));
         })?;
         let place = |cell: usize| cell * 7919 % 14_400;
-        async_parallel_for!(
+        let report = async_parallel_for!(
             0..side * side,
             [side, place, &mut cells],
             |cell| {
@@ -118,6 +118,8 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
             },
             strategy = Coloured
         )?;
+        let busy = report.shares().iter().filter(|share| share.blocks > 0).count();
+        assert!(epoch > first || busy > 1 || session.workers() < 2, "the cells are on one worker");
         if let Some(checkpoints) = &mut checkpoints {
             checkpoints.save(
                 epoch as u64 + 1,
