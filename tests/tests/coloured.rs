@@ -10,14 +10,14 @@ use crate::seen::{Scenario, Seen, without_worker};
 type Result = stradsap::Result<()>;
 
 pub(crate) const SCENARIOS: &[Scenario] = scenarios![
-    coloured::gauss_seidel,
-    coloured::label_propagation,
-    coloured::graph_colouring,
-    coloured::sums_of_floats,
-    coloured::names,
-    coloured::beside_other_loops,
-    coloured::failures,
-    coloured::misspeculation,
+    spread::gauss_seidel,
+    spread::label_propagation,
+    spread::graph_colouring,
+    spread::sums_of_floats,
+    spread::names,
+    spread::beside_other_loops,
+    spread::failures,
+    spread::misspeculation,
 ];
 
 /// Lists of neighbours, one behind the other.
@@ -53,7 +53,7 @@ impl Graph {
         let edge = |k: usize| {
             let a = below(3 * k as u64, nodes);
             let far = [a * below(3 * k as u64 + 1, 1000) / 1000, (a + 1 + below(3 * k as u64 + 2, 30)) % nodes];
-            (a, far[usize::from(k % 8 > 0)])
+            (a, far[usize::from(!k.is_multiple_of(8))])
         };
         Graph::of_edges(nodes, (0..edges).map(edge))
     }
@@ -74,7 +74,7 @@ fn is_spread(session: &Session, report: &LoopReport) {
     assert!(busy > 1 || session.workers() < 2, "{} of {} workers are busy", busy, session.workers());
 }
 
-mod coloured {
+mod spread {
     use super::*;
 
     fn sweep(

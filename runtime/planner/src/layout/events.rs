@@ -163,6 +163,8 @@ pub(crate) fn play(
 }
 
 impl<'p> Play<'p> {
+    // One table after the other is set up; what would be split off would be handed nearly all of them.
+    #[allow(clippy::too_many_lines)]
     fn new(
         (plan, layout): (&'p Plan, &'p Layout),
         bytes: &'p dyn Fn(u32) -> u64,
@@ -184,14 +186,14 @@ impl<'p> Play<'p> {
         let mut sends: Vec<Vec<u32>> = vec![Vec::new(); blocks];
         let mut first_sends: Vec<Vec<u32>> = vec![Vec::new(); layout.workers];
         for (t, transfer) in layout.transfers.iter().enumerate() {
-            transfer.after.iter().for_each(|&block| sends[block as usize].push(t as u32));
-            if transfer.after.is_empty() {
-                first_sends[transfer.from as usize].push(t as u32);
+            match transfer.after.as_slice() {
+                [] => first_sends[transfer.from as usize].push(t as u32),
+                after => after.iter().for_each(|&block| sends[block as usize].push(t as u32)),
             }
             transfer.before.iter().for_each(|&b| parts[b as usize] += 1);
         }
         let strata = &plan.strata;
-        let mut stratum_left = Vec::new();
+        let mut stratum_left = vec![];
         if strata.blocks() > 0 && layout.workers > 1 {
             stratum_left = (0..strata.count()).map(|stratum| strata.blocks_of(stratum).len()).collect();
             (0..blocks).for_each(|block| parts[block] += strata.seen_by(block) as u32);

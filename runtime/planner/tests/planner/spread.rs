@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use proptest::prelude::{ProptestConfig, proptest};
-use stradsap_planner::layout::{Layout, Spread, spread, spread_over_all};
+use stradsap_planner::layout::{Cargo, Layout, Spread, spread, spread_over_all};
 use stradsap_planner::plan::{Listed, Plan};
 use stradsap_planner::{Order, PlanOptions, Strategy};
 
@@ -283,7 +283,7 @@ fn a_mesh_is_cut_along_short_borders_however_it_is_numbered() {
         let plan = coloured(&mesh(side, shuffled), Order::Any).unwrap();
         for workers in [2, 4, 8] {
             let layout = spread_over_all(&plan, workers, true).unwrap();
-            let moved: usize = layout.spread.as_ref().unwrap().cargo.iter().map(|cargo| cargo.len()).sum();
+            let moved: usize = layout.spread.as_ref().unwrap().cargo.iter().map(Cargo::len).sum();
             // A cell at a border crosses it once for each of its versions: as it was before, and as it is.
             assert!(moved <= 8 * workers * side, "{workers} workers, {shuffled}: {moved} elements cross");
             assert!(layout.imbalance() < 1.2, "{workers} workers, {shuffled}: {}", layout.imbalance());

@@ -237,6 +237,46 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Runs a loop, in parts or on one worker if need be.
+    fn run_logged(
+        &self,
+        state: &mut State,
+        mut logged: Arc<LoopLogged>,
+        trace: bool,
+    ) -> std::result::Result<LoopResult, LoopStopped> {
+        if trace && let Some(together) = logged.together(self, state) {
+            logged = together;
+        }
+        let mut loops = LoopCall::new(Arc::clone(&logged), trace, true);
+        loop {
+            let ended = match self.run_call(state, &mut loops, Ended::from) {
+                Ok(finished) => Ok(finished),
+                Err(Ended::TooLong) => {
+                    state.in_vain = loops.in_vain;
+                    self.run_in_parts(state, &logged, trace)
+                }
+                Err(Ended::Stopped(stopped)) => Err(stopped),
+            };
+            match ended {
+                Ok(finished) => return Ok(finished),
+                Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
+                    if by_index_now(&logged.plan, capture) =>
+                {
+                    // What is read in step is reached by other means than `x[i]`: the workers must keep count.
+                }
+                Err(ended @ LoopStopped::Failed(_)) => {
+                    // It fails in any case: on one worker it does so where the plan's order says.
+                    let Some(together) = logged.together(self, state) else { return Err(ended) };
+                    logged = together;
+                    loops = LoopCall::new(Arc::clone(&logged), trace, true);
+                }
+                Err(ended) => return Err(ended),
+            }
+        }
+    }
+}
+
 impl LoopBackend for Cluster {
     fn is_one_process(&self) -> bool {
         false
@@ -326,36 +366,9 @@ impl LoopBackend for Cluster {
         let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
         let order = call.key.options.order;
         let (range, within_blocks) = (call.key.range.clone(), may_be_cut_anywhere(call, &plan.plan));
-        let mut logged = Arc::new(LoopLogged { plan: Arc::clone(plan), range, task, before, order, within_blocks });
-        if trace && let Some(together) = logged.together(self, &mut state) {
-            logged = together;
-        }
-        let mut loops = LoopCall::new(Arc::clone(&logged), trace, true);
-        let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = loop {
-            let ended = match self.run_call(&mut state, &mut loops, Ended::from) {
-                Ok(finished) => Ok(finished),
-                Err(Ended::TooLong) => {
-                    state.in_vain = loops.in_vain;
-                    self.run_in_parts(&mut state, &logged, trace)
-                }
-                Err(Ended::Stopped(stopped)) => Err(stopped),
-            };
-            match ended {
-                Ok(finished) => break finished,
-                Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
-                    if by_index_now(&logged.plan, capture) =>
-                {
-                    // What is read in step is reached by other means than `x[i]`: the workers must keep count.
-                }
-                Err(ended @ LoopStopped::Failed(_)) => {
-                    // It fails in any case: on one worker it does so where the plan's order says.
-                    let Some(together) = logged.together(self, &mut state) else { return Err(ended) };
-                    logged = together;
-                    loops = LoopCall::new(Arc::clone(&logged), trace, true);
-                }
-                Err(ended) => return Err(ended),
-            }
-        };
+        let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), range, task, before, order, within_blocks });
+        let (before, ran) = (logged.before.words.clone(), self.run_logged(&mut state, logged, trace)?);
+        let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = ran;
         self.unite(&mut state, call, &tallies, &tallied)?;
         for (blocks, bytes) in relaxed {
             let mut rest = bytes.as_slice();
@@ -364,7 +377,7 @@ impl LoopBackend for Cluster {
                 return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
             }
         }
-        let after = unite(&plan.plan, call.captured, order, &logged.before.words, results.into_iter());
+        let after = unite(&plan.plan, call.captured, order, &before, results.into_iter());
         let checked = match shadows {
             Some(shadows) => self.check(&mut state, call, plan, shadows, (&after, &board, &tallies))?.map(Some),
             None => Ok(None),

@@ -77,7 +77,7 @@ impl LoopLogged {
     /// The same loop on one worker, where it was on several: there its blocks stand in the plan's own order, which says what fails first.
     pub(crate) fn together(&self, cluster: &Cluster, state: &mut State) -> Option<Arc<LoopLogged>> {
         let whole = &self.plan;
-        if !locked(&whole.state).layout.as_ref().is_some_and(|layout| layout.spread.is_some()) {
+        if locked(&whole.state).layout.as_ref().is_none_or(|layout| layout.spread.is_none()) {
             return None;
         }
         let (captures, vectors) = (whole.captures.clone(), whole.vectors.clone());
