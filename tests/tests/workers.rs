@@ -6,6 +6,7 @@
 mod captured;
 mod chaos;
 mod cluster;
+mod coloured;
 mod common;
 mod data;
 mod hostile;
@@ -53,6 +54,24 @@ const SOUND: [Place; 9] = [
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
+/// Where `coloured` runs.
+const COLOURED: [Place; 14] = [
+    place(0, 2, 0),
+    place(0, 3, 0),
+    place(1, 1, 0),
+    place(1, 2, 0),
+    place(1, 3, 0),
+    place(2, 1, 0),
+    place(2, 2, 0),
+    place(2, 3, 0),
+    place(3, 1, 0),
+    place(3, 2, 2),
+    place(3, 3, 0),
+    place(4, 1, 0),
+    place(4, 2, 0),
+    place(4, 3, 2),
+];
+
 /// Where `programs` run.
 const PROGRAMS: [Place; 6] =
     [place(0, 3, 0), place(0, 8, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0), place(3, 8, 0)];
@@ -75,6 +94,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("chaos::minibatches", chaos::minibatches::tests()),
         ("chaos::scheduled", chaos::scheduled::tests()),
         (cluster::GROUP, cluster::tests()),
+        ("coloured", places::tests(&COLOURED, &Expected::new(ALONE, Place::session), 120, coloured::SCENARIOS)),
         ("data", data::tests()),
         ("hostile", hostile::tests()),
         ("sound", places::tests(&SOUND, &Expected::new(ALONE, Place::session), 60, sound::SCENARIOS)),

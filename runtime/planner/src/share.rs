@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::layout::Layout;
+use crate::layout::{Cargo, Layout};
 use crate::options::Strategy;
 use crate::plan::{Block, BlockGraph, Cut, Facts, Listed, Parts, Plan, Strata, Touch};
 use crate::recording::FieldPlace;
@@ -45,17 +45,21 @@ pub struct Share {
     strata: (Vec<u32>, usize),
     /// Of a plan that runs on one worker: the blocks that may touch anything.
     alone: Vec<u32>,
+    /// Of a spread plan, which has no parts: what its resources are, each a capture and its elements.
+    pub cargo: Vec<(usize, Bulk)>,
+    /// Of a spread plan: the written elements of each shared capture that the worker has before the loop and saves.
+    pub owned: Option<Vec<Bulk>>,
 }
 
 /// Numbers of resources from here on are blocks, whose additions to relaxed state travel like parts.
 pub const ADDED: u32 = 1 << 31;
 
-/// A part that comes from another worker.
+/// A part, or elements of a spread plan, that come from another worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Arrival {
     /// Its number on the wire.
     pub transfer: u32,
-    /// Which part, or [`ADDED`] and a block.
+    /// Which part, or of a spread plan which of [`Share::cargo`], or [`ADDED`] and a block.
     pub resource: u32,
     /// The worker's blocks that need it.
     pub before: Vec<u32>,
@@ -63,12 +67,13 @@ pub struct Arrival {
     pub behind: Vec<u32>,
 }
 
-/// A part that goes to another worker.
+/// A part that goes to another worker. Of a spread plan: elements; those of one transfer travel together, in the order in which they
+/// stand here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Send {
     /// Its number on the wire.
     pub transfer: u32,
-    /// Which part, or [`ADDED`] and a block.
+    /// Which part, or of a spread plan which of [`Share::cargo`], or [`ADDED`] and a block.
     pub resource: u32,
     /// The number of the worker that needs it.
     pub to: u32,
@@ -81,36 +86,42 @@ pub struct Send {
 impl Plan {
     /// The share of one worker.
     pub fn share(&self, layout: &Layout, worker: u32, by_index: &[bool]) -> Share {
+        let plan = layout.plan(self);
         let (own, graph) = layout.graph_of(self, worker);
         let own: Vec<usize> = own.into_iter().map(|b| b as usize).collect();
-        let (blocks, offsets) = self.own_blocks(&own);
+        let (blocks, offsets) = plan.own_blocks(&own, layout);
         let mut edges = Vec::new();
         for k in 0..own.len() {
             edges.extend(graph.followers(k).iter().map(|&follower| (k as u32, follower)));
         }
-        let listed = |listed: &Listed| (Bulk(listed.entries.clone()), Bulk(listed.ends.clone()));
-        let (arrivals, sends) = self.transfers(layout, worker, &own);
+        let listed = |listed: &Listed| {
+            let Listed { entries, ends } =
+                if layout.spread.is_some() { plan.own_listed(listed, &own) } else { listed.clone() };
+            (Bulk(entries), Bulk(ends))
+        };
+        let Exchange { arrivals, sends, cargo } = plan.transfers(layout, worker, &own);
+        let of_worker = |owned: &Vec<Vec<u32>>| Bulk(owned[worker as usize].clone());
         Share {
-            strategy: self.strategy,
-            range: self.range.clone(),
-            usage: self.usage.clone(),
+            strategy: plan.strategy,
+            range: plan.range.clone(),
+            usage: plan.usage.clone(),
             blocks,
             offsets,
-            cost: own.iter().map(|&b| self.graph.cost(b)).collect(),
-            tail: own.iter().map(|&b| self.graph.tail[b]).collect(),
+            cost: own.iter().map(|&b| plan.graph.cost(b)).collect(),
+            tail: own.iter().map(|&b| plan.graph.tail[b]).collect(),
             edges,
-            parts: self
+            parts: plan
                 .parts
                 .as_ref()
                 .map(|parts| (parts.captures.clone(), parts.cuts.iter().map(|cut| cut.bounds.clone()).collect())),
             touches: own
                 .iter()
-                .map(|&b| self.touches(b).iter().map(|touch| (touch.resource, touch.write)).collect())
+                .map(|&b| plan.touches(b).iter().map(|touch| (touch.resource, touch.write)).collect())
                 .collect(),
-            listed: if own.is_empty() { Vec::new() } else { self.listed.iter().map(listed).collect() },
-            shared: self.shared.clone(),
-            fields: self.fields.iter().map(|field| field.map(|field| (field.capture, field.byte))).collect(),
-            sparse: self.sparse.clone(),
+            listed: if own.is_empty() { Vec::new() } else { plan.listed.iter().map(listed).collect() },
+            shared: plan.shared.clone(),
+            fields: plan.fields.iter().map(|field| field.map(|field| (field.capture, field.byte))).collect(),
+            sparse: plan.sparse.clone(),
             saved_elsewhere: layout
                 .first_writer
                 .iter()
@@ -119,20 +130,30 @@ impl Plan {
             arrivals,
             sends,
             by_index: by_index.to_vec(),
-            strata: self.strata.to_parts(),
-            alone: self.alone.clone(),
+            strata: plan.strata.to_parts(),
+            alone: plan.alone.clone(),
             global: own.iter().map(|&b| b as u32).collect(),
-            numbers: own.iter().map(|&b| self.number(b) as u32).collect(),
+            numbers: own.iter().map(|&b| plan.number(b) as u32).collect(),
+            cargo,
+            owned: layout.spread.as_ref().map(|spread| spread.owned.iter().map(of_worker).collect()),
         }
     }
 }
 
+/// What a worker awaits and sends, and of a spread plan what that is.
+struct Exchange {
+    arrivals: Vec<Arrival>,
+    sends: Vec<Send>,
+    cargo: Vec<(usize, Bulk)>,
+}
+
 impl Plan {
     /// Where the iterations of a worker's blocks stand in its offsets, and these.
-    fn own_blocks(&self, own: &[usize]) -> (Vec<(usize, usize)>, Vec<u32>) {
+    fn own_blocks(&self, own: &[usize], layout: &Layout) -> (Vec<(usize, usize)>, Vec<u32>) {
         let blocks = own.iter().map(|&b| self.blocks[b]);
-        // Coloured plans list every iteration's elements by its place, and run on one worker.
-        if self.offsets.is_empty() || self.strategy == Strategy::Coloured || self.has_alone() {
+        // Coloured plans list every iteration's elements by its place: on one worker all stays where it is.
+        let stays = self.strategy == Strategy::Coloured && layout.spread.is_none();
+        if self.offsets.is_empty() || stays || self.has_alone() {
             let offsets = if own.is_empty() { Vec::new() } else { self.offsets.clone() };
             return (blocks.map(|block| (block.start, block.end)).collect(), offsets);
         }
@@ -145,27 +166,49 @@ impl Plan {
         (blocks.map(renumber).collect(), offsets)
     }
 
+    /// What is listed for the iterations of a worker's blocks.
+    fn own_listed(&self, whole: &Listed, own: &[usize]) -> Listed {
+        let mut listed = Listed::default();
+        for block in own.iter().map(|&b| self.blocks[b]) {
+            let (from, to) = (whole.start(block.start), listed.entries.len());
+            listed.entries.extend_from_slice(&whole.entries[from..whole.start(block.end)]);
+            listed.ends.extend(whole.ends[block.start..block.end].iter().map(|&end| end - from as u32 + to as u32));
+        }
+        listed
+    }
+
     /// What a worker awaits and sends.
-    fn transfers(&self, layout: &Layout, worker: u32, own: &[usize]) -> (Vec<Arrival>, Vec<Send>) {
+    fn transfers(&self, layout: &Layout, worker: u32, own: &[usize]) -> Exchange {
         let mut local = vec![u32::MAX; self.blocks.len()];
         own.iter().enumerate().for_each(|(k, &b)| local[b] = k as u32);
         let here = |blocks: &[u32]| blocks.iter().map(|&b| local[b as usize]).collect::<Vec<_>>();
-        let (mut arrivals, mut sends) = (Vec::new(), Vec::new());
+        let (mut arrivals, mut sends, mut cargo) = (Vec::new(), Vec::new(), Vec::new());
         for (t, transfer) in layout.transfers.iter().enumerate() {
-            let (number, resource) = (t as u32, transfer.resource);
-            if transfer.to == worker {
+            let (number, to) = (t as u32, transfer.to);
+            let carried = layout.spread.as_ref().map(|spread| &spread.cargo[transfer.resource as usize]);
+            // Its number is a part's, or that of elements that are listed for this worker.
+            let mut resource = |elements: &dyn Fn(&Cargo) -> Vec<u32>| {
+                let Some(carried) = carried else { return transfer.resource };
+                cargo.push((self.shared[carried.slot], Bulk(elements(carried))));
+                cargo.len() as u32 - 1
+            };
+            if to == worker {
                 let (before, behind) = (here(&transfer.before), here(&transfer.behind));
+                let resource = resource(&|carried| carried.pieces.concat());
                 arrivals.push(Arrival { transfer: number, resource, before, behind });
             }
             if transfer.from == worker {
-                let after = transfer.after.map(|b| local[b as usize]);
-                sends.push(Send { transfer: number, resource, to: transfer.to, after, copy: transfer.copy });
+                let after = transfer.after.iter().map(|&b| Some(local[b as usize]));
+                for (k, after) in after.chain(transfer.after.is_empty().then_some(None)).enumerate() {
+                    let resource = resource(&|carried| carried.pieces[k].clone());
+                    sends.push(Send { transfer: number, resource, to, after, copy: transfer.copy });
+                }
             }
         }
         let (added_in, added_out) = self.additions(layout, worker, own);
         arrivals.extend(added_in);
         sends.extend(added_out);
-        (arrivals, sends)
+        Exchange { arrivals, sends, cargo }
     }
 
     /// What a worker's blocks see of relaxed state that blocks elsewhere have added to, and the other way round. Each
@@ -237,5 +280,9 @@ impl Share {
 }
 
 /// Numbers that travel as their memory, since there are many.
-#[derive(Debug, Serialize, Deserialize)]
-struct Bulk(#[serde(with = "crate::bulk")] Vec<u32>);
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Bulk(
+    /// The numbers.
+    #[serde(with = "crate::bulk")]
+    pub Vec<u32>,
+);

@@ -22,6 +22,9 @@ use crate::planner::recording::Usage;
 use crate::session::locked;
 use crate::session::options::Strategy;
 
+/// Fewer than one in so many elements are saved one by one.
+const WORTH_LISTING: usize = 8;
+
 /// Which elements are saved together.
 #[derive(Debug, Clone)]
 enum Extent {
@@ -84,6 +87,8 @@ pub(crate) struct OtherWorkers<'s> {
     pub(crate) saved: &'s [bool],
     /// Parts that come from another worker, with all that was changed there.
     pub(crate) arrives: BTreeSet<usize>,
+    /// Of a spread plan: the written elements of each shared capture that this worker has before the loop.
+    pub(crate) owned: Option<Vec<&'s [u32]>>,
 }
 
 impl Undo {
@@ -101,8 +106,8 @@ impl Undo {
         };
         match plan.strategy {
             Strategy::Coloured => {
-                for (&c, listed) in plan.shared.iter().zip(&plan.listed) {
-                    let listed = plan.is_sparse(c).then(|| Extent::List(listed.written()));
+                for (slot, &c) in plan.shared.iter().enumerate() {
+                    let listed = listed_extent(plan, slot, &captured[c], others);
                     upfront.extend(listed.or_else(|| whole(&captured[c])).map(|extent| store(c, extent)));
                 }
             }
@@ -317,6 +322,29 @@ impl Extent {
                 .for_each(|&offset| f(first.wrapping_add(offset as usize), 1)),
         }
     }
+}
+
+/// What is saved of a shared capture of a coloured plan; none: all of it.
+fn listed_extent(plan: &Plan, slot: usize, capture: &Captured, others: &OtherWorkers<'_>) -> Option<Extent> {
+    match &others.owned {
+        Some(owned) => owned.get(slot).map(|owned| owned_extent(owned, capture)),
+        None => plan.is_sparse(plan.shared[slot]).then(|| Extent::List(plan.listed[slot].written())),
+    }
+}
+
+/// What a worker saves of a spread plan. Plain elements between those that it owns are saved with them: nobody needs what a worker
+/// has of elements that are others'.
+fn owned_extent(owned: &[u32], capture: &Captured) -> Extent {
+    match (&capture.kind, owned.first(), owned.last()) {
+        (Kind::Vector { ops, .. }, Some(&first), Some(&last)) if ops.plain => {
+            let all = (last - first) as usize + 1;
+            if all / WORTH_LISTING <= owned.len() {
+                return Extent::Range { lo: first as usize, len: all };
+            }
+        }
+        _ => {}
+    }
+    Extent::List(owned.to_vec())
 }
 
 /// The one distance from each iteration at which it writes a capture that is saved block by block, if there is one.

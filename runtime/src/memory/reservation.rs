@@ -158,28 +158,46 @@ impl Reservation {
     ///
     /// # Safety
     /// Nobody else uses these places meanwhile.
-    pub(crate) unsafe fn move_in(&self, range: Range<usize>, mut fresh: RawBuf) {
-        self.check(&range);
-        assert!(fresh.len() == range.len(), "as many elements as places");
+    pub(crate) unsafe fn move_in(&self, range: Range<usize>, fresh: RawBuf) {
+        // SAFETY: the caller's promise.
+        unsafe { self.move_in_ranges(std::iter::once(range), fresh) };
+    }
+
+    /// Moves elements to their places, which don't overlap.
+    ///
+    /// # Safety
+    /// Nobody else uses these places meanwhile.
+    unsafe fn move_in_ranges(&self, ranges: impl Iterator<Item = Range<usize>> + Clone, mut fresh: RawBuf) {
+        ranges.clone().for_each(|range| self.check(&range));
+        assert!(fresh.len() == ranges.clone().map(|range| range.len()).sum::<usize>(), "as many elements as places");
         let mut whole = locked(&self.whole);
         let mut from = fresh.as_mut_ptr();
         let mut replaced = Vec::new();
-        // SAFETY: both ranges hold as many elements as are moved and lie apart. What was there before goes to `fresh`,
+        // SAFETY: both hold as many elements as are moved and lie apart. What was there before goes to `fresh`,
         // of which the elements that were moved to empty places are forgotten and the others dropped.
-        unsafe {
-            fresh.set_len(0);
-            for (segment, there) in whole.segments(range.clone()) {
-                let (n, to) = (segment.len(), self.base().add(segment.start * self.ops.size));
-                if there && self.ops.needs_drop {
-                    std::ptr::swap_nonoverlapping(from, to, n * self.ops.size);
-                    replaced.push((from, n));
-                } else {
-                    std::ptr::copy_nonoverlapping(from, to, n * self.ops.size);
+        unsafe { fresh.set_len(0) };
+        for range in ranges {
+            let mut move_in = |segment: Range<usize>, there: bool| {
+                let n = segment.len();
+                // SAFETY: as above; every range was checked.
+                unsafe {
+                    let to = self.base().add(segment.start * self.ops.size);
+                    if there {
+                        std::ptr::swap_nonoverlapping(from, to, n * self.ops.size);
+                        replaced.push((from, n));
+                    } else {
+                        std::ptr::copy_nonoverlapping(from, to, n * self.ops.size);
+                    }
+                    from = from.add(n * self.ops.size);
                 }
-                from = from.add(n * self.ops.size);
+            };
+            if self.ops.plain {
+                move_in(range, false);
+                continue;
             }
-        }
-        if !self.ops.plain {
+            for (segment, there) in whole.segments(range.clone()) {
+                move_in(segment, there && self.ops.needs_drop);
+            }
             whole.insert(range);
         }
         drop(whole);
@@ -189,6 +207,34 @@ impl Reservation {
             let dropping = catch_unwind(AssertUnwindSafe(|| unsafe { self.ops.drop_elements(old, n) }));
             dropping.unwrap_or_else(std::mem::forget);
         }
+    }
+
+    /// Appends what some elements encode to, one after the other.
+    ///
+    /// # Safety
+    /// All of them are there, and nobody writes them meanwhile.
+    pub(crate) unsafe fn encode_list(&self, elements: &[u32], out: &mut Vec<u8>) {
+        for &i in elements {
+            let at = i as usize;
+            // SAFETY: the caller's promise.
+            unsafe { self.encode(at..at + 1, out) };
+        }
+    }
+
+    /// Puts encoded elements in their places. On an error nothing has changed.
+    ///
+    /// # Safety
+    /// Nobody else uses these elements meanwhile.
+    pub(crate) unsafe fn decode_list(&self, elements: &[u32], mut bytes: &[u8]) -> Result<(), DecodeError> {
+        let mut fresh = RawBuf::new(self.ops, elements.len());
+        fresh.push_decoded(elements.len(), &mut bytes)?;
+        if !bytes.is_empty() {
+            return Err(DecodeError::Trailing { left: bytes.len() });
+        }
+        let places = elements.iter().map(|&i| i as usize..i as usize + 1);
+        // SAFETY: the caller's promise.
+        unsafe { self.move_in_ranges(places, fresh) };
+        Ok(())
     }
 
     /// Gives the pages of plain elements back to the system: they read as zeros from now on.
@@ -247,6 +293,22 @@ mod tests {
             shard.encode(100..115, &mut out);
             assert_eq!(out, encoded(&[&words[..5], &words[..]].concat()));
             assert!(shard.decode(0..10, &out[..out.len() / 2]).is_err());
+        }
+    }
+
+    #[test]
+    fn single_elements_come_and_are_replaced() {
+        let shard = Reservation::new(ops_of::<String>(), 100).unwrap();
+        let words: Vec<String> = (0..4).map(|i| format!("a word long enough for the heap, {i}")).collect();
+        // SAFETY: nobody else has the shard.
+        unsafe {
+            shard.decode_list(&[3, 50, 51, 99], &encoded(&words)).unwrap();
+            shard.decode_list(&[51, 7], &encoded(&words[..2])).unwrap();
+            let mut out = Vec::new();
+            shard.encode_list(&[3, 7, 50, 51, 99], &mut out);
+            assert_eq!(out, encoded(&[0, 1, 1, 0, 3].map(|k: usize| words[k].clone())));
+            assert!(shard.decode_list(&[3, 7], &out[..out.len() / 2]).is_err());
+            assert!(shard.encode_there(4..5, &mut out).is_none());
         }
     }
 

@@ -65,6 +65,12 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
             DVector::from_fn(session, users, |i| format!("user {i}"))?,
         ),
     };
+    // Cells of a square that lie apart, so that their loop is coloured.
+    let side = 120;
+    let mut cells = match &resumed {
+        Some(checkpoint) => checkpoint.vector(session, "cells")?,
+        None => DVector::from_fn(session, side * side, |i| below(i as u64, 1000) as f64)?,
+    };
     let moods = session.relaxed_vector(vec![0.0f32; 8]);
     if let Some(checkpoint) = &resumed {
         let (_, saved): (f64, Vec<f32>) = checkpoint.state()?;
@@ -96,11 +102,29 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
             }
             names[at].push(char::from(b'a' + ((p[at][0].to_bits() as usize + epoch + n) % 26) as u8));
         })?;
+        let place = |cell: usize| cell * 7919 % 14_400;
+        let report = async_parallel_for!(
+            0..side * side,
+            [side, place, &mut cells],
+            |cell| {
+                let (row, column) = (cell / side, cell % side);
+                let mut sum = 0.0;
+                if row > 0 && row + 1 < side && column > 0 && column + 1 < side {
+                    for beside in [cell - side, cell - 1, cell + 1, cell + side] {
+                        sum += cells[place(beside)];
+                    }
+                    cells[place(cell)] = 0.25 * sum;
+                }
+            },
+            strategy = Coloured
+        )?;
+        let busy = report.shares().iter().filter(|share| share.blocks > 0).count();
+        assert!(epoch > first || busy > 1 || session.workers() < 2, "the cells are on one worker");
         if let Some(checkpoints) = &mut checkpoints {
             checkpoints.save(
                 epoch as u64 + 1,
                 &(loss.get(), moods.to_vec()),
-                &[("p", &p), ("q", &q), ("names", &names)],
+                &[("p", &p), ("q", &q), ("names", &names), ("cells", &cells)],
             )?;
         }
         println!("epoch {epoch} {:016x}", loss.get().to_bits());
@@ -108,7 +132,8 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
         std::thread::sleep(Duration::from_millis(20));
     }
     let moods: Vec<u32> = moods.to_vec().into_iter().map(f32::to_bits).collect();
-    println!("digest {} {} {} {moods:x?}", p.digest()?, q.digest()?, names.digest()?);
+    let cells = cells.digest()?;
+    println!("digest {} {} {} {cells} {moods:x?}", p.digest()?, q.digest()?, names.digest()?);
     Ok(())
 }
 

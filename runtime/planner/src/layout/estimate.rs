@@ -15,7 +15,7 @@ use crate::plan::Plan;
 /// 1.3 MB and take 4.3 (docs/scaling.md). Slower networks make all candidates slower alike: it is their order that counts.
 const BYTES_AN_ACCESS: u64 = 8;
 /// What a transfer costs however short it is, in accesses: about 5 us at each end.
-const TRANSFER_COST: u64 = 2048;
+pub(super) const TRANSFER_COST: u64 = 2048;
 
 /// What moving this many bytes costs, in accesses.
 fn transfer_cost(bytes: u64) -> u64 {
@@ -42,6 +42,7 @@ impl Costs for Alike<'_> {
 /// What a layout costs: the makespan, one block at a time on each worker, and every worker's share of the processor time that
 /// transfers take.
 pub(super) fn cost(plan: &Plan, layout: &Layout, bytes: &dyn Fn(u32) -> u64) -> u64 {
+    let plan = layout.plan(plan);
     let moving: u64 = layout.transfers.iter().map(|transfer| transfer_cost(bytes(transfer.resource))).sum();
     let each = Machines { threads: 1, cores: 1, workers: 1 };
     events::play((plan, layout), bytes, 0, &Alike(plan), each).makespan + moving / layout.workers as u64

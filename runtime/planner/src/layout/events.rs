@@ -115,6 +115,8 @@ struct Play<'p> {
     /// Transfers that each block's end sets off, and the beginning of each worker.
     sends: Vec<Vec<u32>>,
     first_sends: Vec<Vec<u32>>,
+    /// Of each transfer: how many blocks have to end before it goes.
+    incomplete: Vec<u32>,
     workers: Vec<Worker>,
     /// Of each machine: its two directions, busy processors, and what transfers still have to take of them.
     out: Vec<Busy>,
@@ -161,6 +163,8 @@ pub(crate) fn play(
 }
 
 impl<'p> Play<'p> {
+    // One table after the other is set up; what would be split off would be handed nearly all of them.
+    #[allow(clippy::too_many_lines)]
     fn new(
         (plan, layout): (&'p Plan, &'p Layout),
         bytes: &'p dyn Fn(u32) -> u64,
@@ -182,14 +186,14 @@ impl<'p> Play<'p> {
         let mut sends: Vec<Vec<u32>> = vec![Vec::new(); blocks];
         let mut first_sends: Vec<Vec<u32>> = vec![Vec::new(); layout.workers];
         for (t, transfer) in layout.transfers.iter().enumerate() {
-            match transfer.after {
-                Some(block) => sends[block as usize].push(t as u32),
-                None => first_sends[transfer.from as usize].push(t as u32),
+            match transfer.after.as_slice() {
+                [] => first_sends[transfer.from as usize].push(t as u32),
+                after => after.iter().for_each(|&block| sends[block as usize].push(t as u32)),
             }
             transfer.before.iter().for_each(|&b| parts[b as usize] += 1);
         }
         let strata = &plan.strata;
-        let mut stratum_left = Vec::new();
+        let mut stratum_left = vec![];
         if strata.blocks() > 0 && layout.workers > 1 {
             stratum_left = (0..strata.count()).map(|stratum| strata.blocks_of(stratum).len()).collect();
             (0..blocks).for_each(|block| parts[block] += strata.seen_by(block) as u32);
@@ -215,6 +219,7 @@ impl<'p> Play<'p> {
             followers,
             sends,
             first_sends,
+            incomplete: layout.transfers.iter().map(|transfer| transfer.after.len() as u32).collect(),
             workers,
             out: vec![Busy::default(); count],
             incoming: vec![Busy::default(); count],
@@ -297,7 +302,10 @@ impl<'p> Play<'p> {
         self.workers[worker as usize].running -= 1;
         self.busy[machine] -= 1;
         for t in std::mem::take(&mut self.sends[block as usize]) {
-            self.send(now, t, Event::Ended(block));
+            self.incomplete[t as usize] -= 1;
+            if self.incomplete[t as usize] == 0 {
+                self.send(now, t, Event::Ended(block));
+            }
         }
         for follower in std::mem::take(&mut self.followers[block as usize]) {
             self.own[follower as usize] -= 1;
@@ -356,7 +364,7 @@ impl<'p> Play<'p> {
     }
 
     fn send(&mut self, now: u64, t: u32, cause: Event) {
-        let Transfer { resource, from, to, .. } = self.layout.transfers[t as usize];
+        let &Transfer { resource, from, to, .. } = &self.layout.transfers[t as usize];
         let (bytes, here, there) = ((self.bytes)(resource), self.machine(from), self.machine(to));
         let moving = self.costs.moving(bytes, here == there);
         let mut start = Start { at: now, cause: Some(cause) };

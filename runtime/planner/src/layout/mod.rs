@@ -13,11 +13,15 @@
 mod assign;
 mod estimate;
 pub(crate) mod events;
+mod spread;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::options::Strategy;
 use crate::plan::{BlockGraph, Parts, Plan};
+
+pub use spread::{Cargo, Spread, spread, spread_over_all};
 
 /// Where the blocks of a plan run, and how its parts travel, for one number of workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub struct Layout {
     pub first_writer: Vec<Option<u32>>,
     /// Of each worker: the cost of its blocks, in accesses.
     pub loads: Vec<u64>,
+    /// Of a coloured plan on several workers: what takes the place of parts. Blocks and transfers are those of its own plan.
+    pub spread: Option<Arc<Spread>>,
 }
 
 /// One version of a part on its way from one worker to another.
@@ -47,14 +53,15 @@ pub struct Transfer {
     pub from: u32,
     /// The worker that needs it.
     pub to: u32,
-    /// The block on `from` whose end completes this version; none: the version that stands when the loop begins.
-    pub after: Option<u32>,
+    /// The blocks on `from` whose ends complete this version, one of them where it is a part; none: the version that stands
+    /// when the loop begins.
+    pub after: Vec<u32>,
     /// Blocks on `to` that need it, ascending.
     pub before: Vec<u32>,
     /// Blocks on `to` that used an older version of the memory and must have ended before it is overwritten.
     pub behind: Vec<u32>,
     /// Whether `from` may overwrite its memory while the transfer is under way, by a block of its own or by a newer
-    /// version: it must send a copy, taken before any block that waits for `after` starts.
+    /// version: it must send a copy, taken as each of `after` ends, before any block that waits for that starts.
     pub copy: bool,
 }
 
@@ -120,14 +127,21 @@ impl Layout {
             readers.dedup();
         }
         let transfers = transfers(plan, &worker_of, &holders);
-        Layout { workers, worker_of, transfers, holders, readers, first_writer, loads }
+        Layout { workers, worker_of, transfers, holders, readers, first_writer, loads, spread: None }
+    }
+
+    /// The plan as workers run it.
+    pub fn plan<'l>(&'l self, whole: &'l Plan) -> &'l Plan {
+        self.spread.as_ref().map_or(whole, |spread| &spread.plan)
     }
 
     /// The blocks of one worker in serial order, and which of them wait for which. Block `k` of the graph is the plan's
     /// block `blocks[k]`; tails are those of the whole plan, since what others wait for is urgent too.
     ///
-    /// The plan's own edges are not enough: it may say that a block waits for another only through one elsewhere.
+    /// The plan's own edges are not enough, unless it is a spread one: it may say that a block waits for another only through one
+    /// elsewhere.
     pub fn graph_of(&self, plan: &Plan, worker: u32) -> (Vec<u32>, BlockGraph) {
+        let plan = self.plan(plan);
         let blocks: Vec<u32> =
             (0..self.worker_of.len() as u32).filter(|&b| self.worker_of[b as usize] == worker).collect();
         let cost = blocks.iter().map(|&b| plan.graph.cost(b as usize)).collect();
@@ -222,7 +236,7 @@ fn transfers(plan: &Plan, worker_of: &[u32], holders: &[Option<u32>]) -> Vec<Tra
                     resource: touch.resource,
                     from: part.owner,
                     to: worker,
-                    after: part.last_writer,
+                    after: part.last_writer.into_iter().collect(),
                     before: Vec::new(),
                     behind: std::mem::take(&mut have.used),
                     copy: false,

@@ -22,6 +22,11 @@ pub struct Listed {
 }
 
 impl Listed {
+    /// Where the entries of the iteration at a place begin.
+    pub(crate) fn start(&self, place: usize) -> usize {
+        place.checked_sub(1).map_or(0, |last| self.ends[last] as usize)
+    }
+
     /// The elements that are written, each once.
     pub fn written(&self) -> Vec<u32> {
         let mut written: Vec<u32> =
@@ -45,7 +50,7 @@ pub(crate) struct Coloured {
 }
 
 /// Numbers for the elements that are touched, in their order, so that tables needn't have an entry for all others.
-struct Touched {
+pub(crate) struct Touched {
     bits: Vec<u64>,
     /// How many are touched before each word of `bits`.
     before: Vec<u32>,
@@ -56,11 +61,20 @@ impl Touched {
     fn new(recording: &Recording<'_>, capture: usize, len: usize) -> Touched {
         let mut bits = vec![0u64; len.div_ceil(64)];
         for s in 0..recording.slice_count() {
-            for entry in recording.log(s, capture).entries() {
-                let index = entry >> 1;
-                bits[index as usize / 64] |= 1 << (index % 64);
-            }
+            mark(&mut bits, recording.log(s, capture).entries());
         }
+        Touched::of_bits(bits)
+    }
+
+    /// The elements of these accesses.
+    pub(crate) fn of(entries: &[u32]) -> Touched {
+        let len = entries.iter().max().map_or(0, |last| (last >> 1) as usize + 1);
+        let mut bits = vec![0u64; len.div_ceil(64)];
+        mark(&mut bits, entries);
+        Touched::of_bits(bits)
+    }
+
+    fn of_bits(bits: Vec<u64>) -> Touched {
         let mut count = 0;
         let mut before = Vec::with_capacity(bits.len());
         for word in &bits {
@@ -70,13 +84,28 @@ impl Touched {
         Touched { bits, before, count: count as usize }
     }
 
+    /// Their indices, ascending.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        let of_word = |(word, &bits): (usize, &u64)| {
+            (0..u64::BITS).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word as u32 * u64::BITS + bit)
+        };
+        self.bits.iter().enumerate().flat_map(of_word)
+    }
+
     fn count(&self) -> usize {
         self.count
     }
 
-    fn rank(&self, index: u32) -> usize {
+    /// The number of an element that is touched.
+    pub(crate) fn rank(&self, index: u32) -> usize {
         let (word, bit) = (index as usize / 64, index % 64);
         (self.before[word] + (self.bits[word] & ((1 << bit) - 1)).count_ones()) as usize
+    }
+}
+
+fn mark(bits: &mut [u64], entries: &[u32]) {
+    for index in entries.iter().map(|entry| entry >> 1) {
+        bits[index as usize / 64] |= 1 << (index % 64);
     }
 }
 

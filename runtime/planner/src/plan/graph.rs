@@ -167,7 +167,7 @@ impl BlockGraph {
 }
 
 /// Keeps each of a block's edges, those from a place on, once. Blocks are reached in order, so equal edges are there.
-pub(super) fn unite_edges(edges: &mut Vec<(u32, u32)>, from: usize) {
+pub(crate) fn unite_edges(edges: &mut Vec<(u32, u32)>, from: usize) {
     edges[from..].sort_unstable();
     let mut kept = from;
     for k in from..edges.len() {

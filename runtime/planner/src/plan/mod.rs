@@ -27,7 +27,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use colour::Listed;
+pub(crate) use colour::Touched;
 pub use cut::{Cut, MAX_PARTS};
+pub(crate) use graph::unite_edges;
 pub use graph::{BlockGraph, Touch};
 pub use group::Parts;
 pub use lattice::Numbering;

@@ -7,5 +7,6 @@ mod golden;
 mod loops;
 mod play;
 mod random;
+mod spread;
 mod tables;
 mod turns;

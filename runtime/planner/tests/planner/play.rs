@@ -115,7 +115,8 @@ impl<'p> World<'p> {
     }
 
     fn send(&mut self, after: Option<u32>) {
-        for (t, transfer) in self.layout.transfers.iter().enumerate().filter(|(_, t)| t.after == after) {
+        for (t, transfer) in self.layout.transfers.iter().enumerate().filter(|(_, t)| t.after.first().copied() == after)
+        {
             assert!(self.transfers[t] == State::Waiting);
             let version = Memory::Version(after.map_or(0, |block| block + 1));
             assert_eq!(self.memory[transfer.from as usize][transfer.resource as usize], version, "what {t} sends");
@@ -173,7 +174,7 @@ impl<'p> World<'p> {
                 let transfer = &self.layout.transfers[t];
                 let users = self.users(transfer.to, transfer.resource).count();
                 assert_eq!(users, 0, "transfer {t} overwrites what a block uses");
-                let version = transfer.after.map_or(0, |block| block + 1);
+                let version = transfer.after.first().map_or(0, |block| block + 1);
                 self.transfers[t] = State::Over;
                 self.overwrite(transfer.to, transfer.resource, version, &format!("transfer {t}"));
             }

@@ -15,7 +15,7 @@ use crate::loops::{Loop, serial_order};
 use crate::play::Chance;
 
 /// Iterations that touch random elements of some DDSs, or those of their own index.
-fn random_loop(seed: u64, first: usize, n: usize, lens: &[usize], most: usize, writes: usize) -> Loop {
+pub(crate) fn random_loop(seed: u64, first: usize, n: usize, lens: &[usize], most: usize, writes: usize) -> Loop {
     let mut chance = Chance(seed);
     let mut touched = |_| {
         let many = chance.below(most + 1);

@@ -13,7 +13,7 @@ use crate::body::sharing::shared_state;
 use crate::cluster::driver::in_parts::Ended;
 use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged, LoopResult};
 use crate::cluster::driver::remote::remote_task;
-use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
+use crate::cluster::driver::remote_plan::{RemotePlan, Spreading, Vector};
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture};
@@ -237,6 +237,46 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Runs a loop, in parts or on one worker if need be.
+    fn run_logged(
+        &self,
+        state: &mut State,
+        mut logged: Arc<LoopLogged>,
+        trace: bool,
+    ) -> std::result::Result<LoopResult, LoopStopped> {
+        if trace && let Some(together) = logged.together(self, state) {
+            logged = together;
+        }
+        let mut loops = LoopCall::new(Arc::clone(&logged), trace, true);
+        loop {
+            let ended = match self.run_call(state, &mut loops, Ended::from) {
+                Ok(finished) => Ok(finished),
+                Err(Ended::TooLong) => {
+                    state.in_vain = loops.in_vain;
+                    self.run_in_parts(state, &logged, trace)
+                }
+                Err(Ended::Stopped(stopped)) => Err(stopped),
+            };
+            match ended {
+                Ok(finished) => return Ok(finished),
+                Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
+                    if by_index_now(&logged.plan, capture) =>
+                {
+                    // What is read in step is reached by other means than `x[i]`: the workers must keep count.
+                }
+                Err(ended @ LoopStopped::Failed(_)) => {
+                    // It fails in any case: on one worker it does so where the plan's order says.
+                    let Some(together) = logged.together(self, state) else { return Err(ended) };
+                    logged = together;
+                    loops = LoopCall::new(Arc::clone(&logged), trace, true);
+                }
+                Err(ended) => return Err(ended),
+            }
+        }
+    }
+}
+
 impl LoopBackend for Cluster {
     fn is_one_process(&self) -> bool {
         false
@@ -297,7 +337,8 @@ impl LoopBackend for Cluster {
         let known = |(c, capture)| vector_of(capture).filter(|_| tallied::ops_of(plan, call.captured, c).is_none());
         let vectors = call.captured.iter().enumerate().map(known).collect();
         let captures = remote_captures(call.captured)?;
-        let plan = self.remote_plan(&mut state, Arc::clone(plan), captures, vectors);
+        let by = if may_be_cut_anywhere(call, plan) { Spreading::ByIterations } else { Spreading::ByBlocks };
+        let plan = self.remote_plan(&mut state, Arc::clone(plan), captures, vectors, by);
         // Its shares are sent, and the elements that are laid out by it.
         self.retry(&mut state, async |cluster, state| cluster.get_ready(state, &plan).await)?;
         Ok(Box::new(plan))
@@ -326,26 +367,8 @@ impl LoopBackend for Cluster {
         let order = call.key.options.order;
         let (range, within_blocks) = (call.key.range.clone(), may_be_cut_anywhere(call, &plan.plan));
         let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), range, task, before, order, within_blocks });
-        let mut loops = LoopCall::new(Arc::clone(&logged), trace, true);
-        let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = loop {
-            let ended = match self.run_call(&mut state, &mut loops, Ended::from) {
-                Ok(finished) => Ok(finished),
-                Err(Ended::TooLong) => {
-                    state.in_vain = loops.in_vain;
-                    self.run_in_parts(&mut state, &logged, trace)
-                }
-                Err(Ended::Stopped(stopped)) => Err(stopped),
-            };
-            match ended {
-                Ok(finished) => break finished,
-                Err(LoopStopped::Failed(FirstFailure { failure: Failure::Misspeculation { capture }, .. }))
-                    if by_index_now(plan, capture) =>
-                {
-                    // What is read in step is reached by other means than `x[i]`: the workers must keep count.
-                }
-                Err(ended) => return Err(ended),
-            }
-        };
+        let (before, ran) = (logged.before.words.clone(), self.run_logged(&mut state, logged, trace)?);
+        let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = ran;
         self.unite(&mut state, call, &tallies, &tallied)?;
         for (blocks, bytes) in relaxed {
             let mut rest = bytes.as_slice();
@@ -354,7 +377,7 @@ impl LoopBackend for Cluster {
                 return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
             }
         }
-        let after = unite(&plan.plan, call.captured, order, &logged.before.words, results.into_iter());
+        let after = unite(&plan.plan, call.captured, order, &before, results.into_iter());
         let checked = match shadows {
             Some(shadows) => self.check(&mut state, call, plan, shadows, (&after, &board, &tallies))?.map(Some),
             None => Ok(None),

@@ -6,13 +6,14 @@
 //! has made before the first.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cluster::driver::call::first_failure;
 use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged, LoopResult};
 use crate::cluster::driver::placement::Placement;
-use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
+use crate::cluster::driver::remote_plan::{RemotePlan, Spreading, Vector};
 use crate::cluster::driver::{Cluster, State};
 use crate::cluster::wire::protocol::{Before, RemoteCapture};
 use crate::loops::call::LoopStopped;
@@ -66,12 +67,30 @@ impl LoopLogged {
         let halves = part.as_ref().unwrap_or(&whole.plan).halves(self.within_blocks)?;
         Some(halves.map(|plan| {
             let (captures, vectors, range) = (whole.captures.clone(), whole.vectors.clone(), plan.range.clone());
-            let plan = cluster.remote_plan(state, Arc::new(plan), captures, vectors);
+            let plan = cluster.remote_plan(state, Arc::new(plan), captures, vectors, whole.spreading);
             let by_index = locked(&whole.state).by_index.clone();
             locked(&plan.state).by_index = by_index;
-            let (task, before) = (self.task.clone(), self.before.clone());
-            Arc::new(LoopLogged { plan, range, task, before, order: self.order, within_blocks: self.within_blocks })
+            self.by(plan, range)
         }))
+    }
+
+    /// The same loop on one worker, where it was on several: there its blocks stand in the plan's own order, which says what fails first.
+    pub(crate) fn together(&self, cluster: &Cluster, state: &mut State) -> Option<Arc<LoopLogged>> {
+        let whole = &self.plan;
+        if locked(&whole.state).layout.as_ref().is_none_or(|layout| layout.spread.is_none()) {
+            return None;
+        }
+        let (captures, vectors) = (whole.captures.clone(), whole.vectors.clone());
+        let plan = cluster.remote_plan(state, Arc::clone(&whole.plan), captures, vectors, Spreading::Never);
+        let by_index = locked(&whole.state).by_index.clone();
+        locked(&plan.state).by_index = by_index;
+        Some(self.by(plan, self.range.clone()))
+    }
+
+    /// The same loop by another plan.
+    fn by(&self, plan: Arc<RemotePlan>, range: Range<usize>) -> Arc<LoopLogged> {
+        let (task, before) = (self.task.clone(), self.before.clone());
+        Arc::new(LoopLogged { plan, range, task, before, order: self.order, within_blocks: self.within_blocks })
     }
 
     /// The same loop with other values of its reductions before it.
@@ -188,9 +207,11 @@ impl Cluster {
         plan: Arc<Plan>,
         captures: Vec<RemoteCapture>,
         vectors: Vec<Option<Vector>>,
+        spreading: Spreading,
     ) -> Arc<RemotePlan> {
         state.next_plan += 1;
-        Arc::new(RemotePlan::new(state.next_plan, plan, captures, vectors, Arc::clone(&self.gone_plans)))
+        let forget = Arc::clone(&self.gone_plans);
+        Arc::new(RemotePlan::new(state.next_plan, plan, captures, vectors, (spreading, forget)))
     }
 }
 

@@ -144,6 +144,10 @@ impl RemoteCall for LoopCall {
     /// Parts are with their first writers, as far as these had begun.
     fn undone(&self, state: &mut State, dealt: &Dealt<LoopDeal>, started: &[u32]) {
         let plan = &self.logged.plan;
+        if dealt.how.layout.spread.is_some() {
+            // What is owned is with its owners again.
+            plan.scatter(state, &dealt.how.layout);
+        }
         plan.each_undone(&dealt.how.layout, started, |worker, capture, range| {
             let (Some(vector), node) = (plan.vectors[capture], state.workers[worker as usize]) else { return };
             if let Some(entry) = state.entries.get_mut(&vector.id) {
@@ -176,6 +180,18 @@ impl RemoteCall for LoopCall {
         let writes = plan.vectors.iter().flatten().any(|vector| vector.writable);
         let noted = writes.then(|| Noted { logged: Arc::clone(&self.logged) as _, same_again: true });
         Ok((finished, noted))
+    }
+}
+
+impl RemotePlan {
+    /// Notes that elements are with the workers that ran their iterations, or that own them.
+    fn scatter(self: &Arc<Self>, state: &mut State, layout: &Layout) {
+        for (c, vector) in self.vectors.iter().enumerate().filter(|&(c, _)| self.is_scattered(layout, c)) {
+            let Some(vector) = vector.filter(|vector| vector.writable) else { continue };
+            if let Some(entry) = state.entries.get_mut(&vector.id) {
+                entry.scattered = Some((Arc::clone(self), c));
+            }
+        }
     }
 }
 
@@ -258,7 +274,7 @@ impl Cluster {
         ended: Vec<Option<Ran>>,
         mut bytes_sent: u64,
     ) -> Result<LoopResult, Fault> {
-        let mut results: Vec<BlockResult> = plan.plan.blocks.iter().map(|_| BlockResult::default()).collect();
+        let mut results: Vec<BlockResult> = layout.worker_of.iter().map(|_| BlockResult::default()).collect();
         let mut seconds = Vec::new();
         let (mut relaxed, mut tallied, mut changed) = (Vec::new(), Vec::new(), None);
         for (w, ran) in ended.into_iter().enumerate() {
@@ -468,15 +484,12 @@ impl Cluster {
                 place(&mut entry.placement, &range, state.workers[worker as usize], true);
             }
         });
-        for (c, vector) in plan.vectors.iter().enumerate() {
-            let Some(vector) = vector.filter(|vector| vector.writable) else { continue };
+        for vector in plan.vectors.iter().flatten().filter(|vector| vector.writable) {
             if let Some(entry) = state.entries.get_mut(&vector.id) {
                 entry.version = next_id();
-                if plan.is_scattered(c) {
-                    entry.scattered = Some((Arc::clone(plan), c));
-                }
             }
         }
+        plan.scatter(state, layout);
     }
 }
 

@@ -20,7 +20,6 @@ use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::links::CHUNK;
 use crate::cluster::wire::protocol::{DRIVER, Holder, Node};
 use crate::memory::buffer::RawBuf;
-use crate::planner::recording::Usage;
 use crate::session::error::{ClusterError, Error};
 use crate::session::logging::warning;
 use crate::session::timeline::{Category, span};
@@ -87,7 +86,7 @@ impl Cluster {
         Ok(fresh)
     }
 
-    /// All elements of a DDS whose elements are with the workers that ran their iterations.
+    /// All elements of a DDS whose elements are with the workers that ran their iterations, or that own them.
     #[allow(unsafe_code)]
     async fn collect(
         &self,
@@ -97,7 +96,6 @@ impl Cluster {
         capture: usize,
     ) -> Result<RawBuf, Fault> {
         let Some(layout) = locked(&plan.state).layout.clone() else { return Err(Fault::Lost) };
-        let Usage::InStep { offset, .. } = plan.plan.usage[capture] else { return Err(broken("not in step")) };
         let len = state.entries.get(&dds).map_or(0, |entry| entry.len);
         let mut all = self.fetch_placed(state, dds, 0..len).await?;
         let (id, generation) = (plan.id, state.generation);
@@ -106,19 +104,21 @@ impl Cluster {
                 client.collect(context, generation, id, capture).await
             })
             .await?;
-        let first = plan.plan.range.start.wrapping_add(offset);
         for (w, blob) in blobs.into_iter().enumerate() {
             let node = state.workers[w];
             let got = self.blob(node, blob).await?;
             let mut bytes = got.as_slice();
-            let offsets: Vec<u32> = plan.offsets_of(&layout, w as u32).flatten().copied().collect();
-            let mut fresh = RawBuf::new(all.ops(), offsets.len());
-            fresh.push_decoded(offsets.len(), &mut bytes).map_err(broken)?;
+            let elements = plan.scattered(&layout, w as u32, capture);
+            let mut fresh = RawBuf::new(all.ops(), elements.len());
+            fresh.push_decoded(elements.len(), &mut bytes).map_err(broken)?;
             let size = all.ops().size;
-            for (k, offset) in offsets.into_iter().enumerate() {
+            for (k, at) in elements.into_iter().enumerate() {
+                if at >= all.len() {
+                    return Err(broken("an element that isn't there"));
+                }
                 // SAFETY: both are elements, of two buffers; what was there before is dropped with `fresh`.
                 unsafe {
-                    let to = all.as_mut_ptr().add(first.wrapping_add(offset as usize) * size);
+                    let to = all.as_mut_ptr().add(at * size);
                     std::ptr::swap_nonoverlapping(fresh.as_mut_ptr().add(k * size), to, size);
                 }
             }

@@ -30,8 +30,20 @@ pub(crate) struct RemotePlan {
     pub(crate) captures: Vec<RemoteCapture>,
     pub(crate) vectors: Vec<Option<Vector>>,
     pub(crate) state: Mutex<InstallState>,
+    pub(crate) spreading: Spreading,
     /// Where its number goes when nobody needs it any more.
     forget: Arc<Mutex<Vec<u64>>>,
+}
+
+/// Whether a coloured plan may run on several workers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spreading {
+    /// It runs on one.
+    Never,
+    /// Its blocks stay as they are, since bits depend on them.
+    ByBlocks,
+    /// Its iterations are dealt one by one.
+    ByIterations,
 }
 
 /// How far a plan is installed.
@@ -60,21 +72,39 @@ impl RemotePlan {
         plan: Arc<Plan>,
         captures: Vec<RemoteCapture>,
         vectors: Vec<Option<Vector>>,
-        forget: Arc<Mutex<Vec<u64>>>,
+        (spreading, forget): (Spreading, Arc<Mutex<Vec<u64>>>),
     ) -> Self {
         let by_index = vec![false; captures.len()];
         let state = Mutex::new(InstallState { by_index, ..InstallState::default() });
-        RemotePlan { id, plan, captures, vectors, state, forget }
+        RemotePlan { id, plan, captures, vectors, state, spreading, forget }
     }
 
     /// Who runs what, on this many workers.
     pub(crate) fn layout(&self, workers: usize) -> Layout {
-        layout::layout(&self.plan, workers, &|resource| self.bytes_of(resource))
+        let element = |capture: usize| self.element(capture);
+        let spread = match self.spreading {
+            Spreading::Never => None,
+            by => layout::spread(&self.plan, workers, &element, by == Spreading::ByIterations),
+        };
+        spread.unwrap_or_else(|| layout::layout(&self.plan, workers, &|resource| self.part_bytes(resource)))
     }
 
-    pub(crate) fn bytes_of(&self, resource: u32) -> u64 {
+    /// The bytes of an element of a capture.
+    fn element(&self, capture: usize) -> u64 {
+        self.vectors[capture].map_or(0, |vector| vector.ops.size as u64)
+    }
+
+    /// The bytes of what a transfer takes along.
+    pub(crate) fn bytes_of(&self, layout: &Layout, resource: u32) -> u64 {
+        match &layout.spread {
+            Some(spread) => spread.bytes_of(resource, &|capture| self.element(capture)),
+            None => self.part_bytes(resource),
+        }
+    }
+
+    fn part_bytes(&self, resource: u32) -> u64 {
         let Some((capture, range)) = self.part(resource) else { return 0 };
-        self.vectors[capture].map_or(0, |vector| (range.len() * vector.ops.size) as u64)
+        range.len() as u64 * self.element(capture)
     }
 
     fn part(&self, resource: u32) -> Option<(usize, Range<usize>)> {
@@ -96,11 +126,23 @@ impl RemotePlan {
         self.vectors.iter().flatten().map(|vector| vector.id)
     }
 
-    /// Whether a capture's elements end up with the worker that ran their iteration, in no order.
-    pub(crate) fn is_scattered(&self, capture: usize) -> bool {
-        matches!(self.plan.usage[capture], Usage::InStep { written: true, .. })
+    /// Whether a capture's elements end up with the worker that ran their iteration, or that owns them, in no order.
+    pub(crate) fn is_scattered(&self, layout: &Layout, capture: usize) -> bool {
+        let in_step = matches!(self.plan.usage[capture], Usage::InStep { written: true, .. })
             && !self.plan.offsets.is_empty()
-            && !self.plan.has_alone()
+            && !self.plan.has_alone();
+        in_step || (layout.spread.is_some() && self.plan.shared.contains(&capture))
+    }
+
+    /// The elements of such a capture that a worker has, in the order in which it gives them.
+    pub(crate) fn scattered(&self, layout: &Layout, worker: u32, capture: usize) -> Vec<usize> {
+        let slot = self.plan.shared.iter().position(|&shared| shared == capture);
+        if let (Some(spread), Some(slot)) = (&layout.spread, slot) {
+            return spread.owned[slot][worker as usize].iter().map(|&index| index as usize).collect();
+        }
+        let Usage::InStep { offset, .. } = self.plan.usage[capture] else { return Vec::new() };
+        let first = self.plan.range.start.wrapping_add(offset);
+        self.offsets_of(layout, worker).flatten().map(|&by| first.wrapping_add(by as usize)).collect()
     }
 
     /// The indices that a worker's iterations touch of a DDS in step, for a worker with these blocks.
@@ -124,7 +166,7 @@ impl RemotePlan {
     /// Calls `f` for every range that some worker must hold when the loop begins: worker, capture, range, and whether
     /// the worker has changed it when the loop has ended well.
     pub(crate) fn each_needed(&self, layout: &Layout, mut f: impl FnMut(u32, usize, Range<usize>, bool)) {
-        let blocks_of = |worker: u32| (0..self.plan.blocks.len()).filter(move |&b| layout.worker_of[b] == worker);
+        let blocks_of = |worker: u32| (0..layout.worker_of.len()).filter(move |&b| layout.worker_of[b] == worker);
         for worker in (0..layout.workers as u32).filter(|&worker| blocks_of(worker).next().is_some()) {
             for (c, vector) in self.vectors.iter().enumerate() {
                 let Some(vector) = vector else { continue };
@@ -135,12 +177,19 @@ impl RemotePlan {
                     (_, Usage::ReadOnly) => f(worker, c, whole, false),
                     (_, Usage::InStep { .. }) if self.is_laid_out(c) => {}
                     (_, Usage::InStep { offset, written }) => {
-                        let changes = written && !self.is_scattered(c);
+                        let changes = written && !self.is_scattered(layout, c);
                         self.in_step(offset, blocks_of(worker)).into_iter().for_each(|range| {
                             f(worker, c, range, changes);
                         });
                     }
-                    (Strategy::Coloured, Usage::Shared) => f(worker, c, whole, true),
+                    (Strategy::Coloured, Usage::Shared) => match &layout.spread {
+                        Some(spread) => {
+                            let slot = self.plan.shared.iter().position(|&shared| shared == c);
+                            let needed = slot.map(|slot| &spread.needed[slot][worker as usize]);
+                            needed.into_iter().flatten().for_each(|range| f(worker, c, range.clone(), false));
+                        }
+                        None => f(worker, c, whole, true),
+                    },
                     (_, Usage::Shared | Usage::Untouched | Usage::Reduction) => {}
                 }
             }
@@ -175,8 +224,9 @@ impl RemotePlan {
 
     /// The iterations' offsets of one worker, in the order in which it lays out elements.
     pub(crate) fn offsets_of<'p>(&'p self, layout: &'p Layout, worker: u32) -> impl Iterator<Item = &'p [u32]> {
-        let own = (0..self.plan.blocks.len()).filter(move |&b| layout.worker_of[b] == worker);
-        own.map(|b| &self.plan.offsets[self.plan.blocks[b].start..self.plan.blocks[b].end])
+        let plan = layout.plan(&self.plan);
+        let own = (0..plan.blocks.len()).filter(move |&b| layout.worker_of[b] == worker);
+        own.map(|b| &plan.offsets[plan.blocks[b].start..plan.blocks[b].end])
     }
 }
 

@@ -21,7 +21,7 @@ impl Cluster {
             Some(&node) => self.hub.name(node),
             None => format!("worker {}", worker + 1),
         };
-        let shares = Arc::new(summary(&layout, name, &|resource| plan.bytes_of(resource)));
+        let shares = Arc::new(summary(&layout, name, &|resource| plan.bytes_of(&layout, resource)));
         installed.shares = Some(Arc::clone(&shares));
         shares
     }
@@ -59,7 +59,7 @@ mod tests {
             resource,
             from,
             to,
-            after: None,
+            after: Vec::new(),
             before: Vec::new(),
             behind: Vec::new(),
             copy: false,
@@ -72,6 +72,7 @@ mod tests {
             readers: vec![Vec::new(); 2],
             first_writer: vec![Some(0), Some(1)],
             loads: vec![30, 90],
+            spread: None,
         };
         let shares = summary(&layout, |worker| format!("w{worker}"), &|resource| 100 + u64::from(resource));
         let numbers: Vec<_> = shares.workers.iter().map(|w| (w.blocks, w.work, w.bytes_in, w.bytes_out)).collect();

@@ -26,7 +26,7 @@ use crate::cluster::wire::protocol::{
 use crate::cluster::worker::dispatch::Blocks;
 use crate::cluster::worker::minibatch::SyncBench;
 use crate::cluster::worker::operate::OperateBench;
-use crate::cluster::worker::running::{Ending, Out, Parcel, Running, Timed, WorkerPorts};
+use crate::cluster::worker::running::{Ending, Message, Out, Parcel, Running, Timed, WorkerPorts};
 use crate::cluster::worker::scheduled::ScheduleBench;
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::execute::{FirstFailure, Run};
@@ -38,7 +38,7 @@ use crate::memory::buffer::RawBuf;
 use crate::memory::reservation::Reservation;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
-use crate::planner::share::{ADDED, Share};
+use crate::planner::share::{ADDED, Arrival, Bulk, Share};
 use crate::session::pool::Pool;
 use crate::session::{Session, locked};
 
@@ -196,7 +196,8 @@ impl Workbench {
         let reservations = self.reservations_of(captures);
         let own = share.take_plan();
         let arrives = share.arrivals.iter().map(|arrival| arrival.resource as usize).collect();
-        let undo = Undo::new(&own, &captured, &OtherWorkers { saved: &share.saved_elsewhere, arrives });
+        let owned = share.owned.as_ref().map(|owned| owned.iter().map(|Bulk(owned)| owned.as_slice()).collect());
+        let undo = Undo::new(&own, &captured, &OtherWorkers { saved: &share.saved_elsewhere, arrives, owned });
         let packed = captures.iter().map(|_| None).collect();
         let tallies = Tallies::new(&own, &captured);
         let installed = InstalledShare {
@@ -259,24 +260,31 @@ impl Workbench {
         }
     }
 
-    /// What this worker's iterations made of a DDS that they write in step, in the order in which it runs them.
+    /// What this worker's iterations made of a DDS that they write in step, in the order in which it runs them; or, of a spread plan,
+    /// the elements that it owns.
     pub(crate) fn collect(&self, plan: u64, capture: usize) -> Result<Vec<u8>, Problem> {
         self.commit();
         let installed = self.installed(plan)?;
         let installed = locked(&installed);
-        let plan = &installed.plan;
-        let (Some(Usage::InStep { offset, .. }), Some(Some(reservation))) =
-            (plan.usage.get(capture), installed.reservations.get(capture))
+        let InstalledShare { plan, share, .. } = &*installed;
+        let (Some(usage), Some(Some(reservation))) = (plan.usage.get(capture), installed.reservations.get(capture))
         else {
-            return Err(broken("not a DDS that is written in step"));
+            return Err(broken("not a DDS of this plan"));
         };
-        let first = plan.range.start.wrapping_add(*offset);
+        let slot = plan.shared.iter().position(|&shared| shared == capture);
+        let owned = slot.and_then(|slot| share.owned.as_ref()?.get(slot));
         let mut bytes = Vec::new();
-        for &by in &plan.offsets {
-            let at = first.wrapping_add(by as usize);
+        let mut add = |at: usize| {
             // SAFETY: no loop runs, and the last one held these elements.
-            unsafe { reservation.encode_there(at..at + 1, &mut bytes) }
-                .ok_or_else(|| broken("elements are missing"))?;
+            unsafe { reservation.encode_there(at..at + 1, &mut bytes) }.ok_or_else(|| broken("elements are missing"))
+        };
+        match (usage, owned) {
+            (_, Some(Bulk(owned))) => owned.iter().try_for_each(|&at| add(at as usize))?,
+            (Usage::InStep { offset, .. }, None) => {
+                let first = plan.range.start.wrapping_add(*offset);
+                plan.offsets.iter().try_for_each(|&by| add(first.wrapping_add(by as usize)))?;
+            }
+            _ => return Err(broken("not a DDS that is written in step")),
         }
         Ok(bytes)
     }
@@ -339,28 +347,15 @@ impl InstalledShare {
         let relaxed = board::of_bytes(&self.captured, &job.before.relaxed)
             .ok_or_else(|| broken("relaxed state of another length"))?;
         let board = Arc::new(Board::new(&self.captured, relaxed, &self.plan.strata));
-        let blocks = self.plan.strata.blocks();
-        let place = |resource: u32| -> Result<Parcel, Problem> {
-            if let Some(block) = resource.checked_sub(ADDED) {
-                let block = block as usize;
-                return (block < blocks)
-                    .then(|| Parcel::Added { board: Arc::clone(&board), block })
-                    .ok_or_else(|| broken("additions of a block that isn't there"));
-            }
-            let parts = self.plan.parts.as_ref().ok_or_else(|| broken("a part of a plan without parts"))?;
-            let (slot, part) = parts.part_of(resource);
-            let capture = parts.captures[slot];
-            let bounds = &parts.cuts[slot].bounds;
-            let reservation = self.reservations[capture].clone().ok_or_else(|| broken("a part of a reduction"))?;
-            let range = bounds[part]..bounds[part + 1];
-            Ok(Parcel::Part { dds: self.captured[capture].id, reservation, range })
-        };
+        let messages = self.messages();
         let mut out = Vec::with_capacity(self.share.sends.len());
         for send in &self.share.sends {
             let to = *workers.get(send.to as usize).ok_or_else(|| broken("a worker that isn't there"))?;
-            out.push(Out { transfer: send.transfer, to, place: place(send.resource)?, copy: send.copy });
+            let place = self.parcel(send.resource, &board, messages.get(&send.transfer))?;
+            out.push(Out { transfer: send.transfer, to, place, copy: send.copy });
         }
-        let places = self.share.arrivals.iter().map(|arrival| place(arrival.resource)).collect::<Result<_, _>>()?;
+        let place = |arrival: &Arrival| self.parcel(arrival.resource, &board, None);
+        let places = self.share.arrivals.iter().map(place).collect::<Result<_, _>>()?;
         let ports = WorkerPorts {
             links: Arc::clone(links),
             generation,
@@ -382,6 +377,42 @@ impl InstalledShare {
             ended: Mutex::default(),
             end: Notify::new(),
         }))
+    }
+
+    /// What blocks of a spread plan send together, by the numbers of the transfers.
+    fn messages(&self) -> BTreeMap<u32, Arc<Message>> {
+        let mut sizes: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+        for send in &self.share.sends {
+            if let Some((_, Bulk(elements))) = self.share.cargo.get(send.resource as usize) {
+                let size = sizes.entry(send.transfer).or_default();
+                *size = (size.0 + elements.len(), size.1 + 1);
+            }
+        }
+        sizes.into_iter().map(|(transfer, (elements, pieces))| (transfer, Message::new(elements, pieces))).collect()
+    }
+
+    /// What a resource is, and where it lies. `message`: of which elements are a piece; they are one by themselves where there is none.
+    fn parcel(&self, resource: u32, board: &Arc<Board>, message: Option<&Arc<Message>>) -> Result<Parcel, Problem> {
+        if let Some(block) = resource.checked_sub(ADDED) {
+            let block = block as usize;
+            return (block < self.plan.strata.blocks())
+                .then(|| Parcel::Added { board: Arc::clone(board), block })
+                .ok_or_else(|| broken("additions of a block that isn't there"));
+        }
+        let reservation = |capture: usize| match self.reservations.get(capture) {
+            Some(Some(reservation)) => Ok((self.captured[capture].id, Arc::clone(reservation))),
+            _ => Err(broken("a part of a reduction")),
+        };
+        if let Some((capture, Bulk(elements))) = self.share.cargo.get(resource as usize) {
+            let (dds, reservation) = reservation(*capture)?;
+            let message = message.cloned().unwrap_or_else(|| Message::new(elements.len(), 1));
+            return Ok(Parcel::Listed { dds, reservation, elements: elements.as_slice().into(), message });
+        }
+        let parts = self.plan.parts.as_ref().ok_or_else(|| broken("a part of a plan without parts"))?;
+        let (slot, part) = parts.part_of(resource);
+        let bounds = &parts.cuts[slot].bounds;
+        let (dds, reservation) = reservation(parts.captures[slot])?;
+        Ok(Parcel::Part { dds, reservation, range: bounds[part]..bounds[part + 1] })
     }
 
     /// What a run needs.

@@ -76,7 +76,8 @@ struct State {
     waits_for: Vec<u32>,
     started: Vec<bool>,
     ended: Vec<bool>,
-    /// How many blocks each arrival still waits for.
+    /// How many blocks each arrival still waits for; and for the beginning: before it the worker saves what it may have to put back,
+    /// and sends what stands there.
     in_use: Vec<u32>,
     arriving: Vec<Arriving>,
     aside: Vec<Option<Vec<u8>>>,
@@ -114,7 +115,7 @@ impl<P: Ports> Blocks<P> {
                 waits_for,
                 started: vec![false; n],
                 ended: vec![false; n],
-                in_use: arrivals.iter().map(|arrival| arrival.behind.len() as u32).collect(),
+                in_use: arrivals.iter().map(|arrival| arrival.behind.len() as u32 + 1).collect(),
                 arriving: vec![Arriving::Awaited; arrivals.len()],
                 aside: arrivals.iter().map(|_| None).collect(),
                 cut: u32::MAX,
@@ -144,6 +145,17 @@ impl<P: Ports> Blocks<P> {
     /// Sends the parts that stand when the loop begins. To be called once, before the first block.
     pub(crate) fn begin(&self) {
         self.first_sends.iter().for_each(|&k| self.ports.send(k as usize));
+        let mut state = self.lock();
+        (0..self.before.len()).for_each(|k| self.leave(&mut state, k));
+        self.wake_idle(&state);
+    }
+
+    /// One of those that arrival `k` waits for has ended.
+    fn leave(&self, state: &mut State, k: usize) {
+        state.in_use[k] -= 1;
+        if state.in_use[k] == 0 && !state.over {
+            self.move_in(state, k);
+        }
     }
 
     /// Where the bytes of arrival `k` are to go, which are about to be read.
@@ -325,12 +337,7 @@ impl<P: Ports> Dispatch for Blocks<P> {
         for &follower in &self.graph.of[block] {
             release(&mut state, follower);
         }
-        for &k in &self.behind[block] {
-            state.in_use[k as usize] -= 1;
-            if state.in_use[k as usize] == 0 && !state.over {
-                self.move_in(&mut state, k as usize);
-            }
-        }
+        self.behind[block].iter().for_each(|&k| self.leave(&mut state, k as usize));
         self.wake_idle(&state);
     }
 
@@ -406,6 +413,7 @@ mod loom_tests {
                     Room::Nowhere => {}
                 })
             };
+            blocks.begin();
             while let Some(block) = blocks.next(&|_| false) {
                 let post = blocks.ports();
                 if block < 2 {

@@ -15,13 +15,15 @@ use crate::cluster::worker::dispatch::{Blocks, Ports};
 use crate::dds::relaxed::board::Board;
 use crate::loops::handoff::Dispatch;
 use crate::memory::reservation::Reservation;
-use crate::session::condition;
+use crate::session::{condition, locked};
 
 /// What travels, and where it lies.
 #[derive(Clone)]
 pub(crate) enum Parcel {
     /// A part of a DDS.
     Part { dds: u64, reservation: Arc<Reservation>, range: Range<usize> },
+    /// Single elements of a DDS: a message, or a piece of one.
+    Listed { dds: u64, reservation: Arc<Reservation>, elements: Arc<[u32]>, message: Arc<Message> },
     /// What a block has added to relaxed state.
     Added { board: Arc<Board>, block: usize },
 }
@@ -31,8 +33,38 @@ impl Parcel {
     pub(crate) fn label(&self) -> (u64, u64, u64) {
         match self {
             Parcel::Part { dds, range, .. } => (*dds, range.start as u64, range.end as u64),
+            Parcel::Listed { dds, message, .. } => (*dds, 0, message.elements as u64),
             Parcel::Added { block, .. } => (0, *block as u64, *block as u64 + 1),
         }
+    }
+}
+
+/// Elements that travel together, of which some blocks complete a piece each.
+pub(crate) struct Message {
+    /// How many elements there are.
+    elements: usize,
+    pieces: Mutex<BTreeMap<usize, Vec<u8>>>,
+    count: usize,
+}
+
+impl Message {
+    pub(crate) fn new(elements: usize, count: usize) -> Arc<Message> {
+        Arc::new(Message { elements, pieces: Mutex::default(), count })
+    }
+
+    /// Adds a piece, by its place in the share's sends. Gives all of them, when this is the last.
+    fn add(&self, place: usize, bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let mut pieces = locked(&self.pieces);
+        pieces.insert(place, bytes);
+        if pieces.len() < self.count {
+            return None;
+        }
+        let mut all = std::mem::take(&mut *pieces).into_values();
+        let first = all.next()?;
+        Some(all.fold(first, |mut message, piece| {
+            message.extend_from_slice(&piece);
+            message
+        }))
     }
 }
 
@@ -72,6 +104,18 @@ impl Ports for WorkerPorts {
                 Payload::Bytes(bytes)
             }
             Parcel::Part { reservation, range, .. } => Payload::Memory(Arc::clone(reservation), range.clone()),
+            Parcel::Listed { reservation, elements, message, .. } => {
+                let mut bytes = Vec::new();
+                // SAFETY: the block that completed the elements has ended, and those that use them next have not begun.
+                #[allow(unsafe_code)]
+                unsafe {
+                    reservation.encode_list(elements, &mut bytes);
+                }
+                match message.add(k, bytes) {
+                    Some(all) => Payload::Bytes(all),
+                    None => return,
+                }
+            }
         };
         let (dds, lo, hi) = place.label();
         let header = Header {
@@ -97,6 +141,12 @@ impl Ports for WorkerPorts {
                 // SAFETY: the blocks that used what lies there have ended, and those that wait for this have not begun.
                 #[allow(unsafe_code)]
                 let placed = unsafe { reservation.decode(range.clone(), bytes) };
+                placed.is_ok()
+            }
+            Parcel::Listed { reservation, elements, .. } => {
+                // SAFETY: the blocks that used what lies there have ended, and those that wait for this have not begun.
+                #[allow(unsafe_code)]
+                let placed = unsafe { reservation.decode_list(elements, bytes) };
                 placed.is_ok()
             }
         }
