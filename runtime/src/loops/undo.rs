@@ -106,8 +106,12 @@ impl Undo {
         };
         match plan.strategy {
             Strategy::Coloured => {
-                for (slot, &c) in plan.shared.iter().enumerate() {
-                    let listed = listed_extent(plan, slot, &captured[c], others);
+                // A worker without blocks has no lists, and saves nothing.
+                for (slot, (&c, listed)) in plan.shared.iter().zip(&plan.listed).enumerate() {
+                    let listed = match &others.owned {
+                        Some(owned) => owned.get(slot).map(|owned| owned_extent(owned, &captured[c])),
+                        None => plan.is_sparse(c).then(|| Extent::List(listed.written())),
+                    };
                     upfront.extend(listed.or_else(|| whole(&captured[c])).map(|extent| store(c, extent)));
                 }
             }
@@ -321,14 +325,6 @@ impl Extent {
                 .iter()
                 .for_each(|&offset| f(first.wrapping_add(offset as usize), 1)),
         }
-    }
-}
-
-/// What is saved of a shared capture of a coloured plan; none: all of it.
-fn listed_extent(plan: &Plan, slot: usize, capture: &Captured, others: &OtherWorkers<'_>) -> Option<Extent> {
-    match &others.owned {
-        Some(owned) => owned.get(slot).map(|owned| owned_extent(owned, capture)),
-        None => plan.is_sparse(plan.shared[slot]).then(|| Extent::List(plan.listed[slot].written())),
     }
 }
 
