@@ -133,7 +133,7 @@ fn planned(options: &Options, shape: Shape) -> PlanTable {
     let name = |capture: usize| ["train", "p", "q"][capture].to_string();
     let bytes = |capture| if capture == TRAIN { PAIR as u64 } else { 4 * u64::from(options.rank) };
     let measured = Measured { seconds: 0.0, workers: 0, threads: 1 };
-    PlanTable::of(&plan, format!("{}:{}", file!(), line!()), &name, &bytes, (0, measured))
+    PlanTable::of(&plan, format!("{}:{}", file!(), line!()), &name, &bytes, true, (0, measured))
 }
 
 /// What the loop's body touches in some iterations.

@@ -382,7 +382,7 @@ impl<'c> Call<'c> {
         Ok(CachedPlan {
             installed: self.backend.install(self, &plan)?,
             values: (self.digests)(),
-            sizes: Arc::new(self.sizes()),
+            sizes: Arc::new(self.sizes(&plan)),
             serves_parts: serves_parts(&plan, &self.key.options, self.captured, self.backend.is_one_process()),
             bytes: bytes_of(&plan, self.captured),
             odd: Odd::default(),
@@ -458,8 +458,8 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn sizes(&self) -> Sizes {
-        let mut sizes = Sizes::default();
+    fn sizes(&self, plan: &Plan) -> Sizes {
+        let mut sizes = Sizes { cut_anywhere: self.may_be_cut_anywhere(plan), ..Sizes::default() };
         for capture in self.captured {
             let (element, relaxed) = match &capture.kind {
                 Kind::Vector { ops, .. } => (ops.size as u64, 0),
@@ -470,6 +470,17 @@ impl<'c> Call<'c> {
             sizes.relaxed += relaxed;
         }
         sizes
+    }
+
+    /// Whether no bits depend on where blocks begin.
+    pub(crate) fn may_be_cut_anywhere(&self, plan: &Plan) -> bool {
+        let options = &self.key.options;
+        let free = |(c, capture): (usize, &Captured)| match capture.kind {
+            Kind::Vector { .. } => tallied::ops_of(plan, self.captured, c).is_none_or(|ops| ops.exact),
+            Kind::Reduction { ops, .. } => !ops.ordered || options.order == Order::Preserve,
+            Kind::Relaxed { .. } => false,
+        };
+        !options.scratch && self.captured.iter().enumerate().all(free)
     }
 
     fn asked(&self) -> Asked {

@@ -30,13 +30,15 @@ pub struct LoopReport {
     pub(crate) threads: usize,
 }
 
-/// Bytes of what a loop captures.
+/// Bytes of what a loop captures, and whether its plan may be cut otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     /// Of each capture, those of an element.
     pub(crate) elements: Vec<u64>,
     /// Of all relaxed state.
     pub(crate) relaxed: u64,
+    /// Whether no bits depend on where blocks begin.
+    pub(crate) cut_anywhere: bool,
 }
 
 /// What the loop said and captured, as far as advice depends on it.

@@ -82,7 +82,7 @@ pub(super) fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure
         .iter()
         .map(|&workers| {
             let setup = asked.setup(workers, nanos);
-            row(&setup, &simulate(&plan, &|part| table.bytes_of(part), table.relaxed, &setup))
+            row(&setup, &simulate(&table, &plan, &setup))
         })
         .collect();
     let alone = plan.graph.work() as f64 * nanos / 1e9;

@@ -6,10 +6,9 @@
 
 mod table;
 
-pub use table::{CutDds, Measured, PlanTable, TableError};
+pub use table::{CutDds, ListedDds, Listing, Measured, PlanTable, TableError};
 
 use crate::layout::events::{self, Costs, Machines, Moving, Spent};
-use crate::layout::layout;
 use crate::plan::Plan;
 
 /// Bytes in a nanosecond between processes of one machine, and nanoseconds until they are there.
@@ -116,13 +115,15 @@ impl Costs for Timed<'_> {
     }
 }
 
-/// Plays one call of a loop by a plan that is there already.
-pub fn simulate(plan: &Plan, bytes: &dyn Fn(u32) -> u64, relaxed: u64, setup: &Setup) -> Outcome {
-    let layout = layout(plan, setup.workers, bytes);
+/// Plays one call of a loop by a plan that is there already: that of the table.
+pub fn simulate(table: &PlanTable, plan: &Plan, setup: &Setup) -> Outcome {
+    let layout = table.layout(plan, setup.workers);
+    let laid = layout.plan(plan);
+    let bytes = |resource| table.bytes_in(&layout, resource);
     let (workers, machines) = setup.spread();
     let (threads, cores) = (setup.threads.max(1), setup.cores.max(1));
-    let costs = Timed { plan, setup };
-    let played = events::play((plan, &layout), bytes, relaxed, &costs, Machines { threads, cores, workers });
+    let costs = Timed { plan: laid, setup };
+    let played = events::play((laid, &layout), &bytes, table.relaxed, &costs, Machines { threads, cores, workers });
     let told = if setup.workers > 1 { setup.latency + CONTROL } else { 0.0 };
     let whole = played.makespan as f64 + told;
     let mut seconds = whole / 1e9;

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::layout::{Layout, layout, spread};
 use crate::options::Strategy;
-use crate::plan::{Block, BlockGraph, Cut, Facts, Parts, Plan, Strata, Touch};
+use crate::plan::{Block, BlockGraph, Cut, Facts, Listed, Parts, Plan, Strata, Touch};
 
 /// The version of tables that this program writes.
 const VERSION: u32 = 1;
+/// Larger lists are left out of a table: the simulator then runs the plan on one worker.
+const MOST_LISTED: usize = 1 << 26;
 
 /// A plan's blocks, without its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,8 +39,37 @@ pub struct PlanTable {
     pub strata: (Vec<u32>, usize),
     /// Bytes of relaxed state.
     pub relaxed: u64,
+    /// Of a coloured plan: what its iterations touch, by which they are shared out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<Listing>,
     /// A call of the loop.
     pub measured: Measured,
+}
+
+/// What each iteration of a coloured plan touches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Listing {
+    /// Where the iterations of each block begin and end in the plan's order.
+    pub blocks: Vec<(usize, usize)>,
+    /// Where each of them stands in the loop; none: in the loop's order.
+    pub offsets: Vec<u32>,
+    /// Whether blocks may be cut elsewhere, since no bits depend on it.
+    pub within_blocks: bool,
+    /// The DDSs that iterations share.
+    pub shared: Vec<ListedDds>,
+}
+
+/// What iterations touch of a DDS.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListedDds {
+    /// Its name in the capture list.
+    pub name: String,
+    /// Bytes of an element.
+    pub element: u64,
+    /// Twice an element's index, and one more where it is written; iteration by iteration,
+    pub entries: Vec<u32>,
+    /// and where each iteration's end.
+    pub ends: Vec<u32>,
 }
 
 /// How a DDS is cut.
@@ -91,12 +123,14 @@ impl fmt::Display for TableError {
 impl std::error::Error for TableError {}
 
 impl PlanTable {
-    /// The table of a plan. `names` and `elements`: of each capture, its name and the bytes of an element.
+    /// The table of a plan. `names` and `elements`: of each capture, its name and the bytes of an element. `within_blocks`: whether
+    /// no bits depend on where blocks begin.
     pub fn of(
         plan: &Plan,
         site: String,
         names: &dyn Fn(usize) -> String,
         elements: &dyn Fn(usize) -> u64,
+        within_blocks: bool,
         (relaxed, measured): (u64, Measured),
     ) -> PlanTable {
         let blocks = 0..plan.graph.len();
@@ -118,6 +152,7 @@ impl PlanTable {
             together: plan.has_alone(),
             strata: plan.strata.to_parts(),
             relaxed,
+            listed: Listing::of(plan, names, elements, within_blocks),
             measured,
         }
     }
@@ -157,7 +192,32 @@ impl PlanTable {
             plan.graph.add_edges(strata.edges());
             plan.strata = Arc::new(strata);
         }
+        if let Some(listing) = &self.listed {
+            plan.blocks = listing.blocks.iter().map(|&(start, end)| Block { start, end }).collect();
+            plan.offsets.clone_from(&listing.offsets);
+            plan.shared = (0..listing.shared.len()).collect();
+            plan.listed = listing.shared.iter().map(ListedDds::lists).collect();
+        }
         Ok(plan)
+    }
+
+    /// The plan on some workers, as the runtime would lay it out.
+    pub(super) fn layout(&self, plan: &Plan, workers: usize) -> Layout {
+        let spread = self.listed.as_ref().and_then(|listing| {
+            let element = |slot: usize| listing.shared.get(slot).map_or(0, |dds| dds.element);
+            spread(plan, workers, &element, listing.within_blocks)
+        });
+        spread.unwrap_or_else(|| layout(plan, workers, &|part| self.bytes_of(part)))
+    }
+
+    /// What a transfer of a layout takes along, in bytes.
+    pub(super) fn bytes_in(&self, layout: &Layout, resource: u32) -> u64 {
+        match (&layout.spread, &self.listed) {
+            (Some(spread), Some(listing)) => {
+                spread.bytes_of(resource, &|slot| listing.shared.get(slot).map_or(0, |dds| dds.element))
+            }
+            _ => self.bytes_of(resource),
+        }
     }
 
     fn check(&self) -> Result<(), TableError> {
@@ -188,7 +248,7 @@ impl PlanTable {
         if self.strata.0.iter().any(|&start| start as usize > blocks) {
             return wrong("strata begin behind the last block".to_string());
         }
-        Ok(())
+        self.listed.as_ref().map_or(Ok(()), |listing| listing.check(self.strategy, blocks).or_else(wrong))
     }
 
     /// The bytes of a part.
@@ -214,5 +274,57 @@ impl PlanTable {
             return Err(TableError::NotMeasured);
         }
         Ok(seconds * 1e9 / plan.graph.makespan(threads.max(1)).max(1) as f64)
+    }
+}
+
+impl Listing {
+    fn of(
+        plan: &Plan,
+        names: &dyn Fn(usize) -> String,
+        elements: &dyn Fn(usize) -> u64,
+        within_blocks: bool,
+    ) -> Option<Listing> {
+        let entries: usize = plan.listed.iter().map(|listed| listed.entries.len()).sum();
+        if plan.strategy != Strategy::Coloured || plan.has_alone() || entries > MOST_LISTED {
+            return None;
+        }
+        let of_dds = |(&c, listed): (&usize, &Listed)| ListedDds {
+            name: names(c),
+            element: elements(c),
+            entries: listed.entries.clone(),
+            ends: listed.ends.clone(),
+        };
+        Some(Listing {
+            blocks: plan.blocks.iter().map(|block| (block.start, block.end)).collect(),
+            offsets: plan.offsets.clone(),
+            within_blocks,
+            shared: plan.shared.iter().zip(&plan.listed).map(of_dds).collect(),
+        })
+    }
+
+    /// What is wrong with it, if something is.
+    fn check(&self, strategy: Strategy, blocks: usize) -> Result<(), String> {
+        let ends = || self.blocks.iter().flat_map(|&(start, end)| [start, end]);
+        if strategy != Strategy::Coloured || self.blocks.len() != blocks || !ends().is_sorted() {
+            return Err("what is listed is of other blocks".to_string());
+        }
+        let iterations = ends().last().unwrap_or(0);
+        if !self.offsets.is_empty() && self.offsets.len() < iterations {
+            return Err(format!("{iterations} iterations, and places of {}", self.offsets.len()));
+        }
+        let whole = |dds: &&ListedDds| {
+            let last = dds.ends.last().map_or(0, |&last| last as usize);
+            dds.ends.len() >= iterations && dds.ends.is_sorted() && last == dds.entries.len()
+        };
+        match self.shared.iter().find(|dds| !whole(dds)) {
+            Some(dds) => Err(format!("what is listed of `{}` doesn't fit {iterations} iterations", dds.name)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ListedDds {
+    fn lists(&self) -> Listed {
+        Listed { entries: self.entries.clone(), ends: self.ends.clone() }
     }
 }

@@ -32,7 +32,6 @@ use crate::planner::inference;
 use crate::planner::plan::{self, Plan, beforehand};
 use crate::planner::recording::{CaptureLog, Recording, Usage};
 use crate::session::error::{ClusterError, Error, Result};
-use crate::session::options::Order;
 use crate::session::pool::Pool;
 use crate::session::report::{Elsewhere, WorkerShares};
 use crate::session::{SessionInner, locked};
@@ -337,7 +336,7 @@ impl LoopBackend for Cluster {
         let known = |(c, capture)| vector_of(capture).filter(|_| tallied::ops_of(plan, call.captured, c).is_none());
         let vectors = call.captured.iter().enumerate().map(known).collect();
         let captures = remote_captures(call.captured)?;
-        let by = if may_be_cut_anywhere(call, plan) { Spreading::ByIterations } else { Spreading::ByBlocks };
+        let by = if call.may_be_cut_anywhere(plan) { Spreading::ByIterations } else { Spreading::ByBlocks };
         let plan = self.remote_plan(&mut state, Arc::clone(plan), captures, vectors, by);
         // Its shares are sent, and the elements that are laid out by it.
         self.retry(&mut state, async |cluster, state| cluster.get_ready(state, &plan).await)?;
@@ -365,7 +364,7 @@ impl LoopBackend for Cluster {
         self.bring_tallied(&mut state, call, &tallies)?;
         let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
         let order = call.key.options.order;
-        let (range, within_blocks) = (call.key.range.clone(), may_be_cut_anywhere(call, &plan.plan));
+        let (range, within_blocks) = (call.key.range.clone(), call.may_be_cut_anywhere(&plan.plan));
         let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), range, task, before, order, within_blocks });
         let (before, ran) = (logged.before.words.clone(), self.run_logged(&mut state, logged, trace)?);
         let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = ran;
@@ -400,17 +399,6 @@ impl LoopBackend for Cluster {
 pub(crate) fn first_failure(failed: BlockFailure) -> LoopStopped {
     let ((block, iteration), failure) = failed.failure();
     LoopStopped::Failed(FirstFailure::new(block as usize, iteration, failure))
-}
-
-/// Whether no bits depend on where blocks begin.
-fn may_be_cut_anywhere(call: &Call<'_>, plan: &Plan) -> bool {
-    let options = &call.key.options;
-    let free = |(c, capture): (usize, &Captured)| match capture.kind {
-        Kind::Vector { .. } => tallied::ops_of(plan, call.captured, c).is_none_or(|ops| ops.exact),
-        Kind::Reduction { ops, .. } => !ops.ordered || options.order == Order::Preserve,
-        Kind::Relaxed { .. } => false,
-    };
-    !options.scratch && call.captured.iter().enumerate().all(free)
 }
 
 /// Whether this is news: that a capture's elements are reached by other means than `x[i]`.
