@@ -54,6 +54,7 @@ impl Graph {
             lists[a].push(b as u32);
             lists[b].push(a as u32);
         }
+        lists.iter_mut().for_each(|list| list.sort_unstable());
         let mut starts = vec![0];
         lists.iter().for_each(|list| starts.push(starts[starts.len() - 1] + list.len() as u32));
         Graph { starts, to: lists.concat() }

@@ -69,6 +69,18 @@ pub(crate) struct Listing<'t> {
     pub(crate) start: u32,
 }
 
+/// Where the running iteration's entries are, in a listing.
+#[derive(Default)]
+pub(crate) struct Listed {
+    /// From where to where, once one runs,
+    now: Cell<Option<(usize, usize)>>,
+    /// and the entry behind the one that was looked up last: bodies mostly go through their elements in ascending order.
+    next: Cell<usize>,
+}
+
+/// So few entries are compared one by one, which takes less time than to jump between them.
+const FEW_ENTRIES: usize = 32;
+
 /// What the thread is doing with this capture. What depends on the running iterations is `None` until the first begins: what
 /// sets up a block's scratch runs before.
 pub(crate) enum Doing<'t> {
@@ -81,8 +93,8 @@ pub(crate) enum Doing<'t> {
     /// Each iteration reads the element at a distance from its number, and all lie in the order of execution, the block's
     /// from `start` on. Of the running ones: place and number of the first, and how many they are.
     Packed { offset: usize, now: Cell<Option<(usize, usize, usize)>>, elements: &'t RawBuf, start: usize },
-    /// A run by single iterations: the bounds of the running one's entries.
-    Listed(Listing<'t>, Cell<Option<(usize, usize)>>),
+    /// A run by single iterations.
+    Listed(Listing<'t>, Listed),
     /// A run by tiles: each run of iterations owns elements at some distances.
     Tiled(Tiling<'t>),
     /// As `Spans`, but each element is saved before its first change: few of many are touched.
@@ -262,6 +274,7 @@ impl<'t> SlowPath<'t> {
     fn soon(&self, i: usize, access: Access) -> Option<*mut u8> {
         match &self.doing {
             Doing::Spans(spans) if i < self.len => self.in_spans(spans, i, access),
+            Doing::Listed(listing, listed) if i < self.len => self.in_listing(listing, listed, i, access),
             _ => None,
         }
     }
@@ -285,10 +298,9 @@ impl<'t> SlowPath<'t> {
                 }
                 _ => self.stray(i),
             },
-            Doing::Listed(listing, current) => match current.get() {
-                Some(bounds) => self.in_listing(listing, bounds, i, access).unwrap_or_else(|| self.stray(i)),
-                None => self.stray(i),
-            },
+            Doing::Listed(listing, listed) => {
+                self.in_listing(listing, listed, i, access).unwrap_or_else(|| self.stray(i))
+            }
             Doing::Tiled(tiling) if tiling.owns(i, access != Access::Read) => self.address(i),
             Doing::Logged { spans, saved } => {
                 let Some(address) = self.in_spans(spans, i, access) else { return self.stray(i) };
@@ -332,8 +344,8 @@ impl<'t> SlowPath<'t> {
             Doing::Spans(spans) | Doing::Logged { spans, .. } => spans.iter().find(|span| span.len > 0)?.lo,
             Doing::InStep { now, .. } => now.get()?,
             Doing::Tiled(tiling) => tiling.own()?,
-            Doing::Listed(listing, current) => {
-                let (from, to) = current.get()?;
+            Doing::Listed(listing, listed) => {
+                let (from, to) = listed.now.get()?;
                 (*listing.entries.get(from..to)?.first()? >> 1) as usize
             }
             Doing::ReadOnly | Doing::Packed { .. } | Doing::Record(_) | Doing::Tally(_) | Doing::Reduction => {
@@ -354,18 +366,22 @@ impl<'t> SlowPath<'t> {
         rest.iter().any(|span| i.wrapping_sub(span.lo) < owned(span)).then(|| self.address(i))
     }
 
-    fn in_listing(
-        &self,
-        listing: &Listing<'_>,
-        (from, to): (usize, usize),
-        i: usize,
-        access: Access,
-    ) -> Option<*mut u8> {
-        let entries = listing.entries.get(from..to).unwrap_or_default();
-        match entries.binary_search_by_key(&i, |entry| (entry >> 1) as usize) {
-            Ok(k) if access == Access::Read || entries[k] & 1 == 1 => Some(self.address(i)),
-            _ => None,
-        }
+    #[inline(always)]
+    fn in_listing(&self, listing: &Listing<'_>, listed: &Listed, i: usize, access: Access) -> Option<*mut u8> {
+        let (from, to) = listed.now.get()?;
+        let entries = listing.entries.get(from..to)?;
+        let is = |k: usize| entries.get(k).is_some_and(|entry| (entry >> 1) as usize == i);
+        let next = listed.next.get();
+        // A body often skips one element, which it reached before the others.
+        let k = if is(next) {
+            next
+        } else if is(next + 1) {
+            next + 1
+        } else {
+            place_in(entries, i)?
+        };
+        listed.next.set(k + 1);
+        (access == Access::Read || entries[k] & 1 == 1).then(|| self.address(i))
     }
 
     /// Turns to a run of iterations: the `n` of the loop from `first` on, from the block's `place`-th on. Gives what they own
@@ -385,12 +401,13 @@ impl<'t> SlowPath<'t> {
                 now.set(Some((place, first, n)));
                 none
             }
-            Doing::Listed(listing, current) => {
+            Doing::Listed(listing, listed) => {
                 // Of several iterations each would own what the others do.
                 assert!(n == 1);
                 let from = if place == 0 { listing.start } else { listing.ends[place - 1] } as usize;
                 let to = listing.ends[place] as usize;
-                current.set(Some((from, to)));
+                listed.now.set(Some((from, to)));
+                listed.next.set(0);
                 if from == to {
                     return none;
                 }
@@ -493,4 +510,16 @@ impl Recorder<'_> {
             self.own.borrow_mut().clear();
         }
     }
+}
+
+/// Where an element's entry is, among those of an iteration.
+#[inline(never)]
+fn place_in(entries: &[u32], i: usize) -> Option<usize> {
+    let of = |entry: &u32| (entry >> 1) as usize;
+    if entries.len() > FEW_ENTRIES {
+        return entries.binary_search_by_key(&i, of).ok();
+    }
+    // Without a jump: they ascend.
+    let place = entries.iter().map(|entry| usize::from(of(entry) < i)).sum();
+    entries.get(place).is_some_and(|entry| of(entry) == i).then_some(place)
 }

@@ -23,7 +23,7 @@ use crate::body::lease::{Lease, Lent};
 use crate::body::outcome::Failure;
 use crate::body::panics::{self, CaughtPanic};
 use crate::body::slot::{Ahead, Copies, MORE, OwnElement, Owned, Slot};
-use crate::body::slow_path::{Doing, Listing, ViewRange};
+use crate::body::slow_path::{Doing, Listed, Listing, ViewRange};
 use crate::body::task::{Iterations, Task};
 use crate::body::tiling::Tiling;
 use crate::body::waiting::{self, Watch};
@@ -458,7 +458,7 @@ impl Run<'_> {
             ends: &listed.ends[block.start..block.end],
             start: block.start.checked_sub(1).map_or(0, |last| listed.ends[last]),
         };
-        Owned { tracked: true, ..Owned::by(Doing::Listed(listing, Cell::new(None))) }
+        Owned { tracked: true, ..Owned::by(Doing::Listed(listing, Listed::default())) }
     }
 
     /// What the reductions come to.

@@ -37,7 +37,9 @@ impl SlowPath<'_> {
                 }
                 self.address(start)
             }
-            Doing::Listed(listing, now) if now.get().is_some_and(|now| lists(listing, now, &range, write)) => {
+            Doing::Listed(listing, listed)
+                if listed.now.get().is_some_and(|now| lists(listing, now, &range, write)) =>
+            {
                 self.address(start)
             }
             Doing::Tiled(tiling) if tiling.owns_all(range.clone(), write) => self.address(start),
