@@ -27,6 +27,9 @@ struct Options {
     /// Cells of a side of the mesh
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(8..=10_000))]
     side: u32,
+    /// Nodes of the generated graph, which has 8 times as many edges
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(64..=20_000_000))]
+    nodes: u32,
     /// Worker processes of one thread
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
     workers: u32,
@@ -214,7 +217,7 @@ struct Times {
 fn main(_: &Session) -> Result<()> {
     let mut options = Options::parse();
     if !benchmarking() {
-        (options.side, options.rounds) = (40, 1);
+        (options.side, options.nodes, options.rounds) = (40, 2000, 1);
     }
     run(&options)
 }
@@ -223,7 +226,7 @@ fn run(options: &Options) -> Result<()> {
     let mesh = Graph::mesh(options.side as usize);
     let web = match &options.graph {
         Some(path) => Graph::read(path).with_context(|| path.display().to_string())?,
-        None => Graph::web(if benchmarking() { 200_000 } else { 2000 }),
+        None => Graph::web(options.nodes as usize),
     };
     let heading = [
         "program",
@@ -236,7 +239,8 @@ fn run(options: &Options) -> Result<()> {
         "1 worker",
         "workers",
         "predicted",
-        "at 16",
+        "16 cores",
+        "16 machines",
         "first call",
         "busy",
     ];
@@ -246,8 +250,8 @@ fn run(options: &Options) -> Result<()> {
         table.push(measured(program, graph, options)?);
     }
     println!(
-        "{} rounds in alternation, medians; times the plain loop, `workers` ({} of them, one thread each) and predictions times one \
-         worker, as `predicted` for as many on one machine and for 16 machines\n\n{table}",
+        "{} rounds in alternation, medians; times the plain loop, but `workers` ({} of them, one thread each) times one worker, and \
+         predictions times one thread: `predicted` for as many workers, and 16 of one machine or of 16\n\n{table}",
         options.rounds, options.workers
     );
     Ok(())
@@ -286,7 +290,7 @@ fn row(program: Program, graph: &Graph, options: &Options, times: &Times, first:
     let plain = Samples::new(times.plain.clone()).median();
     let [alone, one, several] = times.workers.each_ref().map(|seconds| Samples::new(seconds.clone()).median());
     let report = &times.reports[0];
-    let (here, machines) = predicted(report, options.workers as usize)?;
+    let [here, cores, machines] = predicted(report, options.workers as usize)?;
     let shares = times.reports[2].shares();
     let busy = shares.iter().filter(|share| share.blocks > 0).count();
     Ok(vec![
@@ -300,14 +304,16 @@ fn row(program: Program, graph: &Graph, options: &Options, times: &Times, first:
         format!("{:.3}", plain / one),
         format!("{:.2}", one / several),
         format!("{here:.2}"),
+        format!("{cores:.1}"),
         format!("{machines:.1}"),
         format!("{:.1}", first / plain),
         busy.to_string(),
     ])
 }
 
-/// How much faster than one thread the plan would be: on workers of this machine, and on 16 machines with 10 Gbit/s between them.
-fn predicted(report: &LoopReport, workers: usize) -> Result<(f64, f64)> {
+/// How much faster than one thread the plan would be: on workers of a machine with as many cores, on 16 of one machine, and on 16
+/// machines with 10 Gbit/s between them.
+fn predicted(report: &LoopReport, workers: usize) -> Result<[f64; 3]> {
     let path = std::env::temp_dir().join(format!("stradsap-graphs-{}.json", std::process::id()));
     report.write_plan(&path)?;
     let table: PlanTable = serde_json::from_reader(BufReader::new(File::open(&path)?))?;
@@ -328,5 +334,5 @@ fn predicted(report: &LoopReport, workers: usize) -> Result<(f64, f64)> {
         };
         simulate(&table, &plan, &setup).speedup
     };
-    Ok((on(workers, workers), on(16, 1)))
+    Ok([on(workers, workers), on(16, 16), on(16, 1)])
 }

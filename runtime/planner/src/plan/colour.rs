@@ -131,9 +131,7 @@ fn each_iteration(recording: &Recording<'_>, captures: &[usize], mut f: impl FnM
 
 /// When a colouring is worth its cost.
 pub(crate) struct Bounds<'b> {
-    /// How many iterations touch the element that most touch: there are at least as many colours, if they write it.
-    pub(crate) hottest: usize,
-    /// About how many iterations write the element that most write.
+    /// About how many iterations write the element that most write: there are at least as many colours.
     pub(crate) writers: usize,
     /// Whether a plan may be the best one, by the cost of its longest chain and by its number of blocks.
     pub(crate) may_be_best: &'b dyn Fn(u64, usize) -> bool,
@@ -270,7 +268,7 @@ pub(crate) fn colour(
         Order::Any => u32::BITS as usize * ROUNDS,
         Order::Preserve => MAX_COLOURS,
     };
-    if bounds.hottest > limit.min(recording.iterations() / WAVEFRONT_SIZE + 1) {
+    if bounds.writers > limit.min(recording.iterations() / WAVEFRONT_SIZE + 1) {
         return None;
     }
     let accesses: usize = captures.iter().map(|&c| recording.listed(c)).sum();

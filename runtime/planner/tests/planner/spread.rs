@@ -305,3 +305,11 @@ fn short_loops_stay_on_one_worker() {
     let plan = coloured(&mesh(20, true), Order::Any).unwrap();
     assert!(spread(&plan, 2, &|_| 8, true).is_none());
 }
+
+/// Each looks at the hub and writes itself: two colours, however many there are.
+#[test]
+fn a_hub_that_many_read_is_coloured() {
+    let hub = |i: usize| vec![(0, 0, i == 0), (0, i, true)];
+    let of = Loop { range: 0..5000, captures: vec![(5000, true)], accesses: (0..5000).map(hub).collect() };
+    assert_eq!(coloured(&of, Order::Any).unwrap().facts.colours, 2);
+}
