@@ -211,7 +211,10 @@ fn a_total_is_advised_to_be_a_reduction() {
     assert_eq!((conflicts[0].dds, conflicts[0].elements.first()), ("total", Some(&(0, 50))));
     let text = report.to_string();
     assert!(text.contains(&format!("\n  advice: {advice}")), "{text}");
-    assert!(text.contains("`total`: 50 accesses; most iterations touch [0] 50"), "{text}");
+    assert!(
+        text.contains("`total`: 50 accesses; most iterations touch [0] 50; 100.00 % write [0]: at most 1 worker\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -116,6 +116,9 @@ pub struct Conflict {
     pub accesses: usize,
     /// The elements that most iterations touch: index, and how many iterations.
     pub elements: Vec<(usize, u32)>,
+    /// Of these the element that most iterations write, and how many do. They run one after the other: no more workers than
+    /// iterations divided by that number have something to do.
+    pub most_written: Option<(usize, u32)>,
     /// Whether those numbers are estimated from a sample, as in long loops.
     pub estimated: bool,
 }
@@ -203,6 +206,12 @@ impl LoopReport {
             dds: self.site.name(hot.capture),
             accesses: hot.accesses,
             elements: hot.elements.clone(),
+            most_written: hot
+                .elements
+                .iter()
+                .zip(&hot.written)
+                .map(|(&(index, _), &n)| (index, n))
+                .max_by_key(|at| at.1),
             estimated: hot.estimated,
         };
         self.plan.facts.hot.iter().map(conflict).collect()
@@ -352,11 +361,12 @@ impl fmt::Display for LoopReport {
                 conflict.elements.iter().map(|(index, count)| format!("[{index}] {count}")).collect();
             writeln!(
                 f,
-                "  `{}`: {} accesses; most iterations touch {}{}",
+                "  `{}`: {} accesses; most iterations touch {}{}{}",
                 conflict.dds,
                 conflict.accesses,
                 elements.join(", "),
-                if conflict.estimated { " (estimated)" } else { "" }
+                if conflict.estimated { " (estimated)" } else { "" },
+                conflict.cap(self.iterations())
             )?;
         }
         if let Some(shares) = &self.elsewhere.shares {
@@ -370,6 +380,17 @@ impl fmt::Display for LoopReport {
             write!(f, "\n  advice: {advice}")?;
         }
         Ok(())
+    }
+}
+
+impl Conflict {
+    /// How many workers the element that most iterations write leaves something to do.
+    fn cap(&self, iterations: usize) -> String {
+        let Some((index, written)) = self.most_written.filter(|&(_, written)| written > 0) else {
+            return String::new();
+        };
+        let (most, share) = (iterations / written as usize, 100.0 * f64::from(written) / iterations.max(1) as f64);
+        format!("; {share:.2} % write [{index}]: at most {}", counted(most.max(1) as u64, "worker"))
     }
 }
 
