@@ -180,14 +180,14 @@ impl LoopBackend for Local {
         let begun = Instant::now();
         let ran = run.run(&ready.undo, pool);
         assert!(!ready.sure || ran.is_ok(), "a loop over floats failed, which none can");
-        let after = ran?;
+        let (after, saved) = ran?;
         let took = (begun.elapsed().as_secs_f64() * 1e9, pool.threads().min(part.blocks.len()));
         let checked = verifier.map(|verifier| verifier.check(&run, &after)).transpose();
         call.commit(&after, &run.board);
         let compared = checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
         let staleness = run.board.errors();
         ready.took(took.0, took.1, iterations);
-        Ok(Elsewhere { staleness, compared, ..Elsewhere::default() })
+        Ok(Elsewhere { staleness, compared, crowded: part.is_crowded(saved), ..Elsewhere::default() })
     }
 
     fn shares(&self, _: &Installed) -> Option<Arc<WorkerShares>> {

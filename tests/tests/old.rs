@@ -12,6 +12,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     before::every_way_to_read,
     before::changes_between_calls,
     before::failures_leave_no_trace,
+    before::failures_over_numbers,
     before::patterns_that_change,
     before::beside_additions,
     before::pivots_of_an_elimination,
@@ -215,6 +216,58 @@ pub(crate) mod before {
                     assert_eq!(iteration, bad);
                 }
                 Err(error) => return Err(error),
+            }
+            assert_eq!(x.to_vec()?, plain, "bad at {bad}");
+        }
+        seen.digest("x", &x)
+    }
+
+    /// Numbers that a body reads as they were are put back from the copies that it reads: by iterations of their own, in parts and
+    /// in the loop's own order, of which some run over a part of the range.
+    pub(crate) fn failures_over_numbers(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 3_000;
+        let to: Vec<u32> = (0..n).map(|i| below(i as u64, n) as u32).collect();
+        let mut plain: Vec<u64> = (0..n as u64).collect();
+        let mut x = DVector::from_vec(session, plain.clone())?;
+        let at = DVector::from_vec(session, to.clone())?;
+        let ended = |called: stradsap::Result<LoopReport>, bad: usize| match called {
+            Ok(_) => Ok(true),
+            Err(stradsap::Error::Body { iteration, .. }) if iteration == bad => Ok(false),
+            Err(error) => Err(error),
+        };
+        for (round, bad) in [n, 1, 1_500, n, n - 1, 0, n].into_iter().enumerate() {
+            let first = round % 3;
+            let own = async_parallel_for!(first..n, [bad, n, &mut x], |i| {
+                x[i] = x.old[n - 1 - i].wrapping_mul(3).wrapping_add(x.old[i]);
+                if i == bad { Err("bad") } else { Ok(()) }
+            });
+            if ended(own, bad)? {
+                let old = plain.clone();
+                (first..n).for_each(|i| plain[i] = old[n - 1 - i].wrapping_mul(3).wrapping_add(old[i]));
+            }
+            assert_eq!(x.to_vec()?, plain, "bad at {bad}");
+            let others = async_parallel_for!(0..n, [bad, &at, &mut x], |i| {
+                x[at[i]] = x[at[i]].wrapping_add(x.old[at[i]] % 1_000);
+                if i == bad { Err("bad") } else { Ok(()) }
+            });
+            if ended(others, bad)? {
+                let old = plain.clone();
+                (0..n).for_each(|i| {
+                    plain[to[i] as usize] = plain[to[i] as usize].wrapping_add(old[to[i] as usize] % 1_000)
+                });
+            }
+            assert_eq!(x.to_vec()?, plain, "bad at {bad}");
+            let chain = async_parallel_for!(
+                1..n,
+                [bad, &mut x],
+                |i| {
+                    x[i] = x[i - 1].wrapping_mul(5).wrapping_add(x.old[i]);
+                    if i == bad { Err("bad") } else { Ok(()) }
+                },
+                order = Preserve
+            );
+            if ended(chain, bad)? {
+                (1..n).for_each(|i| plain[i] = plain[i - 1].wrapping_mul(5).wrapping_add(plain[i]));
             }
             assert_eq!(x.to_vec()?, plain, "bad at {bad}");
         }

@@ -11,6 +11,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     self::a_failure_inside_a_border,
     self::a_cell_that_reaches_far,
     self::rows_of_their_own,
+    self::few_elements_of_long_rows,
     self::sums_along_rows,
     self::a_row_that_touches_another,
 ];
@@ -56,6 +57,49 @@ pub(crate) fn relaxation_inside_a_border(session: &Session, seen: &mut Seen) -> 
             }
             plain.iter_mut().for_each(|x| *x *= 0.999);
         }
+        same(&x, &plain, seen, "x")?;
+    }
+    Ok(())
+}
+
+/// Each iteration writes few elements of its long row, later many, and some fail: all are put back.
+pub(crate) fn few_elements_of_long_rows(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    let (rows, width) = (90usize, 160usize);
+    let mut x = DVector::from_fn(session, rows * width, start)?;
+    let mut plain = x.to_vec()?;
+    let mut names = DVector::from_fn(session, rows * width, |k| k.to_string())?;
+    let mut plain_names = names.to_vec()?;
+    for (round, bad) in [rows, 5, 80, rows, 1, rows, 44, rows].into_iter().enumerate() {
+        let (first, many) = (1 + round % 3, if round < 4 { 2 } else { width });
+        let called = async_parallel_for!(first..rows, [bad, many, width, &mut x, &mut names], |i| {
+            let mut sum = x[i] + x[i * width..i * width + 7].iter().sum::<f64>();
+            for k in 0..many {
+                let at = i * width + (k * 11 + i) % width;
+                sum = sum * 0.5 + x[at];
+                x[at] = sum;
+                x[at] += 1.0;
+                names[at].push('x');
+            }
+            if i == bad { Err("bad") } else { Ok(()) }
+        });
+        match called {
+            Ok(_) => {
+                for i in first..rows {
+                    let mut sum = plain[i] + plain[i * width..i * width + 7].iter().sum::<f64>();
+                    for k in 0..many {
+                        let at = i * width + (k * 11 + i) % width;
+                        sum = sum * 0.5 + plain[at];
+                        plain[at] = sum;
+                        plain[at] += 1.0;
+                        plain_names[at].push('x');
+                    }
+                }
+                assert_eq!(bad, rows);
+            }
+            Err(stradsap::Error::Body { iteration, .. }) => assert_eq!(iteration, bad),
+            Err(error) => return Err(error),
+        }
+        assert!(names.to_vec()? == plain_names, "round {round}");
         same(&x, &plain, seen, "x")?;
     }
     Ok(())

@@ -37,6 +37,8 @@ pub struct WriteShared<'h, D>(pub(crate) &'h mut D);
 pub(crate) struct Captured {
     pub(crate) id: u64,
     pub(crate) session: Arc<SessionInner>,
+    /// The DDS whose elements it holds as they were before the loop, in its own copies of them.
+    pub(crate) copy_of: Option<u64>,
     pub(crate) kind: Kind,
 }
 

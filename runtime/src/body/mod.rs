@@ -11,6 +11,7 @@ pub(crate) mod lease;
 pub(crate) mod outcome;
 pub(crate) mod panics;
 pub(crate) mod runs;
+pub(crate) mod saved;
 pub(crate) mod shared_view;
 pub(crate) mod sharing;
 pub(crate) mod slot;

@@ -20,7 +20,6 @@
 mod ranges;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -30,6 +29,7 @@ use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::lease::Lent;
 use crate::body::panics;
 use crate::body::runs::Runs;
+use crate::body::saved::Saved;
 use crate::body::tiling::Entry;
 use crate::body::tiling::Tiling;
 use crate::memory::buffer::RawBuf;
@@ -98,7 +98,7 @@ pub(crate) enum Doing<'t> {
     /// A run by tiles: each run of iterations owns elements at some distances.
     Tiled(Tiling<'t>),
     /// As `Spans`, but each element is saved before its first change: few of many are touched.
-    Logged { spans: Vec<ViewRange>, saved: RefCell<BTreeMap<usize, RawBuf>> },
+    Logged { spans: Vec<ViewRange>, saved: RefCell<Saved> },
     /// The virtual iteration.
     Record(Box<Recorder<'t>>),
     /// The block's own tally, of few elements of many.
@@ -434,10 +434,10 @@ impl<'t> SlowPath<'t> {
         }
     }
 
-    fn save_first(&self, saved: &RefCell<BTreeMap<usize, RawBuf>>, i: usize) {
-        if let Some(lent) = self.lent {
-            saved.borrow_mut().entry(i).or_insert_with(|| self.clone_of(lent, i));
-        }
+    fn save_first(&self, saved: &RefCell<Saved>, i: usize) {
+        let Some(lent) = self.lent.filter(|lent| i < lent.len()) else { return };
+        // SAFETY: rules 1 and 3: an element is there, which the block owns.
+        saved.borrow_mut().save(i, lent.ops(), |copies| unsafe { copies.push_clones(lent.at(i), 1) });
     }
 
     fn clone_of(&self, lent: &Lent, i: usize) -> RawBuf {

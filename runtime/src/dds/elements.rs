@@ -25,6 +25,8 @@ pub(crate) struct RawVector {
     ops: &'static ElementOps,
     /// Whether it is a DMatrix's: what messages call elements.
     rows: bool,
+    /// See [`Captured::copy_of`].
+    copy_of: Option<u64>,
     /// The elements, unless they are with workers.
     home: Home,
 }
@@ -32,7 +34,7 @@ pub(crate) struct RawVector {
 impl RawVector {
     pub(crate) fn new(session: Arc<SessionInner>, buffer: RawBuf) -> RawVector {
         let (len, ops) = (buffer.len(), buffer.ops());
-        RawVector { id: next_id(), session, len, ops, rows: false, home: Home::new(buffer, next_id()) }
+        RawVector { id: next_id(), session, len, ops, rows: false, copy_of: None, home: Home::new(buffer, next_id()) }
     }
 
     /// The rows of a DMatrix.
@@ -44,7 +46,12 @@ impl RawVector {
 
     /// `len` elements that are with workers.
     pub(crate) fn elsewhere(session: Arc<SessionInner>, id: u64, len: usize, home: Home) -> RawVector {
-        RawVector { id, session, len, ops: home.ops(), rows: false, home }
+        RawVector { id, session, len, ops: home.ops(), rows: false, copy_of: None, home }
+    }
+
+    /// Says that it holds what another one held before a loop.
+    pub(crate) fn set_copy_of(&mut self, other: u64) {
+        self.copy_of = Some(other);
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -100,7 +107,7 @@ impl RawVector {
         let memory = Memory::Home(self.home.clone());
         let (len, ops, rows) = (self.len, self.ops, self.rows);
         let kind = Kind::Vector { len, ops, writable, rows, memory, adding: None };
-        Captured { id: self.id, session: Arc::clone(&self.session), kind }
+        Captured { id: self.id, session: Arc::clone(&self.session), copy_of: self.copy_of, kind }
     }
 
     /// A hash of the elements in index order.

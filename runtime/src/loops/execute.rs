@@ -95,8 +95,9 @@ pub(crate) fn words(captured: &[Captured]) -> Vec<u64> {
 }
 
 impl Run<'_> {
-    /// Runs all blocks. Gives what the reductions hold afterwards, or the first failure with everything put back.
-    pub(crate) fn run(&self, undo: &Undo, pool: &Pool) -> Result<Vec<u64>, FirstFailure> {
+    /// Runs all blocks. Gives what the reductions hold afterwards and how many elements were saved one by one, or the first failure
+    /// with everything put back.
+    pub(crate) fn run(&self, undo: &Undo, pool: &Pool) -> Result<(Vec<u64>, usize), FirstFailure> {
         // An element's `clone` may panic while parts are saved: that must not leave other threads waiting.
         self.save_upfront(undo)?;
         let (results, mut failed) = self.run_blocks(&Handoff::new(&self.plan.graph), undo, pool);
@@ -110,7 +111,8 @@ impl Run<'_> {
             }
             return Err(failed);
         }
-        Ok(self.unite(settled(results, undo).into_iter()))
+        let saved = results.iter().map(BlockResult::saved).sum();
+        Ok((self.unite(settled(results, undo).into_iter()), saved))
     }
 
     /// A panic after the last iteration.

@@ -1,7 +1,8 @@
 //! `x.old`: DVectors and DMatrices that a loop writes, as they were before it.
 //!
 //! A copy is a DDS like any other, which the call captures to be read; nobody writes it, so it makes nothing conflict. It stays with
-//! the session as long as what it is of is there, so that plans that know it are used again. A loop of its own brings it up to
+//! the session as long as what it is of is there, so that plans that know it are used again. In one process it also serves to undo
+//! the loop, which saves nothing else of what it is of. A loop of its own brings it up to
 //! date: on all threads, on workers where the elements are, and once more where a loss has the program's loops replayed.
 
 use std::any::Any;
@@ -75,7 +76,7 @@ pub trait Renewed: Send + Sync + Sized + 'static {
     fn raw(&self) -> &RawVector;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn of_copied(session: Arc<SessionInner>, buffer: RawBuf) -> Self;
+    fn of_copied(x: &RawVector, buffer: RawBuf) -> Self;
     /// Makes a copy equal to what it is of, which has as many elements.
     #[doc(hidden)]
     fn bring_up_to_date(&self, site: &'static Site, copy: &mut Self) -> Result<()>;
@@ -90,8 +91,10 @@ macro_rules! have_old {
             }
 
             #[allow(private_interfaces)]
-            fn of_copied(session: Arc<SessionInner>, buffer: RawBuf) -> Self {
-                Self::of_buffer(session, buffer)
+            fn of_copied(x: &RawVector, buffer: RawBuf) -> Self {
+                let mut copy = Self::of_buffer(Arc::clone(x.session()), buffer);
+                copy.$raw.set_copy_of(x.id());
+                copy
             }
 
             fn bring_up_to_date(&self, site: &'static Site, copy: &mut Self) -> Result<()> {
@@ -164,7 +167,7 @@ pub fn before_loop<D: Renewed>(site: &'static Site, x: &D) -> Result<Old<D>> {
             x.bring_up_to_date(site, &mut copy)?;
             *copy
         }
-        None => D::of_copied(Arc::clone(&session), first_copy(site, raw)?),
+        None => D::of_copied(raw, first_copy(site, raw)?),
     };
     Ok(Old { copy: Some(copy), of: raw.id(), session })
 }

@@ -50,11 +50,15 @@ impl Call<'_> {
         Ok(fresh)
     }
 
-    /// Cuts a loop without conflicts into more blocks for later calls, where two calls took longer on threads of this process than its
+    /// Has windows saved as a whole in later calls, where saving single elements of them takes longer; or cuts a loop without conflicts into more blocks for later calls, where two calls took longer on threads of this process than its
     /// accesses and its recording said, and no bits depend on where blocks begin.
     pub(super) fn deal_anew(&self, cached: &mut CachedPlan, report: &LoopReport) {
         let PlanKey { range, options, .. } = &self.key;
         let (blocks, threads) = (cached.plan.blocks.len(), self.pool.threads());
+        if let Some(plan) = cached.plan.saved_in_ranges().filter(|_| report.elsewhere.crowded) {
+            let _ = self.deal(cached, plan);
+            return;
+        }
         let here = report.elsewhere.workers.is_empty() && threads > 1;
         if cached.by_data || !here || !cached.serves_parts || options.grain.is_some() || cached.key.range != *range {
             return;

@@ -10,9 +10,9 @@ use crate::body::capture::{Captured, Kind};
 use crate::body::context::Context;
 use crate::body::lease::Lease;
 use crate::body::panics::{self, CaughtPanic};
+use crate::body::saved::Saved;
 use crate::body::slow_path::Doing;
 use crate::loops::undo::Undo;
-use crate::memory::buffer::RawBuf;
 use crate::planner::plan::Plan;
 use crate::session::logging::warning;
 use crate::session::options::{Order, Strategy};
@@ -22,11 +22,16 @@ use crate::session::options::{Order, Strategy};
 pub(crate) struct BlockResult {
     pub(crate) totals: Vec<u64>,
     pub(crate) additions: Vec<Vec<(usize, u64)>>,
-    /// What single elements held before the block changed them: capture, index, value.
-    old: Vec<(usize, usize, RawBuf)>,
+    /// What single elements held before the block changed them, by capture.
+    old: Vec<(usize, Saved)>,
 }
 
 impl BlockResult {
+    /// How many elements it saved by themselves.
+    pub(super) fn saved(&self) -> usize {
+        self.old.iter().map(|(_, saved)| saved.len()).sum()
+    }
+
     /// Of a block that has no additions of its own.
     pub(super) fn of_totals(totals: Vec<u64>) -> BlockResult {
         BlockResult { additions: vec![Vec::new(); totals.len()], totals, old: Vec::new() }
@@ -38,8 +43,7 @@ impl BlockResult {
             result.totals.push(slot.total().get());
             result.additions.push(slot.additions().map_or_else(Vec::new, RefCell::take));
             if let Doing::Logged { saved, .. } = slot.slow_path().doing() {
-                let saved = std::mem::take(&mut *saved.borrow_mut());
-                result.old.extend(saved.into_iter().map(|(index, copy)| (c, index, copy)));
+                result.old.push((c, saved.take()));
             }
         }
         result
@@ -93,11 +97,13 @@ pub(crate) fn restore(
     // Backwards: of several blocks that changed an element the first saw it as it was before the loop. What a block saved before it
     // began is older than what it saved of single elements.
     for b in (0..plan.blocks.len()).rev() {
-        for (c, index, copy) in results.get_mut(b).into_iter().flat_map(|result| &mut result.old) {
-            if let Some(lent) = lease.vector(*c).filter(|lent| *index < lent.len()) {
+        for (c, saved) in results.get_mut(b).into_iter().flat_map(|result| &mut result.old) {
+            let Some(lent) = lease.vector(*c) else { continue };
+            saved.each(|index, copy| {
+                assert!(index < lent.len());
                 // SAFETY: nobody else runs; both addresses hold an element.
-                unsafe { std::ptr::swap_nonoverlapping(copy.as_mut_ptr(), lent.at(*index), lent.ops().size) };
-            }
+                unsafe { std::ptr::swap_nonoverlapping(copy, lent.at(index), lent.ops().size) };
+            });
         }
         undo.restore_of(b, plan, lease);
     }
@@ -116,8 +122,9 @@ pub(crate) fn settled(mut results: Vec<BlockResult>, undo: &Undo) -> Vec<BlockRe
 
 fn drop_old(results: &mut [BlockResult]) -> Result<(), CaughtPanic> {
     let mut ended = Ok(());
-    for old in results.iter_mut().flat_map(|result| std::mem::take(&mut result.old)) {
-        ended = ended.and(panics::caught(|| drop(old)));
+    let old = results.iter_mut().flat_map(|result| std::mem::take(&mut result.old));
+    for copies in old.flat_map(|(_, saved)| saved.into_copies()) {
+        ended = ended.and(panics::caught(|| drop(copies)));
     }
     ended
 }

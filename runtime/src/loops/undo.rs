@@ -17,7 +17,7 @@ use crate::body::lease::{Lease, Lent};
 use crate::body::panics::{self, CaughtPanic};
 use crate::memory::buffer::RawBuf;
 use crate::memory::spare::Spare;
-use crate::planner::plan::{Block, Plan};
+use crate::planner::plan::{Block, Listed, Plan};
 use crate::planner::recording::Usage;
 use crate::session::locked;
 use crate::session::options::Strategy;
@@ -76,6 +76,8 @@ pub(crate) struct Undo {
     by_block: Vec<u32>,
     /// Those that are filled before the first block.
     upfront: Vec<u32>,
+    /// For each capture, which other one holds its elements as they were before the loop: nothing else of it is saved.
+    copies: Vec<Option<usize>>,
     /// Whether nothing is saved at all.
     unsaved: bool,
 }
@@ -96,36 +98,16 @@ impl Undo {
     pub(crate) fn new(plan: &Plan, captured: &[Captured], others: &OtherWorkers<'_>) -> Undo {
         let mut saved = Vec::new();
         let mut upfront = Vec::new();
+        let copies: Vec<Option<usize>> = captured.iter().map(|capture| copy_of(captured, capture)).collect();
         let mut store = |capture: usize, extent: Extent| {
+            if copies[capture].is_some() {
+                return None;
+            }
             saved.push(Saved { capture, extent, held: Mutex::default() });
-            saved.len() as u32 - 1
+            Some(saved.len() as u32 - 1)
         };
-        let whole = |capture: &Captured| match capture.kind {
-            Kind::Vector { len, writable: true, .. } => Some(Extent::Range { lo: 0, len }),
-            _ => None,
-        };
-        match plan.strategy {
-            Strategy::Coloured => {
-                // A worker without blocks has no lists, and saves nothing.
-                for (slot, (&c, listed)) in plan.shared.iter().zip(&plan.listed).enumerate() {
-                    let listed = match &others.owned {
-                        Some(owned) => owned.get(slot).map(|owned| owned_extent(owned, &captured[c])),
-                        None => plan.is_sparse(c).then(|| Extent::List(listed.written())),
-                    };
-                    upfront.extend(listed.or_else(|| whole(&captured[c])).map(|extent| store(c, extent)));
-                }
-            }
-            Strategy::Aligned | Strategy::Grid => {}
-            Strategy::Tiled => {
-                let shared = plan.shared.iter().filter(|&&c| written_at(plan, c).is_none());
-                upfront.extend(shared.filter_map(|&c| whole(&captured[c]).map(|all| store(c, all))));
-            }
-            // Serial.
-            _ => {
-                for (c, capture) in captured.iter().enumerate() {
-                    upfront.extend(whole(capture).filter(|_| !is_logged(captured, plan)).map(|all| store(c, all)));
-                }
-            }
+        for (c, extent) in upfront_extents(plan, captured, others) {
+            upfront.extend(store(c, extent));
         }
         let mut part_saved = others.saved.to_vec();
         part_saved.resize(plan.parts.as_ref().map_or(0, crate::planner::plan::Parts::resources), false);
@@ -139,7 +121,7 @@ impl Undo {
                     let (lo, hi) = (parts.cuts[slot].bounds[part], parts.cuts[slot].bounds[part + 1]);
                     // Of sparse parts blocks save the single elements that they change; but not what comes back changed.
                     if !plan.is_sparse(plan.shared[slot]) || others.arrives.contains(&(touch.resource as usize)) {
-                        by_block.push(store(plan.shared[slot], Extent::Range { lo, len: hi - lo }));
+                        by_block.extend(store(plan.shared[slot], Extent::Range { lo, len: hi - lo }));
                     }
                 }
             }
@@ -156,17 +138,17 @@ impl Undo {
                     None if plan.offsets.is_empty() => Some(range(block.start, block.end)),
                     None => Some(Extent::Steps { block, first }),
                 };
-                by_block.extend(extent.map(|extent| store(c, extent)));
+                by_block.extend(extent.and_then(|extent| store(c, extent)));
             }
             starts.push(by_block.len() as u32);
         }
-        Undo { saved, starts, by_block, upfront, unsaved: false }
+        Undo { saved, starts, by_block, upfront, copies, unsaved: false }
     }
 
     /// Of a loop that leaves what it wrote when it fails.
     pub(crate) fn nothing(plan: &Plan) -> Undo {
         let starts = vec![0; plan.blocks.len() + 1];
-        Undo { saved: Vec::new(), starts, by_block: Vec::new(), upfront: Vec::new(), unsaved: true }
+        Undo { saved: Vec::new(), starts, by_block: Vec::new(), upfront: Vec::new(), copies: Vec::new(), unsaved: true }
     }
 
     /// Saves what every block may change.
@@ -214,6 +196,11 @@ impl Undo {
     ) -> Option<RawBuf> {
         let lent = lease.vector(capture).filter(|lent| index < lent.len())?;
         let mut copy = RawBuf::new(lent.ops(), 1);
+        if let Some(all) = self.copy(lease, capture) {
+            // SAFETY: it has as many elements, and nobody writes them.
+            unsafe { copy.push_clones(all.at(index), 1) };
+            return Some(copy);
+        }
         for saved in self.saved.iter().filter(|saved| saved.capture == capture) {
             let Some(place) = saved.extent.of(plan, capture).place(index)? else { continue };
             let held = locked(&saved.held);
@@ -242,9 +229,22 @@ impl Undo {
         self.put_back(&self.by_block[range], plan, lease);
     }
 
-    /// The same of what was saved before the first block.
+    /// The same of what was saved before the first block, or is in copies that the loop reads.
     pub(crate) fn restore_upfront(&self, plan: &Plan, lease: &Lease<'_>) {
         self.put_back(&self.upfront, plan, lease);
+        for capture in 0..self.copies.len() {
+            if let (Some(lent), Some(copy)) = (lease.vector(capture), self.copy(lease, capture)) {
+                // SAFETY: both are plain elements of one type, as many, of different DDSs; nobody else runs.
+                unsafe { std::ptr::copy_nonoverlapping(copy.base(), lent.base(), lent.len() * lent.ops().size) };
+            }
+        }
+    }
+
+    /// The capture that holds the elements of another one as they were before the loop.
+    fn copy<'l>(&self, lease: &'l Lease<'_>, capture: usize) -> Option<&'l Lent> {
+        let (lent, copy) = (lease.vector(capture)?, lease.vector((*self.copies.get(capture)?)?)?);
+        assert!(lent.len() == copy.len() && copy.ops().is(lent.ops()) && lent.ops().plain, "a copy of other elements");
+        Some(copy)
     }
 
     fn put_back(&self, saved: &[u32], plan: &Plan, lease: &Lease<'_>) {
@@ -325,6 +325,45 @@ impl Extent {
                 .iter()
                 .for_each(|&offset| f(first.wrapping_add(offset as usize), 1)),
         }
+    }
+}
+
+/// What is saved before the first block, by capture.
+fn upfront_extents(plan: &Plan, captured: &[Captured], others: &OtherWorkers<'_>) -> Vec<(usize, Extent)> {
+    let whole = |c: usize| match captured[c].kind {
+        Kind::Vector { len, writable: true, .. } => Some((c, Extent::Range { lo: 0, len })),
+        _ => None,
+    };
+    match plan.strategy {
+        Strategy::Coloured => {
+            // A worker without blocks has no lists, and saves nothing.
+            let listed = |(slot, (&c, listed)): (usize, (&usize, &Listed))| {
+                let listed = match &others.owned {
+                    Some(owned) => owned.get(slot).map(|owned| owned_extent(owned, &captured[c])),
+                    None => plan.is_sparse(c).then(|| Extent::List(listed.written())),
+                };
+                listed.map(|extent| (c, extent)).or_else(|| whole(c))
+            };
+            plan.shared.iter().zip(&plan.listed).enumerate().filter_map(listed).collect()
+        }
+        Strategy::Aligned | Strategy::Grid => Vec::new(),
+        Strategy::Tiled => {
+            plan.shared.iter().filter_map(|&c| whole(c).filter(|_| written_at(plan, c).is_none())).collect()
+        }
+        // Serial.
+        _ if is_logged(captured, plan) => Vec::new(),
+        _ => (0..captured.len()).filter_map(whole).collect(),
+    }
+}
+
+/// Which capture holds the elements of this one as they were before the loop, if it writes plain elements. Copies of others stay
+/// what they are when the loop is undone, since nothing of them may be dropped twice.
+fn copy_of(captured: &[Captured], capture: &Captured) -> Option<usize> {
+    match capture.kind {
+        Kind::Vector { writable: true, ops, .. } if ops.plain => captured.iter().position(|copy| {
+            copy.copy_of == Some(capture.id) && matches!(copy.kind, Kind::Vector { writable: false, .. })
+        }),
+        _ => None,
     }
 }
 

@@ -72,8 +72,12 @@ pub(super) fn aligned(
     recording: &Recording<'_>,
     shapes: &[CaptureShape],
     options: &PlanOptions,
-    windows: Vec<Windows>,
+    mut windows: Vec<Windows>,
 ) -> Plan {
+    if !options.one_process {
+        windows.iter_mut().for_each(Windows::save_all);
+    }
+
     let (n, row) = (recording.iterations(), windows::each(&windows));
     let each = 1.0 + recording.accesses_each;
     let (by_data, more) = aligned_blocks(recording, shapes, options);
@@ -130,7 +134,7 @@ impl Plan {
         self.by_data.map(|by_data| self.in_equal_blocks(by_data, None))
     }
 
-    fn in_equal_blocks(&self, blocks: usize, by_data: Option<usize>) -> Plan {
+    pub(super) fn in_equal_blocks(&self, blocks: usize, by_data: Option<usize>) -> Plan {
         let rows = (self.range.len(), windows::each(&self.windows));
         let (blocks, graph) = equal_blocks(rows, blocks, self.graph.work() as f64);
         let plan = Plan {

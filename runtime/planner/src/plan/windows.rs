@@ -19,6 +19,11 @@ use crate::recording::{CaptureShape, Recording};
 /// Rows of fewer iterations than this have windows of their own: blocks are whole rows.
 const FEWEST_ROWS: usize = 64;
 
+/// One in so many elements of a window is few: saving it by itself takes so much longer.
+const FEW: usize = 16;
+/// Windows that are shorter than this in all are saved as a whole.
+const SHORT: usize = 4096;
+
 /// Of one DDS the windows of iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
@@ -33,12 +38,19 @@ pub struct Windows {
     /// Whether iterations read what stands before all windows, and behind them.
     before: bool,
     behind: bool,
+    /// Whether iterations write few elements of their windows: these are saved one by one.
+    few: bool,
 }
 
 impl Windows {
     /// Where the window of a row begins, by the offset of its first iteration.
     fn at(&self, offset: usize) -> usize {
         self.first.saturating_add(self.by.saturating_mul(offset.div_ceil(self.each))).min(self.len)
+    }
+
+    /// Workers save windows as a whole.
+    pub(super) fn save_all(&mut self) {
+        self.few = false;
     }
 
     /// The same windows without those of the first iterations.
@@ -88,11 +100,13 @@ pub(super) fn may_be_aligned(options: &PlanOptions) -> bool {
 /// The windows of `each` consecutive iterations.
 fn of_capture(recording: &Recording<'_>, (capture, len): (usize, usize), each: usize) -> Option<Windows> {
     let (first, by) = place_of(recording, capture, each)?;
-    let mut windows = Windows { capture, len, first, by, each, before: false, behind: false };
+    let mut windows = Windows { capture, len, first, by, each, before: false, behind: false, few: false };
     let (start, end) = (windows.at(0), windows.at(recording.iterations()));
-    let mut apart = true;
+    let (mut apart, mut writes, mut seen) = (true, 0, 0);
     each_iteration(recording, capture, |k, entries| {
         let own = windows.at(k / each * each)..windows.at((k / each + 1) * each);
+        seen += 1;
+        writes += entries.iter().filter(|entry| *entry & 1 == 1).count();
         for index in entries.iter().map(|entry| (entry >> 1) as usize).filter(|index| !own.contains(index)) {
             windows.before |= index < start;
             windows.behind |= index >= end;
@@ -100,6 +114,7 @@ fn of_capture(recording: &Recording<'_>, (capture, len): (usize, usize), each: u
         }
         apart
     });
+    windows.few = end - start > SHORT && writes * FEW <= seen * by / each;
     apart.then_some(windows)
 }
 
@@ -193,13 +208,31 @@ impl Plan {
             touch_starts.push(touches.len() as u32);
         }
         let shared: Vec<usize> = windows.iter().map(|windows| windows.capture).collect();
-        let sparse = vec![false; shared.len()];
+        let sparse = windows.iter().map(|windows| windows.few).collect();
         Plan { parts: Some(parts), touch_starts, touches, shared, sparse, windows, ..self }
     }
 
     /// The windows of a part of the range that begins behind this many iterations.
     pub(super) fn windows_behind(&self, iterations: usize) -> Vec<Windows> {
         self.windows.iter().map(|windows| windows.behind(iterations)).collect()
+    }
+
+    /// Whether a call that saved this many elements of windows one by one would have saved all of them sooner.
+    pub fn is_crowded(&self, saved: usize) -> bool {
+        let few = self.windows.iter().filter(|windows| windows.few);
+        let all: usize = few.map(|windows| windows.at(self.range.len()) - windows.at(0)).sum();
+        all > 0 && saved > SHORT / FEW && saved * FEW > all
+    }
+
+    /// The same plan, of whose windows all elements are saved. None where they are.
+    pub fn saved_in_ranges(&self) -> Option<Plan> {
+        if self.has_alone() || !self.windows.iter().any(|windows| windows.few) {
+            return None;
+        }
+        let mut plan = self.in_equal_blocks(self.blocks.len(), self.by_data);
+        plan.sparse.fill(false);
+        plan.windows.iter_mut().for_each(Windows::save_all);
+        Some(plan)
     }
 
     /// Of a capture, what iterations write by their windows, if they have any.
@@ -276,6 +309,33 @@ mod tests {
         assert!(all.iter().any(|touch| touch.resource == 0 && !touch.write), "{all:?}");
         let bounds = &part.parts.as_ref().unwrap().cuts[0].bounds;
         assert!(bounds.is_sorted() && bounds[bounds.len() - 1] == LEN);
+    }
+
+    #[test]
+    fn few_writes_in_long_windows_are_saved_one_by_one() {
+        // (A DDS of 1,000 elements is short.)
+        let shape = CaptureShape { len: 20_000, reduction: false, by_block: false, owning: false };
+        let planned = |written: usize, options: PlanOptions| {
+            let log = |slice: Range<usize>| {
+                let mut log = CaptureLog::new(slice.start, slice.len(), true);
+                for i in slice {
+                    (0..written).for_each(|k| _ = log.access(200 * i + 7 * k, true));
+                    (0..10).for_each(|k| _ = log.access(200 * i + k, false));
+                    log.end_iteration();
+                }
+                vec![log]
+            };
+            let recording = Recording::new(1..100, slices(&(1..100)).into_iter().map(log).collect(), &[shape]);
+            plan(&recording, &[shape], &options, &crate::Inline)
+        };
+        let few = planned(2, PlanOptions::default());
+        assert!(few.is_sparse(0) && few.within(&(10..100)).unwrap().is_sparse(0));
+        assert!(!few.is_crowded(2 * 99) && few.is_crowded(20 * 99) && !few.within(&(90..91)).unwrap().is_crowded(20));
+        let whole = few.saved_in_ranges().unwrap();
+        assert!(!whole.is_sparse(0) && !whole.is_crowded(20 * 99) && whole.saved_in_ranges().is_none());
+        assert_eq!((whole.window(0), whole.blocks), (few.window(0), few.blocks));
+        assert!(!planned(20, PlanOptions::default()).is_sparse(0));
+        assert!(!planned(2, PlanOptions { one_process: false, ..PlanOptions::default() }).is_sparse(0));
     }
 
     #[test]

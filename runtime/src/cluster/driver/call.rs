@@ -388,7 +388,7 @@ impl LoopBackend for Cluster {
         }
         let compared = checked?;
         let workers = self.times(workers);
-        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors(), compared })
+        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors(), crowded: false, compared })
     }
 
     fn shares(&self, installed: &Installed) -> Option<Arc<WorkerShares>> {

@@ -49,6 +49,7 @@ macro_rules! reductions {
                 Captured {
                     id: cell.id(),
                     session: Arc::clone(session),
+                    copy_of: None,
                     kind: Kind::Reduction { ops, cell: Some(Arc::clone(cell)) },
                 }
             }
