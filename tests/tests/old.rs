@@ -253,7 +253,7 @@ pub(crate) mod before {
             if ended(others, bad)? {
                 let old = plain.clone();
                 (0..n).for_each(|i| {
-                    plain[to[i] as usize] = plain[to[i] as usize].wrapping_add(old[to[i] as usize] % 1_000)
+                    plain[to[i] as usize] = plain[to[i] as usize].wrapping_add(old[to[i] as usize] % 1_000);
                 });
             }
             assert_eq!(x.to_vec()?, plain, "bad at {bad}");
