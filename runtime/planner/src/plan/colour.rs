@@ -12,9 +12,6 @@ const ROUNDS: usize = 64;
 /// Preserved order: as many wavefronts as one in this many iterations.
 const WAVEFRONT_SIZE: usize = 4;
 
-/// This many elements are looked up at once.
-const TOGETHER: usize = 32;
-
 /// The accesses of a block's iterations, in the order of execution.
 #[derive(Debug, Default, Clone)]
 pub struct Listed {
@@ -324,20 +321,14 @@ fn list(recording: &Recording<'_>, capture: usize, offsets: &[u32]) -> Listed {
 /// Which blocks must wait for which, element by element.
 fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], touched: &[Touched]) -> BlockGraph {
     const NOBODY: u32 = u32::MAX;
-    #[derive(Clone, Copy)]
     struct Seen {
         writer: u32,
-        /// The newest reader since then, and its place in a chain of (block, older place).
-        reader: u32,
+        /// The newest reader since then, as a place in a chain of (block, older place).
         readers: u32,
     }
     let mut edges: Vec<(u32, u32)> = Vec::new();
     let mut cost = Vec::with_capacity(starts.len());
-    let nobody = Seen { writer: NOBODY, reader: NOBODY, readers: NOBODY };
-    let fresh = |touched: &Touched| vec![nobody; touched.count()];
-    // Of each block, which other one was the last that must wait for it.
-    let mut waiting = vec![NOBODY; starts.len()];
-    let mut ranks = [0; TOGETHER];
+    let fresh = |touched: &Touched| (0..touched.count()).map(|_| Seen { writer: NOBODY, readers: NOBODY }).collect();
     let mut seen: Vec<Vec<Seen>> = touched.iter().map(fresh).collect();
     let mut chain: Vec<(u32, u32)> = Vec::new();
     for (block, ends) in starts.windows(2).enumerate() {
@@ -348,34 +339,23 @@ fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], touched: &[Touch
             let begin = ends[0].checked_sub(1).map_or(0, |last| listed.ends[last]) as usize;
             let end = ends[1].checked_sub(1).map_or(0, |last| listed.ends[last]) as usize;
             accesses += end - begin;
-            let (seen, touched) = (&mut seen[slot], &touched[slot]);
-            let mut wait = |other: u32| {
-                if other != NOBODY && other != block && std::mem::replace(&mut waiting[other as usize], block) != block
-                {
-                    edges.push((other, block));
+            for &entry in &listed.entries[begin..end] {
+                let at = &mut seen[slot][touched[slot].rank(entry >> 1)];
+                if at.writer != NOBODY && at.writer != block {
+                    edges.push((at.writer, block));
                 }
-            };
-            for entries in listed.entries[begin..end].chunks(TOGETHER) {
-                // The processor fetches them all at once, before anything is decided by one of them.
-                let fetched = entries.iter().zip(&mut ranks).fold(0, |all, (&entry, rank)| {
-                    *rank = touched.rank(entry >> 1);
-                    all ^ seen[*rank].writer
-                });
-                std::hint::black_box(fetched);
-                for (&entry, &rank) in entries.iter().zip(&ranks) {
-                    let at = &mut seen[rank];
-                    wait(at.writer);
-                    if entry & 1 == 1 {
-                        while at.readers != NOBODY {
-                            let (reader, older) = chain[at.readers as usize];
-                            wait(reader);
-                            at.readers = older;
+                if entry & 1 == 1 {
+                    while at.readers != NOBODY {
+                        let (reader, older) = chain[at.readers as usize];
+                        if reader != block {
+                            edges.push((reader, block));
                         }
-                        (at.writer, at.reader) = (block, NOBODY);
-                    } else if at.reader != block {
-                        chain.push((block, at.readers));
-                        (at.reader, at.readers) = (block, chain.len() as u32 - 1);
+                        at.readers = older;
                     }
+                    at.writer = block;
+                } else if at.readers == NOBODY || chain[at.readers as usize].0 != block {
+                    chain.push((block, at.readers));
+                    at.readers = chain.len() as u32 - 1;
                 }
             }
         }
