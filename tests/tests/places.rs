@@ -56,6 +56,8 @@ impl Place {
         if self.workers > 0 {
             // A snapshot now and then is part of the ordinary run.
             let options = ClusterOptions::new(self.workers).threads(self.threads).dds_servers(self.servers);
+            // With three workers the driver keeps nothing that others can store.
+            let options = if self.workers == 3 { options.driver_memory(0) } else { options };
             session.start_workers(&options.snapshot_every(3)).unwrap_or_else(|error| panic!("{self}: {error}"));
         }
         session

@@ -86,6 +86,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         // Those that take longest first.
         ("chaos", chaos::tests()),
         ("chaos::losses", chaos::losses::tests()),
+        ("chaos::given_up", chaos::given_up::tests()),
         ("sync", sync::tests()),
         ("chaos::second", chaos::second::tests()),
         ("chaos::slow", chaos::slow::tests()),

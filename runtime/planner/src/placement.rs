@@ -116,6 +116,21 @@ impl Placement {
         });
     }
 
+    /// The range that follows the last one is with these.
+    pub fn append(&mut self, range: Range<usize>, at: Vec<Holder>) {
+        push(&mut self.segments, range, at);
+    }
+
+    /// One that has a range, or parts of it, gives it up to others.
+    pub fn passed_on(&mut self, range: &Range<usize>, from: Holder, to: &[Holder]) {
+        self.change(range, |holders| {
+            if holders.contains(&from) {
+                holders.retain(|holder| *holder != from);
+                holders.extend(to.iter().filter(|holder| !holders.contains(holder)).copied().collect::<Vec<_>>());
+            }
+        });
+    }
+
     /// A process is gone; false if something is lost with it.
     pub fn without(&mut self, alive: impl Fn(Node) -> bool) -> bool {
         self.segments.iter_mut().for_each(|held| held.at.retain(|holder| alive(holder.node)));
@@ -188,6 +203,31 @@ mod tests {
         assert!(!placement.clone().without(|node| node != 1));
         placement.copied(&(0..100), two);
         assert!(placement.without(|node| node != 1));
+    }
+
+    #[test]
+    fn what_is_given_up_is_with_others() {
+        let mut placement = Placement::home(10);
+        let (one, driver) = (Holder::memory(1), Holder::memory(DRIVER));
+        let two = [Holder { node: 1, snapshot: 5 }, Holder { node: 2, snapshot: 5 }];
+        placement.copied(&(2..6), one);
+        placement.written(&(6..7), one);
+        placement.passed_on(&(0..4), driver, &two);
+        placement.passed_on(&(4..10), driver, &two[1..]);
+        let seen: Vec<_> = placement.of(&(0..10)).map(|(range, at)| (range, at.to_vec())).collect();
+        let expected = [
+            (0..2, two.to_vec()),
+            (2..4, vec![one, two[0], two[1]]),
+            (4..6, vec![one, two[1]]),
+            (6..7, vec![one]),
+            (7..10, vec![two[1]]),
+        ];
+        assert_eq!(seen, expected);
+        let mut other = Placement::nowhere();
+        other.append(0..3, two.to_vec());
+        other.append(3..4, two.to_vec());
+        other.append(4..4, vec![one]);
+        assert_eq!(other.segments().len(), 1);
     }
 
     #[test]

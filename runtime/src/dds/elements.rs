@@ -14,7 +14,7 @@ use crate::session::{SessionInner, next_id};
 const HASHED: usize = 1 << 16;
 const RUN: usize = 4096;
 
-/// This many bytes' worth of elements that are with workers are fetched at once to be encoded.
+/// This many bytes' worth of elements that are with workers are fetched at once to be encoded or hashed.
 const FETCHED: usize = 64 << 20;
 
 /// Elements of one type; a row of a DMatrix is one.
@@ -97,10 +97,16 @@ impl RawVector {
             return Err(self.out_of_bounds(&range));
         }
         usable(&self.home)?;
-        if let Some(fetched) = self.session.elements().read(self.id, range.clone())? {
-            return Ok(Elements::Fetched(fetched));
+        loop {
+            if let Some(fetched) = self.session.elements().read(self.id, range.clone())? {
+                return Ok(Elements::Fetched(fetched));
+            }
+            let buffer = self.home.lend();
+            if buffer.len() == self.len {
+                return Ok(Elements::Here(buffer, range));
+            }
+            // Another thread has run a loop meanwhile, after which the elements are with workers.
         }
-        Ok(Elements::Here(self.home.lend(), range))
     }
 
     pub(crate) fn describe(&self, writable: bool) -> Captured {
@@ -114,12 +120,19 @@ impl RawVector {
     pub(crate) fn digest(&self) -> Result<String> {
         let mut hasher = blake3::Hasher::new();
         let mut bytes = Vec::new();
-        let elements = self.elements(0..self.len)?;
         let run = if self.ops.plain { (HASHED / self.ops.size.max(1)).max(1) } else { RUN };
-        for lo in (0..self.len).step_by(run) {
-            bytes.clear();
-            elements.buffer().encode_range(lo, self.len.min(lo + run), &mut bytes);
-            hasher.update(&bytes);
+        let at_once = if self.ops.plain { (FETCHED / self.ops.size.max(1)).max(run) } else { self.len.max(1) };
+        for start in (0..self.len).step_by(at_once) {
+            let range = start..self.len.min(start + at_once);
+            let elements = self.elements(range.clone())?;
+            // A buffer of this process holds all elements, one that was fetched these alone.
+            let first = if let Elements::Here(..) = elements { start } else { 0 };
+            for lo in (0..range.len()).step_by(run) {
+                bytes.clear();
+                let hi = range.len().min(lo + run);
+                elements.buffer().encode_range(first + lo, first + hi, &mut bytes);
+                hasher.update(&bytes);
+            }
         }
         Ok(format!("blake3:{}", hasher.finalize().to_hex()))
     }

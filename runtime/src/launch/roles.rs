@@ -38,6 +38,8 @@ pub(crate) struct DriverRole {
     pub(crate) attempts: Option<usize>,
     /// After how many seconds a body is named that has not ended.
     pub(crate) slow_body: Option<usize>,
+    /// How many mebibytes of elements the driver keeps.
+    pub(crate) driver_memory: Option<usize>,
     /// Where the timeline is written.
     pub(crate) trace: Option<PathBuf>,
     /// Under a launcher: the file through which the other ranks learn the address and the secret.
@@ -186,6 +188,7 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
         snapshot_every: number(env, "STRADSAP_SNAPSHOT_EVERY", 1, usize::MAX)?,
         attempts: number(env, "STRADSAP_ATTEMPTS", 0, usize::MAX)?,
         slow_body: number(env, "STRADSAP_SLOW_BODY", 0, u32::MAX as usize)?,
+        driver_memory: number(env, "STRADSAP_DRIVER_MEMORY", 0, usize::MAX)?,
         trace: env("STRADSAP_TRACE").map(PathBuf::from),
         rendezvous: None,
     })

@@ -30,6 +30,7 @@ const DRIVER: DriverRole = DriverRole {
     snapshot_every: None,
     attempts: None,
     slow_body: None,
+    driver_memory: None,
     trace: None,
     rendezvous: None,
 };

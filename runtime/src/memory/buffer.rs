@@ -224,6 +224,15 @@ impl RawBuf {
         self.len = len;
     }
 
+    /// Frees the memory, and has the system take its pages at once: an allocator may keep what it is given.
+    pub(crate) fn give_back(mut self) {
+        self.clear();
+        if let Memory::Heap(ptr, layout) = &self.memory {
+            // No element is left, and nobody else has the buffer.
+            release(ptr.as_ptr(), layout.size());
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         let n = std::mem::take(&mut self.len);
         if self.ops.needs_drop {
@@ -274,6 +283,33 @@ pub(crate) fn populate(ptr: *mut u8, bytes: usize) {
         unsafe { libc::madvise(ptr.wrapping_add(before).cast(), whole, libc::MADV_POPULATE_WRITE) };
     }
 }
+
+/// Has the allocator give large blocks back to the system as soon as they are freed. By itself it keeps blocks of up to 32 MiB,
+/// once one has been freed; in a process whose large blocks come and go, as a driver's do, the gaps between those add up.
+#[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+pub(crate) fn free_large_blocks_at_once() {
+    const LARGE: libc::c_int = 1 << 20;
+    // SAFETY: this changes where blocks are taken from and nothing else; a refusal is harmless.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
+pub(crate) fn free_large_blocks_at_once() {}
+
+/// Gives the pages of a range back, whose contents nobody wants.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn release(ptr: *mut u8, bytes: usize) {
+    const PAGE: usize = 4096;
+    let before = ptr.addr().wrapping_neg() % PAGE;
+    if bytes > before + 16 * PAGE {
+        let whole = (bytes - before) / PAGE * PAGE;
+        // SAFETY: whole pages within the caller's range, which may have any contents from then on; a refusal is harmless.
+        unsafe { libc::madvise(ptr.wrapping_add(before).cast(), whole, libc::MADV_DONTNEED) };
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn release(_ptr: *mut u8, _bytes: usize) {}
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn populate(_ptr: *mut u8, _bytes: usize) {}

@@ -52,12 +52,27 @@ impl Home {
         Arc::clone(&self.0.buffer.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether somebody else has the buffer now.
+    pub(crate) fn is_lent(&self) -> bool {
+        Arc::strong_count(&self.0.buffer.read().unwrap_or_else(PoisonError::into_inner)) > 1
+    }
+
     /// Puts another buffer in place of the one that is there.
     pub(crate) fn replace(&self, buffer: RawBuf) {
         let old =
             std::mem::replace(&mut *self.0.buffer.write().unwrap_or_else(PoisonError::into_inner), Arc::new(buffer));
         // Outside the lock: elements may have a `Drop` of the program's own.
         drop(old);
+    }
+
+    /// Frees the elements, which are elsewhere.
+    pub(crate) fn give_up(&self) {
+        let none = Arc::new(RawBuf::new(self.0.ops, 0));
+        let old = std::mem::replace(&mut *self.0.buffer.write().unwrap_or_else(PoisonError::into_inner), none);
+        // Who was lent the buffer frees it.
+        if let Ok(old) = Arc::try_unwrap(old) {
+            old.give_back();
+        }
     }
 
     /// Changes the elements; a copy of them, if the buffer is lent to anybody.
@@ -115,8 +130,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_up_is_freed_when_nobody_has_it() {
+        let home = Home::new(words(&["a", "b"]), 1);
+        let lent = home.lend();
+        home.give_up();
+        assert_eq!((lent.as_slice::<String>().len(), home.lend().len()), (2, 0));
+        let mut numbers = RawBuf::new(ops_of::<u64>(), 100_000);
+        (0..100_000u64).for_each(|n| numbers.push(n));
+        let home = Home::new(numbers, 1);
+        home.give_up();
+        assert_eq!((home.lend().len(), home.ops().size), (0, 8));
+    }
+
+    #[test]
     fn what_is_not_lent_is_changed_in_place() {
         let home = Home::new(words(&["a"]), 1);
+        assert!(!home.is_lent());
+        let lent = home.lend();
+        assert!(home.is_lent());
+        drop(lent);
         let before = home.lend().as_ptr();
         home.change(|buffer| buffer.as_mut_slice::<String>()[0].push('!'));
         assert_eq!((home.lend().as_ptr(), home.lend().as_slice::<String>()), (before, &["a!".to_string()][..]));

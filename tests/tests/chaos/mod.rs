@@ -4,6 +4,7 @@
 //! `STRADSAP_LONG=1 cargo test --release -p stradsap-tests --test workers -- chaos` kills with 50 seeds instead of 5;
 //! `STRADSAP_SEED=n` with that one.
 
+pub(crate) mod given_up;
 mod kills;
 pub(crate) mod losses;
 pub(crate) mod minibatches;

@@ -11,8 +11,12 @@ use crate::jobs::written_once::SLOW;
 
 const EPOCHS: usize = 120;
 
+/// Without servers the driver keeps what it has: several workers may be lost at once.
+const KEPT: &[(&str, &str)] = &[("STRADSAP_DRIVER_MEMORY", "64")];
+
 fn setting(workers: usize, servers: usize) -> Setting<'static> {
-    Setting { written_once: true, workers, servers, epochs: EPOCHS, threads: 1, ..Setting::default() }
+    let with = if servers == 0 { KEPT } else { &[] };
+    Setting { written_once: true, workers, servers, epochs: EPOCHS, threads: 1, with, ..Setting::default() }
 }
 
 fn expected(epochs: usize) -> String {

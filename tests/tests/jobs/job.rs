@@ -10,6 +10,7 @@ use super::minibatches::{self, POLICY};
 use super::operators::{self, OPERATORS};
 use super::processes::{Process, children_as, this_program, wait_for};
 use super::scheduled::{self, SCHEDULED};
+use super::sets::{self, SETS};
 use super::slow::{self, SLOW_LOOPS};
 use super::written_once::{self, WRITTEN_ONCE};
 use crate::common::{below, ratings};
@@ -33,6 +34,9 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     }
     if std::env::var_os(SLOW_LOOPS).is_some() {
         return Some(slow::run(session));
+    }
+    if std::env::var_os(SETS).is_some() {
+        return Some(sets::run(session, epochs, std::env::var(CHECKPOINTS).ok()));
     }
     if std::env::var_os(WRITTEN_ONCE).is_some() {
         return Some(written_once::run(session, epochs));
@@ -196,7 +200,8 @@ impl Job {
             command.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| _ = other.env_remove(name));
             command = other;
         }
-        command.envs(setting.with.iter().copied());
+        // The driver keeps nothing that others can store, unless it is asked to.
+        command.env("STRADSAP_DRIVER_MEMORY", "0").envs(setting.with.iter().copied());
         command.env("HOME", home.path()).env("TMPDIR", home.path()).env("RUST_BACKTRACE", "0");
         command.env(EPOCHS, setting.epochs.to_string()).env("STRADSAP_WORKERS", setting.workers.to_string());
         command.env("STRADSAP_DDS_SERVERS", setting.servers.to_string());

@@ -8,5 +8,6 @@ pub(crate) mod operators;
 pub(crate) mod processes;
 pub(crate) mod runner;
 pub(crate) mod scheduled;
+pub(crate) mod sets;
 pub(crate) mod slow;
 pub(crate) mod written_once;

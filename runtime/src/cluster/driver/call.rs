@@ -28,6 +28,7 @@ use crate::loops::tallied;
 use crate::loops::tallies::Tallies;
 use crate::loops::verify::Verifier;
 use crate::memory::buffer::RawBuf;
+use crate::memory::home::Home;
 use crate::planner::inference;
 use crate::planner::plan::{self, Plan, beforehand};
 use crate::planner::recording::{CaptureLog, Recording, Usage};
@@ -200,12 +201,14 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// Brings the DDSs here to which the loop's tallies will be added.
-    fn bring_tallied(&self, state: &mut State, call: &Call<'_>, tallies: &Tallies) -> Result<()> {
-        for (_, capture) in call.captured.iter().enumerate().filter(|(c, _)| tallies.has(*c)) {
+    /// Brings the DDSs here to which the loop's tallies will be added. They stay while what this gives lives.
+    fn bring_tallied(&self, state: &mut State, call: &Call<'_>, tallies: &Tallies) -> Result<Vec<Arc<RawBuf>>> {
+        let tallied = call.captured.iter().enumerate().filter(|(c, _)| tallies.has(*c));
+        let bring = |(_, capture): (usize, &Captured)| {
             self.bring_to_change(state, capture.id)?;
-        }
-        Ok(())
+            Ok(capture.home().map(Home::lend))
+        };
+        Ok(tallied.map(bring).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     /// Adds what workers have tallied to the DDSs, which are here.
@@ -361,7 +364,7 @@ impl LoopBackend for Cluster {
         let before = Before { words: words(call.captured), relaxed: board::to_bytes(&relaxed) };
         let board = Arc::new(Board::new(call.captured, relaxed, &plan.plan.strata));
         let tallies = Tallies::new(&plan.plan, call.captured);
-        self.bring_tallied(&mut state, call, &tallies)?;
+        let tallied_here = self.bring_tallied(&mut state, call, &tallies)?;
         let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
         let order = call.key.options.order;
         let (range, within_blocks) = (call.key.range.clone(), call.may_be_cut_anywhere(&plan.plan));
@@ -369,6 +372,7 @@ impl LoopBackend for Cluster {
         let (before, ran) = (logged.before.words.clone(), self.run_logged(&mut state, logged, trace)?);
         let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = ran;
         self.unite(&mut state, call, &tallies, &tallied)?;
+        drop(tallied_here);
         for (blocks, bytes) in relaxed {
             let mut rest = bytes.as_slice();
             if !blocks.into_iter().all(|block| board.decode(block, &mut rest)) || !rest.is_empty() {

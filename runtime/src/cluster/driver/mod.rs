@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod away;
 pub(crate) mod call;
 pub(crate) mod collecting;
+mod giving_up;
 pub(crate) mod hub;
 pub(crate) mod in_parts;
 pub(crate) mod loops;
@@ -52,6 +53,7 @@ use crate::cluster::launch::rendezvous::{self, Invitation};
 use crate::cluster::wire::join;
 use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
+use crate::memory::buffer::free_large_blocks_at_once;
 use crate::memory::home::Home;
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::locked;
@@ -232,6 +234,7 @@ impl Network {
 impl Cluster {
     /// Starts or awaits the processes that `options` ask for.
     pub(crate) fn start(options: &ClusterOptions, timeline: Option<TimelineFile>) -> Result<Arc<Cluster>> {
+        free_large_blocks_at_once();
         let timeline = match &options.trace {
             Some(path) => Some(TimelineFile::begin(path)?),
             None => timeline,

@@ -18,6 +18,9 @@ const ATTEMPTS: usize = 1000;
 /// After how long a body is named that has not ended.
 const SLOW_BODY: Duration = Duration::from_secs(60);
 
+/// How many bytes of elements the driver keeps that others can store, by default.
+const DRIVER_MEMORY: usize = 64 << 20;
+
 /// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
 ///
 /// ```
@@ -37,6 +40,7 @@ pub struct ClusterOptions {
     pub(super) snapshot_every: usize,
     pub(super) attempts: usize,
     slow_body: Duration,
+    driver_memory: usize,
     pub(super) trace: Option<PathBuf>,
     pub(super) join: bool,
     pub(super) rendezvous: Option<PathBuf>,
@@ -53,6 +57,7 @@ impl ClusterOptions {
             snapshot_every: SNAPSHOT_EVERY,
             attempts: ATTEMPTS,
             slow_body: SLOW_BODY,
+            driver_memory: DRIVER_MEMORY,
             trace: None,
             join: false,
             rendezvous: None,
@@ -118,10 +123,37 @@ impl ClusterOptions {
         self
     }
 
+    /// How many bytes of elements this process keeps that loops on workers have used; 64 MiB otherwise. What is more is stored by the
+    /// workers or DDS servers, twice each, and this process's memory of it is freed at the end of a call: the largest DVectors and
+    /// DMatrices of plain numbers first. So the data of a job may be lost with two workers that are lost at the same moment; with
+    /// `usize::MAX` all that loops don't write stays here.
+    ///
+    /// With a single worker and no DDS servers, or with a single server, all of it stays.
+    ///
+    /// ```
+    /// # use stradsap_runtime as stradsap;
+    /// let options = stradsap::ClusterOptions::new(4).driver_memory(256 << 20);
+    /// ```
+    ///
+    /// # Cost
+    /// What goes is sent twice, once. It is fetched again where the program reads it, and where a plan is made or a process lost.
+    ///
+    /// # Determinism
+    /// No bits depend on it.
+    pub fn driver_memory(mut self, bytes: usize) -> Self {
+        self.driver_memory = bytes;
+        self
+    }
+
     /// Where the timeline of all processes is written when the session ends.
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.trace = Some(path.into());
         self
+    }
+
+    /// How many bytes of elements the driver keeps.
+    pub(super) fn bytes_at_home(&self) -> usize {
+        self.driver_memory
     }
 
     /// How many workers there are to be.
@@ -156,6 +188,7 @@ impl ClusterOptions {
             snapshot_every: role.snapshot_every.unwrap_or(SNAPSHOT_EVERY),
             attempts: role.attempts.unwrap_or(ATTEMPTS),
             slow_body: role.slow_body.map_or(SLOW_BODY, |seconds| Duration::from_secs(seconds as u64)),
+            driver_memory: role.driver_memory.map_or(DRIVER_MEMORY, |mebibytes| mebibytes.saturating_mul(1 << 20)),
             trace: role.trace.clone(),
             rendezvous: role.rendezvous.clone(),
             ..ClusterOptions::new(workers)

@@ -219,6 +219,7 @@ impl Cluster {
             };
             self.retry(state, snapshot)?;
         }
+        self.give_up_homes(state)?;
         Ok(done)
     }
 

@@ -12,21 +12,21 @@ use crate::cluster::wire::protocol::{DRIVER, Duplicate, Holder, Node, Pull, Snap
 use crate::session::timeline::{Category, span};
 
 /// What every worker is to do for a snapshot.
-struct Jobs {
-    snapshot: u64,
-    of: Vec<SnapshotJob>,
+pub(super) struct Jobs {
+    pub(super) snapshot: u64,
+    pub(super) of: Vec<SnapshotJob>,
     /// Copies that were dealt so far: each is made by another worker.
     copies: usize,
 }
 
 impl Cluster {
     /// The processes that keep snapshots; the driver is one of them where there is no second.
-    fn homes(state: &State) -> Vec<Node> {
-        let mut homes = if state.servers.is_empty() { state.workers.clone() } else { state.servers.clone() };
-        if homes.len() == 1 {
-            homes.push(DRIVER);
+    pub(super) fn keepers(state: &State) -> Vec<Node> {
+        let mut keepers = if state.servers.is_empty() { state.workers.clone() } else { state.servers.clone() };
+        if keepers.len() == 1 {
+            keepers.push(DRIVER);
         }
-        homes
+        keepers
     }
 
     /// Stores what workers have changed since the last snapshot, and a second copy of what has one; the log begins anew.
@@ -38,11 +38,9 @@ impl Cluster {
     pub(crate) async fn snapshot_before(&self, state: &mut State, log: Vec<Arc<dyn Logged>>) -> Result<(), Fault> {
         let needed = |dds: u64| log.iter().any(|logged| logged.uses(dds));
         let ids: Vec<u64> = state.entries.keys().copied().collect();
-        state.next_snapshot += 1;
-        let snapshot = state.next_snapshot;
+        let mut jobs = Jobs::new(state);
+        let snapshot = jobs.snapshot;
         let _span = span(Category::Snapshot, snapshot);
-        let of = state.workers.iter().map(|_| SnapshotJob { snapshot, ..SnapshotJob::default() }).collect();
-        let mut jobs = Jobs { snapshot, of, copies: 0 };
         let mut bases = Vec::new();
         let mut homes = Vec::new();
         for &dds in &ids {
@@ -78,11 +76,16 @@ impl Cluster {
             entry.home.replace(all);
             entry.base = Placement::home(entry.len);
             entry.base_version = entry.version;
+            if entry.scattered.is_some() {
+                // What workers don't have in their order is here, too.
+                entry.placement = Placement::home(entry.len);
+            }
         }
         let dropped = state.entries.iter().filter(|&(&dds, entry)| entry.dropped && !needed(dds));
         let dropped: Vec<u64> = dropped.map(|(&dds, _)| dds).collect();
         dropped.into_iter().for_each(|dds| self.forget(state, dds));
         state.log = log;
+        Self::drop_old_homes(state);
         self.forget_old(state).await;
         if let Some((dds, range)) = thin_part(state) {
             tracing::error!(dds, ?range, "a part has one copy after a snapshot");
@@ -92,7 +95,7 @@ impl Cluster {
     }
 
     /// Has workers do what a snapshot needs.
-    async fn take(&self, state: &State, jobs: Jobs) -> Result<(), Fault> {
+    pub(super) async fn take(&self, state: &State, jobs: Jobs) -> Result<(), Fault> {
         let generation = state.generation;
         let wanted = |job: &SnapshotJob| !job.parts.is_empty() || !job.duplicates.is_empty();
         let asked = jobs.of.into_iter().enumerate().filter(|(_, job)| wanted(job)).map(|(w, job)| {
@@ -161,7 +164,7 @@ impl Cluster {
 /// Where a DDS will be after a snapshot for which the workers do these jobs.
 fn base_of(state: &State, dds: u64, entry: &Entry, jobs: &mut Jobs) -> Placement {
     let mut base = Placement::home(entry.len);
-    let homes = Cluster::homes(state);
+    let keepers = Cluster::keepers(state);
     for (range, holders) in entry.placement.of(&(0..entry.len)) {
         if range.is_empty() {
             continue;
@@ -169,7 +172,7 @@ fn base_of(state: &State, dds: u64, entry: &Entry, jobs: &mut Jobs) -> Placement
         let at = |holder: &Holder| state.workers.iter().position(|&node| *holder == Holder::memory(node));
         match holders.iter().find_map(at) {
             Some(worker) if !holders.contains(&Holder::memory(DRIVER)) => {
-                for (k, keeper) in (0..2).map(|k| (k, homes[(worker + k) % homes.len()])) {
+                for (k, keeper) in (0..2).map(|k| (k, keepers[(worker + k) % keepers.len()])) {
                     let holder = Holder { node: keeper, snapshot: jobs.snapshot };
                     hold(&mut base, &range, holder, k);
                     jobs.of[worker].parts.push((dds, range.clone(), keeper));
@@ -185,7 +188,7 @@ fn base_of(state: &State, dds: u64, entry: &Entry, jobs: &mut Jobs) -> Placement
                     && only.node != DRIVER
                 {
                     let size = entry.home.ops().size;
-                    let copy = jobs.duplicate(state, &homes, Pull { dds, range: range.clone(), from: only }, size);
+                    let copy = jobs.duplicate(state, &keepers, Pull { dds, range: range.clone(), from: only }, size);
                     base.copied(&range, copy);
                 }
             }
@@ -195,15 +198,29 @@ fn base_of(state: &State, dds: u64, entry: &Entry, jobs: &mut Jobs) -> Placement
 }
 
 impl Jobs {
-    /// Has a worker make a second copy of a part that one process keeps; gives where that will be.
-    fn duplicate(&mut self, state: &State, homes: &[Node], pull: Pull, size: usize) -> Holder {
-        // The next one, as for parts that workers hold.
-        let at = homes.iter().position(|&home| home == pull.from.node).map_or(self.copies, |at| at + 1);
-        let keeper = homes[at % homes.len()];
+    /// Nothing to do yet, for a new snapshot.
+    pub(super) fn new(state: &mut State) -> Jobs {
+        state.next_snapshot += 1;
+        let snapshot = state.next_snapshot;
+        let of = state.workers.iter().map(|_| SnapshotJob { snapshot, ..SnapshotJob::default() }).collect();
+        Jobs { snapshot, of, copies: 0 }
+    }
+
+    /// The worker that makes another copy for a keeper.
+    pub(super) fn worker_for(&mut self, state: &State, keeper: Node) -> usize {
         // A worker fetches its own copy; for others they take turns.
         let by = state.workers.iter().position(|&worker| worker == keeper);
         let by = by.unwrap_or(self.copies % state.workers.len());
         self.copies += 1;
+        by
+    }
+
+    /// Has a worker make a second copy of a part that one process keeps; gives where that will be.
+    fn duplicate(&mut self, state: &State, keepers: &[Node], pull: Pull, size: usize) -> Holder {
+        // The next one, as for parts that workers hold.
+        let at = keepers.iter().position(|&keeper| keeper == pull.from.node).map_or(self.copies, |at| at + 1);
+        let keeper = keepers[at % keepers.len()];
+        let by = self.worker_for(state, keeper);
         self.of[by].duplicates.push(Duplicate { pull, size, to: keeper });
         Holder { node: keeper, snapshot: self.snapshot }
     }
