@@ -27,8 +27,8 @@ impl Entry {
         !names_home(&self.placement) && !names_home(&self.base)
     }
 
-    /// Whether the driver's memory is all of the last snapshot, and may be stored by others instead. Where somebody works on the
-    /// memory, he needs it after that, too.
+    /// Whether the driver's memory is all of the last snapshot, and may be stored by others instead. What is lent is still needed:
+    /// tallies are added to it.
     fn can_be_given_up(&self) -> bool {
         let plain = self.home.ops().plain && self.home.ops().size > 0;
         let whole = self.base.is_home() && self.bytes_at_home() / self.home.ops().size.max(1) == self.len;
