@@ -97,7 +97,7 @@ fn the_environment_sets_up_a_driver() {
     let expected = DriverRole { workers: Workers::Spawn(4), servers: 2, snapshot_every: Some(10), ..DRIVER };
     let expected = DriverRole { driver_memory: Some(0), ..expected };
     assert_eq!(driver, DriverRole { trace: Some("t.json".into()), ..expected.clone() });
-    let driver = driver_of(given("", &[&all[..3], &[("STRADSAP_LISTEN", "[::]:0")]]));
+    let driver = driver_of(given("", &[&all[..4], &[("STRADSAP_LISTEN", "[::]:0")]]));
     assert_eq!(driver, DriverRole { workers: Workers::Join(4), listen: Some("[::]:0".into()), ..expected });
 }
 

@@ -228,8 +228,8 @@ impl RawBuf {
     pub(crate) fn give_back(mut self) {
         self.clear();
         if let Memory::Heap(ptr, layout) = &self.memory {
-            // No element is left, and nobody else has the buffer.
-            release(ptr.as_ptr(), layout.size());
+            // SAFETY: no element is left, and nobody else has the buffer.
+            unsafe { release(ptr.as_ptr(), layout.size()) };
         }
     }
 
@@ -296,20 +296,23 @@ pub(crate) fn free_large_blocks_at_once() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
 pub(crate) fn free_large_blocks_at_once() {}
 
-/// Gives the pages of a range back, whose contents nobody wants.
+/// Gives the pages of a range back.
+///
+/// # Safety
+/// The range is the caller's own, and may have any contents from then on.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn release(ptr: *mut u8, bytes: usize) {
+unsafe fn release(ptr: *mut u8, bytes: usize) {
     const PAGE: usize = 4096;
     let before = ptr.addr().wrapping_neg() % PAGE;
     if bytes > before + 16 * PAGE {
         let whole = (bytes - before) / PAGE * PAGE;
-        // SAFETY: whole pages within the caller's range, which may have any contents from then on; a refusal is harmless.
+        // SAFETY: whole pages within the caller's range; a refusal is harmless.
         unsafe { libc::madvise(ptr.wrapping_add(before).cast(), whole, libc::MADV_DONTNEED) };
     }
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn release(_ptr: *mut u8, _bytes: usize) {}
+unsafe fn release(_ptr: *mut u8, _bytes: usize) {}
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn populate(_ptr: *mut u8, _bytes: usize) {}

@@ -20,9 +20,10 @@ use super::stderr::Stderr;
 use crate::session::error::{Error, Result};
 
 /// What the driver's own environment says about it, which is not for its children.
-const NOT_INHERITED: [&str; 16] = [
+const NOT_INHERITED: [&str; 17] = [
     "STRADSAP_ATTEMPTS",
     "STRADSAP_DDS_SERVERS",
+    "STRADSAP_DRIVER_MEMORY",
     "STRADSAP_GENERATION",
     "STRADSAP_EXPLAIN",
     "STRADSAP_INDEX",
