@@ -22,7 +22,8 @@ use stradsap_gallery::words::{
 /// log-likelihood of a prediction, in nats, each as it was just before its own step: with hierarchical softmax that of
 /// the word's path in the tree, with negative sampling that of telling the word from those drawn, with both their sum.
 /// --output is the file for the vectors. With --sync model-average the learning rate is --alpha times the number of copies;
-/// where several copies combine their changes (--merge), it is twice --alpha, and a minibatch has 1 sentence instead of 8.
+/// where several copies combine their changes (--merge), it is twice --alpha, and the minibatches of all threads have 8 sentences
+/// together, or 1 each, instead of 8 each.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("5")))]
 #[command(mut_arg("sync", |sync| sync.default_value("hybrid")))]
@@ -40,8 +41,6 @@ struct Args {
 
 /// Sentences of a minibatch: few, so that copies that add up their changes don't leap where each would have walked.
 const MINIBATCH: usize = 8;
-/// Where copies combine their changes: they meet every thousand words or so.
-const COMBINED_MINIBATCH: usize = 1;
 /// Of the frequent rows' changes, which are nearly parallel, combining averages nearly all but one away.
 const COMBINED_RATE: f32 = 2.0;
 /// Minibatches of each copy from one average to the next.
@@ -60,7 +59,9 @@ fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus:
     let policy = args.sync.policy(AVERAGE_EVERY);
     let (merge, interval) = (args.merge.rule(args.sync.sync, MergeRule::Combine), args.merge.interval());
     let combined = merge == MergeRule::Combine && copies(session, policy) > 1;
-    let minibatch = args.sync.minibatch.map_or(if combined { COMBINED_MINIBATCH } else { MINIBATCH }, usize::from);
+    // Of copies that combine their changes few would meet too often, and forget: docs/word2vec.md has the scores.
+    let sentences = if combined { (MINIBATCH / threads(session)).max(1) } else { MINIBATCH };
+    let minibatch = args.sync.minibatch.map_or(sentences, usize::from);
     let how = if combined { format!("{policy}, merged by {merge}") } else { policy.to_string() };
     run.line(&format!("{size}, size {width}, {how}, minibatch {minibatch}, threads {}", session.threads()));
     let settings = args.words.settings(corpus.vocabulary.total(), &args.common);

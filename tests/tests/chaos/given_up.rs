@@ -9,7 +9,8 @@ use crate::jobs::processes::{signal_to, wait_for};
 use crate::jobs::runner::Test;
 use crate::jobs::sets::SETS;
 
-/// Each epoch has 12 MB of data.
+/// Each epoch has 12 MB of data,
+const DATA: u64 = 12_000;
 const EPOCHS: [usize; 2] = [6, 24];
 /// The driver keeps 2 MiB of them.
 const KEPT: [(&str, &str); 2] = [(SETS, "1"), ("STRADSAP_DRIVER_MEMORY", "2")];
@@ -30,8 +31,10 @@ fn outcome(workers: usize, servers: usize, epochs: usize, happens: impl FnOnce(&
     (digest, peak)
 }
 
+/// The data grow by 216 MB: of that not a sixteenth is the driver's. Buffers that come and go differ by some megabytes.
 fn assert_flat(case: &str, few: u64, many: u64) {
-    assert!(many * 10 <= few * 11, "{case}: {few} KiB have become {many}");
+    let grown = DATA * (EPOCHS[1] - EPOCHS[0]) as u64;
+    assert!(many <= few + grown / 16, "{case}: {few} KiB have become {many}");
 }
 
 fn flat() {
