@@ -269,7 +269,7 @@ impl<'de> Elements<'_, 'de> {
         Ok(Some(value))
     }
 
-    /// An element was read where so many bytes were left.
+    /// An element was read where this many bytes were left.
     fn count(&mut self, before: usize) -> Result<(), CodecError> {
         if self.claimed && self.reader.left.len() == before {
             let claimed = self.len as u64;

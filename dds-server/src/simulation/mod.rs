@@ -32,7 +32,7 @@ use tokio::time::Instant;
 pub use process::{End, Owned, Process};
 use random::Random;
 
-/// So many events are kept to be shown.
+/// How many events are kept to be shown.
 const SHOWN: usize = 400;
 
 /// More events than this happen only where somebody goes round in circles.

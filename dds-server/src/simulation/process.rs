@@ -164,7 +164,7 @@ impl Process {
         }
     }
 
-    /// Has it killed at a point of what it says: after so many more packets.
+    /// Has it killed at a point of what it says: after this many more packets.
     pub fn kill_after(&self, packets: u64) {
         locked(&self.state).packets_left = Some(packets);
     }

@@ -28,7 +28,7 @@ impl Random {
         first + self.any() % count
     }
 
-    /// True once in so many times.
+    /// True once in this number of times, about.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.any().is_multiple_of(times.max(1))
     }

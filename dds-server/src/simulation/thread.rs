@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::{Process, Within, locked};
 
-/// A thread of a process that has ended goes on until it sees that; after so many turns it never will.
+/// A thread of a process that has ended goes on until it sees that; after this many turns it never will.
 const MOST_TURNS: usize = 100_000;
 
 thread_local! {

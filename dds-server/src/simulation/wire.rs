@@ -271,7 +271,7 @@ impl Shared {
         Poll::Ready(Ok(len))
     }
 
-    /// A process may be to die after so many packets.
+    /// A process may be to die after some number of packets.
     fn count_packet(&self) {
         if let Some(process) = current()
             && process.number() == self.connection.processes[self.side]

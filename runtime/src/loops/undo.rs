@@ -22,7 +22,7 @@ use crate::planner::recording::Usage;
 use crate::session::locked;
 use crate::session::options::Strategy;
 
-/// Fewer than one in so many elements are saved one by one.
+/// Fewer than one in this many elements are saved one by one.
 const WORTH_LISTING: usize = 8;
 
 /// Which elements are saved together.

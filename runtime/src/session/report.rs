@@ -58,7 +58,7 @@ pub(crate) struct Elsewhere {
     pub(crate) shares: Option<Arc<WorkerShares>>,
     /// By capture, of relaxed state.
     pub(crate) staleness: Vec<Option<RelaxedError>>,
-    /// Whether so many elements were saved one by one that ranges of them are saved sooner.
+    /// Whether too many elements were saved one by one: saving ranges of them takes less time.
     pub(crate) crowded: bool,
     /// In a session that verifies: the captures that were compared with the replay's.
     pub(crate) compared: Option<Vec<usize>>,

@@ -14,7 +14,7 @@ const HARMLESS: u64 = 1_500;
 pub(crate) enum Fault {
     /// A process dies.
     Kill,
-    /// A process dies, after so many more packets of its own.
+    /// A process dies, after some more packets of its own.
     KillAfter(u64),
     /// A process's machine is gone: nobody hears of it.
     Vanish,

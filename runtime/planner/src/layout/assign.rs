@@ -14,7 +14,7 @@ use crate::plan::{Parts, Plan};
 /// The most places at which the first run of a rotation is tried.
 const STARTS: usize = 64;
 
-/// What the list scheduler takes a transfer of so many bytes to cost, in accesses: less than it does. It looks one block ahead, and
+/// What the list scheduler takes a transfer of some bytes to cost, in accesses: less than it does. It looks one block ahead, and
 /// by the true costs would rather wait nowhere than keep blocks together.
 fn looks_like(bytes: u64) -> u64 {
     256 + bytes / 64

@@ -8,7 +8,7 @@ pub const MAX_PARTS: usize = 1024;
 
 /// Loops with more accesses than this to a DDS are weighed by a sample of about this many,
 const ENOUGH: usize = 1 << 17;
-/// or of one in so many: finer cuts want to be weighed more closely.
+/// or of one in this many: finer cuts want to be weighed more closely.
 const ONE_IN: usize = 512;
 
 /// How often each element of a DDS is touched.

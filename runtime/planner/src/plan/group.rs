@@ -36,7 +36,7 @@ pub(crate) struct Groups {
     pub(crate) numbers: Vec<u16>,
 }
 
-/// How many slices, of so many, are counted together: tables of counts, of which each has all groups, must not grow with the loop.
+/// How many slices, out of all, are counted together: tables of counts, of which each has all groups, must not grow with the loop.
 pub(crate) fn slices_a_run(slices: usize) -> usize {
     slices.div_ceil(RUNS).max(1)
 }

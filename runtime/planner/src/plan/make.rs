@@ -15,7 +15,7 @@ use crate::threads::Threads;
 const WORKERS: usize = 8;
 /// Cuts of large loops are compared for these as well,
 const MORE: [usize; 4] = [16, 64, 256, 1024];
-/// where each has so many iterations to run.
+/// where each has this many iterations to run.
 const WORTH_A_WORKER: usize = 2_000_000;
 /// More groups than this are put in an order only where one can promise enough.
 const MANY_GROUPS: usize = 1024;

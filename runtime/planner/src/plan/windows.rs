@@ -19,7 +19,7 @@ use crate::recording::{CaptureShape, Recording};
 /// Rows of fewer iterations than this have windows of their own: blocks are whole rows.
 const FEWEST_ROWS: usize = 64;
 
-/// One in so many elements of a window is few: saving it by itself takes so much longer.
+/// One in this many elements of a window is few: saving it by itself takes as much longer.
 const FEW: usize = 16;
 /// Windows that are shorter than this in all are saved as a whole.
 const SHORT: usize = 4096;

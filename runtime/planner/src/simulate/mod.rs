@@ -29,7 +29,7 @@ pub struct Setup {
     pub workers: usize,
     /// Threads in each.
     pub threads: usize,
-    /// Processors of a machine: so many threads of workers share it and its link.
+    /// Processors of a machine: as many threads of workers share it and its link.
     pub cores: usize,
     /// How many machines the workers are spread over; none: as many as have processors for all threads.
     pub machines: Option<usize>,

@@ -267,7 +267,7 @@ async fn keep(held: Weak<Held>, timing: Timing) {
     loop {
         tokio::time::sleep(timing.between_signs()).await;
         let Some(held) = held.upgrade() else { return };
-        // One that fails is tried again. Whoever writes learns of it.
+        // One that fails is tried again. The one who writes learns of it.
         let _ = held.renew(timing.0 * 9 / 10).await;
         if locked(&held.state).lost.is_some() {
             return;

@@ -9,7 +9,7 @@ use crate::plan::{Block, BlockGraph, Plan, Touched};
 const UNEVEN: f64 = 1.03;
 /// and of the work of a level,
 const UNEVEN_LEVEL: f64 = 1.1;
-/// where that is at least so many accesses for each worker.
+/// where that is at least this many accesses for each worker.
 const WORTH_DEALING: u64 = 1024;
 
 /// What the iterations of a plan touch, in serial order. Elements of all shared DDSs are numbered together.
