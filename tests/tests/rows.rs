@@ -94,7 +94,7 @@ pub(crate) fn few_elements_of_long_rows(session: &Session, seen: &mut Seen) -> s
                         plain_names[at].push('x');
                     }
                 }
-                assert_eq!(bad, rows);
+                assert!(bad == rows || bad < first, "round {round}");
             }
             Err(stradsap::Error::Body { iteration, .. }) => assert_eq!(iteration, bad),
             Err(error) => return Err(error),

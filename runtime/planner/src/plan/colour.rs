@@ -133,6 +133,10 @@ fn each_iteration(recording: &Recording<'_>, captures: &[usize], mut f: impl FnM
 pub(crate) struct Bounds<'b> {
     /// About how many iterations write the element that most write: there are at least as many colours.
     pub(crate) writers: usize,
+    /// How many iterations touch the element that most touch, and whether it matters that this is a hub: grids ran three times as fast as
+    /// colourings of such loops (docs/scaling.md), so these have to be asked for.
+    pub(crate) hottest: usize,
+    pub(crate) hubs: bool,
     /// Whether a plan may be the best one, by the cost of its longest chain and by its number of blocks.
     pub(crate) may_be_best: &'b dyn Fn(u64, usize) -> bool,
 }
@@ -268,7 +272,8 @@ pub(crate) fn colour(
         Order::Any => u32::BITS as usize * ROUNDS,
         Order::Preserve => MAX_COLOURS,
     };
-    if bounds.writers > limit.min(recording.iterations() / WAVEFRONT_SIZE + 1) {
+    let most = if bounds.hubs { bounds.writers } else { bounds.hottest };
+    if most > limit.min(recording.iterations() / WAVEFRONT_SIZE + 1) {
         return None;
     }
     let accesses: usize = captures.iter().map(|&c| recording.listed(c)).sum();

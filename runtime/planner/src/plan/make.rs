@@ -39,9 +39,10 @@ const CLEARLY: f64 = 1.04;
 const ROTATION: f64 = 1.05;
 /// The other numbers of workers for which that must hold.
 const FEWER: [usize; 2] = [2, 4];
-/// How much dearer an access is when the plan lists it by itself, and goes through a loop out of its order: light bodies on graphs took
-/// 3.3 to 12 times as long (docs/scaling.md), an edit distance 11 times.
-const LISTED_COST: f64 = 5.0;
+/// How much dearer an access is when the plan lists it by itself. (Light bodies on large graphs took 3.3 to 12 times as long, docs/scaling.md.)
+const LISTED_COST: f64 = 2.0;
+/// The same of wavefronts, which go through a loop that mostly stands in a good order: an edit distance took 11 times as long by them.
+const WAVEFRONT_COST: f64 = 5.0;
 
 /// Makes the plan of a recorded loop.
 pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions, pool: &dyn Threads) -> Plan {
@@ -168,7 +169,7 @@ impl<'r> Planner<'r> {
             |grid: &Grid| grid.makespan() as f64 * WORTHWHILE <= (serial_cost + grid.blocks() * BLOCK_COST) as f64;
         self.facts.short = !forced && self.options.grain.is_none() && grid.as_ref().is_some_and(together);
         // No colouring can be better than a good grid; it costs a pass over all accesses.
-        let good = grid_makespan as f64 * WORKERS as f64 <= LISTED_COST * serial_cost as f64;
+        let good = grid_makespan as f64 * WORKERS as f64 <= self.listed_cost() * serial_cost as f64;
         if let Some(grid) = grid {
             let rival = may(Strategy::Coloured) && !good && !cut;
             let better = |makespan| makespan < grid_makespan && enough(makespan);
@@ -378,21 +379,23 @@ impl<'r> Planner<'r> {
             .collect()
     }
 
+    fn listed_cost(&self) -> f64 {
+        if self.options.order == Order::Preserve { WAVEFRONT_COST } else { LISTED_COST }
+    }
+
     /// A colouring and its makespan, unless it is clear before all of it is made that `may_be_best` says no.
     fn coloured(&self, may_be_best: &dyn Fn(u64) -> bool) -> Option<(colour::Coloured, u64)> {
         // What a sample says may be too much.
         let certain = |hot: &HotDds| if hot.estimated { 0.8 } else { 1.0 };
-        let writers = self
-            .facts
-            .hot
-            .iter()
-            .flat_map(|hot| hot.written.iter().map(|&n| (f64::from(n) * certain(hot)) as usize))
-            .max();
+        let hot = || self.facts.hot.iter();
+        let writers = hot().flat_map(|hot| hot.written.iter().map(|&n| (f64::from(n) * certain(hot)) as usize)).max();
         let makespan = |chain: u64, blocks: usize| {
-            (chain as f64 * self.scale() * LISTED_COST) as u64 + blocks as u64 * BLOCK_COST / WORKERS as u64
+            (chain as f64 * self.scale() * self.listed_cost()) as u64 + blocks as u64 * BLOCK_COST / WORKERS as u64
         };
         let bounds = colour::Bounds {
             writers: writers.unwrap_or(0),
+            hubs: self.options.strategy.is_some(),
+            hottest: hot().filter_map(|hot| hot.elements.first()).map(|at| at.1).max().unwrap_or(0) as usize,
             may_be_best: &|chain, blocks| may_be_best(makespan(chain, blocks)),
         };
         let coloured = colour::colour(self.recording, &self.shared, &self.lens, self.options.order, &bounds)?;
