@@ -133,9 +133,9 @@ fn each_iteration(recording: &Recording<'_>, captures: &[usize], mut f: impl FnM
 pub(crate) struct Bounds<'b> {
     /// About how many iterations write the element that most write: there are at least as many colours.
     pub(crate) writers: usize,
-    /// How many iterations touch the element that most touch, and whether it matters that this is a hub: grids ran three times as fast as
-    /// colourings of such loops (docs/scaling.md), so these have to be asked for.
+    /// How many iterations touch the element that most touch,
     pub(crate) hottest: usize,
+    /// and whether that may be more than there are colours: the loop asks for it. Grids ran three times as fast (docs/scaling.md).
     pub(crate) hubs: bool,
     /// Whether a plan may be the best one, by the cost of its longest chain and by its number of blocks.
     pub(crate) may_be_best: &'b dyn Fn(u64, usize) -> bool,
