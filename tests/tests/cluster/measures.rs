@@ -85,8 +85,7 @@ fn memory_of_workers() {
     let most = workers.iter().max().copied().unwrap_or_default();
     let share = most as f64 / alone as f64;
     eprintln!("peak memory: {alone} KiB in one process, at most {most} KiB in one of four workers ({share:.2})");
-    // A quarter of the data, some of it twice, and what each process needs for itself: 0.48 to 0.50.
-    assert!(share <= 0.55, "{share:.2} of the memory of a single process");
+    assert!(share <= 0.5, "{share:.2} of the memory of a single process");
 }
 
 /// A large loop; then the process waits to be looked at.
