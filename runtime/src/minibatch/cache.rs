@@ -14,7 +14,8 @@ pub(crate) struct SyncKey {
     /// Identity and length of every DDS that is written; zeros for the other captures.
     pub(crate) written: Vec<(u64, usize)>,
     pub(crate) copies: usize,
-    pub(crate) keeps_before: bool,
+    /// Under `Ssp` with several copies, which keep what rows held before.
+    pub(crate) staleness: Option<usize>,
 }
 
 /// Tables and buffers, to be used again.

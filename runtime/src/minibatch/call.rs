@@ -282,7 +282,10 @@ impl SyncCall<'_> {
             body: self.task.type_id(),
             written: self.captured.iter().map(written).collect(),
             copies,
-            keeps_before: matches!(self.policy, SyncPolicy::Ssp { .. }) && copies > 1,
+            staleness: match self.policy {
+                SyncPolicy::Ssp { staleness } if copies > 1 => Some(staleness),
+                _ => None,
+            },
         }
     }
 
@@ -292,7 +295,7 @@ impl SyncCall<'_> {
         if let Some(kept) = there {
             return Ok(kept);
         }
-        let tables = if copies == 1 { Vec::new() } else { self.tables(merges, copies, key.keeps_before)? };
+        let tables = if copies == 1 { Vec::new() } else { self.tables(merges, copies, key.staleness.is_some())? };
         let backup = self.captured.iter().map(|_| None).collect();
         Ok(CachedLoop { key, tables, stamp: 0, backup, hot: Chosen::default() })
     }
@@ -473,7 +476,7 @@ impl LocalRun<'_> {
             _ if copies == 1 => in_place::run(&runner, pool),
             SyncPolicy::Ssp { staleness } => {
                 let each = |copy| self.schedule.minibatches_of(copy..copy + 1).count();
-                let ledger = Ledger::new(bases, &(0..copies).map(each).collect::<Vec<_>>());
+                let ledger = Ledger::new(bases, &(0..copies).map(each).collect::<Vec<_>>(), None);
                 let stale = Stale {
                     runner,
                     staleness,

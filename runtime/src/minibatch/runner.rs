@@ -132,7 +132,7 @@ pub(crate) enum ViewTarget<'t> {
         tables: &'t [Option<Table>],
         source: &'t dyn Source,
         now: u32,
-        checked: Option<(&'t [Staleness], &'t AtomicU64)>,
+        checked: Option<&'t [Staleness]>,
     },
 }
 
@@ -179,7 +179,7 @@ impl<'l> Runner<'l> {
             ViewTarget::Counted(uses) => Reach::Counted { base: lent.base(), uses: &uses[c] },
             ViewTarget::Copy { tables, source, now, checked } => match &tables[c] {
                 Some(table) => {
-                    let checked = checked.map(|(staleness, reached)| (&staleness[c], reached));
+                    let checked = checked.map(|staleness| &staleness[c]);
                     Reach::Copy { table, source, now, stopped: self.stopped, checked }
                 }
                 None => in_place,

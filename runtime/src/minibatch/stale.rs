@@ -23,16 +23,67 @@ use crate::session::pool::Pool;
 
 /// The changes of one minibatch.
 pub(crate) struct Changes {
-    /// By capture.
+    /// By capture, in order.
     pub(crate) rows: Vec<Vec<u32>>,
     /// By capture: what is to be added to each of them.
     pub(crate) values: Vec<Option<RawBuf>>,
 }
 
+impl Changes {
+    /// Applies them to the rows that they are of.
+    pub(crate) fn apply(&self, ledger: &Ledger) {
+        for (c, rows) in self.rows.iter().enumerate() {
+            let Some(values) = &self.values[c] else { continue };
+            for (k, &row) in rows.iter().enumerate() {
+                // SAFETY: `values` holds a row for each of `rows`.
+                unsafe { ledger.apply(c, row, values.as_ptr().add(k * values.ops().size)) };
+            }
+        }
+    }
+}
+
+/// A minibatch that has ended.
+pub(crate) struct Ended<'e> {
+    pub(crate) copy: usize,
+    pub(crate) round: usize,
+    /// How many of its copy's have run, or [`THROUGH`].
+    pub(crate) minibatches: u64,
+    /// The rows that it touched, by capture, in that order.
+    pub(crate) touched: &'e [Runs],
+}
+
 /// The other processes of a loop.
 pub(crate) trait StalePeers: Sync {
-    /// Sends the changes of a copy's minibatches so far, the last of which are these.
-    fn push(&self, copy: usize, minibatches: u64, changes: &Changes);
+    /// Applies what a minibatch changed here, and sends it to those that keep the rows.
+    fn end(&self, ended: &Ended<'_>, changes: Changes);
+
+    /// The address of a row, as a copy may see it that runs its minibatch of this number. None if the loop ends before it can be had.
+    fn row(&self, capture: usize, i: usize, clock: u64) -> Option<*const u8>;
+
+    /// The clock that all copies had reached when a row was as it is here.
+    fn clock(&self, capture: usize, i: usize) -> u64;
+}
+
+/// The shared rows as a minibatch may see them.
+struct AsOf<'l> {
+    stale: &'l Stale<'l>,
+    clock: u64,
+}
+
+impl Source for AsOf<'_> {
+    fn row(&self, capture: usize, i: usize) -> Option<*const u8> {
+        match self.stale.peers {
+            Some(peers) => peers.row(capture, i, self.clock),
+            None => self.stale.source.row(capture, i),
+        }
+    }
+
+    fn clock(&self, capture: usize, i: usize) -> u64 {
+        match self.stale.peers {
+            Some(peers) => peers.clock(capture, i),
+            None => self.stale.ledger.kept(),
+        }
+    }
 }
 
 /// A synchronous loop under `Ssp` in one process.
@@ -95,36 +146,32 @@ impl Stale<'_> {
         }
         let since = Instant::now();
         staleness.iter().for_each(|staleness| staleness.clock.set(clock));
+        let source = AsOf { stale: self, clock };
         let place = ViewTarget::Copy {
             tables: &self.tables[local],
-            source: self.source,
+            source: &source,
             now: self.stamp + 2 * round as u32 + 2,
-            checked: self.checks.then_some((staleness, self.ledger.reached())),
+            checked: self.checks.then_some(staleness),
         };
         let context = self.runner.context(place);
         if !self.runner.run(&context, minibatch, false) {
             return false;
         }
+        let touched = take_touched(&context);
+        let more = !self.runner.schedule.of(round + 1, copy).is_empty();
+        let ended = Ended { copy, round, minibatches: if more { clock + 1 } else { THROUGH }, touched: &touched };
         let united = self.runner.uniting(minibatch, || {
-            let changes = self.changes(local, &take_touched(&context));
-            for (c, rows) in changes.rows.iter().enumerate() {
-                let Some(values) = &changes.values[c] else { continue };
-                for (k, &row) in rows.iter().enumerate() {
-                    // SAFETY: `values` holds a row for each of `rows`.
-                    unsafe { self.ledger.apply(c, row, values.as_ptr().add(k * values.ops().size)) };
+            let changes = self.changes(local, &touched);
+            match self.peers {
+                Some(peers) => peers.end(&ended, changes),
+                None => {
+                    changes.apply(self.ledger);
+                    self.ledger.advance(copy, ended.minibatches);
                 }
             }
-            changes
         });
-        let Some(changes) = united else { return false };
         self.runner.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
-        let more = !self.runner.schedule.of(round + 1, copy).is_empty();
-        let minibatches = if more { clock + 1 } else { THROUGH };
-        self.ledger.advance(copy, minibatches);
-        if let Some(peers) = self.peers {
-            peers.push(copy, minibatches, &changes);
-        }
-        true
+        united.is_some()
     }
 
     fn changes(&self, local: usize, touched: &[Runs]) -> Changes {
@@ -141,7 +188,9 @@ impl Stale<'_> {
             self.runner.outcome.touched.fetch_add(all, Relaxed);
             let mut rows = Vec::with_capacity(all as usize);
             let mut values = RawBuf::new(ops, all as usize);
-            for row in rows_of(touched) {
+            let mut touched: Vec<u32> = rows_of(touched).collect();
+            touched.sort_unstable();
+            for row in touched {
                 let (Some(before), now) = (table.row_before(row as usize), table.row(row as usize)) else { continue };
                 // SAFETY: rows of this thread's own table; there is room for as many as were touched.
                 unsafe {

@@ -14,7 +14,7 @@
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use super::hot::{HotRows, Uses};
 use crate::body::context::{AccessTrouble, BlockState, EndIteration};
@@ -69,6 +69,11 @@ impl Table {
 pub(crate) trait Source: Sync {
     /// The address of a row as the copies agreed on it, or none if the loop ends before it can be had.
     fn row(&self, capture: usize, i: usize) -> Option<*const u8>;
+
+    /// Under `Ssp` the clock that all copies had reached when such a row was as it is now.
+    fn clock(&self, _capture: usize, _i: usize) -> u64 {
+        0
+    }
 }
 
 /// Consecutive rows: the first, and how many.
@@ -116,8 +121,8 @@ pub(crate) enum Reach<'t> {
         now: u32,
         /// Set when the loop has to end.
         stopped: &'t AtomicBool,
-        /// In a check of the bound: the clock that all copies have reached, as of now.
-        checked: Option<(&'t Staleness, &'t AtomicU64)>,
+        /// In a check of the bound.
+        checked: Option<&'t Staleness>,
     },
 }
 
@@ -148,7 +153,7 @@ impl RowPath for CopyPath<'_> {
             Reach::Hot(rows) => rows.reach(i),
             Reach::Copy { table, checked, .. } => {
                 self.bring(i);
-                if let Some((staleness, _)) = checked {
+                if let Some(staleness) = checked {
                     staleness.check(i);
                 }
                 table.row(i)
@@ -186,14 +191,14 @@ impl CopyPath<'_> {
                 Err(other) => seen = other,
             }
         }
-        if let Some((staleness, reached)) = checked {
-            // Before the row is read: it holds at least what all had reached by now.
-            staleness.record(i, reached.load(Acquire));
-        }
         let Some(row) = source.row(self.capture, i) else {
             stamp.store(seen, Release);
             self.end(AccessTrouble::Unreachable);
         };
+        if let Some(staleness) = checked {
+            // Before the row is read: it holds at least what all had reached by now.
+            staleness.record(i, source.clock(self.capture, i));
+        }
         // SAFETY: all three are rows of this DDS's size (rule 3); the place is this thread's until the stamp says
         // otherwise (rule 4).
         unsafe {

@@ -171,11 +171,10 @@ impl RemoteCall for SyncRemote {
             .map(Option::unwrap_or_default)
             .collect();
         let foreseen = state.sites.known.iter().any(|known| known.number == logged.site && known.foreseen);
-        let fetching = match (logged.prefetch, logged.policy) {
-            (_, SyncPolicy::Ssp { .. }) => Fetching::All,
-            (false, _) => Fetching::OnDemand,
-            (true, _) if foreseen => Fetching::Foreseen,
-            (true, _) => Fetching::All,
+        let fetching = match logged.prefetch {
+            false => Fetching::OnDemand,
+            true if foreseen => Fetching::Foreseen,
+            true => Fetching::All,
         };
         let pulls = pulls(state, logged, &cuts, fetching);
         let (chunks, blobs) = cluster.deal_out(state, logged, &copies).await?;

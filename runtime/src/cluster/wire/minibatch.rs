@@ -1,6 +1,6 @@
 //! What the workers of a synchronous loop send each other: rows, and which rows they want.
 //!
-//! A message is a frame of kind `Blob`: its tag says what it is, `lo` for which round (or, of a push, how many minibatches),
+//! A message is a frame of kind `Blob`: its tag says what it is, `lo` for which round (or, under `Ssp`, how many minibatches),
 //! `hi` who sends it (of a push, which copy). The payload is a list of sections, each of some rows of one DDS:
 //!
 //! | bytes | field |
@@ -31,13 +31,16 @@ pub(crate) enum Tag {
     Fetch = 5,
     /// The answer to that.
     Fetched = 6,
-    /// Under `Ssp`: the changes of one minibatch.
+    /// Under `Ssp`: the changes of one minibatch to rows that the receiver keeps; the rows that it wants.
     Push = 7,
+    /// Under `Ssp`: rows as of a clock that all copies have reached. Before the sections there are 8 bytes for each of the receiver's
+    /// copies: how many minibatches' changes of it are in them, as before those of `Fetched` under `Ssp`.
+    Mark = 8,
 }
 
 impl Tag {
     pub(crate) fn of(number: u64) -> Option<Tag> {
-        [Tag::Ready, Tag::Changes, Tag::Rows, Tag::MoreRows, Tag::Fetch, Tag::Fetched, Tag::Push]
+        [Tag::Ready, Tag::Changes, Tag::Rows, Tag::MoreRows, Tag::Fetch, Tag::Fetched, Tag::Push, Tag::Mark]
             .into_iter()
             .find(|&tag| tag as u64 == number)
     }

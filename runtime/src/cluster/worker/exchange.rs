@@ -16,8 +16,11 @@
 //! 3. Indices and sizes in messages are checked against the DDSs' (see `wire`).
 #![allow(unsafe_code)]
 
+mod clocks;
 mod ends;
 mod rows;
+
+pub(crate) use clocks::{Clocks, Shape as ClocksShape};
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,13 +33,13 @@ use std::time::Duration;
 use stradsap_dds_server::frame::Header;
 use tokio::time::Instant;
 
-use crate::body::panics::{self, CaughtPanic};
+use crate::body::panics::CaughtPanic;
 use crate::cluster::wire::links::{Links, Outgoing, Payload};
 use crate::cluster::wire::minibatch::{self, CURRENT, Section, Shape, Tag, WANTED, Writer};
 use crate::cluster::wire::protocol::{Fetching, Node};
 use crate::cluster::worker::site::LoopMemory;
 use crate::memory::reservation::Reservation;
-use crate::minibatch::{Ledger, Source};
+use crate::minibatch::Source;
 use crate::session::condition::Condition;
 use crate::session::locked;
 
@@ -149,7 +152,8 @@ pub(crate) struct Setup {
     /// Which copies each worker runs.
     pub(crate) copies: Vec<Range<usize>>,
     pub(crate) fetching: Fetching,
-    pub(crate) ledger: Option<Ledger>,
+    /// Under `Ssp`.
+    pub(crate) clocks: Option<Clocks>,
     pub(crate) site: Arc<LoopMemory>,
 }
 
@@ -168,7 +172,7 @@ struct RoundState {
 
 impl RoundState {
     fn new(team: &Team, setup: &Setup, threads: usize) -> RoundState {
-        let tracks = setup.fetching != Fetching::All;
+        let tracks = setup.fetching != Fetching::All && setup.clocks.is_none();
         let behind = |_| {
             let lacks = |written: &Option<Written>| match written {
                 Some(written) if tracks => vec![true; written.range(team.me).len()],
@@ -182,7 +186,7 @@ impl RoundState {
             merged: (0..threads).map(|_| RwLock::default()).collect(),
             taken: team.nodes.iter().map(|_| Mutex::default()).collect(),
             behind: team.nodes.iter().map(behind).collect(),
-            wants_all: team.nodes.iter().map(|_| AtomicBool::new(!tracks)).collect(),
+            wants_all: team.nodes.iter().map(|_| AtomicBool::new(setup.fetching == Fetching::All)).collect(),
         }
     }
 }
@@ -271,13 +275,18 @@ impl Syncing {
                     self.take_in_late(&payload, true);
                 }
             }
-            Tag::Fetched => self.take_in_late(&payload, false),
-            Tag::Fetch => match minibatch::read(&payload, &self.shapes) {
-                Ok(sections) => self.asked_for(hi, lo, sections),
-                Err(why) => self.break_off(why),
+            Tag::Mark | Tag::Fetched => match &self.setup.clocks {
+                Some(clocks) => self.take_current(clocks, (hi, header.lo), &payload, tag == Tag::Mark),
+                None if tag == Tag::Fetched => self.take_in_late(&payload, false),
+                None => self.break_off("a clock in a loop of rounds".to_string()),
             },
-            Tag::Push => match (minibatch::read(&payload, &self.shapes), &self.setup.ledger) {
-                (Ok(sections), Some(ledger)) => self.unite_pushed(ledger, (hi, header.lo), &sections, &payload),
+            Tag::Fetch => match (minibatch::read(&payload, &self.shapes), &self.setup.clocks) {
+                (Ok(sections), None) => self.asked_for(hi, lo, sections),
+                (Ok(sections), Some(clocks)) => self.answer_as_of(clocks, hi, &sections),
+                (Err(why), _) => self.break_off(why),
+            },
+            Tag::Push => match (minibatch::read(&payload, &self.shapes), &self.setup.clocks) {
+                (Ok(sections), Some(clocks)) => self.take_push(clocks, (hi, header.lo), &sections, &payload),
                 (Err(why), _) => self.break_off(why),
                 (_, None) => self.break_off("a push in a loop of rounds".to_string()),
             },
@@ -292,28 +301,6 @@ impl Syncing {
         } else {
             drop(inbox);
             self.answer(by, round, &sections);
-        }
-    }
-
-    /// Unites what a copy of another worker has changed, after this many of its minibatches.
-    fn unite_pushed(&self, ledger: &Ledger, (copy, minibatches): (usize, u64), sections: &[Section], payload: &[u8]) {
-        let united = panics::caught(|| {
-            for section in sections {
-                for (k, &row) in section.rows.iter().enumerate() {
-                    let change = section.value(payload, k);
-                    if change.len() == section.size && section.size > 0 {
-                        // SAFETY: as many bytes as a row has (rule 3).
-                        unsafe { ledger.apply(section.capture, row, change.as_ptr()) };
-                    }
-                }
-            }
-        });
-        match united {
-            Ok(()) => ledger.advance(copy, minibatches),
-            Err(note) => {
-                locked(&self.panicked).get_or_insert((copy, minibatches, note));
-                self.stop();
-            }
         }
     }
 
@@ -379,12 +366,23 @@ impl Syncing {
 
     /// Tells the others that this worker has what it needs to begin, waits until they do, and gets the rows for the first
     /// round. False if the loop is to end.
-    pub(crate) fn begin(&self, rounds: bool) -> bool {
+    pub(crate) fn begin(&self) -> bool {
+        if let Some(clocks) = &self.setup.clocks {
+            return self.begin_clocks(clocks);
+        }
+        if !self.greet(|message, p| self.write_wants(message, p, 0)) {
+            return false;
+        }
+        let none: Merged = self.setup.written.iter().map(|_| Vec::new()).collect();
+        self.team.peers().for_each(|p| self.send_rows(p, 0, &[&none]));
+        self.team.peers().all(|p| self.take_rows(p, 0, &mut |_, _| None))
+    }
+
+    /// Tells the others that this worker has what it needs to begin, and what it wants, and waits until they do.
+    fn greet(&self, wants: impl Fn(&mut Writer, usize)) -> bool {
         for p in self.team.peers() {
             let mut message = Writer::default();
-            if rounds {
-                self.write_wants(&mut message, p, 0);
-            }
+            wants(&mut message, p);
             self.team.push(p, Tag::Ready, 0, self.team.me, message);
         }
         for p in self.team.peers() {
@@ -397,18 +395,13 @@ impl Syncing {
                 }
             }
         }
-        if !rounds {
-            return true;
-        }
-        let none: Merged = self.setup.written.iter().map(|_| Vec::new()).collect();
-        self.team.peers().for_each(|p| self.send_rows(p, 0, &[&none]));
-        self.team.peers().all(|p| self.take_rows(p, 0, &mut |_, _| None))
+        true
     }
 
     /// Whether every row is here and current.
     pub(crate) fn holds_all(&self) -> bool {
         let here = |written: &Written| written.missing.iter().all(|state| state.load(Relaxed) == HERE);
-        self.setup.ledger.is_none() && self.setup.written.iter().flatten().all(here)
+        self.setup.clocks.is_none() && self.setup.written.iter().flatten().all(here)
     }
 
     /// Asks for a row, if that is the state that it is in.

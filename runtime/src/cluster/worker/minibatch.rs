@@ -19,14 +19,14 @@ use crate::cluster::wire::protocol::{
     DRIVER, Fetching, INPUTS, InputJob, InputKey, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan, WorkerSeconds,
 };
 use crate::cluster::worker::bench::Workbench;
-use crate::cluster::worker::exchange::{Setup, Syncing, Team, Written};
+use crate::cluster::worker::exchange::{Clocks, ClocksShape, Setup, Syncing, Team, Written};
 use crate::cluster::worker::site::LoopMemory;
 use crate::memory::buffer::RawBuf;
 use crate::memory::merge::Merging;
 use crate::memory::reservation::Reservation;
 use crate::minibatch::{
-    BatchTask, Counts, Input, Ledger, Observed, Outcomes, OwnCopies, Rounds, Runner, Stale, SyncPolicy, backup, bases,
-    in_place, merges, tables,
+    Base, BatchTask, Counts, Input, Ledger, Observed, Outcomes, OwnCopies, Rounds, Runner, Stale, SyncPolicy, backup,
+    bases, in_place, merges, tables,
 };
 use crate::session::locked;
 use crate::session::pool::Pool;
@@ -153,20 +153,39 @@ pub(crate) fn begin(
         }
         let own = cuts[me]..cuts[me + 1];
         let away = |row: usize| AtomicU8::new(u8::from(!own.contains(&(row as u32))));
-        let missing =
-            if job.fetching == Fetching::All { Vec::new() } else { (0..reservation.len()).map(away).collect() };
+        let in_rounds = job.fetching != Fetching::All && !matches!(job.policy, SyncPolicy::Ssp { .. });
+        let missing = if in_rounds { (0..reservation.len()).map(away).collect() } else { Vec::new() };
         written.push(Some(Written { reservation, cuts: cuts.clone(), missing }));
     }
-    let ledger = matches!(job.policy, SyncPolicy::Ssp { .. }).then(|| {
-        let each = |copy| job.schedule.minibatches_of(copy..copy + 1).count();
-        let minibatches: Vec<usize> = (0..job.schedule.copies).map(each).collect();
-        Ledger::new(bases(&Lease::of(&captured), &merges), &minibatches)
-    });
+    let clocks = clocks(job, (me, nodes.len()), bases(&Lease::of(&captured), &merges), &written);
     let site = bench.sync.site(job.site);
     let team = Team { call: job.call, generation, me, nodes, links: Arc::clone(links) };
-    let setup = Setup { written, copies: job.copies.clone(), fetching: job.fetching, ledger, site };
+    let setup = Setup { written, copies: job.copies.clone(), fetching: job.fetching, clocks, site };
     let syncing = Syncing::new(team, setup, threads);
     Ok(PreparedLoop { syncing: Arc::new(syncing), captured, merges, task })
+}
+
+/// What a loop under `Ssp` needs: who is where, of workers.
+fn clocks(
+    job: &SyncJob,
+    (me, workers): (usize, usize),
+    bases: Vec<Base>,
+    written: &[Option<Written>],
+) -> Option<Clocks> {
+    let SyncPolicy::Ssp { staleness } = job.policy else { return None };
+    let each = |copy| job.schedule.minibatches_of(copy..copy + 1).count();
+    let minibatches: Vec<usize> = (0..job.schedule.copies).map(each).collect();
+    let own = job.copies[me].clone();
+    let shape = ClocksShape {
+        me,
+        workers,
+        staleness,
+        rounds: job.schedule.rounds(),
+        minibatches: minibatches[own.clone()].iter().sum(),
+        own,
+    };
+    let ledger = Ledger::new(bases, &minibatches, Some((workers, me)));
+    Some(Clocks::new(ledger, shape, job.fetching, written))
 }
 
 /// Runs a worker's copies.
@@ -190,7 +209,7 @@ pub(crate) fn run(
     let alone = job.schedule.copies == 1;
     let mut kept = locked(&syncing.setup.site.kept);
     if !alone && kept.len() != copies.len() {
-        *kept = tables(&prepared.captured, &prepared.merges, copies.len(), syncing.setup.ledger.is_some()).map_err(
+        *kept = tables(&prepared.captured, &prepared.merges, copies.len(), syncing.setup.clocks.is_some()).map_err(
             |(len, size)| broken(format!("no address space is left for copies of {len} rows of {size} bytes")),
         )?;
         syncing.setup.site.stamp.store(0, Relaxed);
@@ -219,7 +238,7 @@ pub(crate) fn run(
         if !copies.is_empty() {
             in_place::run(&runner, &pool);
         }
-    } else if syncing.begin(syncing.setup.ledger.is_none()) {
+    } else if syncing.begin() {
         let own = OwnCopies { copies, tables: &kept, source: syncing, peers: Some(syncing), stamp };
         run_policy(runner, job, syncing, own, &observed, &pool);
     }
@@ -263,7 +282,7 @@ fn run_policy(
     observed: &Observed,
     pool: &Pool,
 ) {
-    let (Some(ledger), SyncPolicy::Ssp { staleness }) = (&syncing.setup.ledger, job.policy) else {
+    let (Some(clocks), SyncPolicy::Ssp { staleness }) = (&syncing.setup.clocks, job.policy) else {
         return Rounds::new(runner, job.policy, job.rule, own).run(pool);
     };
     let stale = Stale {
@@ -272,7 +291,7 @@ fn run_policy(
         copies: own.copies,
         tables: own.tables,
         source: syncing,
-        ledger,
+        ledger: &clocks.ledger,
         peers: Some(syncing),
         stamp: own.stamp,
         checks: job.checks,
@@ -280,11 +299,14 @@ fn run_policy(
     };
     stale.run(pool);
     // The elements are to hold what the slowest copy made of them.
-    ledger.wait_for(crate::minibatch::THROUGH, &syncing.stopped);
+    clocks.ledger.wait_for_all(&syncing.stopped);
 }
 
-/// How a call ended that did not end well.
+/// Ends a call here. Gives how it ended if that isn't well.
 fn how_it_ended(syncing: &Syncing, job: &SyncJob, outcome: &Outcomes) -> Result<Option<SyncEnd>, Problem> {
+    if let Some(clocks) = &syncing.setup.clocks {
+        clocks.close();
+    }
     if let Some(why) = locked(&syncing.broken).take() {
         return Err(broken(why));
     }

@@ -1,7 +1,7 @@
 //! What a worker keeps of a synchronous loop from one call to the next: tables, the input, and which rows its minibatches
 //! touched, in the order of their first touches (IterStore, section 4.2: sets, not traces).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -34,6 +34,19 @@ impl Foreseen {
         }
         self.rounds.insert(round, rows);
         true
+    }
+
+    /// Records what one more copy touched in a round. False if that is too much to remember.
+    pub(crate) fn add(&mut self, round: usize, mut rows: Rows) -> bool {
+        if let Some(known) = self.rounds.remove(&round) {
+            self.rows -= known.values().map(Vec::len).sum::<usize>();
+            for (c, known) in known {
+                let more = std::mem::replace(rows.entry(c).or_default(), known);
+                let mut seen: HashSet<u32> = rows[&c].iter().copied().collect();
+                rows.entry(c).or_default().extend(more.into_iter().filter(|&row| seen.insert(row)));
+            }
+        }
+        self.record(round, rows)
     }
 }
 

@@ -1,5 +1,4 @@
-//! The end of a round among workers: a reduce-scatter of what changed and an all-gather of the new values. And under `Ssp`
-//! the end of a minibatch.
+//! The end of a round among workers: a reduce-scatter of what changed and an all-gather of the new values.
 //!
 //! # Why this is sound
 //! Copies' tables are read while no body runs (`Rounds` says when); rows are merged as the parent module says.
@@ -11,7 +10,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use crate::cluster::wire::minibatch::{self, CURRENT, Section, Tag, Writer};
 use crate::cluster::wire::protocol::Fetching;
 use crate::cluster::worker::exchange::{MISSES, MISSES_IN, Merged, Syncing};
-use crate::minibatch::{At, Changes, List, Peers, Rounds, StalePeers, Turn};
+use crate::minibatch::{At, List, Peers, Rounds, Turn};
 use crate::session::locked;
 
 impl Syncing {
@@ -30,7 +29,7 @@ impl Syncing {
         })
     }
 
-    fn worker_of(&self, copy: usize) -> Option<usize> {
+    pub(super) fn worker_of(&self, copy: usize) -> Option<usize> {
         self.setup.copies.iter().position(|copies| copies.contains(&copy))
     }
 
@@ -172,22 +171,6 @@ impl Peers for Syncing {
         rounds.wait();
         if thread == 0 {
             self.begin_next(round);
-        }
-    }
-}
-
-impl StalePeers for Syncing {
-    fn push(&self, copy: usize, minibatches: u64, changes: &Changes) {
-        for p in self.team.peers() {
-            let mut message = Writer::default();
-            for (c, rows) in changes.rows.iter().enumerate() {
-                let (Some(values), false) = (&changes.values[c], rows.is_empty()) else { continue };
-                let size = values.ops().size;
-                message.section(c, copy as u32, rows, size);
-                // SAFETY: `values` holds a row for each of `rows`.
-                message.value(unsafe { std::slice::from_raw_parts(values.as_ptr(), rows.len() * size) });
-            }
-            self.team.push(p, Tag::Push, minibatches as usize, copy, message);
         }
     }
 }
