@@ -6,6 +6,7 @@
 mod combining;
 mod counters;
 mod failures;
+mod interest;
 mod interpreter;
 mod kinds;
 mod maps;
@@ -56,6 +57,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.extend(maps::tests());
     tests.extend(counters::tests());
     tests.extend(staleness::tests());
+    tests.extend(interest::tests());
     tests.extend(random::tests());
     tests
 }
