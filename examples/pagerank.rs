@@ -108,7 +108,6 @@ fn main(session: &Session) -> Result<(), AnyError> {
         let clock = Instant::now();
         let base = (1.0 - damping + damping * dangling_rank) / pages;
         let (changes, dangling) = (session.sum(0.0f64), session.sum(0.0f64));
-        // No row is written twice: there is nothing for caches to hold.
         let iteration = sync_parallel_for!(
             strips,
             minibatch,
@@ -135,7 +134,10 @@ fn main(session: &Session) -> Result<(), AnyError> {
             },
             policy,
             label = "iteration",
-            caches = false
+            prefetch = !args.sync.no_prefetch,
+            early = args.sync.early,
+            // No row is written twice: there is nothing for caches to hold unless the command line says so.
+            caches = args.sync.caches.unwrap_or(0)
         )?;
         std::mem::swap(&mut shares, &mut next);
         dangling_rank = dangling.get();

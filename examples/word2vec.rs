@@ -178,6 +178,9 @@ fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus:
             policy,
             merge = merge,
             interval = interval,
+            prefetch = !args.sync.no_prefetch,
+            early = args.sync.early,
+            caches = args.sync.caches(),
             label = "epoch"
         )?;
         let seconds = clock.elapsed().as_secs_f64();

@@ -82,7 +82,7 @@ fn training(
 
     for _epoch in run.done()..args.common.epochs {
         let clock = Instant::now();
-        let pass = infer(&mut model, &train, settings, policy, copies)?;
+        let pass = infer(&mut model, &train, settings, (policy, &args.sync), copies)?;
         let folding = fold(&mut model, settings)?;
         let seconds = clock.elapsed().as_secs_f64();
 
@@ -105,7 +105,7 @@ fn infer(
     model: &mut Model,
     train: &DVector<Document>,
     settings: Settings,
-    policy: SyncPolicy,
+    (policy, sync): (SyncPolicy, &SyncArgs),
     copies: usize,
 ) -> stradsap::Result<SyncReport> {
     let Model { v, totals, clock } = model;
@@ -144,7 +144,10 @@ fn infer(
             clock[0].add(&[part, -step]);
         },
         policy,
-        label = "infer"
+        label = "infer",
+        prefetch = !sync.no_prefetch,
+        early = sync.early,
+        caches = sync.caches()
     )
 }
 

@@ -108,7 +108,7 @@ fn training(
         let clock = Instant::now();
         let pass = match policy {
             SyncPolicy::Bsp => gradient_descent(&mut model, train, minibatch, copies, loss, lambda, eta0)?,
-            policy => sgd(&mut model, train, minibatch, policy, loss, lambda, eta0)?,
+            policy => sgd(&mut model, train, minibatch, (policy, &args.sync), loss, lambda, eta0)?,
         };
         let seconds = clock.elapsed().as_secs_f64();
         rounds += pass.rounds() as u64;
@@ -145,7 +145,7 @@ fn sgd(
     model: &mut Model,
     train: &DVector<Example>,
     minibatch: usize,
-    policy: SyncPolicy,
+    (policy, sync): (SyncPolicy, &SyncArgs),
     loss: Loss,
     lambda: f64,
     eta0: f64,
@@ -172,7 +172,10 @@ fn sgd(
             steps[0].add(now - before);
         },
         policy,
-        label = "sgd"
+        label = "sgd",
+        prefetch = !sync.no_prefetch,
+        early = sync.early,
+        caches = sync.caches()
     )?;
     let steps = model.steps.get(0)?;
     model.scale.set(0, 1.0 / (1.0 + lambda * eta0 * steps))?;

@@ -52,7 +52,7 @@ pub use memory::element::Element;
 pub use memory::merge::Merge;
 pub use memory::ordered::Ordered;
 pub use memory::shared::{Lane, Shared};
-pub use minibatch::{Batch, MergeRule, SyncOptions, SyncPolicy, SyncReport};
+pub use minibatch::{Batch, CachedRows, MergeRule, SyncOptions, SyncPolicy, SyncReport};
 pub use operate::{IntoPipe, JoinWith, Numbering, Pipe};
 pub use scheduled::{
     Block, DynRegr, Magnitude, Partials, Pick, Program, RoundRobin, Schedule, Scheduled, ScheduledReport, Shards,

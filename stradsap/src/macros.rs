@@ -191,8 +191,9 @@ pub use stradsap_macros::async_parallel_for;
 ///   E>`; `return` ends a minibatch.
 /// - **Policy**: a `SyncPolicy`, see below. The names of policies may stand alone: `Bsp`, `Ssp { staleness: 2 }`.
 /// - **Options**: `merge = Combine` and `interval = N`, see below; `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they
-///   are touched (IterStore, section 4.7), and `caches = false` to let threads share even the hottest rows under
-///   `Hybrid` (section 4.6). Both serve to measure what prefetching and caches gain.
+///   are touched (IterStore, section 4.7); `early = N` for the percentage of a round's rows that must be there before it begins, 10 unless
+///   told otherwise; `caches = N` for the number of the hottest rows of which each thread has a copy under `Hybrid` (section 4.6), 512 at the most
+///   and unless told otherwise, `false` for none.
 ///
 /// ```
 /// use stradsap::prelude::*;

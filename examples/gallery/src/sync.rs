@@ -46,9 +46,31 @@ pub struct SyncArgs {
     /// With --sync model-average: minibatches of each copy from one average to the next [default: as the program says]
     #[arg(long, value_name = "K", value_parser = nonzero::<NonZeroUsize>)]
     pub average_every: Option<NonZeroUsize>,
+
+    /// On workers: fetch rows of the model only when they are touched, though it is known what a minibatch touches
+    #[arg(long)]
+    pub no_prefetch: bool,
+
+    /// On workers: how much of what minibatches touch is there before they begin; the rest comes while they run
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = percent)]
+    pub early: usize,
+
+    /// With --sync hybrid: how many of the rows that are used most a thread has copies of [default: 512]
+    #[arg(long, value_name = "ROWS")]
+    pub caches: Option<usize>,
+}
+
+fn percent(written: &str) -> Result<usize, String> {
+    let number = written.parse().ok().filter(|&number| number <= 100);
+    number.ok_or_else(|| "expected a whole number from 0 to 100".to_string())
 }
 
 impl SyncArgs {
+    /// How many of the hottest rows a thread has copies of.
+    pub fn caches(&self) -> usize {
+        self.caches.unwrap_or(usize::MAX)
+    }
+
     /// The policy of a loop, whose copies are averaged every `average_every` minibatches of each where the command line
     /// doesn't say how often.
     pub fn policy(&self, average_every: usize) -> SyncPolicy {

@@ -420,6 +420,11 @@ pub(crate) fn tables(
     (0..copies).map(|_| captured.iter().zip(merges).map(table).collect()).collect()
 }
 
+/// Which hot rows the threads of a loop cache, and how many at most, where they do.
+pub(crate) fn caches(chosen: &Chosen, most: usize, policy: SyncPolicy) -> Option<(&Chosen, usize)> {
+    (most > 0 && policy == SyncPolicy::Hybrid).then_some((chosen, most))
+}
+
 /// What unites copies of each capture.
 pub(crate) fn merges(task: &dyn BatchTask, captured: &[Captured]) -> Vec<Option<Merging>> {
     let of = |(ops, capture): (Option<_>, &Captured)| match capture.kind {
@@ -467,7 +472,7 @@ impl LocalRun<'_> {
             threads,
             stopped: self.stopped,
             outcome: self.outcome,
-            caches: (self.call.options.caches && self.call.policy == SyncPolicy::Hybrid).then_some(self.hot),
+            caches: caches(self.hot, self.call.options.caches, self.call.policy),
         };
         let bases = bases(self.lease, self.merges);
         let source = AllThere { bases: bases.iter().map(|base| (base.at, base.size)).collect() };

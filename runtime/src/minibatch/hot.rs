@@ -109,9 +109,10 @@ pub(crate) struct HotRows<'l> {
 }
 
 impl<'l> HotRows<'l> {
-    /// Copies of these rows, by capture. None where there are none, or no memory for them.
+    /// Copies of these rows, the hottest first and `most` of a DDS, by capture. None where there are none, or no memory for them.
     pub(crate) fn of(
         chosen: &[Vec<u32>],
+        most: usize,
         lease: &'l Lease<'_>,
         merges: &[Option<Merging>],
         locks: &'l HotLocks,
@@ -119,7 +120,7 @@ impl<'l> HotRows<'l> {
         let make = |((c, rows), &merge): ((usize, &Vec<u32>), &Option<Merging>)| {
             let shared = lease.vector(c).filter(|lent| lent.is_writable())?;
             let ops = shared.ops();
-            let rows: Vec<u32> = rows.iter().copied().filter(|&row| (row as usize) < shared.len()).collect();
+            let rows: Vec<u32> = rows.iter().copied().filter(|&row| (row as usize) < shared.len()).take(most).collect();
             if rows.is_empty() {
                 return None;
             }

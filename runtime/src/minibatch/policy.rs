@@ -115,7 +115,7 @@ impl std::fmt::Display for MergeRule {
 /// # use stradsap_runtime as stradsap;
 /// use stradsap::{MergeRule, SyncOptions};
 ///
-/// let options = SyncOptions::new().label("epoch").merge(MergeRule::Combine).interval(4).prefetch(false).caches(false);
+/// let options = SyncOptions::new().label("epoch").merge(MergeRule::Combine).interval(4).prefetch(false).early(20).caches(64);
 /// assert_ne!(options, SyncOptions::new());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -125,12 +125,13 @@ pub struct SyncOptions {
     pub(crate) merge: MergeRule,
     pub(crate) interval: usize,
     pub(crate) prefetch: bool,
-    pub(crate) caches: bool,
+    pub(crate) early: usize,
+    pub(crate) caches: usize,
 }
 
 impl Default for SyncOptions {
     fn default() -> Self {
-        SyncOptions { label: None, merge: MergeRule::Sum, interval: 1, prefetch: true, caches: true }
+        SyncOptions { label: None, merge: MergeRule::Sum, interval: 1, prefetch: true, early: 10, caches: usize::MAX }
     }
 }
 
@@ -164,10 +165,34 @@ impl SyncOptions {
         self
     }
 
-    /// `caches = false`: under `Hybrid` the threads share the hottest rows as well.
-    pub fn caches(mut self, on: bool) -> Self {
-        self.caches = on;
+    /// `early = N`: of the rows that a round is known to touch, N % are there before it begins, 10 unless told otherwise; the others come
+    /// while its bodies run. 100, and more, are all of them.
+    pub fn early(mut self, percent: usize) -> Self {
+        self.early = percent;
         self
+    }
+
+    /// `caches = N`: under `Hybrid` each thread has copies of its own of N rows of a DDS at most, 512 unless told otherwise; `false`,
+    /// like 0, stands for none.
+    pub fn caches(mut self, rows: impl Into<CachedRows>) -> Self {
+        self.caches = rows.into().0;
+        self
+    }
+}
+
+/// How many of the hottest rows a thread caches at most: a number, or whether it does at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CachedRows(usize);
+
+impl From<usize> for CachedRows {
+    fn from(rows: usize) -> Self {
+        Self(rows)
+    }
+}
+
+impl From<bool> for CachedRows {
+    fn from(on: bool) -> Self {
+        Self(if on { usize::MAX } else { 0 })
     }
 }
 

@@ -66,8 +66,8 @@ pub(crate) struct Runner<'l> {
     /// The loop has to end.
     pub(crate) stopped: &'l AtomicBool,
     pub(crate) outcome: &'l Outcomes,
-    /// Under `Hybrid`, in place: whether threads cache hot rows, and which.
-    pub(crate) caches: Option<&'l Chosen>,
+    /// Under `Hybrid`, in place: which hot rows threads cache, and how many of a DDS at most.
+    pub(crate) caches: Option<(&'l Chosen, usize)>,
 }
 
 /// What minibatches came to.

@@ -34,7 +34,8 @@ fn main(session: &Session) -> stradsap::Result<()> {
             policy,
             label = "epoch",
             prefetch = true,
-            caches = false
+            early = 20,
+            caches = 64
         )?;
         let _: SyncReport = report;
     }

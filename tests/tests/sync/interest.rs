@@ -75,6 +75,11 @@ fn added(slot: usize, minibatches: usize) -> u64 {
     (minibatches + SLOTS - 1).saturating_sub(slot) as u64 / SLOTS as u64
 }
 
+/// Where a copy's slot lies: among the rows that another worker keeps.
+fn row(copies: usize, copy: usize, slot: usize) -> usize {
+    (copy + 1) % copies * SLOTS + slot
+}
+
 /// Which slot of a copy a minibatch reads.
 fn slot_of(pattern: u64, clock: usize, copy: usize, k: usize) -> usize {
     below(pattern.wrapping_mul(1_000_003) ^ ((clock * 64 + copy) * 8 + k) as u64, SLOTS)
@@ -106,7 +111,7 @@ fn call(
                     for copy in 0..copies {
                         for k in 0..3 {
                             let slot = slot_of(pattern, clock, copy, k);
-                            let seen = clocks[copy * SLOTS + slot].get();
+                            let seen = clocks[row(copies, copy, slot)].get();
                             let least = if copy == me { clock } else { clock.saturating_sub(staleness) };
                             let base = before as u64 * added(slot, each);
                             if seen[0] < base + added(slot, least)
@@ -116,7 +121,7 @@ fn call(
                             }
                         }
                     }
-                    clocks[me * SLOTS + clock % SLOTS].add(&[1; 4]);
+                    clocks[row(copies, me, clock % SLOTS)].add(&[1; 4]);
                 },
                 policy
             )
@@ -129,13 +134,13 @@ fn call(
                     let (me, clock) = (batch.number() % copies, batch.number() / copies);
                     for copy in 0..copies {
                         let slot = slot_of(pattern, clock, copy, 0);
-                        let seen = clocks[copy * SLOTS + slot].get();
+                        let seen = clocks[row(copies, copy, slot)].get();
                         let least = if copy == me { clock } else { clock.saturating_sub(staleness) };
                         if seen[1] < before as u64 * added(slot, each) + added(slot, least) {
                             wrong.add(1);
                         }
                     }
-                    clocks[me * SLOTS + clock % SLOTS].add(&[1; 4]);
+                    clocks[row(copies, me, clock % SLOTS)].add(&[1; 4]);
                 },
                 policy,
                 prefetch = false

@@ -92,7 +92,8 @@ pub(crate) struct SyncLogged {
     input: Vector,
     input_ops: ElementName,
     prefetch: bool,
-    caches: bool,
+    early: usize,
+    caches: usize,
     checks: bool,
 }
 
@@ -205,6 +206,7 @@ impl RemoteCall for SyncRemote {
                 pulls: dealt.pulls[w].clone(),
                 fetching: deal.fetching,
                 checks: logged.checks,
+                early: logged.early,
                 caches: logged.caches,
             };
             let end =
@@ -308,6 +310,7 @@ impl Cluster {
             input,
             input_ops: input_ops.ok_or_else(|| unnamed("an element type"))?,
             prefetch: call.options.prefetch,
+            early: call.options.early,
             caches: call.options.caches,
             checks: call.session.verifies(),
         })

@@ -251,8 +251,10 @@ pub(crate) struct SyncJob {
     pub(crate) fetching: Fetching,
     /// Whether reads are checked against the bound of `Ssp`.
     pub(crate) checks: bool,
-    /// Whether threads may have copies of the hottest rows of their own.
-    pub(crate) caches: bool,
+    /// How much of what a round touches is there before it begins, in hundredths.
+    pub(crate) early: usize,
+    /// How many rows of a DDS a thread caches at most.
+    pub(crate) caches: usize,
 }
 
 /// How a worker's part of a synchronous loop ended.

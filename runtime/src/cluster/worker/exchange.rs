@@ -56,9 +56,6 @@ const MISSES: u64 = 16;
 /// A row that was to come and hasn't after so long is asked for.
 const LATE: Duration = Duration::from_millis(300);
 
-/// So much of what is wanted comes before a round begins.
-const EARLY: usize = 10;
-
 /// A DDS that the loop writes.
 pub(crate) struct Written {
     pub(crate) reservation: Arc<Reservation>,
@@ -152,6 +149,8 @@ pub(crate) struct Setup {
     /// Which copies each worker runs.
     pub(crate) copies: Vec<Range<usize>>,
     pub(crate) fetching: Fetching,
+    /// How much of what is wanted comes before a round begins, in hundredths.
+    pub(crate) early: usize,
     /// Under `Ssp`.
     pub(crate) clocks: Option<Clocks>,
     pub(crate) site: Arc<LoopMemory>,

@@ -26,7 +26,7 @@ use crate::memory::merge::Merging;
 use crate::memory::reservation::Reservation;
 use crate::minibatch::{
     Base, BatchTask, Counts, Input, Ledger, Observed, Outcomes, OwnCopies, Rounds, Runner, Stale, SyncPolicy, backup,
-    bases, in_place, merges, tables,
+    bases, caches, in_place, merges, tables,
 };
 use crate::session::locked;
 use crate::session::pool::Pool;
@@ -160,7 +160,7 @@ pub(crate) fn begin(
     let clocks = clocks(job, (me, nodes.len()), bases(&Lease::of(&captured), &merges), &written);
     let site = bench.sync.site(job.site);
     let team = Team { call: job.call, generation, me, nodes, links: Arc::clone(links) };
-    let setup = Setup { written, copies: job.copies.clone(), fetching: job.fetching, clocks, site };
+    let setup = Setup { written, copies: job.copies.clone(), fetching: job.fetching, early: job.early, clocks, site };
     let syncing = Syncing::new(team, setup, threads);
     Ok(PreparedLoop { syncing: Arc::new(syncing), captured, merges, task })
 }
@@ -228,7 +228,7 @@ pub(crate) fn run(
         threads: pool.threads(),
         stopped: &syncing.stopped,
         outcome: &outcome,
-        caches: (job.caches && job.policy == SyncPolicy::Hybrid).then_some(&syncing.setup.site.hot),
+        caches: caches(&syncing.setup.site.hot, job.caches, job.policy),
     };
     let watch = prepared.task.watch();
     let since = Instant::now();

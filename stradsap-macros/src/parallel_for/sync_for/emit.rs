@@ -48,7 +48,7 @@ fn argument(function: &str, expr: &Expr) -> TokenStream {
 }
 
 fn loop_options(options: &Options) -> TokenStream {
-    let Options { merge, interval, label, prefetch, caches } = options;
+    let Options { merge, interval, label, prefetch, early, caches } = options;
     let mut calls = quote!(::stradsap::__private::SyncOptions::new());
     calls.extend(merge.as_ref().map(|merge| match merge {
         Choice::Word(rule) => quote!(.merge(::stradsap::MergeRule::#rule)),
@@ -57,6 +57,7 @@ fn loop_options(options: &Options) -> TokenStream {
     calls.extend(interval.as_ref().map(|interval| quote!(.interval(#interval))));
     calls.extend(label.as_ref().map(|label| quote!(.label(#label))));
     calls.extend(prefetch.as_ref().map(|prefetch| quote!(.prefetch(#prefetch))));
+    calls.extend(early.as_ref().map(|early| quote!(.early(#early))));
     calls.extend(caches.as_ref().map(|caches| quote!(.caches(#caches))));
     calls
 }

@@ -11,10 +11,10 @@ use crate::parallel_for::parse::OptionSyntax;
 
 /// How each option is written.
 pub(crate) const USAGE: &str = "`merge = Combine` or `Sum`, `interval = 4`, `label = \"epoch\"`, `prefetch = false`, \
-                                `caches = false`";
+                                `early = 20`, `caches = 64` or `false`";
 
 /// Their names.
-pub(crate) const NAMES: [&str; 5] = ["merge", "interval", "label", "prefetch", "caches"];
+pub(crate) const NAMES: [&str; 6] = ["merge", "interval", "label", "prefetch", "early", "caches"];
 const RULES: [&str; 2] = ["Combine", "Sum"];
 
 /// The options of one loop.
@@ -24,6 +24,7 @@ pub(crate) struct Options {
     pub(crate) interval: Option<Expr>,
     pub(crate) label: Option<Expr>,
     pub(crate) prefetch: Option<Expr>,
+    pub(crate) early: Option<Expr>,
     pub(crate) caches: Option<Expr>,
 }
 
@@ -49,6 +50,7 @@ pub(crate) fn check(written: Vec<OptionSyntax>, policy: &Expr, cx: &Ctxt) -> Opt
         }
         "label" => options.label = Some(value),
         "prefetch" => options.prefetch = Some(value),
+        "early" => options.early = Some(value),
         _ => options.caches = Some(value),
     });
     options

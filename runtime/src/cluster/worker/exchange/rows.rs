@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::cluster::wire::minibatch::{self, CURRENT, GONE, KEEP, Section, Tag, WANTED, WANTS_ALL, Writer};
 use crate::cluster::wire::protocol::Fetching;
-use crate::cluster::worker::exchange::{AWAY, COMING, EARLY, HERE, Merged, Syncing};
+use crate::cluster::worker::exchange::{AWAY, COMING, HERE, Merged, Syncing};
 use crate::cluster::worker::site::Rows;
 use crate::minibatch::{Rounds, rows_of};
 use crate::session::locked;
@@ -60,7 +60,7 @@ impl Sorted {
     }
 
     /// Of the rows that the worker lacks, those that it wants.
-    fn choose(&mut self, wanted: &[u32], all: bool, own: &Range<u32>, lacks: &mut [bool]) {
+    fn choose(&mut self, (wanted, early): (&[u32], usize), all: bool, own: &Range<u32>, lacks: &mut [bool]) {
         let lacked = |&row: &u32| own.contains(&row) && std::mem::take(&mut lacks[(row - own.start) as usize]);
         if all {
             self.current = own.clone().filter(lacked).collect();
@@ -68,7 +68,7 @@ impl Sorted {
             return;
         }
         self.current = wanted.iter().copied().filter(lacked).collect();
-        self.late = self.current.split_off(self.current.len().div_ceil(EARLY));
+        self.late = self.current.split_off((self.current.len() * early.min(100)).div_ceil(100));
         // What comes late is away until then.
         let at_once: BTreeSet<u32> = self.current.iter().copied().collect();
         self.gone.retain(|row| !at_once.contains(row));
@@ -125,7 +125,8 @@ impl Syncing {
             let mut rows = Sorted::changed(p, merged.iter().flat_map(|merged| &merged[c]), &own, lacks);
             if !lacks.is_empty() {
                 let wanted = wanted.as_ref().and_then(|wanted| wanted.get(&c));
-                rows.choose(wanted.map_or(&[], |rows| rows.as_slice()), all, &own, lacks);
+                let wanted = wanted.map_or(&[][..], |rows| rows.as_slice());
+                rows.choose((wanted, self.setup.early), all, &own, lacks);
             }
             for (of, rows) in [(KEEP, &rows.keep), (GONE, &rows.gone)] {
                 if !rows.is_empty() {
