@@ -20,7 +20,7 @@ use crate::memory::shared::Shared;
 /// A DVector captured as `&mut x` by a synchronous loop. `x[i]` (`usize` or `u32`) gives a [`Shared`] element, which is
 /// read and changed by its methods: `x[i].get()`, `x[i].add(d)`, `x[i].dot(&row)`.
 ///
-/// Of a DMatrix, whose rows are `[N]`, it gives rows of the width that the DMatrix has.
+/// For a DMatrix it gives rows, `Shared<[N]>`, of the DMatrix's width.
 ///
 /// `C` is its place among the captures.
 pub struct SharedView<'v, T: SharedRow + ?Sized, const C: usize> {

@@ -198,10 +198,10 @@ impl<P: Program> Scheduled<'_, P> {
         self.call(schedule, model, shards, locals, (rounds, |_: usize, _: &P::Model| false))
     }
 
-    /// Runs rounds until `done` returns `true`. It is called after each aggregated round, with the number of aggregated rounds and
-    /// the model. Rounds that are then in flight are aggregated and applied, too.
+    /// Runs rounds until `until` returns `true`. It is called after each aggregated round, with the number of aggregated rounds and
+    /// the model. Rounds that are in flight at that moment are aggregated and applied, too.
     ///
-    /// If a worker is lost, the call begins again, and calls `done` again from the first round on.
+    /// If a worker is lost, the call begins again, and calls `until` again from the first round on.
     ///
     /// # Cost
     /// Each call clones the schedule, the model and the locals. In one process a round of one light job costs about 100 ns beyond
@@ -210,9 +210,9 @@ impl<P: Program> Scheduled<'_, P> {
     ///
     /// # Errors
     /// [`Error::Round`] if one of the program's functions panics or names a shard that doesn't exist; [`Error::Loop`] if shards and
-    /// locals don't fit together; [`Error::Usage`] for a pipeline of depth 0 or of too many rounds. Schedule, model and locals are
-    /// then as they were. [`Error::Verification`] if another order of updates leaves other bits, which happens if functions use
-    /// more than their arguments.
+    /// locals don't fit together; [`Error::Usage`] if the depth of the pipeline isn't allowed. Schedule, model and locals are then
+    /// as they were. [`Error::Verification`] if another order of updates leaves other bits, which happens if functions use more
+    /// than their arguments.
     pub fn run_until<S>(
         self,
         schedule: &mut S,
