@@ -38,7 +38,8 @@ pub(crate) fn next_id() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// The most threads that a session can have.
+/// The most threads that a session can have. A machine with fewer cores has a lower limit: as many threads as it has cores, but at
+/// least 256.
 pub const MAX_THREADS: usize = 1024;
 
 /// The threads that loops run on, and the plans of the loops that ran. Each DDS and each reduction belongs to one session.
@@ -99,8 +100,8 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    /// Sets the number of threads that loops run on, from 1 to [`MAX_THREADS`]. The default is `STRADSAP_THREADS`, or else one
-    /// thread for each core.
+    /// Sets the number of threads that loops run on, from 1 to the number of cores or 256, whichever is larger, and at most
+    /// [`MAX_THREADS`]. The default is `STRADSAP_THREADS`, or else one thread for each core.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -275,7 +276,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Usage`] if the number isn't from 1 to [`MAX_THREADS`].
+    /// [`Error::Usage`] if the number isn't from 1 to the limit of [`SessionBuilder::threads`].
     pub fn set_threads(&self, threads: usize) -> Result<()> {
         let most = most_threads();
         if !(1..=most).contains(&threads) {
