@@ -87,7 +87,7 @@ pub struct PlanOptions {
     /// Whether all blocks run in one process. On workers, which hold parts of DDSs, no block is a tile, and loops of light
     /// iterations have blocks for all workers.
     pub one_process: bool,
-    /// How many iterations each row has of a loop over pairs.
+    /// For a loop over pairs: how many iterations each row has.
     pub columns: Option<usize>,
 }
 
