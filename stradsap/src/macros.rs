@@ -95,7 +95,6 @@
 /// ```
 ///
 /// # Dependencies
-/// # Dependencies
 /// An iteration may touch any elements of what it captures, and as many as it likes. The loop needn't declare which: the runtime finds
 /// out by running the body *virtually*. Two iterations that touch the same element, of which at least one writes it, never run at the same time; the
 /// plan says which comes first. If an iteration touches an element that the plan didn't foresee, the loop is undone, recorded again and run
@@ -105,6 +104,11 @@
 /// While a loop is recorded nothing is written. Reads give the real elements, and an element that is borrowed to be
 /// written is a placeholder with another element's value. Hence a body must have no side effects (what it prints may
 /// appear more than once), must depend on nothing but its index and captures, and must end whatever values it sees.
+///
+/// # Determinism
+/// The serial order depends only on the data, the captured values and the options. So the bits are the same on any number of threads and
+/// worker processes, and after the loss of a worker. [`LoopReport::serial_order`](crate::LoopReport::serial_order) gives the order,
+/// and [`Session::verify`](crate::Session::verify) replays it and compares.
 ///
 /// # Errors
 /// The loop gives an `Err` when an iteration returns one, panics, or uses an index that is out of range. Every DDS

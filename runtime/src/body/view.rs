@@ -251,6 +251,9 @@ pub struct Elements<'a, V> {
 ///
 /// `C` is its place among the captures. Views of different captures have different types, so that a body can't swap them. `W` is
 /// how far from the loop's index the body indexes the view, as far as the macro sees.
+///
+/// # Dependencies
+/// An access by index reads the element, and a slice reads each of its elements. `iter` and `for` read all elements that they reach.
 #[allow(dead_code)]
 pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> {
     ptr: *mut T::Number,
@@ -314,6 +317,10 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> ReadView<'_, T, C, W> {
 /// A DVector captured as `&mut x`: its elements are read and written by index.
 ///
 /// `C` and `W` are as in [`ReadView`].
+///
+/// # Dependencies
+/// `x[i]` and `&x[a..b]` read their elements, and so do `get` and `iter`. Assignments, `&mut x[i]`, `&mut x[a..b]`, `swap`, `pair_mut` and
+/// `many_mut` write theirs.
 pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> {
     ptr: *mut T::Number,
     /// Of a row.

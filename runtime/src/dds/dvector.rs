@@ -34,6 +34,10 @@ use crate::session::{Session, SessionInner};
 /// assert_eq!(squares.iter()?.sum::<u64>(), 30);
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
+///
+/// # Cost
+/// The memory of its elements. With workers, each worker holds the parts that it uses, and `get`, `read`, `iter` and `to_vec` fetch
+/// elements from the workers.
 pub struct DVector<T> {
     pub(crate) elements: RawVector,
     element: PhantomData<T>,

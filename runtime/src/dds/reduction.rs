@@ -165,7 +165,14 @@ fn cell(word: u64) -> Arc<Reduction> {
 
 /// A sum over all iterations, from [`Session::sum`]. In a loop body: `loss.add(x)`.
 ///
-/// Integers wrap around. Floats are added in an order that depends on the data and the options alone, never on threads.
+/// Integers wrap around.
+///
+/// # Dependencies
+/// A reduction makes no iterations conflict.
+///
+/// # Determinism
+/// In an asynchronous loop floats are added in an order that depends on the data and the options alone, so the bits are the same on any
+/// number of threads and workers. Under `order = Preserve` they are the plain loop's.
 pub struct Sum<N: Number> {
     session: Arc<SessionInner>,
     cell: Arc<Reduction>,

@@ -116,7 +116,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     ///
-    /// # Dependencies
+    /// # Determinism
     /// Runs depend on the length of the source alone, so a floating-point sum has the same bits wherever it runs.
     ///
     /// # Errors

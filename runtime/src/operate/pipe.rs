@@ -31,7 +31,7 @@ use crate::session::error::{Error, LoopProblem, Result};
 /// capture that has bytes. It can't see captures without bytes; a closure must not capture such a value if it stands for something
 /// done in this process (a token).
 ///
-/// # Dependencies
+/// # Determinism
 /// Results depend on the data and the closures alone, not on the number of threads or workers. Items stay in order, and
 /// floating-point sums are rounded in the same places.
 pub struct Pipe<'p, K> {

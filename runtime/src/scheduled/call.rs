@@ -23,7 +23,7 @@ use crate::session::pool::Pool;
 use crate::session::verified::Verified;
 use crate::session::{Session, SessionInner, next_id};
 
-/// A call of a [`Program`], to be configured and run: [`scheduled`].
+/// A call of a [`Program`] that [`scheduled`] begins: configure it, then run it.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -69,6 +69,9 @@ use crate::session::{Session, SessionInner, next_id};
 /// assert!(locals.iter()?.all(|x| (x - 4.0f64).abs() < 1e-3));
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
+///
+/// # Determinism
+/// The bits depend on the program, the schedule, the shards and the depth of the pipeline, not on the number of threads or workers.
 #[must_use = "nothing happens before `run` or `run_until`"]
 pub struct Scheduled<'s, P> {
     pub(crate) session: Arc<SessionInner>,

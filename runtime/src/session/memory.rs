@@ -39,9 +39,9 @@ impl Session {
     ///
     /// # Cost
     /// An asynchronous loop over a grid or without conflicts says which elements its blocks need when: these are read ahead, and
-    /// those that it needs last leave first. Other loops and operators read what they touch when they touch it. What the runtime needs for
-    /// plans (4 bytes an iteration, and more while one is made), elements that own memory (`String`, `Vec`), what a reader of a file has
-    /// not yet handed over, and the elements of workers don't count as large DDSs: they stay in memory.
+    /// those that it needs last leave first. Other loops and operators read what they touch when they touch it. Some data always
+    /// stays in memory: plans (4 bytes for each iteration, and more while one is made), elements that own memory (`String`, `Vec`),
+    /// what a reader of a file has not yet handed over, and the elements of workers.
     pub fn set_memory(&self, limit: u64, folder: impl AsRef<Path>) -> Result<()> {
         let folder = folder.as_ref();
         if limit < LEAST {

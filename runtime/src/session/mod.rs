@@ -44,8 +44,9 @@ pub const MAX_THREADS: usize = 1024;
 
 /// The threads that loops run on, and the plans of the loops that ran. Each DDS and each reduction belongs to one session.
 ///
-/// A program gets its session from `#[stradsap::main]`, configured by the environment: `STRADSAP_THREADS`,
-/// `STRADSAP_VERIFY=1`, `STRADSAP_EXPLAIN=1`, `STRADSAP_MEMORY` and `STRADSAP_SPILL`. Results don't depend on any of these.
+/// A program gets its session from `#[stradsap::main]`, configured by the environment: `STRADSAP_THREADS`, `STRADSAP_VERIFY=1`,
+/// `STRADSAP_EXPLAIN=1`, `STRADSAP_MEMORY` and `STRADSAP_SPILL`. No result of an asynchronous loop, an operator or a scheduled
+/// program depends on any of these; that of a synchronous loop may depend on the number of threads.
 ///
 /// Threads are started when the first loop runs, and end with the session and all DDSs and reductions that belong to it.
 ///

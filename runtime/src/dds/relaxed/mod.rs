@@ -68,9 +68,17 @@ kinds!(RelaxedVector Relaxed);
 /// Numbers that all iterations of an `async_parallel_for!` add to and read, without conflicts; from
 /// [`Session::relaxed_vector`]. Captured as `&totals`; in a body `totals[k]` and `totals.add(k, 1)`.
 ///
-/// Reads may be stale: they lag behind by as many strata of blocks as the loop's option `staleness` says (2 by default). What an
-/// iteration reads is the same for any number of threads and workers. Each block has a copy of the vector while it runs, so the
-/// vector should be short in comparison with the work of a block: thousands of numbers, not millions.
+/// Reads may be stale: they lag behind by as many strata of blocks as the loop's option `staleness` says (2 by default).
+///
+/// # Cost
+/// Each block has a copy of the vector while it runs, so the vector should be short in comparison with the work of a block:
+/// thousands of numbers, not millions.
+///
+/// # Determinism
+/// What an iteration reads is the same for any number of threads and workers. It depends on the plan and on `staleness`.
+///
+/// # Dependencies
+/// Additions and reads make no iterations conflict. A block waits for the strata whose additions it sees.
 pub struct RelaxedVector<N: Number> {
     session: Arc<SessionInner>,
     cell: Arc<Cell>,
@@ -78,7 +86,8 @@ pub struct RelaxedVector<N: Number> {
 }
 
 /// One number that all iterations of an `async_parallel_for!` add to and read, without conflicts; from
-/// [`Session::relaxed`]. Captured as `&total`; in a body `total.get()` and `total.add(1)`.
+/// [`Session::relaxed`]. Captured as `&total`; in a body `total.get()` and `total.add(1)`. Otherwise it is like a
+/// [`RelaxedVector`] of one number.
 pub struct Relaxed<N: Number> {
     session: Arc<SessionInner>,
     cell: Arc<Cell>,
