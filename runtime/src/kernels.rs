@@ -119,7 +119,7 @@ pub fn dot<N: Float>(a: &[N], b: &[N]) -> N {
     by_width!(a.len(), |k| N::sum(N::add_products(N::NO_SUMS, &a[..k], &b[..k])))
 }
 
-/// `y += a * x`, row by row.
+/// `y += a * x`, number by number.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -133,7 +133,7 @@ pub fn axpy<N: Float>(a: N, x: &[N], y: &mut [N]) {
     by_width!(x.len(), |k| y[..k].iter_mut().zip(&x[..k]).for_each(|(y, x)| *y += a * *x));
 }
 
-/// `y += x`, row by row.
+/// `y += x`, number by number.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -147,7 +147,7 @@ pub fn add<N: Float>(x: &[N], y: &mut [N]) {
     by_width!(x.len(), |k| y[..k].iter_mut().zip(&x[..k]).for_each(|(y, x)| *y += *x));
 }
 
-/// `x *= a`, row by row.
+/// `x *= a`, number by number.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;

@@ -52,9 +52,9 @@ pub struct StaticRota {
     turn: usize,
 }
 
-/// STRADS's `scheduleStaticRota` (section 4.2): the parameters `0..parameters` are cut into as many contiguous blocks as there
-/// are shards; in a round each shard has one block, and in the next one the block of the shard behind it. After as many
-/// rounds as there are shards every shard has had every block once. The next call goes on where this one ends.
+/// STRADS's `scheduleStaticRota` (section 4.2). The parameters `0..parameters` are cut into as many contiguous blocks as there are
+/// shards. In a round each shard has one block, and in the next round the block that the following shard had. After as many rounds
+/// as there are shards every shard has had every block once. The next call continues where this one ends.
 ///
 /// A program's [`updated_on`](crate::Program::updated_on) is then `Shards::One(job.shard)`.
 ///
