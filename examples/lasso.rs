@@ -21,15 +21,15 @@ use stradsap_gallery::regression::{Loss, kernels};
 
 /// Fits a Lasso by coordinate descent, in parallel: the coefficients b with the least |y - X b|²/2 + L |b|₁.
 ///
-/// The data is in LIBSVM's format, labels being any numbers. The duality gap, as a part of the objective, is how far the
-/// objective is from the least one, at most; `updates` counts updates of a coefficient, whether or not it changed. An epoch
-/// is a working set that is solved, or with another --schedule as many updates as there are columns; the run ends after
-/// --epochs of them (for each lambda) or at --tolerance. Epochs' seconds are those of the solver and of objective and gap.
-/// The coefficients are stored as `lasso.model`: for each lambda its value, the intercept, the number of features, and
-/// index:value for each coefficient that isn't 0.
+/// The data is in LIBSVM's format; labels are any numbers. The duality gap, relative to the objective, bounds how far the objective
+/// is from its least value. `updates` counts updates of a coefficient, whether or not it changed. An epoch solves a working set, or
+/// with another --schedule has as many updates as there are columns. The run ends after --epochs of them (for each lambda) or at
+/// --tolerance. An epoch's seconds are those of the solver, the objective and the gap. The coefficients are stored as
+/// `lasso.model`: for each lambda its value, the intercept, the number of features, and index:value for each coefficient that isn't
+/// 0.
 ///
-/// Lines are a label, then index:value for each feature that isn't 0, indices rising from 1, or from 0 if the file has an index 0;
-/// `qid:` isn't read.
+/// Lines are a label, then index:value for each feature that isn't 0. Indices ascend from 1, or from 0 if the file has an index 0;
+/// `qid:` is ignored.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("1000")))]
 struct Args {

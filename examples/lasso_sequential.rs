@@ -9,7 +9,7 @@ use stradsap_gallery::regression::{Loss, plain};
 
 /// Fits a Lasso by cyclic coordinate descent, sequentially.
 ///
-/// An epoch updates each coefficient once, in the order of the columns. Objective, gap and what is stored are those of
+/// An epoch updates each coefficient once, in the order of the columns. The objective, the gap and the stored files are those of
 /// `lasso`.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("1000")))]

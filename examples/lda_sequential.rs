@@ -11,9 +11,9 @@ use stradsap_gallery::topics::{CorpusArgs, CorpusSize};
 
 /// Finds the topics of a corpus by collapsed Gibbs sampling, sequentially.
 ///
-/// The corpus is a bag of words as the UCI repository has them: three lines with the numbers of documents, of words and
-/// of entries, then a line an entry: document, word, count, both numbered from 1. Every word of every document has a
-/// topic, which an epoch draws anew once, given all others, with SparseLDA's buckets. The objective in the report is the
+/// The corpus is a bag of words in the format of the UCI repository: three lines with the numbers of documents, words and entries,
+/// then a line for each entry with document, word and count. Documents and words are numbered from 1. Every word of every document
+/// has a topic. An epoch draws each topic anew once, given all others, with SparseLDA's buckets. The objective in the report is the
 /// log-likelihood of words and topics together. The topics' top words are printed, and --output stores both tables:
 /// `document-topics.tsv`, `word-topics.tsv` and `topics.txt`.
 #[derive(Debug, Parser)]

@@ -11,12 +11,11 @@ use stradsap_gallery::sync::{Sync, SyncArgs, threads};
 
 /// Ranks the pages of a graph by PageRank, with the power method, in parallel.
 ///
-/// The graph is a list of links, one a line: the page that it is on and the page that it leads to; without --data a
-/// random one (R-MAT), made by the program. The objective in the report is the change: how far the ranks moved in an
-/// iteration, summed over all pages. An epoch is an iteration; there are at most as many as --epochs says. The pages of
-/// highest rank are printed, and all are stored as `ranks.tsv`: id, tab, rank. A minibatch consists of strips of the
-/// graph, of up to 65,536 pages and links to them each. No two strips write the same page: all policies of --sync give
-/// the same ranks.
+/// The graph is a list of links, one in each line: the page that it is on and the page that it leads to. Without --data the program
+/// makes a random graph (R-MAT). The objective in the report is the change: how far the ranks moved in an iteration, summed over
+/// all pages. An epoch is an iteration; --epochs is the most there are. The pages of highest rank are printed, and all are stored
+/// as `ranks.tsv`: id, tab, rank. A minibatch consists of strips of the graph; each has up to 65,536 pages and links to them. No
+/// two strips write the same page, so all policies of --sync give the same ranks.
 #[derive(Debug, Parser)]
 #[command(
     version,

@@ -9,10 +9,10 @@ use stradsap_gallery::pagerank::{self, Change, DataSize, RankArgs};
 
 /// Ranks the pages of a graph by PageRank, with the power method, sequentially.
 ///
-/// The graph is a list of links, one a line: the page that it is on and the page that it leads to; without --data a
-/// random one (R-MAT), made by the program. The objective in the report is the change: how far the ranks moved in an
-/// iteration, summed over all pages. An epoch is an iteration; there are at most as many as --epochs says. The pages of
-/// highest rank are printed, and all are stored as `ranks.tsv`: id, tab, rank.
+/// The graph is a list of links, one in each line: the page that it is on and the page that it leads to. Without --data the program
+/// makes a random graph (R-MAT). The objective in the report is the change: how far the ranks moved in an iteration, summed over
+/// all pages. An epoch is an iteration; --epochs is the most there are. The pages of highest rank are printed, and all are stored
+/// as `ranks.tsv`: id, tab, rank.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("200").help("Iterations at the most")))]
 struct Args {

@@ -13,12 +13,12 @@ use stradsap_examples::{AnyError, CommonArgs, Training, cli};
 
 /// Factorises a matrix of ratings by stochastic gradient descent, in parallel.
 ///
-/// A rating of item i by user u is predicted as the inner product of row u of P and row i of Q. The objective in the
-/// report is the training RMSE: the root-mean-square error over the training ratings, each as it was predicted just
-/// before its own step. Test RMSE is taken after each epoch; its time isn't part of the epoch's seconds.
+/// A rating of item i by user u is predicted as the inner product of row u of P and row i of Q. The objective in the report is the
+/// training RMSE: the root-mean-square error over the training ratings, where each rating is predicted just before its own step.
+/// The test RMSE is taken after each epoch; its time isn't part of the epoch's seconds.
 ///
-/// The ratings are lines of user, item and rating between commas, tabs or `::`. A header may name these columns (userId, movie,
-/// score and others), which then stand in any order; other columns aren't read. Ids are any text.
+/// The ratings are lines of user, item and rating, separated by commas, tabs or `::`. A header may name these columns (userId,
+/// movie, score and others). They may then be in any order, and other columns aren't read. Ids are any text.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("40")))]
 struct Args {

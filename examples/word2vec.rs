@@ -17,13 +17,13 @@ use stradsap_gallery::words::{
 
 /// Learns vectors of words from text, in parallel.
 ///
-/// The text's words stand between spaces, tabs and line ends; a line is a sentence. A word is predicted from each of its
-/// neighbours (skip-gram) or from their mean (continuous bag of words). The objective in the report is the mean negative
-/// log-likelihood of a prediction, in nats, each as it was just before its own step: with hierarchical softmax that of
-/// the word's path in the tree, with negative sampling that of telling the word from those drawn, with both their sum.
-/// --output is the file for the vectors. With --sync model-average the learning rate is --alpha times the number of copies;
-/// where several copies combine their changes (--merge), it is twice --alpha, and the minibatches of all threads have 8 sentences
-/// together, or 1 each, instead of 8 each.
+/// Words are separated by spaces, tabs and line ends; a line is a sentence. A word is predicted from each of its neighbours
+/// (skip-gram) or from their mean (continuous bag of words). The objective in the report is the mean negative log-likelihood of a
+/// prediction, in nats, just before the step for it. With hierarchical softmax this is the likelihood of the word's path in the
+/// tree, with negative sampling that of telling the word apart from the drawn ones, and with both their sum. --output is the file
+/// for the vectors. With --sync model-average the learning rate is --alpha times the number of copies. If several copies combine
+/// their changes (--merge), it is twice --alpha, and the minibatches of all threads have 8 sentences together (at least 1 each)
+/// instead of 8 each.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("epochs", |epochs| epochs.default_value("5")))]
 #[command(mut_arg("sync", |sync| sync.default_value("hybrid")))]

@@ -25,10 +25,10 @@ pub const MAX_MESSAGE: usize = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
-    /// The value's own `Serialize` failed, or it has a sequence that does not know its length.
+    /// The value's own `Serialize` failed, or it has a sequence of unknown length.
     #[error("the value can't be encoded: {0}")]
     Encode(String),
-    /// The value's own `Deserialize` refused what was there.
+    /// The value's own `Deserialize` returned an error.
     #[error("the bytes are no such value: {0}")]
     Invalid(String),
     /// The encoding is longer than it may be.
@@ -58,7 +58,7 @@ pub enum CodecError {
     /// There are bytes after the value.
     #[error("the message goes on for {0} bytes after its value")]
     Trailing(usize),
-    /// Values within values, deeper than is allowed.
+    /// Values are nested more deeply than is allowed.
     #[error("the message nests deeper than {0} levels")]
     Depth(usize),
     /// The connection under the codec failed.
@@ -106,8 +106,8 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
 /// at most 1,024 levels, and allows at most 2^20 elements that take no bytes.
 ///
 /// # Errors
-/// [`CodecError::TooLong`] where there are more than `limit` bytes (or [`MAX_BYTES`]), [`CodecError::Trailing`] where
-/// some are left, and the other kinds for bytes that are no such value.
+/// [`CodecError::TooLong`] for more than `limit` bytes (or [`MAX_BYTES`]), [`CodecError::Trailing`] if bytes are left after the
+/// value, and the other kinds for bytes that are no such value.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], limit: usize) -> Result<T, CodecError> {
     within(bytes.len(), limit.min(MAX_BYTES))?;
     let mut left = bytes;
@@ -128,7 +128,8 @@ pub fn encode_into<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Resul
     }
 }
 
-/// The first bytes of a value's encoding, at most `limit` of them; as many as there are of a value whose `Serialize` fails.
+/// The first bytes of a value's encoding, at most `limit` of them. If its `Serialize` fails, these are the bytes before the
+/// failure.
 pub fn encode_front<T: Serialize + ?Sized>(value: &T, limit: usize) -> Vec<u8> {
     let mut out = Front { bytes: Vec::new(), limit };
     let config = bincode::config::standard().with_little_endian().with_fixed_int_encoding();
@@ -155,7 +156,7 @@ impl std::io::Write for Front {
     }
 }
 
-/// Takes the value that stands at the front of the bytes, as carefully as [`decode`].
+/// Decodes the value at the front of the bytes, and removes its bytes. It checks as much as [`decode`].
 ///
 /// # Errors
 /// Those of [`decode`] for bytes that are no such value. The bytes are then left as they were.

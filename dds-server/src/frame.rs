@@ -84,7 +84,7 @@ impl Kind {
     }
 }
 
-/// What stands before a payload.
+/// The header of a frame, before its payload.
 ///
 /// ```
 /// use stradsap_dds_server::frame::{Header, Kind};
@@ -97,9 +97,9 @@ impl Kind {
 pub struct Header {
     /// What the frame is for.
     pub kind: Kind,
-    /// The generation of the job that the sender is in: it goes up by one whenever a process was lost.
+    /// The generation of the job that the sender is in. It increases by one whenever a process is lost.
     pub generation: u32,
-    /// Tells calls, and with them answers, apart; an answer has the call of its request.
+    /// The number of the call. An answer has that of its request.
     pub call: u64,
     /// The DDS that the elements belong to.
     pub dds: u64,
@@ -107,7 +107,7 @@ pub struct Header {
     pub lo: u64,
     /// One past the last element.
     pub hi: u64,
-    /// What else the kind needs: the snapshot, the step, what a blob is.
+    /// Another number, whose meaning depends on the kind: the snapshot, the step, or what a blob is.
     pub tag: u64,
     /// The bytes of the payload.
     pub len: u64,
@@ -126,7 +126,7 @@ impl Header {
         Header { kind, len: 0, checksum: 0, ..*self }
     }
 
-    /// The header as it travels.
+    /// The header as it is sent.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut out = [0; HEADER_LEN];
         out[0..4].copy_from_slice(&MAGIC);
@@ -142,7 +142,7 @@ impl Header {
         out
     }
 
-    /// The header that these bytes are.
+    /// Decodes a header.
     ///
     /// # Errors
     /// [`FrameError::Magic`], [`FrameError::Version`], [`FrameError::HeaderChecksum`], [`FrameError::Reserved`] or
@@ -198,7 +198,7 @@ pub enum FrameError {
         /// The checksum that came with them.
         found: u32,
     },
-    /// Bytes that have no meaning in this version are set.
+    /// Bytes that have no meaning in this version aren't 0.
     #[error("the frame's header has bytes set that must be 0")]
     Reserved,
     /// There is no such kind of frame.
@@ -212,7 +212,7 @@ pub enum FrameError {
         /// The bytes that the reader allows.
         limit: u64,
     },
-    /// The payload does not have the length that its reader knows it must have.
+    /// The payload doesn't have the length that its reader expects.
     #[error("the frame has {found} bytes, but {expected} were expected")]
     Length {
         /// The bytes that the reader expects.
@@ -240,11 +240,11 @@ impl FrameError {
     }
 }
 
-/// Reads a header, or `None` where the connection ended before its first byte.
+/// Reads a header, or `None` if the connection ended before its first byte.
 ///
 /// # Errors
-/// Those of [`Header::decode`]; [`FrameError::TooLong`] where the payload is longer than `limit`, before anything is
-/// allocated; [`FrameError::Truncated`], [`FrameError::Io`].
+/// Those of [`Header::decode`]; [`FrameError::TooLong`] if the payload is longer than `limit`, before anything is allocated;
+/// [`FrameError::Truncated`], [`FrameError::Io`].
 pub async fn read_header<R: AsyncRead + Unpin>(reader: &mut R, limit: u64) -> Result<Option<Header>, FrameError> {
     let mut bytes = [0; HEADER_LEN];
     let first = reader.read(&mut bytes).await?;
@@ -259,7 +259,7 @@ pub async fn read_header<R: AsyncRead + Unpin>(reader: &mut R, limit: u64) -> Re
     Ok(Some(header))
 }
 
-/// Reads the payload of `header` to where it belongs, and checks it. After an error `into` holds anything.
+/// Reads the payload of `header` into `into`, and checks it. After an error the content of `into` is unspecified.
 ///
 /// # Errors
 /// [`FrameError::Length`] where `into` has another length, before anything is read; [`FrameError::Checksum`],
@@ -283,12 +283,12 @@ pub async fn read_payload_into<R: AsyncRead + Unpin>(
 
 /// Reads the payload of `header` and checks it.
 ///
-/// Memory is taken as bytes arrive: never more ahead than has arrived already, or 1 MiB at first. A peer that claims
-/// much and sends little costs little.
+/// Memory is allocated as bytes arrive: 1 MiB at first, then never more than has already arrived. So a peer that claims much and
+/// sends little costs little.
 ///
 /// # Errors
-/// [`FrameError::Checksum`], [`FrameError::Truncated`], [`FrameError::Io`]; [`FrameError::TooLong`] where the length is
-/// beyond what this machine can address.
+/// [`FrameError::Checksum`], [`FrameError::Truncated`], [`FrameError::Io`]; [`FrameError::TooLong`] if this machine can't address
+/// so many bytes.
 pub async fn read_payload<R: AsyncRead + Unpin>(reader: &mut R, header: &Header) -> Result<Vec<u8>, FrameError> {
     let limit = isize::MAX as u64;
     let len = usize::try_from(header.len).ok().filter(|&n| n as u64 <= limit);
@@ -310,7 +310,7 @@ pub async fn read_payload<R: AsyncRead + Unpin>(reader: &mut R, header: &Header)
     Ok(out)
 }
 
-/// Reads the payload of `header` and forgets it, unchecked.
+/// Reads the payload of `header` and discards it unchecked.
 ///
 /// # Errors
 /// [`FrameError::Truncated`], [`FrameError::Io`].
@@ -324,7 +324,7 @@ fn check(header: &Header, sum: crc32fast::Hasher) -> Result<(), FrameError> {
     if found == header.checksum { Ok(()) } else { Err(FrameError::Checksum { expected: header.checksum, found }) }
 }
 
-/// Writes a frame, and flushes. The length and the checksum in `header` are computed here, whatever they were.
+/// Writes a frame, and flushes. The length and the checksum in `header` are ignored and computed anew.
 ///
 /// # Errors
 /// [`FrameError::Io`].
@@ -336,7 +336,7 @@ pub async fn write_frame<W: AsyncWrite + Unpin>(
     write_frame_parts(writer, header, &[payload]).await
 }
 
-/// Writes a frame whose payload lies in several runs, and flushes: no copy is made of them. See [`write_frame`].
+/// Writes a frame whose payload lies in several runs of bytes, without copying them, and flushes. See [`write_frame`].
 ///
 /// # Errors
 /// [`FrameError::Io`].

@@ -21,7 +21,7 @@ use crate::{net, tasks};
 /// The most connections that have not proved the secret yet.
 pub const UNPROVED: usize = 256;
 
-/// The most of them that come from one address; on one machine all do, the job's own as well.
+/// The most of them that come from one address. On one machine all connections do, also those of the job.
 pub const UNPROVED_EACH: usize = 192;
 
 /// How long to wait after an `accept` failed: most likely no file descriptors are left, and trying at once won't help.
@@ -30,11 +30,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Lines about refused connections are written no more often than this, with the number of those left out.
 const FOLD: Duration = Duration::from_secs(5);
 
-/// Welcomes the peers that connect, for ever, and hands each that passed to `entered`, with what it was told and what it
-/// said.
+/// Welcomes the peers that connect, for ever. `entered` gets each peer that passed, with what it was told and what it said.
 ///
-/// `me` is asked for what to say of this process, at each connection; `check` may refuse a peer that has proved the
-/// secret, with a reason that it receives (see [`welcome`]). `report` is given lines for people about those who were refused.
+/// At each connection `me` returns the hello of this process. `check` may refuse a peer that has proved the secret, with a reason
+/// that is sent to the peer (see [`welcome`]). `report` gets lines for people to read about refused peers.
 pub async fn watch<C>(
     listener: &Listener,
     secret: &Secret,

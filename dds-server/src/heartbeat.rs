@@ -13,10 +13,10 @@ use tokio::time::MissedTickBehavior;
 use crate::frame::{self, FrameError, Header, Kind};
 use crate::own_time;
 
-/// How often a sign of life is sent.
+/// The time between two heartbeats.
 pub const EVERY: Duration = Duration::from_millis(500);
 
-/// After how long without one the other side is taken for lost.
+/// After this long without a heartbeat the other side is taken for lost.
 pub const SILENCE: Duration = Duration::from_secs(4);
 
 /// For how long a driver may be stopped, if the environment doesn't say.
@@ -26,13 +26,13 @@ const PAUSE: Duration = Duration::from_secs(300);
 /// the buffers of one who is stopped.
 const SELDOM: u64 = 10;
 
-/// For how long a driver may be silent while its connections hold: `STRADSAP_DRIVER_PAUSE` seconds, otherwise 300.
+/// For how long a driver may be silent while its connections hold: `STRADSAP_DRIVER_PAUSE` seconds, 300 by default.
 pub fn pause() -> Duration {
     let given = std::env::var("STRADSAP_DRIVER_PAUSE").ok().and_then(|text| text.trim().parse().ok());
     given.map_or(PAUSE, |seconds: u32| Duration::from_secs(seconds.into())).max(SILENCE)
 }
 
-/// How it ended.
+/// Why the heartbeat ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Lost {
@@ -47,9 +47,8 @@ pub enum Lost {
     Frame(#[from] FrameError),
 }
 
-/// Sends a [`Kind::Ping`] every `every`, more seldom to one who is silent for long, and listens, until the other side is lost:
-/// then says how. Any frame without a
-/// payload is a sign of life; `heard` is called with each.
+/// Sends a [`Kind::Ping`] every `every`, and listens until the other side is lost; then returns why. A side that is silent for long
+/// gets fewer pings. Any frame without a payload is a heartbeat; `heard` is called with each.
 pub async fn beat<S: AsyncRead + AsyncWrite>(
     io: S,
     every: Duration,

@@ -64,7 +64,7 @@ pub struct Hello {
     pub role: Role,
     /// What this connection is for.
     pub purpose: Purpose,
-    /// Its place among those of its role, where it has been given one.
+    /// Its number among the processes of its role, if it has one.
     pub index: Option<u32>,
     /// The generation that it is in.
     pub generation: u32,
@@ -103,7 +103,7 @@ impl Hello {
         })
     }
 
-    /// What it is, where: for messages.
+    /// Its role, number, machine and process number, for messages.
     pub fn who(&self) -> String {
         let role = match self.role {
             Role::Driver => "driver",
@@ -195,7 +195,7 @@ pub enum GreetError {
 }
 
 impl GreetError {
-    /// Whether another try may go well: the other side had no time, or too many to greet.
+    /// Whether another attempt may succeed: the other side had no time, or too many peers.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Io(_) | Self::Closed | Self::Timeout)
     }
@@ -217,8 +217,8 @@ struct Answer {
     refused: Option<String>,
 }
 
-/// The connecting side of a handshake; gives what the peer said of itself, and the keys of the connection where it is sealed
-/// from now on: because this side wants it (`seal`), or the other one does.
+/// The connecting side of a handshake. It returns what the peer said of itself, and the keys of the connection if it is sealed from
+/// now on, since this side (`seal`) or the other one wants it.
 ///
 /// # Errors
 /// See [`GreetError`]. The connection is of no use after one.
@@ -258,10 +258,10 @@ async fn connecting<S: AsyncRead + AsyncWrite + Unpin>(
     fits.map(|()| (answer.hello, (seal || they_do != 0).then_some(keys)))
 }
 
-/// The accepting side of a handshake; gives what the peer said of itself, and keys as [`greet`] does.
+/// The accepting side of a handshake. It returns what the peer said of itself, and keys as [`greet`] does.
 ///
-/// `check` is asked last, of a peer that has proved the secret and is of the same build; its reason to refuse travels to
-/// the peer.
+/// `check` is called last, for a peer that has proved the secret and is of the same build. Its reason to refuse is sent to the
+/// peer.
 ///
 /// # Errors
 /// See [`GreetError`]. The connection is of no use after one.

@@ -1,15 +1,15 @@
 //! What the processes of a [stradsap](https://docs.rs/stradsap) job share: the frames that carry parts, the codec of
 //! control messages, the handshake that proves the job's secret, and the server that keeps snapshots of parts.
 //!
-//! A server knows layouts and bytes, never user types. Everything that comes off a socket is bounded and checked before
-//! it is believed: [`hello`] lets nobody speak who does not know the [`secret`], a [`link`] that leaves the machine is sealed, [`frame`]
-//! and [`codec`] refuse by arithmetic what claims more than it may, and [`store`] holds no more bytes than it was given.
+//! A server knows layouts and bytes, never the program's types. Everything that comes from a socket is bounded and checked before
+//! it is used: [`hello`] refuses peers that don't know the [`secret`], a [`link`] that leaves the machine is sealed (encrypted),
+//! [`frame`] and [`codec`] compare every length with what is allowed, and [`store`] holds no more bytes than its limit.
 //!
 //! The `dds-server` binary is [`server::run`]; worker processes embed the same [`store`] with
 //! [`server::serve_connection`].
 //!
-//! What speaks over sockets is the feature `net`, and the binary the feature `bin`; both are on by default. [`codec`], [`logging`]
-//! and [`process`] are there without them, for programs of one process.
+//! Everything that uses sockets is the feature `net`, and the binary is the feature `bin`; both are on by default. [`codec`],
+//! [`logging`] and [`process`] need neither, for programs of one process.
 
 pub mod codec;
 pub mod logging;

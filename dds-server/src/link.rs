@@ -17,7 +17,8 @@ use crate::seal::{Keys, Reading, Writing};
 use crate::secret::Secret;
 use crate::stream::{self, Stream};
 
-/// The variable that says which connections are sealed: `always`, `never`, or not set: those that leave the machine.
+/// The variable that says which connections are sealed (encrypted): `always`, `never`, or, if it isn't set, those that leave the
+/// machine.
 pub const ENCRYPT_VARIABLE: &str = "STRADSAP_ENCRYPT";
 
 /// Which connections this process wants to be sealed.
@@ -56,7 +57,7 @@ impl Sealed {
     }
 }
 
-/// The connecting side of a handshake ([`hello::greet`]); gives the connection, and what the peer said of itself.
+/// The connecting side of a handshake ([`hello::greet`]). It returns the connection, and what the peer said of itself.
 ///
 /// # Errors
 /// See [`GreetError`].
@@ -67,7 +68,7 @@ pub async fn greet(stream: impl Into<Stream>, secret: &Secret, me: &Hello) -> Re
     Ok((Link::new(stream, keys), peer))
 }
 
-/// The accepting side of a handshake ([`hello::welcome`]); gives the connection, and what the peer said of itself.
+/// The accepting side of a handshake ([`hello::welcome`]). It returns the connection, and what the peer said of itself.
 ///
 /// # Errors
 /// See [`GreetError`].
@@ -83,14 +84,14 @@ pub async fn welcome(
     Ok((Link::new(stream, keys), peer))
 }
 
-/// A connection. What is written is sent at the latest by a flush.
+/// A connection. Written bytes are sent at the latest when it is flushed.
 pub struct Link {
     stream: Stream,
     seal: Option<Box<(Reading, Writing)>>,
 }
 
 impl Link {
-    /// A connection that is sealed where there are keys.
+    /// A connection, sealed if there are keys.
     pub fn new(stream: impl Into<Stream>, keys: Option<Keys>) -> Link {
         let stream = stream.into();
         let seal = keys.map(|keys| Box::new((Reading::new(keys.open), Writing::new(keys.seal))));
@@ -115,7 +116,7 @@ impl Link {
         net::be_patient(&self.stream, peer);
     }
 
-    /// Both directions, each for itself.
+    /// Splits the connection into its two directions.
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         let (read, write) = self.stream.into_split();
         let (reading, writing) = match self.seal {

@@ -43,12 +43,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives this process its name for the lines from here on.
+/// Sets the name of this process in later lines.
 pub fn set_name(name: impl Into<String>) {
     *locked(&NAME) = name.into();
 }
 
-/// Writes what is still held back when it is dropped: at the end of the process.
+/// When it is dropped, at the end of the process, it writes the lines that are still held back.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Logging {
@@ -63,8 +63,8 @@ impl Drop for Logging {
     }
 }
 
-/// Logs as `STRADSAP_LOG` says for the rest of this process; without it nothing. A program that has a subscriber of its own
-/// by now keeps it.
+/// Logs for the rest of this process as `STRADSAP_LOG` says; without the variable nothing is logged. If the program has set a
+/// subscriber of its own, that one stays.
 ///
 /// # Errors
 /// [`FilterError`].

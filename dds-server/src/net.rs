@@ -16,7 +16,7 @@ use crate::stream::{Listener, Stream};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {
-    /// The address means nothing.
+    /// The address can't be resolved.
     #[error("{address}: not an address: HOST:PORT was expected ({error})")]
     Resolve {
         /// The address as it was given.
@@ -32,7 +32,7 @@ pub enum NetError {
         /// The address as it was given.
         address: String,
     },
-    /// Nothing could be bound to this address.
+    /// This process can't listen on the address.
     #[error("{address}: can't listen here: {error}")]
     Bind {
         /// The address as it was given.
@@ -59,8 +59,8 @@ pub enum NetError {
 }
 
 impl NetError {
-    /// Whether this process or its machine lacks what a connection takes, file descriptors above all. That passes, perhaps, and says
-    /// nothing of the other side.
+    /// Whether this process or its machine lacks resources for a connection, such as file descriptors. This may pass, and says
+    /// nothing about the other side.
     pub fn is_own(&self) -> bool {
         let error = match self {
             Self::Resolve { error, .. } | Self::Bind { error, .. } | Self::Connect { error, .. } => error,
@@ -106,12 +106,10 @@ pub async fn bind(address: &str, explicit_secret: bool) -> Result<Listener, NetE
     bound.map(Listener::Tcp).map_err(|error| NetError::Bind { address: address.to_owned(), error })
 }
 
-/// After how long without an acknowledgement a connection is taken for broken. The system's own patience is a quarter of
-/// an hour.
+/// After this long without an acknowledgement a connection counts as broken. (The system's own limit is a quarter of an hour.)
 pub const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
 
-/// Sets a connection up as all of this crate are: without Nagle's delay, and broken when the other side no longer takes
-/// what is sent.
+/// Sets the options of a connection: it has no Nagle's delay, and breaks when the other side no longer acknowledges what is sent.
 ///
 /// # Errors
 /// What the system says.
@@ -128,8 +126,8 @@ pub fn prepare(stream: &Stream) -> io::Result<()> {
     }
 }
 
-/// Lets a connection to a driver hold while that is stopped and takes nothing: whether it is there shows in its heartbeat's
-/// connection. Those to others stay as they are.
+/// Keeps a connection to a driver while the driver is stopped and reads nothing; the heartbeat shows whether the driver is there.
+/// Connections to other processes don't change.
 pub fn be_patient(stream: &Stream, peer: Role) {
     match stream {
         #[cfg(target_os = "linux")]

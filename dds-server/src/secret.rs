@@ -78,7 +78,7 @@ pub enum SecretError {
 }
 
 impl Secret {
-    /// A new one, from the system's random numbers.
+    /// A new secret, from the system's random numbers.
     ///
     /// # Errors
     /// [`SecretError::Random`].
@@ -86,7 +86,7 @@ impl Secret {
         Ok(Secret(random()?))
     }
 
-    /// The secret that is these bytes.
+    /// The secret with these bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Secret {
         Secret(bytes)
     }
@@ -96,7 +96,7 @@ impl Secret {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
-    /// The secret that these 64 hexadecimal digits are.
+    /// The secret with these 64 hexadecimal digits.
     ///
     /// # Errors
     /// [`SecretError::Malformed`].
@@ -112,7 +112,7 @@ impl Secret {
         }
     }
 
-    /// The secret that the person gave: in `STRADSAP_SECRET`, or in the file that `STRADSAP_SECRET_FILE` names.
+    /// The secret from `STRADSAP_SECRET`, or from the file that `STRADSAP_SECRET_FILE` names.
     ///
     /// # Errors
     /// Those of [`from_hex`](Secret::from_hex) and [`from_file`](Secret::from_file); [`SecretError::Both`].

@@ -155,7 +155,7 @@ impl Store {
         self.generation
     }
 
-    /// Lets one who is in this generation in, or fences it off where a newer one has been seen.
+    /// Accepts a process of this generation, or refuses it if a newer generation has been seen.
     ///
     /// # Errors
     /// [`StoreError::Stale`].
@@ -228,7 +228,7 @@ impl Store {
 
     /// Elements `lo..hi` of a DDS in the snapshot `tag`, as runs one after the other.
     ///
-    /// A plain range may be any, across parts; an encoded one must be a part as it was stored.
+    /// Any range of plain elements can be read, also across parts; a range of encoded elements must be a part as it was stored.
     ///
     /// # Errors
     /// [`StoreError::Range`], [`StoreError::Missing`], [`StoreError::Encoding`].

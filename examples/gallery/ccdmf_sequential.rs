@@ -12,12 +12,13 @@ use stradsap_gallery::ccd::{ByUser, CcdArgs, Factors, SquaredError, train_epoch}
 
 /// Factorises a matrix of ratings by cyclic coordinate descent, sequentially.
 ///
-/// A rating of item i by user u is predicted as the inner product of row u of W and row i of H. The objective in the report
-/// is the sum of the squared errors over the training ratings and L times the sum of all values' squared distances from the
-/// centre, after each epoch; it and the errors aren't part of the epoch's seconds. W starts from the centre, H near it.
+/// A rating of item i by user u is predicted as the inner product of row u of W and row i of H. The objective in the report is
+/// taken after each epoch: the sum of the squared errors over the training ratings, plus L times the sum of all values' squared
+/// distances from the centre. Its time and that of the errors aren't part of the epoch's seconds. W starts from the centre, H near
+/// it.
 ///
-/// The ratings are lines of user, item and rating between commas, tabs or `::`. A header may name these columns (userId, movie,
-/// score and others), which then stand in any order; other columns aren't read. Ids are any text.
+/// The ratings are lines of user, item and rating, separated by commas, tabs or `::`. A header may name these columns (userId,
+/// movie, score and others). They may then be in any order, and other columns aren't read. Ids are any text.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {

@@ -6,10 +6,9 @@ use clap::Parser;
 use stradsap::prelude::*;
 use stradsap_examples::{AnyError, cli, files};
 
-/// Draws the plan of a loop over ratings as an SVG: a panel a step, in it the blocks that run together.
+/// Draws the plan of a loop over ratings as an SVG, with a panel for each step, which shows the blocks that run together.
 ///
-/// The loop is that of matrix factorisation, with 4 parts of users and 4 of items. Its steps are read off the serial order that the
-/// plan is equal to.
+/// The loop is that of matrix factorisation, with 4 parts of users and 4 of items. Its steps are read off the plan's serial order.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {

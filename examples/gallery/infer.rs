@@ -8,11 +8,11 @@ use stradsap_examples::numbers::positive;
 use stradsap_examples::{AnyError, cli, print_line};
 use stradsap_gallery::stored::topic_parts;
 
-/// Infers the topics of documents, by a model that `lda` or `lda-svi` has stored (`--output DIR`).
+/// Infers the topics of documents from a model that `lda` or `lda-svi` has stored (`--output DIR`).
 ///
-/// Prints a line a document that has words: its number, tab, and the topics that have a part of it, the largest first, as
-/// topic:part. The parts are those with which theta_k = (A + sum over words w of count_w theta_k phi_kw / sum_j theta_j phi_jw) / all,
-/// where phi_kw is the part that word w has of topic k.
+/// Prints a line for each document that has words: its number, a tab, and its topics as topic:part, the largest part first. The
+/// parts theta_k solve theta_k = (A + sum over words w of count_w theta_k phi_kw / sum_j theta_j phi_jw) / all, where phi_kw is the
+/// part that word w has of topic k.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -20,7 +20,7 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
 
-    /// The documents, as the UCI repository has them: documents, words and entries, then document, word, count
+    /// The documents, in the format of the UCI repository: the numbers of documents, words and entries, then document, word, count
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
 

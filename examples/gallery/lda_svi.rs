@@ -14,10 +14,10 @@ use stradsap_gallery::variational::{
 
 /// Finds topics in documents by stochastic variational inference, in parallel.
 ///
-/// The data is a bag of words in the format of the UCI repository. The objective in the report is the held-out perplexity
-/// after each epoch: the topics of the test documents are inferred from one half of their words and predict the other; this
-/// isn't part of the epoch's seconds. `words.npy` in --output has a row a word and a column a topic, `topics.txt` the topics'
-/// words. With --sync bsp, the minibatches that run at the same time are one step together.
+/// The data is a bag of words in the format of the UCI repository. The objective in the report is the held-out perplexity after
+/// each epoch: the topics of the test documents are inferred from one half of their words, and predict the other half. The time for
+/// this isn't part of the epoch's seconds. In --output, `words.npy` has a row for each word and a column for each topic, and
+/// `topics.txt` has the topics' words. With --sync bsp, the minibatches that run at the same time make one step together.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("sync", |sync| sync.default_value("model-average")))]
 struct Args {

@@ -12,17 +12,18 @@ use stradsap_gallery::variational::{self, Documents, Model, Perplexity, Settings
 
 /// Finds topics in documents by stochastic variational inference, sequentially.
 ///
-/// The data is a bag of words in the format of the UCI repository. The objective in the report is the held-out perplexity
-/// after each epoch: the topics of the test documents are inferred from one half of their words and predict the other; this
-/// isn't part of the epoch's seconds. `words.npy` in --output has a row a word and a column a topic, `topics.txt` the topics'
-/// words.
+/// The data is a bag of words in the format of the UCI repository. The objective in the report is the held-out perplexity after
+/// each epoch: the topics of the test documents are inferred from one half of their words, and predict the other half. The time for
+/// this isn't part of the epoch's seconds. In --output, `words.npy` has a row for each word and a column for each topic, and
+/// `topics.txt` has the topics' words.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     #[command(flatten)]
     variational: VariationalArgs,
 
-    /// Documents of a minibatch, after which the steps become smaller [default: 16 to 256, about 16 minibatches an epoch]
+    /// Documents in a minibatch; steps become smaller from one minibatch to the next [default: 16 to 256, about 16 minibatches an
+    /// epoch]
     #[arg(long, value_name = "M", value_parser = nonzero::<NonZeroUsize>)]
     minibatch: Option<NonZeroUsize>,
 

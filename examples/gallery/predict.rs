@@ -8,10 +8,10 @@ use stradsap::prelude::*;
 use stradsap_examples::{AnyError, Error, cli};
 use stradsap_gallery::stored::Linear;
 
-/// Predicts by a model that `svm`, `logistic` or `lasso` has stored: a line an example, in the order of the file.
+/// Predicts from a model that `svm`, `logistic` or `lasso` has stored, with a line for each example, in the order of the file.
 ///
-/// By svm.model and logistic.model (LIBLINEAR's format): the label. By lasso.model: the value; of several lambdas, by the last.
-/// How near the predictions are to the file's own labels is said on standard error.
+/// svm.model and logistic.model (LIBLINEAR's format) predict the label, lasso.model the value; if it has several lambdas, the last
+/// is used. Standard error says how near the predictions are to the file's own labels.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {

@@ -9,10 +9,10 @@ use stradsap_examples::ratings::Ratings;
 use stradsap_examples::{AnyError, cli, print_line};
 use stradsap_gallery::stored::place_of;
 
-/// Recommends items to a user, by a model that `sgdmf` or `ccdmf` has stored (`--output DIR`).
+/// Recommends items to a user from a model that `sgdmf` or `ccdmf` has stored (`--output DIR`).
 ///
-/// Prints a line an item, the best first: its id, tab, the rating that the model predicts, the inner product of the user's row of
-/// P and the item's row of Q.
+/// Prints a line for each item, the best first: its id, a tab, and the predicted rating, which is the inner product of the user's
+/// row of P and the item's row of Q.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -20,7 +20,7 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
 
-    /// The user's id, as it stands in the ratings
+    /// The user's id, as in the ratings
     #[arg(long, value_name = "ID")]
     user: String,
 
@@ -28,7 +28,7 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 
-    /// Leave out what the user has rated in this file
+    /// Leave out items that the user has rated in this file
     #[arg(long, value_name = "PATH")]
     seen: Option<PathBuf>,
 }

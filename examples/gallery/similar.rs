@@ -9,9 +9,10 @@ use stradsap_examples::{AnyError, cli, print_line};
 use stradsap_gallery::stored::place_of;
 use stradsap_gallery::vectors::{Format, Vectors};
 
-/// Prints what is most like a word, by vectors that `word2vec` has stored, or like an item, by a model of `sgdmf` or `ccdmf`.
+/// Prints the words most similar to a word, from vectors that `word2vec` has stored, or the items most similar to an item, from a
+/// model of `sgdmf` or `ccdmf`.
 ///
-/// A line each, the most alike first: the word or the item's id, tab, the cosine of both vectors.
+/// Each has a line, the most similar first: the word or the item's id, a tab, and the cosine of both vectors.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {

@@ -13,14 +13,14 @@ use stradsap_gallery::sync::{Sync, SyncArgs, threads};
 
 /// Trains a linear model on examples of two classes by stochastic gradient descent, in parallel.
 ///
-/// With --sync model-average, ssp and hybrid, each example is a step. With --sync bsp, the minibatches that run at the
-/// same time are one step together, on the mean of their gradients, as in MLlib. The data is in LIBSVM's format. The
-/// objective in the report is the regularised loss: the mean loss over the training set and L/2 times the sum of the
-/// squares of the weights, after each epoch; it and the accuracies aren't part of the epoch's seconds. `rounds` is how
-/// often the copies have been united so far. The weights are stored as `svm.model`, in LIBLINEAR's format.
+/// With --sync model-average, ssp and hybrid, each example is a step. With --sync bsp, the minibatches that run at the same time
+/// are one step together, on the mean of their gradients, as in MLlib. The data is in LIBSVM's format. The objective in the report
+/// is the regularised loss: the mean loss over the training set plus L/2 times the sum of the squares of the weights, after each
+/// epoch. Its time and that of the accuracies aren't part of the epoch's seconds. `rounds` is how many times the copies have been
+/// united so far. The weights are stored as `svm.model`, in LIBLINEAR's format.
 ///
-/// Lines are a label, then index:value for each feature that isn't 0, indices rising from 1, or from 0 if the file has an index 0;
-/// `qid:` isn't read.
+/// Lines are a label, then index:value for each feature that isn't 0. Indices ascend from 1, or from 0 if the file has an index 0;
+/// `qid:` is ignored.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("sync", |sync| sync.default_value("model-average")))]
 struct Args {

@@ -13,12 +13,12 @@ use stradsap_gallery::linear::{self, DataSize, Fit, LinearArgs, Loss, Model, Sco
 
 /// Trains a linear model on examples of two classes by stochastic gradient descent, sequentially.
 ///
-/// The data is in LIBSVM's format. The objective in the report is the regularised loss: the mean loss over the training
-/// set and L/2 times the sum of the squares of the weights, after each epoch; it and the accuracies aren't part of the
+/// The data is in LIBSVM's format. The objective in the report is the regularised loss: the mean loss over the training set plus
+/// L/2 times the sum of the squares of the weights, after each epoch. Its time and that of the accuracies aren't part of the
 /// epoch's seconds. The weights are stored as `svm.model`, in LIBLINEAR's format.
 ///
-/// Lines are a label, then index:value for each feature that isn't 0, indices rising from 1, or from 0 if the file has an index 0;
-/// `qid:` isn't read.
+/// Lines are a label, then index:value for each feature that isn't 0. Indices ascend from 1, or from 0 if the file has an index 0;
+/// `qid:` is ignored.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {

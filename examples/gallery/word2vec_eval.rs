@@ -14,10 +14,10 @@ use stradsap_gallery::vectors::{Analogies, AnalogyScore, Format, PairScore, Pair
 
 /// Evaluates word vectors on pairs of words that people judged, and on analogies.
 ///
-/// For pairs: Spearman's rank correlation of cosines and judgements, equal values sharing their ranks; pairs with a word
-/// that has no vector are skipped and counted. For analogies (a is to b as c is to d): the share of questions for which d
-/// has the largest cosine with b + c - a, all of length 1, among the first words but a, b and c. Upper and lower case are
-/// the same. Without --pairs and --analogies: WordSim-353 and the Google analogies.
+/// For pairs it computes Spearman's rank correlation of cosines and judgements, where equal values share their ranks. Pairs with a
+/// word that has no vector are skipped and counted. For analogies (a is to b as c is to d) it computes the share of questions for
+/// which d has the largest cosine with b + c - a, with all vectors of length 1, among the first words except a, b and c. Upper and
+/// lower case are the same. Without --pairs and --analogies it uses WordSim-353 and the Google analogies.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -37,7 +37,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     analogies: Option<PathBuf>,
 
-    /// Answer analogies from the first N words, which are the most frequent; pairs always know the first 300,000
+    /// Answer analogies from the first N words, which are the most frequent; pairs always use the first 300,000
     #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(1..))]
     restrict_vocab: u64,
 

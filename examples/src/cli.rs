@@ -14,7 +14,7 @@ use crate::{Error, Result, data, files};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Options of every example")]
 pub struct CommonArgs {
-    /// The input; absent: the small real data set of the repository
+    /// The input [default: the small real data set of the repository]
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
 
@@ -26,11 +26,11 @@ pub struct CommonArgs {
     #[arg(long, value_name = "E", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub epochs: u32,
 
-    /// What initial values and random choices come from: the same seed, the same model
+    /// The seed of initial values and random choices: the same seed gives the same model
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 
-    /// Where the model is stored: a folder, which is created where needed
+    /// Where the model is stored: a folder, which is created if it doesn't exist
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
@@ -54,15 +54,15 @@ pub struct CommonArgs {
     #[arg(long, value_name = "FILE.json")]
     pub plan: Option<PathBuf>,
 
-    /// Replay each loop in the order that it is equal to, and compare bit for bit (slow)
+    /// Replay each loop in its serial order, and compare bit for bit (slow)
     #[arg(long)]
     pub verify: bool,
 
-    /// Keep this process near this many bytes of memory (2GiB, 500MB): the rest of large DDSs lies in files
+    /// Keep this process near this many bytes of memory (2GiB, 500MB); the rest of large DDSs lies in files
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub memory: Option<u64>,
 
-    /// Where these files lie [default: the folder of temporary files]
+    /// The folder for these files [default: the folder of temporary files]
     #[arg(long, value_name = "DIR", requires = "memory")]
     pub spill: Option<PathBuf>,
 
@@ -79,7 +79,7 @@ pub struct CommonArgs {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub struct CheckpointArgs {
-    /// Keep checkpoints in this folder: the last two. Built with the feature `remote`, also at s3://bucket/prefix
+    /// Keep the last two checkpoints in this folder. Built with the feature `remote`, also at s3://bucket/prefix
     #[arg(long, value_name = "DIR")]
     pub checkpoint: Option<PathBuf>,
 
@@ -108,7 +108,7 @@ impl CheckpointArgs {
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Many processes")]
 pub struct ProcessArgs {
-    /// Worker processes, started on this machine; without a number, one for each core. With --listen, as many as will join
+    /// Worker processes to start on this machine; without a number, one for each core. With --listen, how many will join
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
     pub workers: Option<Option<u32>>,
 
@@ -120,11 +120,11 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
 
-    /// Be a worker of the program that listens at this host:port; of the other options only --threads counts then
+    /// Be a worker of the program that listens at this host:port; of the other options only --threads is used
     #[arg(long, value_name = "ADDR")]
     pub join: Option<String>,
 
-    /// Loops from one snapshot to the next, from which lost parts are restored
+    /// Loops between two snapshots, from which lost parts are restored
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub snapshot_every: Option<u32>,
 

@@ -49,7 +49,7 @@ pub fn write<E: From<io::Error>>(path: &Path, fill: impl FnOnce(&mut dyn Write) 
 /// Checks that a file can be written later, and changes nothing. Devices and FIFOs are not opened.
 ///
 /// # Errors
-/// What the system would say of writing it: it is a folder, say, or its folder is missing.
+/// The error that writing it would give: the path is a folder, for instance, or its folder is missing.
 pub fn check(path: &Path) -> io::Result<()> {
     match Destination::of(path)? {
         Destination::Replaced(path, _) => temporary_in(folder_of(&path)).map(drop),
@@ -61,7 +61,7 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks that files can be written into a folder later, which may not exist yet, and changes nothing.
+/// Checks that files can be written into a folder later, and changes nothing. The folder need not exist yet.
 ///
 /// # Errors
 /// The folder, or the nearest one above it that exists, isn't a folder or can't be written.
@@ -74,8 +74,8 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
     temporary_in(nearest).map(drop)
 }
 
-/// A file that is complete beside its destination and not yet under its name: several can be completed before the first is
-/// given its name. What can't be replaced has been written to.
+/// A file that is complete, but still has a temporary name beside its destination. So several files can be completed before the
+/// first gets its name. A destination that can't be replaced (a device, a FIFO) has been written to already.
 #[derive(Debug)]
 #[must_use]
 pub struct Staged {
@@ -83,7 +83,7 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Writes a temporary file in the folder of `path`, and has it reach the disk.
+    /// Writes a temporary file in the folder of `path`, and syncs it to the disk.
     ///
     /// # Errors
     /// As [`write()`].
@@ -125,10 +125,10 @@ impl Staged {
         Ok(Staged { waiting: None })
     }
 
-    /// Gives the file its name, in place of what has it.
+    /// Gives the file its name. A file that has this name is replaced.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn commit(self) -> io::Result<()> {
         let Some((file, path)) = self.waiting else { return Ok(()) };
         file.persist(&path).map_err(|error| error.error)?;
@@ -137,7 +137,8 @@ impl Staged {
     }
 }
 
-/// A path in a message: control characters and what is no text, which would break a line or be obeyed by a terminal, are escaped.
+/// A path for a message. Control characters and bytes that are no text are escaped, since they could break the line or control a
+/// terminal.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;

@@ -119,7 +119,7 @@ pub fn dot<N: Float>(a: &[N], b: &[N]) -> N {
     by_width!(a.len(), |k| N::sum(N::add_products(N::NO_SUMS, &a[..k], &b[..k])))
 }
 
-/// `y += a * x`, row by row.
+/// `y += a * x`, number by number.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -133,7 +133,7 @@ pub fn axpy<N: Float>(a: N, x: &[N], y: &mut [N]) {
     by_width!(x.len(), |k| y[..k].iter_mut().zip(&x[..k]).for_each(|(y, x)| *y += a * *x));
 }
 
-/// `y += x`, row by row.
+/// `y += x`, number by number.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -147,7 +147,7 @@ pub fn add<N: Float>(x: &[N], y: &mut [N]) {
     by_width!(x.len(), |k| y[..k].iter_mut().zip(&x[..k]).for_each(|(y, x)| *y += *x));
 }
 
-/// `x *= a`, row by row.
+/// `x *= a`, number by number.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -160,8 +160,8 @@ pub fn scale<N: Float>(a: N, x: &mut [N]) {
     by_width!(x.len(), |k| x[..k].iter_mut().for_each(|x| *x *= a));
 }
 
-/// `change += g * row`, then `row += g * x`: one step of gradient descent on a product of two rows, of which the other
-/// one, `x`, changes later. The bits are those of the two [`axpy`], in one pass.
+/// `change += g * row`, then `row += g * x`, in one pass: one step of gradient descent on the product of two rows, which changes
+/// `row` at once and collects the change of `x` in `change`. The bits are those of two calls of [`axpy`].
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -181,8 +181,8 @@ pub fn step<N: Float>(g: N, row: &mut [N], x: &[N], change: &mut [N]) {
     });
 }
 
-/// Calls with each number of one row and that of another one at its place: what changes both of two rows of a
-/// [`DMatrix`](crate::DMatrix), as fast as if their width were known when the program was compiled.
+/// Calls `f` with the numbers at each place of two rows. It changes two rows of a [`DMatrix`](crate::DMatrix) as fast as if their
+/// width were known at compile time.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -203,8 +203,8 @@ pub fn each_pair<A, B>(a: &mut [A], b: &mut [B], mut f: impl FnMut(&mut A, &mut 
     by_width!(a.len(), |k| a[..k].iter_mut().zip(&mut b[..k]).for_each(|(a, b)| f(a, b)));
 }
 
-/// Asks for an element that will be needed some hundred nanoseconds from now, so that it comes from memory meanwhile: its
-/// first 512 bytes. Changes nothing but speed.
+/// Prefetches the first 512 bytes of an element that will be needed some hundred nanoseconds from now. It changes nothing but
+/// speed.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;

@@ -1,8 +1,8 @@
-//! The procedural macros of [stradsap](https://docs.rs/stradsap), which re-exports and documents them: examples would have to
-//! depend on that crate, and so have it built once more for the compiler's own machine.
+//! The procedural macros of [stradsap](https://docs.rs/stradsap), which re-exports and documents them. (Examples here would depend
+//! on that crate, so cargo would build it once more, as a dependency of a procedural macro.)
 //!
-//! Each goes through the same stages, in files of their own: what was written is parsed, understood and checked,
-//! with every mistake gathered, and only then is anything emitted.
+//! Each macro has the same stages, each in files of its own: it parses, understands and checks the input, collects every mistake,
+//! and only then emits code.
 
 #![expect(missing_docs, reason = "stradsap documents what it re-exports")]
 

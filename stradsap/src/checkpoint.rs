@@ -34,20 +34,20 @@ use write::{Job, Known, Placed};
 
 /// A folder of checkpoints, or a place for them in an object store. The last two are kept.
 ///
-/// With the feature `remote`, `s3://bucket/prefix` and other addresses (`gs://`, `az://`, `https://`, `file://`) stand for
-/// folders throughout; the environment has the credentials. See
+/// With the feature `remote`, a folder can be `s3://bucket/prefix` or another address (`gs://`, `az://`, `https://`, `file://`).
+/// The credentials come from the environment. See
 /// [checkpoints.md](https://github.com/stradsap/stradsap/blob/main/docs/checkpoints.md#in-object-stores).
 ///
-/// A folder is for one job at a time. From its first [`begin`](Checkpoints::begin), [`resume`](Checkpoints::resume) or
-/// [`save`](Checkpoints::save) on a process has it for itself, until it drops this or ends, however it ends.
-/// [`Checkpoint::open`] and the command can read at any time.
+/// Only one job can use a folder at a time. A process locks it with its first [`begin`](Checkpoints::begin),
+/// [`resume`](Checkpoints::resume) or [`save`](Checkpoints::save), until it drops this value or ends in any way.
+/// [`Checkpoint::open`] and the command can read the folder at any time.
 ///
-/// [`save`](Checkpoints::save) copies what has changed since the checkpoint before, and a thread writes it while the program
-/// goes on; what has not changed is neither copied nor written again. The command `stradsap checkpoints` lists and checks
-/// the files.
+/// [`save`](Checkpoints::save) copies what has changed since the checkpoint before, and a thread writes the copy while the program
+/// goes on. What has not changed is neither copied nor written again. The command `stradsap checkpoints` lists and checks the
+/// files.
 ///
-/// A program that goes on from a checkpoint ends with the same bits as one that was never interrupted, if it continues
-/// from nothing but what it saved, and if the elements that its loops touch don't depend on the values of others.
+/// A program that goes on from a checkpoint ends with the same bits as one that was never interrupted, if two things hold: it
+/// continues from nothing but what it saved, and which elements its loops touch doesn't depend on the values of other elements.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -96,17 +96,17 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Checkpoints in a folder, which is created where needed, one each `every` steps.
+    /// Checkpoints in a folder, one after each `every` steps. The folder is created if it doesn't exist.
     ///
     /// # Errors
-    /// [`Error::Usage`] for every 0 steps, for an address where the feature `remote` is missing, and for one with credentials
-    /// in it; [`Error::File`] if the folder can't be created or read, or the store not be reached.
+    /// [`Error::Usage`] if `every` is 0, for an address without the feature `remote`, and for an address that contains credentials;
+    /// [`Error::File`] if the folder can't be created or read, or if the store can't be reached.
     pub fn new(folder: impl Into<PathBuf>, every: u64) -> Result<Checkpoints> {
         Checkpoints::over(Folder::open(&folder.into())?, every)
     }
 
-    /// Checks that checkpoints can be written to a folder later, as far as that can be known, and changes nothing: before
-    /// much work is done that leads to the first.
+    /// Checks that checkpoints can be written to a folder later, as far as that can be known, and changes nothing. Call it before
+    /// the work that leads to the first checkpoint.
     ///
     /// ```
     /// let folder = std::path::Path::new("checkpoints");
@@ -118,8 +118,7 @@ impl Checkpoints {
     /// ```
     ///
     /// # Errors
-    /// As [`new`](Checkpoints::new), if the folder, or the nearest above it that exists, can't be written, or if a store
-    /// can't be reached.
+    /// Those of [`new`](Checkpoints::new). Also if the folder, or the nearest existing folder above it, can't be written.
     pub fn check(folder: impl AsRef<Path>) -> Result<()> {
         let folder = Folder::open(folder.as_ref())?;
         folder.place.check().map_err(at(&folder.path))
@@ -148,7 +147,7 @@ impl Checkpoints {
         step != 0 && step.is_multiple_of(self.every)
     }
 
-    /// Checks that there are no checkpoints: those of another run would be mistaken for this one's.
+    /// Checks that the folder has no checkpoints, since those of another run could be mistaken for this run's.
     ///
     /// ```
     /// let folder = std::path::Path::new("checkpoints");
@@ -162,7 +161,7 @@ impl Checkpoints {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Usage`] with the folder; also if another process uses it, which the message names.
+    /// [`Error::Usage`] that names the folder. Also if another process uses it, which the message names.
     pub fn begin(&self) -> Result<()> {
         self.lock()?;
         drop(self.settled());
@@ -175,14 +174,15 @@ impl Checkpoints {
         }
     }
 
-    /// The newest checkpoint that is whole, if there are any at all. Those that are damaged are named on standard error.
+    /// The newest undamaged checkpoint, or `None` if there are no checkpoints. Damaged ones are named on standard error.
     ///
     /// # Errors
-    /// [`Error::File`] with the newest, if none is whole; with one of another version of the format, or of a machine with
-    /// another byte order, if it is newer than those that are whole. [`Error::Usage`] if another process uses the folder.
+    /// [`Error::File`] for the newest checkpoint, if all are damaged. [`Error::File`] for a checkpoint of another version of the
+    /// format, or of a machine with another byte order, if it is newer than the newest undamaged one. [`Error::Usage`] if another
+    /// process uses the folder.
     ///
     /// # Cost
-    /// Each byte of it is read and compared with its checksum.
+    /// Each byte of the checkpoint is read and compared with its checksum.
     pub fn resume(&mut self) -> Result<Option<Checkpoint>> {
         self.lock()?;
         let mut background = self.settled();
@@ -210,21 +210,22 @@ impl Checkpoints {
         newest.map_or(Ok(None), Err)
     }
 
-    /// Keeps what the program needs to go on after this many steps: a state of its own and its vectors. Once it is written,
-    /// which a thread does, it stays through a power cut; then all but the last two checkpoints are deleted. Until it is
-    /// written whole, those before it stay as they are.
+    /// Saves what the program needs to go on after this many steps: a state of its own, and its vectors. A thread writes the
+    /// checkpoint. When it is written completely it survives a power cut, and all but the last two checkpoints are deleted. Until
+    /// then the earlier checkpoints stay as they are.
     ///
     /// # Errors
-    /// [`Error::File`] if the checkpoint *before* could not be written, or not all that is old be deleted; the new one is
-    /// under way nonetheless. [`finish`](Checkpoints::finish) reports the last. [`Error::File`] as well if the folder can't
-    /// be read, or holds a checkpoint of another version of the format; [`Error::Usage`] if two vectors have the same name,
-    /// or none, if the state takes more than 64 MiB, or if the folder holds later checkpoints, which another run must have
-    /// written, or is another process's. After these nothing is under way.
+    /// [`Error::File`] if the checkpoint *before* could not be written, or if old files could not all be deleted. The new
+    /// checkpoint is being written nonetheless. ([`finish`](Checkpoints::finish) reports the errors of the last one.)
+    ///
+    /// After all other errors nothing is being written: [`Error::File`] if the folder can't be read, or has a checkpoint of another
+    /// version of the format; [`Error::Usage`] if two vectors have the same name, or one has none, if the state takes more than 64
+    /// MiB, if the folder has later checkpoints, which another run must have written, or if another process uses it.
     ///
     /// # Cost
-    /// One copy of each vector that a loop or the program may have changed since it was last saved; the memory for it stays
-    /// for the next one, until [`finish`](Checkpoints::finish). If the checkpoint before is still being written, the time
-    /// until it is.
+    /// One copy of each vector that a loop or the program may have changed since it was last saved. The memory for the copies is
+    /// kept for the next checkpoint, until [`finish`](Checkpoints::finish). If the checkpoint before is still being written, `save`
+    /// waits for it.
     ///
     /// # Panics
     /// If the state's own `Serialize` reports an error.
@@ -262,8 +263,8 @@ impl Checkpoints {
         background.late.take().map_or(Ok(()), Err)
     }
 
-    /// Waits until what was saved is on the disk. At the end of a program; dropping does the same, but can only log what
-    /// goes wrong.
+    /// Waits until everything saved is on the disk. Call it at the end of a program. Dropping this value waits as well, but can
+    /// only log errors.
     ///
     /// ```
     /// let folder = std::path::Path::new("checkpoints");
@@ -277,7 +278,7 @@ impl Checkpoints {
     /// ```
     ///
     /// # Errors
-    /// [`Error::File`] if the last checkpoint could not be written, or not all that is old be deleted.
+    /// [`Error::File`] if the last checkpoint could not be written, or if old files could not all be deleted.
     pub fn finish(&mut self) -> Result<()> {
         let mut background = self.settled();
         background.spare.clear();
@@ -359,7 +360,7 @@ impl Drop for Checkpoints {
     }
 }
 
-/// One checkpoint, found to be whole.
+/// One checkpoint, whose checksums have been compared.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -389,10 +390,11 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// A checkpoint by the file that names the others, `step-….checkpoint`. Each byte of all of them is checked.
+    /// Opens a checkpoint by its manifest, the file `step-….checkpoint`, which names the other files. Each byte of all files is
+    /// checked.
     ///
     /// # Errors
-    /// [`Error::File`] with the file that can't be read, is of another version, or is damaged.
+    /// [`Error::File`] for the file that can't be read, has another version, or is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint> {
         let path = path.as_ref().to_path_buf();
         let (folder, name) = Folder::of_file(&path)?;
@@ -401,12 +403,12 @@ impl Checkpoint {
         Ok(Checkpoint { folder, path, manifest: Arc::new(manifest), versions: Versions::default() })
     }
 
-    /// Where it lies.
+    /// The path of the manifest.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many steps the program had done.
+    /// How many steps the program had done when it saved the checkpoint.
     pub fn step(&self) -> u64 {
         self.manifest.step
     }
@@ -414,7 +416,7 @@ impl Checkpoint {
     /// The program's own state.
     ///
     /// # Errors
-    /// [`Error::File`] if the checkpoint holds no such state.
+    /// [`Error::File`] if the checkpoint has no state of this type.
     pub fn state<S: Serialize + DeserializeOwned>(&self) -> Result<S> {
         let bytes = self.manifest.state().ok_or_else(|| bad(&self.path, "its state is not hexadecimal"))?;
         let mut rest = &bytes[..];
@@ -428,7 +430,8 @@ impl Checkpoint {
     /// A vector, by the name with which it was saved.
     ///
     /// # Errors
-    /// [`Error::File`] if a file changed meanwhile, or if the checkpoint holds no such vector of such elements.
+    /// [`Error::File`] if a file has changed since it was checked, or if the checkpoint has no vector of this name with such
+    /// elements.
     pub fn vector<T: Element>(&self, session: &Session, name: &str) -> Result<DVector<T>> {
         saved::load(self, session, name)
     }
@@ -457,7 +460,7 @@ impl Checkpoint {
     /// ```
     ///
     /// # Errors
-    /// [`Error::File`] if a file changed meanwhile, or if the checkpoint holds no such rows.
+    /// [`Error::File`] if a file has changed since it was checked, or if the checkpoint has no rows of this name and type.
     pub fn matrix<T: Element>(&self, session: &Session, name: &str) -> Result<DMatrix<T>> {
         saved::load_matrix(self, session, name)
     }
@@ -485,12 +488,12 @@ impl Checkpoint {
     /// ```
     ///
     /// # Errors
-    /// [`Error::File`] if a file changed meanwhile, or if the checkpoint holds no such map of such entries.
+    /// [`Error::File`] if a file has changed since it was checked, or if the checkpoint has no map of this name with such entries.
     pub fn map<K: Key, V: Element>(&self, session: &Session, name: &str) -> Result<DMap<K, V>> {
         saved::load_map(self, session, name)
     }
 
-    /// A map of several values a key, by the name with which it was saved.
+    /// A map with several values for each key, by the name with which it was saved.
     ///
     /// # Errors
     /// As [`map`](Checkpoint::map).

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// The hash of a model's numbers: equal if and only if the models have the same bits. It is how two runs are compared, of
-/// one program on other threads or processes, or of a program and its sequential twin.
+/// The hash of a model's numbers. Hashes are equal if and only if the models have the same bits. Use it to compare two runs: of one
+/// program on different numbers of threads or processes, or of a program and its sequential twin.
 ///
-/// [`DVector::digest`](crate::DVector::digest) is the hash of one vector of any elements; this is one of all the numbers
-/// that a model consists of, wherever they are kept.
+/// [`DVector::digest`](crate::DVector::digest) hashes one vector of any elements. A `Digest` hashes all numbers of a model,
+/// wherever they are kept.
 ///
 /// # Examples
 /// ```
@@ -23,7 +23,7 @@ use std::fmt;
 /// One pass over the numbers, and the memory of a row.
 ///
 /// # Determinism
-/// The hash depends on the bits of the numbers and on their order: 0 and -0 differ. Rows aren't told from each other.
+/// The hash depends on the bits of the numbers and on their order: 0 and -0 differ. It doesn't depend on where rows end.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Digest {

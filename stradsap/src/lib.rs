@@ -40,39 +40,39 @@
 //! | **Processes** | [`Session::start_workers`], [`ClusterOptions`], [`ClusterError`] |
 //! | **What bodies see** | [`ReadView`], [`WriteView`], [`Shared`], [`Batch`] and other views; [`machinery`] is what the macros name |
 //!
-//! A loop returns a report of what was parallel, what conflicted and how long it took. If its body fails it returns an [`Error`] that names the
-//! iteration, and everything is as it was before the loop.
+//! A loop returns a report of what was parallel, what conflicted and how long it took. If its body fails, the loop returns an
+//! [`Error`] that names the iteration, and everything is as it was before.
 //!
 //! # What a loop promises
 //! [`async_parallel_for!`] leaves the data as some sequential order of the iterations would have, for any body
-//! ([`order = Preserve`](Order::Preserve): the loop's own order). The order follows from the data and the options, so the
-//! result has the same bits on any number of threads and processes; [`LoopReport::serial_order`] gives it, and
-//! [`Session::verify`] checks it. The same holds for [`scheduled`] programs and for operators.
+//! ([`order = Preserve`](Order::Preserve): the loop's own order). The order depends only on the data and the options, so the result
+//! has the same bits on any number of threads and processes. [`LoopReport::serial_order`] gives the order, and [`Session::verify`]
+//! replays it and compares. [`scheduled`] programs and operators have the same bits everywhere, too.
 //!
-//! [`sync_parallel_for!`] leaves what its [`SyncPolicy`] says. Under `Bsp` and `ModelAverage` the bits depend on the number
-//! of copies, threads times processes, and on nothing else; under `Ssp`, and under `Hybrid` with several threads in a
-//! process, they differ from run to run.
+//! The result of [`sync_parallel_for!`] depends on its [`SyncPolicy`]. Under `Bsp` and `ModelAverage` the bits depend on the number
+//! of copies (threads times processes), not on timing. Under `Ssp`, and under `Hybrid` with several threads in a process, they
+//! differ from run to run.
 //!
 //! # Processes
-//! After [`Session::start_workers`] all loops run on worker processes, which are the same program:
-//! [`#[stradsap::main]`](macro@main) finds out whether this process is one. So do `STRADSAP_WORKERS=4`, `mpirun` and
-//! `srun`. A program must not rely on side effects of loop bodies.
+//! After [`Session::start_workers`] all loops run on worker processes. `STRADSAP_WORKERS=4`, `mpirun` and `srun` have the same
+//! effect. Workers run the same program: [`#[stradsap::main]`](macro@main) finds out whether a process is a worker. A program must
+//! not rely on side effects of loop bodies.
 //!
 //! # The environment
-//! `STRADSAP_THREADS=4`, `STRADSAP_EXPLAIN=1` (print each new plan to standard error) and `STRADSAP_VERIFY=1` (replay
-//! each loop and compare) set what a program leaves to its default, and so does `STRADSAP_STACK_SIZE=16777216` (bytes for
-//! each thread). `STRADSAP_LOG=info` logs what processes do.
+//! These variables set what a program leaves to its default: `STRADSAP_THREADS=4`, `STRADSAP_EXPLAIN=1` (print each new plan to
+//! standard error), `STRADSAP_VERIFY=1` (replay each loop and compare) and `STRADSAP_STACK_SIZE=16777216` (bytes for each thread).
+//! `STRADSAP_LOG=info` logs what processes do.
 //!
 //! # Features
-//! - `cluster`, on by default: loops on worker processes, and with it tokio, tarpc and what these need. Without it
-//!   (`default-features = false`) there is no `Session::start_workers`, and a program that is asked for workers by the environment,
-//!   by `--join` or by a launcher ends with an error that says why.
+//! - `cluster`, on by default: loops on worker processes. It adds tokio, tarpc and their dependencies. Without it
+//!   (`default-features = false`) there is no `Session::start_workers`. A program that the environment, `--join` or a launcher then
+//!   asks for workers ends with an error that says why.
 //! - `parquet`: reading columns of Parquet files.
 //! - `remote`: reading objects from `s3://`, `gs://`, `az://` and `https://`.
 //!
 //! # Limits
-//! Bodies run *virtually* while a loop is recorded, and again when it is undone or a process was lost, so they must have
-//! no side effects. Failed iterations are unwound: a program with `panic = "abort"` doesn't compile.
+//! Bodies run *virtually* while a loop is recorded, and again when it is undone or a process was lost. So they must have no side
+//! effects. Failed iterations are unwound, so a program with `panic = "abort"` doesn't compile.
 // What the macros expand to names this crate, in itself as well.
 extern crate self as stradsap;
 

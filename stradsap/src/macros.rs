@@ -3,8 +3,9 @@
 /// A loop that is written as if sequential and runs in parallel (STRADS-AP, sections 2 and 3).
 ///
 /// `async_parallel_for!(range, [captures], |i| body, options)` is an expression of type
-/// `stradsap::Result<LoopReport>`. The DDSs and reductions end as some sequential order of the iterations would
-/// have left them, bit for bit the same on any number of threads.
+/// `stradsap::Result<LoopReport>`. The DDSs (distributed data structures: [`DVector`](crate::DVector), [`DMatrix`](crate::DMatrix),
+/// [`DMap`](crate::DMap), [`DMultiMap`](crate::DMultiMap)) and the reductions end as some sequential order of the iterations would
+/// have left them. The bits are the same on any number of threads.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -27,31 +28,38 @@
 /// ```
 ///
 /// # Arguments
-/// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^32 - 1 iterations; its integers may be of any type of up
-///   to 64 bits, which is the index's type in the body, and begin at 0. `(0..n).rev()` and `(0..n).step_by(k)` are ranges, too;
-///   their iterations are numbered from 0, in reports and in errors. `(0..rows, 0..columns)` are pairs, `|(i, j)|`, in the order
-///   in which two nested loops have them. `&order`, a DVector, gives the body its elements, which are `Copy`: one in each
-///   iteration.
-/// - **Captures**: everything outside that the body uses, and how. `&x` is a DDS that is only read, or a reduction;
-///   `&mut x` a DDS that may be written; `x` alone a value, which is copied into the loop's tasks and so has to be
-///   serialisable (serde). Values that are `Copy` arrive in the body as they are, others as references. A reference to such a
-///   value, a slice or a text arrives as it is; so do an `Arc` of one, functions, function pointers of up to three parameters,
-///   and closures that capture nothing. A name can be given: `alpha = self.alpha`, `p = &mut self.p`. At most 12 values and 12 DDSs and reductions.
-///   `sum x` is a DDS that the body only adds to (`x[k] += v`, `x.add(k, v)`, `*m.entry(key).or_insert(0) += v`): it makes no iterations
-///   conflict, since blocks add to copies (see [`Additive`](crate::Additive)); of a `&mut x` with exact elements this is seen.
-///   Functions, constants, types and modules need no capturing.
-///   Of a DVector or a DMatrix captured as `&mut x`, `x.old[j]` in the body is element `j` as it was before the loop, which makes no iterations
-///   conflict: a copy that each call makes, and which counts as one more DDS. It is read as what is captured as `&x` is.
+/// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^32 - 1 iterations that begin at 0 or later. Its integers may be of
+///   any type of up to 64 bits; the index has that type in the body. `(0..n).rev()` and `(0..n).step_by(k)` are ranges, too.
+///   Reports and errors number their iterations from 0. `(0..rows, 0..columns)` gives the body pairs, `|(i, j)|`, in the order
+///   of two nested loops. `&order`, a DVector of `Copy` elements, gives the body one element in each iteration.
+/// - **Captures**: everything from outside that the body uses, and how.
+///   - `&x` is a DDS that is only read, or a reduction.
+///   - `&mut x` is a DDS that may be written. `x.old[j]` in the body is element `j` of a DVector or DMatrix as it was before the loop.
+///     Reading it makes no iterations conflict: each call makes a copy, which counts as one more DDS, captured as `&x`.
+///   - `sum x` is a DDS that the body only adds to (`x[k] += v`, `x.add(k, v)`, `*m.entry(key).or_insert(0) += v`). It makes no
+///     iterations conflict, since blocks add to copies of their own (see [`Additive`](crate::Additive)). A `&mut x` whose body does the
+///     same is treated so by itself, if the elements are exact (integers, for instance).
+///   - `x` alone is a value. It is copied into the loop's tasks, so it has to be serialisable (serde). The body gets a value that is
+///     `Copy` as it is, and others by reference. References to such values, slices and texts can be captured, as can an `Arc` of one, functions,
+///     function pointers of up to three parameters, and closures that capture nothing.
+///   - A capture can be given a name: `alpha = self.alpha`, `p = &mut self.p`.
+///   - There are at most 12 values, and at most 12 DDSs and reductions. Functions, constants, types and modules need no capturing.
 /// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
-///   In it a DVector is indexed by integers and has `len()`, `get(i)` and `iter()`, which reads all (so does `for e in &x`), and
-///   `&x[a..b]` is a slice; one captured as `&mut x` also has `&mut x[a..b]` and `swap(i, j)` and gives several elements at once, `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`.
-///   Reductions have `add`, `min`, `max`, `or` or `and`.
-/// - **Options**: `order = Preserve` for the loop's own order, bit-identical to the plain `for` (default `Any`);
-///   `parts = 8` for the number of ranges, up to 1024, that each shared DDS is cut into, or of blocks of a loop without
-///   conflicts; `grain = 100` for how many iterations are work enough for a block, where they do much with few accesses;
-///   `label = "epoch"` for reports; `on_failure = Poison` for a loop that isn't undone when its body fails (see
-///   [`OnFailure`](crate::OnFailure)): what it writes can't be used any more then;
-///   `strategy = Grid`, `Coloured`, `Tiled` or `Serial` to have only that one considered.
+///   - A DVector is indexed by integers, and has `len()`, `get(i)`, `&x[a..b]` (a slice) and `iter()`. `iter()` and `for e in &x` read all elements.
+///   - A DVector captured as `&mut x` also has `&mut x[a..b]`, `swap(i, j)`, and `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`, which borrow
+///     several elements at once.
+///   - Reductions have `add`, `min`, `max`, `or` or `and`.
+/// - **Options**, separated by commas, in any order:
+///   - `order = Preserve`: the loop's own order; the result is bit-identical to that of the plain `for`. The default is `Any`.
+///   - `parts = 8`: the number of ranges that each shared DDS is cut into, or the number of blocks of a loop without conflicts; at most 1,024.
+///   - `grain = 100`: how many iterations are enough work for a block, for iterations that do much with few accesses.
+///   - `strategy = Grid`, `Coloured`, `Tiled` or `Serial`: only this [`Strategy`](crate::Strategy) is considered.
+///   - `scratch = vec![0.0; 8]`: a value that each block of iterations makes for itself before its first one. The body takes it as a second
+///     parameter, `|i, scratch|`, a `&mut` reference.
+///   - `staleness = 2`: how many strata of blocks the reads of [relaxed state](crate::RelaxedVector) may lag behind, at least 1 (2 by default).
+///   - `on_failure = Poison`: the loop isn't undone when its body fails, and what it writes can't be used any more then (see
+///     [`OnFailure`](crate::OnFailure)). The default is `Undo`.
+///   - `label = "epoch"`: a name for reports.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -87,33 +95,37 @@
 /// ```
 ///
 /// # Dependencies
-/// An iteration may touch any elements of what it captures, any number of them, and the loop needs no declaration of
-/// which: the runtime finds out by running the body *virtually*. Two iterations that touch the same element, of
-/// which one writes it, never run at the same time; the plan says which comes first. When an iteration touches an
-/// element that the plan didn't foresee, the loop is undone, recorded again and run again. If that happens three times in a row,
-/// the iteration runs alone from then on, between the plan's blocks; where there are many such iterations the loop runs
-/// serially, with a warning.
+/// An iteration may touch any elements of what it captures, and as many as it likes. The loop needn't declare which: the runtime finds
+/// out by running the body *virtually*. Two iterations that touch the same element, of which at least one writes it, never run at the same time; the
+/// plan says which comes first. If an iteration touches an element that the plan didn't foresee, the loop is undone, recorded again and run
+/// again. If that happens three times in a row, the iteration runs alone from then on, between the plan's blocks. If there
+/// are many such iterations, the loop runs serially, with a warning.
 ///
-/// While a loop is recorded nothing is written: reads give the real elements, and an element that is taken to be
-/// written is a placeholder, with another element's value. Hence a body must have no side effects (what it prints
-/// happens more than once), must depend on nothing but its index and captures, and must end whatever values it sees.
+/// While a loop is recorded nothing is written. Reads give the real elements, and an element that is borrowed to be
+/// written is a placeholder with another element's value. Hence a body must have no side effects (what it prints may
+/// appear more than once), must depend on nothing but its index and captures, and must end whatever values it sees.
+///
+/// # Determinism
+/// The serial order depends only on the data, the captured values and the options. So the bits are the same on any number of threads and
+/// worker processes, and after the loss of a worker. [`LoopReport::serial_order`](crate::LoopReport::serial_order) gives the order,
+/// and [`Session::verify`](crate::Session::verify) replays it and compares.
 ///
 /// # Errors
-/// The loop gives an `Err` when an iteration returns one, panics, or uses an index that is out of range; every DDS
-/// and reduction then holds what it held before the loop. Under `order = Preserve` that is the iteration at which the plain
-/// loop would fail, with its error, and there is none if the plain loop ends well; to find out, a loop in which an
-/// iteration fails is run once more in its own order. Under `order = Any` it is the first that fails in the plan's serial
-/// order. If an element's destructor panics while the loop is undone, all is put back first, and then that panic is the
-/// error.
+/// The loop gives an `Err` when an iteration returns one, panics, or uses an index that is out of range. Every DDS
+/// and reduction then holds what it held before the loop.
 ///
-/// Two things are beyond the library. An iteration may see, before the loop is undone and run again, values that the plain
-/// loop wouldn't show it: if it *panics* on them (or uses an index out of range) while it has a guard whose destructor panics too, the process
+/// - Under `order = Preserve` the error is that of the plain loop, at the same iteration; if the plain loop ends well, there is none. To
+///   find out, a loop in which an iteration fails is run once more in its own order.
+/// - Under `order = Any` the error is the first one in the plan's serial order.
+/// - If an element's destructor panics while the loop is undone, everything is put back first, and then that panic is the error.
+///
+/// The library can't help in two cases. Before the loop is undone and run again, an iteration may see values that the plain
+/// loop wouldn't show it. If it *panics* on them (or uses an index out of range) while it has a guard whose destructor panics too, the process
 /// aborts, as Rust demands. And if it never ends on them, neither does the parallel loop, unless the endless loop is
 /// a `while`, a `loop` or a `for` over `0..` in the body that names a DDS.
 ///
-/// A variable that the body uses without capturing it, a
-/// write through `&x`, `break` and `continue` out of the body, `.await`, and a parallel loop within the body are
-/// compile errors.
+/// These are compile errors: a variable that the body uses without capturing it, a write through `&x`, `break` and `continue` out of
+/// the body, `.await`, and a parallel loop within the body.
 ///
 /// ```
 /// use stradsap::Error;
@@ -133,18 +145,18 @@
 /// ```
 ///
 /// # Cost
-/// The first call records which elements each iteration touches and plans. That takes about as long as one or a few
-/// epochs where an iteration works on rows of numbers, and as ten or more where it does next to nothing. Later calls at
-/// the same place in the source, with the same DDSs (the same ones, not equal ones), lengths, range and options, reuse
-/// the plan; values and reductions may change. So create DDSs outside the loop over epochs. While a plan is made it
-/// takes at most 24 bytes an access; `LoopReport::planning_peak_bytes` says how many it took.
+/// The first call records which elements each iteration touches, and makes a plan. That takes about as long as one or a few
+/// epochs if iterations work on rows of numbers, and as ten or more if they do next to nothing. Later calls at the same place in the source reuse
+/// the plan if DDSs (the same ones, not equal ones), lengths, range and options are the same; values and reductions may
+/// change. So create DDSs outside the loop over epochs. Making a plan takes at most 24 bytes of memory for each
+/// access; `LoopReport::planning_peak_bytes` says how many it took.
 pub use stradsap_macros::async_parallel_for;
 
 /// A loop over minibatches of a DVector or a DMatrix, on copies of what it writes (STRADS-AP, section 2).
 ///
 /// `sync_parallel_for!(input, minibatch, [captures], |batch| body, policy, options)` is an expression of type
-/// `stradsap::Result<SyncReport>`. Each thread runs minibatches on a copy of its own of the DDSs that the loop writes,
-/// and the policy says when the copies' changes are united. It is for algorithms that tolerate slightly stale values,
+/// `stradsap::Result<SyncReport>`. Each thread runs minibatches on its own copy of the DDSs that the loop writes,
+/// and the policy says when the copies' changes are united. Use it for algorithms that tolerate slightly stale values,
 /// such as stochastic gradient descent. Where the result must be that of a serial order of the iterations, use
 /// `async_parallel_for!`.
 ///
@@ -176,24 +188,30 @@ pub use stradsap_macros::async_parallel_for;
 /// ```
 ///
 /// # Arguments
-/// - **Input**: a DVector of any elements or a DMatrix, `data` or `&data`, which is only read.
+/// - **Input**: a DVector of any elements or a DMatrix, `data` or `&data`. It is only read.
 /// - **Minibatch**: the number of elements that the body gets at a time, at least 1. The last minibatch may have fewer.
-/// - **Captures**: as in `async_parallel_for!`, a bare name is a value, `&x` a DDS that is only read (`x[i]` gives
-///   `&T`) or a reduction. The elements of a DVector captured as `&mut x` are *shared*: `x[i]` gives `&Shared<T>`,
-///   which is changed through its methods alone. It has `get` and `set`; numbers have `add`,
-///   and rows of floats `dot`, `axpy`, `scale`, `add_to` and more. Elements have to be plain and implement `Merge`, which
-///   says how changes of copies are united: for numbers and arrays of them they are added up. Of a `DMap` captured as `&mut m` the values are shared, `m[&key]` and `m.get(&key)`; keys
-///   are neither inserted nor removed. The input may be captured as `&data` as well, to read elements outside the
-///   minibatch.
-/// - **Body**: a closure of the minibatch, a `Batch`: the elements' slice, `for element in batch`, which is minibatch
+/// - **Captures**: as in `async_parallel_for!`, a bare name is a value, and `&x` is a reduction or a DDS that is only read (`x[i]` gives
+///   `&T`).
+///   - The elements of a DVector captured as `&mut x` are *shared*: `x[i]` gives a [`&Shared<T>`](crate::Shared), which only its methods
+///     change. It has `get` and `set`; numbers have `add`; and rows of floats have `dot`, `axpy`, `scale`, `add_to` and more.
+///   - Shared elements have to be plain and implement [`Merge`](crate::Merge), which says how changes of copies are united. Numbers and arrays
+///     of numbers are added up.
+///   - Of a `DMap` captured as `&mut m` the values are shared, `m[&key]` and `m.get(&key)`. Keys are neither inserted nor removed.
+///   - The input may be captured as `&data` as well, to read elements outside the minibatch.
+/// - **Body**: a closure of the minibatch, a [`Batch`](crate::Batch). It is a slice of elements, `for element in batch`. It is minibatch
 ///   `batch.number()` of the loop and begins at the input's element `batch.start()`. Of a DMatrix the elements are rows,
-///   which are slices: `for row in batch`, `batch[k]`, `batch.len()`. It returns `()` or a `Result<(),
-///   E>`; `return` ends a minibatch.
-/// - **Policy**: a `SyncPolicy`, see below. The names of policies may stand alone: `Bsp`, `Ssp { staleness: 2 }`.
-/// - **Options**: `merge = Combine` and `interval = N`, see below; `label = "epoch"` for reports; `prefetch = false` to fetch rows of other processes only when they
-///   are touched (IterStore, section 4.7); `early = N` for the percentage of a round's rows that must be there before it begins, 10 unless
-///   told otherwise; `caches = N` for the number of the hottest rows of which each thread has a copy under `Hybrid` (section 4.6), 512 at the most
-///   and unless told otherwise, `false` for none.
+///   which are slices: `for row in batch`, `batch[k]`, `batch.len()`. The body returns `()` or a `Result<(), E>`; `return` ends a minibatch.
+/// - **Policy**: a [`SyncPolicy`](crate::SyncPolicy), see below. Its name may stand alone: `Bsp`, `Ssp { staleness: 2 }`.
+/// - **Options**, separated by commas, in any order:
+///   - `merge = Combine`: how the changes of copies are united, see below. The default is `Sum`.
+///   - `interval = N`: copies meet after `N` minibatches of each thread instead of 1, see below.
+///   - `prefetch = false`: rows of other processes are fetched only when they are touched (IterStore, section 4.7), to measure what
+///     prefetching gains.
+///   - `early = N`: N % of the rows that a round is known to touch arrive before it begins, the others while its bodies run. The default
+///     is 10.
+///   - `caches = N`: under `Hybrid` each thread has copies of its own of the N hottest rows of a DDS (IterStore, section 4.6), 512 at the most
+///     and by default. `false` stands for 0.
+///   - `label = "epoch"`: a name for reports.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -228,25 +246,25 @@ pub use stradsap_macros::async_parallel_for;
 /// ```
 ///
 /// # Policies
-/// Each thread has a copy; under `Hybrid`, each process. A minibatch sees all that its own copy did before, and of the
-/// other copies:
+/// Each thread has a copy; under `Hybrid`, each process has one. A minibatch sees everything that its own copy did before. Of the
+/// other copies it sees:
 ///
-/// - `Bsp`: all rounds before. In a round every copy runs one minibatch (`interval = N`: `N` of them); then the changes of all
+/// - `Bsp`: all rounds before. In a round every copy runs one minibatch (`interval = N`: `N` of them). Then the changes of all copies
 ///   are added up, or combined.
 /// - `Ssp { staleness }`: all minibatches of each copy except perhaps its last `staleness`. A copy that
 ///   is further ahead waits.
-/// - `Hybrid`: within a process whatever is written, at once and without locks (Hogwild); processes agree after each
-///   round, as under `Bsp`, in which each of their threads has run one minibatch, or `N`.
+/// - `Hybrid`: within a process everything that is written, at once and without locks (Hogwild). Processes agree after each
+///   round, as under `Bsp`. In a round each thread runs one minibatch, or `N`.
 /// - `ModelAverage { every }`: the average of all copies, made when each has run `every` minibatches. Each process
 ///   averages its share of the rows, by reduce-scatter and all-gather without a central node (MA-SGD, section 3).
 ///
 /// # Merging
-/// Where `Bsp` and `Hybrid` unite changes, they are added up (`merge = Sum`). Copies that do the same work on the same rows overshoot
-/// then. `merge = Combine` counts what changes of a row have in common once: of two changes `a` and `b` it makes
-/// `a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)`; changes at right angles are added up, of equal ones one is left. Of more than two
-/// the first is combined with the second, the third with the fourth, and so on, and what they come to in the same way. A row is an
-/// element of a DVector, with all its numbers, or a row of a DMatrix. Integers are added up; a type of one's own says in its
-/// `Merge` how its changes are combined. A row that one copy alone changed takes that copy's value.
+/// `Bsp` and `Hybrid` add changes up (`merge = Sum`). If copies do the same work on the same rows, the sum overshoots. `merge = Combine`
+/// counts what the changes of a row have in common only once. It makes `a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)` of two changes `a` and
+/// `b`: the sum if they are at right angles, and one of them if they are equal. Of more than two changes, the first is combined with
+/// the second, the third with the fourth, and so on; then the results in the same way. A row is an element of a DVector, with all its numbers, or a
+/// row of a DMatrix. Integers are always added up. A type of your own says in its `Merge` how its changes are combined. A row that a
+/// single copy changed takes that copy's value.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -263,16 +281,20 @@ pub use stradsap_macros::async_parallel_for;
 /// # }
 /// ```
 ///
-/// *With one copy*, and under `Hybrid` with one thread, every policy is the plain loop over all minibatches, in order
+/// # Determinism
+/// With one copy, and under `Hybrid` with one thread, every policy is the plain loop over all minibatches, in order
 /// and in place, bit for bit. `Bsp` and `ModelAverage` give the same bits for the same number of copies, in one
-/// process or on many, whatever the timing; so does `Hybrid` with one thread in each process.
+/// process or on many, whatever the timing; so does `Hybrid` with one thread in each process. `Ssp`, and `Hybrid` with more threads, give
+/// other bits from run to run.
 ///
 /// # Errors
-/// The loop gives an `Err` when a minibatch returns one, panics, or uses an index that is out of range:
+/// The loop gives an `Err` when a minibatch returns one, panics, or uses an index that is out of range. The error is
 /// `Error::Minibatch`, which names the minibatch and its elements. Every DDS and reduction then holds what it held
-/// before the loop. A variable that the body uses without capturing it, a shared element that is assigned to or
-/// computed with, a write through `&x`, a policy that is missing, `merge = Combine` under a policy that merges in its own way, `break` and `continue` out of the body, `.await`,
-/// and a parallel loop within the body are compile errors.
+/// before the loop.
+///
+/// These are compile errors: a variable that the body uses without capturing it, a shared element that is assigned to or
+/// computed with, a write through `&x`, a missing policy, `merge = Combine` under a policy that merges in its own way, `break` and
+/// `continue` out of the body, `.await`, and a parallel loop within the body.
 ///
 /// ```
 /// use stradsap::Error;
@@ -302,8 +324,8 @@ pub use stradsap_macros::async_parallel_for;
 /// # Cost
 /// Each copy reserves addresses for all elements that the loop writes, and takes memory for those that its minibatches touch. The
 /// time to unite copies grows with the rows that a round touched, not with the length of the DDSs. On workers, the first
-/// call records which rows each round touches; later calls at the same place in the source, with the same DDSs, fetch
-/// them ahead, the first tenth before the round begins. So create DDSs outside the loop over epochs. A minibatch
+/// call records which rows each round touches. Later calls at the same place in the source, with the same DDSs, prefetch
+/// these rows, the first tenth before the round begins. So create DDSs outside the loop over epochs. A minibatch
 /// should take much longer than the synchronisation after it, but be short enough to keep its values fresh.
 pub use stradsap_macros::sync_parallel_for;
 
@@ -313,10 +335,10 @@ pub use stradsap_macros::sync_parallel_for;
 /// with!([captures], data.map(|item| body))?
 /// ```
 ///
-/// The capture list is that of the loops: a bare name is a value, which is copied into the closure (`Copy` types arrive as
-/// themselves, others by reference), `&x` a DDS that it reads: a `DVector` by `x[i]`, a `DMap` by `x[&key]` or `x.get(&key)`.
-/// Operators write nothing. Captures are for the closures of `map`, `filter`, `flat_map`, `fold` (the first one) and
-/// `transform`; other operators' closures use their items alone.
+/// The capture list is that of the loops. A bare name is a value, which is copied into the closure (`Copy` types arrive as
+/// they are, others by reference). `&x` is a DDS that the closure reads: a `DVector` by `x[i]`, a `DMap` by `x[&key]` or `x.get(&key)`.
+/// Operators write nothing that they capture. Captures are for the closures of `map`, `filter`, `flat_map`, `fold` (the first one) and
+/// `transform`; the closures of other operators use their items alone.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -333,11 +355,12 @@ pub use stradsap_macros::sync_parallel_for;
 /// ```
 pub use stradsap_macros::with;
 
-/// Makes a function of the session the program's `main`.
+/// Makes a function that takes a session the program's `main`.
 ///
-/// The function takes a `&Session`, set up from the environment (`STRADSAP_THREADS`, `STRADSAP_EXPLAIN`,
-/// `STRADSAP_VERIFY`), and returns `()` or a `Result<(), E>` whose error
-/// converts into `Box<dyn std::error::Error>`.
+/// The function takes a `&Session`, which the environment configures (`STRADSAP_THREADS`, `STRADSAP_EXPLAIN`,
+/// `STRADSAP_VERIFY` and others). It returns `()` or a `Result<(), E>` whose error
+/// converts into `Box<dyn std::error::Error>`. In a process that was started as a worker, the function doesn't run: the process
+/// runs loops for its driver, and then ends.
 ///
 /// ```
 /// use stradsap::prelude::*;
@@ -361,8 +384,8 @@ pub use stradsap_macros::main;
 /// `String`, `Vec`, `Option`, `Box`, arrays, tuples, and types that derive it. A type whose fields are not elements
 /// but that has serde's `Serialize` and `Deserialize` says `#[element(serde)]`.
 ///
-/// A struct of numbers without padding is *plain*: it is copied and hashed as its memory, which is fastest. (A `bool`
-/// or a tuple among the fields makes it not plain.) Elements must not change behind a shared reference: no `Cell`, no
+/// A struct of numbers without padding is *plain*: it is copied and hashed as its bytes in memory, which is fastest. (With a `bool`
+/// or a tuple among its fields it isn't plain.) Elements must not change behind a shared reference: no `Cell`, no
 /// `Mutex`, no atomics.
 ///
 /// ```

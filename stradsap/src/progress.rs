@@ -4,11 +4,11 @@ use std::fmt::{self, Display};
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Instant;
 
-/// Shows on standard error how far a program is, step by step: a bar on a terminal, a line a step elsewhere (and where `TERM`
-/// is `dumb`).
+/// Shows on standard error how far a program is: as a bar on a terminal, and elsewhere (or if `TERM` is `dumb`) as a line for each
+/// step.
 ///
-/// A step shows what the program says of it, how long it took, how many items a second that is, and about how long the steps
-/// that are left will take. What can't be written is left out: a closed standard error doesn't stop a training.
+/// Each step shows a text of the program, how long the step took, how many items a second that is, and about how long the remaining
+/// steps will take. Errors of writing are ignored: a closed standard error doesn't stop a training.
 ///
 /// # Examples
 /// ```
@@ -62,7 +62,7 @@ const BEGIN: &str = "\r\x1b[?7l";
 const END: &str = "\x1b[K\x1b[?7h";
 
 impl Progress {
-    /// For a run of this many steps, each called so: "epoch", "pass", "file".
+    /// Progress of a run of `steps` steps. `name` is what a step is called: "epoch", "pass", "file".
     pub fn new(name: impl Into<String>, steps: u64) -> Progress {
         let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
         Progress::on(Box::new(stderr()), stderr().is_terminal() && !dumb, name.into(), steps)
@@ -73,29 +73,29 @@ impl Progress {
         Progress { name, steps, done: 0, before: 0, items: None, began: now, last: now, bar, out }
     }
 
-    /// Each step goes over this many items, called so: shows how many a second.
+    /// Says how many items each step processes, and what they are called. Steps then show how many items a second that is.
     pub fn items(&mut self, items: usize, called: impl Into<String>) {
         self.items = Some((items, called.into()));
     }
 
-    /// Lines on a terminal, too: where others print there.
+    /// Prints lines on a terminal, too. Use it if something else prints there.
     #[must_use]
     pub fn plain(mut self) -> Progress {
         self.bar = None;
         self
     }
 
-    /// This many steps are done already, by an earlier run.
+    /// Says that an earlier run has done this many steps.
     pub fn resume(&mut self, done: u64) {
         (self.done, self.before) = (done, done);
     }
 
-    /// Another step is done, and this is what it reached. It took the time since the one before.
+    /// Says that another step is done, and what it reached. The step took the time since the one before.
     pub fn step(&mut self, reached: impl Display) {
         self.step_of(self.last.elapsed().as_secs_f64(), reached);
     }
 
-    /// [`step`](Progress::step) of this many seconds: where the program does more between two steps than these.
+    /// Like [`step`](Progress::step), with the seconds that the step took. Use it if the program does other work between two steps.
     pub fn step_of(&mut self, seconds: f64, reached: impl Display) {
         self.done += 1;
         self.last = Instant::now();
@@ -113,7 +113,7 @@ impl Progress {
         }
     }
 
-    /// Shows a line of its own.
+    /// Prints a line beside the progress.
     pub fn line(&mut self, text: &str) {
         if self.bar.is_none() {
             return self.write(&format!("{text}\n"));
@@ -122,7 +122,7 @@ impl Progress {
         self.draw();
     }
 
-    /// Takes the bar away. So does dropping it.
+    /// Removes the bar. Dropping the value does so, too.
     pub fn finish(&mut self) {
         if self.bar.as_mut().is_some_and(|bar| !std::mem::take(bar).is_empty()) {
             self.write(&format!("{BEGIN}{END}"));

@@ -39,8 +39,9 @@ use serde::{Deserialize, Serialize};
 
 /// Random numbers of a [`Session`]'s seed; part of the prelude.
 pub trait RandomNumbers {
-    /// The random numbers of the session's [seed](Session::set_seed) for one purpose, whichever number stands for it: by
-    /// element number, the same on any number of threads and workers. As [`Stream::new`] with the session's seed.
+    /// The random numbers of the session's [seed](Session::set_seed) for one purpose. Any number can stand for a purpose. The
+    /// random numbers are indexed, by an element's number for instance, so they are the same on any number of threads and workers.
+    /// It is [`Stream::new`] with the session's seed.
     fn rng(&self, purpose: u64) -> Stream;
 }
 
@@ -84,14 +85,14 @@ fn below(bits: u64, n: u64) -> u64 {
 /// ```
 ///
 /// # Cost
-/// Four multiplications a number, and no memory.
+/// Four multiplications for each number, and no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Element)]
 pub struct Stream {
     key: u64,
 }
 
 impl Stream {
-    /// The numbers of a seed for one purpose, whichever number stands for it. Streams of different purposes are unrelated.
+    /// The numbers of a seed for one purpose. Any number can stand for a purpose. Streams of different purposes are unrelated.
     pub const fn new(seed: u64, purpose: u64) -> Stream {
         Stream { key: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose.rotate_left(32) }
     }
@@ -115,7 +116,7 @@ impl Stream {
         below(self.bits(index), n)
     }
 
-    /// A sequence of numbers of its own for an index: for an iteration that needs many.
+    /// A sequence of numbers for an index. Use it for an iteration that needs many.
     pub fn sequence(self, index: impl ElementIndex) -> Sequence {
         Sequence { state: self.bits(index) }
     }
@@ -126,8 +127,8 @@ impl Stream {
         ((self.bits(index) >> 11) as f64) < fraction * (1u64 << 53) as f64
     }
 
-    /// Splits elements into those to train on and those to test with, which are about `fraction` of all: whichever
-    /// [`chosen`](Stream::chosen) chooses by their positions. Both keep their order.
+    /// Splits elements into a training set and a test set. The test set has about `fraction` of all: the elements whose positions
+    /// [`chosen`](Stream::chosen) chooses. Both sets keep the order.
     ///
     /// # Cost
     /// One pass.

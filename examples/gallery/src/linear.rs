@@ -72,7 +72,7 @@ pub struct LinearArgs {
     #[arg(long, visible_aliases = ["regularisation", "regularization"], value_name = "L", default_value_t = 1e-4, value_parser = not_negative::<f64>)]
     pub lambda: f64,
 
-    /// The first learning rate [default: what does best on a sample of the training set]
+    /// The first learning rate [default: the best on a sample of the training set]
     #[arg(long, visible_alias = "learning-rate", value_name = "A", value_parser = positive::<f64>)]
     pub eta0: Option<f64>,
 

@@ -21,7 +21,7 @@ use crate::rmat::rmat;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "PageRank")]
 pub struct RankArgs {
-    /// The part of a page's rank that goes on through links
+    /// The part of a page's rank that flows on through links
     #[arg(long, value_name = "D", default_value_t = 0.85, value_parser = fraction)]
     pub damping: f64,
 

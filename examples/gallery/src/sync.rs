@@ -39,11 +39,11 @@ pub struct SyncArgs {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub staleness: usize,
 
-    /// Elements of a minibatch [default: as the program says]
+    /// Elements in a minibatch [default: as the program says]
     #[arg(long, value_name = "M", value_parser = nonzero::<NonZeroUsize>)]
     pub minibatch: Option<NonZeroUsize>,
 
-    /// With --sync model-average: minibatches of each copy from one average to the next [default: as the program says]
+    /// With --sync model-average: minibatches of each copy between two averages [default: as the program says]
     #[arg(long, value_name = "K", value_parser = nonzero::<NonZeroUsize>)]
     pub average_every: Option<NonZeroUsize>,
 

@@ -20,7 +20,8 @@ const SAMPLES: usize = 8;
 const PIECE: usize = SAMPLE / 8;
 /// Loops shorter than this are recorded in full.
 const WORTHWHILE: usize = 4 * SAMPLE * SAMPLES;
-/// Of shorter ones this many iterations are sampled at a time to find out whether they are long, and may run in their own order alone.
+/// Of a shorter loop this many iterations are sampled at a time, to find out whether its iterations are long, and whether it can
+/// only run in its own order.
 const FEW: usize = 64;
 /// Loops shorter than this are not,
 const WORTH_A_FEW: usize = 8 * FEW * SAMPLES;
@@ -48,13 +49,13 @@ pub fn few(range: &Range<usize>) -> Option<Vec<Range<usize>>> {
     (WORTH_A_FEW..WORTHWHILE).contains(&n).then(|| (0..SAMPLES).map(|k| begin(k)..begin(k) + FEW).collect())
 }
 
-/// Whether a loop makes enough accesses, by a few samples, for these to decide whether the rest is recorded.
+/// Whether a loop makes so many accesses, estimated from a few samples, that the samples decide whether the rest is recorded.
 pub fn is_long(sampled: &Recording<'_>) -> bool {
     sampled.accesses_each * sampled.iterations() as f64 >= MANY_ACCESSES
 }
 
-/// A recording of the whole loop from a recording of samples, if the accesses to all shared DDSs follow rules. For each
-/// capture, `fields` has its elements, if it is read in step with the loop and its elements are plain.
+/// Makes a recording of the whole loop from a recording of samples, if the accesses to all shared DDSs follow rules. For each
+/// capture that is read in step with the loop and has plain elements, `fields` has these elements.
 pub fn infer<'f>(
     sampled: &Recording<'_>,
     samples: &[Range<usize>],

@@ -1,10 +1,9 @@
-//! From the accesses of a loop's iterations to a plan of their execution: the planner of
-//! [stradsap](https://docs.rs/stradsap).
+//! The planner of [stradsap](https://docs.rs/stradsap): it makes a plan for a loop from the accesses of its iterations.
 //!
-//! Everything here is a function of its arguments: of a [recording](recording::Recording), which is a log of the elements
-//! that each iteration touches, and of the loop's [options](PlanOptions). No function runs an iteration, reads a clock or
-//! depends on the number of threads. What a clock said of the recording may decide how many blocks a loop without conflicts has,
-//! and nothing that the bits depend on. Each module uses only those before it:
+//! Every function depends only on its arguments: a [recording](recording::Recording), which is a log of the elements
+//! that each iteration touches, and the loop's [options](PlanOptions). No function runs an iteration, reads a clock or
+//! depends on the number of threads. The time that a recording took may decide how many blocks a loop without conflicts has,
+//! but nothing that the bits depend on. Each module uses only those before it:
 //!
 //! | module | what it does |
 //! |---|---|
@@ -14,7 +13,7 @@
 //! | [`plan`] | cuts DDSs into parts, groups or colours iterations, and orders the blocks |
 //! | [`layout`] | which worker runs which block, and which parts travel when |
 //! | [`placement`] | which process holds which range of a DDS |
-//! | [`share`] | what one worker has to know of a plan |
+//! | [`share`] | what one worker has to know about a plan |
 //! | [`simulate`] | how long a plan would take on other machines |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]

@@ -8,13 +8,13 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Indices share 32 bits with the write bit.
+/// The most elements of a DDS: indices share 32 bits with the write bit.
 pub const MAX_LEN: usize = (1 << 31) - 1;
 
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 
-/// What one capture's elements saw in one slice.
+/// The accesses to one capture in one slice of the iterations.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureLog {
     /// The slice's first iteration, and the running one.
@@ -92,8 +92,8 @@ impl CaptureLog {
         self.touched
     }
 
-    /// The same of a range that is taken at once. It counts as few accesses: a body that takes long ranges need not be
-    /// a long one.
+    /// The same for a range of elements that is accessed at once. It counts as few accesses, since a body that accesses long ranges
+    /// need not be slow.
     pub fn access_range(&mut self, range: Range<usize>, write: bool) -> u32 {
         let Range { start, end } = range;
         if end - start < 2 || self.in_scratch {
@@ -134,12 +134,12 @@ impl CaptureLog {
         self.entries.push(entry);
     }
 
-    /// What sets up a block's scratch is about to run.
+    /// The code that makes a block's scratch is about to run.
     pub fn begin_scratch(&mut self) {
         self.in_scratch = true;
     }
 
-    /// The scratch is set up: iterations follow.
+    /// The scratch has been made; iterations follow.
     pub fn end_scratch(&mut self) {
         self.in_scratch = false;
     }
@@ -190,7 +190,7 @@ impl CaptureLog {
         self.mark = self.entries.len();
     }
 
-    /// Forgets the running iteration's accesses, which will be recorded again.
+    /// Removes the running iteration's accesses, which will be recorded again.
     pub fn discard_iteration(&mut self) {
         self.in_scratch = false;
         (self.touched, self.besides) = (0, 0);
@@ -245,7 +245,7 @@ impl CaptureLog {
         self.entries.len()
     }
 
-    /// The number of accesses of every iteration, where it is always the same.
+    /// The number of accesses of every iteration, if it is always the same.
     #[inline]
     pub fn uniform(&self) -> Option<usize> {
         self.ends.is_empty().then_some(self.per_iteration)

@@ -2,38 +2,40 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which serial order a loop must be equal to: `order = Preserve` behind a loop's closure.
+/// The serial order that a loop's result must be equal to: the option `order = Preserve` or `Any`.
 ///
 /// ```
-/// assert_eq!(stradsap_planner::Order::default(), stradsap_planner::Order::Any);
+/// # use stradsap_planner as stradsap;
+/// assert_eq!(stradsap::Order::default(), stradsap::Order::Any);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
-    /// Any: the planner picks one with much parallelism.
+    /// Any order: the planner picks one with much parallelism.
     #[default]
     Any,
-    /// The loop's own: bit-identical to the plain `for`.
+    /// The loop's own order: the result is bit-identical to that of the plain `for`.
     Preserve,
 }
 
-/// How a plan finds parallelism. The planner chooses by estimated time, or takes the one that `strategy = ...` names.
+/// How a plan finds parallelism. The planner chooses by estimated time, or takes the strategy that `strategy = ...` names.
 ///
 /// ```
-/// assert_eq!(stradsap_planner::Strategy::Grid.to_string(), "grid");
+/// # use stradsap_planner as stradsap;
+/// assert_eq!(stradsap::Strategy::Grid.to_string(), "grid");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// No element is shared and written: consecutive iterations in blocks, all at once.
+    /// No element is shared and written. Consecutive iterations form blocks, which all run at once.
     Aligned,
-    /// Iterations grouped by the parts of the DDSs that they touch.
+    /// Iterations are grouped by the parts of the DDSs that they touch.
     Grid,
-    /// Single iterations coloured so that those of one colour share nothing.
+    /// Single iterations are coloured, so that those of one colour share nothing.
     Coloured,
-    /// Iterations that are cells of a table, cut into tiles of rows and columns that run along its diagonals. Keeps the
-    /// loop's order.
+    /// Iterations are the cells of a table, which is cut into tiles of rows and columns. Tiles run along its diagonals, and the
+    /// loop's order is kept.
     Tiled,
-    /// One after the other.
+    /// Iterations run one after the other.
     Serial,
 }
 
@@ -41,7 +43,8 @@ impl Strategy {
     /// The name in reports.
     ///
     /// ```
-    /// assert_eq!(stradsap_planner::Strategy::Aligned.as_str(), "aligned");
+    /// # use stradsap_planner as stradsap;
+    /// assert_eq!(stradsap::Strategy::Aligned.as_str(), "aligned");
     /// ```
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,16 +78,16 @@ pub struct PlanOptions {
     /// Into how many parts each shared DDS is cut, or into how many blocks a loop without conflicts; none: the planner
     /// chooses.
     pub parts: Option<usize>,
-    /// How many iterations are work enough for a block; none: the planner guesses it from the accesses.
+    /// How many iterations are enough work for a block; none: the planner estimates it from the accesses.
     pub grain: Option<usize>,
     /// The one strategy that is considered; none: the planner chooses.
     pub strategy: Option<Strategy>,
-    /// Whether the iterations of a block keep the loop's order, since one uses what others left in the scratch.
+    /// Whether the iterations of a block keep the loop's order, since each uses what the ones before left in the scratch.
     pub scratch: bool,
     /// Whether all blocks run in one process. On workers, which hold parts of DDSs, no block is a tile, and loops of light
     /// iterations have blocks for all workers.
     pub one_process: bool,
-    /// How many iterations each row has of a loop over pairs.
+    /// For a loop over pairs: how many iterations each row has.
     pub columns: Option<usize>,
 }
 

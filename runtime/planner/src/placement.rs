@@ -4,18 +4,18 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of a process in its job: 0 is the driver. Never given twice.
+/// The number of a process in its job. The driver has 0; no number is used twice.
 pub type Node = u32;
 
 /// The driver, in which the program runs.
 pub const DRIVER: Node = 0;
 
-/// Where a range of a DDS can be had.
+/// A range of a DDS, and the processes that hold it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// The range.
     pub range: Range<usize>,
-    /// Those that have it.
+    /// The holders of the range.
     pub at: Vec<Holder>,
 }
 
@@ -39,31 +39,31 @@ pub struct Pull {
     pub from: Holder,
 }
 
-/// The ranges of one DDS, one after the other, each with those that hold it.
+/// The ranges of one DDS, one after the other, each with its holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     segments: Vec<Segment>,
 }
 
 impl Holder {
-    /// In a process's memory.
+    /// The holder that has the range in a process's memory.
     pub fn memory(node: Node) -> Holder {
         Holder { node, snapshot: 0 }
     }
 }
 
 impl Placement {
-    /// All of it with the driver.
+    /// The driver holds all of the DDS.
     pub fn home(len: usize) -> Placement {
         Placement { segments: vec![Segment { range: 0..len, at: vec![Holder::memory(DRIVER)] }] }
     }
 
-    /// Nobody has any of it: it is still to be made.
+    /// No process holds any of the DDS: it is still to be made.
     pub fn nowhere() -> Placement {
         Placement { segments: Vec::new() }
     }
 
-    /// These ranges, one after the other, each with one process.
+    /// These ranges, one after the other, each held by one process.
     pub fn of_ranges(ranges: impl Iterator<Item = (Range<usize>, Node)>) -> Placement {
         let mut segments = Vec::new();
         ranges.for_each(|(range, node)| push(&mut segments, range, vec![Holder::memory(node)]));
@@ -80,7 +80,7 @@ impl Placement {
         self.segments.iter().all(|held| held.at.contains(&Holder::memory(DRIVER)))
     }
 
-    /// Has `f` change who holds a range.
+    /// Lets `f` change the holders of a range.
     fn change(&mut self, range: &Range<usize>, f: impl Fn(&mut Vec<Holder>)) {
         let mut segments: Vec<Segment> = Vec::with_capacity(self.segments.len() + 2);
         for Segment { range: segment, at } in self.segments.drain(..) {
@@ -98,7 +98,7 @@ impl Placement {
         self.segments = segments;
     }
 
-    /// A range has been written: this process alone has it now.
+    /// A range has been written: only this process holds it now.
     pub fn written(&mut self, range: &Range<usize>, at: Holder) {
         // So it is whenever a loop runs again.
         if self.of(range).all(|(_, holders)| holders == [at]) {
@@ -107,7 +107,7 @@ impl Placement {
         self.change(range, |holders| *holders = vec![at]);
     }
 
-    /// This process has a range, too.
+    /// This process holds the range, too.
     pub fn copied(&mut self, range: &Range<usize>, at: Holder) {
         self.change(range, |holders| {
             if !holders.contains(&at) {
@@ -116,12 +116,12 @@ impl Placement {
         });
     }
 
-    /// The range that follows the last one is with these.
+    /// Appends the range that follows the last one, with its holders.
     pub fn append(&mut self, range: Range<usize>, at: Vec<Holder>) {
         push(&mut self.segments, range, at);
     }
 
-    /// One that has a range, or parts of it, gives it up to others.
+    /// A holder of a range, or of parts of it, gives it up to others.
     pub fn passed_on(&mut self, range: &Range<usize>, from: Holder, to: &[Holder]) {
         self.change(range, |holders| {
             if holders.contains(&from) {
@@ -131,13 +131,13 @@ impl Placement {
         });
     }
 
-    /// A process is gone; false if something is lost with it.
+    /// Removes processes that aren't alive; false if a range is lost with them.
     pub fn without(&mut self, alive: impl Fn(Node) -> bool) -> bool {
         self.segments.iter_mut().for_each(|held| held.at.retain(|holder| alive(holder.node)));
         self.segments.iter().all(|held| held.range.is_empty() || !held.at.is_empty())
     }
 
-    /// Other snapshots than these are about to be forgotten. A range that nobody else has stays where it is.
+    /// Removes holders in other snapshots than these, which are about to be deleted. A range that nobody else holds stays.
     pub fn without_snapshots_but(&mut self, kept: impl Fn(u64) -> bool) {
         for held in &mut self.segments {
             let stays = |holder: &Holder| holder.snapshot == 0 || kept(holder.snapshot);
@@ -147,8 +147,8 @@ impl Placement {
         }
     }
 
-    /// What a process must fetch to hold a range. `spread` tells apart those who fetch the same, so that they don't all
-    /// ask the same process.
+    /// What a process must fetch to hold a range. `spread` is a different number for each process that fetches the same range, so
+    /// that they don't all ask the same holder.
     pub fn missing(&self, dds: u64, range: &Range<usize>, me: Node, spread: usize) -> Vec<Pull> {
         let mut pulls = Vec::new();
         for Segment { range: segment, at } in &self.segments {
@@ -161,7 +161,7 @@ impl Placement {
         pulls
     }
 
-    /// The parts of a range and who has them.
+    /// The parts of a range, with their holders.
     pub fn of(&self, range: &Range<usize>) -> impl Iterator<Item = (Range<usize>, &[Holder])> {
         let (start, end) = (range.start, range.end);
         self.segments.iter().filter_map(move |held| {

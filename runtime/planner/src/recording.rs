@@ -15,7 +15,7 @@ pub use crate::rule::{FieldPlace, Fields, Rule};
 
 /// How many iterations one log covers at most.
 pub const SLICE: usize = 1 << 14;
-/// Shorter loops have about this many slices, for their iterations may be long.
+/// Shorter loops have about this many slices, since their iterations may be long.
 const SLICES: usize = 64;
 
 /// The slices in which loops are recorded. They depend on the loop's length alone: plans must not depend on the number of
@@ -24,7 +24,7 @@ pub fn slices(range: &Range<usize>) -> Vec<Range<usize>> {
     slices_of(range, slice_of(range.len()))
 }
 
-/// The same for loops of which each slice costs much to begin.
+/// The same for loops of which beginning a slice is expensive.
 pub fn long_slices(range: &Range<usize>) -> Vec<Range<usize>> {
     slices_of(range, SLICE)
 }
@@ -42,16 +42,16 @@ fn slice_of(iterations: usize) -> usize {
 pub enum Usage {
     /// No iteration touches it.
     Untouched,
-    /// Iteration `i` touches `i + offset` alone, and nobody else does.
+    /// Iteration `i` touches only element `i + offset`, and no other iteration touches it.
     InStep {
         /// What is added to the iteration.
         offset: usize,
         /// Whether some iteration writes its element.
         written: bool,
     },
-    /// Nobody writes it.
+    /// No iteration writes it.
     ReadOnly,
-    /// Shared between iterations, and written.
+    /// Several iterations touch the same elements, and some write them.
     Shared,
     /// A reduction, or a DDS that blocks add up in tallies.
     Reduction,
@@ -64,42 +64,42 @@ pub struct Recording<'f> {
     pub range: Range<usize>,
     /// For each capture: how the loop uses it.
     pub usage: Vec<Usage>,
-    /// `slices[s][c]`: what capture `c` saw in slice `s`. Empty where the accesses are derived.
+    /// `slices[s][c]`: the accesses to capture `c` in slice `s`. Empty if the accesses are inferred.
     pub slices: Vec<Vec<CaptureLog>>,
     /// The rules that accesses to shared DDSs follow, where they were found.
     rules: Vec<Option<Rule<'f>>>,
     /// The iterations of each slice, where the loop may be one over a table, and only its outline was recorded.
     outline: Vec<Range<usize>>,
-    /// A capture that each block's scratch touches and somebody writes: every block conflicts with every other.
+    /// A capture that each block's scratch touches and that is written: every block conflicts with every other.
     pub in_all_blocks: Option<usize>,
-    /// How many accesses an iteration makes on average, of whatever kind, repeated ones too.
+    /// How many accesses of all kinds an iteration makes on average, with repeated ones.
     pub accesses_each: f64,
     /// How many iterations ended early, with a panic or without coming to an end.
     pub cut_short: usize,
-    /// Bytes of the log at its largest.
+    /// The most bytes that the log took.
     pub peak_bytes: usize,
-    /// Nanoseconds that recording an iteration took, or 0 where nobody looked at a clock. Only how work is dealt out may
-    /// depend on it, never the bits.
+    /// Nanoseconds that recording an iteration took, or 0 if they weren't measured. How work is dealt out may depend on them, but
+    /// the bits may not.
     pub nanos_each: f64,
     /// How many iterations each slice has but the last.
     slice: usize,
 }
 
-/// What the recording has to know of a capture.
+/// What the recording has to know about a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct CaptureShape {
     /// How many elements it has.
     pub len: usize,
-    /// Whether it is a reduction or relaxed state, which no plan keeps apart. If it has elements, they are added up in tallies.
+    /// Whether it is a reduction or relaxed state, which causes no conflicts. If it has elements, they are added up in tallies.
     pub reduction: bool,
-    /// Whether its bits depend on where blocks begin, as those of a sum of floats.
+    /// Whether its bits depend on where blocks begin, as those of a sum of floats do.
     pub by_block: bool,
     /// Whether an element may own memory elsewhere, as rows of a `Vec` do. Such elements are not laid out in the order of execution.
     pub owning: bool,
 }
 
 impl<'f> Recording<'f> {
-    /// Puts the slices' logs together.
+    /// Joins the logs of the slices.
     pub fn new(range: Range<usize>, mut slices: Vec<Vec<CaptureLog>>, shapes: &[CaptureShape]) -> Self {
         let mut usage: Vec<Usage> =
             shapes.iter().enumerate().map(|(c, shape)| usage_of(&range, &mut slices, c, *shape)).collect();
@@ -126,7 +126,7 @@ impl<'f> Recording<'f> {
         }
     }
 
-    /// Says how many nanoseconds of threads making the logs took.
+    /// Records how many nanoseconds, summed over threads, making the logs took.
     pub fn took(&mut self, nanos: u64) {
         let lens = self.slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations);
         self.nanos_each = nanos as f64 / lens.sum::<usize>().max(1) as f64;
@@ -146,7 +146,7 @@ impl<'f> Recording<'f> {
         }
     }
 
-    /// Whether iterations touch elements of one capture at distances from their number that are far from one another.
+    /// Whether the distances between an iteration's number and the elements of one capture that it touches differ widely.
     pub fn reaches_far(&self) -> bool {
         self.rules.iter().flatten().any(Rule::reaches_far)
     }
@@ -160,7 +160,7 @@ impl<'f> Recording<'f> {
         self.rules.get(capture).and_then(Option::as_ref)
     }
 
-    /// The field in which each iteration's one index of a capture stands, if that is the rule.
+    /// The field that holds each iteration's one index of a capture, if that is the rule.
     pub fn field(&self, capture: usize) -> Option<FieldPlace> {
         self.rule(capture).and_then(Rule::field)
     }
@@ -180,7 +180,7 @@ impl<'f> Recording<'f> {
         self.slice.min(self.iterations() - self.slice_start(s))
     }
 
-    /// What a shared capture saw in a slice.
+    /// The accesses to a shared capture in a slice.
     pub fn log(&self, s: usize, capture: usize) -> Cow<'_, CaptureLog> {
         match self.rule(capture) {
             Some(rule) => {
@@ -203,8 +203,8 @@ impl<'f> Recording<'f> {
         }
     }
 
-    /// Calls `f` for each access to a shared capture in one of `every` short runs of a slice's iterations, and says
-    /// how many iterations that were.
+    /// Calls `f` for each access to a shared capture in one of `every` short runs of a slice's iterations, and returns the number
+    /// of these iterations.
     pub fn each_sampled(&self, s: usize, capture: usize, every: usize, mut f: impl FnMut(u32)) -> usize {
         const RUN: usize = 64;
         let n = self.slice_len(s);
@@ -254,7 +254,7 @@ impl<'f> Recording<'f> {
         }
     }
 
-    /// Of a capture of which a rule says each iteration's one element: whether that is written.
+    /// For a capture of which a rule gives each iteration's one element: whether the element is written.
     pub fn single_mode(&self, capture: usize) -> Option<bool> {
         self.rule(capture).filter(|rule| rule.per_iteration() == 1)?.mode()
     }
@@ -264,7 +264,7 @@ impl<'f> Recording<'f> {
         &self.outline
     }
 
-    /// Adds the slices of some more iterations to those of others, as the outline of a table.
+    /// Adds the slices of further iterations, as the outline of a table.
     pub fn outlined(
         self,
         parts: Vec<Range<usize>>,
@@ -277,7 +277,7 @@ impl<'f> Recording<'f> {
         Recording { outline: [parts, more].concat(), accesses_each, ..Recording::new(range, slices, shapes) }
     }
 
-    /// The recording of samples of a loop as one from which its plan is to be made.
+    /// Turns the recording of samples of a loop into one from which its plan can be made.
     pub fn as_outline(&self, samples: &[Range<usize>]) -> Recording<'f> {
         let (usage, slices) = (self.usage.clone(), self.slices.clone());
         Recording { usage, slices, rules: Vec::new(), outline: samples.to_vec(), range: self.range.clone(), ..*self }
@@ -293,14 +293,14 @@ impl<'f> Recording<'f> {
         self.range.len()
     }
 
-    /// How many accesses all iterations make to a capture, by those that were logged.
+    /// How many accesses all iterations make to a capture, estimated from those that were logged.
     pub fn accesses(&self, capture: usize) -> f64 {
         let lens = self.slices.iter().map(|slice| slice[capture].iterations);
         let total: u64 = self.slices.iter().map(|slice| slice[capture].total).sum();
         total as f64 / lens.sum::<usize>().max(1) as f64 * self.iterations() as f64
     }
 
-    /// How many iterations were run: of a sample less than there are.
+    /// How many iterations were run virtually: fewer than the loop has if it was sampled.
     pub fn recorded(&self) -> usize {
         let run: usize = self.slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations).sum();
         if self.slices.is_empty() { self.iterations() } else { run }
@@ -312,13 +312,13 @@ impl<'f> Recording<'f> {
         (0..self.usage.len()).filter(move |&c| of(c))
     }
 
-    /// Takes a capture out of what the plan must keep apart: each block adds to a tally of its own.
+    /// Makes a capture cause no conflicts: each block adds to a tally of its own.
     pub fn leave_out(&mut self, capture: usize) {
         self.usage[capture] = Usage::Reduction;
         self.slices.iter_mut().for_each(|slice| slice[capture].forget());
     }
 
-    /// The captures that are shared and written, which the plan must keep apart.
+    /// The captures that are shared and written, and so cause conflicts.
     pub fn shared(&self) -> Vec<usize> {
         (0..self.usage.len()).filter(|&c| self.usage[c] == Usage::Shared).collect()
     }

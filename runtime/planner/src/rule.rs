@@ -1,4 +1,4 @@
-//! Rules that tell the elements that an iteration touches from its index and from the data.
+//! Rules that give the elements that an iteration touches, from its index and the data.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub struct Fields<'f> {
 }
 
 impl<'f> Fields<'f> {
-    /// Elements of `size` bytes, one behind the other, from that of iteration `first` on.
+    /// Elements of `size` bytes, one after the other, beginning with that of iteration `first`.
     pub fn new(first: usize, size: usize, bytes: &'f [u8]) -> Self {
         Fields { first, size, bytes }
     }
@@ -47,7 +47,7 @@ impl<'f> Fields<'f> {
 pub struct FieldPlace {
     /// Which capture.
     pub capture: usize,
-    /// How many bytes into the element.
+    /// Its offset in the element, in bytes.
     pub byte: usize,
 }
 

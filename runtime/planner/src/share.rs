@@ -1,5 +1,5 @@
-//! What one worker process has to know of a plan: its own blocks, and the parts that it sends and awaits. Laid out once,
-//! when the plan is made (IterStore section 4.1: messages are known beforehand).
+//! What one worker process has to know about a plan: its own blocks, and the parts that it sends and awaits. Laid out once, when
+//! the plan is made (IterStore section 4.1: messages are known beforehand).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,13 +45,13 @@ pub struct Share {
     strata: (Vec<u32>, usize),
     /// Of a plan that runs on one worker: the blocks that may touch anything.
     alone: Vec<u32>,
-    /// Of a spread plan, which has no parts: what its resources are, each a capture and its elements.
+    /// For a spread plan, which has no parts: its resources, each with a capture and elements.
     pub cargo: Vec<(usize, Bulk)>,
-    /// Of a spread plan: the written elements of each shared capture that the worker has before the loop and saves.
+    /// For a spread plan: the written elements of each shared capture that the worker holds before the loop, and saves.
     pub owned: Option<Vec<Bulk>>,
 }
 
-/// Numbers of resources from here on are blocks, whose additions to relaxed state travel like parts.
+/// Resources with numbers from here on are blocks: their additions to relaxed state travel like parts.
 pub const ADDED: u32 = 1 << 31;
 
 /// A part, or elements of a spread plan, that come from another worker.
@@ -63,7 +63,7 @@ pub struct Arrival {
     pub resource: u32,
     /// The worker's blocks that need it.
     pub before: Vec<u32>,
-    /// The worker's blocks that use what it replaces.
+    /// The worker's blocks that use the version that it replaces.
     pub behind: Vec<u32>,
 }
 
@@ -77,7 +77,7 @@ pub struct Send {
     pub resource: u32,
     /// The number of the worker that needs it.
     pub to: u32,
-    /// The worker's block that completes it; none: it stands when the loop begins.
+    /// The worker's block that completes it; none if it is complete when the loop begins.
     pub after: Option<u32>,
     /// Whether the worker may write the part again while it is being sent.
     pub copy: bool,
@@ -237,7 +237,7 @@ impl Plan {
 }
 
 impl Share {
-    /// The share as a plan of its own, whose blocks are the worker's. Takes what a plan holds out of the share.
+    /// Moves the plan out of the share: a plan of its own, whose blocks are the worker's.
     pub fn take_plan(&mut self) -> Plan {
         let mut graph = BlockGraph::from_edges(std::mem::take(&mut self.cost), std::mem::take(&mut self.edges));
         graph.tail = std::mem::take(&mut self.tail);
@@ -279,7 +279,7 @@ impl Share {
     }
 }
 
-/// Numbers that travel as their memory, since there are many.
+/// Many numbers, which are sent as their bytes in memory.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Bulk(
     /// The numbers.

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// assert_eq!(threads.map(4, |k| k * k), [0, 1, 4, 9]);
 /// ```
 pub trait Threads: Sync {
-    /// How many there are.
+    /// How many threads there are.
     fn count(&self) -> usize;
 
     /// Calls `f(0), f(1), ..., f(n - 1)`, in any order and at the same time, and returns when all calls have.
@@ -19,7 +19,7 @@ pub trait Threads: Sync {
 }
 
 impl dyn Threads + '_ {
-    /// `f(0), f(1), ..., f(n - 1)`, in this order whichever thread computed them.
+    /// The results `f(0), f(1), ..., f(n - 1)`, in this order, whichever threads computed them.
     pub fn map<R: Send>(&self, n: usize, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
         let results: Vec<Mutex<Option<R>>> = (0..n).map(|_| Mutex::new(None)).collect();
         self.run(n, &|k| {

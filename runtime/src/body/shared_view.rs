@@ -17,12 +17,15 @@ use crate::body::slot::Slot;
 use crate::body::stored::SharedRow;
 use crate::memory::shared::Shared;
 
-/// A DVector captured as `&mut x` by a synchronous loop. `x[i]` (`usize` or `u32`) gives a [`Shared`] element, which is
+/// A DVector captured as `&mut x` by a synchronous loop. `x[i]`, with an integer of any type, gives a [`Shared`] element, which is
 /// read and changed by its methods: `x[i].get()`, `x[i].add(d)`, `x[i].dot(&row)`.
 ///
-/// Of a DMatrix, whose rows are `[N]`, it gives rows of the width that the DMatrix has.
+/// For a DMatrix it gives rows, `Shared<[N]>`, of the DMatrix's width.
 ///
 /// `C` is its place among the captures.
+///
+/// # Dependencies
+/// Accesses make no minibatches conflict. The policy says which changes of other copies a read sees.
 pub struct SharedView<'v, T: SharedRow + ?Sized, const C: usize> {
     base: *const T::Number,
     /// Of a row.

@@ -144,14 +144,15 @@ macro_rules! common_to_views {
                 self.len() == 0
             }
 
-            /// Element `i`, or none if the DVector ends before.
+            /// Element `i`, or `None` if `i` is out of range.
             #[inline]
             pub fn get(&self, i: impl ElementIndex) -> Option<&T> {
                 let i = i.to_usize();
                 (i < self.len()).then(|| self.at(i))
             }
 
-            /// All elements, one after the other. Each is read when it is asked for; `for element in &x` does the same.
+            /// All elements, one after the other. An element counts as read when the iterator reaches it. `for element in &x` does
+            /// the same.
             #[inline]
             pub fn iter(&self) -> Elements<'_, Self> {
                 Elements { view: self, left: 0..self.len() }
@@ -240,7 +241,7 @@ macro_rules! common_to_views {
     };
 }
 
-/// The elements of a view that are left to be read.
+/// An iterator over the elements of a view.
 pub struct Elements<'a, V> {
     view: &'a V,
     left: Range<usize>,
@@ -248,8 +249,11 @@ pub struct Elements<'a, V> {
 
 /// A DVector captured as `&x`: its elements are read by index.
 ///
-/// `C` is its place among the captures: views of different captures are of different types, so that a body can't make
-/// them change places. `W` is how far from the loop's index the body indexes it, as far as the macro sees.
+/// `C` is its place among the captures. Views of different captures have different types, so that a body can't swap them. `W` is
+/// how far from the loop's index the body indexes the view, as far as the macro sees.
+///
+/// # Dependencies
+/// An access by index reads the element, and a slice reads each of its elements. `iter` and `for` read all elements that they reach.
 #[allow(dead_code)]
 pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> {
     ptr: *mut T::Number,
@@ -313,6 +317,10 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> ReadView<'_, T, C, W> {
 /// A DVector captured as `&mut x`: its elements are read and written by index.
 ///
 /// `C` and `W` are as in [`ReadView`].
+///
+/// # Dependencies
+/// `x[i]` and `&x[a..b]` read their elements, and so do `get` and `iter`. Assignments, `&mut x[i]`, `&mut x[a..b]`, `swap`, `pair_mut` and
+/// `many_mut` write theirs.
 pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> {
     ptr: *mut T::Number,
     /// Of a row.
@@ -438,7 +446,7 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
         }
     }
 
-    /// Two different elements at once.
+    /// Borrows two different elements at once.
     ///
     /// # Panics
     /// If `i == j`: an element can't be borrowed twice.
@@ -448,7 +456,7 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
         (a, b)
     }
 
-    /// Exchanges two elements. If they are one, it stays as it is, and is read.
+    /// Swaps two elements. If `i == j`, the element stays as it is, and counts as read.
     #[inline]
     pub fn swap(&mut self, i: impl ElementIndex, j: impl ElementIndex) {
         let (i, j) = (i.to_usize(), j.to_usize());
@@ -460,7 +468,7 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
         }
     }
 
-    /// Several different elements at once, at most 64.
+    /// Borrows several different elements at once, at most 64.
     ///
     /// # Panics
     /// If two of the indices are equal: an element can't be borrowed twice.

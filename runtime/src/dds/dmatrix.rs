@@ -15,14 +15,14 @@ use crate::session::{Session, SessionInner};
 
 /// Rows of numbers, all equally wide, that parallel loops read and write by index.
 ///
-/// It is what a [`DVector`](crate::DVector) of arrays is, `DVector<[f32; 100]>`, where the width comes from an option of the
-/// program or from a file. In an asynchronous loop a row is a slice: `m[i]` is a `[T]`, so that `m[i][k]`, `for x in &m[i]` and
-/// `m.pair_mut(i, j)` say what they say of slices; in a synchronous one it is a [`Shared`](crate::Shared) row. What
-/// loops record, order, undo and hand from process to process are whole rows, and all indices of `m` are those of rows.
+/// It is like a [`DVector`](crate::DVector) of arrays, `DVector<[f32; 100]>`, but its width is chosen at run time: by an option of
+/// the program, or by a file. In an asynchronous loop a row is a slice: `m[i]` is a `[T]`, so `m[i][k]`, `for x in &m[i]` and
+/// `m.pair_mut(i, j)` mean what they mean for slices. In a synchronous loop it is a [`Shared`](crate::Shared) row. A row is one
+/// element: loops record, order, undo and send whole rows, and the indices of `m` are row numbers.
 ///
-/// The numbers are plain: integers, floats, arrays and structs of them without padding. Rows follow each other without gaps, the
-/// first one on a cache line; there are at most 2^31 - 1. A matrix of known width is better off as a DVector of arrays
-/// where rows are short: the compiler knows more.
+/// The numbers are plain: integers, floats, and arrays and structs of them without padding. Rows follow each other without gaps,
+/// and the first begins on a cache line. There are at most 2^31 - 1 rows. If rows are short and their width is known when you
+/// compile, a DVector of arrays is faster, since the compiler knows more.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -82,7 +82,8 @@ impl<T: Element> DMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rows`] if `width` is 0, or there is not that much memory to address; [`Error::TooLong`].
+    /// [`Error::Rows`] if `width` is 0, or if the rows don't fit into the address space; [`Error::TooLong`] for more than 2^31 - 1
+    /// rows.
     pub fn from_fn(
         session: &Session,
         rows: usize,
@@ -115,8 +116,8 @@ impl<T: Element> DMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rows`] if one is not as long as the first, or there is no first one, or it is empty: use
-    /// [`from_vec`](DMatrix::from_vec) for a matrix of no rows. [`Error::TooLong`].
+    /// [`Error::Rows`] if a row is not as long as the first one, if the first row is empty, or if there are no rows. (Use
+    /// [`from_vec`](DMatrix::from_vec) for a matrix without rows.) [`Error::TooLong`] for more than 2^31 - 1 rows.
     pub fn from_rows<R: AsRef<[T]>>(session: &Session, rows: impl IntoIterator<Item = R>) -> Result<DMatrix<T>> {
         let rows = rows.into_iter();
         let (mut numbers, mut width, mut count) = (Vec::new(), None, 0);
@@ -157,7 +158,7 @@ impl<T: Element> DMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rows`] if the numbers aren't whole rows, or `width` is 0; [`Error::TooLong`].
+    /// [`Error::Rows`] if the numbers don't form whole rows, or if `width` is 0; [`Error::TooLong`] for more than 2^31 - 1 rows.
     #[allow(clippy::needless_pass_by_value, reason = "as of a DVector")]
     pub fn from_vec(session: &Session, width: usize, numbers: Vec<T>) -> Result<DMatrix<T>> {
         let rows = numbers.len().checked_div(width).unwrap_or(0);
@@ -219,12 +220,12 @@ impl<T: 'static> DMatrix<T> {
         self.read(i..i.saturating_add(1))
     }
 
-    /// Replaces the `i`-th row. Plans of loops stay.
+    /// Replaces the `i`-th row. The plans of loops stay valid.
     ///
-    /// Where loops run on workers, the first change after a loop brings all rows back to this process.
+    /// If loops run on workers, the first change after a loop brings all rows back to this process.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]; [`Error::Rows`] if it isn't as long as the rows that are there.
+    /// [`Error::OutOfBounds`]; [`Error::Rows`] if `row` doesn't have the matrix's width.
     pub fn set(&mut self, i: usize, row: &[T]) -> Result<()>
     where
         T: Clone,
@@ -284,7 +285,7 @@ impl<T: 'static> DMatrix<T> {
         self.read(0..self.len())
     }
 
-    /// A BLAKE3 hash of all numbers, row after row: that of a DVector of equal arrays, to the bit.
+    /// A BLAKE3 hash of all numbers, row after row. A DVector of arrays with the same bits has the same digest.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;

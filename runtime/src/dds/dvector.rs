@@ -34,6 +34,10 @@ use crate::session::{Session, SessionInner};
 /// assert_eq!(squares.iter()?.sum::<u64>(), 30);
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
+///
+/// # Cost
+/// The memory of its elements. With workers, each worker holds the parts that it uses, and `get`, `read`, `iter` and `to_vec` fetch
+/// elements from the workers.
 pub struct DVector<T> {
     pub(crate) elements: RawVector,
     element: PhantomData<T>,
@@ -94,7 +98,7 @@ impl<T: Element> DVector<T> {
         Self::from_vec(session, elements.into_iter().collect())
     }
 
-    /// The elements of several `Vec`s, one after the other: what threads made side by side.
+    /// The elements of several `Vec`s, one after the other. Use it for chunks that threads have made in parallel.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -107,11 +111,11 @@ impl<T: Element> DVector<T> {
     /// ```
     ///
     /// # Cost
-    /// Elements are moved, not cloned, on all threads where there are megabytes of them. Each chunk is freed as soon as it
-    /// was moved: many small chunks need little more memory than the DVector itself, a single one twice that.
+    /// Elements are moved, not cloned; if there are megabytes of them, all threads move. Each chunk is freed as soon as it was
+    /// moved, so many small chunks need little more memory than the DVector itself, and a single chunk twice as much.
     ///
     /// # Errors
-    /// [`Error::TooLong`]; [`Error::Threads`] if the threads are to be started here and can't be.
+    /// [`Error::TooLong`] for more than 2^31 - 1 elements; [`Error::Threads`] if the session's threads can't be started.
     pub fn from_chunks(session: &Session, chunks: Vec<Vec<T>>) -> Result<Self> {
         Ok(Self::of_buffer(session.inner(), concatenate(&session.inner(), chunks)?))
     }
@@ -147,7 +151,7 @@ impl<T: 'static> DVector<T> {
         self.elements.len()
     }
 
-    /// True if there are none.
+    /// True if there are no elements.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -184,9 +188,9 @@ impl<T: 'static> DVector<T> {
         elements.as_slice::<T>().first().cloned().ok_or_else(|| self.elements.out_of_bounds(&(i..i.saturating_add(1))))
     }
 
-    /// Replaces the `i`-th element. Plans of loops stay.
+    /// Replaces the `i`-th element. The plans of loops stay valid.
     ///
-    /// Where loops run on workers, the first change after a loop brings all elements back to this process.
+    /// If loops run on workers, the first change after a loop brings all elements back to this process.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -321,7 +325,7 @@ impl<T: 'static> DVector<T> {
     /// ```
     ///
     /// # Cost
-    /// One pass over the elements; plain ones are hashed as their memory.
+    /// One pass over the elements. Plain elements are hashed as their bytes in memory.
     ///
     /// # Errors
     /// None in one process; where elements are elsewhere, that they can't be fetched.

@@ -135,7 +135,7 @@ macro_rules! driver_side {
                 (&self.session, &self.cell, $ops)
             }
 
-            /// The value: what it started from, united with what all loops that ended well gave it.
+            /// The value: what it started from, united with the contributions of all loops that ended well.
             pub fn get(&self) -> $n {
                 <$n>::from_word(self.cell.word())
             }
@@ -165,15 +165,22 @@ fn cell(word: u64) -> Arc<Reduction> {
 
 /// A sum over all iterations, from [`Session::sum`]. In a loop body: `loss.add(x)`.
 ///
-/// Integers wrap around. Floats are added in an order that depends on the data alone, never on threads.
+/// Integers wrap around.
+///
+/// # Dependencies
+/// A reduction makes no iterations conflict.
+///
+/// # Determinism
+/// In an asynchronous loop floats are added in an order that depends on the data and the options alone, so the bits are the same on any
+/// number of threads and workers. Under `order = Preserve` they are the plain loop's.
 pub struct Sum<N: Number> {
     session: Arc<SessionInner>,
     cell: Arc<Reduction>,
     number: PhantomData<N>,
 }
 
-/// The smallest or largest of what all iterations saw, from [`Session::min`] and [`Session::max`].
-/// In a loop body: `lo.min(x)`, `hi.max(x)`. NaN is passed over, and -0 is smaller than 0.
+/// The smallest or largest of what all iterations saw, from [`Session::min`] and [`Session::max`]. In a loop body: `lo.min(x)`,
+/// `hi.max(x)`. NaN is ignored, and -0 is smaller than 0.
 pub struct Extreme<N: Number, W: Which> {
     session: Arc<SessionInner>,
     cell: Arc<Reduction>,

@@ -56,19 +56,19 @@ use crate::memory::pages::Pages;
     note = "`sum x` takes elements that are numbers, arrays or tuples of them; implement `Additive` for a type of your own"
 )]
 pub trait Additive: Element {
-    /// Whether all orders and groupings of the same additions give the same bits, as those of integers do. What is not exact
-    /// is added up in copies whose number depends on the data and the options alone.
+    /// Whether all orders and groupings of the same additions give the same bits, as is true of integers. If not, the additions go
+    /// to copies whose number depends on the data and the options alone.
     const EXACT: bool = false;
 
     /// Whether `unite` can't panic.
     #[doc(hidden)]
     const STEADY: bool = false;
 
-    /// What changes nothing when it is added.
+    /// The value that changes nothing when it is added.
     fn zero() -> Self;
 
-    /// Adds what another copy came to. Where it panics the loop fails, and `x` is as before; loops on workers have changed then what
-    /// else they write.
+    /// Adds the value of another copy. If it panics, the loop fails, and the DDS is as before. (A loop on workers has then changed
+    /// the other DDSs that it writes.)
     fn unite(&mut self, other: &Self);
 }
 

@@ -11,7 +11,7 @@ use crate::memory::decode::DecodeError;
 /// The most bytes that the captured values of a loop may take.
 pub(crate) const MAX_VALUES: usize = 1 << 30;
 
-/// Why captured values could not be turned into bytes, or back.
+/// Why captured values could not be encoded as bytes, or decoded.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -23,7 +23,7 @@ pub(crate) const MAX_VALUES: usize = 1 << 30;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
-    /// A value's `Serialize` refused, or wants a format that names its fields.
+    /// A value's `Serialize` returned an error, or needs a format that names its fields.
     #[error("captured value {index}, a {of}, can't be serialised: {reason}")]
     Encode {
         /// Which of the captured values it is, from 0.

@@ -32,7 +32,7 @@ const NESTING_STACK: usize = 512 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The bytes end too early.
+    /// The bytes end before the value does.
     #[error("{of}: {needed} bytes were expected, and {left} are left")]
     Truncated {
         /// The type that was read.
@@ -52,7 +52,7 @@ pub enum DecodeError {
         /// How many bytes there are.
         left: usize,
     },
-    /// A number that stands for no value.
+    /// A number that stands for no value of the type.
     #[error("{found} is no {of}: {expected} was expected")]
     Invalid {
         /// The type that was read.
@@ -62,7 +62,7 @@ pub enum DecodeError {
         /// What would have been right.
         expected: &'static str,
     },
-    /// The number of no variant of an enum.
+    /// A number that is no variant of an enum.
     #[error("{found} is no variant of {of}, which has {variants}")]
     Variant {
         /// The enum.
@@ -86,13 +86,13 @@ pub enum DecodeError {
         /// How many bytes are right.
         valid: usize,
     },
-    /// Values within values, deeper than the stack is good for.
+    /// Values are nested more deeply than the stack allows.
     #[error("values are nested more than {levels} deep, which takes too much of the stack")]
     Nesting {
         /// How deep it went.
         levels: u32,
     },
-    /// More elements than there is room for.
+    /// There are more elements than memory allows.
     #[error("{len} elements are claimed, and there is room for {room}")]
     Room {
         /// How many are claimed.
@@ -100,13 +100,13 @@ pub enum DecodeError {
         /// How many fit.
         room: usize,
     },
-    /// Bytes that nothing accounts for.
+    /// Bytes are left after the value.
     #[error("the bytes were expected to end here, and {left} are left")]
     Trailing {
         /// How many are left.
         left: usize,
     },
-    /// The type's own `Deserialize` refused.
+    /// The type's own `Deserialize` returned an error.
     #[error("{message}")]
     Serde {
         /// What it said.

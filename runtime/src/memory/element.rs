@@ -54,30 +54,30 @@ use crate::memory::ordered::Ordered;
     note = "of a reference, as closures of operators are lent, give what it points to: `*i`, or a clone"
 )]
 pub unsafe trait Element: Clone + Send + Sync + 'static {
-    /// Whether an element is nothing but its bytes.
+    /// Whether an element is plain: nothing but its bytes, without padding or pointers.
     const PLAIN: bool;
 
-    /// Whether a copy of an element's bytes, padding and all, is as good as a clone of it.
+    /// Whether a copy of an element's bytes, with its padding, is as good as a clone of it.
     #[doc(hidden)]
     const BITS: bool = Self::PLAIN;
 
-    /// Whether what it is depends on keys that it holds, so that a loop can't be recorded on copies of other elements.
+    /// Whether accesses look for keys in the element, so that a loop can't be recorded on copies of other elements.
     #[doc(hidden)]
     const BY_KEY: bool = false;
 
-    /// Whether an element that nobody needs any more may be kept, to be cloned into: dropping it would give memory back and do
-    /// nothing else.
+    /// Whether an unused element may be kept, so that another can be cloned into its memory. This is allowed if dropping it only
+    /// frees memory.
     #[doc(hidden)]
     const KEEPS_ROOM: bool = false;
 
-    /// Appends the canonical bytes of one element: for plain types its memory.
+    /// Appends the canonical bytes of one element. For plain types these are its bytes in memory.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads back what [`encode`](Element::encode) wrote, and takes its bytes off the front. Any bytes may come: those
-    /// that are no element are an error, and no length among them is believed before there are bytes to bear it out.
+    /// Reads back what [`encode`](Element::encode) wrote, and removes these bytes from the front. It must handle any bytes: if they
+    /// are no element it returns an error, and it compares every length with the bytes that are left before it allocates memory.
     ///
     /// # Errors
-    /// [`DecodeError`]. The bytes are then taken up to somewhere.
+    /// [`DecodeError`]. How many bytes were removed is then unspecified.
     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError>;
 }
 

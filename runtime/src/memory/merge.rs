@@ -64,25 +64,25 @@ use crate::memory::shared::Shared;
     note = "numbers and arrays of them are merged by adding their changes; implement `Merge` for a type of your own"
 )]
 pub trait Merge: Element {
-    /// What took `base` to `local`.
+    /// The change that leads from `base` to `local`.
     fn change(base: &Self, local: &Self) -> Self;
 
-    /// Goes through a change of another copy as well.
+    /// Applies the change of another copy as well.
     fn apply(&mut self, change: &Self);
 
-    /// Makes of a change the part of one of this many copies, when models are averaged: the parts of `copies` equal changes
-    /// make up one of them.
+    /// Reduces a change to the share of one of `copies` copies, to average models. The shares of `copies` equal changes add up to
+    /// one such change.
     fn share(&mut self, copies: usize);
 
-    /// Whether [`combine`](Merge::combine) says how changes are combined under `merge = Combine`. Those of other types are applied
-    /// in turn there, too.
+    /// Whether [`combine`](Merge::combine) says how changes are combined under `merge = Combine`. Changes of other types are
+    /// applied one after the other.
     const COMBINES: bool = false;
 
-    /// Makes one change of two that copies went through apart, under `merge = Combine`: `change` becomes what both come to. They
-    /// are changes of one row of such elements, equally long; of an element that stands alone there is one.
+    /// Combines the changes of two copies under `merge = Combine`: `change` becomes the result. Both are changes of one row of such
+    /// elements, and equally long. For an element that stands alone the length is 1.
     ///
-    /// For floats this is `a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)` of the whole row: changes at right angles are added
-    /// up, and of equal ones one is left. A type made of floats passes its own on.
+    /// For floats the result is `a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)` of the whole row: the sum of changes at right angles,
+    /// and one of two equal changes. A type made of floats calls this function for its floats.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;

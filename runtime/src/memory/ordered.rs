@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// A float as a key to sort by: `x.sort_by_key(|row| Ordered(row.score))`, and in falling order
-/// `x.sort_by_key(|row| Reverse(Ordered(row.score)))`.
+/// A float as a key to sort by: `x.sort_by_key(|row| Ordered(row.score))`, or in descending order `x.sort_by_key(|row|
+/// Reverse(Ordered(row.score)))`.
 ///
 /// The order is that of [`f64::total_cmp`]: -∞ comes first, -0.0 before 0.0, and ∞ before NaN (a negative NaN comes before all).
 ///

@@ -5,7 +5,7 @@ use std::slice::ChunksExact;
 
 use crate::body::stored::Stored;
 
-/// A minibatch: a slice of the loop's input, and which one it is.
+/// A minibatch: a slice of the loop's input, with its number and position.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -16,7 +16,7 @@ use crate::body::stored::Stored;
 /// }
 /// ```
 ///
-/// Of a DMatrix of `T` it is a `Batch<[T]>`, which has rows: `for row in batch`, `batch[k]`, `batch.len()`.
+/// The input may be a DMatrix of `T`. Then it is a `Batch<[T]>`, which has rows: `for row in batch`, `batch[k]`, `batch.len()`.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -47,13 +47,13 @@ impl<'v, T: ?Sized + Stored> Batch<'v, T> {
         Batch { numbers, width, start, number }
     }
 
-    /// The index of its first element in the input.
+    /// The index of the minibatch's first element in the input.
     #[inline]
     pub fn start(&self) -> usize {
         self.start
     }
 
-    /// Which minibatch of the loop it is, from 0.
+    /// The number of this minibatch in the loop, from 0.
     #[inline]
     pub fn number(&self) -> usize {
         self.number
@@ -69,19 +69,19 @@ impl<'v, T> Batch<'v, T> {
 }
 
 impl<'v, T> Batch<'v, [T]> {
-    /// How many rows it has.
+    /// The number of rows.
     #[inline]
     pub fn len(&self) -> usize {
         self.numbers.len() / self.width
     }
 
-    /// Whether it has none.
+    /// True if it has no rows.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
 
-    /// How many numbers a row has.
+    /// The number of numbers in a row.
     #[inline]
     pub fn width(&self) -> usize {
         self.width

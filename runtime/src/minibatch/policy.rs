@@ -3,9 +3,9 @@
 /// How the copies of what a [`sync_parallel_for!`](https://docs.rs/stradsap/latest/stradsap/macro.sync_parallel_for.html)
 /// writes are kept together.
 ///
-/// A *copy* is one thread's own state of the DDSs captured as `&mut x` (under [`Hybrid`](SyncPolicy::Hybrid): one
-/// process's). In one process there are as many as threads, on workers as many as workers have threads in all. With one
-/// copy every policy is the plain sequential loop, bit for bit.
+/// A *copy* is one thread's own state of the DDSs captured as `&mut x` (under [`Hybrid`](SyncPolicy::Hybrid), one process's). There
+/// are as many copies as threads, in this process or on all workers together. With one copy every policy is the plain sequential
+/// loop, bit for bit.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -23,20 +23,20 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum SyncPolicy {
-    /// Bulk synchronous parallel: in each round every copy runs one minibatch; then the changes of all are added up, and
-    /// all agree. The result has the same bits for the same number of copies, however they are timed.
+    /// Bulk synchronous parallel. In each round every copy runs one minibatch; then the changes of all copies are united, and all
+    /// copies agree. The result has the same bits for the same number of copies, whatever the timing.
     Bsp,
-    /// Stale synchronous parallel (Ho et al., NIPS 2013): what a copy reads in its minibatch `t` holds all changes of
-    /// every copy's minibatches before `t - staleness`, and maybe later ones. Fast copies wait, slow ones don't.
+    /// Stale synchronous parallel (Ho et al., NIPS 2013). What a copy reads in its minibatch `t` has the changes of every copy's
+    /// minibatches before `t - staleness`, and perhaps of later ones. A copy that is too far ahead waits.
     Ssp {
         /// How many minibatches a copy may be ahead of the slowest.
         staleness: usize,
     },
-    /// The threads of one process share rows without locks (HOGWILD!, Recht et al., NIPS 2011); processes agree, as under
-    /// `Bsp`, when each of their threads has run one minibatch.
+    /// The threads of one process share rows without locks (HOGWILD!, Recht et al., NIPS 2011). Processes agree, as under `Bsp`,
+    /// when each of their threads has run one minibatch.
     Hybrid,
-    /// Each copy trains a model of its own for `every` minibatches; then the models are averaged (MA-SGD), each process
-    /// averaging its share of the rows. The result has the same bits for the same number of copies.
+    /// Each copy trains a model of its own for `every` minibatches. Then the models are averaged (MA-SGD); each process averages
+    /// its share of the rows. The result has the same bits for the same number of copies.
     ModelAverage {
         /// Minibatches of each copy from one average to the next, from 1 on.
         every: usize,
@@ -70,8 +70,8 @@ impl std::fmt::Display for SyncPolicy {
     }
 }
 
-/// How the changes of several copies become one, where a policy unites them ([`Bsp`](SyncPolicy::Bsp), and
-/// [`Hybrid`](SyncPolicy::Hybrid) between processes). A row that a single copy changed takes that copy's value under each rule.
+/// How the changes of several copies become one, under policies that unite changes ([`Bsp`](SyncPolicy::Bsp), and
+/// [`Hybrid`](SyncPolicy::Hybrid) between processes). Under each rule a row that a single copy changed takes that copy's value.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -83,12 +83,12 @@ impl std::fmt::Display for SyncPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum MergeRule {
-    /// All changes are added up ([`Merge::apply`](crate::Merge::apply)). Copies that do the same work on the same rows go as
-    /// many times as far as one would.
+    /// All changes are added up ([`Merge::apply`](crate::Merge::apply)). If `n` copies do the same work on the same rows, the sum
+    /// is `n` times the step of one copy.
     #[default]
     Sum,
-    /// Changes of floats are combined, row by row and two at a time, so that what they have in common counts once and what
-    /// they don't is added up: `a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)` (Adasum: Maleki and others, 2020). Types that don't
+    /// Changes of floats are combined row by row, two at a time. What they have in common counts once, and the rest is added up: `a
+    /// (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2)` (Adasum: Maleki and others, 2020). Types that don't
     /// [combine](crate::Merge::combine), such as counts, are added up.
     Combine,
 }
@@ -109,7 +109,7 @@ impl std::fmt::Display for MergeRule {
     }
 }
 
-/// The options behind a synchronous loop's policy, which the macro makes of `label = "epoch", merge = Combine`.
+/// The options of a synchronous loop. The macro makes them from `label = "epoch", merge = Combine` after the policy.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -153,13 +153,13 @@ impl SyncOptions {
         self
     }
 
-    /// `interval = N`: under `Bsp` and `Hybrid` the copies meet when each of their threads has run `N` minibatches, not 1.
+    /// `interval = N`: under `Bsp` and `Hybrid` the copies meet when each of their threads has run `N` minibatches instead of 1.
     pub fn interval(mut self, minibatches: usize) -> Self {
         self.interval = minibatches;
         self
     }
 
-    /// `prefetch = false`: rows of other processes are fetched one by one, when they are touched.
+    /// `prefetch = false`: rows of other processes are fetched only when they are touched, one by one.
     pub fn prefetch(mut self, on: bool) -> Self {
         self.prefetch = on;
         self

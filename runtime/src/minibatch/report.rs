@@ -7,8 +7,8 @@ use crate::session::options::Site;
 use crate::session::report::WorkerTime;
 use crate::session::verified::Verified;
 
-/// What a call of a synchronous loop did: how its minibatches were dealt out, what its copies exchanged, and how long it
-/// took. `Display` prints it for a person.
+/// What a call of a synchronous loop did: how its minibatches were dealt out, what its copies exchanged, and how long it took.
+/// `Display` prints it for people to read.
 #[derive(Clone)]
 pub struct SyncReport {
     pub(crate) site: &'static Site,
@@ -66,12 +66,12 @@ impl SyncReport {
         self.policy
     }
 
-    /// How changes of several copies became one, where the policy unites them.
+    /// How the changes of several copies became one, under policies that unite changes.
     pub fn merge(&self) -> MergeRule {
         self.rule
     }
 
-    /// Seconds of each thread that went into finding what its copies had changed, and into uniting the changes: part of
+    /// Seconds that a thread spent, on average, on finding what its copies had changed and on uniting the changes. They are part of
     /// [`seconds_running`](SyncReport::seconds_running). 0 under `Ssp`, and with a single copy.
     pub fn seconds_merging(&self) -> f64 {
         self.counts.merging as f64 / 1e9 / self.threads.max(1) as f64
@@ -92,13 +92,13 @@ impl SyncReport {
         self.threads
     }
 
-    /// How often the copies were made to agree; under `Ssp` how many minibatches the busiest copy ran. 0 where there was
-    /// a single copy.
+    /// How often the copies were made to agree. Under `Ssp` it is the number of minibatches that the busiest copy ran. 0 with a
+    /// single copy.
     pub fn rounds(&self) -> usize {
         self.rounds
     }
 
-    /// Seconds before the first minibatch: tables, shares, rows that have to be elsewhere.
+    /// Seconds before the first minibatch: making tables and shares, and moving rows.
     pub fn seconds_preparing(&self) -> f64 {
         self.seconds_preparing
     }
@@ -108,13 +108,13 @@ impl SyncReport {
         self.seconds_running
     }
 
-    /// Bytes that processes sent each other for this call. 0 where the loop ran in one process.
+    /// Bytes that processes sent each other for this call. 0 if the loop ran in one process.
     pub fn bytes_sent(&self) -> u64 {
         self.counts.bytes_sent
     }
 
-    /// How many rows copies brought from what they had agreed on, each counted once a minibatch or round. 0 with a single
-    /// copy, which works in place.
+    /// How many rows the copies fetched from the state that they had agreed on. A row counts once in each minibatch or round. 0
+    /// with a single copy, which works in place.
     pub fn rows_touched(&self) -> u64 {
         self.counts.touched
     }
@@ -139,7 +139,7 @@ impl SyncReport {
         self.counts.reads
     }
 
-    /// How many minibatches behind its reader's the oldest checked value was.
+    /// The largest staleness that was checked: how many minibatches a value was older than its reader.
     pub fn staleness_seen(&self) -> u64 {
         self.counts.worst
     }
@@ -149,7 +149,7 @@ impl SyncReport {
         &self.verified
     }
 
-    /// Where the workers' time went; empty where the loop ran in one process.
+    /// How the workers spent their time; empty if the loop ran in one process.
     pub fn workers(&self) -> &[WorkerTime] {
         &self.workers
     }

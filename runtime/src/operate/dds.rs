@@ -15,14 +15,14 @@ use crate::memory::element::Element;
 use crate::session::error::Result;
 
 impl<T: Element> DVector<T> {
-    /// The elements, on their way.
+    /// A pipe of the elements.
     pub fn pipe(&self) -> Pipe<'_, Elements<T>> {
         Pipe::of(self.describe(false), self.len(), Elements::new())
     }
 }
 
 impl<T: Element> DMatrix<T> {
-    /// The rows, on their way, each as a `Vec`. Of `to_vec`'s rows [`DMatrix::from_rows`] makes a matrix again.
+    /// A pipe of the rows, each as a `Vec`. [`DMatrix::from_rows`] turns the rows of `to_vec` into a matrix again.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -38,22 +38,22 @@ impl<T: Element> DMatrix<T> {
     /// ```
     ///
     /// # Cost
-    /// Closures are lent a copy of each row, made in memory that is used again from row to row; what gives rows away
-    /// (`enumerate`, `zip`, `collect`, `to_vec`) allocates one each.
+    /// Closures borrow a copy of each row, in memory that is reused from row to row. Steps and operators that give rows away
+    /// (`enumerate`, `zip`, `collect`, `to_vec`) allocate a `Vec` for each row.
     pub fn pipe(&self) -> Pipe<'_, Rows<T>> {
         Pipe::of(self.describe(false), self.len(), Rows::new())
     }
 }
 
 impl<K: Key, V: Element> DMap<K, V> {
-    /// The entries, on their way: pairs of a key and a value, in the map's order.
+    /// A pipe of the entries: pairs of a key and a value, in the map's order.
     pub fn pipe(&self) -> Pipe<'_, MapEntries<K, V>> {
         Pipe::of(self.buckets.describe(false), self.buckets.len(), MapEntries::new())
     }
 }
 
 impl<K: Key, V: Element> DMultiMap<K, V> {
-    /// The keys with their values, on their way, in the map's order.
+    /// A pipe of the keys with their values, in the map's order.
     pub fn pipe(&self) -> Pipe<'_, MapEntries<K, Vec<V>>> {
         self.map.pipe()
     }

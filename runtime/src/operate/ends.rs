@@ -57,7 +57,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         self.flow.give(&site(name, at), &stage(self.kernel))
     }
 
-    /// All items, as a DVector. On workers each keeps what it made.
+    /// All items, as a DVector. Each worker keeps the items that it made.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -71,7 +71,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Operator`] if a closure panics, [`Error::TooLong`] if there are too many items, [`Error::Cluster`].
+    /// [`Error::Operator`] if a closure panics, [`Error::TooLong`] for more than 2^31 - 1 items, [`Error::Cluster`] if processes
+    /// are lost for good.
     #[track_caller]
     pub fn collect(self) -> Result<DVector<K::Item>>
     where
@@ -102,8 +103,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         self.fold(0usize, |n, _| n + 1, |a, b| a + b)
     }
 
-    /// One value of all items: `f` takes each item in order to what `init` and the items before it gave, in runs that begin
-    /// anew with `init`; `unite` brings together what two neighbouring runs gave.
+    /// Folds all items into one value. The items are cut into runs. In each run `f` is called for one item after the other, with
+    /// the value so far; it begins with `init`. `unite` joins the values of two neighbouring runs.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -115,8 +116,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     ///
-    /// # Dependencies
-    /// Runs follow from the length of the source alone, so a floating-point sum has the same bits wherever it runs.
+    /// # Determinism
+    /// Runs depend on the length of the source alone, so a floating-point sum has the same bits wherever it runs.
     ///
     /// # Errors
     /// As [`collect`](Pipe::collect).
@@ -166,7 +167,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         Ok(folded.unwrap_or(first))
     }
 
-    /// One item of all, two at a time, in order; none of none.
+    /// Unites all items into one, two at a time, in order; `None` if there are no items.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -192,8 +193,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         caught(&site("reduce", at), || unpack::<K::Item>(lists).into_iter().flatten().reduce(f))
     }
 
-    /// All items in the order of their keys; those with equal keys in the order that they have. A float becomes a key as
-    /// [`Ordered(x)`](crate::Ordered), and [`Reverse(key)`](std::cmp::Reverse) sorts in falling order.
+    /// All items in the order of their keys. Items with equal keys keep their order. Use [`Ordered(x)`](crate::Ordered) for a float
+    /// as the key, and [`Reverse(key)`](std::cmp::Reverse) for descending order.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -256,7 +257,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         flow.store(&site, &Sorted { kernel, body, borders })
     }
 
-    /// All items in a random order, which follows from the seed and the places of the items alone (in a map: from their keys).
+    /// All items in a random order. It depends only on the seed and the places of the items (in a map, on their keys).
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -276,7 +277,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// the worker that has its partition, and stays there.
     ///
     /// # Determinism
-    /// The same order on any number of threads and workers. It has nothing in common with what [`sample`](Pipe::sample) and
+    /// The order is the same on any number of threads and workers. It is independent of what [`sample`](Pipe::sample) and
     /// [`split`](Pipe::split) choose with the same seed.
     ///
     /// # Errors
@@ -293,8 +294,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         self.flow.store(&site("shuffle", Location::caller()), &sorted)
     }
 
-    /// The `most` items with the largest keys, the largest first; of equal keys the earlier item comes first. Fewer where there
-    /// are fewer.
+    /// The `most` items with the largest keys, the largest first. Of items with equal keys the earlier one comes first. If there
+    /// are fewer items than `most`, all are returned.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -310,7 +311,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// ```
     ///
     /// # Cost
-    /// One pass; at most `most` items of each chunk come to the program's own process.
+    /// One pass. At most `most` items of each chunk are sent to the program's own process.
     ///
     /// # Errors
     /// As [`collect`](Pipe::collect).
@@ -328,7 +329,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         Ok(best.into_iter().map(|(_, item)| item).collect())
     }
 
-    /// Numbers the keys of the items from 0, in the order in which they first appear: dense numbers for the ids of a table.
+    /// Numbers the different keys of the items from 0, in the order in which they first appear. Use it to replace the ids of a
+    /// table by dense numbers.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -342,11 +344,11 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     ///
-    /// Rows with numbers in the place of keys: `with!([&users], rows.map(|row| users[&row.user])).collect()`, where `users` is the
-    /// map [`numbers`](Numbering::numbers).
+    /// This replaces keys by numbers: `with!([&users], rows.map(|row| users[&row.user])).collect()`, where `users` is the map
+    /// [`numbers`](Numbering::numbers).
     ///
     /// # Cost
-    /// A pass as [`count_by_key`](Pipe::count_by_key)'s, then a sort of the different keys, and a map of them.
+    /// A pass like that of [`count_by_key`](Pipe::count_by_key), then a sort of the different keys, and making a map of them.
     ///
     /// # Errors
     /// As [`collect`](Pipe::collect).
@@ -378,8 +380,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// ```
     ///
     /// # Cost
-    /// One pass. On workers each counts what it has first; then a key and a count move for each key that a run of items has,
-    /// and the map is made in the program's own process.
+    /// One pass. Each worker first counts the items of its runs. Then one pair of key and count moves for each key of each run, and
+    /// the map is made in the program's own process.
     ///
     /// # Errors
     /// As [`collect`](Pipe::collect).
@@ -393,7 +395,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         pairs.united("count_by_key", at, Pairwise(|a: u64, b: u64| a + b))
     }
 
-    /// Splits the items at random: those of [`sample`](Pipe::sample) with the same seed, and all others. Both stay in order.
+    /// Splits the items at random into those that [`sample`](Pipe::sample) takes with the same seed, and all others. Both stay in
+    /// order.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -442,7 +445,7 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
     /// ```
     ///
     /// # Cost
-    /// One pass. On workers each pair moves to the worker that has its key's partition, then to the program's own process.
+    /// One pass. On workers, each pair moves to the worker that has its key's partition, then to the program's own process.
     ///
     /// # Errors
     /// As [`collect`](Pipe::collect).
@@ -451,7 +454,7 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
         self.united("group_by_key", Location::caller(), Listing).map(|map| DMultiMap { map })
     }
 
-    /// One value of all that a key has, two at a time, in the order of the items.
+    /// Unites all values of each key into one, two at a time, in the order of the items.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -477,7 +480,7 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
         self.united("reduce_by_key", Location::caller(), Pairwise(f))
     }
 
-    /// A map of the pairs. Of several with the same key the last stays.
+    /// A map of the pairs. Of several pairs with the same key the last one stays.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;

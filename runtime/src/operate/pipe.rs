@@ -19,20 +19,20 @@ use crate::memory::element::Element;
 use crate::session::SessionInner;
 use crate::session::error::{Error, LoopProblem, Result};
 
-/// Data on their way from a DDS through closures; nothing runs before an operator asks for the result.
+/// Steps over the items of a DDS. Nothing runs before an operator asks for the result.
 ///
 /// [`DVector`](crate::DVector), [`DMatrix`] and [`DMap`] have all of these methods themselves: `ratings.filter(...)` begins a pipe.
-/// Steps (`map`, `filter`, `flat_map`, `enumerate`, `zip`, `sample`, `join`) only record what is to be done; all of them run in
-/// one pass over the data when `collect`, `to_vec`, `count`, `fold`, `reduce`, `sort_by_key`, `count_by_key`, `group_by_key` or
-/// `reduce_by_key` asks for it, on the session's threads or workers. A pipe can be used once.
+/// Steps (`map`, `filter`, `flat_map`, `enumerate`, `zip`, `sample`, `join`) only record what is to be done. All steps run in one
+/// pass over the data when an operator such as `collect`, `to_vec`, `count`, `fold`, `reduce`, `sort_by_key`, `count_by_key`,
+/// `group_by_key` or `reduce_by_key` asks for the result, on the session's threads or workers. A pipe can be used once.
 ///
-/// Closures get references to items. They use no variables: those that do stand in `stradsap::with!`, which takes a capture
-/// list as loops do. They must have no side effects.
-/// What they are is known from their type alone where workers run them, so they must not capture a value without bytes
-/// that stands for something done in this process (a token). rustc refuses every capture that has bytes; it can't see these.
+/// Closures get references to items. They must have no side effects, and they use no variables: put a closure that does into
+/// `stradsap::with!`, which takes a capture list as loops do. Workers know a closure by its type alone. So rustc rejects every
+/// capture that has bytes. It can't see captures without bytes; a closure must not capture such a value if it stands for something
+/// done in this process (a token).
 ///
-/// # Dependencies
-/// Results depend on the data and the closures alone, not on the number of threads or workers: items stay in order, and
+/// # Determinism
+/// Results depend on the data and the closures alone, not on the number of threads or workers. Items stay in order, and
 /// floating-point sums are rounded in the same places.
 pub struct Pipe<'p, K> {
     pub(super) flow: Flow,
@@ -106,7 +106,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         With::new(values, slot, body)
     }
 
-    /// What a closure makes of each item.
+    /// The result of a closure for each item.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -141,7 +141,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         self.then(|before| Mapped::new(before, body))
     }
 
-    /// The items that a closure wants, in order.
+    /// The items for which a closure returns `true`, in order.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -171,7 +171,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         self.then(|before| Filtered::new(before, body))
     }
 
-    /// All that a closure makes of each item, one after the other. What it gives (a `Vec`, an `Option`, an array, an
+    /// All items of the collections that a closure returns, one after the other. The collection (a `Vec`, an `Option`, an array, an
     /// iterator) can't borrow from the item.
     ///
     /// ```
@@ -210,9 +210,9 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         self.then(|before| FlatMapped::new(before, body))
     }
 
-    /// Items chosen by chance: each with this probability, from 0 to 1. Which ones follows from the seed and the places of
-    /// the items alone (in a map: from their keys). Who samples twice takes two seeds: with one, both choose the same.
-    /// With another probability, the operator that runs the pipe gives [`LoopProblem::Probability`].
+    /// Items chosen at random, each with this probability, from 0 to 1. The choice depends only on the seed and the places of the
+    /// items (in a map, on their keys). To take two different samples use two seeds. If the probability isn't from 0 to 1, the
+    /// operator that runs the pipe returns [`LoopProblem::Probability`].
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -239,8 +239,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         self.then(|before| Sampled { before, seed, below, keep: true })
     }
 
-    /// Each item with the values that a map has for its key: those without stay out, and of a [`DMultiMap`] each value gives
-    /// a pair. The items stay in order.
+    /// Pairs of each item with the value that a map has for its key. Items without a value are left out, and a [`DMultiMap`] gives
+    /// a pair for each value. The items stay in order.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -255,7 +255,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// ```
     ///
     /// # Cost
-    /// One look-up an item. Where it runs on workers each of them fetches the whole map once.
+    /// One look-up for each item. On workers, each worker fetches the whole map once.
     pub fn join<'m, M, F>(self, map: &'m M, key: F) -> Pipe<'p, M::Joined<'m, K, F>>
     where
         M: JoinWith<K::Item>,
@@ -268,7 +268,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
 }
 
 impl<'p, K: IndexedKernel> Pipe<'p, K> {
-    /// Items with their indices. After `filter`, `flat_map`, `sample` or `join`, `collect` first: where an item ends up is not
+    /// Items with their indices. After `filter`, `flat_map`, `sample` or `join` call `collect` first, since the indices are not
     /// known before.
     ///
     /// ```
@@ -284,7 +284,7 @@ impl<'p, K: IndexedKernel> Pipe<'p, K> {
         self.then(Numbered)
     }
 
-    /// The items of two pipes with equal indices, as many as the shorter one has.
+    /// Pairs of the items of two pipes with equal indices, as many as the shorter pipe has.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -351,7 +351,7 @@ impl<'p, Q: Key, V: Element> IntoPipe<'p> for &'p DMap<Q, V> {
 
 /// A map whose values can be joined with items: a [`DMap`] or a [`DMultiMap`].
 pub trait JoinWith<T> {
-    /// What its keys are.
+    /// The type of the keys.
     type Key;
     #[doc(hidden)]
     type Joined<'m, K: Kernel<Item = T>, F: Fn(&T) -> Self::Key + Copy + Sync + 'static>: Kernel

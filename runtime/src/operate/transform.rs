@@ -109,7 +109,7 @@ impl<W: Capture, H: Handles> Handles for Among<W, H> {
 macro_rules! transforms {
     ($dds:ident, $element:ty, $example:literal) => {
         impl<T: Element> $dds<T> {
-            /// Changes every element in place; those of a matrix are its rows. If the closure panics nothing has changed.
+            /// Changes every element in place; the elements of a matrix are its rows. If the closure panics, nothing has changed.
             ///
             #[doc = $example]
             ///
@@ -184,7 +184,7 @@ assert_eq!(m.get(0)?, [0.6, 0.8]);
 );
 
 impl<K: Element, V: Element> DMap<K, V> {
-    /// Changes every value in place. If the closure panics nothing has changed.
+    /// Changes every value in place. If the closure panics, nothing has changed.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;

@@ -23,7 +23,7 @@ use crate::session::pool::Pool;
 use crate::session::verified::Verified;
 use crate::session::{Session, SessionInner, next_id};
 
-/// A call of a [`Program`], to be configured and run: [`scheduled`].
+/// A call of a [`Program`] that [`scheduled`] begins: configure it, then run it.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -69,6 +69,9 @@ use crate::session::{Session, SessionInner, next_id};
 /// assert!(locals.iter()?.all(|x| (x - 4.0f64).abs() < 1e-3));
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
+///
+/// # Determinism
+/// The bits depend on the program, the schedule, the shards and the depth of the pipeline, not on the number of threads or workers.
 #[must_use = "nothing happens before `run` or `run_until`"]
 pub struct Scheduled<'s, P> {
     pub(crate) session: Arc<SessionInner>,
@@ -145,7 +148,7 @@ where
     }
 }
 
-/// Begins a call of a program over the session's threads or workers: [`Program`] and [`Scheduled`] have whole ones.
+/// Begins a call of a program on the session's threads or workers. [`Program`] and [`Scheduled`] have complete examples.
 ///
 /// ```
 /// # use stradsap_runtime::{DVector, Program, Result, Schedule, Session, scheduled};
@@ -167,8 +170,8 @@ pub fn scheduled<'s, P: Program>(session: &Session, program: &'s P) -> Scheduled
 }
 
 impl<P: Program> Scheduled<'_, P> {
-    /// How many rounds are in flight: the updates of round `t` see exactly the changes of rounds up to `t - depth`. With 1,
-    /// the default, nothing is stale; more hide how long messages take.
+    /// Sets how many rounds are in flight. The updates of round `t` see exactly the changes of rounds up to `t - depth`. With 1,
+    /// the default, nothing is stale. A deeper pipeline hides the time that messages take.
     pub fn pipeline(mut self, depth: usize) -> Self {
         self.pipeline = depth;
         self
@@ -198,20 +201,21 @@ impl<P: Program> Scheduled<'_, P> {
         self.call(schedule, model, shards, locals, (rounds, |_: usize, _: &P::Model| false))
     }
 
-    /// Runs rounds until a condition holds, which is asked after each round that has been aggregated: how many have been,
-    /// and the model. What is in flight then is aggregated and applied, too.
+    /// Runs rounds until `until` returns `true`. It is called after each aggregated round, with the number of aggregated rounds and
+    /// the model. Rounds that are in flight at that moment are aggregated and applied, too.
     ///
-    /// After a worker was lost the call begins again, and with it the condition's questions.
+    /// If a worker is lost, the call begins again, and calls `until` again from the first round on.
     ///
     /// # Cost
-    /// A clone of the schedule, the model and the locals a call. A round of one light job costs about 100 ns beyond the
-    /// program's functions in one process, and a message each way a worker on several. A session that
+    /// Each call clones the schedule, the model and the locals. In one process a round of one light job costs about 100 ns beyond
+    /// the program's functions. On workers a round costs one message to each worker and one back. A session that
     /// [verifies](Session::verify) runs all rounds once more, one update after the other.
     ///
     /// # Errors
-    /// [`Error::Round`] if one of the program's functions panics or names a shard that isn't there, [`Error::Loop`] for what
-    /// can't be run, [`Error::Usage`] for a pipeline that isn't offered. Schedule, model and locals are then as they were.
-    /// [`Error::Verification`] if another order of updates leaves other bits, as functions do that use more than they are given.
+    /// [`Error::Round`] if one of the program's functions panics or names a shard that doesn't exist; [`Error::Loop`] if shards and
+    /// locals don't fit together; [`Error::Usage`] if the depth of the pipeline isn't allowed. Schedule, model and locals are then
+    /// as they were. [`Error::Verification`] if another order of updates leaves other bits, which happens if functions use more
+    /// than their arguments.
     pub fn run_until<S>(
         self,
         schedule: &mut S,

@@ -5,11 +5,11 @@ use serde::de::DeserializeOwned;
 
 use crate::memory::element::Element;
 
-/// A program with a schedule of its own (STRADS, section 3.1): `update` runs on every shard of the data side by side,
-/// `aggregate` makes of what they give a new model, `apply` hands the shards what has changed. Which jobs there are in which
-/// round is the matter of a [`Schedule`], so that either can be changed without the other.
+/// A program with a schedule of its own (STRADS, section 3.1). `update` runs on all shards of the data in parallel, `aggregate`
+/// changes the model by their results, and `apply` brings the shards up to date. A separate [`Schedule`] says which jobs each round
+/// has, so either can be exchanged without the other.
 ///
-/// The value itself holds the constants, which travel to each worker once a call.
+/// The value itself holds constants. They are sent to each worker once in each call.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -55,23 +55,24 @@ use crate::memory::element::Element;
 /// # Ok::<(), stradsap_runtime::Error>(())
 /// ```
 pub trait Program: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// A part of the data, which no round changes: an element of the DVector of shards.
+    /// A part of the data: an element of the DVector of shards. No round changes it.
     type Shard: Element;
-    /// What a shard keeps between rounds: the element of the same number of another DVector.
+    /// What a shard keeps between rounds: the element with the same index in another DVector.
     type Local: Element;
-    /// The parameters, in the process that schedules. A call keeps a clone of them, to go back to if something fails.
+    /// The parameters, which the program's own process holds. A call keeps a clone of them, to restore it if something fails.
     type Model: Clone;
-    /// What is to be updated.
+    /// What a round updates: a parameter, or a set of parameters.
     type Job: Serialize + DeserializeOwned + Clone + Send + Sync + 'static;
-    /// What `update` makes of one shard.
+    /// What `update` computes from one shard.
     type Partial: Serialize + DeserializeOwned + Send + 'static;
-    /// What `aggregate` has the shards know.
+    /// What `aggregate` tells the shards.
     type Change: Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// One shard's part in a job. Runs on the threads, side by side with the others.
+    /// Computes one shard's part of a job. It runs on the session's threads or workers, in parallel with other updates.
     fn update(&self, job: &Self::Job, shard: &Self::Shard, local: &Self::Local) -> Self::Partial;
 
-    /// Unites what the shards gave, in their order, into the model. Jobs follow each other in the schedule's order.
+    /// Changes the model by the shards' results, which come in the order of the shards. It is called for one job after the other,
+    /// in the schedule's order.
     fn aggregate(
         &self,
         job: &Self::Job,
@@ -79,22 +80,21 @@ pub trait Program: Serialize + DeserializeOwned + Send + Sync + 'static {
         model: &mut Self::Model,
     ) -> Self::Change;
 
-    /// Brings what a shard keeps up to date.
+    /// Brings a shard's local up to date.
     fn apply(&self, job: &Self::Job, change: &Self::Change, shard: &Self::Shard, local: &mut Self::Local);
 
-    /// On which shards a job is updated: all of them by default.
+    /// The shards on which a job is updated: all by default.
     fn updated_on(&self, _job: &Self::Job) -> Shards {
         Shards::All
     }
 
-    /// Which shards its change is applied to: all of them by default. In a rotation it may be the one that has the
-    /// parameters next.
+    /// The shards to which a job's change is applied: all by default. In a rotation it may be the shard that has the parameters
+    /// next.
     fn applied_to(&self, _job: &Self::Job) -> Shards {
         Shards::All
     }
 
-    /// About how long an update takes, in any unit: of a round's updates the heaviest are begun first. No result depends
-    /// on it.
+    /// About how long an update takes, in any unit. The heaviest updates of a round are begun first. No result depends on it.
     fn weight(&self, _job: &Self::Job, _shard: &Self::Shard) -> u64 {
         1
     }
@@ -111,11 +111,11 @@ pub trait Program: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shards {
-    /// Every one.
+    /// All shards.
     All,
-    /// The one of this number.
+    /// The shard with this number.
     One(usize),
-    /// None.
+    /// No shard.
     None,
 }
 
@@ -132,7 +132,7 @@ impl Shards {
     }
 }
 
-/// What the shards made of a job, in their order.
+/// The shards' results for a job, in the order of the shards.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -178,7 +178,7 @@ impl<R> Iterator for Partials<'_, R> {
 
 impl<R> ExactSizeIterator for Partials<'_, R> {}
 
-/// Says which jobs each round has. Its state is its own: a call keeps a clone of it, to go back to if something fails.
+/// Says which jobs each round has. It may have state. A call keeps a clone of it, to restore it if something fails.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -195,13 +195,13 @@ impl<R> ExactSizeIterator for Partials<'_, R> {}
 /// }
 /// ```
 pub trait Schedule<M, J, C>: Clone {
-    /// A call begins whose pipeline is so deep; nothing is in flight.
+    /// A call begins, with a pipeline of this depth. Nothing is in flight.
     fn begin(&mut self, _pipeline: usize) {}
 
-    /// Adds the jobs of a round, counted from the call's first, to an empty list. Of earlier rounds those up to
-    /// `round - pipeline` are in the model. None is allowed.
+    /// Adds the jobs of a round to an empty list. Rounds are counted from 0 in each call. The model has the changes of rounds up to
+    /// `round - pipeline`. A round may have no jobs.
     fn schedule(&mut self, round: usize, model: &M, jobs: &mut Vec<J>);
 
-    /// A job has been aggregated, in the order in which they were scheduled.
+    /// A job has been aggregated. Jobs are observed in the order in which they were scheduled.
     fn observe(&mut self, _job: &J, _change: &C) {}
 }

@@ -6,7 +6,7 @@ use super::drive::Done;
 use crate::session::report::{WorkerTime, counted};
 use crate::session::verified::Verified;
 
-/// What a call of a scheduled program did, and how long it took. `Display` prints it for a person.
+/// What a call of a scheduled program did, and how long it took. `Display` prints it for people to read.
 ///
 /// ```
 /// # use stradsap_runtime::ScheduledReport;
@@ -51,7 +51,7 @@ impl ScheduledReport {
         self.shards
     }
 
-    /// How many threads the shards had, in all processes.
+    /// How many threads ran updates, in all processes.
     pub fn threads(&self) -> usize {
         self.threads
     }
@@ -61,12 +61,12 @@ impl ScheduledReport {
         self.done.rounds
     }
 
-    /// How many jobs they had.
+    /// How many jobs the rounds had.
     pub fn jobs(&self) -> u64 {
         self.done.jobs
     }
 
-    /// How many updates the shards made of them.
+    /// How many updates the shards ran for these jobs.
     pub fn updates(&self) -> u64 {
         self.done.updates
     }
@@ -101,7 +101,7 @@ impl ScheduledReport {
         &self.verified
     }
 
-    /// Where the workers' time went; empty where the call ran in one process.
+    /// How the workers spent their time; empty if the call ran in one process.
     pub fn workers(&self) -> &[WorkerTime] {
         &self.workers
     }

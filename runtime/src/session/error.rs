@@ -22,7 +22,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What can go wrong. Every message is one line that names what it is about and what was expected. `{:?}` prints the same line, so
-/// that a plain `fn main() -> stradsap::Result<()>` ends with it, too.
+/// a plain `fn main() -> stradsap::Result<()>` prints it, too.
 ///
 /// After an error of a loop ([`Body`](Error::Body), [`Panic`](Error::Panic),
 /// [`IndexOutOfRange`](Error::IndexOutOfRange), [`Loop`](Error::Loop)) every DDS and reduction holds what it held before.
@@ -42,16 +42,16 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The program was called in a way that it doesn't offer.
+    /// The program was called with options, variables or arguments that it doesn't accept.
     #[error("{0}")]
     Usage(String),
-    /// A signal has asked the program to end, and it did: [`Session::stopping`](crate::Session::stopping).
+    /// A signal asked the program to end, and the program did: see [`Session::stopping`](crate::Session::stopping).
     #[error("stopped by {signal}")]
     Stopped {
         /// Which signal.
         signal: StopSignal,
     },
-    /// An element was asked for that is not there.
+    /// A body used an index that no element has.
     #[error("{site}: iteration {iteration} uses `{dds}[{index}]`, but `{dds}` has {len} {}", called(*rows))]
     IndexOutOfRange {
         /// Where the loop stands.
@@ -67,7 +67,7 @@ pub enum Error {
         /// The iteration that asked.
         iteration: usize,
     },
-    /// The program outside a loop asked for elements that are not there.
+    /// Outside a loop, the program used an index that no element has.
     #[error("{} has {len}", asked_for(*start, *end, *rows))]
     OutOfBounds {
         /// The first index asked for.
@@ -82,7 +82,7 @@ pub enum Error {
     /// The `Hash` of a map's keys gives equal keys different hashes: it must depend on the key alone.
     #[error("the `Hash` of a map's keys gives equal keys different hashes: it must depend on the key alone")]
     InconstantHash,
-    /// Relaxed state was given more or fewer numbers than it has.
+    /// Relaxed state was set to more or fewer numbers than it has.
     #[error("a relaxed vector of {len} numbers can't be set to {given}")]
     RelaxedLength {
         /// How many it was given.
@@ -100,8 +100,8 @@ pub enum Error {
         /// What it returned.
         source: BodyError,
     },
-    /// The body of a loop panicked. Nothing of it is printed, as long as the program sets no panic hook of its own after
-    /// its first loop; one that does should call the hook that it replaces.
+    /// The body of a loop panicked. Nothing is printed for it, unless the program sets a panic hook of its own after its first
+    /// loop. Such a hook should call the hook that it replaces.
     #[error("{site}: iteration {iteration} panicked: {message} ({location})")]
     Panic {
         /// Where the loop stands.
@@ -222,7 +222,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// A line of an input file is not what it should be.
+    /// A line of an input file is malformed.
     #[error("{}:{line}{}: {problem}", shown(path), AtColumn(*.column))]
     Input {
         /// Which file.
@@ -234,7 +234,7 @@ pub enum Error {
         /// What was found and what was expected.
         problem: String,
     },
-    /// Too many elements for one DVector.
+    /// More elements than one DVector can have (2^31 - 1).
     #[error("a DVector holds at most {max} elements, and {len} were given")]
     TooLong {
         /// How many were given.
@@ -242,16 +242,16 @@ pub enum Error {
         /// How many fit.
         max: usize,
     },
-    /// Rows that a DMatrix can't have: of different widths, of none, or too many numbers.
+    /// Rows that a DMatrix can't have: they differ in width, have width 0, or have too many numbers.
     #[error("{problem}")]
     Rows {
         /// What was given, and what is possible.
         problem: String,
     },
-    /// The processes that loops run on failed the program.
+    /// Worker processes or DDS servers were lost, or did something wrong.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// Captured values can't travel to a worker.
+    /// Captured values can't be sent to a worker.
     #[error("{site}: {source}")]
     Values {
         /// Where the loop stands.
@@ -317,7 +317,7 @@ pub enum RoundProblem {
         /// The file, line and column of the panic.
         location: String,
     },
-    /// The job is for a shard that isn't there.
+    /// The job names a shard that doesn't exist.
     NoSuchShard {
         /// How many there are.
         shards: usize,
@@ -357,7 +357,7 @@ pub enum BatchProblem {
         /// Whether they are the rows of a DMatrix.
         rows: bool,
     },
-    /// The loop was ended from elsewhere.
+    /// Another copy or process ended the loop.
     Stopped,
 }
 
@@ -378,7 +378,7 @@ impl std::fmt::Display for BatchProblem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoopProblem {
-    /// There is nothing that a loop could change or read.
+    /// Nothing is captured that the loop could change or read.
     #[error("the capture list holds no DDS and no reduction: such a loop can have no effect")]
     NothingCaptured,
     /// DDSs of different sessions.
@@ -399,7 +399,7 @@ pub enum LoopProblem {
         /// The value's type.
         of: String,
     },
-    /// A loop that was called while a body ran, on the body's thread.
+    /// A loop was called within the body of another one.
     #[error("a parallel loop can't be called from the body of another one: its threads are busy with that")]
     Nested,
     /// An operator's closure captures a reduction.
@@ -413,7 +413,7 @@ pub enum LoopProblem {
         /// What it was given.
         given: String,
     },
-    /// A range that begins below 0, or ends beyond what can be counted.
+    /// A range begins below 0, or ends beyond the largest `usize`.
     #[error("the range has numbers below 0, or too large for an index")]
     NegativeIndex,
     /// More iterations than the plan's 32-bit numbers can name.
@@ -424,7 +424,7 @@ pub enum LoopProblem {
         /// How many are possible.
         max: usize,
     },
-    /// No plan has the number of parts that the loop asks for.
+    /// No plan can have the number of parts that the loop asks for.
     #[error("`parts = {parts}` isn't possible: {reason}")]
     PartsRefused {
         /// What was given.
@@ -435,7 +435,7 @@ pub enum LoopProblem {
     /// `grain = 0`.
     #[error("`grain` must be at least 1: how many iterations are work enough for a block")]
     NoGrain,
-    /// `parts = 0`, or more parts than the planner offers.
+    /// `parts = 0`, or more parts than the planner allows.
     #[error("`parts` must be from 1 to {max}, not {given}")]
     Parts {
         /// What was given.
@@ -474,13 +474,13 @@ pub enum LoopProblem {
     /// `interval = 0`.
     #[error("`interval = 0` never runs a minibatch: give a number from 1 on")]
     NoInterval,
-    /// An interval beside a policy that says itself when its copies meet.
+    /// `interval = N` with a policy that has its own rule for when copies meet.
     #[error("`interval` is for `Bsp` and `Hybrid`: under {policy} the policy itself says when copies meet")]
     OwnInterval {
         /// The policy.
         policy: &'static str,
     },
-    /// A rule for merging beside a policy that has its own.
+    /// `merge = ...` with a policy that merges in its own way.
     #[error("changes are merged by `{merge}` under `Bsp` and `Hybrid`: {policy} has a rule of its own")]
     OwnMerge {
         /// The policy.
@@ -524,10 +524,10 @@ pub enum ClusterError {
     /// This process could not become part of a job.
     #[error("can't join the job: {0}")]
     Join(String),
-    /// This worker's driver is gone, and with it the job.
+    /// This worker has lost its driver, and with it the job.
     #[error("this worker ends, since its driver is lost: {0}")]
     DriverLost(String),
-    /// Not all processes that were to come have come.
+    /// Not all expected processes have joined.
     #[error("{joined} of {expected} {what} have joined within {seconds} s")]
     Missing {
         /// Workers or DDS servers.
@@ -542,7 +542,7 @@ pub enum ClusterError {
     /// Every worker was lost, and none could be replaced.
     #[error("all workers are lost: {0}")]
     AllLost(String),
-    /// Processes were lost again and again, without anything being done in between.
+    /// Processes were lost again and again, and no loop ended in between.
     #[error("{restarts} processes were lost, the last ones before any loop was done; the last was {last}")]
     TooManyLosses {
         /// How many were lost.
@@ -562,7 +562,7 @@ pub enum ClusterError {
         /// Those that had them.
         lost: String,
     },
-    /// A process did not do what it should.
+    /// A process did something wrong.
     #[error("{who}: {problem}")]
     Process {
         /// Which.
@@ -576,7 +576,7 @@ pub enum ClusterError {
 }
 
 impl Error {
-    /// A wrong use of the program, for exit code 2.
+    /// An error about the usage of the program, with exit code 2.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -589,7 +589,8 @@ impl Error {
         Error::Usage(message.into())
     }
 
-    /// The exit code that a program ends with: 2 for usage, 128 and the number of a signal that has stopped it, 1 for the rest.
+    /// The exit code for a program that ends with this error: 2 for usage, 128 plus the signal's number after a signal, and 1
+    /// otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Usage(_) => 2,

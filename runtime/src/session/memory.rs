@@ -11,12 +11,12 @@ use crate::session::{Session, env, locked};
 const LEAST: u64 = 1 << 20;
 
 impl Session {
-    /// Keeps the memory of this process near `limit` bytes from now on: large DDSs that are made later, and copies that loops make of
-    /// them, lie in files without names in `folder`, and as much of them is in memory as there is room for. So a program can train
-    /// a model, and use data, that no memory holds. Environment: `STRADSAP_MEMORY` (bytes) and `STRADSAP_SPILL` (the folder, that of
-    /// temporary files if not said).
+    /// Keeps the memory of this process near `limit` bytes from now on. Large DDSs that are made later, and copies that loops make
+    /// of them, lie in files without names in `folder`; as much of them as there is room for is in memory. So a program can train a
+    /// model, and use data, larger than the machine's memory. The environment sets the same with `STRADSAP_MEMORY` (bytes) and
+    /// `STRADSAP_SPILL` (the folder; by default that of temporary files).
     ///
-    /// No result depends on it. The limit is the whole process's, and that of its last session that has set one; it ends with the
+    /// No result depends on it. The limit is one for the whole process: the last session that sets one decides. It ends with the
     /// session and the DDSs that were made under it.
     ///
     /// ```
@@ -33,15 +33,15 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Usage`] for a limit below 1 MiB, and on other systems than Linux;
-    /// [`Error::File`] if nothing can be written in the folder, or it lies in memory itself. A DDS for which the disk has no room later stays in memory, with a
+    /// [`Error::Usage`] for a limit below 1 MiB, and on other systems than Linux; [`Error::File`] if nothing can be written in the
+    /// folder, or if the folder itself lies in memory. If the disk has no room for a DDS later, the DDS stays in memory, with a
     /// warning.
     ///
     /// # Cost
-    /// An asynchronous loop over a grid or without conflicts says which elements its blocks need when: these are read ahead, and
-    /// those that it needs last leave first. Other loops and operators read what they touch when they touch it. What the runtime needs for
-    /// plans (4 bytes an iteration, and more while one is made), elements that own memory (`String`, `Vec`), what a reader of a file has
-    /// not yet handed over, and the elements of workers don't count as large DDSs: they stay in memory.
+    /// The plan of an asynchronous loop that is a grid, or has no conflicts, says which elements each block needs. These are read
+    /// ahead, and those that are needed last leave first. Other loops and operators read what they touch when they touch it. Some
+    /// data always stays in memory: plans (4 bytes for each iteration, and more while one is made), elements that own memory
+    /// (`String`, `Vec`), what a reader of a file has not yet handed over, and the elements of workers.
     pub fn set_memory(&self, limit: u64, folder: impl AsRef<Path>) -> Result<()> {
         let folder = folder.as_ref();
         if limit < LEAST {

@@ -38,13 +38,15 @@ pub(crate) fn next_id() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// The most threads that a session offers.
+/// The most threads that a session can have. A machine with fewer cores has a lower limit: as many threads as it has cores, but at
+/// least 256.
 pub const MAX_THREADS: usize = 1024;
 
-/// The threads that loops run on, and the plans of the loops that ran. DDSs and reductions belong to one.
+/// The threads that loops run on, and the plans of the loops that ran. Each DDS and each reduction belongs to one session.
 ///
-/// A program gets its session from `#[stradsap::main]`, configured by the environment: `STRADSAP_THREADS`,
-/// `STRADSAP_VERIFY=1`, `STRADSAP_EXPLAIN=1`, `STRADSAP_MEMORY` and `STRADSAP_SPILL`. Results don't depend on any of these.
+/// A program gets its session from `#[stradsap::main]`, configured by the environment: `STRADSAP_THREADS`, `STRADSAP_VERIFY=1`,
+/// `STRADSAP_EXPLAIN=1`, `STRADSAP_MEMORY` and `STRADSAP_SPILL`. No result of an asynchronous loop, an operator or a scheduled
+/// program depends on any of these; that of a synchronous loop may depend on the number of threads.
 ///
 /// Threads are started when the first loop runs, and end with the session and all DDSs and reductions that belong to it.
 ///
@@ -99,7 +101,8 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    /// Sets the number of threads that loops run on, from 1 to [`MAX_THREADS`]. By default `STRADSAP_THREADS` says it, or there is one for each core.
+    /// Sets the number of threads that loops run on, from 1 to the number of cores or 256, whichever is larger, and at most
+    /// [`MAX_THREADS`]. The default is `STRADSAP_THREADS`, or else one thread for each core.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -120,9 +123,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Sets the bytes of each thread's stack. By default `STRADSAP_STACK_SIZE` says it, or it is as large as the main
-    /// thread's (at most 256 MiB), so that a body can recurse as deeply as in a plain loop. Workers take theirs from the environment.
-    /// A session of one thread runs loops on the thread that calls them.
+    /// Sets the size of each thread's stack, in bytes. The default is `STRADSAP_STACK_SIZE`, or else the size of the main thread's
+    /// stack (at most 256 MiB), so that a body can recurse as deeply as in a plain loop. Workers take the size from the
+    /// environment. A session of one thread runs loops on the calling thread, with that thread's stack.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -137,13 +140,14 @@ impl SessionBuilder {
         self
     }
 
-    /// With `true` every loop is replayed in its serial order and compared bit by bit. The default is that of `STRADSAP_VERIFY`.
+    /// With `true` every loop is replayed in its serial order, and the results are compared bit by bit. The default is set by
+    /// `STRADSAP_VERIFY`.
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = Some(verify);
         self
     }
 
-    /// With `true` every new plan is explained on standard error. The default is that of `STRADSAP_EXPLAIN`.
+    /// With `true` every new plan is explained on standard error. The default is set by `STRADSAP_EXPLAIN`.
     pub fn explain(mut self, explain: bool) -> Self {
         self.explain = Some(explain);
         self
@@ -232,7 +236,7 @@ fn switch(name: &str) -> Result<bool> {
 }
 
 impl Session {
-    /// A session as the environment wants it.
+    /// A session that the environment configures.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -244,12 +248,12 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Usage`] for a variable that is not understood.
+    /// [`Error::Usage`] for a variable with a value that isn't understood.
     pub fn new() -> Result<Self> {
         Self::builder().build()
     }
 
-    /// A session to configure.
+    /// A builder, to configure a session.
     pub fn builder() -> SessionBuilder {
         SessionBuilder::default()
     }
@@ -259,7 +263,7 @@ impl Session {
         self.inner.threads.load(Relaxed)
     }
 
-    /// Loops run on this many threads from now on. No result depends on it.
+    /// Sets the number of threads that later loops run on. No result of an asynchronous loop depends on it.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -273,7 +277,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Usage`] for a number that is not offered.
+    /// [`Error::Usage`] if the number isn't from 1 to the limit of [`SessionBuilder::threads`].
     pub fn set_threads(&self, threads: usize) -> Result<()> {
         let most = most_threads();
         if !(1..=most).contains(&threads) {
@@ -284,8 +288,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets the seed of the session's random numbers: the same seed gives the same numbers. The default is 0. Streams that were made
-    /// before keep their seed.
+    /// Sets the seed of the session's random numbers. The same seed gives the same numbers. The default is 0. Streams that exist
+    /// already keep their seed.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -306,9 +310,9 @@ impl Session {
         self.inner.seed.load(Relaxed)
     }
 
-    /// With `true` every loop is replayed in its serial order and compared bit by bit, at the cost of a
-    /// serial execution and a copy of what the loop may write. A difference is an [`Error::Verification`]; the report says what was compared,
-    /// or why nothing was ([`LoopReport::verified`](crate::LoopReport::verified)).
+    /// With `true` every later loop is replayed in its serial order, and the results are compared bit by bit. This costs a serial
+    /// execution, and a copy of what the loop may write. A difference is an [`Error::Verification`]. The report says what was
+    /// compared, or why nothing was ([`LoopReport::verified`](crate::LoopReport::verified)).
     ///
     /// ```
     /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
@@ -330,7 +334,8 @@ impl Session {
         self.inner.explain.store(on, Relaxed);
     }
 
-    /// Writes the conflict graph of each new plan to this file, in the DOT language; a later one replaces it.
+    /// Writes the conflict graph of each new plan to this file, in the DOT language. The graph of a later plan replaces it; `None`
+    /// ends this.
     ///
     /// ```
     /// # let session = stradsap_runtime::Session::builder().threads(1).build()?;
@@ -341,8 +346,8 @@ impl Session {
         *locked(&self.inner.dot) = path.map(Path::to_path_buf);
     }
 
-    /// Has a timeline written to this file when the session ends: what each thread did when, in Chrome's trace format, which
-    /// [Perfetto](https://ui.perfetto.dev) opens; with workers, of all processes. To be called before they are started.
+    /// Writes a timeline to this file when the session ends. It shows what each thread of each process did when, in Chrome's trace
+    /// format, which [Perfetto](https://ui.perfetto.dev) opens. Call this before you start workers.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -356,7 +361,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`Error::File`] if it can't be written, [`Error::Usage`] if the session has a timeline or its workers already.
+    /// [`Error::File`] if the file can't be written, [`Error::Usage`] if the session already has a timeline or workers.
     pub fn trace(&self, path: impl AsRef<Path>) -> Result<()> {
         if self.workers() > 0 {
             return Err(Error::usage("name the timeline's file before the workers are started"));
@@ -374,13 +379,13 @@ impl Session {
         self.inner.elements().workers()
     }
 
-    /// How many control messages the driver has sent to its workers so far: a constant number for each loop that runs.
+    /// How many control messages the driver has sent to its workers so far. Each loop that runs takes a constant number.
     pub fn control_messages(&self) -> u64 {
         self.inner.elements().control_messages()
     }
 
-    /// Runs `f` once on each of up to `most` of the session's threads at the same time: for the readers of files. One runs
-    /// on the caller's own thread, and starts none.
+    /// Runs `f` once on each of up to `most` of the session's threads at the same time. Readers of files use this. With `most` of
+    /// 1, `f` runs on the calling thread and no thread is started.
     ///
     /// # Errors
     /// [`Error::Threads`].

@@ -10,7 +10,7 @@ use crate::planner::PlanOptions;
 pub use crate::planner::{Order, Strategy};
 use crate::session::error::LoopProblem;
 
-/// The options behind a loop's closure, which the macro makes of `order = Preserve, parts = 8, label = "epoch"`.
+/// The options of an asynchronous loop. The macro makes them from `order = Preserve, parts = 8, label = "epoch"` after the closure.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -37,15 +37,15 @@ pub struct LoopOptions {
     pub(crate) columns: Option<usize>,
 }
 
-/// What happens to the DDSs that an asynchronous loop writes if its body fails: returns an error, panics, or uses an
-/// element beyond the end.
+/// What happens to the DDSs that an asynchronous loop writes if its body fails. A body fails if it returns an error, panics, or
+/// uses an index out of range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFailure {
-    /// They are as before the loop, which copies what it is about to write.
+    /// They are as before the loop. For that the loop copies elements before it writes them.
     #[default]
     Undo,
     /// They can't be used any more: each use is an [`Error::Poisoned`](crate::Error::Poisoned) until the program makes them anew or
-    /// reads them from a checkpoint. Nothing is copied unless the engine needs copies itself.
+    /// reads them from a checkpoint. The loop copies nothing, unless the engine needs copies for itself.
     Poison,
 }
 
@@ -61,34 +61,34 @@ impl LoopOptions {
         self
     }
 
-    /// `parts = N`: every shared DDS is cut into `N` ranges of about equal access weight; a loop without conflicts into `N`
-    /// blocks.
+    /// `parts = N`: every shared DDS is cut into `N` ranges with about equally many accesses. A loop without conflicts is cut into
+    /// `N` blocks.
     pub fn parts(mut self, parts: usize) -> Self {
         self.parts = Some(parts);
         self
     }
 
-    /// `grain = N`: `N` iterations, at least one, are work enough for a block. Otherwise that follows from how much iterations
-    /// access, and for loops without conflicts from how long they took while they were recorded.
+    /// `grain = N`: `N` iterations, at least one, are enough work for a block. Without this option the runtime estimates it from
+    /// the number of accesses, and for loops without conflicts also from the time that recording took.
     pub fn grain(mut self, iterations: usize) -> Self {
         self.grain = Some(iterations);
         self
     }
 
-    /// `strategy = ...`: only this one is considered.
+    /// `strategy = ...`: only this strategy is considered.
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = Some(strategy);
         self
     }
 
-    /// The loop has `scratch = ...`: the iterations of a block keep the loop's order, since one builds on what others left.
+    /// The loop has `scratch = ...`. The iterations of a block keep the loop's order, since each builds on what the one before
+    /// left.
     pub fn scratch(mut self) -> Self {
         self.scratch = true;
         self
     }
 
-    /// `staleness = N`: by how many strata of blocks reads of relaxed state may lag behind, from 1 on; 2 if it isn't
-    /// given.
+    /// `staleness = N`: by how many strata of blocks reads of relaxed state may lag behind, at least 1; 2 by default.
     pub fn staleness(mut self, strata: usize) -> Self {
         self.staleness = Some(strata);
         self
@@ -134,7 +134,7 @@ impl LoopOptions {
     }
 }
 
-/// Where a loop stands in the source, and how it names its captures.
+/// The place of a loop in the source, and the names of its captures.
 #[derive(Debug)]
 pub struct Site {
     file: &'static str,

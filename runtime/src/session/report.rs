@@ -10,9 +10,9 @@ use crate::session::verified::Verified;
 /// The numbers of threads for which a speed-up is predicted.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 64];
 
-/// What a loop call did: how it found parallelism, what conflicted, how long it took.
+/// What a call of an asynchronous loop did: how it found parallelism, what conflicted, and how long it took.
 ///
-/// `Display` prints it for a person.
+/// `Display` prints it for people to read.
 #[derive(Clone)]
 pub struct LoopReport {
     pub(crate) site: &'static Site,
@@ -81,12 +81,12 @@ pub(crate) struct WorkerShares {
     pub(crate) workers: Vec<WorkerShare>,
 }
 
-/// What one worker has of a plan, each time that the loop runs.
+/// One worker's share of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerShare {
     /// Which worker: its number in the job, its machine and process number.
     pub worker: String,
-    /// How many blocks it runs.
+    /// How many blocks the worker runs in each call.
     pub blocks: usize,
     /// Their estimated cost, in accesses.
     pub work: u64,
@@ -96,7 +96,7 @@ pub struct WorkerShare {
     pub bytes_out: u64,
 }
 
-/// Where a worker's time went in one loop.
+/// How a worker spent its time in one loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerTime {
     /// Which worker: its number in the job, its machine and process number.
@@ -118,10 +118,10 @@ pub struct Conflict {
     pub accesses: usize,
     /// The elements that most iterations touch: index, and how many iterations.
     pub elements: Vec<(usize, u32)>,
-    /// Of these the element that most iterations write, and how many do. They run one after the other: no more workers than
-    /// iterations divided by that number have something to do.
+    /// Of these the element that most iterations write, and how many iterations do. These run one after the other. So at most
+    /// (iterations / that number) workers can have work.
     pub most_written: Option<(usize, u32)>,
-    /// Whether those numbers are estimated from a sample, as in long loops.
+    /// Whether these numbers are estimated from a sample, as they are for long loops.
     pub estimated: bool,
 }
 
@@ -132,10 +132,11 @@ pub struct Staleness {
     pub name: &'static str,
     /// By how many strata of blocks reads may lag behind: the loop's option `staleness`.
     pub strata: usize,
-    /// The mean over all blocks of the s-error (STRADS, supplement section 1): the distance (L1) between a block's copy of
-    /// the state and what the loop's serial order had made of it, over the size (L1) of the state at the end.
+    /// The mean of the s-error over all blocks (STRADS, supplement section 1). The s-error of a block is the L1 distance between
+    /// its copy of the state and the state that the serial order gives at that point, divided by the L1 norm of the state at the
+    /// end.
     pub mean_error: f64,
-    /// The largest of them.
+    /// The largest s-error of a block.
     pub max_error: f64,
 }
 
@@ -150,7 +151,7 @@ impl LoopReport {
         self.site.column()
     }
 
-    /// Whether the pattern of accesses was read off a sample and the data, instead of running every iteration
+    /// Whether the accesses were inferred from a sample of the iterations and the data, instead of running every iteration
     /// virtually.
     pub fn inferred(&self) -> bool {
         self.plan.facts.inferred
@@ -166,7 +167,7 @@ impl LoopReport {
         self.plan.strategy
     }
 
-    /// Why this strategy.
+    /// Why the planner chose this strategy.
     pub fn reason(&self) -> &str {
         &self.plan.facts.reason
     }
@@ -176,7 +177,7 @@ impl LoopReport {
         self.plan.range.len()
     }
 
-    /// The number of blocks that they form.
+    /// The number of blocks that the iterations form.
     pub fn blocks(&self) -> usize {
         self.plan.blocks.len()
     }
@@ -196,7 +197,7 @@ impl LoopReport {
         (self.work() as f64 / self.critical_path().max(1) as f64).max(1.0)
     }
 
-    /// Number of threads, and how much faster than one they should be.
+    /// Predicted speed-ups: a number of threads, and how much faster than one thread they should be.
     pub fn predicted_speedups(&self) -> Vec<(usize, f64)> {
         let work = self.work().max(1) as f64;
         THREADS.iter().map(|&threads| (threads, work / self.plan.graph.makespan(threads).max(1) as f64)).collect()
@@ -219,12 +220,12 @@ impl LoopReport {
         self.plan.facts.hot.iter().map(conflict).collect()
     }
 
-    /// Seconds that recording the plan took, in this call or, if it was reused, in the one that made it.
+    /// Seconds that recording took, in this call or, if the plan was reused, in the call that made it.
     pub fn seconds_recording(&self) -> f64 {
         self.seconds_recording
     }
 
-    /// Seconds that planning and laying out took, in this call or, if it was reused, in the one that made it.
+    /// Seconds that planning and packing took, in this call or, if the plan was reused, in the call that made it.
     pub fn seconds_planning(&self) -> f64 {
         self.seconds_planning
     }
@@ -234,29 +235,29 @@ impl LoopReport {
         self.seconds_running
     }
 
-    /// Bytes that processes sent each other for this call: parts, elements laid out anew, and shares of a new plan.
-    /// 0 where the loop ran in one process.
+    /// Bytes that processes sent each other for this call: parts, elements that were packed anew, and shares of a new plan. 0 if
+    /// the loop ran in one process.
     pub fn bytes_sent(&self) -> u64 {
         self.elsewhere.bytes_sent
     }
 
-    /// Where the workers' time went; empty where the loop ran in one process.
+    /// How the workers spent their time; empty if the loop ran in one process.
     pub fn workers(&self) -> &[WorkerTime] {
         &self.elsewhere.workers
     }
 
-    /// What each worker has of the plan; empty where the loop ran in one process.
+    /// Each worker's share of the plan; empty if the loop ran in one process.
     pub fn shares(&self) -> &[WorkerShare] {
         self.elsewhere.shares.as_ref().map_or(&[], |shares| &shares.workers)
     }
 
-    /// How many strata the plan's blocks form, of which each sees earlier ones' additions to relaxed state; 0 where a loop
-    /// has none.
+    /// How many strata the plan's blocks form; 0 if the loop has no relaxed state. Each stratum sees additions of earlier strata to
+    /// relaxed state.
     pub fn strata(&self) -> usize {
         if self.plan.strata.blocks() == 0 { 0 } else { self.plan.strata.count() }
     }
 
-    /// How stale reads of relaxed state were; empty where a loop has none.
+    /// How stale the reads of relaxed state were; empty if the loop has none.
     pub fn staleness(&self) -> Vec<Staleness> {
         let strata = self.plan.strata.staleness();
         let errors = self.elsewhere.staleness.iter().enumerate();
@@ -285,18 +286,18 @@ impl LoopReport {
         self.reused
     }
 
-    /// How often this call was undone and begun again, since an iteration touched what the plan didn't foresee.
+    /// How often this call was undone and begun again because an iteration touched an element that the plan didn't foresee.
     pub fn misspeculations(&self) -> usize {
         self.misspeculations
     }
 
-    /// Bytes of recording and plan at their largest.
+    /// The most bytes of memory that recording and plan took together.
     pub fn planning_peak_bytes(&self) -> usize {
         self.plan.facts.peak_bytes
     }
 
-    /// The serial order that the result is equal to: the iterations' indices. Running the body in this order on one
-    /// thread gives the same bits.
+    /// The serial order that the result is equal to, as numbers of iterations. Running the body in this order on one thread gives
+    /// the same bits.
     pub fn serial_order(&self) -> impl Iterator<Item = usize> + '_ {
         let first = self.plan.range.start;
         (0..self.iterations()).map(move |place| first + self.plan.offset(place))

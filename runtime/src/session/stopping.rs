@@ -20,11 +20,11 @@ use crate::session::logging::warning;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopSignal {
-    /// `SIGTERM`: of `kill`, of a batch system that needs the machine, of Kubernetes.
+    /// `SIGTERM`: sent by `kill`, by a batch system that needs the machine, and by Kubernetes.
     Terminate,
     /// `SIGINT`: Ctrl-C.
     Interrupt,
-    /// `SIGUSR1`: of a batch system, some time before it ends the job (Slurm: `--signal=USR1@300`).
+    /// `SIGUSR1`: sent by a batch system some time before it ends the job (Slurm: `--signal=USR1@300`).
     User,
 }
 
@@ -39,7 +39,7 @@ impl StopSignal {
         }
     }
 
-    /// The exit code of a program that ends because of it: 128 and its number, as shells have it.
+    /// The exit code of a program that ends because of the signal: 128 plus its number, as shells report it.
     pub fn exit_code(self) -> u8 {
         (128 + self.number()) as u8
     }
@@ -81,13 +81,13 @@ fn watch(last: &Arc<AtomicUsize>) -> std::io::Result<()> {
 }
 
 impl Session {
-    /// The signal that has asked the program to end, if one came. From the first time on that this is asked, `SIGTERM`, `SIGINT`
-    /// (Ctrl-C) and `SIGUSR1` don't end the program: so ask before the first epoch, and after each. A program that is asked to
-    /// end saves a checkpoint, and returns [`Error::Stopped`](crate::Error::Stopped). A second `SIGTERM` or `SIGINT` ends it at
-    /// once.
+    /// The signal that has asked the program to end, if one came. After the first call of this method `SIGTERM`, `SIGINT` (Ctrl-C)
+    /// and `SIGUSR1` don't end the program any more. So call it before the first epoch, and after each one. When it returns a
+    /// signal, save a checkpoint and return [`Error::Stopped`](crate::Error::Stopped). A second `SIGTERM` or `SIGINT` ends the
+    /// program at once.
     ///
-    /// Workers of the job that get the same signals, as in a terminal or of a batch system, go on until the driver ends, or for
-    /// five minutes.
+    /// In a terminal or under a batch system, the job's workers get the same signals. They go on until the driver ends, or for five
+    /// minutes.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What a call in a session that [verifies](crate::Session::verify) compared with its replay. A difference is an
-/// [`Error::Verification`](crate::Error::Verification), so a report says that all of these were equal.
+/// What a call compared with its replay, in a session that [verifies](crate::Session::verify). A difference is an
+/// [`Error::Verification`](crate::Error::Verification), so all that a report names here was equal.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -20,8 +20,8 @@ pub enum Verified {
     /// The session doesn't verify.
     #[default]
     NotAsked,
-    /// These DDSs, reductions and relaxed states, by their names in the capture list, have the replay's bits: all that the
-    /// call may change. None, if it changes nothing.
+    /// These DDSs, reductions and relaxed states have the replay's bits. They are named as in the capture list, and are all that
+    /// the call may change. The list is empty if the call changes nothing.
     Compared(Vec<&'static str>),
     /// Nothing was compared.
     NotCompared(Unverified),

@@ -10,11 +10,11 @@ use crate::{DVector, Element, Error, Result, Session};
 /// Documents as counts of their words: [`read_bag_of_words`](crate::ReadFiles::read_bag_of_words).
 #[derive(Debug)]
 pub struct BagOfWords {
-    /// How many documents there are, empty ones with them.
+    /// The number of documents, with empty ones.
     pub documents: u32,
-    /// How many words the vocabulary has.
+    /// The number of words in the vocabulary.
     pub words: u32,
-    /// How often which document has which word.
+    /// How often each document has each of its words.
     pub entries: DVector<Entry>,
 }
 
@@ -25,7 +25,7 @@ pub struct Entry {
     pub document: u32,
     /// The word. Words are counted from 0 here and from 1 in the file.
     pub word: u32,
-    /// How often, at least once.
+    /// How often the document has the word; at least 1.
     pub count: u32,
 }
 

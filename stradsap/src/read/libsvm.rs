@@ -13,9 +13,9 @@ use crate::{DVector, Element, Result, Session};
 pub struct Labelled {
     /// The class, or the value to predict.
     pub label: f64,
-    /// Which features, rising, counted from 0.
+    /// The indices of the features that the example has, in ascending order, counted from 0.
     pub indices: Vec<u32>,
-    /// The features' values, as many.
+    /// The values of these features.
     pub values: Vec<f32>,
 }
 

@@ -34,12 +34,12 @@ use crate::{DMatrix, DVector, Element, Numeric, Result, Session};
 
 /// Readers of files, as methods of a [`Session`].
 ///
-/// Files are read in blocks, which the session's threads parse in parallel; the elements are in the order of the file,
-/// on any number of threads. A name that ends in `.gz` or `.zst` is unpacked on the way. A pattern such as
-/// `data/*.csv.gz` stands for all files that match it, in sorted order; a name without `*`, `?` and `[`, and one that
-/// exists, stands for itself. With the feature `remote`, addresses such as `s3://bucket/key` are read as well.
+/// Files are read in blocks, which the session's threads parse in parallel. The elements are in the order of the file, on any
+/// number of threads. Files whose names end in `.gz` or `.zst` are unpacked. A pattern such as `data/*.csv.gz` stands for all files
+/// that match it, in sorted order. A name without `*`, `?` and `[`, or the name of an existing file, stands for itself. With the
+/// feature `remote`, addresses such as `s3://bucket/key` are read as well.
 ///
-/// A text may begin with a byte order mark, have lines that end in LF or CR LF, and lack the last line's end.
+/// A text may begin with a byte order mark, and its lines may end in LF or CR LF. The last line need not end.
 ///
 /// # Errors
 /// Of all readers: [`Error::File`](crate::Error::File) for a file that can't be read or unpacked and for a pattern that
@@ -49,9 +49,9 @@ use crate::{DMatrix, DVector, Element, Numeric, Result, Session};
 /// # Cost
 /// One pass. The peak of memory is little more than the DVector, and a few megabytes for each thread.
 pub trait ReadFiles {
-    /// Reads a table with a header line, one element a record: `.tsv` files with tabs between fields, all others with
-    /// commas. Columns are matched to the fields of `T` by their names (or those that serde's `rename` gives them); a tuple, an array or a
-    /// number takes them in their order. Blanks around fields don't count, and quoted fields may hold anything.
+    /// Reads a table with a header line; each record is one element. `.tsv` files have tabs between fields, all others commas.
+    /// Columns are matched to the fields of `T` by their names (or by the names that serde's `rename` gives). A tuple, an array or
+    /// a number takes the columns in their order. Blanks around fields are ignored, and quoted fields may hold any characters.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -89,9 +89,9 @@ pub trait ReadFiles {
     /// Those of all [readers](ReadFiles#errors), and [`Error::Usage`](crate::Error::Usage) for an impossible delimiter or prefix.
     fn read_csv_with<T: Element + DeserializeOwned>(&self, path: impl AsRef<Path>, csv: &Csv) -> Result<DVector<T>>;
 
-    /// Reads labelled sparse vectors: `label index:value index:value ...` a line, `#` before comments. Indices begin at 0
-    /// in the result; in the files they begin at 1, or at 0 if one of them has an index 0, as scikit-learn writes them. So files of
-    /// one data set are best read by one pattern. `qid:` isn't used.
+    /// Reads labelled sparse vectors: lines `label index:value index:value ...`, with `#` before comments. In the result indices
+    /// begin at 0. In the files they begin at 1, or at 0 if one of the files has an index 0, as scikit-learn writes them. So read
+    /// all files of one data set by one pattern. `qid:` is ignored.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -112,11 +112,11 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// Those of all [readers](ReadFiles#errors); indices that don't rise are one.
+    /// Those of all [readers](ReadFiles#errors). Indices that aren't in ascending order are an error.
     fn read_libsvm(&self, path: impl AsRef<Path>) -> Result<DVector<Labelled>>;
 
-    /// Reads a collection of documents as the UCI repository has them: how many documents, words and entries there are, a
-    /// line each, then `document word count` a line. Both are counted from 1 in the file, and from 0 in the result.
+    /// Reads a collection of documents in the format of the UCI repository: three lines with the numbers of documents, words and
+    /// entries, then lines `document word count`. Documents and words are counted from 1 in the file, and from 0 in the result.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -134,10 +134,10 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// Those of all [readers](ReadFiles#errors); a file that disagrees with its own three numbers is one.
+    /// Those of all [readers](ReadFiles#errors). A file that contradicts its first three numbers is an error.
     fn read_bag_of_words(&self, path: impl AsRef<Path>) -> Result<BagOfWords>;
 
-    /// Reads a graph as SNAP has them: two nodes a line, blanks between; lines that begin with `#` are left out.
+    /// Reads a graph in SNAP's format: two nodes in each line, with blanks between them. Lines that begin with `#` are skipped.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -158,7 +158,7 @@ pub trait ReadFiles {
     /// Those of all [readers](ReadFiles#errors).
     fn read_edges(&self, path: impl AsRef<Path>) -> Result<DVector<Edge>>;
 
-    /// Reads text: a string for each line, empty ones as well.
+    /// Reads text: a string for each line, also for empty lines.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -186,7 +186,7 @@ pub trait ReadFiles {
     /// Those of all [readers](ReadFiles#errors); text that isn't UTF-8 is one.
     fn read_tokens(&self, path: impl AsRef<Path>) -> Result<DVector<Vec<String>>>;
 
-    /// Reads an array that numpy saved: numbers from one with a single axis, rows `[f32; N]` from one with two.
+    /// Reads an array that numpy saved: numbers from an array of one axis, rows `[f32; N]` from an array of two.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -206,7 +206,7 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// Those of all [readers](ReadFiles#errors); numbers, shape and order must be those of `T`.
+    /// Those of all [readers](ReadFiles#errors). The file's type of numbers, shape and order must be those of `T`.
     fn read_npy<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DVector<T>>;
 
     /// Reads an array of two axes that numpy saved: rows, as wide as the file says.
@@ -229,10 +229,10 @@ pub trait ReadFiles {
     /// ```
     ///
     /// # Errors
-    /// Those of all [readers](ReadFiles#errors); an array of one axis, or of rows without numbers, is one.
+    /// Those of all [readers](ReadFiles#errors). An array of one axis, or of rows without numbers, is an error.
     fn read_npy_rows<T: Numeric>(&self, path: impl AsRef<Path>) -> Result<DMatrix<T>>;
 
-    /// Reads a Parquet file: columns are matched to the fields of `T` by their names, and others aren't read.
+    /// Reads a Parquet file. Columns are matched to the fields of `T` by their names; other columns aren't read.
     ///
     /// # Errors
     /// Those of all [readers](ReadFiles#errors), with the record's number as the line.

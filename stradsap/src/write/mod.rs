@@ -21,18 +21,19 @@ const CHUNK: usize = 1 << 20;
 
 /// Writers of files, as methods of a [`DVector`].
 ///
-/// A file is written beside its name, brought to the disk, and given the name: it has what it had, or all of the new, and
-/// after an error nothing is left behind. A link stays one, and devices and FIFOs are written to ([`files`](crate::files)). A name that ends in `.gz` is packed.
+/// A file is written under a temporary name, synced to the disk, and renamed. So a name has either the old content or all of the
+/// new, and after an error no temporary file is left. A link stays a link, and devices and FIFOs are written to
+/// ([`files`](crate::files)). A file whose name ends in `.gz` is packed.
 ///
 /// # Errors
-/// Of all writers: [`Error::File`] if the file can't be written, [`Error::Usage`] for a name or an argument that isn't
-/// offered, and [`Error::Cluster`] if elements are with workers and can't be fetched.
+/// Of all writers: [`Error::File`] if the file can't be written, [`Error::Usage`] for a name or an argument that isn't allowed, and
+/// [`Error::Cluster`] if elements are with workers and can't be fetched.
 ///
 /// # Cost
 /// A megabyte or two of memory.
 pub trait WriteFiles<T> {
-    /// Writes a table, an element a record, below a header of the fields' names; `.tsv` files have tabs between fields, all
-    /// others commas. Elements without names, such as tuples, have no header. A float reads back as the same bits.
+    /// Writes a table: a header with the fields' names, then a record for each element. `.tsv` files have tabs between fields, all
+    /// others commas. Elements whose fields have no names, such as tuples, have no header. A float reads back as the same bits.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -54,12 +55,13 @@ pub trait WriteFiles<T> {
     /// ```
     ///
     /// # Errors
-    /// Those of all [writers](WriteFiles#errors); an element that holds a map or a list of structs, and so is no record, is an [`Error::File`].
+    /// Those of all [writers](WriteFiles#errors). An element that is no record, since it holds a map or a list of structs, is an
+    /// [`Error::File`].
     fn write_csv(&self, path: impl AsRef<Path>) -> Result<()>
     where
         T: Element + Serialize;
 
-    /// Writes an array that `numpy.load` reads: numbers as one axis, rows as two.
+    /// Writes an array that `numpy.load` reads: numbers with one axis, rows with two.
     ///
     /// # Errors
     /// Those of all [writers](WriteFiles#errors).
@@ -75,7 +77,7 @@ pub trait WriteFiles<T> {
     where
         T: Numeric;
 
-    /// Writes the format that the name ends in: `.npy`, `.safetensors` (the array is called `data`), or `.csv` and `.tsv`
+    /// Writes the format that the end of the name says: `.npy`, `.safetensors` (the array is called `data`), or `.csv` and `.tsv`
     /// without a header.
     ///
     /// ```
@@ -96,7 +98,7 @@ pub trait WriteFiles<T> {
     /// ```
     ///
     /// # Errors
-    /// Those of the writer; for a name with another end, one that lists the formats.
+    /// Those of the writer. For a name with another end, an error lists the formats.
     fn store(&self, path: impl AsRef<Path>) -> Result<()>
     where
         T: Numeric;
@@ -104,7 +106,8 @@ pub trait WriteFiles<T> {
 
 /// Writers of vectors of words, as methods of a DVector of rows.
 pub trait WriteWordVectors {
-    /// Writes a line `word number number ...` for each row, below a line of how many there are and how long they are.
+    /// Writes the text format of word2vec: a first line with the number of rows and their width, then a line
+    /// `word number number ...` for each row.
     ///
     /// ```
     /// use stradsap::prelude::*;
@@ -121,7 +124,7 @@ pub trait WriteWordVectors {
     /// ```
     ///
     /// # Errors
-    /// As of [`WriteFiles`]; there must be a word for each row, and no blank in one.
+    /// Those of [`WriteFiles`]. There must be one word for each row, and a word may have no blanks.
     fn write_word2vec_text(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()>;
 
     /// Writes the binary format of word2vec: the header line, then each word and its numbers in four bytes each.
@@ -198,10 +201,10 @@ impl WriteWordVectors for DMatrix<f32> {
     }
 }
 
-/// Writers of arrays, as methods of a [`DMatrix`]: as those of [`WriteFiles`].
+/// Writers of arrays, as methods of a [`DMatrix`]. They write as those of [`WriteFiles`] do.
 pub trait WriteRows {
-    /// Writes a table without a header, a row a line; `.tsv` files have tabs between numbers, all others commas. A float
-    /// reads back as the same bits.
+    /// Writes a table without a header, with a line for each row. `.tsv` files have tabs between numbers, all others commas. A
+    /// float reads back as the same bits.
     ///
     /// ```
     /// use stradsap::prelude::*;

@@ -97,7 +97,7 @@ impl View for Asked<'_> {
 /// ```
 ///
 /// # Errors
-/// [`Error::File`](crate::Error::File) if the file can't be written or two names are the same; what was there stays.
+/// [`Error::File`](crate::Error::File) if the file can't be written or two names are the same. The old content then stays.
 pub fn write_safetensors(path: impl AsRef<Path>, tensors: &[(&str, &dyn Tensor)]) -> Result<()> {
     let invalid = |problem: String| Failure::Io(io::Error::new(io::ErrorKind::InvalidInput, problem));
     atomic::write(path.as_ref(), |out| {

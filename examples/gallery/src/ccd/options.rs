@@ -42,7 +42,7 @@ pub struct CcdArgs {
     #[arg(long, value_enum, default_value_t = Centre::Mean)]
     pub centre: Centre,
 
-    /// In which order coordinates are updated
+    /// The order in which coordinates are updated
     #[arg(long, value_enum, default_value_t = Order::Matrix)]
     pub order: Order,
 

@@ -13,11 +13,11 @@ const RATIO: f64 = 0.1;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Regression")]
 pub struct RegressionArgs {
-    /// What the columns are made before they are used
+    /// How columns are scaled before they are used
     #[arg(long, value_enum, default_value_t = Columns::Standardised)]
     pub columns: Columns,
 
-    /// What becomes of a column that is the same in all rows, where that can't be scaled
+    /// How to treat a column that has the same value in all rows and can't be scaled
     #[arg(long, value_enum, default_value_t = Constant::Refuse)]
     pub constant: Constant,
 
@@ -25,20 +25,20 @@ pub struct RegressionArgs {
     #[arg(long)]
     pub no_intercept: bool,
 
-    /// How strongly coefficients are drawn to 0 [default: as --lambda-ratio says]
+    /// How strongly coefficients are pulled to 0 [default: as --lambda-ratio says]
     #[arg(long, visible_aliases = ["regularisation", "regularization"], value_name = "L", value_parser = positive::<f64>, conflicts_with = "lambda_ratio")]
     pub lambda: Option<f64>,
 
-    /// The same as a part of the least lambda with which all coefficients are 0 [default: 0.1, and 0.01 for --path]
+    /// The same, as a fraction of the least lambda with which all coefficients are 0 [default: 0.1, or 0.01 with --path]
     #[arg(long, value_name = "X", value_parser = ratio)]
     pub lambda_ratio: Option<f64>,
 
-    /// Fit with N lambdas one after the other, from the largest that means anything to the one given, each a constant part of
-    /// the one before
+    /// Fit with N lambdas one after the other, in a geometric sequence from the least with which all coefficients are 0 down to the
+    /// given one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub path: Option<u32>,
 
-    /// Stop at this duality gap, as a part of the objective; 0 stops only after all epochs
+    /// Stop at this duality gap, relative to the objective; 0 stops only after all epochs
     #[arg(long, value_name = "G", default_value_t = 1e-6, value_parser = not_negative::<f64>)]
     pub tolerance: f64,
 }

@@ -16,7 +16,7 @@ pub enum Columns {
     Given,
 }
 
-/// What becomes of a column that is the same in all rows, where that can't be scaled.
+/// How to treat a column that has the same value in all rows and can't be scaled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Constant {
     /// It is an error

@@ -42,11 +42,11 @@ pub struct Corpus {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Corpus")]
 pub struct CorpusArgs {
-    /// The words' names, one a line [default: beside --data docword.X.txt the file vocab.X.txt, if there is one]
+    /// The words' names, one in each line [default: beside --data docword.X.txt the file vocab.X.txt, if there is one]
     #[arg(long, value_name = "PATH")]
     pub vocabulary: Option<PathBuf>,
 
-    /// Words that are printed of each topic
+    /// Words to print for each topic
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top_words: usize,
 }

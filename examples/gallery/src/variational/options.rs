@@ -16,11 +16,11 @@ pub struct VariationalArgs {
     #[arg(long, value_name = "K", default_value = "50", value_parser = nonzero::<NonZeroUsize>)]
     pub topics: NonZeroUsize,
 
-    /// How many topics a document has, fewer the smaller it is: the parameter of its Dirichlet distribution
+    /// How many topics a document has: the smaller, the fewer. The parameter of its Dirichlet distribution
     #[arg(long, visible_alias = "document-prior", value_name = "A", default_value_t = 0.1, value_parser = positive::<f32>)]
     pub alpha: f32,
 
-    /// How many words a topic has, fewer the smaller it is: the parameter of its Dirichlet distribution
+    /// How many words a topic has: the smaller, the fewer. The parameter of its Dirichlet distribution
     #[arg(long, visible_alias = "word-prior", value_name = "B", default_value_t = 0.1, value_parser = positive::<f32>)]
     pub eta: f32,
 

@@ -20,15 +20,15 @@ pub struct WordArgs {
     #[arg(long, value_name = "K", default_value_t = 100, value_parser = at_least_1)]
     pub size: usize,
 
-    /// Words to each side that a word is learnt from, at the most: how many is chosen at random for each word
+    /// The most words on each side that a word is learnt from; the number is random for each word
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub window: u32,
 
-    /// Frequency above which occurrences of a word are dropped at random; 0: none is
+    /// Frequency above which occurrences of a word are dropped at random; 0: none are dropped
     #[arg(long, value_name = "F", default_value_t = 1e-3, value_parser = not_negative::<f32>)]
     pub sample: f32,
 
-    /// Words drawn at random to tell each word from: negative sampling; 0: none
+    /// Negative sampling: how many random words each word is told apart from; 0: none
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
     pub negative: u32,
 
@@ -44,8 +44,8 @@ pub struct WordArgs {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub min_count: u64,
 
-    /// Learning rate at the beginning; it falls in step with the words read, to 1/10,000 of it [default: 0.025, or 0.05
-    /// with --cbow 1]
+    /// Learning rate at the beginning; it falls linearly with the words read, to 1/10,000 of this [default: 0.025, or 0.05 with
+    /// --cbow 1]
     #[arg(long, visible_alias = "learning-rate", value_name = "A", value_parser = positive::<f32>)]
     pub alpha: Option<f32>,
 

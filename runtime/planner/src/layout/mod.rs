@@ -30,17 +30,17 @@ pub struct Layout {
     pub workers: usize,
     /// Of each block.
     pub worker_of: Vec<u32>,
-    /// In the serial order of the blocks that need them first; the index is the transfer's number on the wire.
+    /// The transfers, in the serial order of the first blocks that need them. The index is the transfer's number on the wire.
     pub transfers: Vec<Transfer>,
-    /// Of each resource that some block writes: who holds it between runs, the worker of its last writer.
+    /// For each resource that some block writes: the worker that holds it between runs, which is the worker of its last writer.
     pub holders: Vec<Option<u32>>,
-    /// Of each resource that no block writes: the workers that read it, ascending. They get it once.
+    /// For each resource that no block writes: the workers that read it, in ascending order. They get it once.
     pub readers: Vec<Vec<u32>>,
-    /// Of each resource: the first block in serial order that writes it.
+    /// For each resource: the first block in the serial order that writes it.
     pub first_writer: Vec<Option<u32>>,
-    /// Of each worker: the cost of its blocks, in accesses.
+    /// For each worker: the cost of its blocks, in accesses.
     pub loads: Vec<u64>,
-    /// Of a coloured plan on several workers: what takes the place of parts. Blocks and transfers are those of its own plan.
+    /// For a coloured plan on several workers: what replaces its parts. Blocks and transfers are those of the plan in it.
     pub spread: Option<Arc<Spread>>,
 }
 
@@ -53,15 +53,15 @@ pub struct Transfer {
     pub from: u32,
     /// The worker that needs it.
     pub to: u32,
-    /// The blocks on `from` whose ends complete this version, one of them where it is a part; none: the version that stands
-    /// when the loop begins.
+    /// The blocks on `from` that complete this version when they end (a single one if it is a part). Empty for the version from
+    /// before the loop.
     pub after: Vec<u32>,
     /// Blocks on `to` that need it, ascending.
     pub before: Vec<u32>,
     /// Blocks on `to` that used an older version of the memory and must have ended before it is overwritten.
     pub behind: Vec<u32>,
-    /// Whether `from` may overwrite its memory while the transfer is under way, by a block of its own or by a newer
-    /// version: it must send a copy, taken as each of `after` ends, before any block that waits for that starts.
+    /// Whether `from` may overwrite its memory while the transfer is under way, by a block of its own or by a newer version. If so,
+    /// it must send a copy. The copy is made when each of `after` ends, before any block that waits for that starts.
     pub copy: bool,
 }
 
@@ -172,12 +172,13 @@ impl Layout {
         (blocks, graph)
     }
 
-    /// What all transfers of one run move.
+    /// The bytes that all transfers of one run move.
     pub fn bytes_moved(&self, bytes: &dyn Fn(u32) -> u64) -> u64 {
         self.transfers.iter().fold(0, |sum, transfer| sum.saturating_add(bytes(transfer.resource)))
     }
 
-    /// The load of the busiest worker, in average loads: 1 is even, [`Layout::workers`] is all on one.
+    /// The load of the busiest worker over the average load: 1 if the load is even, [`Layout::workers`] if one worker has
+    /// everything.
     pub fn imbalance(&self) -> f64 {
         let all: u64 = self.loads.iter().sum();
         let busiest = self.loads.iter().copied().max().unwrap_or(0);

@@ -36,13 +36,13 @@ const NOBODY: u32 = u32::MAX;
 /// How a coloured plan is spread over workers.
 #[derive(Debug)]
 pub struct Spread {
-    /// The plan as workers run it: each block's iterations are one worker's.
+    /// The plan as workers run it: all iterations of a block are on one worker.
     pub plan: Plan,
-    /// What each transfer of the layout takes along.
+    /// The elements of each transfer of the layout.
     pub cargo: Vec<Cargo>,
-    /// By shared capture and worker: the written elements that it owns, ascending.
+    /// For each shared capture and worker: the written elements that the worker owns, in ascending order.
     pub owned: Vec<Vec<Vec<u32>>>,
-    /// By shared capture and worker: what it must hold when the loop begins. Perhaps more than that.
+    /// For each shared capture and worker: ranges with all that the worker must hold when the loop begins.
     pub needed: Vec<Vec<Vec<Range<usize>>>>,
 }
 
@@ -51,17 +51,18 @@ pub struct Spread {
 pub struct Cargo {
     /// The shared capture, by its place among these.
     pub slot: usize,
-    /// For each block that the transfer waits for: the elements that are whole when it ends. One list where it waits for none.
+    /// For each block that the transfer waits for: the elements that are complete when the block ends. A single list if it waits
+    /// for none.
     pub pieces: Vec<Vec<u32>>,
 }
 
 impl Cargo {
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.pieces.iter().map(Vec::len).sum()
     }
 
-    /// Whether there is none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -77,8 +78,9 @@ impl PartialEq for Spread {
 
 impl Eq for Spread {}
 
-/// Spreads a coloured plan over some of this many workers; none where one of them is about as fast. `element`: the bytes of an element
-/// of a capture. `within_blocks`: whether no bits depend on where blocks begin, so that iterations may be dealt one by one.
+/// Spreads a coloured plan over some of this many workers, or returns `None` if one worker is about as fast. `element`: the bytes
+/// of an element of a capture. `within_blocks`: whether no bits depend on where blocks begin, so that iterations may be dealt one
+/// by one.
 pub fn spread(plan: &Plan, workers: usize, element: &dyn Fn(usize) -> u64, within_blocks: bool) -> Option<Layout> {
     let mut best: Option<(u64, Layout)> = None;
     // Fewer of them may be faster: they send less.
@@ -94,7 +96,7 @@ pub fn spread(plan: &Plan, workers: usize, element: &dyn Fn(usize) -> u64, withi
     best.filter(|(cost, _)| enough(*cost)).map(|(_, layout)| layout)
 }
 
-/// The same over all of them, whatever comes of it. None where that can't be.
+/// The same over all workers, even if that isn't faster. `None` if it isn't possible.
 pub fn spread_over_all(plan: &Plan, workers: usize, within_blocks: bool) -> Option<Layout> {
     all(plan, workers, std::iter::once(workers), within_blocks).pop()
 }
@@ -114,7 +116,7 @@ fn all(plan: &Plan, workers: usize, some: impl Iterator<Item = usize>, within_bl
 }
 
 impl Spread {
-    /// What a transfer moves. `element`: the bytes of an element of a capture.
+    /// The bytes that a transfer moves. `element`: the bytes of an element of a capture.
     pub fn bytes_of(&self, transfer: u32, element: &dyn Fn(usize) -> u64) -> u64 {
         let cargo = &self.cargo[transfer as usize];
         cargo.len() as u64 * self.plan.shared.get(cargo.slot).map_or(0, |&capture| element(capture))

@@ -117,8 +117,8 @@ fn equal_blocks((n, row): (usize, usize), blocks: usize, work: f64) -> (Vec<Bloc
 }
 
 impl Plan {
-    /// A plan for iterations without conflicts, in as many blocks as are worth it, if the loop takes this many nanoseconds. None
-    /// where it has that many.
+    /// The plan with as many blocks as pay off if the loop, which has no conflicts, takes this many nanoseconds. `None` if it has
+    /// that many blocks already.
     pub fn dealt_by_time(&self, nanos: f64) -> Option<Plan> {
         let by_data = self.by_data.unwrap_or(self.blocks.len());
         let blocks = finer(by_data, blocks_for(nanos), self.range.len().div_ceil(windows::each(&self.windows)));
@@ -126,10 +126,11 @@ impl Plan {
         is_finer.then(|| self.in_equal_blocks(blocks, Some(by_data)))
     }
 
-    /// The same plan in the blocks that it has by the data alone. None where it has those.
+    /// The same plan with the blocks that the data alone would make. `None` if it has these blocks already.
     ///
-    /// An iteration strays where it leaves what its block may touch, so what strays by blocks that a clock cut may depend on
-    /// the clock. What doesn't stray by them doesn't stray by the data's own either, since each of those is some of them.
+    /// An iteration strays if it leaves what its block may touch. So with blocks that the clock has cut, whether it strays may
+    /// depend on the clock. An iteration that doesn't stray from these blocks doesn't stray from the data's blocks either, since
+    /// each of those consists of whole blocks of the clock's.
     pub fn dealt_by_data(&self) -> Option<Plan> {
         self.by_data.map(|by_data| self.in_equal_blocks(by_data, None))
     }

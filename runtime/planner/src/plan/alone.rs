@@ -14,7 +14,7 @@ use crate::options::Strategy;
 const MOST_BLOCKS: usize = 1 << 14;
 
 impl Plan {
-    /// Whether a block may touch anything.
+    /// Whether a block runs alone and may touch anything.
     pub fn is_alone(&self, block: usize) -> bool {
         self.alone.binary_search(&(block as u32)).is_ok()
     }
@@ -24,8 +24,8 @@ impl Plan {
         !self.alone.is_empty()
     }
 
-    /// The same plan with some iterations alone, given by their offsets in ascending order. None where that can't be had, or would
-    /// have too many blocks.
+    /// The same plan with some iterations alone, given by their offsets in ascending order. `None` if that isn't possible, or would
+    /// make too many blocks.
     pub fn with_alone(&self, odd: &[u32], in_order: bool) -> Option<Plan> {
         let n = self.range.len() as u32;
         let known = odd.is_sorted_by(|a, b| a < b) && odd.last().is_some_and(|&last| last < n);

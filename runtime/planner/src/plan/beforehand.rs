@@ -16,7 +16,7 @@ const PAIRS: usize = 2048;
 /// one of them as many times farther on as this.
 const PAIRS_APART: usize = 2_654_435_761;
 
-/// Whether a recording, be it a sample or that of a whole loop, tells that the loop had better run in its own order.
+/// Whether a recording, of a sample or of the whole loop, shows that the loop should run serially in its own order.
 pub fn is_serial(recording: &Recording<'_>, options: &PlanOptions) -> bool {
     serial(recording, options).is_some()
 }

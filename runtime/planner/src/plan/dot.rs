@@ -9,8 +9,8 @@ use super::Plan;
 const MOST_BLOCKS: usize = 2000;
 
 impl Plan {
-    /// The conflict graph as text in the DOT language: a node a block, an edge where one must wait for another. Of larger
-    /// graphs the first blocks are shown, and a node that says so. `name` names captures.
+    /// The conflict graph as text in the DOT language: a node for each block, and an edge if one block must wait for another. Of a
+    /// large graph only the first blocks are shown, and a node says so. `name` names captures.
     pub fn dot(&self, name: &dyn Fn(usize) -> &'static str) -> String {
         let shown = NodeFiltered::from_fn(self.graph.graph(), |block: u32| (block as usize) < MOST_BLOCKS);
         let label = |block: u32| format!("label = {:?}", self.label(block as usize, name));

@@ -25,9 +25,9 @@ pub struct Touch {
 pub struct BlockGraph {
     /// Blocks in serial order, weighed by their cost in accesses.
     graph: Csr<u64, (), Directed, u32>,
-    /// How many blocks each has to wait for.
+    /// For each block: how many blocks it has to wait for.
     pub waits_for: Vec<u32>,
-    /// The cost of the longest chain that begins with the block: what to run first.
+    /// For each block: the cost of the longest chain that begins with it. The block with the largest runs first.
     pub tail: Vec<u64>,
 }
 
@@ -90,7 +90,7 @@ impl BlockGraph {
         graph
     }
 
-    /// Has blocks wait for others besides: pairs (before, after).
+    /// Makes blocks wait for further ones: pairs (before, after).
     pub fn add_edges(&mut self, more: Vec<(u32, u32)>) {
         if more.is_empty() {
             return;
@@ -111,7 +111,7 @@ impl BlockGraph {
         self.graph[block as u32]
     }
 
-    /// Whether there is no block.
+    /// True if there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -126,7 +126,7 @@ impl BlockGraph {
         self.graph.neighbors_slice(block as u32)
     }
 
-    /// How many pairs of blocks are named of which one waits for the other.
+    /// The number of edges.
     pub fn edges(&self) -> usize {
         self.graph.edge_count()
     }
@@ -141,7 +141,7 @@ impl BlockGraph {
         self.tail.iter().copied().max().unwrap_or(0)
     }
 
-    /// What `workers` need that always take the ready block with the longest chain behind it.
+    /// The time that `workers` need if each always takes the ready block with the longest chain behind it.
     pub fn makespan(&self, workers: usize) -> u64 {
         let mut waits_for = self.waits_for.clone();
         let mut ready: BinaryHeap<(u64, Reverse<usize>)> =

@@ -1,9 +1,9 @@
 //! Rows: a loop over a vector that holds a table row by row touches elements at a few constant distances from its
 //! iteration's number, some of them about a row's width away.
 //!
-//! Iteration `k` is then the cell at row `(k - origin) / width` and column `(k - origin) % width`, and a distance is a step of
-//! some rows and columns. The width and the origin are right if no iteration takes a step over the border of its row: what
-//! a condition in the body sees to.
+//! Iteration `k` is then the cell at row `(k - origin) / width` and column `(k - origin) % width`, and a distance is a step of some
+//! rows and columns. The width and the origin are right if no iteration takes a step over the border of its row. In such loops a
+//! condition in the body prevents these steps.
 //!
 //! Where a loop over pairs has rows that are shorter than the table's, as `(1..n, 1..m)` has over a table of `m` columns, rows of iterations
 //! are known; and distances are constant between elements and *numbers*, of which some are left out behind each row.
@@ -45,17 +45,18 @@ pub(super) struct Alike {
     at: u32,
 }
 
-/// The numbers of iterations from which the elements of a capture are counted: their own, and besides `gap` for each row before.
+/// The numbers of iterations from which the elements of a capture are counted: the iteration's own number plus `gap` for each row
+/// before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Numbering {
     /// How many iterations a row has; 0 where they have no rows.
     columns: usize,
-    /// How many more elements the table's rows have.
+    /// How many more elements a row of the table has than a row of the loop.
     pub gap: usize,
 }
 
 impl Numbering {
-    /// The number of an iteration.
+    /// The number of an iteration in this numbering.
     pub fn of(&self, iteration: usize) -> usize {
         iteration + self.gap * iteration.checked_div(self.columns).unwrap_or(0)
     }

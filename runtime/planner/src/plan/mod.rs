@@ -74,7 +74,7 @@ pub struct Plan {
     pub parts: Option<Parts>,
     pub(crate) touch_starts: Vec<u32>,
     pub(crate) touches: Vec<Touch>,
-    /// By iterations: for each shared capture, in the order of `Recording::shared`.
+    /// In a plan of single iterations: the accesses to each shared capture, in the order of `Recording::shared`.
     pub listed: Vec<Listed>,
     /// The captures that are shared and written.
     pub shared: Vec<usize>,
@@ -90,11 +90,11 @@ pub struct Plan {
     pub global: Vec<u32>,
     /// The blocks that may touch anything, ascending: see [`Plan::with_alone`].
     pub(crate) alone: Vec<u32>,
-    /// What reports say of the plan.
+    /// What reports say about the plan.
     pub facts: Facts,
 }
 
-/// What reports say of a plan.
+/// What reports say about a plan.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// How many colours a coloured plan has.
@@ -107,13 +107,13 @@ pub struct Facts {
     pub reason: String,
     /// How many iterations ended early while the loop was recorded.
     pub cut_short: usize,
-    /// The capture of which iterations touch other elements each time that they are looked at.
+    /// The capture of which iterations touch other elements each time that they are recorded.
     pub changing: Option<usize>,
     /// Whether the parts that the loop asks for leave more groups of iterations than a plan may have.
     pub too_many_groups: bool,
-    /// Whether the iterations seem too short to be shared out, by the number of their accesses.
+    /// Whether the iterations make so few accesses that they seem too short to be shared out.
     pub short: bool,
-    /// Bytes of recording and plan at their largest.
+    /// The most bytes that recording and plan took together.
     pub peak_bytes: usize,
     /// How many accesses iterations make to shared DDSs.
     pub accesses: usize,
@@ -123,27 +123,27 @@ pub struct Facts {
     pub rotation: bool,
     /// The captures that the loop only adds to, in an order, and that could be added up in tallies.
     pub addable: Vec<usize>,
-    /// The captures to which so much is added that their tallies have all elements.
+    /// The captures with so many additions that their tallies have all elements.
     pub summed_up_whole: Vec<usize>,
 }
 
-/// A DDS that makes iterations conflict, and its elements that do so most.
+/// A DDS that makes iterations conflict, and the elements that most iterations touch.
 #[derive(Debug, Clone)]
 pub struct HotDds {
     /// Which capture.
     pub capture: usize,
-    /// How many accesses iterations make to shared DDSs.
+    /// How many accesses iterations make to the DDS.
     pub accesses: usize,
     /// Index, and how many iterations touch it.
     pub elements: Vec<(usize, u32)>,
     /// How many iterations write each of them.
     pub written: Vec<u32>,
-    /// Whether those numbers come from a sample.
+    /// Whether these numbers are estimated from a sample.
     pub estimated: bool,
 }
 
 impl Plan {
-    /// What a block touches, by parts.
+    /// The parts that a block touches.
     pub fn touches(&self, block: usize) -> &[Touch] {
         match self.touch_starts.get(block..block + 2) {
             Some(ends) => &self.touches[ends[0] as usize..ends[1] as usize],
@@ -151,7 +151,7 @@ impl Plan {
         }
     }
 
-    /// Bytes of its lists: what grows with the loop.
+    /// The bytes of the plan's lists, which grow with the loop.
     pub fn bytes(&self) -> usize {
         let listed = self.listed.iter().map(|listed| listed.entries.len() + listed.ends.len()).sum::<usize>();
         let touches = self.touch_starts.len() + 2 * self.touches.len();
@@ -169,7 +169,7 @@ impl Plan {
         self.global.get(block).map_or(block, |&global| global as usize)
     }
 
-    /// Cuts the serial order into strata, for a loop with relaxed state, and has the blocks wait for what they see of it.
+    /// Cuts the serial order into strata, for a loop with relaxed state, and makes blocks wait for the additions that they see.
     pub fn stratify(&mut self, staleness: Option<usize>) {
         let strata = Strata::new(&self.graph, staleness);
         self.graph.add_edges(strata.edges());
@@ -181,7 +181,7 @@ impl Plan {
         self.offsets.is_empty() && self.tiles.is_none()
     }
 
-    /// The offset from the first iteration of the one at a place in the serial order.
+    /// The offset from the first iteration of the iteration at a place in the serial order.
     pub fn offset(&self, place: usize) -> usize {
         let Some(tiles) = &self.tiles else {
             return self.offsets.get(place).map_or(place, |&offset| offset as usize);

@@ -73,7 +73,7 @@ impl Strata {
         self.starts[1..].partition_point(|&start| start as usize <= block)
     }
 
-    /// How many strata, the first ones, a block sees of relaxed state.
+    /// How many strata of additions to relaxed state a block sees: the first ones in the serial order.
     pub fn seen_by(&self, block: usize) -> usize {
         (self.of(block) + 1).saturating_sub(self.staleness)
     }

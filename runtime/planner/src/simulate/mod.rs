@@ -1,8 +1,8 @@
-//! How long a plan would take on machines that one doesn't have: its own layout, played in time that is only counted.
+//! Simulates how long a plan would take on other machines: its own layout is played in simulated time.
 //!
-//! Blocks take what the loop took where it was measured, by their cost in accesses. Parts take the links that are asked
-//! for, one after the other in each direction of a machine's link, and some processor time at both ends. What isn't
-//! played: threads that slow each other down in memory, other traffic, disks.
+//! A block takes its cost in accesses times the duration of an access, as measured. Parts take time on the given links, one after
+//! the other in each direction of a machine's link, and processor time at both ends. The simulation leaves out how threads slow
+//! each other down in memory, other traffic, and disks.
 
 mod table;
 
@@ -29,11 +29,11 @@ pub struct Setup {
     pub workers: usize,
     /// Threads in each.
     pub threads: usize,
-    /// Processors of a machine: as many threads of workers share it and its link.
+    /// Processors of a machine.
     pub cores: usize,
-    /// How many machines the workers are spread over; none: as many as have processors for all threads.
+    /// How many machines the workers are spread over; none: as many as are needed to have a processor for each thread.
     pub machines: Option<usize>,
-    /// Nanoseconds for each access that blocks are costed by.
+    /// Nanoseconds for an access; the cost of a block is its number of accesses.
     pub nanos_an_access: f64,
     /// Bytes in a nanosecond, in each direction of a machine's link,
     pub bytes_a_nano: f64,
@@ -45,12 +45,12 @@ pub struct Setup {
     pub lost: Option<f64>,
 }
 
-/// What came of it. Shares are of the time of all threads, and add up to 1.
+/// The result of a simulation. Shares are of the time of all threads, and add up to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// From the loop's beginning to its end.
     pub seconds: f64,
-    /// How much faster that is than one thread that sends nothing.
+    /// How much faster this is than one thread that sends nothing.
     pub speedup: f64,
     /// How many machines there are.
     pub machines: usize,

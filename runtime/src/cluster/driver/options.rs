@@ -21,7 +21,7 @@ const SLOW_BODY: Duration = Duration::from_secs(60);
 /// How many bytes of elements the driver keeps that others can store, by default.
 const DRIVER_MEMORY: usize = 64 << 20;
 
-/// The processes that a session is to run its loops on: [`Session::start_workers`](crate::Session::start_workers).
+/// The processes on which a session runs its loops, for [`Session::start_workers`](crate::Session::start_workers).
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -47,7 +47,7 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// This many workers, started on this machine.
+    /// Options for this many workers, which are started on this machine.
     pub fn new(workers: usize) -> Self {
         ClusterOptions {
             workers,
@@ -77,40 +77,42 @@ impl ClusterOptions {
         Self::new(one_per_core())
     }
 
-    /// How many threads run blocks in each worker; otherwise the cores are shared evenly.
+    /// Sets how many threads run blocks in each worker. By default the cores are shared evenly.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// How many DDS servers are started beside the workers. With none, each worker embeds one.
+    /// Sets how many DDS servers are started beside the workers. With 0, the default, each worker embeds one.
     pub fn dds_servers(mut self, servers: usize) -> Self {
         self.servers = servers;
         self
     }
 
-    /// Where workers join that are started by others (`--join`); none is started then.
+    /// Sets the address at which workers join that somebody else starts (`--join`). The driver then starts no workers.
     pub fn listen(mut self, address: impl Into<String>) -> Self {
         self.listen = Some(address.into());
         self.join = true;
         self
     }
 
-    /// Loops from one snapshot to the next: what has to run again when a process is lost.
+    /// Sets the number of loops from one snapshot to the next: at most so many have to run again when a process is lost. The
+    /// default is 10.
     pub fn snapshot_every(mut self, loops: usize) -> Self {
         self.snapshot_every = loops.max(1);
         self
     }
 
-    /// How often in a row a loop may begin again after processes were killed by others (by signal 9 or 15), without being done
-    /// once; 1,000 otherwise. Those that end in any other way, as a loop's body may cause it, have 8 attempts.
+    /// Sets how often in a row a loop may begin again after processes were killed from outside (by signal 9 or 15). The default is
+    /// 1,000. If processes end in any other way, which a loop's body may have caused, a loop has 8 attempts.
     pub fn attempts(mut self, attempts: usize) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// After how long, in whole seconds, a body that has not ended is named by a warning (worker, loop, block or minibatch, and for
-    /// how long it has run), and again each time that this has doubled; a minute otherwise, and never for 0.
+    /// Sets after how many whole seconds a warning names a body that has not ended. It says worker, loop, block or minibatch, and
+    /// for how long the body has run. The warning comes again each time that this time has doubled. The default is a minute; 0
+    /// means never.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -123,12 +125,12 @@ impl ClusterOptions {
         self
     }
 
-    /// How many bytes of elements this process keeps that loops on workers have used; 64 MiB otherwise. What is more is stored by the
-    /// workers or DDS servers, twice each, and this process's memory of it is freed at the end of a call: the largest DVectors and
-    /// DMatrices of plain numbers first. So the data of a job may be lost with two workers that are lost at the same moment; with
-    /// `usize::MAX` all that loops don't write stays here.
+    /// Sets how many bytes of elements that loops on workers have used stay in this process. The default is 64 MiB. At the end of a
+    /// call, two workers or DDS servers store each element beyond that, and this process frees its own copy: the largest DVectors
+    /// and DMatrices of plain numbers first. So if two workers are lost at the same moment, data of the job may be lost. With
+    /// `usize::MAX` everything that loops don't write stays here.
     ///
-    /// With a single worker and no DDS servers, or with a single server, all of it stays.
+    /// With a single worker and no DDS servers, or with a single server, everything stays here.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -136,7 +138,8 @@ impl ClusterOptions {
     /// ```
     ///
     /// # Cost
-    /// What goes is sent twice, once. It is fetched again where the program reads it, and where a plan is made or a process lost.
+    /// The elements that are freed are sent to two processes, once. They are fetched again when the program reads them, when a plan
+    /// is made, and when a process is lost.
     ///
     /// # Determinism
     /// No bits depend on it.
@@ -145,7 +148,7 @@ impl ClusterOptions {
         self
     }
 
-    /// Where the timeline of all processes is written when the session ends.
+    /// Sets the file to which the timeline of all processes is written when the session ends.
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.trace = Some(path.into());
         self
@@ -156,7 +159,7 @@ impl ClusterOptions {
         self.driver_memory
     }
 
-    /// How many workers there are to be.
+    /// The number of workers.
     pub fn workers(&self) -> usize {
         self.workers
     }
@@ -202,14 +205,14 @@ impl ClusterOptions {
 }
 
 impl Session {
-    /// Runs all loops from here on on worker processes: of this same program, started now or awaited. No result depends
-    /// on how many there are. They end with the session.
+    /// Runs all later loops on worker processes of this same program, which are started now or awaited. No result of an
+    /// asynchronous loop depends on how many there are. The workers end with the session.
     ///
-    /// A program that starts workers must begin with [`#[stradsap::main]`](crate::private::launch): its workers are the
-    /// program itself, which goes no further than that.
+    /// A program that starts workers must begin with [`#[stradsap::main]`](crate::private::launch). The workers run the same
+    /// program, and never enter its `main`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the session has workers already, [`Error::Cluster`] if they don't come.
+    /// [`Error::Usage`] if the session has workers already, [`Error::Cluster`] if they can't be started or don't join.
     pub fn start_workers(&self, options: &ClusterOptions) -> Result<()> {
         if self.workers() > 0 {
             return Err(Error::usage("this session has its workers already"));

@@ -258,7 +258,7 @@ impl<K: Key, V> Bucket<K, V> {
     }
 }
 
-/// A key's place in a map: with a value or without.
+/// A key's place in a map, with or without a value.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -296,13 +296,13 @@ impl<'b, K: Key, V> MapEntry<'b, K, V> {
         self
     }
 
-    /// The value; if there is none, this one.
+    /// The value. If there is none, `value` is inserted.
     #[inline]
     pub fn or_insert(self, value: V) -> &'b mut V {
         self.or_insert_with(|| value)
     }
 
-    /// The value; if there is none, what `f` gives.
+    /// The value. If there is none, the result of `f` is inserted.
     #[inline]
     pub fn or_insert_with(self, f: impl FnOnce() -> V) -> &'b mut V {
         let MapEntry { bucket, key } = self;
@@ -316,7 +316,7 @@ impl<'b, K: Key, V> MapEntry<'b, K, V> {
         }
     }
 
-    /// The value; if there is none, the type's own default.
+    /// The value. If there is none, the type's default is inserted.
     pub fn or_default(self) -> &'b mut V
     where
         V: Default,

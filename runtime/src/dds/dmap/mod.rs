@@ -48,9 +48,10 @@ impl<K: Element + Hash + Eq> Key for K {}
 /// A map from `K` to `V` that parallel loops read and write by key.
 ///
 /// Capture it in a loop as `&m` (the body has [`MapView`]: `m[&key]`, `get`) or `&mut m` ([`MapWriteView`]: also `insert`,
-/// `remove`, `get_mut`, `entry`). New keys may be inserted by an `async_parallel_for!`: that is a write of the key like
-/// any other. A `sync_parallel_for!` changes the values of keys that are there ([`MapSharedView`]). Keys are placed by a hash that is the same in every process, and entries are in the order of these hashes:
-/// equal contents have one order, whatever made them. Keys, values and maps may be of any [`Element`].
+/// `remove`, `get_mut`, `entry`). An `async_parallel_for!` may insert new keys; an insertion is a write of the key like any other.
+/// A `sync_parallel_for!` changes only the values of keys that are there ([`MapSharedView`]). Keys are placed by a hash that is the
+/// same in every process, and entries are in the order of these hashes. So maps with equal contents have the same order, however
+/// they were made. Keys and values may be of any [`Element`] type.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -64,12 +65,12 @@ impl<K: Element + Hash + Eq> Key for K {}
 /// ```
 ///
 /// # Cost
-/// About as many buckets as entries, of the size of an entry and 8 or 16 bytes each. An access hashes
-/// the key (2 ns for a number) and compares it with those of one bucket. In a loop two keys of one bucket conflict, and a
-/// loop that writes the map is recorded with real values, which takes copies of what it writes.
+/// A map has about as many buckets as entries. A bucket takes the size of an entry, and 8 or 16 bytes more. An access hashes the
+/// key (2 ns for a number) and compares it with the keys of one bucket. In a loop, two keys of one bucket conflict. A loop that
+/// writes the map is recorded with real values, so it copies what it writes.
 ///
-/// A map that a synchronous loop writes takes as much memory again: its values apart from their keys. Whatever comes next and
-/// is no such loop (nor `get`, `len`, `to_vec`, `digest`) brings the values back to their keys, in one pass over the map.
+/// A map that a synchronous loop writes takes as much memory again, for the values apart from their keys. The next use that is not
+/// a synchronous loop (nor `get`, `len`, `to_vec` or `digest`) brings the values back to their keys, in one pass over the map.
 pub struct DMap<K, V> {
     pub(crate) buckets: Forms<K, V>,
     /// How many entries there were, and the version that was counted.
@@ -87,8 +88,8 @@ impl<K: Key, V: Element> DMap<K, V> {
         Self::with_capacity(session, 0)
     }
 
-    /// An empty map with room for this many entries: a loop that is to insert them can be cut into that many parts, and the
-    /// map need not grow.
+    /// An empty map with room for this many entries. The map need not grow when they are inserted, and a loop that inserts them can
+    /// be cut into that many parts.
     ///
     /// # Errors
     /// [`Error::TooLong`].
@@ -96,7 +97,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         Self::of_sorted(&session.inner(), entries, std::iter::empty())
     }
 
-    /// The entries of an iterator. Of several with the same key the last stays.
+    /// A map of the entries of an iterator. Of several entries with the same key the last one stays.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -166,17 +167,17 @@ impl<K: Key, V: Element> DMap<K, V> {
         Ok(DMap { buckets: Forms::new(buckets), counted, count })
     }
 
-    /// Puts an entry in, and gives the value that the key had.
+    /// Inserts an entry, and returns the value that the key had.
     ///
-    /// Where loops run on workers, the first change after a loop brings all entries back to this process.
+    /// If loops run on workers, the first change after a loop brings all entries back to this process.
     ///
     /// # Errors
-    /// [`Error::Cluster`](crate::Error::Cluster) if the entries can't be brought.
+    /// [`Error::Cluster`](crate::Error::Cluster) if entries are with workers and can't be fetched.
     pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>> {
         self.at(hash_of(&key), |bucket| bucket.insert(key, value))
     }
 
-    /// Removes a key, and gives its value.
+    /// Removes a key, and returns its value.
     ///
     /// # Errors
     /// As [`insert`](DMap::insert).
@@ -188,7 +189,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         self.at(hash_of(key), |bucket| bucket.remove(key))
     }
 
-    /// Does something with a key's place, whether it has a value or not; gives what `f` gives.
+    /// Calls `f` with a key's place, whether it has a value or not, and returns the result of `f`.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -284,7 +285,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         Ok(self.to_vec()?.into_iter())
     }
 
-    /// A BLAKE3 hash of the entries in their order: equal contents, equal digest.
+    /// A BLAKE3 hash of the entries in their order: maps with equal contents have the same digest.
     ///
     /// # Errors
     /// As [`to_vec`](DMap::to_vec).
@@ -344,7 +345,7 @@ impl<K: 'static, V: 'static> DMap<K, V> {
         Ok(self.buckets.look(key, |_| ())?.is_some())
     }
 
-    /// The number of entries. The first question after a loop that wrote the map counts them, where they are.
+    /// The number of entries. The first call after a loop that wrote the map counts them, in the processes that hold them.
     ///
     /// # Errors
     /// As [`get`](DMap::get).

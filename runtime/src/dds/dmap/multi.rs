@@ -12,7 +12,7 @@ use crate::memory::element::Element;
 use crate::session::Session;
 use crate::session::error::Result;
 
-/// A map from `K` to several `V`, in the order in which they were inserted.
+/// A map from `K` to several `V`. The values of a key stay in the order in which they were inserted.
 ///
 /// In a loop the body has [`MultiMapView`] (`m[&key]` is a slice, empty for a key without values) or
 /// [`MultiMapWriteView`] (also `insert`, `remove`, `get_mut`). All values of a key count as one element; in an
@@ -31,7 +31,7 @@ use crate::session::error::Result;
 /// ```
 ///
 /// # Cost
-/// As [`DMap`] with a `Vec` of values a key.
+/// As for a [`DMap`] whose value is a `Vec`.
 pub struct DMultiMap<K, V> {
     pub(crate) map: DMap<K, Vec<V>>,
 }
@@ -53,7 +53,7 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
         DMap::with_capacity(session, keys).map(|map| DMultiMap { map })
     }
 
-    /// The pairs of an iterator; the values of a key stay in their order.
+    /// A map of the pairs of an iterator. The values of a key stay in their order.
     ///
     /// # Errors
     /// [`Error::TooLong`](crate::Error::TooLong).
@@ -118,7 +118,7 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
         self.map.len()
     }
 
-    /// The number of values, of all keys.
+    /// The number of values of all keys.
     ///
     /// # Errors
     /// As [`DMap::get`].
@@ -160,7 +160,7 @@ impl<K: Key, V: Element> DMultiMap<K, V> {
 }
 
 impl<K, V> DMultiMap<K, V> {
-    /// As a map from a key to all its values.
+    /// The same map, as a [`DMap`] from a key to all its values.
     #[doc(hidden)]
     pub fn as_map(&self) -> &DMap<K, Vec<V>> {
         &self.map

@@ -17,8 +17,8 @@ use crate::memory::shared::Shared;
 /// A [`DMap`] captured as `&mut m` by a synchronous loop: `m[&key]` and `m.get(&key)` give [`Shared`] values, which are read
 /// and changed by their methods: `m[&key].get()`, `m[&key].add(d)`.
 ///
-/// It has the keys that the map had before the loop. There is no `insert`, `remove` or `entry`: copies of the map
-/// that had different keys could not be united. The macro says so where a body calls one of them.
+/// It has the keys that the map had before the loop. There is no `insert`, `remove` or `entry`, since copies with different keys
+/// could not be united. If a body calls one of them, the macro's error says so.
 pub struct MapSharedView<'v, K, V, const C: usize> {
     values: SharedView<'v, V, C>,
     index: ReadView<'v, Bucket<K, u32>, C>,
@@ -58,7 +58,7 @@ impl<K, V, const C: usize> MapSharedView<'_, K, V, C> {
         self.values.is_empty()
     }
 
-    /// All entries in their order. Each value is touched as it comes.
+    /// All entries in their order. Each value counts as touched when the iterator reaches it.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &Shared<V>)> {
         let places = (0..self.index.len()).flat_map(|at| self.index[at].iter());
         places.map(|(key, &place)| (key, &self.values[place]))
@@ -73,7 +73,7 @@ where
     type Output = Shared<V>;
 
     /// # Panics
-    /// If the map has no such key, which ends the loop with an error.
+    /// If the map has no such key. The loop then ends with an error.
     #[inline]
     #[track_caller]
     fn index(&self, key: &Q) -> &Shared<V> {

@@ -57,8 +57,8 @@ impl<K: Key, V: Additive, const W: usize> Tallied for Write<'_, DMap<K, V>, W> {
 }
 
 impl<K: Key, V: Additive, const C: usize> MapWriteView<'_, K, V, C> {
-    /// Adds `by` to a key's value, which is [`zero`](Additive::zero) where there is none. Integers wrap around. The key is cloned
-    /// where it is new: words of a `DMap<String, u64>` are counted without making a `String` of each.
+    /// Adds `by` to a key's value, or to [`zero`](Additive::zero) if the key has none. Integers wrap around. The key is cloned only
+    /// if it is new, so the words of a `DMap<String, u64>` are counted without making a `String` of each.
     #[inline]
     pub fn add<Q>(&mut self, key: &Q, by: V)
     where

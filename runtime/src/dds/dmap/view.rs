@@ -23,7 +23,7 @@ pub struct MapView<'v, K, V, const C: usize> {
 /// A [`DMap`] captured as `&mut m`: as [`MapView`], and `insert`, `remove`, `get_mut`, `entry`.
 ///
 /// # Dependencies
-/// `get`, `contains_key` and `m[&key]` read the key; all others write it, whether it is there or not.
+/// `get`, `contains_key` and `m[&key]` read the key. All other methods write it, whether the map has it or not.
 pub struct MapWriteView<'v, K, V, const C: usize> {
     pub(super) buckets: WriteView<'v, Bucket<K, V>, C>,
 }
@@ -60,7 +60,7 @@ macro_rules! common_to_views {
             type Output = V;
 
             /// # Panics
-            /// If the key has no value, which ends the loop with an error.
+            /// If the key has no value. The loop then ends with an error.
             #[inline]
             #[track_caller]
             fn index(&self, key: &Q) -> &V {
@@ -112,7 +112,7 @@ impl<K, V, const C: usize> MapWriteView<'_, K, V, C> {
         self.bucket(key).remove(key)
     }
 
-    /// Puts an entry in, and gives the value that the key had.
+    /// Inserts an entry, and returns the value that the key had.
     #[inline]
     pub fn insert(&mut self, key: K, value: V) -> Option<V>
     where

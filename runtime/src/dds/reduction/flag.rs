@@ -18,16 +18,16 @@ pub struct Flag<J: Joins> {
     joins: PhantomData<J>,
 }
 
-/// How a [`Flag`] joins what iterations say.
+/// How a [`Flag`] joins what iterations report.
 pub trait Joins: Send + Sync + sealed::Sealed + 'static {
     #[doc(hidden)]
     const ALL: bool;
 }
 
-/// Whether one of them says so.
+/// True if it holds for at least one iteration.
 #[derive(Debug)]
 pub struct Any;
-/// Whether each of them says so.
+/// True if it holds for every iteration.
 #[derive(Debug)]
 pub struct All;
 
@@ -61,7 +61,7 @@ impl<J: Joins> Flag<J> {
         (&self.session, &self.cell, &OpsOf::<J>::OPS.value)
     }
 
-    /// What all loops that ended well have said.
+    /// The value that all loops that ended well have given.
     pub fn get(&self) -> bool {
         self.cell.word() != 0
     }
@@ -79,7 +79,7 @@ impl<J: Joins> std::fmt::Debug for Flag<J> {
 }
 
 impl Session {
-    /// Whether something holds for any iteration: `false` until one says so.
+    /// Whether something holds for any iteration. It is `false` until an iteration reports that it holds.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -93,7 +93,7 @@ impl Session {
         Flag::new(self)
     }
 
-    /// Whether something holds for all iterations: `true` until one says otherwise.
+    /// Whether something holds for all iterations. It is `true` until an iteration reports that it doesn't hold.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;

@@ -68,9 +68,17 @@ kinds!(RelaxedVector Relaxed);
 /// Numbers that all iterations of an `async_parallel_for!` add to and read, without conflicts; from
 /// [`Session::relaxed_vector`]. Captured as `&totals`; in a body `totals[k]` and `totals.add(k, 1)`.
 ///
-/// Reads may be stale, by as many strata of blocks as the loop's option `staleness` says (2 if it isn't given); what
-/// an iteration reads is the same for any number of threads and workers. Each block has a copy of its own while it
-/// runs, so it should be short against what blocks do: thousands of numbers rather than millions.
+/// Reads may be stale: they lag behind by as many strata of blocks as the loop's option `staleness` says (2 by default).
+///
+/// # Cost
+/// Each block has a copy of the vector while it runs, so the vector should be short in comparison with the work of a block:
+/// thousands of numbers, not millions.
+///
+/// # Determinism
+/// What an iteration reads is the same for any number of threads and workers. It depends on the plan and on `staleness`.
+///
+/// # Dependencies
+/// Additions and reads make no iterations conflict. A block waits for the strata whose additions it sees.
 pub struct RelaxedVector<N: Number> {
     session: Arc<SessionInner>,
     cell: Arc<Cell>,
@@ -78,7 +86,8 @@ pub struct RelaxedVector<N: Number> {
 }
 
 /// One number that all iterations of an `async_parallel_for!` add to and read, without conflicts; from
-/// [`Session::relaxed`]. Captured as `&total`; in a body `total.get()` and `total.add(1)`.
+/// [`Session::relaxed`]. Captured as `&total`; in a body `total.get()` and `total.add(1)`. Otherwise it is like a
+/// [`RelaxedVector`] of one number.
 pub struct Relaxed<N: Number> {
     session: Arc<SessionInner>,
     cell: Arc<Cell>,
@@ -86,7 +95,7 @@ pub struct Relaxed<N: Number> {
 }
 
 impl Session {
-    /// Relaxed numbers that start from these.
+    /// Relaxed numbers that start from these values.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -102,7 +111,7 @@ impl Session {
         RelaxedVector::new(self, values.into_iter())
     }
 
-    /// A relaxed number that starts from this one.
+    /// A relaxed number that starts from this value.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -125,12 +134,12 @@ impl<N: Number + Element> RelaxedVector<N> {
         self.cell.len
     }
 
-    /// True if there are none.
+    /// True if there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.cell.len == 0
     }
 
-    /// The numbers: what they started from, and all that loops that ended well have added.
+    /// The numbers: what they started from, plus all that loops that ended well have added.
     pub fn to_vec(&self) -> Vec<N> {
         self.cell.values().as_slice().to_vec()
     }
@@ -149,7 +158,7 @@ impl<N: Number + Element> RelaxedVector<N> {
 }
 
 impl<N: Number + Element> Relaxed<N> {
-    /// The number: what it started from, and all that loops that ended well have added.
+    /// The number: what it started from, plus all that loops that ended well have added.
     pub fn get(&self) -> N {
         self.cell.values().as_slice().first().copied().unwrap_or(N::ZERO)
     }

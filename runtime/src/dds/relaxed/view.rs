@@ -54,16 +54,16 @@ impl<'v, N: Number, const C: usize> RelaxedView<'v, N, C> {
         self.len
     }
 
-    /// True if there are none.
+    /// True if there are no numbers.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of them, as far as the block knows them.
+    /// All numbers, with the additions that the block sees.
     ///
     /// # Cost
-    /// Of floating-point numbers, an addition each.
+    /// One addition for each number, if they are floats.
     #[inline(always)]
     pub fn as_slice(&self) -> &[N] {
         if !N::ASSOCIATIVE {
@@ -133,7 +133,7 @@ impl<'v, N: Number, const C: usize> RelaxedNumberView<'v, N, C> {
         RelaxedNumberView(unsafe { RelaxedView::new(slot) })
     }
 
-    /// The number, as far as the block knows it.
+    /// The number, with the additions that the block sees.
     #[inline(always)]
     pub fn get(&self) -> N {
         self.0[0usize]

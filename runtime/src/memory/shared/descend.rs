@@ -29,12 +29,13 @@ macro_rules! by_width {
 }
 
 impl<N: Float> Shared<[N]> {
-    /// Learns from the products of this row with others: of each, `f = other.dot(x)`, and of what stands beside the other row
-    /// `rate` makes a number `g`, by which both rows move: `other += g * x` at once, and this one by `g * other` when all are
-    /// done, `x` being what it was at first. With `None` neither moves. The other rows must be as wide.
+    /// Gradient descent on the products of this row `x` with other rows, which must be as wide. For each other row, `rate` gets the
+    /// product `f = other.dot(x)` and the label that stands beside the row, and returns a number `g`, or `None` to change nothing.
+    /// The other row changes at once: `other += g * x`. Meanwhile this row keeps its first value; at the end it changes by the sum of
+    /// the products `g * other`.
     ///
-    /// The bits are those of [`dot`](Shared::dot) and [`step`](Shared::step) for one row after the other, and of `add` of the sum of changes; this is
-    /// faster, since rows of 32, 64, 100 or 128 numbers are kept in registers meanwhile.
+    /// The bits are those of [`dot`](Shared::dot) and [`step`](Shared::step) for one row after the other, followed by `add` of the
+    /// sum of changes. This is faster, since rows of 32, 64, 100 or 128 numbers are kept in registers meanwhile.
     ///
     /// # Panics
     /// If a row is not as long as this one.
@@ -56,7 +57,7 @@ impl<N: Float> Shared<[N]> {
         });
     }
 
-    /// The same for numbers that are no row: `x` stays, and `change`, what it is to move by, is added to.
+    /// Like [`descend`](Shared::descend), for numbers `x` that are no row. `x` stays as it is, and its change is added to `change`.
     ///
     /// # Panics
     /// If `change` or a row is not as long as `x`.

@@ -34,10 +34,10 @@ use crate::memory::element::Element;
 
 /// An element that threads share: all may read and write it at any time, through `&Shared<T>`.
 ///
-/// Reads and writes are *relaxed atomics* of single numbers. A row is no unit: a reader may see some of its numbers
-/// before and some after another thread's write. An update (`add`, `axpy`, `scale`, `step`) reads, computes and writes; what
-/// another thread writes between is lost. Learning by stochastic gradients bears both (Hogwild), and nothing is as fast.
-/// One thread alone sees what it would see in an ordinary element, to the bit.
+/// Reads and writes are *relaxed atomics* of single numbers. A row is not written as a whole: a reader may see some of its numbers
+/// before and some after another thread's write. An update (`add`, `axpy`, `scale`, `step`) reads, computes and writes; if another
+/// thread writes in between, its write is lost. Stochastic gradient descent tolerates both (Hogwild), and nothing is as fast. A
+/// single thread sees what it would see in an ordinary element, to the bit.
 ///
 /// A row of a [`DMatrix`](crate::DMatrix) is a `Shared<[N]>`, with the same methods; they take slices.
 ///
@@ -69,14 +69,14 @@ unsafe impl<T: Element> Sync for Shared<T> {}
 unsafe impl<T: Element> Sync for Shared<[T]> {}
 
 impl<T> Shared<T> {
-    /// An element that is borrowed alone, to be shared for as long.
+    /// Shares an element that is borrowed mutably, for the time of the borrow.
     #[inline(always)]
     pub fn from_mut(element: &mut T) -> &Self {
         // SAFETY: the layouts are the same, and the borrow keeps everybody else away (rule 2).
         unsafe { &*(&raw mut *element).cast() }
     }
 
-    /// Elements that are borrowed alone, to be shared for as long.
+    /// Shares elements that are borrowed mutably, for the time of the borrow.
     #[inline(always)]
     pub fn from_mut_slice(elements: &mut [T]) -> &[Self] {
         // SAFETY: rule 2: the layouts are the same, and the borrow keeps everybody else away.
@@ -188,9 +188,9 @@ impl<N: Float, const K: usize> Shared<[N; K]> {
         unsafe { imp::add_to(self.0.get(), a, y) };
     }
 
-    /// `change += g * self`, then `self += g * x`: what a step of gradient descent on the product of two rows does to
-    /// one of them, while the other one, `x`, changes later. In one pass; the bits of
-    /// [`kernels::step`](crate::kernels::step), and of `add_to` and `axpy` one after the other.
+    /// `change += g * self`, then `self += g * x`, in one pass: a step of gradient descent on the product of two rows, which
+    /// changes this row at once and collects the change of the other row, `x`, in `change`. The bits are those of
+    /// [`kernels::step`](crate::kernels::step), and of `add_to` followed by `axpy`.
     ///
     /// ```
     /// # use stradsap_runtime::Shared;

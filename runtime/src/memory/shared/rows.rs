@@ -160,7 +160,7 @@ impl<T: Element> Shared<[T]> {
     /// Copies the row to `out`.
     ///
     /// # Panics
-    /// If `out` isn't as long as the row; likewise for all that follow.
+    /// If `out` isn't as long as the row.
     #[inline(always)]
     pub fn load(&self, out: &mut [T]) {
         const {
@@ -196,7 +196,7 @@ impl<T: Element> Shared<[T]> {
     /// One of the row's numbers.
     ///
     /// # Panics
-    /// If the row ends before.
+    /// If `k` isn't below the row's length.
     #[inline(always)]
     pub fn number(&self, k: usize) -> &Shared<T> {
         assert!(k < self.len(), "number {k} of a row of {}", self.len());
@@ -257,7 +257,7 @@ impl<N: Float> Shared<[N]> {
         unsafe { walk(y.len(), AddTo { row: self.first(), a, y, of: std::marker::PhantomData }) };
     }
 
-    /// `change += g * self`, then `self += g * x`, in one pass: as of an array.
+    /// `change += g * self`, then `self += g * x`, in one pass, as for an array.
     #[inline(always)]
     pub fn step(&self, g: N, x: &[N], change: &mut [N]) {
         self.check(x.len());

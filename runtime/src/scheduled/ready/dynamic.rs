@@ -12,7 +12,7 @@ const HEAVIEST: f64 = 1e290;
 const SPARE: usize = 2;
 const ETA: f64 = 1e-8;
 
-/// How far a parameter moved.
+/// How far a change moved a parameter.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -62,13 +62,13 @@ pub enum Pick {
     /// In proportion to the square of the last change, plus a small constant.
     #[default]
     Priority,
-    /// All alike (Shotgun).
+    /// All with the same probability (Shotgun).
     Random,
-    /// One after the other, in turn. Nothing is checked.
+    /// One after the other, in turn. No dependencies are checked.
     Cyclic,
 }
 
-/// Parameters chosen by what they did last, and by what they have to do with each other: [`schedule_dyn_regr`].
+/// A schedule that chooses parameters by their last changes and by their dependencies: [`schedule_dyn_regr`].
 #[derive(Clone, Debug)]
 pub struct DynRegr<D = fn(usize, usize) -> f64> {
     width: usize,
@@ -92,10 +92,10 @@ pub struct DynRegr<D = fn(usize, usize) -> f64> {
 /// STRADS's `scheduleDynRegr` (section 4.1, algorithm 2) for the parameters `0..parameters`, of which up to `width` are updated
 /// in a round. A job is a parameter's number.
 ///
-/// Candidates are drawn without replacement, in proportion to the square of their last change plus a small constant. The
-/// highest priorities come first, over all the rounds that are in flight at a time (section 3.4). With a
-/// [dependency check](DynRegr::uncorrelated) a candidate is dropped that is correlated with one already chosen, or with one
-/// that is in flight. A parameter is never in flight twice.
+/// Candidates are drawn without replacement, with probabilities in proportion to the square of their last change plus a small
+/// constant. The highest priorities come first, over all rounds that are in flight together (section 3.4). With a [dependency
+/// check](DynRegr::uncorrelated) a candidate is dropped if it is correlated with a parameter that is already chosen or in flight. A
+/// parameter is never in flight twice.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -117,7 +117,8 @@ pub struct DynRegr<D = fn(usize, usize) -> f64> {
 /// ```
 ///
 /// # Cost
-/// A round draws its candidates in `O(log parameters)` each, and compares each with those chosen and in flight.
+/// Drawing a candidate takes `O(log parameters)`. With a dependency check each candidate is compared with those that are chosen or
+/// in flight.
 pub fn schedule_dyn_regr(parameters: usize, width: usize) -> DynRegr {
     DynRegr {
         width: width.max(1),
@@ -137,28 +138,28 @@ pub fn schedule_dyn_regr(parameters: usize, width: usize) -> DynRegr {
 }
 
 impl<D> DynRegr<D> {
-    /// What the draws follow from. The same seed gives the same schedule.
+    /// Sets the seed of the draws. The same seed gives the same schedule.
     pub fn seed(mut self, seed: u64) -> Self {
         self.numbers = Numbers::new(seed);
         self
     }
 
-    /// How candidates are drawn.
+    /// Sets how candidates are drawn.
     pub fn pick(mut self, pick: Pick) -> Self {
         self.pick = pick;
         self
     }
 
-    /// How many candidates are drawn for a round: twice its width with a dependency check, by default, and its width
-    /// without one. From more candidates than that the highest priorities are taken.
+    /// Sets how many candidates are drawn for a round. The default is twice the width with a dependency check, and the width
+    /// without one. If there are more candidates than the width, those with the highest priorities are taken.
     pub fn candidates(mut self, candidates: usize) -> Self {
         self.candidates = Some(candidates);
         self
     }
 
-    /// The small constant, 1e-8 by default. What moved little when it was last updated would be left alone for long even
-    /// where others have moved since: the larger the constant, the sooner it is looked at again. So does
-    /// [`set_priorities`](DynRegr::set_priorities) now and then.
+    /// Sets the small constant, 1e-8 by default. A parameter that moved little at its last update would otherwise not be drawn for
+    /// a long time, even if others have moved since. The larger the constant, the sooner it is drawn again. Another remedy is to
+    /// call [`set_priorities`](DynRegr::set_priorities) from time to time.
     pub fn eta(mut self, eta: f64) -> Self {
         self.eta = if eta.is_finite() { eta.max(f64::MIN_POSITIVE) } else { ETA };
         self
@@ -184,15 +185,15 @@ impl<D> DynRegr<D> {
         }
     }
 
-    /// Tells how far each parameter is expected to move, as a program knows that has just computed a full gradient. Unless
-    /// told, every parameter's first priority is that of a change of 1. To be called between calls of the program.
+    /// Sets how far each parameter is expected to move. A program knows this when it has computed a full gradient. Without this,
+    /// every parameter's first priority is that of a change of 1. Call it between calls of the program.
     pub fn set_priorities(&mut self, mut change: impl FnMut(usize) -> f64) {
         self.planned.clear();
         let eta = self.eta;
         self.weights.fill(|j| weight(change(j), eta));
     }
 
-    /// How many candidates were dropped so far, since they depend on others.
+    /// How many candidates were dropped so far because they depend on others.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

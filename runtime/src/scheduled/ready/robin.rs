@@ -2,7 +2,7 @@
 
 use crate::scheduled::Schedule;
 
-/// This many parameters a round, all in turn: [`schedule_round_robin`].
+/// A schedule of all parameters in turn, some in each round: [`schedule_round_robin`].
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
     parameters: usize,
@@ -10,11 +10,11 @@ pub struct RoundRobin {
     next: usize,
 }
 
-/// `width` of the parameters `0..parameters` a round, in their order, over and over (the round robin of STRADS's CCD for
-/// matrix factorisation; with a width of 1 and no pipeline, cyclic coordinate descent). The next call goes on where this
-/// one ends.
+/// A schedule of the parameters `0..parameters` in their order, over and over, `width` of them in each round. This is the round
+/// robin of STRADS's CCD for matrix factorisation; with a width of 1 and no pipeline it is cyclic coordinate descent. The next call
+/// continues where this one ends.
 ///
-/// A round never has a parameter twice. A pipeline may have: with `width * depth` above their number.
+/// A round never has a parameter twice. A pipeline may, if `width * depth` is larger than `parameters`.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scheduled::Schedule;
 
-/// The parameters of a block, and the shard that has them in a round.
+/// A block of parameters, and the shard that has it in a round.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -17,23 +17,23 @@ use crate::scheduled::Schedule;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// The shard.
+    /// The number of the shard.
     pub shard: usize,
     /// The number of the block.
     pub block: usize,
-    /// Its first parameter.
+    /// The block's first parameter.
     pub start: usize,
-    /// One past its last.
+    /// One past the block's last parameter.
     pub end: usize,
 }
 
 impl Block {
-    /// Its parameters.
+    /// The block's parameters.
     pub fn parameters(&self) -> Range<usize> {
         self.start..self.end
     }
 
-    /// The shard that has the block in the next round, of this many.
+    /// The shard that has the block in the next round, if there are `shards` shards.
     ///
     /// ```
     /// # use stradsap_runtime::Block;
@@ -45,16 +45,16 @@ impl Block {
     }
 }
 
-/// Blocks of parameters that rotate over the shards: [`schedule_static_rota`].
+/// A schedule in which blocks of parameters rotate over the shards: [`schedule_static_rota`].
 #[derive(Clone, Debug)]
 pub struct StaticRota {
     cuts: Vec<usize>,
     turn: usize,
 }
 
-/// STRADS's `scheduleStaticRota` (section 4.2): the parameters `0..parameters` are cut into as many contiguous blocks as there
-/// are shards; in a round each shard has one block, and in the next one the block of the shard behind it. After as many
-/// rounds as there are shards every shard has had every block once. The next call goes on where this one ends.
+/// STRADS's `scheduleStaticRota` (section 4.2). The parameters `0..parameters` are cut into as many contiguous blocks as there are
+/// shards. In a round each shard has one block, and in the next round the block that the following shard had. After as many rounds
+/// as there are shards every shard has had every block once. The next call continues where this one ends.
 ///
 /// A program's [`updated_on`](crate::Program::updated_on) is then `Shards::One(job.shard)`.
 ///
@@ -77,7 +77,8 @@ pub fn schedule_static_rota(parameters: usize, shards: usize) -> StaticRota {
 }
 
 impl StaticRota {
-    /// The same with blocks that begin at these parameters, and an end: as many blocks as shards, of about equal work.
+    /// A rotation with given blocks, for instance of about equal work. Block `i` is the parameters `cuts[i]..cuts[i + 1]`; there
+    /// must be as many blocks as shards.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -89,7 +90,7 @@ impl StaticRota {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::Error::Usage) if they don't begin at 0 or are not in order.
+    /// [`Error::Usage`](crate::Error::Usage) if the cuts don't begin at 0 or are not in order.
     pub fn with_cuts(cuts: Vec<usize>) -> crate::Result<StaticRota> {
         if cuts.first() != Some(&0) || !cuts.is_sorted() {
             return Err(crate::Error::usage(
@@ -99,7 +100,7 @@ impl StaticRota {
         Ok(StaticRota { cuts, turn: 0 })
     }
 
-    /// How many rounds a rotation has: as many as there are shards.
+    /// How many rounds a whole rotation has: as many as there are shards.
     pub fn rotation(&self) -> usize {
         self.cuts.len() - 1
     }

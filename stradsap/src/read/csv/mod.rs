@@ -24,7 +24,7 @@ use record::Records;
 #[cfg(feature = "parquet")]
 pub(super) use row::Fault;
 
-/// How a table is written down: [`read_csv_with`](crate::ReadFiles::read_csv_with).
+/// The form of a table, for [`read_csv_with`](crate::ReadFiles::read_csv_with).
 ///
 /// ```
 /// use stradsap::{Csv, prelude::*};
@@ -52,31 +52,31 @@ pub struct Csv {
 }
 
 impl Csv {
-    /// With a header, without comments; tabs between the fields of `.tsv` files, commas between those of others.
+    /// A table with a header and without comments. `.tsv` files have tabs between fields, all others commas.
     pub fn new() -> Self {
         Csv::default()
     }
 
-    /// What stands between fields: an ASCII character that is no quote and no end of a line.
+    /// Sets the delimiter between fields: an ASCII character that is no quote and no line end.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = Some(delimiter);
         self
     }
 
-    /// Whether the first record names the columns. Without, the fields of a struct or tuple are the columns from the first
-    /// on, and further columns are left out.
+    /// Sets whether the first record names the columns. Without a header, the fields of a struct or tuple are the first columns,
+    /// and further columns are ignored.
     pub fn header(mut self, header: bool) -> Self {
         self.no_header = !header;
         self
     }
 
-    /// Lines that begin so are left out, before the header as well.
+    /// Sets a prefix for comments: lines that begin with it are skipped, before the header as well.
     pub fn comment(mut self, prefix: u8) -> Self {
         self.comment = Some(prefix);
         self
     }
 
-    /// At most this many records are read, the first ones of all files.
+    /// Sets how many records are read at most: the first ones of all files together.
     pub fn limit(mut self, records: usize) -> Self {
         self.limit = Some(records);
         self

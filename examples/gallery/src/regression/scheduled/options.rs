@@ -105,7 +105,7 @@ pub enum ScheduleName {
     Random,
     /// In proportion to the square of the last change
     Priority,
-    /// The same, and none that is correlated with another of its round or in flight
+    /// The same, without any that is correlated with another one of its round or in flight
     #[value(name = "priority+dependency")]
     PriorityDependency,
     /// In turn
@@ -120,21 +120,21 @@ pub struct ScheduleArgs {
     #[arg(long, value_enum, default_value_t = ScheduleName::WorkingSet)]
     pub schedule: ScheduleName,
 
-    /// Coefficients that are updated at the same time, without each other's changes; not for working-set
+    /// Coefficients that are updated at the same time and don't see each other's changes; not for working-set
     #[arg(long, value_name = "L", default_value = "4", value_parser = nonzero::<NonZeroUsize>)]
     pub concurrent: NonZeroUsize,
 
-    /// With priority+dependency: how much two columns may be correlated whose coefficients are updated at the same time
+    /// With priority+dependency: how much two columns may be correlated if their coefficients are updated at the same time
     #[arg(long, value_name = "RHO", default_value_t = 0.1, value_parser = not_negative::<f64>)]
     pub correlation: f64,
 
-    /// Rounds that are in flight at a time: updates of a round don't see those of D - 1 rounds before it [default: 3, and 1
-    /// with working-set, whose rounds need each other's changes]
+    /// Rounds that are in flight at the same time: updates of a round don't see the changes of the D - 1 rounds before it [default:
+    /// 3, or 1 with working-set, whose rounds need each other's changes]
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub pipeline: Option<u16>,
 
-    /// Updates from one gradient of all columns, objective and gap to the next [default: as many as there are columns]; not for
-    /// working-set, whose epoch is a set
+    /// Updates between two computations of the gradient of all columns, objective and gap [default: as many as there are columns];
+    /// not for working-set, whose epoch is a set
     #[arg(long, value_name = "U", value_parser = nonzero::<NonZeroU32>)]
     pub updates_per_epoch: Option<NonZeroU32>,
 
