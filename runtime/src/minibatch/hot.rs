@@ -28,6 +28,8 @@ use crate::session::locked;
 
 /// The probability of finding a row in use that is put up with.
 const CONTENTION: f64 = 0.002;
+/// A row that two threads use less often in a minibatch isn't worth a copy, which costs about four uses at each minibatch's end.
+const WORTH_COPYING: f64 = 8.0;
 /// The rows of one DDS that a thread caches at most.
 const MOST: usize = 512;
 /// Rows are looked up by their last bits.
@@ -55,7 +57,7 @@ impl Uses {
 /// The rows that one of this many threads caches, by capture.
 pub(crate) fn choose(uses: &[Uses], threads: usize) -> Vec<Vec<u32>> {
     let all: u64 = uses.iter().flat_map(|uses| uses.counts.borrow().clone()).map(u64::from).sum();
-    let bound = (all as f64 * CONTENTION / threads.saturating_sub(1).max(1) as f64).max(1.0);
+    let bound = ((all as f64 * CONTENTION).max(WORTH_COPYING) / threads.saturating_sub(1).max(1) as f64).max(1.0);
     let chosen = |uses: &Uses| {
         let counts = uses.counts.borrow();
         let hot = counts.iter().enumerate().filter(|&(_, &count)| f64::from(count) > bound);
