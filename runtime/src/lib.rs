@@ -98,6 +98,7 @@ pub mod private {
     pub use crate::minibatch::{
         LoopInput, MinibatchSize, SyncOptions, input, minibatch, policy, sync_for, typed_batch_body,
     };
+    pub use crate::operate::born::{Source, born, given, is_apart};
     pub use crate::session::options::{LoopOptions, Site, range};
     pub use stradsap_dds_server::process::{build_hash, host_name};
 }

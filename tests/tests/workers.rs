@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod born;
 mod captured;
 mod chaos;
 mod cluster;
@@ -97,6 +98,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         (cluster::GROUP, cluster::tests()),
         ("coloured", places::tests(&COLOURED, &Expected::new(ALONE, Place::session), 120, coloured::SCENARIOS)),
         ("data", data::tests()),
+        ("born", born::tests()),
         ("hostile", hostile::tests()),
         ("sound", places::tests(&SOUND, &Expected::new(ALONE, Place::session), 60, sound::SCENARIOS)),
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),

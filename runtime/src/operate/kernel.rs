@@ -30,6 +30,8 @@ pub struct Cx<'v> {
     pub(crate) at: &'v Cell<usize>,
     /// What chance goes by: the index, or the hash of a map's key.
     pub(crate) place: &'v Cell<u64>,
+    /// Why an element can't be made, if one can't.
+    pub(crate) refused: &'v Cell<Option<String>>,
 }
 
 /// What a chunk has of a source.

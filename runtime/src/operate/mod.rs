@@ -5,6 +5,7 @@
 //! made again from its address and its values (`cluster::operate`).
 
 mod body;
+pub(crate) mod born;
 mod dds;
 mod ends;
 mod folding;

@@ -51,6 +51,11 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// What begins with no DDS, but with the numbers of some pieces.
+    pub(super) fn of_pieces(session: Arc<SessionInner>, pieces: usize) -> Flow {
+        Flow { session, sources: Vec::new(), len: pieces, captured: Vec::new(), refused: None }
+    }
+
     /// Runs a stage that was made from the pipe's kernel, here or on workers, as `run` has it run.
     pub(super) fn operate<S: Stage + Travels, R>(
         &self,

@@ -132,7 +132,7 @@ impl Chunks<'_> {
         };
         let inputs: Option<Vec<Input>> = (0..self.sources.captured().len()).map(source).collect();
         let Some(inputs) = inputs else { return Err((None, Failure::Stopped)) };
-        let place = Cell::new(start as u64);
+        let (place, refused) = (Cell::new(start as u64), Cell::new(None));
         let cx = Cx {
             inputs: &inputs,
             start,
@@ -140,13 +140,14 @@ impl Chunks<'_> {
             slots: &context.slots,
             at: &context.state.at,
             place: &place,
+            refused: &refused,
         };
         let mut made = None;
         let _now = slow_bodies::running(Unit::Chunk(chunk as u64));
         let ran = unwound(|| {
             // SAFETY: the caller's promise.
             made = Some(unsafe { self.stage.run(&cx) });
-            None
+            refused.take().map(|problem| (context.state.at.get(), problem.into()))
         });
         let at = context.state.at.get();
         outcome(&context, Some(at), ran).map_err(|(_, failure)| (Some(at), failure))?;
@@ -239,6 +240,8 @@ impl Operation<'_> {
         let is_map = |capture: &Captured| matches!(capture.kind, Kind::Vector { ops, .. } if ops.by_key);
         let len = self.len;
         let chunk = match self.sources.first() {
+            // Pieces of what is born here, each by itself.
+            None => 1,
             Some(source) if is_map(source) => len.div_ceil(MAP_CHUNKS),
             _ if self.stage.shuffles() => len.div_ceil(DEALT_CHUNKS).clamp(SMALLEST, DEALT_LARGEST),
             _ => len.div_ceil(CHUNKS).clamp(SMALLEST, LARGEST),

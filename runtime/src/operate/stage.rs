@@ -102,7 +102,7 @@ pub(crate) fn maker_of<'t, S: Stage + Travels + 't>(_stage: &S) -> &'static Make
     &MakerOf::<'t, S>::MAKER.value
 }
 
-fn decode_list<T: Element>(n: usize, mut bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
+pub(super) fn decode_list<T: Element>(n: usize, mut bytes: &[u8]) -> Result<Box<dyn Items>, DecodeError> {
     let mut items = Vec::new();
     for _ in 0..n {
         items.push(T::decode(&mut bytes)?);

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
+use super::apart::{self, Travelling};
 use super::blocks::{Format, Parsed, Reading, Records, Whole, misplaced};
 use super::source::{Input, resolve};
 use super::text::{each_line, excerpt, last_line, number, words};
@@ -39,28 +42,45 @@ pub(super) fn read(session: &Session, path: &Path) -> Result<BagOfWords> {
 }
 
 pub(super) fn collect(reading: &Reading<'_>) -> Result<BagOfWords> {
-    let Records { chunks, files } = reading.records(&Bag)?;
-    let (Some(Whole { head, records, .. }), Some(Input { path, .. })) = (files.first(), reading.inputs.first()) else {
+    let Some(Input { path, .. }) = reading.inputs.first() else {
         return Err(Error::usage("a bag of words is one file, and none was given"));
     };
-    if head.entries != *records as u64 {
-        let problem = format!("the header promises {} entries, but {records} follow", head.entries);
-        let (line, column) = head.places[2];
-        return Err(Error::Input { path: path.clone(), line, column: Some(column), problem });
+    if let Some(born) = apart::read(reading, &Bag)? {
+        let Some(head) = born.head() else { unreachable!("there is a file") };
+        head.check(path, born.elements.len())?;
+        return Ok(BagOfWords { documents: head.documents, words: head.words, entries: born.elements });
     }
-    let most = MOST_UNSEEN.max(records.saturating_mul(UNSEEN_AN_ENTRY) as u64);
-    for (k, claimed) in [head.documents, head.words].into_iter().enumerate() {
-        if u64::from(claimed) > most {
-            let problem = format!("{} is {claimed}; of {records} entries at most {most} were expected", WHAT[k]);
-            let (line, column) = head.places[k];
-            return Err(Error::Input { path: path.clone(), line, column: Some(column), problem });
-        }
-    }
+    let Records { chunks, files } = reading.records(&Bag)?;
+    let Some(Whole { head, records, .. }) = files.first() else { unreachable!("a file that was read has a head") };
+    head.check(path, *records)?;
     let entries = DVector::from_chunks(reading.session, chunks)?;
     Ok(BagOfWords { documents: head.documents, words: head.words, entries })
 }
 
+impl Sizes {
+    /// Whether the file's numbers agree with how many entries it has.
+    fn check(&self, path: &Path, records: usize) -> Result<()> {
+        if self.entries != records as u64 {
+            let problem = format!("the header promises {} entries, but {records} follow", self.entries);
+            let (line, column) = self.places[2];
+            return Err(Error::Input { path: path.to_path_buf(), line, column: Some(column), problem });
+        }
+        let most = MOST_UNSEEN.max(records.saturating_mul(UNSEEN_AN_ENTRY) as u64);
+        for (k, claimed) in [self.documents, self.words].into_iter().enumerate() {
+            if u64::from(claimed) > most {
+                let problem = format!("{} is {claimed}; of {records} entries at most {most} were expected", WHAT[k]);
+                let (line, column) = self.places[k];
+                return Err(Error::Input { path: path.to_path_buf(), line, column: Some(column), problem });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
 struct Bag;
+
+impl Travelling for Bag {}
 
 /// The numbers that a file begins with.
 const WHAT: [&str; 3] = ["the number of documents", "the size of the vocabulary", "the number of entries"];
@@ -69,6 +89,7 @@ const MOST_UNSEEN: u64 = 1 << 22;
 const UNSEEN_AN_ENTRY: usize = 16;
 
 /// The three numbers that a file begins with.
+#[derive(Serialize, Deserialize)]
 struct Sizes {
     documents: u32,
     words: u32,

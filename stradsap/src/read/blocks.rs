@@ -8,6 +8,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::apart::{self, Travelling};
 use super::source::{Input, Stream};
 use super::text::one_line;
 use crate::{DVector, Element, Error, Result, Session};
@@ -91,7 +92,10 @@ impl<'a> Reading<'a> {
     }
 
     /// The records as a DVector.
-    pub(crate) fn vector<F: Format>(&self, format: &F) -> Result<DVector<F::Item>> {
+    pub(super) fn vector<F: Travelling>(&self, format: &F) -> Result<DVector<F::Item>> {
+        if let Some(born) = apart::read(self, format)? {
+            return Ok(born.elements);
+        }
         DVector::from_chunks(self.session, self.records(format)?.chunks)
     }
 
@@ -168,14 +172,14 @@ struct Done<T> {
 }
 
 /// What ended the reading of a file.
-enum BlockTrouble {
+pub(super) enum BlockTrouble {
     File(std::io::Error),
     /// In the head, among these bytes.
     Head(Misplaced, u64, u64),
     Record(Misplaced),
 }
 
-enum Problem {
+pub(super) enum Problem {
     File(std::io::Error),
     /// The line is counted from the block's first.
     Input {
@@ -186,7 +190,7 @@ enum Problem {
 }
 
 impl BlockTrouble {
-    fn located<F: Format>(self, bytes: &[u8]) -> Problem {
+    pub(super) fn located<F: Format>(self, bytes: &[u8]) -> Problem {
         match self {
             BlockTrouble::File(source) => Problem::File(source),
             BlockTrouble::Head(misplaced, line, column) => {
@@ -202,7 +206,7 @@ impl BlockTrouble {
 }
 
 impl Problem {
-    fn error(self, input: &Input, lines: u64) -> Error {
+    pub(super) fn error(self, input: &Input, lines: u64) -> Error {
         match self {
             Problem::File(source) => input.error(source),
             Problem::Input { line, column, problem } => {
@@ -335,7 +339,7 @@ impl<'a, F: Format> Blocks<'a, F> {
 }
 
 /// A byte order mark.
-const MARK: &[u8] = b"\xef\xbb\xbf";
+pub(super) const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What a panic left is thrown away with everything else.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

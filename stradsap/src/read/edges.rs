@@ -1,5 +1,8 @@
 //! Lists of edges, as SNAP has them.
 
+use serde::{Deserialize, Serialize};
+
+use super::apart::Travelling;
 use super::blocks::{Format, Parsed, misplaced};
 use super::text::{each_line, excerpt, last_line, number, words};
 use crate::Element;
@@ -13,7 +16,10 @@ pub struct Edge {
     pub to: u32,
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Edges;
+
+impl Travelling for Edges {}
 
 impl Format for Edges {
     type Head = ();

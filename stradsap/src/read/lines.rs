@@ -1,10 +1,16 @@
 //! Plain text: lines, and the words of each.
 
+use serde::{Deserialize, Serialize};
+
+use super::apart::Travelling;
 use super::blocks::{Format, Parsed};
 use super::text::{each_line, last_line, utf8};
 
 /// One string a line.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Lines;
+
+impl Travelling for Lines {}
 
 impl Format for Lines {
     type Head = ();
@@ -30,7 +36,10 @@ impl Format for Lines {
 }
 
 /// The words of each line.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Tokens;
+
+impl Travelling for Tokens {}
 
 impl Format for Tokens {
     type Head = ();

@@ -1,6 +1,7 @@
 //! Reading DVectors from files.
 
 pub(crate) mod address;
+mod apart;
 mod bag;
 mod blocks;
 mod csv;
@@ -22,8 +23,9 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
+use self::apart::Travelling;
 pub use self::bag::{BagOfWords, Entry};
-use self::blocks::{Format, Reading};
+use self::blocks::Reading;
 pub use self::csv::Csv;
 pub use self::edges::Edge;
 pub use self::libsvm::Labelled;
@@ -283,7 +285,7 @@ impl ReadFiles for Session {
     }
 }
 
-fn read<F: Format>(session: &Session, path: &Path, format: &F) -> Result<DVector<F::Item>> {
+fn read<F: Travelling>(session: &Session, path: &Path, format: &F) -> Result<DVector<F::Item>> {
     let inputs = source::resolve(path)?;
     Reading::new(session, &inputs).vector(format)
 }

@@ -30,7 +30,7 @@ enum Origin {
 }
 
 impl Input {
-    fn local(path: PathBuf) -> Self {
+    pub(super) fn local(path: PathBuf) -> Self {
         Input { path, place: Origin::Local }
     }
 
@@ -65,9 +65,13 @@ impl Input {
         })
     }
 
-    #[cfg(feature = "parquet")]
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.place, Origin::Local)
+    }
+
+    /// Whether the bytes have to be unpacked.
+    pub(crate) fn is_packed(&self) -> bool {
+        packing(&self.path).is_some()
     }
 
     /// About how many bytes there will be, if that is known.

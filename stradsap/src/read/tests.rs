@@ -2,7 +2,7 @@ use std::io::Write;
 
 use proptest::prelude::*;
 
-use super::blocks::{BLOCK, Reading};
+use super::blocks::{BLOCK, Format, Reading};
 use super::source::Input;
 use super::*;
 
@@ -25,7 +25,7 @@ fn items<F: Format>(format: &F, bytes: &[u8]) -> Result<Vec<F::Item>, String>
 where
     F::Item: PartialEq + std::fmt::Debug,
 {
-    alike(bytes, |reading| reading.vector(format)?.to_vec())
+    alike(bytes, |reading| Ok(reading.records(format)?.chunks.into_iter().flatten().collect()))
 }
 
 #[test]

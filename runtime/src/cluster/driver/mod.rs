@@ -480,6 +480,10 @@ impl Cluster {
     pub(crate) fn dropped_now(&self, state: &mut State, dds: u64) {
         state.owed.remove(&dds);
         if state.entries.contains_key(&dds) {
+            // What nobody has used isn't made again.
+            if !state.log.iter().any(|logged| logged.uses(dds) && logged.makes() != Some(dds)) {
+                state.log.retain(|logged| logged.makes() != Some(dds));
+            }
             let needed = state.log.iter().any(|logged| logged.uses(dds));
             if needed {
                 if let Some(entry) = state.entries.get_mut(&dds) {

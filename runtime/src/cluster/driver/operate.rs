@@ -13,7 +13,7 @@ use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Entry, Fault, State};
 use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
-    ControlClient, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteTask, ShuffleJob, StoreJob,
+    ControlClient, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteCause, RemoteTask, ShuffleJob, StoreJob,
 };
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
@@ -47,6 +47,10 @@ struct Stored {
 impl Logged for OperatorLogged {
     fn uses(&self, dds: u64) -> bool {
         self.vectors.iter().any(|vector| vector.id == dds) || self.kept.as_ref().is_some_and(|kept| kept.dds == dds)
+    }
+
+    fn makes(&self) -> Option<u64> {
+        self.kept.as_ref().map(|kept| kept.dds)
     }
 
     fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
@@ -147,6 +151,13 @@ impl RemoteCall for OperatorCall<'_> {
         };
         let ends = cluster.ask_all(&state.workers, shuffle).await?;
         Ok(cluster.all_done(&state.workers, ends)?.0)
+    }
+
+    fn in_words(failed: &ElementFailure) -> String {
+        match &failed.what {
+            RemoteCause::Body { message } => format!("{message} ({})", failed.worker),
+            what => format!("{what:?}"),
+        }
     }
 
     async fn finish(

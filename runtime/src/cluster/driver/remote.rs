@@ -69,6 +69,11 @@ pub(crate) trait RemoteCall: Sized {
     /// Workers have put back what it had changed; these blocks had been started.
     fn undone(&self, _: &mut State, _: &Dealt<Self::Deal>, _started: &[u32]) {}
 
+    /// Why it can't be run again.
+    fn in_words(failed: &Self::Failed) -> String {
+        format!("{failed:?}")
+    }
+
     /// The destructor of an element that was put aside panicked on a worker. All is put back nevertheless.
     fn undoing_panicked(&self, _: &mut Self::Failed, _: CaughtPanic, _worker: String) {}
 
@@ -111,6 +116,10 @@ pub(crate) struct Noted {
 pub(crate) trait Logged: Send + Sync {
     /// Whether it touches a DDS.
     fn uses(&self, dds: u64) -> bool;
+    /// The DDS that it makes, where it changes no other.
+    fn makes(&self) -> Option<u64> {
+        None
+    }
     /// Two that do one after the other what it does, where it can be cut.
     fn halves(&self, _: &Cluster, _: &mut State) -> Option<[Arc<dyn Logged>; 2]> {
         None
@@ -304,7 +313,9 @@ impl Cluster {
         match self.run_once(state, &mut call).await {
             Ok(_) => Ok(()),
             Err(Stop::Fault(fault)) => Err(fault),
-            Err(Stop::Failed(failed)) => Err(broken(format!("{} that ended well before fails: {failed:?}", C::WHAT))),
+            Err(Stop::Failed(failed)) => {
+                Err(broken(format!("{} that ended well before fails: {}", C::WHAT, C::in_words(&failed))))
+            }
         }
     }
 

@@ -3,10 +3,12 @@
 //! A quote opens a field only where the field begins; elsewhere it stands for itself. So says the parser, and the borders
 //! must be where it sees them.
 
+use serde::{Deserialize, Serialize};
+
 use memchr::{memchr, memchr2, memrchr};
 
 /// What separates fields and records.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Marks {
     pub(crate) delimiter: u8,
     pub(crate) comment: Option<u8>,

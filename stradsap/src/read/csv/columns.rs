@@ -3,12 +3,14 @@
 use std::cell::Cell;
 
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
 
 use super::record::Record;
 use super::row::{Fault, Row};
 use crate::Element;
 
 /// How records become elements.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Columns {
     pub(crate) names: Option<Vec<String>>,
     /// How many fields each record has.
@@ -17,6 +19,7 @@ pub(crate) struct Columns {
 }
 
 /// How a struct's fields find theirs.
+#[derive(Serialize, Deserialize)]
 pub(crate) enum Way {
     /// Each record offers all its columns by their names, which is right for every type.
     Named,

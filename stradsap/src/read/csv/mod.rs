@@ -11,12 +11,14 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
+use super::apart::Travelling;
 use super::blocks::{Format, Misplaced, Parsed, Reading, misplaced};
 use super::source::{Input, extension, resolve};
 use super::text::excerpt;
 use crate::{DVector, Element, Error, Result, Session};
-use border::{Marks, borders};
+use border::{Marks, QUOTE, borders};
 use columns::Columns;
 #[cfg(feature = "parquet")]
 pub(super) use columns::fields;
@@ -101,12 +103,14 @@ impl Csv {
 }
 
 pub(crate) fn read<T: Element + DeserializeOwned>(session: &Session, path: &Path, csv: &Csv) -> Result<DVector<T>> {
-    let table = Table::<T>::new(csv.marks(path)?, !csv.no_header);
+    let table = Table::<T>::of(csv, path)?;
     let inputs: Vec<Input> = resolve(path)?;
     Reading { limit: csv.limit, ..Reading::new(session, &inputs) }.vector(&table)
 }
 
 /// Tables whose records are `T`.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
 pub(super) struct Table<T> {
     marks: Marks,
     header: bool,
@@ -114,8 +118,24 @@ pub(super) struct Table<T> {
 }
 
 impl<T> Table<T> {
+    pub(super) fn of(csv: &Csv, path: &Path) -> Result<Self> {
+        Ok(Table::new(csv.marks(path)?, !csv.no_header))
+    }
+
     fn new(marks: Marks, header: bool) -> Self {
         Table { marks, header, element: PhantomData }
+    }
+}
+
+impl<T> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        Table::new(self.marks, self.header)
+    }
+}
+
+impl<T: Element + DeserializeOwned> Travelling for Table<T> {
+    fn hides_borders(&self, bytes: &[u8]) -> bool {
+        memchr::memchr(QUOTE, bytes).is_some()
     }
 }
 

@@ -1,0 +1,393 @@
+//! Files that worker processes read, each some ranges of their bytes: elements are born where they will live.
+//!
+//! This process cuts the files by bytes. The workers look where records begin in each block, and how many lines it has; then they parse the
+//! pieces between. Each piece has a checksum, so that one that is read again after a loss is known to be the same.
+//!
+//! A line end must be a border between records: where a block has a quote, this process reads the files after all. It does so as well
+//! where a worker doesn't see a file as this process does.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use stradsap_runtime::private::{Source, born, given, is_apart};
+
+use super::blocks::{BlockTrouble, Format, MARK, Parsed, Reading};
+use super::source::Input;
+use crate::{BatchProblem, DVector, Element, Error, Result, files};
+
+/// A format that other processes can parse.
+pub(super) trait Travelling: Format<Head: Serialize + DeserializeOwned> + Travels {
+    /// Whether the bytes may have line ends within records.
+    fn hides_borders(&self, _bytes: &[u8]) -> bool {
+        false
+    }
+}
+
+/// What can be sent to other processes.
+pub(super) trait Travels: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {}
+impl<F: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Travels for F {}
+
+/// What workers have read.
+pub(super) struct Born<F: Travelling> {
+    pub(super) elements: DVector<F::Item>,
+    parse: Parse<F>,
+}
+
+impl<F: Travelling> Born<F> {
+    /// What the first file said at its beginning.
+    pub(super) fn head(&self) -> Option<&F::Head> {
+        self.parse.heads.first()
+    }
+}
+
+/// Has workers read the files. None where this process has to, because there are no workers, or to find out what is wrong.
+pub(super) fn read<F: Travelling>(reading: &Reading<'_>, format: &F) -> Result<Option<Born<F>>> {
+    let session = reading.session;
+    if !is_apart(session) || reading.limit.is_some() || !F::TEXT {
+        return Ok(None);
+    }
+    let begun = reading.inputs.iter().map(|input| begin(input, format, reading.block));
+    let Some(begun) = begun.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let (files, heads) = begun.into_iter().unzip();
+    let scan = Scan { format: format.clone(), files, block: reading.block.max(1) as u64 };
+    let blocks = scan.blocks();
+    if blocks == 0 {
+        return Ok(None);
+    }
+    let site = format!("reading {}", files::shown(&reading.inputs[0].path));
+    let scanned = match given(session, &site, blocks, &scan) {
+        Err(Error::Operator { element: Some(block), problem: BatchProblem::Body(why), .. }) => {
+            let path = &reading.inputs[scan.place(block).0].path;
+            tracing::warn!("{}: {why}; the program's own process reads it", files::shown(path));
+            return Ok(None);
+        }
+        scanned => scanned?,
+    };
+    if scanned.len() != blocks || scanned.iter().any(|block| block.hidden) {
+        return Ok(None);
+    }
+    let (pieces, lines) = cut(&scan, &scanned);
+    let parse = Parse { format: format.clone(), heads, files: scan.files, pieces };
+    match born(session, &site, parse.pieces.len(), &parse) {
+        Ok(elements) => Ok(Some(Born { elements, parse })),
+        Err(Error::Operator { element: Some(piece), problem: BatchProblem::Body(why), .. }) => {
+            Err(parse.explained(reading, piece, lines[piece], &why.to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A file as all processes should see it.
+#[derive(Clone, Serialize, Deserialize)]
+struct Place {
+    path: PathBuf,
+    size: u64,
+    /// Where its records begin.
+    begin: u64,
+    /// How many lines come before.
+    lines: u64,
+}
+
+/// Reads a file's head. None if that is for the ordinary reader, because it isn't a regular file as it is, or something is wrong.
+fn begin<F: Format>(input: &Input, format: &F, block: usize) -> Option<(Place, F::Head)> {
+    if !input.is_local() || input.is_packed() {
+        return None;
+    }
+    let path = std::path::absolute(&input.path).ok().filter(|path| path.to_str().is_some())?;
+    let mut file = files::open_regular(&path).ok()?;
+    let size = file.metadata().ok()?.len();
+    let (mut bytes, mut wanted) = (Vec::new(), block.max(MARK.len()));
+    loop {
+        let missing = wanted.saturating_sub(bytes.len());
+        let last = file.by_ref().take(missing as u64).read_to_end(&mut bytes).ok()? < missing;
+        let mark = if bytes.starts_with(MARK) { MARK.len() } else { 0 };
+        if let Some((head, length)) = format.head(&bytes[mark..], last).ok()? {
+            let begin = mark + length;
+            let lines = memchr::memchr_iter(b'\n', &bytes[..begin]).count() as u64;
+            return Some((Place { path, size, begin: begin as u64, lines }, head));
+        }
+        if last {
+            return None;
+        }
+        wanted = bytes.len().saturating_mul(2);
+    }
+}
+
+/// Bytes of a file, which must be as long as it was.
+fn bytes_of(file: &Place, start: u64, end: u64) -> std::result::Result<Vec<u8>, String> {
+    let read = || -> std::io::Result<(u64, Vec<u8>)> {
+        let mut open: File = files::open_regular(&file.path)?;
+        let size = open.metadata()?.len();
+        open.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::with_capacity(usize::try_from(end - start).unwrap_or(0));
+        open.take(end - start).read_to_end(&mut bytes)?;
+        Ok((size, bytes))
+    };
+    let (size, bytes) = read().map_err(|error| format!("a worker can't read it: {error}"))?;
+    if size != file.size || bytes.len() as u64 != end - start {
+        return Err(format!(
+            "it has {size} bytes for a worker, and had {} when the program began to read it",
+            file.size
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Looks at blocks of equally many bytes.
+#[derive(Clone, Serialize, Deserialize)]
+struct Scan<F> {
+    format: F,
+    files: Vec<Place>,
+    block: u64,
+}
+
+/// What there is to know of a block.
+#[derive(Clone, Copy, Element)]
+struct Scanned {
+    /// Where in the file the first record of the block begins, if one does.
+    start: u64,
+    begins: bool,
+    /// Whether line ends may be within records.
+    hidden: bool,
+    /// Checksums of the bytes before that and from there on,
+    before: u32,
+    behind: u32,
+    /// and the line ends of both.
+    newlines: u32,
+}
+
+impl<F> Scan<F> {
+    fn blocks_of(&self, file: &Place) -> usize {
+        usize::try_from(file.size.saturating_sub(file.begin).div_ceil(self.block)).unwrap_or(usize::MAX)
+    }
+
+    fn blocks(&self) -> usize {
+        self.files.iter().map(|file| self.blocks_of(file)).fold(0, usize::saturating_add)
+    }
+
+    /// The file of a block, and the block's bytes.
+    fn place(&self, mut block: usize) -> (usize, u64, u64) {
+        for (f, file) in self.files.iter().enumerate() {
+            let own = self.blocks_of(file);
+            if block < own {
+                let start = file.begin + block as u64 * self.block;
+                return (f, start, file.size.min(start + self.block));
+            }
+            block -= own;
+        }
+        (0, 0, 0)
+    }
+}
+
+impl<F: Travelling> Source for Scan<F> {
+    type Item = Scanned;
+
+    fn make(&self, piece: usize, items: &mut Vec<Scanned>) -> std::result::Result<(), String> {
+        let (f, start, end) = self.place(piece);
+        let file = &self.files[f];
+        // A record begins behind each line end.
+        let first = start == file.begin;
+        let bytes = bytes_of(file, start - u64::from(!first), end)?;
+        let (ends, own) = if first { (&bytes[..0], &bytes[..]) } else { (&bytes[..bytes.len() - 1], &bytes[1..]) };
+        let begins = if first { Some(0) } else { memchr::memchr(b'\n', ends) };
+        let (before, behind) = own.split_at(begins.unwrap_or(own.len()));
+        items.push(Scanned {
+            start: start + before.len() as u64,
+            begins: begins.is_some(),
+            hidden: self.format.hides_borders(own),
+            before: checksum(before).sum(),
+            behind: checksum(behind).sum(),
+            newlines: memchr::memchr_iter(b'\n', own).count() as u32,
+        });
+        Ok(())
+    }
+}
+
+fn checksum(bytes: &[u8]) -> flate2::Crc {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc
+}
+
+/// Whole records of one file.
+#[derive(Clone, Serialize, Deserialize)]
+struct Piece {
+    file: usize,
+    start: u64,
+    end: u64,
+    /// The checksums of consecutive stretches, each with its length.
+    checksums: Vec<(u64, u32)>,
+}
+
+/// The pieces between the places where the first records of blocks begin, and how many lines of its file come before each.
+fn cut<F>(scan: &Scan<F>, scanned: &[Scanned]) -> (Vec<Piece>, Vec<u64>) {
+    let (mut pieces, mut lines): (Vec<Piece>, Vec<u64>) = (Vec::new(), Vec::new());
+    let mut line = 0;
+    for (k, block) in scanned.iter().enumerate() {
+        let (file, start, end) = scan.place(k);
+        let place = &scan.files[file];
+        if start == place.begin {
+            line = place.lines;
+        }
+        if let Some(last) = pieces.last_mut().filter(|last| last.file == file) {
+            let more = block.start - start;
+            last.checksums.push((more, block.before));
+            last.end += more;
+        }
+        if block.begins && block.start < end {
+            pieces.push(Piece { file, start: block.start, end, checksums: vec![(end - block.start, block.behind)] });
+            // The line end before it is the block's own, unless it begins with the block.
+            lines.push(line + u64::from(block.start > start));
+        }
+        line += u64::from(block.newlines);
+    }
+    (pieces, lines)
+}
+
+/// Parses pieces.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+struct Parse<F: Travelling> {
+    format: F,
+    heads: Vec<F::Head>,
+    files: Vec<Place>,
+    pieces: Vec<Piece>,
+}
+
+impl<F: Travelling> Parse<F> {
+    fn bytes(&self, piece: usize) -> std::result::Result<Vec<u8>, String> {
+        let piece = &self.pieces[piece];
+        let bytes = bytes_of(&self.files[piece.file], piece.start, piece.end)?;
+        let mut rest = bytes.as_slice();
+        for &(length, sum) in &piece.checksums {
+            let stretch = rest.split_off(..usize::try_from(length).unwrap_or(usize::MAX)).unwrap_or_default();
+            if checksum(stretch).sum() != sum {
+                let (start, end) = (piece.start, piece.end);
+                return Err(format!("bytes {start} to {end} are others than when the program began to read it"));
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn shown(&self, piece: usize) -> String {
+        files::shown(&self.files[self.pieces[piece].file].path).to_string()
+    }
+
+    fn parse(&self, piece: usize, bytes: &[u8], items: &mut Vec<F::Item>) -> Parsed<()> {
+        self.format.parse(&self.heads[self.pieces[piece].file], bytes, &mut self.format.scratch(), items)
+    }
+
+    /// The error of a piece that a worker couldn't read, with its line, as this process finds it.
+    fn explained(&self, reading: &Reading<'_>, piece: usize, lines: u64, why: &str) -> Error {
+        let input = &reading.inputs[self.pieces[piece].file];
+        let found = self.bytes(piece).ok().and_then(|bytes| {
+            let trouble = self.parse(piece, &bytes, &mut Vec::new()).err().map(BlockTrouble::Record)?;
+            Some(trouble.located::<F>(&bytes).error(input, lines))
+        });
+        found.unwrap_or_else(|| input.error(std::io::Error::other(why.to_string())))
+    }
+}
+
+impl<F: Travelling> Source for Parse<F> {
+    type Item = F::Item;
+
+    fn make(&self, piece: usize, items: &mut Vec<F::Item>) -> std::result::Result<(), String> {
+        let bytes = self.bytes(piece).map_err(|why| format!("{}: {why}", self.shown(piece)))?;
+        self.parse(piece, &bytes, items).map_err(|misplaced| format!("{}: {}", self.shown(piece), misplaced.problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::csv::Csv;
+    use super::super::edges::Edges;
+    use super::super::lines::Lines;
+    use super::*;
+    use crate::Session;
+
+    /// A file, where a piece of it begins, and how many lines come before.
+    type Begin = (usize, u64, u64);
+
+    /// All items, piece by piece, with the line of the first of each piece.
+    fn pieces<F: Travelling>(format: &F, paths: &[PathBuf], block: usize) -> (Vec<F::Item>, Vec<Begin>) {
+        let inputs: Vec<Input> = paths.iter().map(|path| Input::local(path.clone())).collect();
+        let begun = inputs.iter().map(|input| begin(input, format, block).unwrap());
+        let (files, heads) = begun.unzip();
+        let scan = Scan { format: format.clone(), files, block: block as u64 };
+        let (mut scanned, mut items) = (Vec::new(), Vec::new());
+        (0..scan.blocks()).for_each(|block| scan.make(block, &mut scanned).unwrap());
+        let (pieces, lines) = cut(&scan, &scanned);
+        let parse = Parse { format: format.clone(), heads, files: scan.files, pieces };
+        (0..parse.pieces.len()).for_each(|piece| parse.make(piece, &mut items).unwrap());
+        (items, parse.pieces.iter().zip(lines).map(|(piece, line)| (piece.file, piece.start, line)).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_have_what_the_files_have(
+            texts in prop::collection::vec(prop::collection::vec("(|[0-9]{1,9}|# x) [0-9]{1,3}\r?", 0..30), 1..4),
+            open in any::<bool>(),
+            block in 3usize..40,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let paths: Vec<PathBuf> = texts.iter().enumerate().map(|(k, lines)| {
+                let path = folder.path().join(k.to_string());
+                let end = if open || lines.is_empty() { "" } else { "\n" };
+                std::fs::write(&path, lines.join("\n") + end).unwrap();
+                path
+            }).collect();
+            let session = Session::builder().threads(1).build().unwrap();
+            let inputs: Vec<Input> = paths.iter().map(|path| Input::local(path.clone())).collect();
+            let reading = Reading { block, ..Reading::new(&session, &inputs) };
+            let (lines, places) = pieces(&Lines, &paths, block);
+            prop_assert_eq!(lines, reading.records(&Lines).unwrap().chunks.concat());
+            for (file, start, line) in places {
+                let text = std::fs::read(&paths[file]).unwrap();
+                let before = &text[..start as usize];
+                prop_assert!(before.is_empty() || before.ends_with(b"\n"));
+                prop_assert_eq!(line, before.iter().filter(|&&byte| byte == b'\n').count() as u64);
+            }
+        }
+
+        #[test]
+        fn pieces_of_tables_begin_behind_the_header(rows in prop::collection::vec((0u32..99, 0u32..9999), 0..40), block in 3usize..60) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("t.csv");
+            let text: String = rows.iter().map(|(a, b)| format!("{a},{b}\n")).collect();
+            std::fs::write(&path, format!("\u{feff}\na,b\n{text}")).unwrap();
+            let table = super::super::csv::Table::<(u32, u32)>::of(&Csv::new(), &path).unwrap();
+            let (items, places) = pieces(&table, &[path], block);
+            prop_assert_eq!(items, rows.clone());
+            prop_assert!(places.first().is_none_or(|&(_, _, line)| line == 2));
+        }
+    }
+
+    #[test]
+    fn bytes_that_changed_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("edges.txt");
+        std::fs::write(&path, "1 2\n3 4\n5 6\n").unwrap();
+        let (file, head) = begin(&Input::local(path.clone()), &Edges, 4).unwrap();
+        let scan = Scan { format: Edges, files: vec![file], block: 4 };
+        let (mut scanned, mut items) = (Vec::new(), Vec::new());
+        (0..scan.blocks()).for_each(|block| scan.make(block, &mut scanned).unwrap());
+        let (pieces, _) = cut(&scan, &scanned);
+        let parse = Parse { format: Edges, heads: vec![head], files: scan.files.clone(), pieces };
+        std::fs::write(&path, "1 2\n3 4\n5 7\n").unwrap();
+        parse.make(0, &mut items).unwrap();
+        let error = parse.make(2, &mut items).unwrap_err();
+        assert!(error.ends_with("bytes 8 to 12 are others than when the program began to read it"), "{error}");
+        std::fs::write(&path, "1 2\n").unwrap();
+        let error = parse.make(0, &mut items).unwrap_err();
+        assert!(
+            error.ends_with("it has 4 bytes for a worker, and had 12 when the program began to read it"),
+            "{error}"
+        );
+        assert!(scan.make(0, &mut scanned).is_err());
+    }
+}

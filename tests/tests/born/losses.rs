@@ -1,0 +1,70 @@
+//! Losses between reading and using what was read.
+
+use std::time::Duration;
+
+use stradsap::ClusterOptions;
+use stradsap::prelude::*;
+
+use super::files::{Folder, MANY, Rating, ratings};
+use crate::jobs::processes::{children_as, runs, signal_to, wait_for};
+use crate::jobs::runner::Test;
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        Test::new("a worker is killed after it has read", 60, read_again),
+        Test::new("a file changes before it is read again", 60, changed),
+        Test::new("a file is gone before it is read again", 60, gone),
+    ]
+}
+
+fn session(workers: usize, every: usize) -> Session {
+    let session = Session::builder().threads(1).build().unwrap();
+    session.start_workers(&ClusterOptions::new(workers).threads(1).snapshot_every(every)).unwrap();
+    session
+}
+
+fn kill_one() {
+    let victim = children_as(std::process::id(), "worker")[0];
+    signal_to(victim, "KILL");
+    wait_for("the killed worker's end", Duration::from_secs(5), || (!runs(victim)).then_some(()));
+}
+
+/// Whether it is read again or was stored by others.
+fn read_again() {
+    let folder = Folder::new();
+    let path = folder.file("r.csv", ratings(MANY, "\n"));
+    let expected = Session::builder().threads(1).build().unwrap().read_csv::<Rating>(&path).unwrap().digest().unwrap();
+    for (workers, every) in [(1, 1000), (2, 1000), (3, 1000), (3, 1)] {
+        let session = session(workers, every);
+        let read = session.read_csv::<Rating>(&path).unwrap();
+        kill_one();
+        assert_eq!(read.digest().unwrap(), expected, "{workers} workers, a snapshot every {every}");
+        let stars = read.fold(0.0, |sum, r| sum + f64::from(r.stars), |a, b| a + b).unwrap();
+        kill_one();
+        assert_eq!(read.fold(0.0, |sum, r| sum + f64::from(r.stars), |a, b| a + b).unwrap().to_bits(), stars.to_bits());
+    }
+}
+
+fn failure(change: impl FnOnce(&std::path::Path)) -> String {
+    let folder = Folder::new();
+    let path = folder.file("r.csv", ratings(MANY, "\n"));
+    let session = session(2, 1000);
+    let read = session.read_csv::<Rating>(&path).unwrap();
+    change(&path);
+    kill_one();
+    let error = read.map(|r| r.user).to_vec().unwrap_err().to_string();
+    assert!(error.contains("r.csv: ") && error.contains("worker "), "{error}");
+    error
+}
+
+fn changed() {
+    let error = failure(|path| std::fs::write(path, ratings(MANY, "\n").replace(".5\n", ".6\n")).unwrap());
+    assert!(error.contains("others than when the program began to read it"), "{error}");
+    let error = failure(|path| std::fs::write(path, ratings(MANY - 1, "\n")).unwrap());
+    assert!(error.contains("bytes for a worker, and had"), "{error}");
+}
+
+fn gone() {
+    let error = failure(|path| std::fs::remove_file(path).unwrap());
+    assert!(error.contains("No such file"), "{error}");
+}

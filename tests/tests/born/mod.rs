@@ -1,0 +1,44 @@
+//! Data that workers read: the same elements in the same order as in one process, the same errors, and the same again after a loss.
+
+mod files;
+mod losses;
+mod trained;
+
+use crate::jobs::runner::Test;
+use crate::places::{self, ALONE, Expected, Place, place};
+use crate::scenarios;
+use crate::seen::Scenario;
+
+const SCENARIOS: &[Scenario] = scenarios![
+    files::tables,
+    files::quoted,
+    files::short,
+    files::several,
+    files::graphs,
+    files::texts,
+    files::bags,
+    files::bad_lines,
+    files::bad_files,
+    trained::factorised,
+    trained::counted,
+    trained::stored,
+];
+
+const PLACES: [Place; 8] = [
+    ALONE,
+    place(0, 3, 0),
+    place(1, 1, 0),
+    place(1, 2, 0),
+    place(2, 1, 0),
+    place(3, 1, 2),
+    place(4, 1, 0),
+    place(4, 2, 0),
+];
+
+pub(crate) fn tests() -> Vec<Test> {
+    let expected = Expected::new(ALONE, Place::session);
+    let mut tests = places::tests(&PLACES, &expected, 120, SCENARIOS);
+    tests.extend(places::killed(place(3, 1, 0), &expected, 120, SCENARIOS));
+    tests.extend(losses::tests());
+    tests
+}
