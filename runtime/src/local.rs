@@ -129,7 +129,7 @@ impl LoopBackend for Local {
         &self,
         call: &Call<'c>,
         depth: Depth,
-        lent: &'f OnceCell<Lease<'c>>,
+        (lent, _): (&'f OnceCell<Lease<'c>>, bool),
     ) -> Result<(Recording<'f>, Depth)> {
         Ok(call.record_here(lent.get_or_init(|| Lease::of(call.captured)), depth))
     }

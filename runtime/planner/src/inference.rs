@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use crate::recording::{CaptureShape, FieldPlace, Fields, Recording, Rule, SLICE, Usage};
 use crate::rule::{Source, Width};
+use crate::survey::Survey;
 use crate::threads::Threads;
 
 /// How many iterations are sampled at a time, and how often.
@@ -64,14 +65,9 @@ pub fn infer<'f>(
     pool: &dyn Threads,
 ) -> Option<Recording<'f>> {
     let range = &sampled.range;
-    let candidates: Vec<Source<'f>> = candidates(range, fields).collect();
-    let mut rules: Vec<Option<Rule<'f>>> = Vec::with_capacity(shapes.len());
-    for (c, shape) in shapes.iter().enumerate() {
-        if sampled.usage[c] != Usage::Shared {
-            rules.push(None);
-            continue;
-        }
-        let rule = rule_of(sampled, samples, &candidates, c)?;
+    let rules = guess(sampled, samples, fields)?;
+    for (rule, shape) in rules.iter().zip(shapes) {
+        let Some(rule) = rule else { continue };
         let slices = range.len().div_ceil(SLICE);
         let inside = pool.map(slices, |s| {
             let start = range.start + s * SLICE;
@@ -80,9 +76,42 @@ pub fn infer<'f>(
         if !inside.into_iter().all(|inside| inside) {
             return None;
         }
-        rules.push(Some(rule));
     }
     Some(Recording::by_rules(sampled, rules))
+}
+
+/// The same where `fields` have the elements of the samples alone, and others are in other processes: whether indices are in range is for
+/// these to find out. None where an iteration may touch several elements of a DDS.
+pub fn surveyed(
+    sampled: &Recording<'_>,
+    samples: &[Range<usize>],
+    shapes: &[CaptureShape],
+    fields: &[Option<Fields<'_>>],
+) -> Option<Recording<'static>> {
+    let rules = guess(sampled, samples, fields)?;
+    let mut shared = Vec::new();
+    for (c, rule) in rules.iter().enumerate() {
+        if let Some(rule) = rule {
+            let (source, write) = rule.single()?;
+            shared.push((c, shapes[c].len, source, write));
+        }
+    }
+    let survey = Survey { range: sampled.range.clone(), usage: sampled.usage.clone(), shared };
+    Recording::surveyed(sampled, survey)
+}
+
+/// For each shared capture the rule that the samples follow; none if one follows no rule.
+fn guess<'f>(
+    sampled: &Recording<'_>,
+    samples: &[Range<usize>],
+    fields: &[Option<Fields<'f>>],
+) -> Option<Vec<Option<Rule<'f>>>> {
+    let candidates: Vec<Source<'f>> = candidates(&sampled.range, fields).collect();
+    let rule = |(c, usage): (usize, &Usage)| match usage {
+        Usage::Shared => rule_of(sampled, samples, &candidates, c).map(Some),
+        _ => Some(None),
+    };
+    sampled.usage.iter().enumerate().map(rule).collect()
 }
 
 /// Every place in the elements where an index could stand.

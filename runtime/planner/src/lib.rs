@@ -10,6 +10,7 @@
 //! | [`bulk`], [`Threads`], [`PlanOptions`] | what the others have in common |
 //! | [`recording`] | the log of a loop's accesses, listed or as rules |
 //! | [`inference`] | finds such rules in a sample of the iterations |
+//! | [`survey`] | passes over iterations where the elements are that say what these touch |
 //! | [`plan`] | cuts DDSs into parts, groups or colours iterations, and orders the blocks |
 //! | [`layout`] | which worker runs which block, and which parts travel when |
 //! | [`placement`] | which process holds which range of a DDS |
@@ -29,6 +30,7 @@ pub mod recording;
 mod rule;
 pub mod share;
 pub mod simulate;
+pub mod survey;
 mod threads;
 
 pub use options::{Order, PlanOptions, Strategy};

@@ -10,6 +10,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::survey::Survey;
+
 pub use crate::log::{CaptureLog, MAX_LEN};
 pub use crate::rule::{FieldPlace, Fields, Rule};
 
@@ -83,6 +85,8 @@ pub struct Recording<'f> {
     pub nanos_each: f64,
     /// How many iterations each slice has but the last.
     slice: usize,
+    /// How other processes find out what the iterations touch, if this one can't.
+    survey: Option<Survey>,
 }
 
 /// What the recording has to know about a capture.
@@ -123,7 +127,43 @@ impl<'f> Recording<'f> {
             peak_bytes,
             nanos_each,
             slice,
+            survey: None,
         }
+    }
+
+    /// A loop of which nothing is known but rules.
+    pub(crate) fn of_rules(range: Range<usize>, usage: Vec<Usage>, rules: Vec<Option<Rule<'f>>>) -> Self {
+        Recording {
+            range,
+            usage,
+            slices: Vec::new(),
+            rules,
+            outline: Vec::new(),
+            in_all_blocks: None,
+            accesses_each: 0.0,
+            cut_short: 0,
+            peak_bytes: 0,
+            nanos_each: 0.0,
+            slice: SLICE,
+            survey: None,
+        }
+    }
+
+    /// A recording whose accesses to shared DDSs follow rules about elements that other processes have.
+    pub fn surveyed(sampled: &Recording<'_>, survey: Survey) -> Option<Recording<'static>> {
+        let Recording { rules, .. } = survey.recording(&[])?;
+        Some(Recording { survey: Some(survey), ..Recording::by_rules(sampled, rules) })
+    }
+
+    /// How other processes find out what the iterations touch, if this one can't.
+    pub fn survey(&self) -> Option<&Survey> {
+        self.survey.as_ref()
+    }
+
+    /// Whether all indices of a capture in a slice are below `len`, by its rule.
+    pub(crate) fn is_within(&self, s: usize, capture: usize, len: usize) -> bool {
+        let start = self.range.start + self.slice_start(s);
+        self.rule(capture).is_some_and(|rule| rule.within(start..start + self.slice_len(s), len))
     }
 
     /// Records how many nanoseconds, summed over threads, making the logs took.
@@ -142,6 +182,7 @@ impl<'f> Recording<'f> {
             rules,
             peak_bytes: 0,
             slice: SLICE,
+            survey: None,
             ..*sampled
         }
     }
@@ -280,7 +321,8 @@ impl<'f> Recording<'f> {
     /// Turns the recording of samples of a loop into one from which its plan can be made.
     pub fn as_outline(&self, samples: &[Range<usize>]) -> Recording<'f> {
         let (usage, slices) = (self.usage.clone(), self.slices.clone());
-        Recording { usage, slices, rules: Vec::new(), outline: samples.to_vec(), range: self.range.clone(), ..*self }
+        let (rules, survey, outline) = (Vec::new(), None, samples.to_vec());
+        Recording { usage, slices, rules, survey, outline, range: self.range.clone(), ..*self }
     }
 
     /// Whether the accesses were computed from the data.

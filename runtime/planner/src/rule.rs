@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::log::{CaptureLog, sort_iteration};
 
 /// The elements that a loop reads in step, one element of a capture for each iteration, as bytes.
@@ -10,12 +12,19 @@ pub struct Fields<'f> {
     first: usize,
     size: usize,
     bytes: &'f [u8],
+    /// In place of all elements those of some runs of iterations, each with its first.
+    samples: &'f [(usize, Vec<u8>)],
 }
 
 impl<'f> Fields<'f> {
     /// Elements of `size` bytes, one after the other, beginning with that of iteration `first`.
     pub fn new(first: usize, size: usize, bytes: &'f [u8]) -> Self {
-        Fields { first, size, bytes }
+        Fields { first, size, bytes, samples: &[] }
+    }
+
+    /// Elements of `size` bytes of some runs of iterations alone, each with its first iteration.
+    pub fn of_samples(size: usize, samples: &'f [(usize, Vec<u8>)]) -> Self {
+        Fields { first: 0, size, bytes: &[], samples }
     }
 
     /// How many bytes an element has.
@@ -25,12 +34,22 @@ impl<'f> Fields<'f> {
 
     /// Whether each of these iterations has an element.
     pub(crate) fn cover(&self, iterations: &Range<usize>) -> bool {
+        if !self.samples.is_empty() {
+            return true;
+        }
         let count = self.bytes.len().checked_div(self.size).unwrap_or(0);
         self.first <= iterations.start && iterations.end <= self.first.saturating_add(count)
     }
 
     /// The bytes of these iterations' elements; fewer if there are no more.
     fn of(&self, iterations: Range<usize>) -> &'f [u8] {
+        let sampled = self.samples.iter().find_map(|(first, bytes)| {
+            let at = |iteration: usize| iteration.checked_sub(*first)?.checked_mul(self.size);
+            bytes.get(at(iterations.start)?..at(iterations.end)?)
+        });
+        if let Some(sampled) = sampled {
+            return sampled;
+        }
         let at =
             |iteration: usize| iteration.saturating_sub(self.first).saturating_mul(self.size).min(self.bytes.len());
         &self.bytes[at(iterations.start)..at(iterations.end)]
@@ -52,7 +71,7 @@ pub struct FieldPlace {
 }
 
 /// How many bytes a number has that might be an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Width {
     Four,
     Eight,
@@ -93,7 +112,43 @@ pub(crate) enum Source<'f> {
     },
 }
 
+/// The same without the elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum SourceSpec {
+    Constant(usize),
+    InStep { offset: usize },
+    Field { capture: usize, byte: usize, width: Width },
+}
+
+impl SourceSpec {
+    /// The source among these elements, by capture; without elements, one that gives no index.
+    pub(crate) fn with<'f>(&self, fields: &[Option<Fields<'f>>]) -> Option<Source<'f>> {
+        Some(match *self {
+            SourceSpec::Constant(index) => Source::Constant(index),
+            SourceSpec::InStep { offset } => Source::InStep { offset },
+            SourceSpec::Field { capture, byte, width } => {
+                let end = byte.checked_add(width.bytes())?;
+                let fields = match fields {
+                    [] => Fields::new(0, end, &[]),
+                    fields => (*fields.get(capture)?).filter(|fields| end <= fields.size)?,
+                };
+                Source::Field { fields, width, place: FieldPlace { capture, byte } }
+            }
+        })
+    }
+}
+
 impl Source<'_> {
+    fn spec(&self) -> SourceSpec {
+        match *self {
+            Source::Constant(index) => SourceSpec::Constant(index),
+            Source::InStep { offset } => SourceSpec::InStep { offset },
+            Source::Field { width, place: FieldPlace { capture, byte }, .. } => {
+                SourceSpec::Field { capture, byte, width }
+            }
+        }
+    }
+
     pub(crate) fn index(&self, iteration: usize) -> usize {
         match self {
             Source::Constant(index) => *index,
@@ -140,6 +195,14 @@ pub struct Rule<'f> {
 }
 
 impl Rule<'_> {
+    /// Where the one index of each iteration comes from, if it has one, and whether its element is written.
+    pub(crate) fn single(&self) -> Option<(SourceSpec, bool)> {
+        match self.sources[..] {
+            [(source, write)] => Some((source.spec(), write)),
+            _ => None,
+        }
+    }
+
     /// The field of 4 bytes in which each iteration's one index stands, if that is the rule.
     pub(crate) fn field(&self) -> Option<FieldPlace> {
         match self.sources[..] {

@@ -154,14 +154,18 @@ impl Plan {
         // Coloured plans list every iteration's elements by its place: on one worker all stays where it is.
         let stays = self.strategy == Strategy::Coloured && layout.spread.is_none();
         if self.offsets.is_empty() || stays || self.has_alone() {
-            let offsets = if own.is_empty() { Vec::new() } else { self.offsets.clone() };
+            let offsets = if own.is_empty() { Vec::new() } else { self.offsets.to_vec() };
             return (blocks.map(|block| (block.start, block.end)).collect(), offsets);
         }
-        let mut offsets = Vec::new();
+        let (mut offsets, mut end) = (Vec::new(), 0);
+        let here = self.offsets.sorting().is_none();
         let renumber = |block: Block| {
-            let start = offsets.len();
-            offsets.extend_from_slice(&self.offsets[block.start..block.end]);
-            (start, offsets.len())
+            let start = end;
+            end += block.end - block.start;
+            if here {
+                offsets.extend_from_slice(&self.offsets[block.start..block.end]);
+            }
+            (start, end)
         };
         (blocks.map(renumber).collect(), offsets)
     }
@@ -237,6 +241,18 @@ impl Plan {
 }
 
 impl Share {
+    /// The blocks' iterations, where they were sorted by the workers; or whether their number is right.
+    pub fn set_offsets(&mut self, offsets: Vec<u32>) -> bool {
+        let right = self.blocks.last().map_or(0, |block| block.1) == offsets.len();
+        self.offsets = offsets;
+        right
+    }
+
+    /// How many iterations each block has.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.blocks.iter().map(|(start, end)| end - start).collect()
+    }
+
     /// Moves the plan out of the share: a plan of its own, whose blocks are the worker's.
     pub fn take_plan(&mut self) -> Plan {
         let mut graph = BlockGraph::from_edges(std::mem::take(&mut self.cost), std::mem::take(&mut self.edges));
@@ -258,7 +274,7 @@ impl Share {
             strategy: self.strategy,
             usage: std::mem::take(&mut self.usage),
             blocks: self.blocks.drain(..).map(|(start, end)| Block { start, end }).collect(),
-            offsets: std::mem::take(&mut self.offsets),
+            offsets: std::mem::take(&mut self.offsets).into(),
             graph,
             touch_starts,
             touches,

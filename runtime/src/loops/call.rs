@@ -311,6 +311,18 @@ impl<'c> Call<'c> {
     }
 
     pub(super) fn make_plan(&self, depth: Depth) -> Result<CachedPlan> {
+        match self.make_plan_by(depth, true)? {
+            Some(cached) => Ok(cached),
+            // It takes the elements after all.
+            None => match self.make_plan_by(depth, false)? {
+                Some(cached) => Ok(cached),
+                None => unreachable!("a recording with elements makes a plan"),
+            },
+        }
+    }
+
+    /// None where elements may be away, and the plan can't be made without them.
+    fn make_plan_by(&self, depth: Depth, may_be_away: bool) -> Result<Option<CachedPlan>> {
         let begun = Instant::now();
         let options = &self.key.options;
         let (recorded, plan, depth_used);
@@ -325,14 +337,20 @@ impl<'c> Call<'c> {
             // What rules point at stays lent until the plan is made.
             let lent = OnceCell::new();
             let recording_now = span(Category::Record, self.key.range.len() as u64);
-            let (recording, depth) = self.backend.record(self, depth, &lent)?;
+            let (recording, depth) = self.backend.record(self, depth, (&lent, may_be_away))?;
             drop(recording_now);
             depth_used = depth;
             recorded = Instant::now();
             let mut planning = span(Category::Plan, 0);
             let shapes = planned_shapes(self.captured, &recording);
-            let planned = self.planned(&recording, &shapes);
-            let Some(mut made) = planned else { return self.make_plan(Depth::Symbolic) };
+            let planned = match recording.survey() {
+                Some(survey) => match self.planned_away(&recording, &shapes, survey)? {
+                    None => return Ok(None),
+                    planned => planned,
+                },
+                None => self.planned(&recording, &shapes),
+            };
+            let Some(mut made) = planned else { return self.make_plan(Depth::Symbolic).map(Some) };
             made.facts.cut_short = made.facts.cut_short.max(recording.cut_short);
             made.facts.summed_up_whole = tallied::many(&recording, &made, self.captured);
             planning.set(made.blocks.len() as u64);
@@ -350,7 +368,7 @@ impl<'c> Call<'c> {
         cached.seconds_recording = (recorded - begun).as_secs_f64();
         cached.seconds_planning = recorded.elapsed().as_secs_f64();
         self.explain(&cached)?;
-        Ok(cached)
+        Ok(Some(cached))
     }
 
     /// None where too little was recorded for a plan.

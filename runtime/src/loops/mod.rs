@@ -1,5 +1,6 @@
 //! Asynchronous loops: recording, plans that are kept, packing, running, undoing and verifying.
 
+mod away;
 pub(crate) mod backend;
 pub(crate) mod call;
 pub(crate) mod execute;

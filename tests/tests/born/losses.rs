@@ -6,12 +6,14 @@ use stradsap::ClusterOptions;
 use stradsap::prelude::*;
 
 use super::files::{Folder, MANY, Rating, ratings};
+use super::trained::{epoch, rows};
 use crate::jobs::processes::{children_as, runs, signal_to, wait_for};
 use crate::jobs::runner::Test;
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("a worker is killed after it has read", 60, read_again),
+        Test::new("a worker is killed between loops over what was read", 120, planned),
         Test::new("a file changes before it is read again", 60, changed),
         Test::new("a file is gone before it is read again", 60, gone),
     ]
@@ -42,6 +44,40 @@ fn read_again() {
         let stars = read.fold(0.0, |sum, r| sum + f64::from(r.stars), |a, b| a + b).unwrap();
         kill_one();
         assert_eq!(read.fold(0.0, |sum, r| sum + f64::from(r.stars), |a, b| a + b).unwrap().to_bits(), stars.to_bits());
+    }
+}
+
+/// Loops whose order is with the workers, while these are lost and the data change.
+fn planned() {
+    let folder = Folder::new();
+    let path = folder.file("r.csv", ratings(MANY, "\n"));
+    let run = |session: &Session, kills: bool, every: usize| -> stradsap::Result<String> {
+        let mut read = session.read_csv::<Rating>(&path)?;
+        let (mut p, mut q) = (rows(session, 997)?, rows(session, 613)?);
+        let mut told = Vec::new();
+        for k in 0..8 {
+            let (loss, report) = epoch(session, &read, &mut p, &mut q)?;
+            let order = report.serial_order().fold(7u64, |hash, i| crate::common::mix(hash ^ i as u64));
+            told.push(format!("{loss} {order}"));
+            if k % 2 == 1 && k < 6 {
+                // Within the parts of the plan, and out of them.
+                let first = read.get(k)?;
+                read.set(k, Rating { item: (first.item + k as u32 * k as u32 * 20) % 613, ..first })?;
+                read.transform(|r| r.stars *= 0.9)?;
+            }
+            if kills && k % every == 0 {
+                kill_one();
+            }
+        }
+        Ok(format!("{told:?} {} {} {}", p.digest()?, q.digest()?, read.digest()?))
+    };
+    let expected = run(&Session::builder().threads(1).build().unwrap(), false, 1).unwrap();
+    for (workers, snapshots, every) in [(2, 1000, 2), (3, 3, 1), (3, 1000, 3), (4, 5, 2)] {
+        let session = Session::builder().threads(1).build().unwrap();
+        let options = ClusterOptions::new(workers).threads(1).snapshot_every(snapshots).driver_memory(0);
+        session.start_workers(&options).unwrap();
+        let found = run(&session, true, every).unwrap();
+        assert_eq!(found, expected, "{workers} workers, a snapshot every {snapshots}, one is lost every {every}");
     }
 }
 

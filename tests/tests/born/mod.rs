@@ -2,6 +2,7 @@
 
 mod files;
 mod losses;
+pub(crate) mod memory;
 mod trained;
 
 use crate::jobs::runner::Test;
@@ -22,6 +23,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     trained::factorised,
     trained::counted,
     trained::stored,
+    trained::beside,
 ];
 
 const PLACES: [Place; 8] = [
@@ -40,5 +42,6 @@ pub(crate) fn tests() -> Vec<Test> {
     let mut tests = places::tests(&PLACES, &expected, 120, SCENARIOS);
     tests.extend(places::killed(place(3, 1, 0), &expected, 120, SCENARIOS));
     tests.extend(losses::tests());
+    tests.extend(memory::tests());
     tests
 }

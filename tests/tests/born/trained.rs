@@ -5,11 +5,11 @@ use stradsap::prelude::*;
 use super::files::{Folder, MANY, Rating, ratings};
 use crate::seen::Seen;
 
-fn rows(session: &Session, n: usize) -> stradsap::Result<DVector<[f32; 4]>> {
+pub(crate) fn rows(session: &Session, n: usize) -> stradsap::Result<DVector<[f32; 4]>> {
     DVector::from_fn(session, n, |i| std::array::from_fn(|k| ((i * 7 + k * 3) % 11) as f32 / 11.0))
 }
 
-fn epoch(
+pub(crate) fn epoch(
     session: &Session,
     ratings: &DVector<Rating>,
     p: &mut DVector<[f32; 4]>,
@@ -103,4 +103,45 @@ pub(crate) fn stored(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
     let flat = edges.map(|edge| edge.from + edge.to).collect()?;
     flat.write_npy(folder.path().join("flat.npy"))?;
     seen.digest("an array", &session.read_npy::<u32>(folder.path().join("flat.npy"))?)
+}
+
+/// What iterations write in step, and what else they read in step, beside what says which elements they share.
+pub(crate) fn beside(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    let folder = Folder::new();
+    let read = session.read_csv::<Rating>(folder.file("r.csv", ratings(MANY, "\n")))?;
+    let weights = DVector::from_fn(session, MANY, |i| (i % 13) as f64)?;
+    let (mut errors, mut p) =
+        (DVector::from_fn(session, MANY, |_| 0.0f64)?, DVector::from_fn(session, 997, |i| i as f64)?);
+    let mut q = DVector::from_fn(session, 613, |_| 0.5f64)?;
+    for k in 0..3 {
+        let scale = f64::from(k + 1);
+        let report = async_parallel_for!(0..read.len(), [scale, &read, &weights, &mut errors, &mut p, &mut q], |n| {
+            let r = read[n];
+            let error = f64::from(r.stars) - p[r.user] * q[r.item];
+            errors[n] += scale * error;
+            p[r.user] += 1e-4 * error * weights[n];
+            q[r.item] -= 1e-4 * error;
+        })?;
+        seen.report("in step", &report);
+        seen.record("an error", errors.get(MANY / 3)?);
+        let sum = session.sum(0.0);
+        async_parallel_for!(0..errors.len(), [&errors, &sum], |n| sum.add(errors[n]))?;
+        seen.record("sum", sum.get());
+    }
+    seen.digest("errors", &errors)?;
+    // Of some iterations, of which one fails.
+    for bad in [MANY, MANY - 7] {
+        let failed = async_parallel_for!(100..MANY, [bad, &read, &mut p, &mut q], |n| -> Result<(), std::fmt::Error> {
+            let r = read[n];
+            p[r.user] += q[r.item];
+            q[r.item] *= 0.999;
+            if n == bad { Err(std::fmt::Error) } else { Ok(()) }
+        });
+        match failed {
+            Ok(report) => seen.report("a part", &report),
+            Err(error) => seen.record("failed", crate::seen::without_worker(session, &error.to_string())),
+        }
+    }
+    seen.digest("p", &p)?;
+    seen.digest("q", &q)
 }

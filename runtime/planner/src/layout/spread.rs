@@ -260,7 +260,7 @@ impl<'p> Dealt<'p> {
             strategy: whole.strategy,
             usage: whole.usage.clone(),
             blocks: self.starts.windows(2).map(|ends| Block { start: ends[0], end: ends[1] }).collect(),
-            offsets: self.order.iter().map(|&i| whole.offsets[first + i as usize]).collect(),
+            offsets: self.order.iter().map(|&i| whole.offsets[first + i as usize]).collect::<Vec<u32>>().into(),
             graph,
             listed: whole.listed.iter().map(listed).collect(),
             shared: whole.shared.clone(),

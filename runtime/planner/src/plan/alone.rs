@@ -167,7 +167,7 @@ impl Cutting<'_> {
             strategy: whole.strategy,
             usage: whole.usage.clone(),
             blocks,
-            offsets,
+            offsets: offsets.into(),
             graph: BlockGraph::from_edges(cost, edges),
             parts: whole.parts.clone(),
             touch_starts,
@@ -244,7 +244,7 @@ mod tests {
         let mut whole = Plan::of_touches(&[2], vec![6, 6], &touches);
         whole.range = 0..6;
         whole.blocks = vec![Block { start: 0, end: 3 }, Block { start: 3, end: 6 }];
-        whole.offsets = vec![0, 2, 4, 1, 3, 5];
+        whole.offsets = vec![0, 2, 4, 1, 3, 5].into();
         let any = whole.with_alone(&[2, 3], false).unwrap();
         assert_eq!(shown(&any), [(vec![0, 4], false), (vec![1, 5], false), (vec![2, 3], true)]);
         check(&any);

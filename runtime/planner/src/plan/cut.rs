@@ -46,7 +46,7 @@ pub(crate) fn weigh(recording: &Recording<'_>, capture: usize, len: usize, pool:
     Weights { counts, weighed, iterations: recording.iterations() }
 }
 
-fn sampled_every(recording: &Recording<'_>, capture: usize) -> usize {
+pub(super) fn sampled_every(recording: &Recording<'_>, capture: usize) -> usize {
     (recording.listed(capture) / ENOUGH).clamp(1, ONE_IN)
 }
 

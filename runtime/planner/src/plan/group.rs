@@ -1,5 +1,7 @@
 //! Grouping iterations by the set of parts that they touch.
 
+pub(crate) mod dense;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
@@ -10,9 +12,6 @@ use crate::threads::Threads;
 
 /// The most groups that a plan has where their keys are looked up: they are ordered and dispatched one by one.
 pub(crate) const MAX_GROUPS: usize = 16384;
-
-/// As many keys are computed rather than looked up, and may all have groups: 256 parts of each of two DDSs.
-const DENSE_KEYS: usize = 1 << 16;
 
 /// Slices are counted in this many runs.
 const RUNS: usize = 64;
@@ -123,49 +122,15 @@ struct SliceGroups {
 
 /// Groups the iterations, or none if there would be too many groups.
 pub(crate) fn group(recording: &Recording<'_>, parts: &Parts, pool: &dyn Threads) -> Option<Groups> {
-    let tables: Vec<Vec<u16>> = parts.cuts.iter().map(Cut::table).collect();
-    match dense_digits(recording, parts) {
-        Some(digits) => Some(group_dense(recording, parts, &tables, &digits, pool)),
+    match dense::digits_and_tables(recording, parts) {
+        Some((digits, tables)) => Some(dense::group(recording, parts, &tables, &digits, pool)),
         None => {
+            let tables: Vec<Vec<u16>> = parts.cuts.iter().map(Cut::table).collect();
             let sliced =
                 grouped_slices(recording.slice_count(), pool, |s| group_by_hash(recording, s, parts, &tables))?;
             unite(&sliced, pool)
         }
     }
-}
-
-/// How a part, and whether it is written, are one digit of a computed key.
-#[derive(Clone, Copy)]
-struct Digit {
-    radix: u32,
-    /// Whether all iterations write it, or all don't, where that is so.
-    write: Option<bool>,
-}
-
-impl Digit {
-    fn of(self, table: &[u16], entry: u32) -> u16 {
-        let part = table[(entry >> 1) as usize];
-        if self.write.is_some() { part } else { part << 1 | (entry & 1) as u16 }
-    }
-
-    fn touch(self, first: u32, digit: u32) -> Touch {
-        match self.write {
-            Some(write) => Touch { resource: first + digit, write },
-            None => Touch { resource: first + (digit >> 1), write: digit & 1 == 1 },
-        }
-    }
-}
-
-/// How keys are computed, if every iteration touches exactly one element of each shared DDS and the keys are few.
-fn dense_digits(recording: &Recording<'_>, parts: &Parts) -> Option<Vec<Digit>> {
-    let digit = |(&c, cut): (&usize, &Cut)| {
-        let write = recording.single_mode(c);
-        let radix = cut.parts() as u32 * if write.is_some() { 1 } else { 2 };
-        recording.is_single(c).then_some(Digit { radix, write })
-    };
-    let digits: Vec<Digit> = parts.captures.iter().zip(&parts.cuts).map(digit).collect::<Option<_>>()?;
-    let keys = digits.iter().try_fold(1usize, |keys, digit| keys.checked_mul(digit.radix as usize))?;
-    (keys <= DENSE_KEYS).then_some(digits)
 }
 
 /// The finest cut, of those given, by which keys would be computed.
@@ -177,78 +142,11 @@ pub(crate) fn finest_dense(
     let digit = |&c: &usize| recording.is_single(c).then(|| if recording.single_mode(c).is_some() { 1 } else { 2 });
     let digits: Vec<usize> = shared.iter().map(digit).collect::<Option<_>>()?;
     let keys = |parts: usize| digits.iter().try_fold(1usize, |keys, digit| keys.checked_mul(digit * parts));
-    cuts.filter(|&parts| keys(parts).is_some_and(|keys| keys <= DENSE_KEYS)).max()
+    cuts.filter(|&parts| keys(parts).is_some_and(|keys| keys <= dense::KEYS)).max()
 }
 
 fn key_part(table: &[u16], first: u32, entry: u32) -> u32 {
     (first + u32::from(table[(entry >> 1) as usize])) << 1 | (entry & 1)
-}
-
-/// Every iteration touches one part of each shared DDS: its number is computed from them.
-fn group_dense(
-    recording: &Recording<'_>,
-    parts: &Parts,
-    tables: &[Vec<u16>],
-    digits: &[Digit],
-    pool: &dyn Threads,
-) -> Groups {
-    let size = digits.iter().map(|digit| digit.radix as usize).product();
-    let numbers_of = |s: usize| {
-        let mut numbers = vec![0u16; recording.slice_len(s)];
-        for (slot, (&capture, table)) in parts.captures.iter().zip(tables).enumerate() {
-            let digit = digits[slot];
-            // (The only digit may have as many values as a number.)
-            let radix = if slot == 0 { 0 } else { digit.radix as u16 };
-            let mut number = numbers.iter_mut();
-            recording.each_single(s, capture, |entry| {
-                if let Some(number) = number.next() {
-                    *number = *number * radix + digit.of(table, entry);
-                }
-            });
-        }
-        numbers
-    };
-    let (slices, each) = (recording.slice_count(), slices_a_run(recording.slice_count()));
-    let counted: Vec<(Vec<Vec<u16>>, Vec<u32>)> = pool.map(slices.div_ceil(each), |run| {
-        let of: Vec<Vec<u16>> = (run * each..slices.min((run + 1) * each)).map(numbers_of).collect();
-        let mut counts = vec![0u32; size];
-        for &number in of.iter().flatten() {
-            counts[number as usize] += 1;
-        }
-        (of, counts)
-    });
-    let mut totals = vec![0usize; size];
-    for (_, counts) in &counted {
-        for (total, &count) in totals.iter_mut().zip(counts) {
-            *total += count as usize;
-        }
-    }
-    let mut groups = Groups {
-        touches: Vec::new(),
-        iterations: Vec::new(),
-        cost: Vec::new(),
-        of: Vec::with_capacity(slices),
-        counts: Vec::with_capacity(counted.len()),
-        numbers: vec![0; size],
-    };
-    for (of, counts) in counted {
-        groups.of.extend(of);
-        groups.counts.push(counts);
-    }
-    for (number, &count) in totals.iter().enumerate().filter(|(_, count)| **count > 0) {
-        groups.numbers[number] = groups.touches.len() as u16;
-        let mut rest = number as u32;
-        let mut touches = Vec::with_capacity(digits.len());
-        for (&first, digit) in parts.first[..digits.len()].iter().zip(digits).rev() {
-            touches.push(digit.touch(first, rest % digit.radix));
-            rest /= digit.radix;
-        }
-        touches.reverse();
-        groups.touches.push(touches.into());
-        groups.iterations.push(count);
-        groups.cost.push((count * (1 + digits.len())) as u64);
-    }
-    groups
 }
 
 /// All slices' groups, or none as soon as those so far have too many: mostly a few slices tell.

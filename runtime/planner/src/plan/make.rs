@@ -6,13 +6,13 @@ use super::cut::{self, Cut, Weights};
 use super::graph::{BlockGraph, Touch};
 use super::group::{self, Groups, Parts};
 use super::tiles::{Cutting, Tiles};
-use super::{Block, Facts, HotDds, Plan, beforehand, cyclic, order, preserve, sort, windows};
+use super::{Block, Facts, HotDds, Offsets, Plan, beforehand, cyclic, order, preserve, sort, windows};
 use crate::options::{Order, PlanOptions, Strategy};
 use crate::recording::{CaptureShape, Recording, Usage};
 use crate::threads::Threads;
 
 /// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
-const WORKERS: usize = 8;
+pub(super) const WORKERS: usize = 8;
 /// Cuts of large loops are compared for these as well,
 const MORE: [usize; 4] = [16, 64, 256, 1024];
 /// where each has this many iterations to run.
@@ -30,7 +30,7 @@ const WORTH_A_BLOCK: usize = 2048;
 /// and where there are blocks for many workers: finer cuts cost few workers a little, and bring them nothing.
 const WORTH_MANY_BLOCKS: usize = 15_000;
 /// What starting a block costs, in accesses.
-const BLOCK_COST: u64 = 256;
+pub(super) const BLOCK_COST: u64 = 256;
 /// A plan must promise this much over serial execution.
 pub(super) const WORTHWHILE: f64 = 1.2;
 /// What a coarser cut must be faster by.
@@ -93,21 +93,25 @@ pub fn of_table(
     Some(planner.finish_tiled(tiles, graph))
 }
 
-struct Planner<'r> {
-    recording: &'r Recording<'r>,
-    options: &'r PlanOptions,
+/// Puts iterations in order.
+pub(super) type Sorted<'s, 'r> =
+    dyn Fn(&Planner<'r>, &Groups, Option<&[u16]>, (&[u32], &[usize])) -> Option<Offsets> + 's;
+
+pub(super) struct Planner<'r> {
+    pub(super) recording: &'r Recording<'r>,
+    pub(super) options: &'r PlanOptions,
     pool: &'r dyn Threads,
-    shared: Vec<usize>,
+    pub(super) shared: Vec<usize>,
     lens: Vec<usize>,
-    weights: Vec<Weights>,
+    pub(super) weights: Vec<Weights>,
     /// Whether iterations read elements in step that own memory: one after the other these are fetched by the hardware, from many
     /// places in turn they are not.
     follows_memory: bool,
-    facts: Facts,
+    pub(super) facts: Facts,
 }
 
 /// A grid of parts that might become the plan.
-struct GridCandidate {
+pub(super) struct GridCandidate {
     shift: u32,
     makespan: u64,
     /// What this cut is compared by: its time by the time of a cut that keeps all workers busy.
@@ -126,20 +130,31 @@ impl<'r> Planner<'r> {
         pool: &'r dyn Threads,
         shared: Vec<usize>,
     ) -> Self {
+        let weigh = |&c: &usize| cut::weigh(recording, c, shapes[c].len, pool);
+        let weights: Vec<Weights> = shared.iter().map(weigh).collect();
+        Planner::weighed(recording, shapes, (options, pool), shared, weights, &|capture, weights| {
+            cut::writers(recording, capture, &weights.hottest())
+        })
+    }
+
+    /// `writers`: how many iterations write each of the elements that are touched most.
+    pub(super) fn weighed(
+        recording: &'r Recording<'r>,
+        shapes: &[CaptureShape],
+        (options, pool): (&'r PlanOptions, &'r dyn Threads),
+        shared: Vec<usize>,
+        weights: Vec<Weights>,
+        writers: &dyn Fn(usize, &Weights) -> Vec<u32>,
+    ) -> Self {
         let lens: Vec<usize> = shared.iter().map(|&c| shapes[c].len).collect();
-        let weights: Vec<Weights> =
-            shared.iter().zip(&lens).map(|(&c, &len)| cut::weigh(recording, c, len, pool)).collect();
-        let hot = shared
-            .iter()
-            .zip(&weights)
-            .map(|(&capture, weights)| HotDds {
-                capture,
-                accesses: recording.listed(capture),
-                written: cut::writers(recording, capture, &weights.hottest()),
-                elements: weights.hottest(),
-                estimated: weights.weighed < weights.iterations,
-            })
-            .collect();
+        let hot = |(&capture, weights): (&usize, &Weights)| HotDds {
+            capture,
+            accesses: recording.listed(capture),
+            written: writers(capture, weights),
+            elements: weights.hottest(),
+            estimated: weights.weighed < weights.iterations,
+        };
+        let hot = shared.iter().zip(&weights).map(hot).collect();
         let facts = Facts {
             hot,
             inferred: recording.is_inferred(),
@@ -201,7 +216,7 @@ impl<'r> Planner<'r> {
         Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
     }
 
-    fn serial_cost(&self) -> u64 {
+    pub(super) fn serial_cost(&self) -> u64 {
         (self.recording.iterations() as f64 * self.cost_each()) as u64
     }
 
@@ -267,7 +282,7 @@ impl<'r> Planner<'r> {
     }
 
     /// The finest cut worth trying: blocks of a grid should have some thousands of iterations.
-    fn finest(&self) -> usize {
+    pub(super) fn finest(&self) -> usize {
         let blocks = |parts: usize| parts.saturating_pow(self.shared.len() as u32);
         let many = || (FINEST_OF_OTHERS.ilog2() + 1..=FINEST.ilog2()).map(|log| 1 << log);
         let finest = match self.options.order {
@@ -301,7 +316,7 @@ impl<'r> Planner<'r> {
     }
 
     /// None where all cuts make too many groups.
-    fn best_of(&self, groups: Groups, parts: Parts, only_this: bool) -> Option<Grid> {
+    pub(super) fn best_of(&self, groups: Groups, parts: Parts, only_this: bool) -> Option<Grid> {
         let mut best: Option<GridCandidate> = None;
         let finest = parts.cuts.first().map_or(1, Cut::parts);
         let shifts = if only_this { 0..1 } else { 0..finest.ilog2().max(1) };
@@ -379,7 +394,7 @@ impl<'r> Planner<'r> {
             .collect()
     }
 
-    fn listed_cost(&self) -> f64 {
+    pub(super) fn listed_cost(&self) -> f64 {
         if self.options.order == Order::Preserve { WAVEFRONT_COST } else { LISTED_COST }
     }
 
@@ -413,7 +428,7 @@ impl<'r> Planner<'r> {
             strategy: Strategy::Coloured,
             usage: self.recording.usage.clone(),
             blocks,
-            offsets: coloured.offsets,
+            offsets: coloured.offsets.into(),
             graph: coloured.graph,
             listed: coloured.listed,
             shared: self.shared,
@@ -426,12 +441,32 @@ impl<'r> Planner<'r> {
         listed.iter().map(|listed| 4 * (listed.entries.len() + listed.ends.len())).sum()
     }
 
-    fn finish_grid(mut self, grid: Grid) -> Plan {
-        let n = self.recording.iterations();
-        let (parts, graph, starts, offsets, touches): (_, _, _, _, Vec<Box<[Touch]>>) = match grid {
+    fn finish_grid(self, grid: Grid) -> Plan {
+        let sorted =
+            |planner: &Self, groups: &Groups, renumbered: Option<&[u16]>, (place, starts): (&[u32], &[usize])| {
+                let mut offsets = sort::sort_by_block(groups, renumbered, place, planner.pool);
+                let may_interleave = planner.may_interleave();
+                if may_interleave && sort::neighbours_collide(planner.recording, &planner.shared, &offsets, starts) {
+                    sort::interleave(&mut offsets, starts, planner.pool);
+                }
+                Some(offsets.into())
+            };
+        let Some(plan) = self.finish_sorted(grid, &sorted) else { unreachable!("sorting here always ends") };
+        plan
+    }
+
+    /// Whether places far apart in a block may take turns.
+    pub(super) fn may_interleave(&self) -> bool {
+        !self.options.scratch && !self.follows_memory
+    }
+
+    /// The plan of a grid whose iterations `sorted` puts in order, given their groups, these groups' new numbers, the block of each, and where
+    /// blocks begin. None where that gives none.
+    pub(super) fn finish_sorted(mut self, grid: Grid, sorted: &Sorted<'_, 'r>) -> Option<Plan> {
+        let (parts, graph, starts, offsets, touches): (_, _, _, Offsets, Vec<Box<[Touch]>>) = match grid {
             Grid::Runs { runs, groups, parts, graph, .. } => {
                 let touches = runs.group.iter().map(|&g| groups.touches[g as usize].clone()).collect();
-                (parts, graph, runs.starts, runs.offsets, touches)
+                (parts, graph, runs.starts, runs.offsets.into(), touches)
             }
             Grid::Groups { candidate, groups, parts } => {
                 let renumbered = candidate.groups.as_ref().map(|(_, to)| to.as_slice());
@@ -444,11 +479,7 @@ impl<'r> Planner<'r> {
                     place[g as usize] = block as u32;
                     starts.push(starts[block] + chosen.iterations[g as usize]);
                 }
-                let mut offsets = sort::sort_by_block(&groups, renumbered, &place, self.pool);
-                let may_interleave = !self.options.scratch && !self.follows_memory;
-                if may_interleave && sort::neighbours_collide(self.recording, &self.shared, &offsets, &starts) {
-                    sort::interleave(&mut offsets, &starts, self.pool);
-                }
+                let offsets = sorted(&self, &groups, renumbered, (&place, &starts))?;
                 let costs = self.group_costs(chosen, &parts);
                 let ordered = order.iter().map(|&g| costs[g as usize]).collect();
                 let touches: Vec<Box<[Touch]>> = order.iter().map(|&g| chosen.touches[g as usize].clone()).collect();
@@ -457,6 +488,7 @@ impl<'r> Planner<'r> {
                 (parts, graph, starts, offsets, touches)
             }
         };
+        let n = self.recording.iterations();
         self.facts.peak_bytes += 2 * n + 4 * offsets.len();
         self.facts.parts =
             parts.captures.iter().zip(&parts.cuts).map(|(&capture, cut)| (capture, cut.parts())).collect();
@@ -466,7 +498,7 @@ impl<'r> Planner<'r> {
         for block in &touches {
             touch_starts.push(touch_starts[touch_starts.len() - 1] + block.len() as u32);
         }
-        Plan {
+        Some(Plan {
             strategy: Strategy::Grid,
             usage: self.recording.usage.clone(),
             blocks: blocks_between(&starts),
@@ -479,7 +511,7 @@ impl<'r> Planner<'r> {
             shared: self.shared,
             sparse,
             ..Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)
-        }
+        })
     }
 
     fn sparse(&self) -> Vec<bool> {
@@ -487,7 +519,7 @@ impl<'r> Planner<'r> {
     }
 }
 
-enum Grid {
+pub(super) enum Grid {
     /// Blocks are whole groups, in any order.
     Groups { candidate: GridCandidate, groups: Groups, parts: Parts },
     /// Blocks keep the loop's order.
@@ -495,14 +527,14 @@ enum Grid {
 }
 
 impl Grid {
-    fn makespan(&self) -> u64 {
+    pub(super) fn makespan(&self) -> u64 {
         match self {
             Grid::Groups { candidate, .. } => candidate.makespan,
             Grid::Runs { makespan, .. } => *makespan,
         }
     }
 
-    fn blocks(&self) -> u64 {
+    pub(super) fn blocks(&self) -> u64 {
         match self {
             Grid::Groups { candidate, .. } => candidate.order.len() as u64,
             Grid::Runs { graph, .. } => graph.len() as u64,

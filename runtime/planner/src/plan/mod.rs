@@ -14,12 +14,14 @@ mod graph;
 mod group;
 mod lattice;
 mod make;
+mod offsets;
 mod order;
 pub mod outline;
 mod part;
 mod preserve;
 mod sort;
 mod strata;
+mod surveyed;
 mod tiles;
 mod windows;
 
@@ -32,9 +34,13 @@ pub use cut::{Cut, MAX_PARTS};
 pub(crate) use graph::unite_edges;
 pub use graph::{BlockGraph, Touch};
 pub use group::Parts;
+pub(crate) use group::dense;
 pub use lattice::Numbering;
 pub use make::{of_table, plan};
+pub use offsets::{Bring, Offsets};
+pub(crate) use sort::interleaved;
 pub use strata::Strata;
+pub use surveyed::{Away, surveyed};
 pub use tiles::{Band, READS, Reach, Run, TOGETHER, Tiles, Window};
 pub use windows::{Windows, are_in_rows};
 
@@ -65,7 +71,7 @@ pub struct Plan {
     /// Where a clock had a say in the blocks: how many there are by the data alone. Each of those is some whole blocks.
     pub(crate) by_data: Option<usize>,
     /// Offsets of iterations from the first, in serial order; empty where that is the loop's own, and of tiles.
-    pub offsets: Vec<u32>,
+    pub offsets: Offsets,
     /// The iterations of blocks that are tiles.
     pub tiles: Option<Tiles>,
     /// Which blocks wait for which.
@@ -232,7 +238,7 @@ impl Plan {
             usage: vec![Usage::Shared; captures],
             blocks: vec![Block { start: 0, end: n }],
             by_data: None,
-            offsets: Vec::new(),
+            offsets: Offsets::default(),
             tiles: None,
             graph: BlockGraph::from_edges(vec![(n + facts.accesses) as u64], Vec::new()),
             parts: None,

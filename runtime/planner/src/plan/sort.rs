@@ -2,6 +2,7 @@
 
 use super::group::{Groups, slices_a_run};
 use crate::recording::Recording;
+use crate::survey::LOOK;
 use crate::threads::Threads;
 
 /// How many places of a group take turns, where neighbours would wait for each other.
@@ -68,7 +69,6 @@ pub(crate) fn neighbours_collide(
     offsets: &[u32],
     starts: &[usize],
 ) -> bool {
-    const LOOK: usize = 64;
     let (mut pairs, mut collisions) = (0usize, 0usize);
     let (mut one, mut other) = (Vec::new(), Vec::new());
     for ends in starts.windows(2) {
@@ -108,23 +108,17 @@ pub(crate) fn interleave(offsets: &mut [u32], starts: &[usize], pool: &dyn Threa
     }
     pool.map(blocks.len(), |b| {
         let mut block = crate::threads::locked(&blocks[b]);
-        let n = block.len();
-        if n < WORTH_INTERLEAVING {
-            return;
-        }
+        let Some(places) = interleaved(block.len()) else { return };
         let old = block.to_vec();
-        let each = n.div_ceil(STRANDS);
-        let mut to = block.iter_mut();
-        for place in 0..each {
-            for strand in 0..STRANDS {
-                if let Some(&offset) = old.get(strand * each + place).filter(|_| strand * each + place < n)
-                    && let Some(slot) = to.next()
-                {
-                    *slot = offset;
-                }
-            }
-        }
+        block.iter_mut().zip(places).for_each(|(slot, place)| *slot = old[place]);
     });
+}
+
+/// The old place of each place of a block of this many iterations, where places far apart take turns; none where they stay.
+pub(crate) fn interleaved(n: usize) -> Option<impl Iterator<Item = usize>> {
+    let each = n.div_ceil(STRANDS);
+    let turn = move |place: usize| (0..STRANDS).map(move |strand| strand * each + place).filter(move |&old| old < n);
+    (n >= WORTH_INTERLEAVING).then(|| (0..each).flat_map(turn))
 }
 
 #[cfg(test)]

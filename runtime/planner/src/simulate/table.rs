@@ -194,7 +194,7 @@ impl PlanTable {
         }
         if let Some(listing) = &self.listed {
             plan.blocks = listing.blocks.iter().map(|&(start, end)| Block { start, end }).collect();
-            plan.offsets.clone_from(&listing.offsets);
+            plan.offsets = listing.offsets.clone().into();
             plan.shared = (0..listing.shared.len()).collect();
             plan.listed = listing.shared.iter().map(ListedDds::lists).collect();
         }
@@ -296,7 +296,7 @@ impl Listing {
         };
         Some(Listing {
             blocks: plan.blocks.iter().map(|block| (block.start, block.end)).collect(),
-            offsets: plan.offsets.clone(),
+            offsets: plan.offsets.to_vec(),
             within_blocks,
             shared: plan.shared.iter().zip(&plan.listed).map(of_dds).collect(),
         })

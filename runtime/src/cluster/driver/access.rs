@@ -64,6 +64,7 @@ impl Cluster {
         if !state.entries.contains_key(&dds) {
             return Ok(());
         }
+        self.keep_orders(state, &[dds])?;
         self.retry(state, async |cluster, state| {
             cluster.bring_home(state, dds).await?;
             // Loops that would be run again have seen the elements as they are now.

@@ -32,6 +32,7 @@ use crate::memory::home::Home;
 use crate::planner::inference;
 use crate::planner::plan::{self, Plan, beforehand};
 use crate::planner::recording::{CaptureLog, Recording, Usage};
+use crate::planner::survey::{Answer, Question, Sorting, Survey};
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::pool::Pool;
 use crate::session::report::{Elsewhere, WorkerShares};
@@ -292,7 +293,7 @@ impl LoopBackend for Cluster {
         &self,
         call: &Call<'c>,
         depth: Depth,
-        lent: &'f OnceCell<Lease<'c>>,
+        (lent, may_be_away): (&'f OnceCell<Lease<'c>>, bool),
     ) -> Result<(Recording<'f>, Depth)> {
         let mut state = locked(&self.state);
         self.register_all(&mut state, call.captured);
@@ -319,8 +320,17 @@ impl LoopBackend for Cluster {
             if plan::are_in_rows(&sampled, &samples, &shapes, &options.planning(false)) {
                 return Ok((sampled.as_outline(&samples), Depth::Sampled));
             }
-            let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
-            let fields = fields(&sampled, lease);
+            if may_be_away && let Some(recording) = self.surveyed(&mut state, call, &sampled, &samples)? {
+                return Ok((recording, Depth::Sampled));
+            }
+            // Where nothing conflicts no rule is needed.
+            let fields = match sampled.shared().is_empty() {
+                true => vec![None; call.captured.len()],
+                false => {
+                    let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
+                    fields(&sampled, lease)
+                }
+            };
             if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
                 return Ok((recording, Depth::Sampled));
             }
@@ -330,6 +340,24 @@ impl LoopBackend for Cluster {
         let mut recording = self.record_slices(&mut state, call, (&slices, &tallied), concrete)?;
         tallied::leave_out(&mut recording, &mut tallied, call.captured, (options, depth != Depth::Sampled));
         Ok((recording, if concrete { Depth::Concrete } else { Depth::Symbolic }))
+    }
+
+    fn stretches(&self) -> usize {
+        locked(&self.state).workers.len().max(1)
+    }
+
+    fn survey(
+        &self,
+        call: &Call<'_>,
+        survey: &Survey,
+        stretches: usize,
+        question: &dyn Fn(usize) -> Question,
+    ) -> Result<Vec<Answer>> {
+        self.answers(call, survey, stretches, question)
+    }
+
+    fn order(&self, sorting: &Sorting, ids: &[Option<u64>]) -> Result<Vec<u32>> {
+        self.order_by(sorting, ids)
     }
 
     fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed> {
@@ -365,7 +393,13 @@ impl LoopBackend for Cluster {
         let board = Arc::new(Board::new(call.captured, relaxed, &plan.plan.strata));
         let tallies = Tallies::new(&plan.plan, call.captured);
         let tallied_here = self.bring_tallied(&mut state, call, &tallies)?;
-        let shadows = if call.session.verifies() { Some(self.copies(&mut state, call.captured)?) } else { None };
+        let shadows = match call.session.verifies() {
+            true => {
+                self.retry(&mut state, async |cluster, state| cluster.bring_order(state, plan).await)?;
+                Some(self.copies(&mut state, call.captured)?)
+            }
+            false => None,
+        };
         let order = call.key.options.order;
         let (range, within_blocks) = (call.key.range.clone(), call.may_be_cut_anywhere(&plan.plan));
         let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), range, task, before, order, within_blocks });

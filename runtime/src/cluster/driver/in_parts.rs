@@ -63,6 +63,10 @@ impl LoopLogged {
     /// Two halves, to be run one after the other. None where it can't be cut.
     pub(crate) fn halves(&self, cluster: &Cluster, state: &mut State) -> Option<[Arc<LoopLogged>; 2]> {
         let whole = &self.plan;
+        // Blocks of a half are places in the order of the whole.
+        if whole.plan.offsets.sorting().is_some() {
+            return None;
+        }
         let part = if whole.plan.range == self.range { None } else { Some(whole.plan.within(&self.range)?) };
         let halves = part.as_ref().unwrap_or(&whole.plan).halves(self.within_blocks)?;
         Some(halves.map(|plan| {
@@ -112,6 +116,7 @@ impl Cluster {
         if !state.log.is_empty() {
             self.retry(state, async |cluster, state| cluster.snapshot(state).await)?;
         }
+        self.retry(state, async |cluster, state| cluster.bring_order(state, &logged.plan).await)?;
         let before = self.copies_of_written(state, &logged.plan)?;
         let ended = self.run_each_part(state, logged, trace);
         if ended.is_err() {

@@ -18,7 +18,7 @@ use crate::cluster::driver::remote::{
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector, place};
 use crate::cluster::driver::{Cluster, Fault, State, join_all};
 use crate::cluster::wire::protocol::{
-    Before, Install, Node, Prepare, Ran, RemoteCause, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
+    Before, Node, Prepare, Ran, RemoteCause, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
 };
 use crate::loops::pack::copy_each;
 use crate::loops::results::BlockResult;
@@ -119,6 +119,11 @@ impl RemoteCall for LoopCall {
 
     fn plan(&self) -> Option<&Arc<RemotePlan>> {
         Some(&self.logged.plan)
+    }
+
+    fn changes(&self) -> Vec<u64> {
+        let written = self.logged.plan.vectors.iter().flatten().filter(|vector| vector.writable);
+        written.map(|vector| vector.id).collect()
     }
 
     async fn deal(&mut self, cluster: &Cluster, state: &mut State) -> Dealing<LoopDeal> {
@@ -357,19 +362,20 @@ impl Cluster {
             blobs.push(self.hub.offer(share.map_err(broken)?));
         }
         let generation = state.generation;
-        let installed = self
-            .ask_all(&state.workers, |w, client, context| {
-                let job = Install { plan: plan.id, captures: plan.captures.clone(), share: Some(blobs[w]) };
-                async move { client.install(context, generation, job).await }
-            })
-            .await;
+        let away = plan.plan.offsets.sorting().is_some();
+        locked(&plan.state).laid_out = vec![0; plan.captures.len()];
+        // Elements that are away are laid out at once, as the iterations are sorted.
+        let captures: Vec<usize> = (0..plan.captures.len()).filter(|&c| away && plan.is_laid_out(c)).collect();
+        let installed = self.lay_out_there(state, plan, &layout, (&captures, Some(&blobs))).await;
         blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
         installed?;
+        if away {
+            state.sorted.push(Arc::downgrade(plan));
+        }
         let mut installed = locked(&plan.state);
         installed.generation = generation;
         installed.layout = Some(Arc::clone(&layout));
         installed.shares = None;
-        installed.laid_out = vec![0; plan.captures.len()];
         Ok(layout)
     }
 
@@ -408,6 +414,9 @@ impl Cluster {
             let Some(vector) = plan.vectors[c] else { continue };
             let version = state.entries.get(&vector.id).map_or(0, |entry| entry.version);
             if locked(&plan.state).laid_out[c] == version {
+                continue;
+            }
+            if self.lay_out_there(state, plan, layout, (&[c], None)).await? {
                 continue;
             }
             for (w, bytes) in self.laid_out(state, plan, layout, c).await?.into_iter().enumerate() {

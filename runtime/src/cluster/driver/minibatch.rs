@@ -156,6 +156,10 @@ impl RemoteCall for SyncRemote {
         self.0.all().map(|vector| vector.id)
     }
 
+    fn changes(&self) -> Vec<u64> {
+        self.0.all().filter(|vector| vector.writable).map(|vector| vector.id).collect()
+    }
+
     fn task(&self) -> &RemoteTask {
         &self.0.task
     }

@@ -19,13 +19,14 @@ pub(crate) mod shares;
 pub(crate) mod slow_bodies;
 pub(crate) mod snapshots;
 pub(crate) mod staff;
+pub(crate) mod surveys;
 
 pub(crate) use crate::planner::placement;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::thread::{ThreadId, available_parallelism};
 use std::time::Duration;
 
@@ -132,6 +133,8 @@ pub(crate) struct State {
     pub(crate) in_vain: [usize; 2],
     pub(crate) nearby: Option<Nearby>,
     pub(crate) sites: Sites,
+    /// Plans whose order may follow from elements that are with workers.
+    pub(crate) sorted: Vec<Weak<RemotePlan>>,
     /// DDSs whose homes are not what they should be, and why: nothing may be done with them.
     pub(crate) owed: BTreeMap<u64, String>,
 }

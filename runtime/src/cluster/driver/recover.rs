@@ -50,7 +50,7 @@ impl Cluster {
     }
 
     #[allow(unsafe_code)]
-    async fn fetch_placed(&self, state: &State, dds: u64, range: Range<usize>) -> Result<RawBuf, Fault> {
+    pub(crate) async fn fetch_placed(&self, state: &State, dds: u64, range: Range<usize>) -> Result<RawBuf, Fault> {
         let entry = state.entries.get(&dds).ok_or_else(|| broken("an unknown DDS"))?;
         let ops = entry.home.ops();
         let mut fresh = RawBuf::new(ops, range.len());
@@ -96,6 +96,7 @@ impl Cluster {
         capture: usize,
     ) -> Result<RawBuf, Fault> {
         let Some(layout) = locked(&plan.state).layout.clone() else { return Err(Fault::Lost) };
+        self.bring_order(state, plan).await?;
         let len = state.entries.get(&dds).map_or(0, |entry| entry.len);
         let mut all = self.fetch_placed(state, dds, 0..len).await?;
         let (id, generation) = (plan.id, state.generation);

@@ -52,6 +52,11 @@ pub(crate) trait RemoteCall: Sized {
     /// The DDSs that it touches.
     fn ddss(&self) -> impl Iterator<Item = u64>;
 
+    /// The DDSs that it may change.
+    fn changes(&self) -> Vec<u64> {
+        if Self::WRITES { self.ddss().collect() } else { Vec::new() }
+    }
+
     /// What its bodies are.
     fn task(&self) -> &RemoteTask;
 
@@ -214,6 +219,7 @@ impl Cluster {
         call: &mut C,
         error: impl FnOnce(C::Failed) -> E,
     ) -> std::result::Result<C::Done, E> {
+        self.keep_orders(state, &call.changes())?;
         let once = async |cluster: &Cluster, state: &mut State| cluster.run_once(state, call).await;
         let (done, noted) = self.until_ended(state, once, error)?;
         let same_again = noted.as_ref().is_none_or(|noted| noted.same_again);

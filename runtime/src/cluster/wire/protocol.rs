@@ -11,6 +11,7 @@ use crate::cluster::wire::naming::ElementName;
 use crate::minibatch::{Counts, MergeRule, Schedule, SyncPolicy};
 use crate::operate::run::Chunking;
 pub(crate) use crate::planner::placement::{DRIVER, Holder, Node, Pull, Segment};
+use crate::planner::survey::{Question, Sorting, Survey};
 use crate::scheduled::drive::RoundFailure;
 use crate::session::options::Order;
 use crate::session::slow_bodies::Unit;
@@ -90,6 +91,29 @@ pub(crate) struct RecordedLogs {
     pub(crate) nanos: u64,
 }
 
+/// A question about the iterations of some slices, whose elements the worker fetches as far as it lacks them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SurveyJob {
+    pub(crate) captures: Vec<RemoteCapture>,
+    pub(crate) asked: Asked,
+    pub(crate) slices: Range<usize>,
+    pub(crate) pulls: Vec<Pull>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Asked {
+    Question(Survey, Question),
+    /// Iterations, and elements of captures, are dealt out to the workers that run these blocks, of which there are so many.
+    Deal(Sorting, Vec<u32>, usize, Vec<Option<usize>>),
+}
+
+/// What workers have dealt out for one of them, in the order of the iterations; whether places far apart in a block take turns.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DealtOut {
+    pub(crate) from: Vec<(Node, u64)>,
+    pub(crate) turns: bool,
+}
+
 /// A worker's share of a plan, to be fetched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Install {
@@ -97,6 +121,8 @@ pub(crate) struct Install {
     pub(crate) captures: Vec<RemoteCapture>,
     /// The blob of the `Share`; none where the plan is there already.
     pub(crate) share: Option<u64>,
+    /// The iterations of its blocks, where workers have sorted them.
+    pub(crate) offsets: Option<DealtOut>,
 }
 
 /// What a worker must hold before a loop begins.
@@ -106,6 +132,8 @@ pub(crate) struct Prepare {
     pub(crate) pulls: Vec<Pull>,
     /// Elements in the order in which the worker's blocks run: capture, blob, version.
     pub(crate) laid_out: Vec<(usize, u64, u64)>,
+    /// The same from other workers: capture, blobs, version.
+    pub(crate) dealt: Vec<(usize, DealtOut, u64)>,
 }
 
 /// A loop to be run.
@@ -391,6 +419,8 @@ pub(crate) trait Control {
     /// Begins a generation.
     async fn join(membership: Membership) -> Result<(), Problem>;
     async fn record(generation: u32, job: RecordJob) -> Result<RecordedLogs, Problem>;
+    /// Answers a question about iterations: blobs.
+    async fn survey(generation: u32, job: SurveyJob) -> Result<Vec<u64>, Problem>;
     async fn install(generation: u32, job: Install) -> Result<(), Problem>;
     async fn prepare(generation: u32, job: Prepare) -> Result<(), Problem>;
     async fn run(generation: u32, job: RunJob) -> Result<RunEnd, Problem>;

@@ -48,6 +48,12 @@ impl Blobs {
         locked(&self.held).blobs.get(&tag).cloned()
     }
 
+    /// What this process has offered to itself.
+    pub(crate) fn take(&self, tag: u64) -> Option<Vec<u8>> {
+        let blob = locked(&self.held).blobs.remove(&tag)?;
+        Some(Arc::try_unwrap(blob).unwrap_or_else(|blob| blob.to_vec()))
+    }
+
     pub(crate) fn withdraw(&self, tag: u64) {
         locked(&self.held).blobs.remove(&tag);
     }

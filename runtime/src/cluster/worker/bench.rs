@@ -289,6 +289,13 @@ impl Workbench {
         Ok(bytes)
     }
 
+    /// How many iterations each of this worker's blocks of a plan has.
+    pub(crate) fn sizes_of(&self, plan: u64) -> Result<Vec<usize>, Problem> {
+        let installed = self.installed(plan)?;
+        let installed = locked(&installed);
+        Ok(installed.plan.blocks.iter().map(|block| block.end - block.start).collect())
+    }
+
     /// Room for a capture's elements in the order of execution.
     pub(crate) fn begin_layout(&self, plan: u64, capture: usize) -> Result<Layingout, Problem> {
         let installed = self.installed(plan)?;
@@ -318,6 +325,11 @@ pub(crate) struct Layingout {
 }
 
 impl Layingout {
+    /// The bytes of an element.
+    pub(crate) fn size(&self) -> usize {
+        self.elements.ops().size
+    }
+
     /// The byte ranges to fetch.
     pub(crate) fn segments(&self) -> Vec<std::ops::Range<usize>> {
         let size = self.elements.ops().size.max(1);

@@ -13,17 +13,18 @@ use crate::body::lease::Lease;
 use crate::body::slow_path::Pager;
 use crate::cluster::wire::links::CHUNK;
 use crate::cluster::wire::protocol::{
-    DRIVER, Duplicate, Holder, Install, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure, RunEnd, RunJob,
-    ScheduleEnd, ScheduleJob, SnapshotJob, SyncEnd, SyncJob,
+    Asked, DRIVER, DealtOut, Duplicate, Holder, Install, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure,
+    RunEnd, RunJob, ScheduleEnd, ScheduleJob, SnapshotJob, SurveyJob, SyncEnd, SyncJob,
 };
 use crate::cluster::worker::exchange::Syncing;
 use crate::cluster::worker::pager::{Elements, Pages};
 use crate::cluster::worker::scheduled::{self, Scheduling};
-use crate::cluster::worker::{Worker, minibatch};
+use crate::cluster::worker::{Worker, minibatch, surveys};
 use crate::dds::relaxed::board;
 use crate::loops::record::{RecordedLoop, record_slices};
 use crate::loops::tallies::Tallies;
 use crate::planner::share::Share;
+use crate::planner::survey::{gather, gather_offsets};
 use crate::session::locked;
 use crate::session::timeline::{Category, span, task_span};
 
@@ -31,6 +32,8 @@ use crate::session::timeline::{Category, span, task_span};
 const BEGINNING: Duration = Duration::from_secs(20);
 /// How often it is asked whether a part that is being read is there.
 const RECEIVING: Duration = Duration::from_millis(1);
+/// What is wrong with a plan's order.
+const OTHERS: &str = "other iterations than planned were dealt out";
 /// Logs of this many slices travel together.
 const SLICES_A_BLOB: usize = 64;
 
@@ -87,13 +90,55 @@ impl Worker {
         Ok(RecordedLogs { blobs, nanos })
     }
 
+    pub(super) async fn survey(self: &Arc<Self>, job: SurveyJob) -> std::result::Result<Vec<u64>, Problem> {
+        if let Asked::Deal(..) = job.asked {
+            // What was dealt out before has been fetched.
+            self.blobs.clear();
+        }
+        let captures = job.captures.clone();
+        self.apart(move |worker| {
+            worker.bench.commit();
+            worker.bench.captured(&captures).map(drop)
+        })
+        .await??;
+        for pull in &job.pulls {
+            let reservation = self.bench.known(pull.dds)?;
+            self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
+        }
+        let answers = self.apart(move |worker| surveys::answer(&worker.bench, &job)).await??;
+        Ok(answers.into_iter().map(|answer| self.blobs.offer(answer)).collect())
+    }
+
+    /// What workers have dealt out for this one.
+    async fn dealt(&self, dealt: &DealtOut) -> std::result::Result<Vec<Vec<u8>>, Problem> {
+        let mut parts = Vec::with_capacity(dealt.from.len());
+        for &(node, blob) in &dealt.from {
+            let part = match node == self.node.load(Relaxed) {
+                true => self.blobs.take(blob).ok_or_else(|| Problem::Broken("no such blob".to_string()))?,
+                false => self.links.blob(node, blob).await.map_err(|error| error.problem(node))?,
+            };
+            parts.push(part);
+        }
+        Ok(parts)
+    }
+
     pub(super) async fn install(self: &Arc<Self>, job: Install) -> std::result::Result<(), Problem> {
         let Some(blob) = job.share else { return Ok(()) };
         let bytes = self.links.blob(DRIVER, blob).await.map_err(|error| error.problem(DRIVER))?;
+        let parts = match &job.offsets {
+            Some(dealt) => Some((self.dealt(dealt).await?, dealt.turns)),
+            None => None,
+        };
         self.apart(move |worker| {
             let _span = span(Category::Install, job.plan);
-            let share: Share =
+            let mut share: Share =
                 codec::decode(&bytes, codec::MAX_BYTES).map_err(|error| Problem::Broken(error.to_string()))?;
+            if let Some((parts, turns)) = parts {
+                let offsets = gather_offsets(&share.sizes(), &parts, turns);
+                if !offsets.is_some_and(|offsets| share.set_offsets(offsets)) {
+                    return Err(Problem::Broken(OTHERS.to_string()));
+                }
+            }
             worker.bench.install(job.plan, &job.captures, share)
         })
         .await?
@@ -117,6 +162,17 @@ impl Worker {
                 fresh.push(&buffer)?;
             }
             self.bench.end_layout(plan, capture, fresh, version)?;
+        }
+        for (capture, dealt, version) in job.dealt {
+            let mut fresh = self.bench.begin_layout(job.plan, capture)?;
+            let (sizes, parts) = (self.bench.sizes_of(job.plan)?, self.dealt(&dealt).await?);
+            let gathering = move |_: &Arc<Worker>| {
+                let size = fresh.size();
+                let all = gather(&sizes, &parts, (size, dealt.turns), |block| fresh.push(block).is_ok());
+                all.then_some(fresh).ok_or_else(|| Problem::Broken(OTHERS.to_string()))
+            };
+            let fresh = self.apart(gathering).await??;
+            self.bench.end_layout(job.plan, capture, fresh, version)?;
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ pub(crate) mod running;
 pub(crate) mod scheduled;
 mod server;
 pub(crate) mod site;
+mod surveys;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};

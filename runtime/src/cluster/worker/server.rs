@@ -10,7 +10,7 @@ use tarpc::context::Context;
 use crate::body::panics::CaughtPanic;
 use crate::cluster::wire::protocol::{
     Control, Install, Membership, OperateEnd, OperateJob, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure,
-    RunEnd, RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SyncEnd, SyncJob,
+    RunEnd, RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SurveyJob, SyncEnd, SyncJob,
 };
 use crate::cluster::worker::{Worker, operate};
 use crate::session::slow_bodies::{self, Unit};
@@ -28,6 +28,11 @@ impl Control for Server {
     async fn record(self, _: Context, generation: u32, job: RecordJob) -> std::result::Result<RecordedLogs, Problem> {
         self.0.check(generation)?;
         self.0.record(job).await
+    }
+
+    async fn survey(self, _: Context, generation: u32, job: SurveyJob) -> std::result::Result<Vec<u64>, Problem> {
+        self.0.check(generation)?;
+        self.0.survey(job).await
     }
 
     async fn install(self, _: Context, generation: u32, job: Install) -> std::result::Result<(), Problem> {
