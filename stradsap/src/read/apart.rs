@@ -24,6 +24,11 @@ pub(super) trait Travelling: Format<Head: Serialize + DeserializeOwned> + Travel
     fn hides_borders(&self, _bytes: &[u8]) -> bool {
         false
     }
+
+    /// The bytes of each record, if all have as many. Otherwise they end with lines.
+    fn stride(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// What can be sent to other processes.
@@ -41,18 +46,25 @@ impl<F: Travelling> Born<F> {
     pub(super) fn head(&self) -> Option<&F::Head> {
         self.parse.heads.first()
     }
+
+    /// What each file said, and how many bytes follow that.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&F::Head, u64)> {
+        self.parse.heads.iter().zip(self.parse.files.iter().map(|file| file.size - file.begin))
+    }
 }
 
 /// Has workers read the files. None where this process has to, because there are no workers, or to find out what is wrong.
 pub(super) fn read<F: Travelling>(reading: &Reading<'_>, format: &F) -> Result<Option<Born<F>>> {
     let session = reading.session;
-    if !is_apart(session) || reading.limit.is_some() || !F::TEXT {
+    if !is_apart(session) || reading.limit.is_some() {
         return Ok(None);
     }
     let begun = reading.inputs.iter().map(|input| begin(input, format, reading.block));
     let Some(begun) = begun.collect::<Option<Vec<_>>>() else { return Ok(None) };
     let (files, heads) = begun.into_iter().unzip();
-    let scan = Scan { format: format.clone(), files, block: reading.block.max(1) as u64 };
+    let stride = format.stride().unwrap_or(1).max(1);
+    let block = reading.block.max(stride) / stride * stride;
+    let scan = Scan { format: format.clone(), files, block: block as u64 };
     let blocks = scan.blocks();
     if blocks == 0 {
         return Ok(None);
@@ -103,10 +115,10 @@ fn begin<F: Format>(input: &Input, format: &F, block: usize) -> Option<(Place, F
     loop {
         let missing = wanted.saturating_sub(bytes.len());
         let last = file.by_ref().take(missing as u64).read_to_end(&mut bytes).ok()? < missing;
-        let mark = if bytes.starts_with(MARK) { MARK.len() } else { 0 };
+        let mark = if F::TEXT && bytes.starts_with(MARK) { MARK.len() } else { 0 };
         if let Some((head, length)) = format.head(&bytes[mark..], last).ok()? {
             let begin = mark + length;
-            let lines = memchr::memchr_iter(b'\n', &bytes[..begin]).count() as u64;
+            let lines = if F::TEXT { memchr::memchr_iter(b'\n', &bytes[..begin]).count() as u64 } else { 0 };
             return Some((Place { path, size, begin: begin as u64, lines }, head));
         }
         if last {
@@ -189,7 +201,7 @@ impl<F: Travelling> Source for Scan<F> {
         let (f, start, end) = self.place(piece);
         let file = &self.files[f];
         // A record begins behind each line end.
-        let first = start == file.begin;
+        let first = start == file.begin || self.format.stride().is_some();
         let bytes = bytes_of(file, start - u64::from(!first), end)?;
         let (ends, own) = if first { (&bytes[..0], &bytes[..]) } else { (&bytes[..bytes.len() - 1], &bytes[1..]) };
         let begins = if first { Some(0) } else { memchr::memchr(b'\n', ends) };
@@ -200,7 +212,7 @@ impl<F: Travelling> Source for Scan<F> {
             hidden: self.format.hides_borders(own),
             before: checksum(before).sum(),
             behind: checksum(behind).sum(),
-            newlines: memchr::memchr_iter(b'\n', own).count() as u32,
+            newlines: if F::TEXT { memchr::memchr_iter(b'\n', own).count() as u32 } else { 0 },
         });
         Ok(())
     }

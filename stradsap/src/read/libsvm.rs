@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use serde::{Deserialize, Serialize};
+
+use super::apart::{self, Travelling};
 use super::blocks::{Format, Parsed, Reading, misplaced};
 use super::source;
 use super::text::{each_line, excerpt, last_line, number, words};
@@ -20,14 +23,32 @@ pub struct Labelled {
 }
 
 /// Features are counted from 1 until one of number 0 is met: then the files count from 0, as those of scikit-learn do.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Libsvm {
+    #[serde(skip)]
     from_zero: AtomicBool,
 }
 
+impl Clone for Libsvm {
+    fn clone(&self) -> Self {
+        Libsvm::default()
+    }
+}
+
+impl Travelling for Libsvm {}
+
 pub(super) fn read(session: &Session, path: &Path) -> Result<DVector<Labelled>> {
     let (inputs, format) = (source::resolve(path)?, Libsvm::default());
-    let mut chunks = Reading::new(session, &inputs).records(&format)?.chunks;
+    let reading = Reading::new(session, &inputs);
+    if let Some(born) = apart::read(&reading, &format)? {
+        let mut examples = born.elements;
+        if examples.filter(|example| example.indices.first() == Some(&BEFORE_ONE)).count()? > 0 {
+            examples
+                .transform(|example| example.indices.iter_mut().for_each(|index| *index = index.wrapping_add(1)))?;
+        }
+        return Ok(examples);
+    }
+    let mut chunks = reading.records(&format)?.chunks;
     if format.from_zero.into_inner() {
         let indices = chunks.iter_mut().flatten().flat_map(|example| &mut example.indices);
         indices.for_each(|index| *index = index.wrapping_add(1));

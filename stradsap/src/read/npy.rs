@@ -5,8 +5,11 @@
 use std::marker::PhantomData;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
+use super::apart::{self, Travelling};
 use super::blocks::{Format, Misplaced, Parsed, Reading, misplaced};
-use super::source::resolve;
+use super::source::{Input, resolve};
 use crate::numeric::shape_text;
 use crate::{DMatrix, DVector, Error, Numeric, Result, Session};
 
@@ -20,12 +23,23 @@ pub(super) fn read<T: Numeric>(session: &Session, path: &Path) -> Result<DVector
 }
 
 pub(super) fn collect<T: Numeric>(reading: &Reading<'_>) -> Result<DVector<T>> {
-    let records = reading.records(&Npy::<T> { rows: false, number: PhantomData })?;
-    for (file, input) in records.files.iter().zip(reading.inputs) {
-        if file.head.rows != file.records as u64 {
-            let problem = format!("the header promises {} rows, but {} follow", file.head.rows, file.records);
+    let format = Npy::<T> { rows: false, number: PhantomData };
+    let check = |(array, rows): (&Array, u64), input: &Input| {
+        if array.rows != rows {
+            let problem = format!("the header promises {} rows, but {rows} follow", array.rows);
             return Err(Error::Input { path: input.path.clone(), line: 1, column: None, problem });
         }
+        Ok(())
+    };
+    if let Some(born) = apart::read(reading, &format)? {
+        for ((array, bytes), input) in born.files().zip(reading.inputs) {
+            check((array, bytes / size_of::<T>() as u64), input)?;
+        }
+        return Ok(born.elements);
+    }
+    let records = reading.records(&format)?;
+    for (file, input) in records.files.iter().zip(reading.inputs) {
+        check((&file.head, file.records as u64), input)?;
     }
     DVector::from_chunks(reading.session, records.chunks)
 }
@@ -54,6 +68,8 @@ pub(super) fn read_rows<T: Numeric>(session: &Session, path: &Path) -> Result<DM
     DMatrix::from_vec(session, width, records.chunks.concat())
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
 struct Npy<T> {
     /// Whether rows may be of any width: their numbers are `T`.
     rows: bool,
@@ -61,12 +77,25 @@ struct Npy<T> {
 }
 
 /// What a file's header says beyond what the type of its elements says.
+#[derive(Serialize, Deserialize)]
 struct Array {
     rows: u64,
     /// How many numbers a row has, where that is for the file to say; otherwise 1.
     width: u64,
     /// Whether the most significant byte comes first.
     big: bool,
+}
+
+impl<T> Clone for Npy<T> {
+    fn clone(&self) -> Self {
+        Npy { rows: self.rows, number: PhantomData }
+    }
+}
+
+impl<T: Numeric> Travelling for Npy<T> {
+    fn stride(&self) -> Option<usize> {
+        Some(size_of::<T>())
+    }
 }
 
 impl<T: Numeric> Format for Npy<T> {

@@ -177,6 +177,46 @@ pub(crate) fn bags(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     Ok(())
 }
 
+/// Sparse vectors, whose indices may begin at 0.
+pub(crate) fn examples(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    let folder = Folder::new();
+    let lines = |first: u64| -> String {
+        let line = |k: u64| format!("{} {}:0.5 {}:{}\n", k % 2, first + mix(k) % 50, 60 + k % 9, k % 100);
+        (0..MANY as u64).map(line).collect()
+    };
+    for (name, text) in [("from one", lines(1)), ("from zero", lines(0)), ("one zero", lines(1) + "1 0:3")] {
+        let read = session.read_libsvm(folder.file("e.txt", text))?;
+        seen.digest(name, &read)?;
+        seen.record("last", read.get(read.len() - 1)?);
+    }
+    let path = folder.file("bad.txt", lines(1) + "1 5:1 3:1\n");
+    seen.record("falling indices", folder.told(session.read_libsvm(path)));
+    Ok(())
+}
+
+/// Arrays that are longer than blocks, and what may be wrong with them.
+pub(crate) fn arrays(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    let folder = Folder::new();
+    let rows = DVector::from_fn(session, MANY, |i| [i as f32, 0.5, -1.0, (i % 7) as f32, 3.0])?;
+    let path = folder.path().join("rows.npy");
+    rows.write_npy(&path)?;
+    seen.digest("rows", &session.read_npy::<[f32; 5]>(&path)?)?;
+    let bytes = std::fs::read(&path).unwrap();
+    for (name, bytes) in [
+        ("cut within a row", &bytes[..bytes.len() - 7]),
+        ("a row less", &bytes[..bytes.len() - 20]),
+        ("no header", &bytes[3..]),
+    ] {
+        seen.record(name, folder.told(session.read_npy::<[f32; 5]>(folder.file("bad.npy", bytes))));
+    }
+    seen.record("others", folder.told(session.read_npy::<[f64; 5]>(&path)));
+    let numbers = DVector::from_fn(session, 5, |i| i as u64)?;
+    numbers.write_npy(folder.path().join("few.npy"))?;
+    seen.record("few", session.read_npy::<u64>(folder.path().join("few.npy"))?.to_vec()?);
+    seen.record("matrix", session.read_npy_rows::<f32>(&path)?.width());
+    Ok(())
+}
+
 /// The first bad line is reported, whichever worker finds one.
 pub(crate) fn bad_lines(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     let folder = Folder::new();

@@ -18,6 +18,8 @@ const SCENARIOS: &[Scenario] = scenarios![
     files::graphs,
     files::texts,
     files::bags,
+    files::examples,
+    files::arrays,
     files::bad_lines,
     files::bad_files,
     trained::factorised,
