@@ -93,24 +93,24 @@ fn main(session: &Session) -> Result<()> {
 fn compare(options: &Options, path: &Path, ratings: u64) -> Result<()> {
     let ran = another(options, path, options.workers)?;
     println!(
-        "{ratings:>10}  {:>6.2} s  {:>6.2} s  {:>6.2} s  {:>6.2} s  {:>5} MB",
+        "{ratings:>10}  {:>6.2} s  {:>6.2} s  {:>6.2} s  {:>6.2} s  {:>6.1} MB",
         ran.reading,
         ran.first,
         ran.planning,
         ran.epoch,
-        ran.peak >> 20
+        ran.peak as f64 / f64::from(1 << 20)
     );
     if options.check || !benchmarking() {
         let alone = another(options, path, 0)?;
         ensure!(alone.digest == ran.digest, "another model: {} and {}", alone.digest, ran.digest);
         println!(
-            "{:>10}  {:>6.2} s  {:>6.2} s  {:>6.2} s  {:>6.2} s  {:>5} MB, the same model",
+            "{:>10}  {:>6.2} s  {:>6.2} s  {:>6.2} s  {:>6.2} s  {:>6.1} MB, the same model",
             "alone",
             alone.reading,
             alone.first,
             alone.planning,
             alone.epoch,
-            alone.peak >> 20
+            alone.peak as f64 / f64::from(1 << 20)
         );
     }
     Ok(())

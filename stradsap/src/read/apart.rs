@@ -18,6 +18,9 @@ use super::blocks::{BlockTrouble, Format, MARK, Parsed, Reading};
 use super::source::Input;
 use crate::{BatchProblem, DVector, Element, Error, Result, files};
 
+/// About as many blocks are enough: what this process knows of them must not grow with the files.
+const MOST_BLOCKS: u64 = 1024;
+
 /// A format that other processes can parse.
 pub(super) trait Travelling: Format<Head: Serialize + DeserializeOwned> + Travels {
     /// Whether the bytes may have line ends within records.
@@ -61,10 +64,11 @@ pub(super) fn read<F: Travelling>(reading: &Reading<'_>, format: &F) -> Result<O
     }
     let begun = reading.inputs.iter().map(|input| begin(input, format, reading.block));
     let Some(begun) = begun.collect::<Option<Vec<_>>>() else { return Ok(None) };
-    let (files, heads) = begun.into_iter().unzip();
+    let (files, heads): (Vec<Place>, Vec<_>) = begun.into_iter().unzip();
     let stride = format.stride().unwrap_or(1).max(1);
-    let block = reading.block.max(stride) / stride * stride;
-    let scan = Scan { format: format.clone(), files, block: block as u64 };
+    let all: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
+    let block = (reading.block as u64).max(all / MOST_BLOCKS).max(stride as u64) / stride as u64 * stride as u64;
+    let scan = Scan { format: format.clone(), files, block };
     let blocks = scan.blocks();
     if blocks == 0 {
         return Ok(None);
