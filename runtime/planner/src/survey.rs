@@ -29,7 +29,7 @@ pub enum Question {
     Weigh(Vec<usize>),
     /// How many iterations touch each combination of parts, of DDSs cut like this.
     Count(Vec<Vec<usize>>),
-    /// What neighbours touch: see [`Sorting::neighbours`].
+    /// How many neighbours in blocks collide, given how many iterations of each block come before the stretch.
     Neighbours(Sorting, Vec<u32>),
 }
 
@@ -40,7 +40,7 @@ pub enum Answer {
     Weighed(Option<Vec<(Vec<u32>, usize)>>),
     /// By the number of the combination.
     Counted(Vec<u32>),
-    /// See [`Sorting::neighbours`].
+    /// How many neighbours collide.
     Neighbours(Neighbours),
 }
 
