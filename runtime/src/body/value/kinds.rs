@@ -11,9 +11,13 @@
 //! 2. A function pointer travels as its place in the executable (`memory::image`), and arrives in a process that has proved to
 //!    run the same executable before it was told anything, as the part of a task of which the type is that of the loop. So the
 //!    place is that of a function of this type.
+//! 3. A value that [`Held`] holds was copied from one of its type, into room that is as large and as aligned, and is read only there.
+//!    `MaybeUninit` keeps each byte as it is, and a type that is `Copy` may be copied so.
 #![allow(unsafe_code)]
 
 use std::any::type_name;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::{Codec, Copied, Probe, Referred, Shown, Value};
@@ -39,7 +43,6 @@ macro_rules! shown {
     )*};
 }
 shown! {
-    ByCopy: Probe
     BySerde: Probe
     ByReference: Referred
     ByParts: Referred
@@ -58,9 +61,66 @@ pub struct BySerde;
 /// What a reference refers to.
 pub struct ByReference;
 
+/// Room for a small value.
+type Room = [MaybeUninit<u64>; 2];
+
+/// A value that is `Copy`, as bodies see it: a small one itself, so that loops have it in a register. (What stands behind a reference
+/// is loaded again in each iteration, since the compiler doesn't know that no element is written there.)
+pub struct Held<'v, T> {
+    room: Room,
+    large: Option<&'v T>,
+    value: PhantomData<T>,
+}
+
+impl<T> Clone for Held<'_, T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Held<'_, T> {}
+
+impl<'v, T: Copy> Held<'v, T> {
+    const IS_SMALL: bool = size_of::<T>() <= size_of::<Room>() && align_of::<T>() <= align_of::<Room>();
+
+    #[inline(always)]
+    fn new(value: &'v T) -> Self {
+        let mut held = Held { room: [MaybeUninit::uninit(); 2], large: None, value: PhantomData };
+        if Self::IS_SMALL {
+            // SAFETY: rule 3: it has room.
+            unsafe { held.room.as_mut_ptr().cast::<T>().write(*value) }
+        } else {
+            held.large = Some(value);
+        }
+        held
+    }
+
+    /// The value.
+    #[inline(always)]
+    pub fn by_value(self) -> T {
+        match self.large {
+            Some(value) => *value,
+            // SAFETY: rule 3: `new` has written it there.
+            None => unsafe { self.room.as_ptr().cast::<T>().read() },
+        }
+    }
+}
+
+impl<T: Copy> Shown<T> for ByCopy {
+    type Seen<'v>
+        = Held<'v, T>
+    where
+        T: 'v;
+    #[inline(always)]
+    fn seen(value: &T) -> Held<'_, T> {
+        Held::new(value)
+    }
+}
+
 macro_rules! by_serde {
-    ($by:ty: $($watch:tt)*) => {
-        impl<T: Value> Codec<T> for $by {
+    ([$($bound:tt)*] $by:ty: $($watch:tt)*) => {
+        impl<T: $($bound)*> Codec<T> for $by {
             type Owned = T;
 
             fn of(owned: &T) -> &T {
@@ -83,15 +143,15 @@ macro_rules! by_serde {
         }
     };
 }
-by_serde!(ByCopy:);
+by_serde!([Value + Copy] ByCopy:);
 by_serde! {
-    BySerde:
+    [Value] BySerde:
     fn watch(value: &T, watch: &mut Watch) {
         watch.add(value);
     }
 }
 by_serde! {
-    ByReference:
+    [Value] ByReference:
     fn watch(value: &T, watch: &mut Watch) {
         watch.add(value);
     }
