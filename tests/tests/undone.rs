@@ -169,6 +169,25 @@ pub(crate) mod turns {
                 y[i] *= x[i - 1];
             });
             assert!(matches!(below, Err(Error::Panic { .. } | Error::IndexOutOfRange { .. })));
+            async_parallel_for!(1..N - 1, [&x, &mut y], |i| {
+                y[i] += x[i - 1..=i + 1].iter().sum::<f64>();
+            })
+            .unwrap();
+            (1..N - 1).for_each(|i| own[i] += (i - 1..=i + 1).map(|k| k as f64).sum::<f64>());
+            assert_eq!(y.to_vec().unwrap(), own, "turn {turn}");
+            let beyond = async_parallel_for!(0..N, [&x, &mut y], |i| {
+                y[i] += x[i..i + 2].iter().sum::<f64>();
+            });
+            assert!(matches!(beyond, Err(Error::Panic { .. } | Error::IndexOutOfRange { .. })));
+
+            async_parallel_for!(1..N, [&mut y], |i| y[i] = 0.5 * (y[i] + y[i - 1]), order = Preserve).unwrap();
+            (1..N).for_each(|i| own[i] = 0.5 * (own[i] + own[i - 1]));
+            let below = async_parallel_for!(0..N, [&mut y], |i| y[i] = 0.5 * (y[i] + y[i - 1]), order = Preserve);
+            assert!(matches!(below, Err(Error::Panic { .. } | Error::IndexOutOfRange { .. })));
+            let beyond = async_parallel_for!(0..N, [&mut y], |i| y[i] = 0.5 * (y[i] + y[i + 1]), order = Preserve);
+            assert!(matches!(beyond, Err(Error::IndexOutOfRange { index: N, .. })));
+            assert_eq!(y.to_vec().unwrap(), own, "turn {turn}");
+
             let panicked = async_parallel_for!(0..N, [factor, &x, &mut y], |i| {
                 y[i] = factor * x[i];
             });

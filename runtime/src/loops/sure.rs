@@ -2,7 +2,8 @@
 //!
 //! The macro says of a body that it does nothing but compute with what it captures, which it indexes by its own index and
 //! numbers near it. Here stands what only the types, the lengths and the plan say: that all of it are floats, whose operations
-//! never panic; that each index is in range; and that each iteration owns what it writes, so that none strays.
+//! never panic; that each index is in range; and that each iteration owns what it touches, so that none strays. (In a serial plan the
+//! one block owns everything.)
 
 use std::any::TypeId;
 
@@ -30,8 +31,14 @@ pub(crate) fn computes_with_floats<X: Indices, Owned: 'static>() -> bool {
 /// Whether no iteration of a plan can fail or stray.
 pub(crate) fn cannot_fail(plan: &Plan, captured: &[Captured], options: &LoopOptions) -> bool {
     let Some(near) = options.floats.filter(|near| near.len() == captured.len()) else { return false };
-    let in_blocks = plan.strategy == Strategy::Aligned && !plan.has_alone() && plan.offsets.is_empty();
-    in_blocks && captured.iter().zip(near).enumerate().all(|(c, (capture, &near))| is_sure(plan, c, capture, near))
+    let owned = |c: usize, near: usize| match plan.strategy {
+        Strategy::Serial => true,
+        Strategy::Aligned => !options.floats_in_order && owns_own(plan, c, &captured[c], near),
+        _ => false,
+    };
+    let mut all = captured.iter().zip(near).enumerate();
+    let in_blocks = !plan.has_alone() && plan.offsets.is_empty();
+    in_blocks && all.all(|(c, (capture, &near))| are_floats(plan, capture, near) && owned(c, near))
 }
 
 /// Whether a plan needs no copies of what a loop writes that poisons it when its body fails. Copies serve to begin again, too: after
@@ -53,16 +60,21 @@ pub(crate) fn needs_no_copies(plan: &Plan, captured: &[Captured], options: &Loop
     options.on_failure == OnFailure::Poison && none_strays && in_order && !plan.has_alone() && !tallied
 }
 
-/// Whether each iteration owns all that it may touch of a capture, less than `near` from its own number.
-fn is_sure(plan: &Plan, c: usize, capture: &Captured, near: usize) -> bool {
-    let &Kind::Vector { len, ops, writable, .. } = &capture.kind else { return false };
+/// Whether a capture's elements are floats, and those less than `near` from the number of an iteration are in range.
+fn are_floats(plan: &Plan, capture: &Captured, near: usize) -> bool {
+    let &Kind::Vector { len, ops, .. } = &capture.kind else { return false };
     let range = &plan.range;
     let by = near.saturating_sub(1);
     let in_range = range.start >= by && range.end <= len && by <= len - range.end;
-    let owned = match plan.usage[c] {
+    (ops.is(ops_of::<f32>()) || ops.is(ops_of::<f64>())) && near > 0 && in_range
+}
+
+/// Whether, in a plan of blocks without conflicts, each iteration owns what it may touch of a capture.
+fn owns_own(plan: &Plan, c: usize, capture: &Captured, near: usize) -> bool {
+    let &Kind::Vector { writable, .. } = &capture.kind else { return false };
+    match plan.usage[c] {
         Usage::InStep { offset: 0, written: true } => writable && near == 1,
         Usage::InStep { written: false, .. } | Usage::ReadOnly => !writable,
         _ => false,
-    };
-    (ops.is(ops_of::<f32>()) || ops.is(ops_of::<f64>())) && near > 0 && in_range && owned
+    }
 }

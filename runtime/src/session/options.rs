@@ -31,6 +31,8 @@ pub struct LoopOptions {
     pub(crate) staleness: Option<usize>,
     pub(crate) unsaved: bool,
     pub(crate) floats: Option<&'static [usize]>,
+    /// Of those: only if the loop runs in its own order.
+    pub(crate) floats_in_order: bool,
     pub(crate) on_failure: OnFailure,
     pub(crate) writes_own: bool,
     /// How many iterations each row has of a loop over pairs.
@@ -114,10 +116,10 @@ impl LoopOptions {
     }
 
     /// The body does nothing but compute with what it captures, which it indexes by its own index and numbers less than these away
-    /// from it: if all of that are floats, it can't fail.
+    /// from it: if all of that are floats, it can't fail. If it reads what it writes near its own element, this holds only `in_order`.
     #[doc(hidden)]
-    pub fn floats(mut self, near: &'static [usize]) -> Self {
-        self.floats = Some(near);
+    pub fn floats(mut self, near: &'static [usize], in_order: bool) -> Self {
+        (self.floats, self.floats_in_order) = (Some(near), in_order);
         self
     }
 

@@ -2,7 +2,8 @@
 //! the runtime looks at. Then nothing has to be saved to undo it.
 //!
 //! What counts is `x[i] = e`, with any of `+=`, `-=`, `*=`, `/=`, and `let name = e`; `e` is made of number literals with a point,
-//! captured values, names bound so, `x[i]`, `x[i + 1]` and the like, the four operations, and floats' own methods. No operation on
+//! captured values, names bound so, `x[i]`, `x[i + 1]` and the like, `x[i - 1..=i + 1].iter().sum::<f64>()`, the four operations, and
+//! floats' own methods. No operation on
 //! floats panics, and no loop or condition stands there, so that each iteration touches the same places. (Of what a program has
 //! defined itself nothing is known; but its operators and methods don't come before those of floats.)
 
@@ -10,8 +11,8 @@ use std::collections::BTreeSet;
 
 use proc_macro2::Ident;
 use syn::{
-    BinOp, Block, Expr, ExprAssign, ExprBinary, ExprIndex, ExprLit, ExprMethodCall, ExprUnary, Lit, Local, Pat,
-    PatIdent, Stmt, UnOp,
+    BinOp, Block, Expr, ExprAssign, ExprBinary, ExprIndex, ExprLit, ExprMethodCall, ExprRange, ExprUnary,
+    GenericArgument, Lit, Local, Pat, PatIdent, Stmt, Type, UnOp,
 };
 
 use super::indices::{FARTHEST, name, number, plain};
@@ -25,8 +26,17 @@ const METHODS: [&str; 19] = [
 
 /// Whether a checked body, in which no index has been marked yet, is such a one.
 pub(crate) fn is_all(body: &Expr, index: &Parameter, captures: &[Capture]) -> bool {
+    is_floats(body, index, captures, false)
+}
+
+/// Whether it is, if it also reads what it writes, near the iteration's own element: that can't fail if the loop runs in its own order.
+pub(crate) fn is_all_in_order(body: &Expr, index: &Parameter, captures: &[Capture]) -> bool {
+    is_floats(body, index, captures, true)
+}
+
+fn is_floats(body: &Expr, index: &Parameter, captures: &[Capture], in_order: bool) -> bool {
     let Some(index) = plain(&index.pattern) else { return false };
-    let mut floats = Floats { index, captures, bound: BTreeSet::new() };
+    let mut floats = Floats { index, captures, in_order, bound: BTreeSet::new() };
     match body {
         Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => floats.block(&block.block),
         body => floats.assignment(body),
@@ -36,6 +46,8 @@ pub(crate) fn is_all(body: &Expr, index: &Parameter, captures: &[Capture]) -> bo
 struct Floats<'c> {
     index: Ident,
     captures: &'c [Capture],
+    /// Whether it may read what it writes, near its own element.
+    in_order: bool,
     /// What the body has bound so far.
     bound: BTreeSet<Ident>,
 }
@@ -82,10 +94,46 @@ impl Floats<'_> {
             index if own(index) => of(mode) || of(Mode::Write),
             Expr::Binary(ExprBinary { left, op: BinOp::Add(_) | BinOp::Sub(_), right, .. }) => {
                 let near = number(right).is_some_and(|distance| distance.unsigned_abs() <= FARTHEST);
-                mode == Mode::Read && own(left) && near && of(Mode::Read)
+                mode == Mode::Read && own(left) && near && (of(Mode::Read) || self.in_order && of(Mode::Write))
             }
             _ => false,
         }
+    }
+
+    /// `x[i - 1..=i + 1].iter().sum::<f64>()` of a DDS that is read, which is not empty.
+    fn sum(&self, call: &ExprMethodCall) -> bool {
+        let ExprMethodCall { receiver, method, turbofish: Some(of), args, .. } = call else { return false };
+        let Expr::MethodCall(ExprMethodCall { receiver, method: iter, turbofish: None, args: none, .. }) = &**receiver
+        else {
+            return false;
+        };
+        let Expr::Index(ExprIndex { expr, index, .. }) = &**receiver else { return false };
+        let Expr::Range(ExprRange { start: Some(start), end: Some(end), .. }) = &**index else { return false };
+        let is_read = |capture: &Capture| capture.mode == Mode::Read && Some(&capture.name) == name(expr);
+        let of_floats = of.args.len() == 1
+            && matches!(of.args.first(), Some(GenericArgument::Type(Type::Path(of))) if of.path.is_ident("f32") || of.path.is_ident("f64"));
+        let in_order = self.distance(start).zip(self.distance(end)).is_some_and(|(start, end)| start < end);
+        method == "sum"
+            && iter == "iter"
+            && args.is_empty()
+            && none.is_empty()
+            && of_floats
+            && in_order
+            && self.captures.iter().any(is_read)
+    }
+
+    /// How far a number is from the iteration's own, if that is written as a number.
+    fn distance(&self, expr: &Expr) -> Option<isize> {
+        let far = match expr {
+            Expr::Binary(ExprBinary { left, op: BinOp::Add(_), right, .. }) if name(left) == Some(&self.index) => {
+                number(right)?
+            }
+            Expr::Binary(ExprBinary { left, op: BinOp::Sub(_), right, .. }) if name(left) == Some(&self.index) => {
+                number(right)?.checked_neg()?
+            }
+            expr => (name(expr) == Some(&self.index)).then_some(0)?,
+        };
+        (far.unsigned_abs() <= FARTHEST).then_some(far)
     }
 
     fn value(&self, expr: &Expr) -> bool {
@@ -109,6 +157,7 @@ impl Floats<'_> {
                 let known = METHODS.iter().any(|known| method == known);
                 known && self.value(receiver) && args.iter().all(|argument| self.value(argument))
             }
+            Expr::MethodCall(call) => self.sum(call),
             expr => name(expr).is_some_and(is_value),
         }
     }
@@ -119,6 +168,10 @@ mod tests {
     use super::*;
 
     fn is_all_floats(body: &str) -> bool {
+        of(body, is_all)
+    }
+
+    fn of(body: &str, is_all: fn(&Expr, &Parameter, &[Capture]) -> bool) -> bool {
         let body: Expr = syn::parse_str(body).unwrap();
         let closure: syn::ExprClosure = syn::parse_quote!(|i| ());
         let index = Parameter { pattern: closure.inputs[0].clone() };
@@ -135,6 +188,8 @@ mod tests {
         for body in [
             "{ y[i] += a * x[i]; }",
             "y[i] = 0.5 * x[i] + 0.25 * (x[i - 1] + x[i + 1])",
+            "{ y[i] = x[i - 1..=i + 1].iter().sum::<f64>() / 3.0; }",
+            "{ y[i] += x[i..i + 4].iter().sum::<f32>(); }",
             "{ let t = -y[i].sqrt(); let u = t.max(a); y[i] = u / x[i]; y[i] *= 2.0; }",
         ] {
             assert!(is_all_floats(body), "{body}");
@@ -166,8 +221,27 @@ mod tests {
             "{ panic!(); y[i] = a; }",
             "{ #[cfg(any())] let t = 1.0; y[i] = a; }",
             "{ y[i] = a; Ok(()) }",
+            "{ y[i] = y[i - 1..=i + 1].iter().sum::<f64>(); }",
+            "{ y[i] = x[i + 1..i].iter().sum::<f64>(); }",
+            "{ y[i] = x[i..a].iter().sum::<f64>(); }",
+            "{ y[i] = x[i..i + 100].iter().sum::<f64>(); }",
+            "{ y[i] = x[i - 1..=i + 1].iter().sum::<Checked>(); }",
+            "{ y[i] = x[i - 1..=i + 1].iter().sum(); }",
+            "{ y[i] = x[i - 1..=i + 1].iter().product::<f64>(); }",
+            "{ y[i] = x[i - 1..=i + 1].rchunks(0).sum::<f64>(); }",
         ] {
             assert!(!is_all_floats(body), "{body}");
+        }
+    }
+
+    #[test]
+    fn in_the_loops_own_order_it_may_read_what_it_writes() {
+        for body in ["{ y[i] = y[i - 1]; }", "{ let t = y[i - 1]; y[i] = 0.5 * (y[i] + t) + x[i + 1]; }"] {
+            assert!(of(body, is_all_in_order) && !of(body, is_all), "{body}");
+        }
+        for body in ["{ y[i + 1] = x[i]; }", "{ y[i] = y[a]; }", "{ x[i] = y[i - 1]; }", "{ y[i] = y[i - 1] as f64; }"]
+        {
+            assert!(!of(body, is_all_in_order), "{body}");
         }
     }
 }

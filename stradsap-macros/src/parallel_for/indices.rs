@@ -1,5 +1,6 @@
 //! `x[i]` in iteration `i` becomes `x[Here(i)]`: probably the element of the running iteration, which the view knows by itself.
-//! `x[i + c]` becomes `x[Near(i + c)]`: probably the one at the same distance in every iteration. Of each capture the largest such
+//! `x[i + c]` becomes `x[Near(i + c)]`: probably the one at the same distance in every iteration. So do the ends of `x[i - 1..=i + 1]`,
+//! if both distances are written as numbers. Of each capture the largest such
 //! distance is noted that is written as a number: its view knows by itself in which iterations all of them are owned.
 //!
 //! The view compares the index with the number of the iteration, so that the mark is right whatever `i` and `c` are. Where the two are
@@ -14,7 +15,7 @@ use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
-use syn::{BinOp, Block, Expr, ExprBinary, ExprIndex, ExprLit, Ident, Item, Lit, Pat, PatIdent, StmtMacro};
+use syn::{BinOp, Block, Expr, ExprBinary, ExprIndex, ExprLit, ExprRange, Ident, Item, Lit, Pat, PatIdent, StmtMacro};
 
 use super::body::scope::{Scopes, name_of};
 use super::body::{is_primitive, is_unknown};
@@ -126,7 +127,15 @@ impl VisitMut for Rewriter {
     fn visit_expr_index_mut(&mut self, expr: &mut ExprIndex) {
         visit_mut::visit_expr_index_mut(self, expr);
         let Some(near) = name(&expr.expr).and_then(|name| self.dds.get(name)) else { return };
-        let (near, index) = (*near, &expr.index);
+        let near = *near;
+        if let Expr::Range(range) = &mut *expr.index {
+            let known = self.mark_ends(range);
+            if let Some((dds, known)) = name(&expr.expr).zip(known) {
+                self.dds.insert(dds.clone(), near.max(known + 1));
+            }
+            return;
+        }
+        let index = &expr.index;
         let Some(distance) = self.distance(index) else { return };
         let mark = if name(index) == Some(&self.index) { quote!(Here) } else { quote!(Near) };
         *expr.index = syn::parse_quote!(::stradsap::__private::#mark(#index));
@@ -141,6 +150,20 @@ impl VisitMut for Rewriter {
 }
 
 impl Rewriter {
+    /// Marks both ends of a range whose distances from the loop's index are written as numbers. The farther one's.
+    fn mark_ends(&self, range: &mut ExprRange) -> Option<usize> {
+        let (Some(start), Some(end)) = (range.start.as_deref_mut(), range.end.as_deref_mut()) else { return None };
+        let known = |end: &Expr| self.distance(end).flatten().map(isize::unsigned_abs);
+        let farther = known(start)?.max(known(end)?);
+        if farther > FARTHEST {
+            return None;
+        }
+        for end in [start, end] {
+            *end = syn::parse_quote!(::stradsap::__private::Near(#end));
+        }
+        Some(farther)
+    }
+
     /// If an expression is the loop's index, or a sum with it as a term: what is added to it, if that is a number.
     fn distance(&self, expr: &Expr) -> Option<Option<isize>> {
         match expr {
@@ -254,6 +277,15 @@ mod tests {
     }
 
     #[test]
+    fn both_ends_of_a_range_are_near() {
+        let marked = rewritten("{ x[i - 1..=i + 1]; }");
+        assert!(marked.contains("Near (i - 1) ..= ") && marked.contains("Near (i + 1)"), "{marked}");
+        for body in ["{ x[i..k]; }", "{ x[i - 1..=i + w]; }", "{ x[..i]; }", "{ x[0..i + 1]; }", "{ x[i..i + 65]; }"] {
+            assert!(!rewritten(body).contains("Near"), "{body}");
+        }
+    }
+
+    #[test]
     fn the_largest_known_distance_is_noted() {
         for (body, near) in [
             ("{ z[i]; }", 0),
@@ -263,6 +295,10 @@ mod tests {
             ("{ x[i + 1]; x[i - 3]; x[i]; }", 4),
             ("{ x[2 + i - 1]; }", 2),
             ("{ x[i + 1_000_000]; }", 1),
+            ("{ x[i - 1..=i + 2]; }", 3),
+            ("{ x[i..i + 4]; x[i - 2]; }", 5),
+            ("{ x[i..i + w]; }", 0),
+            ("{ x[i..]; }", 0),
         ] {
             assert_eq!(rewritten_near(body).1, near, "{body}");
         }

@@ -1,7 +1,8 @@
 //! `x[a..b]`: elements that lie side by side, as a slice; of rows their numbers, one row after the other.
 //!
 //! # Why this is sound
-//! By the rules of `view`: a comparison finds that the whole range lies in one that the block owns (rule 2), else the slow
+//! By the rules of `view`: a comparison finds that the whole range lies in one that the block owns (rule 2), or is near the running
+//! iteration's number, in a run whose iterations own all that is (rule 5); else the slow
 //! path gives the address of as many elements, each of them owned or a copy (`slow_path/ranges`). The borrow of the view
 //! guards them all (rule 3).
 #![allow(unsafe_code)]
@@ -49,10 +50,21 @@ fn is_in((lo, len): (usize, usize), start: usize, n: usize) -> bool {
 macro_rules! slices_of_views {
     ($view:ident: $($range:ident)*) => {
         impl<T: Stored + ?Sized, const C: usize, const W: usize> $view<'_, T, C, W> {
+            /// Whether the ends of a range say enough to know that the running iteration owns its `n` elements, each less than `W`
+            /// away from it: `here` is where it counts from.
             #[inline(always)]
-            fn slice(&self, (range, n): (Range<usize>, usize)) -> &[T::Number] {
+            fn are_surely_owned<I: ElementIndex>(&self, start: usize, n: usize) -> bool {
+                let near = Self::NEAR.wrapping_sub(1);
+                let distance = start.wrapping_sub(self.iteration).wrapping_add(near);
+                I::NEAR && Self::NEAR > 0 && self.near && distance <= 2 * near && n <= 2 * near + 1 - distance
+            }
+
+            #[inline(always)]
+            fn slice<I: ElementIndex>(&self, (range, n): (Range<usize>, usize)) -> &[T::Number] {
                 let k = range.start.wrapping_sub(self.lo);
-                let ptr = if is_in((self.lo, self.len), range.start, n) {
+                let ptr = if self.are_surely_owned::<I>(range.start, n) {
+                    self.behind(self.here, range.start)
+                } else if is_in((self.lo, self.len), range.start, n) {
                     // SAFETY: the range is within the owned one.
                     unsafe { self.ptr.add(T::numbers(k, self.width)) }
                 } else if self.more.iter().any(|more| is_in((more.lo, more.len), range.start, n)) {
@@ -61,7 +73,7 @@ macro_rules! slices_of_views {
                     let own = ViewRange { lo: self.lo, len: self.len, wlen: self.wlen };
                     self.slow_path.reach_range(range, own, false).cast()
                 };
-                // SAFETY: rules 1 to 3: as many elements are there, each as many numbers, and nobody writes them while the view is borrowed.
+                // SAFETY: rules 1 to 3, and 5: as many elements are there, each as many numbers, and nobody writes them while the view is borrowed.
                 unsafe { std::slice::from_raw_parts(ptr, T::numbers(n, self.width)) }
             }
         }
@@ -70,7 +82,7 @@ macro_rules! slices_of_views {
             type Output = [T::Number];
             #[inline(always)]
             fn index(&self, _all: RangeFull) -> &[T::Number] {
-                self.slice((0..self.len(), self.len()))
+                self.slice::<usize>((0..self.len(), self.len()))
             }
         }
 
@@ -78,7 +90,7 @@ macro_rules! slices_of_views {
             type Output = [T::Number];
             #[inline(always)]
             fn index(&self, range: $range<I>) -> &[T::Number] {
-                self.slice(bounds(&range, self.len()))
+                self.slice::<I>(bounds(&range, self.len()))
             }
         })*
     };
@@ -88,9 +100,11 @@ slices_of_views!(WriteView: Range RangeFrom RangeInclusive RangeTo RangeToInclus
 
 impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     #[inline(always)]
-    fn slice_mut(&mut self, (range, n): (Range<usize>, usize)) -> &mut [T::Number] {
+    fn slice_mut<I: ElementIndex>(&mut self, (range, n): (Range<usize>, usize)) -> &mut [T::Number] {
         let k = range.start.wrapping_sub(self.lo);
-        let ptr = if is_in((self.lo, self.wlen), range.start, n) {
+        let ptr = if self.are_surely_owned::<I>(range.start, n) {
+            self.behind(self.here, range.start)
+        } else if is_in((self.lo, self.wlen), range.start, n) {
             // SAFETY: the range is within the owned one.
             unsafe { self.ptr.add(T::numbers(k, self.width)) }
         } else if self.more.iter().any(|more| is_in((more.lo, more.wlen), range.start, n)) {
@@ -99,7 +113,7 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
             let own = ViewRange { lo: self.lo, len: self.len, wlen: self.wlen };
             self.slow_path.reach_range(range, own, true).cast()
         };
-        // SAFETY: rules 1 to 3: as many elements are there, each as many numbers, this block's alone, and the view is borrowed alone.
+        // SAFETY: rules 1 to 3, and 5: as many elements are there, each as many numbers, this block's alone, and the view is borrowed alone.
         unsafe { std::slice::from_raw_parts_mut(ptr, T::numbers(n, self.width)) }
     }
 }
@@ -108,7 +122,7 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> IndexMut<RangeFull> for
     #[inline(always)]
     fn index_mut(&mut self, _all: RangeFull) -> &mut [T::Number] {
         let n = self.len();
-        self.slice_mut((0..n, n))
+        self.slice_mut::<usize>((0..n, n))
     }
 }
 
@@ -118,7 +132,7 @@ macro_rules! slices_to_write {
             #[inline(always)]
             fn index_mut(&mut self, range: $range<I>) -> &mut [T::Number] {
                 let range = bounds(&range, self.len());
-                self.slice_mut(range)
+                self.slice_mut::<I>(range)
             }
         }
     )*};

@@ -32,7 +32,7 @@ pub(crate) fn parallel_loop(parallel_loop: &Loop) -> TokenStream {
         added,
         closure,
         arguments: vec![
-            ("options", loop_options(options, floats.as_deref(), *writes_own)),
+            ("options", loop_options(options, floats.as_ref(), *writes_own)),
             ("range", call("range", range.span(), end_of(range), with_index_type(range).into_token_stream())),
         ],
         scratch: Some(options.scratch.as_ref().map_or(Scratch::None, Scratch::Given)),
@@ -71,10 +71,10 @@ fn is_untyped(bound: &Expr) -> bool {
     matches!(bound, Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) if int.suffix().is_empty())
 }
 
-fn loop_options(options: &Options, floats: Option<&[usize]>, writes_own: bool) -> TokenStream {
+fn loop_options(options: &Options, floats: Option<&(Vec<usize>, bool)>, writes_own: bool) -> TokenStream {
     let mut calls = quote!(::stradsap::__private::LoopOptions::new());
-    if let Some(near) = floats {
-        calls.extend(quote!(.floats(&[#(#near),*])));
+    if let Some((near, in_order)) = floats {
+        calls.extend(quote!(.floats(&[#(#near),*], #in_order)));
     }
     if let Some(on_failure) = &options.on_failure {
         let value = choice(on_failure, &quote!(::stradsap::OnFailure));
