@@ -64,6 +64,8 @@ struct Ran {
     seconds: Vec<f64>,
     bytes: u64,
     on_demand: u64,
+    /// Of a worker on average: what it has in memory in the end, and what it had at most.
+    memory: [u64; 2],
 }
 
 impl Ran {
@@ -71,6 +73,22 @@ impl Ran {
     fn later(&self) -> f64 {
         Samples::new(self.seconds[1..].to_vec()).median()
     }
+}
+
+/// The bytes that workers have in memory on average, and had at most. Workers are this process's children.
+fn memory_of_workers() -> [u64; 2] {
+    let lines = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let children: String = tasks.map(|task| lines(format!("{}/children", task.path().display()))).collect();
+    let children: Vec<&str> = children.split_whitespace().collect();
+    ["VmRSS:", "VmHWM:"].map(|what| {
+        let of = |child: &&str| {
+            let status = lines(format!("/proc/{child}/status"));
+            let line = status.lines().find_map(|line| line.strip_prefix(what)?.split_whitespace().next()?.parse().ok());
+            line.unwrap_or(0u64)
+        };
+        1024 * children.iter().map(of).sum::<u64>() / children.len().max(1) as u64
+    })
 }
 
 fn scattered(k: u64) -> u64 {
@@ -108,7 +126,7 @@ fn run(options: &Options, workers: usize, threads: usize, how: How) -> Result<Ra
     let input = DVector::from_fn(&session, n, |element| rows_of(element, copies, rows))?;
     let mut model: DVector<Row> = DVector::from_fn(&session, rows, |i| [1.0 / (i + 1) as f32; WIDTH])?;
     let (How { policy, prefetch, early, caches, .. }, rate) = (how, 1e-4f32);
-    let mut ran = Ran { seconds: Vec::new(), bytes: 0, on_demand: 0 };
+    let mut ran = Ran { seconds: Vec::new(), bytes: 0, on_demand: 0, memory: [0; 2] };
     for call in 0..CALLS {
         let left_out = if call == 0 { how.missing } else { how.false_ones };
         let sum = session.sum(0.0f64);
@@ -140,6 +158,7 @@ fn run(options: &Options, workers: usize, threads: usize, how: How) -> Result<Ra
         (ran.bytes, ran.on_demand) = (report.bytes_sent(), report.rows_on_demand());
         ensure!(sum.get().is_finite(), "the rows are no longer finite");
     }
+    ran.memory = memory_of_workers();
     Ok(ran)
 }
 
@@ -205,6 +224,8 @@ fn main(_: &Session) -> Result<()> {
         "5 calls s",
         "100 calls s",
         "MB a call",
+        "MB a worker",
+        "at most",
         "rows on demand",
     ];
     let mut table = Table::new(&heading);
@@ -219,6 +240,8 @@ fn main(_: &Session) -> Result<()> {
             format!("{:.2}", first + 4.0 * later),
             format!("{:.1}", first + 99.0 * later),
             format!("{:.1}", ran[0].bytes as f64 / 1e6),
+            format!("{:.0}", ran[0].memory[0] as f64 / 1e6),
+            format!("{:.0}", ran[0].memory[1] as f64 / 1e6),
             ran[0].on_demand.to_string(),
         ]);
     }

@@ -47,6 +47,38 @@ pub(crate) unsafe fn restore(saved: &RawBuf, to: *mut u8, start: usize, pool: &P
     unsafe { copy(saved.as_ptr(), to.wrapping_add(start * size), saved.len() * size, pool) };
 }
 
+/// Saves the elements of some ranges, one after the other.
+///
+/// # Safety
+/// `from` holds the elements of the ranges and before, of plain `ops`, and nobody writes them meanwhile.
+pub(crate) unsafe fn save_runs(ops: &'static ElementOps, from: *const u8, runs: &[Range<u32>], pool: &Pool) -> RawBuf {
+    let len = runs.iter().map(ExactSizeIterator::len).sum();
+    let mut buffer = RawBuf::for_random_access(ops, len);
+    let mut to = buffer.as_mut_ptr();
+    for run in runs {
+        // SAFETY: the caller's promise; the buffer has room for all ranges.
+        unsafe { copy(from.wrapping_add(run.start as usize * ops.size), to, run.len() * ops.size, pool) };
+        to = to.wrapping_add(run.len() * ops.size);
+    }
+    // SAFETY: so many elements were copied, and plain elements need no drop.
+    unsafe { buffer.set_len(len) };
+    buffer
+}
+
+/// Puts elements back in the ranges from which they were saved.
+///
+/// # Safety
+/// `to` has room for the elements of the ranges and before, and nobody else uses them meanwhile.
+pub(crate) unsafe fn restore_runs(saved: &RawBuf, to: *mut u8, runs: &[Range<u32>], pool: &Pool) {
+    let (size, mut from) = (saved.ops().size, saved.as_ptr());
+    assert!(saved.len() == runs.iter().map(ExactSizeIterator::len).sum::<usize>(), "as many elements as places");
+    for run in runs {
+        // SAFETY: the caller's promise; as many elements were saved.
+        unsafe { copy(from, to.wrapping_add(run.start as usize * size), run.len() * size, pool) };
+        from = from.wrapping_add(run.len() * size);
+    }
+}
+
 struct Both(*const u8, *mut u8);
 // SAFETY: addresses that the caller of `copy` vouches for.
 unsafe impl Sync for Both {}
@@ -54,6 +86,10 @@ unsafe impl Sync for Both {}
 /// # Safety
 /// Both ranges are there, lie apart, and are used by nobody else.
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize, pool: &Pool) {
+    if bytes <= CHUNK {
+        // SAFETY: the caller's promise.
+        return unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+    }
     let both = Both(from, to);
     let both = &both;
     pool.map(bytes.div_ceil(CHUNK), |k| {

@@ -228,13 +228,12 @@ impl<'l> Rounds<'l> {
         lists
     }
 
-    /// Merges a thread's share of a range of rows into the elements. `changed` hears of each row, and of the lists that
-    /// named it.
+    /// Merges a thread's share of those rows of a range into the elements that `kept` accepts. `changed` hears of each row, and of the
+    /// lists that named it.
     pub(crate) fn merge(
         &self,
         Turn { thread, round }: Turn,
-        capture: usize,
-        rows: Range<u32>,
+        (capture, rows, kept): (usize, Range<u32>, &dyn Fn(u32) -> bool),
         lists: &[List<'_>],
         mut changed: impl FnMut(u32, &[usize]),
     ) {
@@ -245,6 +244,9 @@ impl<'l> Rounds<'l> {
         let (how, mut scratch) = (self.union(round), Scratch::default());
         let rows = cut(lists, rows, self.runner.threads, thread);
         let one_row = |row: u32, values: &[*const u8], who: &[usize]| {
+            if !kept(row) {
+                return;
+            }
             let into = lent.at(row as usize);
             // SAFETY: rules 1 to 3.
             unsafe {
@@ -266,7 +268,7 @@ impl<'l> Rounds<'l> {
         for (c, capture) in self.runner.captured().iter().enumerate() {
             let Kind::Vector { len, writable: true, .. } = capture.kind else { continue };
             let lists: Vec<List<'_>> = self.lists(&published, c).into_iter().map(|(_, list)| list).collect();
-            self.merge(Turn { thread, round }, c, 0..len as u32, &lists, |_, _| {});
+            self.merge(Turn { thread, round }, (c, 0..len as u32, &|_| true), &lists, |_, _| {});
         }
     }
 }

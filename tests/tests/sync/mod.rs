@@ -5,6 +5,7 @@
 
 mod combining;
 mod counters;
+mod dealt;
 mod failures;
 mod interest;
 mod interpreter;
@@ -42,6 +43,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     patterns::made_and_dropped,
     patterns::uneven,
     failures::failures,
+    dealt::wherever_rows_lie,
     maps::maps_beside_their_twins,
     maps::maps_without_entries,
     maps::maps_among_others,
@@ -58,6 +60,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.extend(counters::tests());
     tests.extend(staleness::tests());
     tests.extend(interest::tests());
+    tests.extend(dealt::tests());
     tests.extend(random::tests());
     tests
 }

@@ -16,6 +16,9 @@ use crate::session::{locked, next_id};
 /// Bytes that are fetched around an element that is read by itself.
 const NEARBY: usize = 256 << 10;
 
+/// Of so many DDSs what was fetched last is kept.
+const NEARBY_DDSS: usize = 4;
+
 /// Elements that were fetched last.
 pub(crate) struct Nearby {
     dds: u64,
@@ -25,6 +28,10 @@ pub(crate) struct Nearby {
 }
 
 impl Nearby {
+    pub(crate) fn dds(&self) -> u64 {
+        self.dds
+    }
+
     fn end(&self) -> usize {
         self.start + self.elements.len()
     }
@@ -142,23 +149,27 @@ impl ElementBackend for Cluster {
         let (len, version) = (entry.len, entry.version);
         let ops = entry.home.ops();
         let each = (NEARBY / ops.size.max(1)).max(1);
-        if range.len() >= each {
+        // What is scattered is had as a whole, or not at all.
+        let scattered = entry.scattered.is_some();
+        if range.len() == len && scattered || range.len() >= each && !scattered {
             let fetched = self.retry(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;
             return Ok(Some(fetched));
         }
         // A program that reads one element reads its neighbours next.
-        let holds = |near: &&Nearby| {
+        let holds = |near: &Nearby| {
             near.dds == dds && near.version == version && near.start <= range.start && range.end <= near.end()
         };
-        if state.nearby.as_ref().filter(holds).is_none() {
-            let start = range.start / each * each;
-            let around = start..len.min(range.end.max(start + each));
+        if !state.nearby.iter().any(holds) {
+            let start = if scattered { 0 } else { range.start / each * each };
+            let around = if scattered { 0..len } else { start..len.min(range.end.max(start + each)) };
             let elements = self.retry(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
             // A recovery on the way changes it.
             let version = state.entries.get(&dds).map_or(0, |entry| entry.version);
-            state.nearby = Some(Nearby { dds, version, start, elements });
+            state.nearby.retain(|near| near.dds != dds);
+            state.nearby.truncate(NEARBY_DDSS - 1);
+            state.nearby.insert(0, Nearby { dds, version, start, elements });
         }
-        let Some(near) = &state.nearby else { return Ok(None) };
+        let Some(near) = state.nearby.iter().find(|near| near.dds == dds) else { return Ok(None) };
         let mut wanted = RawBuf::new(ops, range.len());
         // SAFETY: the range lies within what was fetched, which nobody else has.
         unsafe { wanted.push_clones(near.elements.as_ptr().add((range.start - near.start) * ops.size), range.len()) };

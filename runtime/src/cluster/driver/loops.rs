@@ -16,7 +16,7 @@ use crate::cluster::driver::remote::{
     Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved,
 };
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector, place};
-use crate::cluster::driver::{Cluster, Fault, State, join_all};
+use crate::cluster::driver::{Cluster, Fault, Scattered, State, join_all};
 use crate::cluster::wire::protocol::{
     Before, Node, Prepare, Ran, RemoteCause, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
 };
@@ -194,7 +194,7 @@ impl RemotePlan {
         for (c, vector) in self.vectors.iter().enumerate().filter(|&(c, _)| self.is_scattered(layout, c)) {
             let Some(vector) = vector.filter(|vector| vector.writable) else { continue };
             if let Some(entry) = state.entries.get_mut(&vector.id) {
-                entry.scattered = Some((Arc::clone(self), c));
+                entry.scattered = Some(Scattered::ByPlan(Arc::clone(self), c));
             }
         }
     }

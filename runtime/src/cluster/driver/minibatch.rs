@@ -1,6 +1,9 @@
 //! The driver's side of a synchronous loop on workers: who runs which copies and keeps which rows, one message each to
 //! start, and what the workers hold afterwards.
 
+mod keeping;
+
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +13,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use crate::body::outcome::Failure;
 use crate::body::sharing::shared_state;
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
-use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::minibatch::keeping::{KeptRows, KnownKeepers, pulls, record_kept};
 use crate::cluster::driver::remote::{
     Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved, remote_task,
 };
@@ -18,8 +21,7 @@ use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
-    ControlClient, Fetching, Holder, INPUTS, InputJob, InputKey, Node, Pull, RemoteCapture, RemoteTask, SyncEnd,
-    SyncJob, SyncRan,
+    ControlClient, Fetching, INPUTS, InputJob, InputKey, Node, RemoteCapture, RemoteTask, SyncEnd, SyncJob, SyncRan,
 };
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
@@ -40,6 +42,8 @@ pub(crate) struct Sites {
     known: Vec<Known>,
     /// The inputs that all workers have, in the order of their last use.
     inputs: Vec<InputKey>,
+    /// By DDS, who keeps which rows, as the loop found best that first knew what its copies touch.
+    keepers: BTreeMap<u64, KnownKeepers>,
 }
 
 struct Known {
@@ -56,12 +60,14 @@ impl Sites {
     /// A generation has begun: workers know nothing.
     pub(crate) fn clear(&mut self) {
         self.inputs.clear();
+        self.keepers.clear();
         self.known.iter_mut().for_each(|known| known.foreseen = false);
     }
 
     /// Forgets the loops that use a DDS, and says which they were.
     pub(crate) fn remove_users_of(&mut self, dds: u64) -> Vec<u64> {
         self.inputs.retain(|key| key.dds != dds);
+        self.keepers.remove(&dds);
         let uses = |known: &mut Known| known.key.written.iter().any(|&(id, _)| id == dds);
         self.known.extract_if(.., uses).map(|known| known.number).collect()
     }
@@ -135,9 +141,12 @@ type Offered = Vec<(u64, usize)>;
 /// How one run is dealt to the workers.
 struct SyncDeal {
     copies: Vec<Range<usize>>,
-    /// By capture: where each worker's rows begin.
-    cuts: Vec<Vec<u32>>,
+    keepers: KeptRows,
     fetching: Fetching,
+    /// By worker: what it keeps and lacks.
+    rows: Vec<Vec<(usize, u64)>>,
+    /// By capture: whether it is to be found out who touches what.
+    asked: Vec<bool>,
     /// By worker, unless all have the input.
     chunks: Option<Vec<Offered>>,
 }
@@ -164,26 +173,26 @@ impl RemoteCall for SyncRemote {
         &self.0.task
     }
 
+    /// Another loop over the DDS may have dealt out its rows.
+    fn uses_kept(&self, state: &State, dds: u64, keepers: u64) -> bool {
+        let written = self.0.written().any(|(_, vector)| vector.id == dds) && self.0.input.id != dds;
+        let known = state.sites.keepers.get(&dds).is_some_and(|known| known.number == keepers);
+        written && known && self.0.fetching(state) != Fetching::All
+    }
+
     /// Who runs which copies and keeps which rows, and what each worker is to fetch.
     async fn deal(&mut self, cluster: &Cluster, state: &mut State) -> Dealing<SyncDeal> {
         let logged = &*self.0;
         let workers = state.workers.len();
         let copies: Vec<Range<usize>> = (0..workers).map(|w| logged.schedule.share(w, workers)).collect();
-        let cuts: Vec<Vec<u32>> = logged
-            .vectors
-            .iter()
-            .map(|vector| vector.filter(|vector| vector.writable).map(|vector| cuts(vector.len, &copies)))
-            .map(Option::unwrap_or_default)
-            .collect();
-        let foreseen = state.sites.known.iter().any(|known| known.number == logged.site && known.foreseen);
-        let fetching = match logged.prefetch {
-            false => Fetching::OnDemand,
-            true if foreseen => Fetching::Foreseen,
-            true => Fetching::All,
-        };
-        let pulls = pulls(state, logged, &cuts, fetching);
-        let (chunks, blobs) = cluster.deal_out(state, logged, &copies).await?;
-        let how = SyncDeal { copies, cuts, fetching, chunks };
+        let fetching = logged.fetching(state);
+        let keepers = logged.keepers(state, &copies);
+        let asked = logged.asked(cluster, state, fetching);
+        let pulls = pulls(state, logged, &keepers, fetching);
+        let (chunks, mut blobs) = cluster.deal_out(state, logged, &copies).await?;
+        let rows = cluster.deal_rows(state, logged, (&keepers, fetching)).await?;
+        blobs.extend(rows.iter().flatten().map(|&(_, blob)| blob));
+        let how = SyncDeal { copies, keepers, fetching, rows, asked, chunks };
         Ok(Dealt { call: Cluster::next_call(state), nodes: state.workers.clone(), pulls, blobs, how })
     }
 
@@ -205,7 +214,9 @@ impl RemoteCall for SyncRemote {
                 rule: logged.rule,
                 schedule: logged.schedule,
                 copies: deal.copies.clone(),
-                cuts: deal.cuts.clone(),
+                keepers: logged.kept_by(state, &deal.keepers),
+                rows: deal.rows[w].clone(),
+                asked: deal.asked.clone(),
                 input: InputJob { ops: logged.input_ops, key, chunks },
                 pulls: dealt.pulls[w].clone(),
                 fetching: deal.fetching,
@@ -247,7 +258,7 @@ impl RemoteCall for SyncRemote {
     }
 
     fn undone(&self, state: &mut State, dealt: &Dealt<SyncDeal>, _: &[u32]) {
-        record_kept(state, &self.0, &dealt.how.cuts, &[]);
+        record_kept(state, &self.0, &dealt.how.keepers, &[]);
     }
 
     async fn finish(
@@ -259,7 +270,8 @@ impl RemoteCall for SyncRemote {
     ) -> Finished<Self> {
         let logged = &self.0;
         let holds_all: Vec<bool> = ended.iter().map(|ran| ran.holds_all && logged.schedule.copies > 1).collect();
-        record_kept(state, logged, &dealt.how.cuts, &holds_all);
+        record_kept(state, logged, &dealt.how.keepers, &holds_all);
+        logged.deal_keepers(state, &dealt.how, &ended);
         for (_, vector) in logged.written() {
             if let Some(entry) = state.entries.get_mut(&vector.id) {
                 entry.version = next_id();
@@ -358,39 +370,6 @@ impl Cluster {
     }
 }
 
-/// What each worker must fetch before it begins.
-fn pulls(state: &State, logged: &SyncLogged, cuts: &[Vec<u32>], fetching: Fetching) -> Vec<Vec<Pull>> {
-    let pulls = |(w, &node): (usize, &Node)| {
-        let mut pulls = Vec::new();
-        for (c, vector) in logged.vectors.iter().enumerate() {
-            let Some((vector, entry)) = vector.and_then(|v| Some((v, state.entries.get(&v.id)?))) else { continue };
-            let own = cuts[c].get(w..w + 2).map(|cut| cut[0] as usize..cut[1] as usize);
-            let range = match own {
-                Some(own) if fetching != Fetching::All => own,
-                _ => 0..vector.len,
-            };
-            pulls.extend(entry.placement.missing(vector.id, &range, node, w));
-        }
-        pulls
-    };
-    state.workers.iter().enumerate().map(pulls).collect()
-}
-
-/// Each worker keeps its rows; of those of others it has the current values if it holds all.
-fn record_kept(state: &mut State, logged: &SyncLogged, cuts: &[Vec<u32>], holds_all: &[bool]) {
-    for (c, vector) in logged.written() {
-        let Some(entry) = state.entries.get_mut(&vector.id) else { continue };
-        let mut placement = Placement::home(vector.len);
-        for (w, cut) in cuts[c].windows(2).enumerate() {
-            placement.written(&(cut[0] as usize..cut[1] as usize), Holder::memory(state.workers[w]));
-        }
-        for (w, _) in holds_all.iter().enumerate().filter(|&(_, &all)| all) {
-            placement.copied(&(0..vector.len), Holder::memory(state.workers[w]));
-        }
-        entry.placement = placement;
-    }
-}
-
 fn input_key(state: &State, logged: &SyncLogged) -> InputKey {
     let version = state.entries.get(&logged.input.id).map_or(0, |entry| entry.version);
     InputKey { dds: logged.input.id, version, schedule: logged.schedule }
@@ -465,32 +444,5 @@ impl MinibatchBackend for Cluster {
         };
         let report = call.report(schedule, threads, (preparing.min(all), all - preparing.min(all)), counts, workers);
         Ok(SyncReport { verified, ..report })
-    }
-}
-
-/// Where each worker's rows begin, and the end: about as many each, none where a worker runs no copy.
-fn cuts(len: usize, copies: &[Range<usize>]) -> Vec<u32> {
-    let keepers = copies.iter().filter(|copies| !copies.is_empty()).count().max(1);
-    let mut cuts = vec![0u32];
-    let mut kept = 0;
-    for copies in copies {
-        kept += usize::from(!copies.is_empty());
-        cuts.push((len * kept.min(keepers) / keepers) as u32);
-    }
-    if let Some(last) = cuts.last_mut() {
-        *last = len as u32;
-    }
-    cuts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_kept_by_those_who_run_copies() {
-        assert_eq!(cuts(10, &[0..1, 1..2, 2..4]), [0, 3, 6, 10]);
-        assert_eq!(cuts(10, &[0..0, 0..1]), [0, 0, 10]);
-        assert_eq!(cuts(0, &[0..1, 1..2]), [0, 0, 0]);
     }
 }

@@ -52,6 +52,7 @@ use crate::cluster::driver::staff::Staffing;
 use crate::cluster::launch::children::{Nursery, end_all};
 use crate::cluster::launch::rendezvous::{self, Invitation};
 use crate::cluster::wire::join;
+use crate::cluster::wire::keepers::Keepers;
 use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::buffer::free_large_blocks_at_once;
@@ -95,8 +96,8 @@ pub(crate) struct Entry {
     pub(crate) home: Home,
     pub(crate) len: usize,
     pub(crate) placement: Placement,
-    /// Elements that are with the worker that ran their iteration of this plan, as this capture of it.
-    pub(crate) scattered: Option<(Arc<RemotePlan>, usize)>,
+    /// Elements that are with workers in another order than that of ranges.
+    pub(crate) scattered: Option<Scattered>,
     pub(crate) version: u64,
     /// Where it was at the last snapshot, and its version then.
     pub(crate) base: Placement,
@@ -105,6 +106,15 @@ pub(crate) struct Entry {
     pub(crate) stored: BTreeSet<u64>,
     /// The program has dropped it; the log may still need it.
     pub(crate) dropped: bool,
+}
+
+/// Which worker has which elements, where these are not ranges.
+#[derive(Clone)]
+pub(crate) enum Scattered {
+    /// The one that ran their iteration of this plan, or that owns them, as this capture of it.
+    ByPlan(Arc<RemotePlan>, usize),
+    /// The one that keeps them, as the driver knows by this number.
+    Kept(u64, Arc<Keepers>),
 }
 
 /// What the driver keeps.
@@ -131,7 +141,7 @@ pub(crate) struct State {
     pub(crate) tainted: bool,
     /// Recoveries since something was last done: after processes ended by themselves, and after they were killed from outside.
     pub(crate) in_vain: [usize; 2],
-    pub(crate) nearby: Option<Nearby>,
+    pub(crate) nearby: Vec<Nearby>,
     pub(crate) sites: Sites,
     /// Plans whose order may follow from elements that are with workers.
     pub(crate) sorted: Vec<Weak<RemotePlan>>,

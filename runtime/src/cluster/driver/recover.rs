@@ -16,9 +16,10 @@ use crate::cluster::driver::hub::Loss;
 use crate::cluster::driver::in_parts::LONG;
 use crate::cluster::driver::placement::{Placement, Segment};
 use crate::cluster::driver::remote::{Logged, broken};
-use crate::cluster::driver::{Cluster, Fault, State};
+use crate::cluster::driver::{Cluster, Fault, Scattered, State, join_all};
+use crate::cluster::wire::keepers::Keepers;
 use crate::cluster::wire::links::CHUNK;
-use crate::cluster::wire::protocol::{DRIVER, Holder, Node};
+use crate::cluster::wire::protocol::{ControlClient, DRIVER, Holder, Node};
 use crate::memory::buffer::RawBuf;
 use crate::session::error::{ClusterError, Error};
 use crate::session::logging::warning;
@@ -39,8 +40,14 @@ impl Cluster {
     #[allow(unsafe_code)]
     pub(crate) async fn fetch(&self, state: &mut State, dds: u64, range: Range<usize>) -> Result<RawBuf, Fault> {
         let entry = state.entries.get(&dds).ok_or_else(|| broken("an unknown DDS"))?;
-        if let Some((plan, capture)) = entry.scattered.clone() {
-            let all = self.collect(state, dds, &plan, capture).await?;
+        if let Some(scattered) = entry.scattered.clone() {
+            let all = match scattered {
+                Scattered::ByPlan(plan, capture) => self.collect(state, dds, &plan, capture).await?,
+                Scattered::Kept(number, keepers) => self.collect_rows(state, dds, (number, &keepers)).await?,
+            };
+            if range == (0..all.len()) {
+                return Ok(all);
+            }
             let mut part = RawBuf::new(all.ops(), range.len());
             // SAFETY: both are whole, and nobody else has them.
             unsafe { part.push_clones(all.as_ptr().add(range.start * all.ops().size), range.len()) };
@@ -127,6 +134,40 @@ impl Cluster {
         Ok(all)
     }
 
+    /// All rows of a DDS, from the workers that keep them. Such rows are plain.
+    #[allow(unsafe_code)]
+    async fn collect_rows(&self, state: &State, dds: u64, (number, keepers): (u64, &Keepers)) -> Result<RawBuf, Fault> {
+        let entry = state.entries.get(&dds).ok_or_else(|| broken("an unknown DDS"))?;
+        let (ops, len, generation) = (entry.home.ops(), entry.len, state.generation);
+        if !ops.plain || !keepers.covers(len, state.workers.len()) {
+            return Err(broken("rows that workers can't keep"));
+        }
+        let ask = |_, client: ControlClient, context| async move {
+            client.collect_rows(context, generation, dds, number).await
+        };
+        let blobs = self.ask_all(&state.workers, ask).await?;
+        let fetched = state.workers.iter().zip(blobs).map(|(&node, blob)| self.blob(node, blob));
+        let mut all = RawBuf::for_random_access(ops, len);
+        for (w, bytes) in join_all(fetched).await.into_iter().enumerate() {
+            let (bytes, runs) = (bytes?, keepers.runs(w));
+            if bytes.len() != runs.iter().map(|run| run.len() * ops.size).sum::<usize>() {
+                return Err(broken("other rows than were dealt out"));
+            }
+            let mut from = bytes.as_ptr();
+            for run in runs {
+                // SAFETY: each run lies within the DDS (`covers`), for which there is room, and within the bytes (just compared).
+                unsafe {
+                    let to = all.as_mut_ptr().add(run.start as usize * ops.size);
+                    std::ptr::copy_nonoverlapping(from, to, run.len() * ops.size);
+                    from = from.add(run.len() * ops.size);
+                }
+            }
+        }
+        // SAFETY: the runs of all workers are all rows, and plain rows are values whatever their bytes are.
+        unsafe { all.set_len(len) };
+        Ok(all)
+    }
+
     /// Makes the driver's own memory of a DDS the current one.
     pub(crate) async fn bring_home(&self, state: &mut State, dds: u64) -> Result<(), Fault> {
         let Some(entry) = state.entries.get(&dds) else { return Ok(()) };
@@ -137,10 +178,15 @@ impl Cluster {
         if !state.log.is_empty() {
             self.snapshot(state).await?;
         }
-        let len = state.entries.get(&dds).map_or(0, |entry| entry.len);
-        let current = self.fetch(state, dds, 0..len).await?;
+        let Some(entry) = state.entries.get(&dds) else { return Ok(()) };
+        let len = entry.len;
+        // The snapshot may have brought it.
+        let is_here = entry.scattered.is_some() && entry.version == entry.base_version && entry.base.is_home();
+        let current = if is_here { None } else { Some(self.fetch(state, dds, 0..len).await?) };
         if let Some(entry) = state.entries.get_mut(&dds) {
-            entry.home.replace(current);
+            if let Some(current) = current {
+                entry.home.replace(current);
+            }
             entry.scattered = None;
             entry.placement = Placement::home(len);
             entry.base = Placement::home(len);
@@ -174,7 +220,7 @@ impl Cluster {
         self.staff(state, REPLACEMENT, false).await?;
         self.hub.explained().await;
         self.report_losses(state, false)?;
-        state.nearby = None;
+        state.nearby.clear();
         self.begin_generation(state).await?;
         self.go_back(state)?;
         let loops = state.log.len();

@@ -14,7 +14,7 @@ use crate::body::outcome::Failure;
 use crate::body::panics::CaughtPanic;
 use crate::cluster::driver::call::unnamed;
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector};
-use crate::cluster::driver::{Cluster, Fault, State};
+use crate::cluster::driver::{Cluster, Fault, Scattered, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
     ControlClient, DRIVER, Holder, Node, Pull, RemoteCause, RemoteTask, WorkerSeconds,
@@ -63,6 +63,11 @@ pub(crate) trait RemoteCall: Sized {
     /// The plan by which it is run, and by which elements may lie already.
     fn plan(&self) -> Option<&Arc<RemotePlan>> {
         None
+    }
+
+    /// Whether it can use a DDS where the keepers with this number have its elements.
+    fn uses_kept(&self, _: &State, _dds: u64, _keepers: u64) -> bool {
+        false
     }
 
     /// Says who does what, and makes workers ready where that takes messages of its own.
@@ -184,6 +189,14 @@ pub(crate) fn remote_task(pack: Pack<'_>, site: impl std::fmt::Display, what: &s
     Ok(RemoteTask { maker: naming::name(maker).ok_or_else(|| unnamed(what))?, values, site: site.to_string().into() })
 }
 
+/// Whether a call can use a DDS where those have its elements that keep its rows.
+fn is_used_where_kept(call: &impl RemoteCall, state: &State, dds: u64) -> bool {
+    match state.entries.get(&dds).and_then(|entry| entry.scattered.as_ref()) {
+        Some(Scattered::Kept(number, _)) => call.uses_kept(state, dds, *number),
+        _ => false,
+    }
+}
+
 /// The bytes that workers send each other for these elements, about.
 pub(crate) fn moved<'p>(pulls: impl IntoIterator<Item = &'p Pull>, vectors: &[Vector]) -> u64 {
     let size = |dds: u64| vectors.iter().find(|vector| vector.id == dds).map_or(0, |vector| vector.ops.size);
@@ -281,7 +294,8 @@ impl Cluster {
         call: &mut C,
     ) -> std::result::Result<(C::Done, Option<Noted>), Stop<C::Failed>> {
         self.forget_gone(state).await?;
-        self.settle(state, call.ddss(), call.plan()).await?;
+        let ddss: Vec<u64> = call.ddss().filter(|&dds| !is_used_where_kept(call, state, dds)).collect();
+        self.settle(state, ddss.into_iter(), call.plan()).await?;
         let dealt = call.deal(self, state).await?;
         let watched = self.name_slow_bodies(state.generation, &dealt.nodes, call.task());
         let answered = call.ask(self, state, &dealt).await;
@@ -335,7 +349,8 @@ impl Cluster {
     ) -> std::result::Result<(), Fault> {
         for dds in ddss {
             let scattered = state.entries.get(&dds).and_then(|entry| entry.scattered.as_ref());
-            if scattered.is_some_and(|(by, _)| !plan.is_some_and(|plan| Arc::ptr_eq(plan, by))) {
+            let by_plan = |by: &Arc<RemotePlan>| plan.is_some_and(|plan| Arc::ptr_eq(plan, by));
+            if scattered.is_some_and(|scattered| !matches!(scattered, Scattered::ByPlan(by, _) if by_plan(by))) {
                 self.bring_home(state, dds).await?;
             }
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::body::panics::CaughtPanic;
+use crate::cluster::wire::keepers::{Keepers, Touches};
 use crate::cluster::wire::naming::ElementName;
 use crate::minibatch::{Counts, MergeRule, Schedule, SyncPolicy};
 use crate::operate::run::Chunking;
@@ -272,8 +273,10 @@ pub(crate) struct SyncJob {
     pub(crate) schedule: Schedule,
     /// The copies of each worker.
     pub(crate) copies: Vec<Range<usize>>,
-    /// By capture, where each worker's rows begin, and the end; empty for what isn't written.
-    pub(crate) cuts: Vec<Vec<u32>>,
+    /// By capture, who keeps which rows; none for what isn't written.
+    pub(crate) keepers: Vec<Option<KeptBy>>,
+    /// Rows that the receiver keeps and lacks: capture, and a blob of all of them in their order.
+    pub(crate) rows: Vec<(usize, u64)>,
     pub(crate) input: InputJob,
     pub(crate) pulls: Vec<Pull>,
     pub(crate) fetching: Fetching,
@@ -283,6 +286,18 @@ pub(crate) struct SyncJob {
     pub(crate) early: usize,
     /// How many rows of a DDS a thread caches at most.
     pub(crate) caches: usize,
+    /// By capture, whether the driver asks how often its rows are touched.
+    pub(crate) asked: Vec<bool>,
+}
+
+/// Who keeps which rows of a DDS.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum KeptBy {
+    /// The receiver forgets it after the call.
+    Once(Keepers),
+    /// It remembers it under this number.
+    New(u64, Keepers),
+    Known(u64),
 }
 
 /// How a worker's part of a synchronous loop ended.
@@ -306,6 +321,8 @@ pub(crate) struct SyncRan {
     pub(crate) holds_all: bool,
     /// Whether it knows what its minibatches touch, and that is worth going by.
     pub(crate) foresees: bool,
+    /// By capture, how often its rows are touched, where the driver asked for that.
+    pub(crate) touches: Vec<Touches>,
     pub(crate) seconds_preparing: f64,
 }
 
@@ -444,6 +461,8 @@ pub(crate) trait Control {
     async fn snapshot(generation: u32, job: SnapshotJob) -> Result<u64, Problem>;
     /// Offers what a worker's iterations made of a DDS that they write in step, in the order in which it runs them: a blob.
     async fn collect(generation: u32, plan: u64, capture: usize) -> Result<u64, Problem>;
+    /// Offers the rows of a DDS that a worker keeps under such a number: a blob.
+    async fn collect_rows(generation: u32, dds: u64, keepers: u64) -> Result<u64, Problem>;
     /// Forgets DDSs and plans that nobody will ask for again.
     async fn forget(generation: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
     /// The job is over: the end of the connection that follows is no loss.

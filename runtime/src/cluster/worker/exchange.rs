@@ -34,6 +34,7 @@ use stradsap_dds_server::frame::Header;
 use tokio::time::Instant;
 
 use crate::body::panics::CaughtPanic;
+use crate::cluster::wire::keepers::{Keepers, Places};
 use crate::cluster::wire::links::{Links, Outgoing, Payload};
 use crate::cluster::wire::minibatch::{self, CURRENT, Section, Shape, Tag, WANTED, Writer};
 use crate::cluster::wire::protocol::{Fetching, Node};
@@ -59,8 +60,9 @@ const LATE: Duration = Duration::from_millis(300);
 /// A DDS that the loop writes.
 pub(crate) struct Written {
     pub(crate) reservation: Arc<Reservation>,
-    /// Where each worker's rows begin, and the end.
-    pub(crate) cuts: Vec<u32>,
+    pub(crate) keepers: Arc<Keepers>,
+    /// Where the rows that are kept here stand among these.
+    pub(crate) places: Places,
     /// Of each row, whether it is here; empty where all are, always.
     pub(crate) missing: Vec<AtomicU8>,
 }
@@ -74,12 +76,13 @@ impl Written {
         Shape { len: self.reservation.len(), size: self.size() }
     }
 
-    pub(crate) fn range(&self, worker: usize) -> Range<u32> {
-        self.cuts[worker]..self.cuts[worker + 1]
+    fn owner(&self, row: u32) -> usize {
+        self.keepers.owner(row)
     }
 
-    fn owner(&self, row: u32) -> usize {
-        self.cuts.partition_point(|&cut| cut <= row).saturating_sub(1).min(self.cuts.len() - 2)
+    /// Where a row stands among those that are kept here; none if it is kept elsewhere.
+    fn place(&self, row: u32) -> Option<usize> {
+        self.places.place(row)
     }
 
     fn at(&self, row: u32) -> *mut u8 {
@@ -174,7 +177,7 @@ impl RoundState {
         let tracks = setup.fetching != Fetching::All && setup.clocks.is_none();
         let behind = |_| {
             let lacks = |written: &Option<Written>| match written {
-                Some(written) if tracks => vec![true; written.range(team.me).len()],
+                Some(written) if tracks => vec![true; written.places.rows()],
                 _ => Vec::new(),
             };
             Mutex::new(setup.written.iter().map(lacks).collect())
@@ -334,13 +337,13 @@ impl Syncing {
         let mut behind = locked(&self.rounds.behind[to]);
         for section in asked {
             let Some(written) = &self.setup.written[section.capture] else { continue };
-            let own = written.range(self.team.me);
-            let rows: Vec<u32> = section.rows.iter().copied().filter(|row| own.contains(row)).collect();
+            let own = |&row: &u32| Some((row, written.place(row)?));
+            let (rows, places): (Vec<u32>, Vec<usize>) = section.rows.iter().filter_map(own).unzip();
             message.section(section.capture, CURRENT, &rows, written.size());
-            for &row in &rows {
+            for (&row, place) in rows.iter().zip(places) {
                 // SAFETY: rule 2.
                 message.value(unsafe { written.bytes(row) });
-                if let Some(lacks) = behind[section.capture].get_mut((row - own.start) as usize) {
+                if let Some(lacks) = behind[section.capture].get_mut(place) {
                     *lacks = false;
                 }
             }

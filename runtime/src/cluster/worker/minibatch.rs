@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -13,12 +14,14 @@ use std::time::Instant;
 use crate::body::capture::Captured;
 use crate::body::lease::Lease;
 use crate::body::outcome::Failure;
+use crate::cluster::wire::keepers::{Keepers, Places, Touches};
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    DRIVER, Fetching, INPUTS, InputJob, InputKey, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan, WorkerSeconds,
+    DRIVER, Fetching, INPUTS, InputJob, InputKey, KeptBy, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan,
+    WorkerSeconds,
 };
-use crate::cluster::worker::bench::Workbench;
+use crate::cluster::worker::bench::{Workbench, dds_of};
 use crate::cluster::worker::exchange::{Clocks, ClocksShape, Setup, Syncing, Team, Written};
 use crate::cluster::worker::site::LoopMemory;
 use crate::memory::buffer::RawBuf;
@@ -35,8 +38,8 @@ fn broken(what: impl std::fmt::Display) -> Problem {
     Problem::Broken(what.to_string())
 }
 
-/// What a loop changed, as it was before: reservation, first row, rows.
-type Saved = Vec<(Arc<Reservation>, usize, RawBuf)>;
+/// What a loop changed, as it was before: reservation, which rows these are, and their values one after the other.
+type Saved = Vec<(Arc<Reservation>, Vec<Range<u32>>, RawBuf)>;
 
 /// What a worker keeps of synchronous loops.
 #[derive(Default)]
@@ -45,6 +48,8 @@ pub(crate) struct SyncBench {
     inputs: Mutex<Vec<(InputKey, Arc<RawBuf>)>>,
     /// The loop that ran last, until it is certain that it ended well everywhere.
     last: Mutex<Option<(u64, Arc<LoopMemory>, Saved)>>,
+    /// By DDS, who keeps which rows, and the number of that.
+    keepers: Mutex<BTreeMap<u64, (u64, Arc<Keepers>)>>,
 }
 
 impl SyncBench {
@@ -52,6 +57,7 @@ impl SyncBench {
     pub(crate) fn clear(&self) {
         locked(&self.sites).clear();
         locked(&self.inputs).clear();
+        locked(&self.keepers).clear();
         *locked(&self.last) = None;
     }
 
@@ -63,15 +69,35 @@ impl SyncBench {
     pub(crate) fn undo(&self, call: u64, pool: &Pool) {
         let Some((_, site, saved)) = locked(&self.last).take_if(|(last, ..)| *last == call) else { return };
         site.forget_wants();
-        for (reservation, start, rows) in saved {
+        for (reservation, runs, rows) in saved {
             // SAFETY: no loop runs; the rows were saved from there.
-            unsafe { backup::restore(&rows, reservation.base(), start, pool) };
+            unsafe { backup::restore_runs(&rows, reservation.base(), &runs, pool) };
         }
     }
 
     pub(crate) fn forget(&self, ddss: &[u64], sites: &[u64]) {
         locked(&self.inputs).retain(|(key, _)| !ddss.contains(&key.dds));
         locked(&self.sites).retain(|site, _| !sites.contains(site));
+        locked(&self.keepers).retain(|dds, _| !ddss.contains(dds));
+    }
+
+    /// Who keeps which rows of a DDS, and the number under which that is known; 0 where it is forgotten.
+    fn kept_by(&self, dds: u64, kept: &KeptBy) -> Result<(u64, Arc<Keepers>), Problem> {
+        match kept {
+            KeptBy::Once(keepers) => Ok((0, Arc::new(keepers.clone()))),
+            KeptBy::New(number, keepers) => {
+                let known = (*number, Arc::new(keepers.clone()));
+                locked(&self.keepers).insert(dds, known.clone());
+                Ok(known)
+            }
+            KeptBy::Known(number) => self.known_keepers(dds, *number).map(|keepers| (*number, keepers)),
+        }
+    }
+
+    fn known_keepers(&self, dds: u64, number: u64) -> Result<Arc<Keepers>, Problem> {
+        let known =
+            locked(&self.keepers).get(&dds).filter(|(known, _)| *known == number).map(|(_, keepers)| keepers.clone());
+        known.ok_or_else(|| broken("rows that were never dealt out"))
     }
 
     fn site(&self, number: u64) -> Arc<LoopMemory> {
@@ -137,32 +163,97 @@ pub(crate) fn begin(
     let merges = merges(&*task, &captured);
     let reservations = bench.reservations_of(&job.captures);
     let me = nodes.iter().position(|&node| node == bench.me()).ok_or_else(|| broken("a loop of others"))?;
-    if merges.len() != captured.len() || job.cuts.len() != captured.len() || job.copies.len() != nodes.len() {
-        return Err(broken("captures, cuts and copies are of different loops"));
+    if merges.len() != captured.len() || job.keepers.len() != captured.len() || job.copies.len() != nodes.len() {
+        return Err(broken("captures, keepers and copies are of different loops"));
     }
-    let mut written = Vec::new();
-    for (reservation, cuts) in reservations.into_iter().zip(&job.cuts) {
-        let reservation = reservation.filter(|_| !cuts.is_empty());
-        let Some(reservation) = reservation else {
-            written.push(None);
-            continue;
-        };
-        let ordered = cuts.is_sorted() && cuts.len() == nodes.len() + 1;
-        if !ordered || cuts[0] != 0 || cuts[nodes.len()] as usize != reservation.len() {
-            return Err(broken("rows are cut in a way that doesn't cover them"));
-        }
-        let own = cuts[me]..cuts[me + 1];
-        let away = |row: usize| AtomicU8::new(u8::from(!own.contains(&(row as u32))));
-        let in_rounds = job.fetching != Fetching::All && !matches!(job.policy, SyncPolicy::Ssp { .. });
-        let missing = if in_rounds { (0..reservation.len()).map(away).collect() } else { Vec::new() };
-        written.push(Some(Written { reservation, cuts: cuts.clone(), missing }));
-    }
+    let (written, numbers) = written(bench, job, reservations, (me, nodes.len()))?;
     let clocks = clocks(job, (me, nodes.len()), bases(&Lease::of(&captured), &merges), &written);
     let site = bench.sync.site(job.site);
+    if site.keeps(numbers) && job.fetching != Fetching::All {
+        written.iter().flatten().for_each(|written| give_up_others(written, me));
+    }
     let team = Team { call: job.call, generation, me, nodes, links: Arc::clone(links) };
     let setup = Setup { written, copies: job.copies.clone(), fetching: job.fetching, early: job.early, clocks, site };
     let syncing = Syncing::new(team, setup, threads);
     Ok(PreparedLoop { syncing: Arc::new(syncing), captured, merges, task })
+}
+
+/// What the loop writes, by capture, and the numbers of who keeps its rows.
+fn written(
+    bench: &Workbench,
+    job: &SyncJob,
+    reservations: Vec<Option<Arc<Reservation>>>,
+    (me, workers): (usize, usize),
+) -> Result<(Vec<Option<Written>>, Vec<u64>), Problem> {
+    let (mut all, mut numbers) = (Vec::new(), Vec::new());
+    for ((reservation, kept), capture) in reservations.into_iter().zip(&job.keepers).zip(&job.captures) {
+        let (Some(reservation), Some(kept), Some(dds)) = (reservation, kept, dds_of(capture)) else {
+            all.push(None);
+            numbers.push(0);
+            continue;
+        };
+        let (number, keepers) = bench.sync.kept_by(dds, kept)?;
+        if !keepers.covers(reservation.len(), workers) {
+            return Err(broken("rows are dealt out in a way that doesn't cover them"));
+        }
+        let places = Places::of(&keepers, me);
+        let away = |row: usize| AtomicU8::new(u8::from(places.place(row as u32).is_none()));
+        let in_rounds = job.fetching != Fetching::All && !matches!(job.policy, SyncPolicy::Ssp { .. });
+        let missing = if in_rounds { (0..reservation.len()).map(away).collect() } else { Vec::new() };
+        all.push(Some(Written { reservation, keepers, places, missing }));
+        numbers.push(number);
+    }
+    Ok((all, numbers))
+}
+
+/// Gives back the memory of rows that others keep: those of them that are touched come anew.
+fn give_up_others(written: &Written, me: usize) {
+    let mut end = 0;
+    for own in written.keepers.runs(me).into_iter().chain([written.reservation.len() as u32..0]) {
+        // SAFETY: no loop runs yet, and in this call rows of others are read only when they have come.
+        unsafe { written.reservation.forget(end..own.start as usize) };
+        end = own.end as usize;
+    }
+}
+
+impl PreparedLoop {
+    /// Puts the rows of a capture that this worker keeps in their places.
+    pub(crate) fn put_rows(&self, capture: usize, bytes: &[u8]) -> Result<(), Problem> {
+        let Some(Some(written)) = self.syncing.setup.written.get(capture) else {
+            return Err(broken("rows of a capture that isn't written"));
+        };
+        let size = written.reservation.ops().size;
+        if bytes.len() != written.places.rows() * size {
+            return Err(broken("other rows than this worker keeps"));
+        }
+        let mut rest = bytes;
+        for run in written.keepers.runs(self.syncing.team.me) {
+            let (run_bytes, others) = rest.split_at(run.len() * size);
+            // SAFETY: no loop runs yet.
+            unsafe { written.reservation.bytes_mut(run.start as usize..run.end as usize) }.copy_from_slice(run_bytes);
+            rest = others;
+        }
+        Ok(())
+    }
+}
+
+impl Workbench {
+    /// The rows of a DDS that this worker keeps, in their order.
+    pub(crate) fn collect_rows(&self, dds: u64, keepers: u64) -> Result<Vec<u8>, Problem> {
+        self.commit();
+        let keepers = self.sync.known_keepers(dds, keepers)?;
+        let me = self.workers().iter().position(|&node| node == self.me()).ok_or_else(|| broken("a DDS of others"))?;
+        let reservation = self.known(dds)?;
+        if !keepers.covers(reservation.len(), self.workers().len()) {
+            return Err(broken("rows are dealt out in a way that doesn't cover them"));
+        }
+        let mut bytes = Vec::new();
+        for run in keepers.runs(me) {
+            // SAFETY: no loop runs, and the last one held these rows.
+            unsafe { reservation.encode(run.start as usize..run.end as usize, &mut bytes) };
+        }
+        Ok(bytes)
+    }
 }
 
 /// What a loop under `Ssp` needs: who is where, of workers.
@@ -177,7 +268,6 @@ fn clocks(
     let minibatches: Vec<usize> = (0..job.schedule.copies).map(each).collect();
     let own = job.copies[me].clone();
     let shape = ClocksShape {
-        me,
         workers,
         staleness,
         rounds: job.schedule.rounds(),
@@ -255,6 +345,7 @@ pub(crate) fn run(
         violations: observed.violations.load(Relaxed),
         holds_all: alone || syncing.holds_all(),
         foresees: locked(&syncing.setup.site.foreseen).complete && !syncing.setup.site.wild.load(Relaxed),
+        touches: touches(syncing, job),
         seconds_preparing: preparing,
     }))
 }
@@ -263,12 +354,10 @@ pub(crate) fn run(
 fn save(syncing: &Syncing, call: u64, bench: &Workbench, pool: &Pool) {
     let mut saved = Saved::new();
     for written in syncing.setup.written.iter().flatten() {
-        let own = written.range(syncing.team.me);
-        let mut rows = None;
-        let (reservation, range) = (&written.reservation, own.start as usize..own.end as usize);
+        let (reservation, runs) = (&written.reservation, written.keepers.runs(syncing.team.me));
         // SAFETY: the rows that this worker keeps are here, and no loop runs yet.
-        unsafe { backup::save(&mut rows, reservation.ops(), reservation.base(), range.clone(), pool) };
-        saved.extend(rows.map(|rows| (Arc::clone(reservation), range.start, rows)));
+        let rows = unsafe { backup::save_runs(reservation.ops(), reservation.base(), &runs, pool) };
+        saved.push((Arc::clone(reservation), runs, rows));
     }
     *locked(&bench.sync.last) = Some((call, Arc::clone(&syncing.setup.site), saved));
 }
@@ -319,6 +408,15 @@ fn how_it_ended(syncing: &Syncing, job: &SyncJob, outcome: &Outcomes) -> Result<
         return Ok(Some(SyncEnd::Failed { minibatch, what: what(failure) }));
     }
     Ok(syncing.stopped.load(Relaxed).then_some(SyncEnd::Stopped))
+}
+
+/// By capture, how often its rows are touched, where the driver asks for that.
+fn touches(syncing: &Syncing, job: &SyncJob) -> Vec<Touches> {
+    let touches = |(c, written): (usize, &Option<Written>)| match written {
+        Some(written) if job.asked.get(c) == Some(&true) => syncing.setup.site.touches(c, written.reservation.len()),
+        _ => Touches::new(),
+    };
+    syncing.setup.written.iter().enumerate().map(touches).collect()
 }
 
 fn counts(syncing: &Syncing, outcome: &Outcomes, observed: &Observed) -> Counts {

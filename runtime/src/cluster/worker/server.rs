@@ -134,6 +134,18 @@ impl Control for Server {
         Ok(self.0.blobs.offer(bytes))
     }
 
+    async fn collect_rows(
+        self,
+        _: Context,
+        generation: u32,
+        dds: u64,
+        keepers: u64,
+    ) -> std::result::Result<u64, Problem> {
+        self.0.check(generation)?;
+        let bytes = self.0.apart(move |worker| worker.bench.collect_rows(dds, keepers)).await??;
+        Ok(self.0.blobs.offer(bytes))
+    }
+
     async fn forget(
         self,
         _: Context,

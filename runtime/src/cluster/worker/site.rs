@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use crate::cluster::wire::keepers::{Touches, group_shift};
 use crate::minibatch::{Chosen, Table, next_stamps};
 use crate::session::locked;
 
@@ -63,9 +64,35 @@ pub(crate) struct LoopMemory {
     pub(crate) kept: Mutex<Vec<Vec<Option<Table>>>>,
     pub(crate) stamp: AtomicU32,
     pub(crate) hot: Chosen,
+    /// By capture, the numbers of who kept its rows in the last call; 0 where they were cut by number.
+    pub(crate) keepers: Mutex<Vec<u64>>,
 }
 
 impl LoopMemory {
+    /// Begins a call in which rows are kept so. True if that is new: wants were sent to others.
+    pub(crate) fn keeps(&self, keepers: Vec<u64>) -> bool {
+        let before = std::mem::replace(&mut *locked(&self.keepers), keepers);
+        let changed = before != *locked(&self.keepers);
+        if changed {
+            self.forget_wants();
+        }
+        changed
+    }
+
+    /// How often rows of a capture are touched, by group: the sum over rounds of the rows that are.
+    pub(crate) fn touches(&self, capture: usize, len: usize) -> Touches {
+        let shift = group_shift(len);
+        let mut often = vec![0u32; len.div_ceil(1 << shift)];
+        for rows in locked(&self.foreseen).rounds.values().filter_map(|rows| rows.get(&capture)) {
+            for row in rows {
+                if let Some(often) = often.get_mut((row >> shift) as usize) {
+                    *often = often.saturating_add(1);
+                }
+            }
+        }
+        (0..).zip(often).filter(|&(_, n)| n > 0).collect()
+    }
+
     /// A call was broken off: a want that was sent may not have arrived. All are sent anew.
     pub(crate) fn forget_wants(&self) {
         locked(&self.sent_wants).clear();

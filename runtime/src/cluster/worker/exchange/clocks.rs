@@ -100,7 +100,6 @@ pub(crate) struct Clocks {
 
 /// How a loop under `Ssp` is cut.
 pub(crate) struct Shape {
-    pub(crate) me: usize,
     pub(crate) workers: usize,
     pub(crate) own: Range<usize>,
     pub(crate) staleness: usize,
@@ -111,7 +110,7 @@ pub(crate) struct Shape {
 
 impl Clocks {
     pub(crate) fn new(ledger: Ledger, shape: Shape, fetching: Fetching, written: &[Option<Written>]) -> Clocks {
-        let Shape { me, workers, own, staleness, rounds, minibatches } = shape;
+        let Shape { workers, own, staleness, rounds, minibatches } = shape;
         let words = workers.div_ceil(64);
         let all = fetching == Fetching::All;
         let rows = |n: usize, of: u64| (0..n).map(|_| AtomicU64::new(of)).collect::<Vec<_>>();
@@ -122,7 +121,7 @@ impl Clocks {
         // At first the others lack all that they have not fetched.
         let lacked = if all { 0 } else { u64::MAX };
         let lacking = |written: &Option<Written>| {
-            written.as_ref().map_or_else(Vec::new, |written| rows(written.range(me).len() * words, lacked))
+            written.as_ref().map_or_else(Vec::new, |written| rows(written.places.rows() * words, lacked))
         };
         let room = |written: &Option<Written>| Some(RawBuf::new(written.as_ref()?.reservation.ops(), 1));
         let log = Log {
@@ -234,10 +233,9 @@ impl Syncing {
     /// The rows of a DDS that this worker wants of another for some marks.
     fn wanted_of(&self, clocks: &Clocks, (c, written): (usize, &Written), p: usize, marks: Range<u64>) -> Vec<u32> {
         let foreseen = locked(&self.setup.site.foreseen);
-        let of = written.range(p);
         let rounds = marks.flat_map(|mark| clocks.rounds_of(mark));
         let rows = rounds.filter_map(|round| foreseen.rounds.get(&round)?.get(&c)).flatten();
-        let mut rows: Vec<u32> = rows.copied().filter(|row| of.contains(row)).collect();
+        let mut rows: Vec<u32> = rows.copied().filter(|&row| written.owner(row) == p).collect();
         rows.sort_unstable();
         rows.dedup();
         rows
@@ -304,11 +302,10 @@ impl Syncing {
         }
         let has_all = mark.changed.is_none() || clocks.has_all[mark.to].swap(true, Relaxed);
         for (c, written) in written() {
-            let own = written.range(self.team.me);
-            let lacked = |row: &u32| own.contains(row) && clocks.take_lacking(c, (row - own.start) as usize, mark.to);
+            let lacked = |&row: &u32| written.place(row).is_some_and(|place| clocks.take_lacking(c, place, mark.to));
             let rows: Vec<u32> = match (mark.changed, &known) {
                 (Some(changed), _) if has_all => changed[c].iter().copied().filter(lacked).collect(),
-                (Some(_), _) => own.clone().filter(lacked).collect(),
+                (Some(_), _) => written.keepers.runs(self.team.me).into_iter().flatten().filter(lacked).collect(),
                 (None, Some(known)) => {
                     known.iter().filter_map(|rows| rows.get(&c)).flatten().copied().filter(lacked).collect()
                 }
@@ -342,10 +339,10 @@ impl Syncing {
         let mut message = self.heard_by(clocks, to);
         for section in asked {
             let Some(written) = &self.setup.written[section.capture] else { continue };
-            let own = written.range(self.team.me);
-            let rows: Vec<u32> = section.rows.iter().copied().filter(|row| own.contains(row)).collect();
-            for &row in &rows {
-                clocks.take_lacking(section.capture, (row - own.start) as usize, to);
+            let own = |&row: &u32| Some((row, written.place(row)?));
+            let (rows, places): (Vec<u32>, Vec<usize>) = section.rows.iter().filter_map(own).unzip();
+            for place in places {
+                clocks.take_lacking(section.capture, place, to);
             }
             self.write_rows(&mut message, (section.capture, written), &rows);
         }
@@ -410,8 +407,7 @@ impl Syncing {
             else {
                 continue;
             };
-            let of = written.range(from);
-            for (k, &row) in section.rows.iter().enumerate().filter(|(_, row)| of.contains(row)) {
+            for (k, &row) in section.rows.iter().enumerate().filter(|&(_, &row)| written.owner(row) == from) {
                 let (capture, value) = (section.capture, section.value(payload, k).as_ptr());
                 // SAFETY: rule 1; `value` is as many bytes as a row has, and so are those of the log.
                 unsafe {
@@ -466,11 +462,11 @@ impl Syncing {
             }
             for section in sections.iter().filter(|section| section.of < CURRENT && section.size > 0) {
                 let Some(written) = &self.setup.written[section.capture] else { continue };
-                let own = written.range(self.team.me);
-                for (k, &row) in section.rows.iter().enumerate().filter(|(_, row)| own.contains(row)) {
+                for (k, &row) in section.rows.iter().enumerate() {
+                    let Some(place) = written.place(row) else { continue };
                     // SAFETY: as many bytes as a row has (rule 1).
                     unsafe { clocks.ledger.apply(section.capture, row, section.value(payload, k).as_ptr()) };
-                    clocks.mark_changed(section.capture, ((row - own.start) as usize, row), by);
+                    clocks.mark_changed(section.capture, (place, row), by);
                 }
             }
             clocks.ledger.advance(copy, minibatches);
@@ -491,12 +487,10 @@ impl Syncing {
         let mut elsewhere = false;
         for (c, written) in self.setup.written.iter().enumerate() {
             let Some(written) = written else { continue };
-            let own = written.range(self.team.me);
             for &row in &changes.rows[c] {
-                if own.contains(&row) {
-                    clocks.mark_changed(c, ((row - own.start) as usize, row), self.team.me);
-                } else {
-                    elsewhere = true;
+                match written.place(row) {
+                    Some(place) => clocks.mark_changed(c, (place, row), self.team.me),
+                    None => elsewhere = true,
                 }
             }
         }
@@ -508,7 +502,7 @@ impl Syncing {
         clocks.ledger.advance(ended.copy, ended.minibatches);
     }
 
-    /// Records which rows of other workers a minibatch touched, and whether too many of them were not foreseen.
+    /// Records which rows a minibatch touched, of own ones as well: who keeps which may change. Also whether too many of them were not foreseen.
     fn record_touched(&self, clocks: &Clocks, ended: &Ended<'_>) {
         let site = &self.setup.site;
         let misses = self.counted.misses.swap(0, Relaxed);
@@ -520,11 +514,9 @@ impl Syncing {
         if foreseen.complete || self.setup.fetching == Fetching::OnDemand || site.wild.load(Relaxed) {
             return;
         }
-        let elsewhere = |(c, touched): (usize, &Runs)| {
-            let own = self.setup.written[c].as_ref()?.range(self.team.me);
-            Some((c, rows_of(touched).filter(|row| !own.contains(row)).collect()))
-        };
-        let rows = ended.touched.iter().enumerate().filter_map(elsewhere).collect();
+        let of_capture =
+            |(c, touched): (usize, &Runs)| self.setup.written[c].as_ref().map(|_| (c, rows_of(touched).collect()));
+        let rows = ended.touched.iter().enumerate().filter_map(of_capture).collect();
         if !foreseen.add(ended.round, rows) {
             site.wild.store(true, Relaxed);
         }
@@ -543,12 +535,12 @@ impl StalePeers for Syncing {
             let mut message = Writer::default();
             for (c, written) in self.setup.written.iter().enumerate() {
                 let (Some(written), Some(values)) = (written, &changes.values[c]) else { continue };
-                let (of, rows, size) = (written.range(p), &changes.rows[c], written.size());
-                let lo = rows.partition_point(|&row| row < of.start);
-                let hi = rows.partition_point(|&row| row < of.end);
-                if lo < hi {
-                    message.section(c, ended.copy as u32, &rows[lo..hi], size);
-                    message.value(&values.bytes()[lo * size..hi * size]);
+                let size = written.size();
+                let of = changes.rows[c].iter().copied().enumerate().filter(|&(_, row)| written.owner(row) == p);
+                let (places, rows): (Vec<usize>, Vec<u32>) = of.unzip();
+                if !rows.is_empty() {
+                    message.section(c, ended.copy as u32, &rows, size);
+                    places.iter().for_each(|&k| message.value(&values.bytes()[k * size..(k + 1) * size]));
                 }
             }
             if ended.minibatches != THROUGH {

@@ -57,12 +57,11 @@ impl Syncing {
             for (c, written) in self.setup.written.iter().enumerate() {
                 let Some(written) = written else { continue };
                 for (copy, list) in rounds.lists(&published, c) {
-                    let of = written.range(p);
-                    let lo = list.rows.partition_point(|&row| row < of.start);
-                    let hi = list.rows.partition_point(|&row| row < of.end);
-                    if lo < hi {
-                        message.section(c, copy as u32, &list.rows[lo..hi], written.size());
-                        for k in lo..hi {
+                    let of = list.rows.iter().copied().enumerate().filter(|&(_, row)| written.owner(row) == p);
+                    let (places, rows): (Vec<usize>, Vec<u32>) = of.unzip();
+                    if !rows.is_empty() {
+                        message.section(c, copy as u32, &rows, written.size());
+                        for k in places {
                             // SAFETY: a row of a copy's table, while no body runs.
                             message.value(unsafe {
                                 std::slice::from_raw_parts(list.value(k, written.size()), written.size())
@@ -111,7 +110,8 @@ impl Syncing {
                 let (copies, lists): (Vec<usize>, Vec<List<'_>>) = lists.into_iter().unzip();
                 // An average is nobody's own value.
                 let averaged = rounds.averages();
-                rounds.merge(Turn { thread, round }, c, written.range(self.team.me), &lists, |row, who| {
+                let kept = |row| written.place(row).is_some();
+                rounds.merge(Turn { thread, round }, (c, 0..written.shape().len as u32, &kept), &lists, |row, who| {
                     let alone =
                         if let (&[list], false) = (who, averaged) { self.worker_of(copies[list]) } else { None };
                     merged[c].push((row, alone));

@@ -6,13 +6,12 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::cluster::wire::minibatch::{self, CURRENT, GONE, KEEP, Section, Tag, WANTED, WANTS_ALL, Writer};
 use crate::cluster::wire::protocol::Fetching;
-use crate::cluster::worker::exchange::{AWAY, COMING, HERE, Merged, Syncing};
+use crate::cluster::worker::exchange::{AWAY, COMING, HERE, Merged, Syncing, Written};
 use crate::cluster::worker::site::Rows;
 use crate::minibatch::{Rounds, rows_of};
 use crate::session::locked;
@@ -34,12 +33,12 @@ impl Sorted {
     fn changed<'m>(
         p: usize,
         merged: impl Iterator<Item = &'m (u32, Option<usize>)>,
-        own: &Range<u32>,
+        written: &Written,
         lacks: &mut [bool],
     ) -> Sorted {
         let mut rows = Sorted::default();
         for &(row, alone) in merged {
-            let lacked = lacks.get_mut((row - own.start) as usize);
+            let lacked = written.place(row).and_then(|place| lacks.get_mut(place));
             match (alone == Some(p), lacked) {
                 (true, lacked) => {
                     rows.keep.push(row);
@@ -60,10 +59,16 @@ impl Sorted {
     }
 
     /// Of the rows that the worker lacks, those that it wants.
-    fn choose(&mut self, (wanted, early): (&[u32], usize), all: bool, own: &Range<u32>, lacks: &mut [bool]) {
-        let lacked = |&row: &u32| own.contains(&row) && std::mem::take(&mut lacks[(row - own.start) as usize]);
+    fn choose(
+        &mut self,
+        (wanted, early): (&[u32], usize),
+        all: bool,
+        (written, me): (&Written, usize),
+        lacks: &mut [bool],
+    ) {
+        let lacked = |&row: &u32| written.place(row).is_some_and(|place| std::mem::take(&mut lacks[place]));
         if all {
-            self.current = own.clone().filter(lacked).collect();
+            self.current = written.keepers.runs(me).into_iter().flatten().filter(lacked).collect();
             self.gone.clear();
             return;
         }
@@ -91,9 +96,8 @@ impl Syncing {
         }
         let foreseen = locked(&self.setup.site.foreseen);
         for (c, written) in captures() {
-            let of = written.range(p);
             let rows = foreseen.rounds.get(&round).and_then(|rows| rows.get(&c));
-            let rows: Vec<u32> = rows.into_iter().flatten().copied().filter(|row| of.contains(row)).collect();
+            let rows: Vec<u32> = rows.into_iter().flatten().copied().filter(|&row| written.owner(row) == p).collect();
             message.section(c, WANTED, &rows, 0);
         }
     }
@@ -121,12 +125,12 @@ impl Syncing {
         let mut behind = locked(&self.rounds.behind[p]);
         for (c, written) in self.setup.written.iter().enumerate() {
             let Some(written) = written else { continue };
-            let (own, lacks) = (written.range(self.team.me), &mut behind[c]);
-            let mut rows = Sorted::changed(p, merged.iter().flat_map(|merged| &merged[c]), &own, lacks);
+            let lacks = &mut behind[c];
+            let mut rows = Sorted::changed(p, merged.iter().flat_map(|merged| &merged[c]), written, lacks);
             if !lacks.is_empty() {
                 let wanted = wanted.as_ref().and_then(|wanted| wanted.get(&c));
                 let wanted = wanted.map_or(&[][..], |rows| rows.as_slice());
-                rows.choose((wanted, self.setup.early), all, &own, lacks);
+                rows.choose((wanted, self.setup.early), all, (written, self.team.me), lacks);
             }
             for (of, rows) in [(KEEP, &rows.keep), (GONE, &rows.gone)] {
                 if !rows.is_empty() {
@@ -200,8 +204,7 @@ impl Syncing {
             let foreseen = locked(&self.setup.site.foreseen);
             for (&c, rows) in foreseen.rounds.get(&round).into_iter().flatten() {
                 let Some(written) = &self.setup.written[c] else { continue };
-                let of = written.range(p);
-                for &row in rows.iter().filter(|row| of.contains(row)) {
+                for &row in rows.iter().filter(|&&row| written.owner(row) == p) {
                     if let Some(state) = written.missing.get(row as usize)
                         && state.load(Relaxed) == AWAY
                     {
@@ -218,7 +221,7 @@ impl Syncing {
         true
     }
 
-    /// Records what a round touched of other processes' rows.
+    /// Records what a round touched, of own rows as well: who keeps which may change.
     pub(super) fn record(&self, rounds: &Rounds<'_>, round: usize) {
         let mut foreseen = locked(&self.setup.site.foreseen);
         if foreseen.complete || self.setup.fetching == Fetching::OnDemand || self.setup.site.wild.load(Relaxed) {
@@ -227,13 +230,13 @@ impl Syncing {
         let mut rows = Rows::new();
         let published = rounds.published();
         for (c, written) in self.setup.written.iter().enumerate() {
-            let Some(written) = written else { continue };
-            let own = written.range(self.team.me);
+            if written.is_none() {
+                continue;
+            }
             let mut seen = std::collections::HashSet::new();
             let touched =
                 published.iter().flat_map(|thread| thread.iter()).flat_map(|changed| rows_of(&changed.touched[c]));
-            let foreign: Vec<u32> = touched.filter(|row| !own.contains(row) && seen.insert(*row)).collect();
-            rows.insert(c, foreign);
+            rows.insert(c, touched.filter(|row| seen.insert(*row)).collect());
         }
         if !foreseen.record(round, rows) {
             self.setup.site.wild.store(true, Relaxed);
