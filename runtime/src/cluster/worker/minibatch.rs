@@ -208,11 +208,13 @@ fn written(
 
 /// Gives back the memory of rows that others keep: those of them that are touched come anew.
 fn give_up_others(written: &Written, me: usize) {
-    let mut end = 0;
-    for own in written.keepers.runs(me).into_iter().chain([written.reservation.len() as u32..0]) {
+    let (mut start, runs) = (0, written.keepers.runs(me));
+    let bounds = runs.iter().map(|own| (own.start as usize, own.end as usize));
+    let len = written.reservation.len();
+    for (end, next) in bounds.chain(std::iter::once((len, len))) {
         // SAFETY: no loop runs yet, and in this call rows of others are read only when they have come.
-        unsafe { written.reservation.forget(end..own.start as usize) };
-        end = own.end as usize;
+        unsafe { written.reservation.forget(start..end) };
+        start = next;
     }
 }
 
@@ -290,11 +292,7 @@ pub(crate) fn run(
     let pool = bench.pool().map_err(broken)?;
     save(syncing, job.call, bench, &pool);
     let copies = job.copies[syncing.team.me].clone();
-    let mut own: Vec<usize> = job.schedule.minibatches_of(copies.clone()).collect();
-    own.sort_unstable();
-    if own.iter().map(|&b| job.schedule.elements(b).len()).sum::<usize>() != input.len() {
-        return Err(broken("an input of another length"));
-    }
+    let own = own_minibatches(job, &copies, input)?;
     let input = Input { base: input.as_ptr(), packed: Some(own), ..Input::of(Some(input.ops())) };
     let alone = job.schedule.copies == 1;
     let mut kept = locked(&syncing.setup.site.kept);
@@ -348,6 +346,14 @@ pub(crate) fn run(
         touches: touches(syncing, job),
         seconds_preparing: preparing,
     }))
+}
+
+/// The minibatches of some copies, in order, if the input is just their elements.
+fn own_minibatches(job: &SyncJob, copies: &Range<usize>, input: &RawBuf) -> Result<Vec<usize>, Problem> {
+    let mut own: Vec<usize> = job.schedule.minibatches_of(copies.clone()).collect();
+    own.sort_unstable();
+    let all = own.iter().map(|&b| job.schedule.elements(b).len()).sum::<usize>();
+    if all == input.len() { Ok(own) } else { Err(broken("an input of another length")) }
 }
 
 /// Saves the rows that this worker keeps, to be put back if the call has to be undone.

@@ -132,7 +132,7 @@ pub(super) fn pulls(state: &State, logged: &SyncLogged, keepers: &KeptRows, fetc
             let ranges = match &keepers[c] {
                 Some((0, by_number)) if fetching != Fetching::All => by_number.runs(w),
                 Some(_) if fetching != Fetching::All => continue,
-                _ => vec![0..vector.len as u32],
+                _ => std::iter::once(0..vector.len as u32).collect(),
             };
             let missing = |range: Range<u32>| {
                 entry.placement.missing(vector.id, &(range.start as usize..range.end as usize), node, w)
