@@ -492,6 +492,7 @@ impl Cluster {
 
     pub(crate) fn dropped_now(&self, state: &mut State, dds: u64) {
         state.owed.remove(&dds);
+        state.nearby.retain(|near| near.dds() != dds);
         if state.entries.contains_key(&dds) {
             // What nobody has used isn't made again.
             if !state.log.iter().any(|logged| logged.uses(dds) && logged.makes() != Some(dds)) {
