@@ -17,11 +17,9 @@ use crate::memory::element::Element;
 ///
 /// The first lies in place whether there are others or not: an access can tell that it found its key without knowing which it is. (A
 /// branch on whether there are others is foreseen half of the time, and waits for the bucket to come from memory.)
-#[derive(Clone)]
 pub(crate) struct Bucket<K, V>(Entries<K, V>);
 
 /// (Not an `Option` of a pair and the others: what is left empty beside a short value has room for the tag.)
-#[derive(Clone)]
 enum Entries<K, V> {
     None,
     Some { key: K, value: V, others: Others<K, V> },
@@ -35,6 +33,24 @@ type Others<K, V> = Option<Box<Behind<K, V>>>;
 struct Behind<K, V> {
     second: (K, V),
     rest: Vec<(K, V)>,
+}
+
+impl<K: Clone, V: Clone> Clone for Bucket<K, V> {
+    // (Inlined: a bucket that a call returns is read back from the stack in larger pieces than it was written in, which makes a
+    // copy of a map wait for each one.)
+    #[inline]
+    fn clone(&self) -> Self {
+        #[inline(never)]
+        fn behind<K: Clone, V: Clone>(others: &Behind<K, V>) -> Box<Behind<K, V>> {
+            Box::new(others.clone())
+        }
+        Bucket(match &self.0 {
+            Entries::None => Entries::None,
+            Entries::Some { key, value, others } => {
+                Entries::Some { key: key.clone(), value: value.clone(), others: others.as_deref().map(behind) }
+            }
+        })
+    }
 }
 
 // SAFETY: not plain, so nothing is claimed.
