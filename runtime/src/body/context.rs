@@ -52,6 +52,7 @@ impl BlockState {
     }
 
     /// Whether the loop is to end; records that, if so.
+    #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         let stopped = self.stop.get().is_some_and(|stop| stop.load(Relaxed));
         if stopped {
