@@ -13,7 +13,7 @@ use crate::Error;
 use crate::checkpoint::report;
 
 const HELP: &str = "\
-Looks at what programs with stradsap leave.
+Reads the checkpoints and plans that programs with stradsap write.
 
 Usage: stradsap checkpoints list DIR      a table: step, when, size, vectors, build
        stradsap checkpoints verify DIR    compare every file with its checksum
@@ -31,7 +31,7 @@ PLAN is what a program writes with --plan PLAN.json, or LoopReport::write_plan.
   --workers N,N,...   worker processes [default: 1,4,16,64,256]
   --threads T         threads in each [default: 1]
   --cores C           cores of a machine, on which C / T workers run [default: 16]
-  --machines M        as many machines, however many workers that is on each
+  --machines M        run on M machines, however many workers each then has
   --link RATE         of a machine, each way, as 10Gbit or 800Mbit [default: 10Gbit]
   --latency TIME      of the link, as 50us [default: 50us]
   --slow W=S          worker W (from 1) has S times the speed of the others
