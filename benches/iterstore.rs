@@ -52,7 +52,7 @@ struct How {
     prefetch: bool,
     early: usize,
     caches: usize,
-    /// Of 1000 accesses so many are not made when rows are recorded, and so many not afterwards.
+    /// How many of 1000 accesses are left out while rows are recorded, and how many afterwards.
     missing: u32,
     false_ones: u32,
 }

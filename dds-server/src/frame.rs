@@ -288,7 +288,7 @@ pub async fn read_payload_into<R: AsyncRead + Unpin>(
 ///
 /// # Errors
 /// [`FrameError::Checksum`], [`FrameError::Truncated`], [`FrameError::Io`]; [`FrameError::TooLong`] if this machine can't address
-/// so many bytes.
+/// that number of bytes.
 pub async fn read_payload<R: AsyncRead + Unpin>(reader: &mut R, header: &Header) -> Result<Vec<u8>, FrameError> {
     let limit = isize::MAX as u64;
     let len = usize::try_from(header.len).ok().filter(|&n| n as u64 <= limit);

@@ -263,7 +263,7 @@ fn sparse_loops_that_fail_change_nothing() {
     }
 }
 
-/// Where the loop is told to be serial nothing was recorded, and the failure comes by the run alone.
+/// A loop of one iteration records nothing, so the failure comes from the run alone.
 #[test]
 fn sparse_loops_of_one_iteration_that_fail_change_nothing() {
     let session = session(2);

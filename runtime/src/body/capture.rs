@@ -60,7 +60,7 @@ pub(crate) enum Kind {
         memory: Memory,
         adding: Option<Adding>,
     },
-    /// On a worker there is no cell: what the value was before is told with each run.
+    /// A worker has no cell: each run brings the value from before it.
     Reduction { ops: &'static ReductionOps, cell: Option<Arc<Reduction>> },
     /// On a worker there is no cell of these, either.
     Relaxed { ops: &'static RelaxedOps, cell: Option<Arc<Cell>>, len: usize },

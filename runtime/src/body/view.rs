@@ -22,8 +22,8 @@
 //!    before each iteration which one runs. An index that is that number, compared here, needs no other comparison; where the
 //!    body writes the loop's own index, the compiler knows the outcome. Before `begin`, while a block's scratch is set up,
 //!    no iteration runs, and a view makes no use of it.
-//!    Iterations come in runs of consecutive ones. `enter` is told which ones a run has, and says in which of them all elements
-//!    are owned that are less than `W` away; `set_near`, whether the next ones are among them. Where the body writes `x[i + 1]`,
+//!    Iterations come in runs of consecutive ones. `enter` gets the bounds of a run, and reports the iterations of it that own all
+//!    elements less than `W` away; `set_near` says whether the next ones are among them. Where the body writes `x[i + 1]`,
 //!    the compiler knows the distance; so no comparison is left in the loop.
 //! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
 //! 7. In a block that is a tile a run's iterations each own all elements at some distances from the number that they have there:

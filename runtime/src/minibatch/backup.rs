@@ -60,7 +60,7 @@ pub(crate) unsafe fn save_runs(ops: &'static ElementOps, from: *const u8, runs: 
         unsafe { copy(from.wrapping_add(run.start as usize * ops.size), to, run.len() * ops.size, pool) };
         to = to.wrapping_add(run.len() * ops.size);
     }
-    // SAFETY: so many elements were copied, and plain elements need no drop.
+    // SAFETY: `len` elements were copied, and plain elements need no drop.
     unsafe { buffer.set_len(len) };
     buffer
 }

@@ -1,7 +1,7 @@
 //! `Ssp`: copies run at their own pace, none further ahead of the slowest than the bound.
 //!
-//! A copy brings the rows that a minibatch touches at their first touch, as they are by then, works on its own state, and
-//! adds what it changed to the shared elements at the minibatch's end. It begins its minibatch `t` only when the changes
+//! A copy brings the rows that a minibatch touches at their first touch, with their values at that moment, works on its own state,
+//! and adds what it changed to the shared elements at the minibatch's end. It begins its minibatch `t` only when the changes
 //! of every copy's first `t - staleness` are in those elements: so no read is older than the bound.
 //!
 //! # Why this is sound

@@ -304,7 +304,7 @@ impl LoopReport {
     /// first asked for, and fetches the elements that it follows from.
     ///
     /// # Panics
-    /// If these elements are gone by then, with their DVector or with the workers. A program that wants the order asks for it before.
+    /// If these elements no longer exist: their DVector or the workers are gone. A program that needs the order asks for it earlier.
     pub fn serial_order(&self) -> impl Iterator<Item = usize> + '_ {
         let first = self.plan.range.start;
         (0..self.iterations()).map(move |place| first + self.plan.offset(place))

@@ -154,7 +154,7 @@ pub(crate) fn from_worker(expected: &str, cut: fn(&Wire)) {
     assert!(wire.bytes() > 1000, "nothing goes through the wire");
     let since = Instant::now();
     cut(&wire);
-    // One of the two that can't reach each other has to go; it is told within the time that a loss may take.
+    // One of the two that can't reach each other has to go; it learns so within the time that a loss may take.
     let line = wait_for("word of a lost process", Duration::from_secs(15), || {
         job.driver.err().lines().find(|line| line.starts_with("warning: lost ")).map(String::from)
     });

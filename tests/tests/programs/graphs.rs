@@ -24,7 +24,7 @@ fn lists(edges: &[(u32, u32)], nodes: usize) -> (Vec<u32>, Vec<u32>) {
     (starts, of.concat())
 }
 
-/// The label that most neighbours have, as they are by then.
+/// The label that most neighbours have at that moment.
 pub(super) fn label_propagation(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
     let nodes = trial.size(6_000, 450_000);
     let (plain_starts, plain_to) = lists(&edges(nodes * 4 / 3, nodes), nodes);

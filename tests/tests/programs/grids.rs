@@ -46,7 +46,7 @@ pub(super) fn ising_model(session: &Session, seen: &mut Seen, trial: &mut Trial)
     Ok(report)
 }
 
-/// A line, each point from its neighbours as they are by then.
+/// A line, each point from its neighbours' values at that moment.
 pub(super) fn gauss_seidel(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
     let n = trial.size(5_000, 5_000_000);
     let mut plain: Vec<f64> = (0..n).map(|i| below(i as u64, 100) as f64).collect();

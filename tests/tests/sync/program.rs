@@ -30,7 +30,7 @@ impl Rng {
 pub(crate) const READ: u32 = 0;
 pub(crate) const ADD: u32 = 1;
 pub(crate) const SET: u32 = 2;
-/// Changes a row and takes the change back: nobody is to hear of it.
+/// Changes a row and takes the change back: no message may follow from it.
 pub(crate) const NOTHING: u32 = 3;
 /// Changes a row that what was read before points to: nobody can foresee it.
 pub(crate) const INDIRECT: u32 = 4;

@@ -16,7 +16,7 @@ use crate::session::{locked, next_id};
 /// Bytes that are fetched around an element that is read by itself.
 const NEARBY: usize = 256 << 10;
 
-/// Of so many DDSs what was fetched last is kept.
+/// The number of DDSs of which the elements fetched last are kept.
 const NEARBY_DDSS: usize = 4;
 
 /// Elements that were fetched last.
@@ -149,7 +149,7 @@ impl ElementBackend for Cluster {
         let (len, version) = (entry.len, entry.version);
         let ops = entry.home.ops();
         let each = (NEARBY / ops.size.max(1)).max(1);
-        // What is scattered is had as a whole, or not at all.
+        // Scattered elements are fetched all at once, or not at all.
         let scattered = entry.scattered.is_some();
         if range.len() == len && scattered || range.len() >= each && !scattered {
             let fetched = self.retry(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;

@@ -19,7 +19,7 @@ impl Entry {
         self.home.lend().len().saturating_mul(self.home.ops().size)
     }
 
-    /// Nobody takes elements from the driver's memory.
+    /// No process takes elements from the driver's memory.
     fn is_away(&self) -> bool {
         let names_home = |placement: &Placement| {
             placement.segments().iter().any(|held| !held.range.is_empty() && held.at.contains(&Holder::memory(DRIVER)))
@@ -37,13 +37,13 @@ impl Entry {
 }
 
 impl Cluster {
-    /// Frees the driver's memory of DDSs that is out of date, and that nobody takes elements from.
+    /// Frees the driver's memory of DDSs that is out of date and that no process reads.
     pub(crate) fn drop_old_homes(state: &State) {
         let old = state.entries.values().filter(|entry| entry.len > 0 && entry.bytes_at_home() > 0 && entry.is_away());
         old.for_each(|entry| entry.home.give_up());
     }
 
-    /// Has others store what the driver holds, where that is more than it is to hold.
+    /// Has other processes store what the driver holds beyond its limit.
     pub(crate) fn give_up_homes(&self, state: &mut State) -> Result<()> {
         if self.to_give_up(state).is_empty() {
             return Ok(());
@@ -101,7 +101,7 @@ impl Cluster {
 }
 
 impl Jobs {
-    /// Has the workers fetch all of a DDS from the driver, and store each range of it with two keepers; gives where it will be.
+    /// Has the workers fetch all of a DDS from the driver and store each range of it with two keepers. Returns its placement afterwards.
     fn store_twice(&mut self, state: &State, dds: u64, len: usize, size: usize) -> Placement {
         let keepers = Cluster::keepers(state);
         let mut base = Placement::nowhere();

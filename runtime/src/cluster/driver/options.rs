@@ -96,7 +96,7 @@ impl ClusterOptions {
         self
     }
 
-    /// Sets the number of loops from one snapshot to the next: at most so many have to run again when a process is lost. The
+    /// Sets the number of loops from one snapshot to the next: at most that number has to run again when a process is lost. The
     /// default is 10.
     pub fn snapshot_every(mut self, loops: usize) -> Self {
         self.snapshot_every = loops.max(1);

@@ -22,7 +22,7 @@ const SHORT: Duration = Duration::from_millis(500);
 const LOOKING: Duration = Duration::from_millis(2);
 /// What counts of the time between two looks: more passes only where this process is stopped.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
-/// How many tries in a row may fail where nobody is there who could go on.
+/// How many tries in a row may fail while no worker is left to go on.
 const TRIES: u32 = 6;
 
 /// How starting processes goes.
@@ -139,7 +139,7 @@ impl Cluster {
         absent
     }
 
-    /// Starts who is missing still, where it is time to; nobody is waited for.
+    /// Starts the processes that are still missing and whose time has come, without waiting for them.
     pub(crate) fn try_again(&self, state: &mut State) {
         if state.staffing.due.is_some_and(|due| due <= Instant::now()) {
             self.tend(state);

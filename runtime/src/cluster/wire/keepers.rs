@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// About as many groups are told apart at most.
+/// The most groups that are distinguished, roughly.
 const MOST_GROUPS: usize = 1 << 18;
 /// The place of a row that others keep.
 const ELSEWHERE: u32 = u32::MAX;
@@ -30,8 +30,8 @@ pub(crate) fn group_shift(len: usize) -> u32 {
 }
 
 impl Keepers {
-    /// Where the rows are that workers touch so often. Who touches a group as often as another worker gets it if it keeps fewer rows so
-    /// far. Groups that nobody touches stay where their numbers place them.
+    /// The keepers of rows that workers touch this often. Of two workers that touch a group equally often, the one with fewer rows so far
+    /// gets it. Groups that nobody touches stay where their numbers place them.
     pub(crate) fn by_touches(cuts: &[u32], touches: &[Touches]) -> Keepers {
         let len = cuts.last().map_or(0, |&len| len as usize);
         let (shift, by_number) = (group_shift(len), Keepers::ByNumber(cuts.to_vec()));

@@ -104,7 +104,7 @@ pub(crate) struct SurveyJob {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Asked {
     Question(Survey, Question),
-    /// Iterations, and elements of captures, are dealt out to the workers that run these blocks, of which there are so many.
+    /// Deals iterations, and elements of captures, out to the workers that run these blocks; the number is that of the workers.
     Deal(Sorting, Vec<u32>, usize, Vec<Option<usize>>),
 }
 

@@ -99,7 +99,7 @@ fn variant(path: &Path) -> Option<&Ident> {
     (of_policy && is_word(last)).then_some(last)
 }
 
-/// What the variant is told, with an example of its value.
+/// The variant's field, with an example of its value.
 fn parameter(variant: &Ident) -> Option<&'static str> {
     match variant.to_string().as_str() {
         "Ssp" => Some("staleness: 2"),

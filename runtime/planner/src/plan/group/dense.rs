@@ -110,7 +110,7 @@ pub(super) fn group(
     groups
 }
 
-/// The groups of so many iterations with each number, without the number of any iteration.
+/// The groups, from how many iterations have each number alone.
 pub(crate) fn of_counts(parts: &Parts, digits: &[Digit], totals: &[usize]) -> Groups {
     let mut groups = Groups {
         touches: Vec::new(),

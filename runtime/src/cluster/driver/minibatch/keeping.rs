@@ -1,7 +1,7 @@
 //! Who keeps which rows of what a synchronous loop writes, and how they get there.
 //!
-//! Who does what with a DDS's rows belongs to the DDS: the loop that first knows how often each worker's copies touch them deals them out, and
-//! all loops that write them go by that. Between such loops the elements stay where they are; anything else has them brought home.
+//! A DDS has one assignment of rows to workers. The first loop that knows how often each worker's copies touch the rows makes it, and all
+//! synchronous loops that write them follow it. Between such loops the elements stay where they are; any other use brings them home.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::cluster::driver::{Cluster, Fault, Scattered, State};
 use crate::cluster::wire::keepers::{Keepers, Touches};
 use crate::cluster::wire::protocol::{Fetching, Holder, KeptBy, Node, Pull, SyncRan};
 
-/// By capture, who keeps its rows, and the number of that; 0 where they are cut by number. None for what isn't written.
+/// By capture, which workers keep its rows, and the number of that assignment; 0 where rows are cut by number. None for what isn't written.
 pub(super) type KeptRows = Vec<Option<(u64, Arc<Keepers>)>>;
 
 /// Who keeps which rows of a DDS.
@@ -47,7 +47,7 @@ impl SyncLogged {
         self.vectors.iter().map(keepers).collect()
     }
 
-    /// The same as workers are told of it.
+    /// The same in the form that workers get.
     pub(super) fn kept_by(&self, state: &State, keepers: &KeptRows) -> Vec<Option<KeptBy>> {
         let kept_by = |(keepers, vector): (&Option<(u64, Arc<Keepers>)>, &Option<Vector>)| {
             let ((number, keepers), vector) = (keepers.as_ref()?, (*vector)?);
@@ -61,8 +61,8 @@ impl SyncLogged {
         keepers.iter().zip(&self.vectors).map(kept_by).collect()
     }
 
-    /// By capture, whether it is to be found out how often each worker touches its rows: not of what is too large for the driver, which
-    /// brings home what is dealt out.
+    /// By capture, whether the workers count how often they touch its rows. Not where a DDS is too large for the driver, which brings
+    /// home what is dealt out.
     pub(super) fn asked(&self, cluster: &Cluster, state: &State, fetching: Fetching) -> Vec<bool> {
         let asks = fetching == Fetching::All && state.workers.len() > 1;
         let fits = |vector: Vector| vector.len.saturating_mul(vector.ops.size) <= cluster.options.bytes_at_home();
@@ -74,7 +74,7 @@ impl SyncLogged {
         self.vectors.iter().map(asked).collect()
     }
 
-    /// Deals the rows out to those who touch them, from the next call on.
+    /// Deals the rows out to the workers that touch them, from the next call on.
     pub(super) fn deal_keepers(&self, state: &mut State, deal: &SyncDeal, ended: &[SyncRan]) {
         for known in deal.keepers.iter().flatten().filter(|(number, _)| *number > 0) {
             let sent = state.sites.keepers.values_mut().find(|keepers| keepers.number == known.0);

@@ -2,7 +2,7 @@
 //! those sends the others the rows that they read next and lack changes of (IterStore, sections 4.2 and 4.7). So the bytes
 //! grow with the readers of a row and not with the square of the workers.
 //!
-//! A *mark* is a keeper's message about a clock: the first so many minibatches of every copy are in the rows that it keeps. A worker
+//! A *mark* is a keeper's message about a clock `n`: the first `n` minibatches of every copy are in the rows that it keeps. A worker
 //! wants for mark 0 what its copies read until the first one has to wait, and for mark `m` what they read in round `m + staleness`,
 //! which begins when that mark is here.
 //!
@@ -86,7 +86,7 @@ pub(crate) struct Clocks {
     fresh: Vec<Vec<AtomicU64>>,
     /// The same of all the rows that a worker keeps.
     all_fresh: Vec<AtomicU64>,
-    /// By capture, of each row kept here the workers that lack a change of it, as bits: so many words a row.
+    /// By capture, of each row kept here the workers that lack a change of it, as bits: the same number of words for each row.
     lacking: Vec<Vec<AtomicU64>>,
     words: usize,
     /// The mark that was sent last; none before the first.
