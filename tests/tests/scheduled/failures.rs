@@ -1,5 +1,6 @@
 //! Functions that panic, and calls that can't be run: the error says which, and everything is as before.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -97,8 +98,11 @@ impl Program for Unsteady {
     type Change = u64;
 
     fn update(&self, _: &u64, _: &u64, _: &u64) -> u64 {
-        // In no process as in another.
-        TOLD.fetch_add(1, Relaxed) + u64::from(std::process::id())
+        // No call gives what another gave, in this process or in others. (The sum of a count and a process's number was once the
+        // same in two.) Sums of some of these have room.
+        let mut hasher = DefaultHasher::new();
+        (TOLD.fetch_add(1, Relaxed), std::process::id()).hash(&mut hasher);
+        hasher.finish() >> 16
     }
     fn aggregate(&self, _: &u64, partials: Partials<'_, u64>, model: &mut u64) -> u64 {
         *model = partials.sum();
@@ -106,7 +110,7 @@ impl Program for Unsteady {
     }
     fn apply(&self, _: &u64, change: &u64, shard: &u64, local: &mut u64) {
         if *shard == 2 {
-            // The sums rise from round to round, so no two runs end alike.
+            // No two runs have the same sums, and so none end alike.
             *local = local.wrapping_mul(31).wrapping_add(*change);
         }
     }
