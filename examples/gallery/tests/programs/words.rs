@@ -4,12 +4,10 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use stradsap::random::Stream;
-use stradsap_examples::{data, files};
 
 use crate::common::{example, report, stderr, succeed};
 
@@ -249,34 +247,79 @@ fn mistakes_in_tests_of_vectors_are_one_line() {
     assert_eq!(said(&[]).0, 2);
 }
 
-/// The beginning of the repository's text: 250,000 words.
-fn real_text(folder: &Path) -> PathBuf {
-    let mut words = Vec::new();
-    let text = files::open(&data::default_text().unwrap()).unwrap();
-    text.take(1_500_000).read_to_end(&mut words).unwrap();
-    let path = folder.join("text.txt");
-    fs::write(&path, words).unwrap();
-    path
+const STEMS: u64 = 12;
+const FORMS: u64 = 5;
+
+/// Words that have a stem and a form, among words that go with the one, words that go with the other, and words that go with all.
+/// Some stems and some of the last are frequent, others rare. A line has 360 words.
+fn stems_and_forms(folder: &Path) {
+    let random = Stream::new(5, 1);
+    let mut words = String::new();
+    for sentence in 0..6000 {
+        let drawn = |n: u64, of: u64| (random.bits(sentence << 8 | n) >> 20) % of;
+        let (stem, form) = (drawn(0, STEMS).min(drawn(1, 2 * STEMS)), drawn(2, FORMS));
+        for n in [10, 20, 30] {
+            let (of_stem, of_form) = (drawn(n, 5), drawn(n + 1, 5));
+            let any = drawn(n + 2, 60) * drawn(n + 3, 60) * drawn(n + 4, 60) / 3600;
+            write!(words, "of-stem{stem}-{of_stem} stem{stem}form{form} of-form{form}-{of_form} any{any} ").unwrap();
+        }
+        if sentence % 30 == 29 {
+            words.push('\n');
+        }
+    }
+    fs::write(folder.join("stems.txt"), words).unwrap();
 }
 
-/// Eight copies that combine their changes learn nearly what one learns, or more, where eight that add them up overshoot: in the mean of
-/// three seeds, which differ by a hundredth of it. (A text as short says too little about how alike words are.)
-#[test]
-fn many_copies_that_combine_their_changes_learn_what_one_does() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = real_text(folder.path());
-    let loss = |method: &[&str], how: &[&str]| {
-        let loss = |seed: &str| {
-            let common = ["--data", text(&data), "--size", "16", "--epochs", "1", "--sync", "bsp", "--seed", seed];
-            epochs(&report("word2vec", &[&common, method, how].concat()))[0]["objective"].as_f64().unwrap()
-        };
-        ["1", "2", "3"].map(loss).iter().sum::<f64>() / 3.0
-    };
-    for method in [&["--hs", "1"][..], &["--negative", "5"], &["--cbow", "1"], &["--cbow", "1", "--negative", "5"]] {
-        let one = loss(method, &["--threads", "1"]);
-        let combined = loss(method, &["--threads", "8"]);
-        let added = loss(method, &["--threads", "8", "--merge", "sum"]);
-        assert!(combined < 1.15 * one, "{method:?}: {combined} combined, {one} alone");
-        assert!(added > 1.2 * combined, "{method:?}: {added} added up, {combined} combined");
+/// A form is to another with one stem as it is with any other.
+fn analogies(folder: &Path) {
+    let mut questions = String::from(": forms\n");
+    for (a, b) in (0..STEMS).flat_map(|a| (0..STEMS).map(move |b| (a, b))).filter(|(a, b)| a != b) {
+        for form in 0..FORMS {
+            let other = (form + 1 + (a + b) % (FORMS - 1)) % FORMS;
+            writeln!(questions, "stem{a}form{form} stem{a}form{other} stem{b}form{form} stem{b}form{other}").unwrap();
+        }
     }
+    fs::write(folder.join("analogies.txt"), questions).unwrap();
+}
+
+/// What a program learnt: the share of analogies that its vectors answer, and the last epoch's loss.
+fn learnt(folder: &Path, method: &[&str], how: &[&str]) -> ([f64; 2], Value) {
+    let (data, questions) = (folder.join("stems.txt"), folder.join("analogies.txt"));
+    let vectors = folder.join(format!("{}.bin", [method, how].concat().concat()));
+    let common = ["--data", text(&data), "--size", "12", "--window", "3", "--epochs", "2", "--sync", "bsp"];
+    let trained = report("word2vec", &[&common[..], &["--output", text(&vectors)], method, how].concat());
+    let scored = report("word2vec-eval", &["--vectors", text(&vectors), "--analogies", text(&questions)]);
+    let scored = &scored["analogies"][0];
+    assert_eq!(scored["total"], STEMS * (STEMS - 1) * FORMS);
+    let share = scored["correct"].as_f64().unwrap() / scored["total"].as_f64().unwrap();
+    ([share, epochs(&trained)[1]["objective"].as_f64().unwrap()], trained["model_digest"].clone())
+}
+
+/// Eight copies that combine their changes learn what one copy learns: in the mean of three seeds the vectors answer as many analogies,
+/// and the loss is as small. If their changes are added up, they overshoot; if means are taken, or the rate isn't doubled, they lag behind.
+#[test]
+fn eight_copies_learn_what_one_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    stems_and_forms(folder);
+    analogies(folder);
+    let check = |method: &[&str]| {
+        let mean = |copies: &str| {
+            let seeds = ["1", "2", "3"].map(|seed| learnt(folder, method, &["--seed", seed, "--threads", copies]));
+            let mean = |k: usize| seeds.iter().map(|(learnt, _)| learnt[k]).sum::<f64>() / 3.0;
+            ([mean(0), mean(1)], seeds[0].1.clone())
+        };
+        let ((one, _), (eight, digest)) = (mean("1"), mean("8"));
+        let (_, on_workers) = learnt(folder, method, &["--seed", "1", "--workers", "4", "--threads", "2"]);
+        assert_eq!(on_workers, digest, "{method:?}");
+        let case = format!("{method:?}: {eight:.3?}, one copy {one:.3?}");
+        assert!(one[0] > 0.75 && eight[0] > one[0] - 0.03, "{case}");
+        assert!(eight[1] < 1.01 * one[1], "{case}");
+        case
+    };
+    let methods = [&["--hs", "1"][..], &["--negative", "5"], &["--cbow", "1"], &["--cbow", "1", "--negative", "5"]];
+    std::thread::scope(|scope| {
+        let checks = methods.map(|method| scope.spawn(move || check(method)));
+        checks.into_iter().for_each(|checked| eprintln!("{}", checked.join().unwrap()));
+    });
 }
