@@ -25,6 +25,9 @@ struct Options {
     /// Rounds of turns [default: 7, quick: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
+    /// Threads of rayon, and of the sessions with more than one
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    threads: u32,
     /// A sixteenth of the data, one round
     #[arg(long)]
     quick: bool,
@@ -49,6 +52,8 @@ type Turn<'t> = Box<dyn FnMut() -> Result<()> + 't>;
 
 struct Bench {
     rounds: usize,
+    /// What the contestants with more than one thread are called, our loops and maps.
+    many: [&'static str; 2],
     table: Table,
 }
 
@@ -72,10 +77,12 @@ fn run(options: &Options) -> Result<()> {
     let csv = options.csv.as_deref().map(create).transpose()?;
     let (shift, default_rounds) = if options.quick { (4, 1) } else { (0, 7) };
     let rounds = options.rounds.map_or(default_rounds, |n| n as usize);
-    let mut bench = Bench { rounds, table: Table::new(&["task", "contestant", "ms", "/ plain"]) };
-    let (one, two) = (Session::builder().threads(1).build()?, Session::builder().threads(2).build()?);
-    let rayon = rayon::ThreadPoolBuilder::new().num_threads(2).build()?;
-    println!("{rounds} rounds in alternation, medians; rayon on 2 threads");
+    let threads = options.threads as usize;
+    let many = ["stradsap", "DMap"].map(|name| &*format!("{name}, {threads} threads").leak());
+    let mut bench = Bench { rounds, many, table: Table::new(&["task", "contestant", "ms", "/ plain"]) };
+    let (one, two) = (Session::builder().threads(1).build()?, Session::builder().threads(threads).build()?);
+    let rayon = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    println!("{rounds} rounds in alternation, medians; rayon on {threads} threads");
     sum(&mut bench, 20_000_000 >> shift, &one, &two, &rayon)?;
     keep(&mut bench, 20_000_000 >> shift, &one, &two, &rayon)?;
     sort(&mut bench, 4_000_000 >> shift, &one, &two, &rayon)?;
@@ -104,6 +111,7 @@ fn number(i: usize) -> u64 {
 }
 
 fn sum(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon::ThreadPool) -> Result<()> {
+    let [many, _] = bench.many;
     let x: Vec<f32> = (0..n).map(value).collect();
     let (a, b) = (DVector::from_vec(one, x.clone())?, DVector::from_vec(two, x.clone())?);
     let fold = |x: &DVector<f32>| x.fold(0.0f64, |sum, x| sum + f64::from(x * x), |a, b| a + b);
@@ -115,12 +123,13 @@ fn sum(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon:
             ("plain loop", Box::new(|| done(black_box(&x).iter().fold(0.0f64, |sum, x| sum + f64::from(x * x))))),
             ("rayon", Box::new(|| done(by_rayon()))),
             ("stradsap, 1 thread", Box::new(|| done(fold(&a)?))),
-            ("stradsap, 2 threads", Box::new(|| done(fold(&b)?))),
+            (many, Box::new(|| done(fold(&b)?))),
         ],
     )
 }
 
 fn keep(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon::ThreadPool) -> Result<()> {
+    let [many, _] = bench.many;
     let x: Vec<f32> = (0..n).map(value).collect();
     let (a, b) = (DVector::from_vec(one, x.clone())?, DVector::from_vec(two, x.clone())?);
     let ours = |x: &DVector<f32>| x.map(|x| x * 3.0 - 1.0).filter(|y| *y > 0.0).collect();
@@ -133,12 +142,13 @@ fn keep(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon
             ("plain loop", Box::new(|| done(plain(black_box(&x))))),
             ("rayon", Box::new(|| done(by_rayon()))),
             ("stradsap, 1 thread", Box::new(|| done(ours(&a)?))),
-            ("stradsap, 2 threads", Box::new(|| done(ours(&b)?))),
+            (many, Box::new(|| done(ours(&b)?))),
         ],
     )
 }
 
 fn sort(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon::ThreadPool) -> Result<()> {
+    let [many, _] = bench.many;
     let x: Vec<[u32; 2]> = (0..n).map(|i| [(number(i) as u32).wrapping_mul(2_654_435_761), i as u32]).collect();
     let (a, b) = (DVector::from_vec(one, x.clone())?, DVector::from_vec(two, x.clone())?);
     let plain = || {
@@ -158,12 +168,13 @@ fn sort(bench: &mut Bench, n: usize, one: &Session, two: &Session, rayon: &rayon
             ("copy and sort_by_key", Box::new(|| done(plain()))),
             ("copy and rayon's", Box::new(|| done(by_rayon()))),
             ("stradsap, 1 thread", Box::new(|| done(a.sort_by_key(|x| x[0])?))),
-            ("stradsap, 2 threads", Box::new(|| done(b.sort_by_key(|x| x[0])?))),
+            (many, Box::new(|| done(b.sort_by_key(|x| x[0])?))),
         ],
     )
 }
 
 fn count(bench: &mut Bench, n: usize, one: &Session, two: &Session) -> Result<()> {
+    let [many, _] = bench.many;
     let words: Vec<String> = (0..n).map(|i| format!("word{}", number(i))).collect();
     let (a, b) = (DVector::from_vec(one, words.clone())?, DVector::from_vec(two, words.clone())?);
     let ours = |words: &DVector<String>| words.count_by_key(String::clone);
@@ -182,13 +193,14 @@ fn count(bench: &mut Bench, n: usize, one: &Session, two: &Session) -> Result<()
         vec![
             ("HashMap of &str", Box::new(|| done(plain()))),
             ("stradsap, 1 thread", Box::new(|| done(ours(&a)?))),
-            ("stradsap, 2 threads", Box::new(|| done(ours(&b)?))),
+            (many, Box::new(|| done(ours(&b)?))),
         ],
     )
 }
 
 /// A loop that adds to the entries of a map: its plan is made in the first turn.
 fn update(bench: &mut Bench, n: usize, one: &Session, two: &Session) -> Result<()> {
+    let [_, many_maps] = bench.many;
     let keys: Vec<u64> = (0..n).map(|i| number(i).wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let entries: Vec<(u64, f32)> = keys.iter().map(|&key| (key, 0.0)).collect();
     let mut plain: HashMap<u64, f32> = entries.iter().copied().collect();
@@ -221,7 +233,7 @@ fn update(bench: &mut Bench, n: usize, one: &Session, two: &Session) -> Result<(
                 }),
             ),
             (
-                "DMap, 2 threads",
+                many_maps,
                 Box::new(|| {
                     async_parallel_for!(0..b.len(), [keys = &b, map = &mut y], |i| {
                         if let Some(value) = map.get_mut(&keys[i]) {

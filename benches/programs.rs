@@ -35,6 +35,9 @@ struct Options {
     /// Rounds of turns [default: 5]
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// Threads of the loops: the last number's first call is shown
+    #[arg(long, value_name = "T,...", value_delimiter = ',', default_values_t = [1, 2], num_args = 1.., value_parser = clap::value_parser!(u32).range(1..))]
+    threads: Vec<u32>,
     /// One round of the first program only
     #[arg(long)]
     quick: bool,
@@ -58,19 +61,13 @@ fn run(options: &Options) -> Result<()> {
     println!("{rounds} rounds in alternation, medians; times the plain loop: more is faster");
     let asked =
         |program: &&Program| options.only.is_empty() || options.only.iter().any(|part| program.name.contains(part));
-    let mut table = Table::new(&[
-        "program",
-        "strategy",
-        "parallelism",
-        "plain ms",
-        "1 thread",
-        "2 threads",
-        "first call",
-        "recorded",
-        "planned",
-    ]);
+    let speeds: Vec<String> = options.threads.iter().map(|&threads| threads_in_words(threads)).collect();
+    let mut columns = vec!["program", "strategy", "parallelism", "plain ms"];
+    columns.extend(speeds.iter().map(String::as_str));
+    columns.extend(["first call", "recorded", "planned"]);
+    let mut table = Table::new(&columns);
     for program in PROGRAMS.iter().filter(asked).take(programs) {
-        table.push(measure(program, rounds).with_context(|| program.name)?);
+        table.push(measure(program, rounds, &options.threads).with_context(|| program.name)?);
     }
     println!("{table}");
     if let Some(csv) = csv {
@@ -79,26 +76,34 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+fn threads_in_words(threads: u32) -> String {
+    if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") }
+}
+
 /// The row of a program.
-fn measure(program: &Program, rounds: usize) -> Result<Vec<String>> {
-    let [one, two] = [1, 2].map(|threads| -> Result<(LoopReport, [f64; 3])> {
-        let session = Session::builder().threads(threads).build()?;
-        let mut trial = Trial::timed(rounds);
-        let report = (program.run)(&session, &mut seen::Seen::default(), &mut trial)?;
-        let [plain, ours] = [trial.plain, trial.ours].map(|seconds| Samples::new(seconds).median());
-        Ok((report, [plain, plain / ours, trial.first / ours]))
-    });
-    let (report, [plain, one, _]) = one?;
-    let (last, [_, two, first]) = two?;
-    Ok(vec![
+fn measure(program: &Program, rounds: usize, threads: &[u32]) -> Result<Vec<String>> {
+    let measured: Vec<(LoopReport, [f64; 3])> = threads
+        .iter()
+        .map(|&threads| {
+            let session = Session::builder().threads(threads as usize).build()?;
+            let mut trial = Trial::timed(rounds);
+            let report = (program.run)(&session, &mut seen::Seen::default(), &mut trial)?;
+            let [plain, ours] = [trial.plain, trial.ours].map(|seconds| Samples::new(seconds).median());
+            Ok((report, [plain, plain / ours, trial.first / ours]))
+        })
+        .collect::<Result<_>>()?;
+    let ((report, [plain, ..]), (last, [.., first])) = measured.first().zip(measured.last()).context("no threads")?;
+    let mut row = vec![
         program.name.to_owned(),
         format!("{:?}", report.strategy()).to_lowercase(),
         format!("{:.1}", report.parallelism()),
         format!("{:.1}", plain * 1e3),
-        format!("{one:.3}"),
-        format!("{two:.3}"),
+    ];
+    row.extend(measured.iter().map(|(_, [_, speed, _])| format!("{speed:.3}")));
+    row.extend([
         format!("{first:.1}"),
         format!("{:.1}", last.seconds_recording() * 1e3),
         format!("{:.1}", last.seconds_planning() * 1e3),
-    ])
+    ]);
+    Ok(row)
 }

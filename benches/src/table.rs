@@ -9,14 +9,14 @@ use anyhow::{Result, anyhow};
 
 /// Rows of cells under a heading.
 pub struct Table {
-    heading: Vec<&'static str>,
+    heading: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table with these columns.
-    pub fn new(heading: &[&'static str]) -> Self {
-        Self { heading: heading.to_vec(), rows: Vec::new() }
+    pub fn new(heading: &[&str]) -> Self {
+        Self { heading: heading.iter().map(|&column| column.to_owned()).collect(), rows: Vec::new() }
     }
 
     /// Adds a row; one cell a column.
@@ -63,8 +63,7 @@ impl fmt::Display for Table {
             cells.chain([self.heading[column].len()]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.heading.len()).map(width).collect();
-        let heading = self.heading.iter().map(ToString::to_string).collect();
-        for row in std::iter::once(&heading).chain(&self.rows) {
+        for row in std::iter::once(&self.heading).chain(&self.rows) {
             let mut line = String::new();
             for ((column, cell), &width) in row.iter().enumerate().zip(&widths) {
                 let words = self.rows.iter().any(|row| row[column].contains(char::is_alphabetic));
