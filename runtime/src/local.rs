@@ -3,7 +3,6 @@
 use once_cell::unsync::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::backend::roles;
 use crate::body::lease::Lease;
@@ -12,7 +11,7 @@ use crate::body::panics;
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, LoopStopped};
-use crate::loops::execute::{FirstFailure, Run, words};
+use crate::loops::execute::{FirstFailure, Ran, Run, words};
 use crate::loops::pack::{self, Packed};
 use crate::loops::plan_cache::part_of;
 use crate::loops::record::Depth;
@@ -83,12 +82,14 @@ struct Ready {
     sure: bool,
     /// How long an iteration took in the last call, in nanoseconds of one thread; none before the first.
     nanos_each: Option<f64>,
+    /// As many threads as may find something to do at the same time.
+    useful: usize,
 }
 
 /// Nanoseconds: a loop that takes less runs on the caller's thread alone,
 const SHORT: f64 = 45_000.0;
-/// and what it takes until the others are awake.
-const WAKING: f64 = 15_000.0;
+/// and by so much each thread more delays the end: they are woken one after the other.
+const WAKING: f64 = 4_000.0;
 
 impl Ready {
     fn new(call: &Call<'_>, plan: &Plan) -> Ready {
@@ -100,19 +101,26 @@ impl Ready {
             tallies: Tallies::new(plan, call.captured),
             sure,
             nanos_each: None,
+            useful: useful_threads(plan),
         }
     }
 
-    /// The threads for a call over this many iterations. Which threads run blocks changes no bits.
-    fn threads<'p>(&self, call: &'p Call<'_>, one: &'p Pool, iterations: usize) -> &'p Pool {
-        let short = self.nanos_each.is_some_and(|nanos| nanos * (iterations as f64) < SHORT);
-        if short && call.pool.fits_caller() { one } else { &call.pool }
+    /// How many threads are worth waking for a call over this many iterations. Which threads run blocks changes no bits.
+    fn threads(&self, pool: &Pool, iterations: usize) -> usize {
+        match self.nanos_each.map(|nanos| nanos * iterations as f64) {
+            Some(nanos) if nanos < SHORT && pool.fits_caller() => 1,
+            // The time on n threads, `nanos / n + n * WAKING`, is shortest so.
+            Some(nanos) => self.useful.min((nanos / WAKING).sqrt().ceil() as usize).max(2),
+            None => self.useful.max(2),
+        }
     }
+}
 
-    /// Notes how long a call took on that many threads.
-    fn took(&mut self, nanos: f64, threads: usize, iterations: usize) {
-        let running = if threads > 1 { (nanos - WAKING).max(0.0) * threads as f64 } else { nanos };
-        self.nanos_each = Some(running / iterations.max(1) as f64);
+/// Costs are estimates: twice as many as could be kept busy by them.
+fn useful_threads(plan: &Plan) -> usize {
+    match plan.graph.edges() {
+        0 => usize::MAX,
+        _ => (2 * plan.graph.work()).div_ceil(plan.graph.critical_path().max(1)) as usize,
     }
 }
 
@@ -175,19 +183,17 @@ impl LoopBackend for Local {
             ),
             false => None,
         };
-        let (one, iterations) = (Pool::one(), part.range.len());
-        let pool = ready.threads(call, &one, iterations);
-        let begun = Instant::now();
-        let ran = run.run(&ready.undo, pool);
+        let iterations = part.range.len();
+        let threads = ready.threads(&call.pool, iterations);
+        let ran = run.run(&ready.undo, (&call.pool, threads));
         assert!(!ready.sure || ran.is_ok(), "a loop over floats failed, which none can");
-        let (after, saved) = ran?;
-        let took = (begun.elapsed().as_secs_f64() * 1e9, pool.threads().min(part.blocks.len()));
+        let Ran { after, saved, busy } = ran?;
         let checked = verifier.map(|verifier| verifier.check(&run, &after)).transpose();
         call.commit(&after, &run.board);
         let compared = checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
         let staleness = run.board.errors();
-        ready.took(took.0, took.1, iterations);
-        Ok(Elsewhere { staleness, compared, crowded: part.is_crowded(saved), ..Elsewhere::default() })
+        ready.nanos_each = Some(busy as f64 / iterations.max(1) as f64);
+        Ok(Elsewhere { staleness, compared, crowded: part.is_crowded(saved), busy, ..Elsewhere::default() })
     }
 
     fn shares(&self, _: &Installed) -> Option<Arc<WorkerShares>> {

@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub struct Slot<'t> {
     base: *mut u8,
     /// How many numbers a row has; of other elements 1.
     width: usize,
+    /// What each iteration owns beside it.
+    in_step: Option<InStep>,
     /// Whether the slow path must know which iteration runs.
     tracked: bool,
     ahead: Ahead<'t>,
@@ -97,6 +100,8 @@ pub(crate) struct Owned<'t> {
     pub(crate) here: OwnElement,
     /// The block's elements in the order of execution, from this one on, instead of by the iteration's number.
     pub(crate) packed: Option<(&'t RawBuf, usize)>,
+    /// Of each iteration the element at a distance from its number, in place of a range.
+    pub(crate) in_step: Option<InStep>,
     /// Whether the slow path must know which iteration runs.
     pub(crate) tracked: bool,
     pub(crate) ahead: Ahead<'t>,
@@ -114,6 +119,7 @@ impl<'t> Owned<'t> {
             more: [ViewRange::EMPTY; MORE],
             here: OwnElement::default(),
             packed: None,
+            in_step: None,
             tracked: false,
             ahead: Ahead::NOTHING,
             before: None,
@@ -144,6 +150,23 @@ impl OwnElement {
     #[inline(always)]
     pub(crate) fn is_packed(self) -> bool {
         self.packed
+    }
+}
+
+/// Each iteration owns the element at a distance from its number, of a loop over this range.
+#[derive(Clone, Debug)]
+pub(crate) struct InStep {
+    pub(crate) distance: usize,
+    pub(crate) written: bool,
+    pub(crate) range: Range<usize>,
+}
+
+impl InStep {
+    /// Whether every iteration's element is one of that many.
+    fn is_within(&self, len: usize) -> bool {
+        let Range { start, end } = self.range;
+        let (lo, n) = (start.wrapping_add(self.distance), end.saturating_sub(start));
+        n == 0 || (n <= len && lo <= len - n)
     }
 }
 
@@ -216,6 +239,7 @@ impl<'t> Slot<'t> {
             here: OwnElement::default(),
             base: null_mut(),
             width: 1,
+            in_step: None,
             tracked: false,
             ahead: Ahead::NOTHING,
             slow_path,
@@ -277,13 +301,15 @@ impl<'t> Slot<'t> {
 
     /// # Safety
     /// Rule 2 holds for what is owned, as long as the slot lives. Where `owned.here` says so, the number of each iteration
-    /// that runs is that of an element (or the place of a packed one) which the block owns in that way.
+    /// that runs is that of an element (or the place of a packed one) which the block owns in that way. With `owned.in_step`
+    /// each iteration that runs is of its range, and the block owns what lies beside it in that way.
     pub(crate) unsafe fn of_elements(capture: usize, lent: &'t Lent, owned: Owned<'t>, state: &Rc<BlockState>) -> Self {
-        let Owned { range, more, mut here, packed, tracked, ahead, before, doing } = owned;
+        let Owned { range, more, mut here, packed, in_step, tracked, ahead, before, doing } = owned;
         let is_within = |range: &ViewRange| {
             range.len <= lent.len() && range.wlen <= range.len && range.lo <= lent.len() - range.len
         };
         assert!(is_within(&range) && more.iter().all(is_within));
+        assert!(in_step.as_ref().is_none_or(|beside| beside.is_within(lent.len())));
         // (They are found from the first element on.)
         assert!(packed.is_none() || more.iter().all(|range| range.len == 0));
         here.packed = packed.is_some();
@@ -293,7 +319,7 @@ impl<'t> Slot<'t> {
         };
         let slow_path = SlowPath::new(capture, lent, doing, before, state);
         let (ptr, width) = (lent.at(range.lo), lent.ops().width());
-        Slot { ptr, range, more, here, base, width, tracked, ahead, ..Slot::new(slow_path) }
+        Slot { ptr, range, more, here, base, width, in_step, tracked, ahead, ..Slot::new(slow_path) }
     }
 
     /// Rows that threads share.
@@ -335,6 +361,11 @@ impl<'t> Slot<'t> {
     #[inline(always)]
     pub(crate) fn width(&self) -> usize {
         self.width
+    }
+
+    #[inline(always)]
+    pub(crate) fn in_step(&self) -> Option<&InStep> {
+        self.in_step.as_ref()
     }
 
     #[inline(always)]

@@ -88,8 +88,9 @@ pub(crate) enum Doing<'t> {
     ReadOnly,
     /// A run by parts: the spans that don't fit the view's one range.
     Spans(Vec<ViewRange>),
-    /// Each iteration owns the element at a distance from its number. Those of the running ones are the view's range: the first.
-    InStep { offset: usize, written: bool, now: Cell<Option<usize>> },
+    /// Each iteration owns the element at a distance from its number. Those of the running ones are the view's range. The block
+    /// owns `own`, which is one of them.
+    InStep { own: usize },
     /// Each iteration reads the element at a distance from its number, and all lie in the order of execution, the block's
     /// from `start` on. Of the running ones: place and number of the first, and how many they are.
     Packed { offset: usize, now: Cell<Option<(usize, usize, usize)>>, elements: &'t RawBuf, start: usize },
@@ -342,7 +343,7 @@ impl<'t> SlowPath<'t> {
     fn own(&self) -> Option<usize> {
         let index = match &self.doing {
             Doing::Spans(spans) | Doing::Logged { spans, .. } => spans.iter().find(|span| span.len > 0)?.lo,
-            Doing::InStep { now, .. } => now.get()?,
+            Doing::InStep { own } => *own,
             Doing::Tiled(tiling) => tiling.own()?,
             Doing::Listed(listing, listed) => {
                 let (from, to) = listed.now.get()?;
@@ -385,18 +386,12 @@ impl<'t> SlowPath<'t> {
     }
 
     /// Turns to a run of iterations: the `n` of the loop from `first` on, from the block's `place`-th on. Gives what they own
-    /// beside each other: of listed elements the first, of those in step with the loop all.
+    /// beside each other: of listed elements the first.
     #[inline(never)]
     pub(crate) fn enter(&self, place: usize, first: usize, n: usize) -> ViewRange {
         let none = ViewRange::EMPTY;
         // (The view makes addresses of what is given without another look.)
         match &self.doing {
-            Doing::InStep { offset, written, now } => {
-                let lo = first.wrapping_add(*offset);
-                now.set(Some(lo));
-                assert!(n <= self.len && lo <= self.len - n);
-                ViewRange { lo, len: n, wlen: if *written { n } else { 0 } }
-            }
             Doing::Packed { now, .. } => {
                 now.set(Some((place, first, n)));
                 none

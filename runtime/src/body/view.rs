@@ -25,6 +25,8 @@
 //!    Iterations come in runs of consecutive ones. `enter` gets the bounds of a run, and reports the iterations of it that own all
 //!    elements less than `W` away; `set_near` says whether the next ones are among them. Where the body writes `x[i + 1]`,
 //!    the compiler knows the distance; so no comparison is left in the loop.
+//!    In blocks that aren't ranges the slot may say that each iteration owns the element at a distance from its number
+//!    (`in_step`); it has compared the whole loop's with the DDS's length. `enter` and `turn_to` take that one for the range, or those of a run.
 //! 6. What an index that stands ahead leads to is only fetched, never read: it may be anything.
 //! 7. In a block that is a tile a run's iterations each own all elements at some distances from the number that they have there:
 //!    their own and `shift`, and as many more as `gap` says for each of the rows that run together besides the first (`turn_to_row`).
@@ -66,6 +68,9 @@ macro_rules! common_to_views {
                     slow_path: slot.slow_path(),
                     base: slot.base().cast(),
                     packed: slot.here().is_packed(),
+                    in_step: slot.in_step().is_some(),
+                    distance: slot.in_step().map_or(0, |beside| beside.distance),
+                    written: slot.in_step().is_some_and(|beside| beside.written),
                     tracked: slot.is_tracked(),
                     here: std::ptr::null_mut(),
                     owns_own: false,
@@ -94,12 +99,22 @@ macro_rules! common_to_views {
                     (self.lo, self.len, self.wlen) = (owned.lo, owned.len, owned.wlen);
                     self.ptr = self.base.wrapping_add(T::numbers(self.lo, self.width));
                 }
-                self.turn_to(place, first);
+                self.turn_to_run(place, first, n);
             }
 
             /// The same for a run of one iteration, where nothing is tracked.
             #[inline(always)]
             pub(crate) fn turn_to(&mut self, place: usize, first: usize) {
+                self.turn_to_run(place, first, 1);
+            }
+
+            #[inline(always)]
+            fn turn_to_run(&mut self, place: usize, first: usize, n: usize) {
+                if self.in_step {
+                    self.lo = first.wrapping_add(self.distance);
+                    (self.len, self.wlen) = (n, if self.written { n } else { 0 });
+                    self.ptr = self.behind(self.base, self.lo);
+                }
                 let own = if self.packed { place } else { first };
                 self.here = self.behind(self.base, own.wrapping_sub(first));
             }
@@ -267,6 +282,10 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
     slow_path: &'v SlowPath<'v>,
     base: *mut T::Number,
     packed: bool,
+    /// Whether each iteration owns the element at a distance from its number, and whether it may be written.
+    in_step: bool,
+    distance: usize,
+    written: bool,
     tracked: bool,
     /// The running iteration's own element, once its number is added.
     here: *mut T::Number,
@@ -333,6 +352,10 @@ pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0>
     slow_path: &'v SlowPath<'v>,
     base: *mut T::Number,
     packed: bool,
+    /// Whether each iteration owns the element at a distance from its number, and whether it may be written.
+    in_step: bool,
+    distance: usize,
+    written: bool,
     tracked: bool,
     /// The running iteration's own element, once its number is added.
     here: *mut T::Number,

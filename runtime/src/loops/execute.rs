@@ -14,7 +14,9 @@
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::body::astray::Before;
 use crate::body::capture::{Captured, Kind};
@@ -22,7 +24,7 @@ use crate::body::context::{AccessTrouble, BlockState, Context};
 use crate::body::lease::{Lease, Lent};
 use crate::body::outcome::Failure;
 use crate::body::panics::{self, CaughtPanic};
-use crate::body::slot::{Ahead, Copies, MORE, OwnElement, Owned, Slot};
+use crate::body::slot::{Ahead, Copies, InStep, MORE, OwnElement, Owned, Slot};
 use crate::body::slow_path::{Doing, Listed, Listing, ViewRange};
 use crate::body::task::{Iterations, Task};
 use crate::body::tiling::Tiling;
@@ -69,6 +71,16 @@ pub(crate) struct Run<'r> {
     pub(crate) apart: Option<&'r [bool]>,
 }
 
+/// What a run came to.
+pub(crate) struct Ran {
+    /// What the reductions hold.
+    pub(crate) after: Vec<u64>,
+    /// How many elements were saved one by one.
+    pub(crate) saved: usize,
+    /// Nanoseconds for which threads were busy, all together.
+    pub(crate) busy: u64,
+}
+
 /// What a replay came to, by capture: reductions and relaxed state.
 pub(crate) struct Replayed {
     pub(crate) words: Vec<u64>,
@@ -95,12 +107,13 @@ pub(crate) fn words(captured: &[Captured]) -> Vec<u64> {
 }
 
 impl Run<'_> {
-    /// Runs all blocks. Gives what the reductions hold afterwards and how many elements were saved one by one, or the first failure
-    /// with everything put back.
-    pub(crate) fn run(&self, undo: &Undo, pool: &Pool) -> Result<(Vec<u64>, usize), FirstFailure> {
+    /// Runs all blocks, on this many threads at most. Gives what they came to, or the first failure with everything put back.
+    pub(crate) fn run(&self, undo: &Undo, (pool, most): (&Pool, usize)) -> Result<Ran, FirstFailure> {
         // An element's `clone` may panic while parts are saved: that must not leave other threads waiting.
         self.save_upfront(undo)?;
-        let (results, mut failed) = self.run_blocks(&Handoff::new(&self.plan.graph), undo, pool);
+        let (one, handoff) = (Pool::one(), Handoff::new(&self.plan.graph));
+        let pool = if most == 1 { &one } else { pool };
+        let (results, mut failed, nanos) = self.run_blocks(&handoff, undo, (pool, most));
         match failed {
             Some(_) => self.tallies.clear(),
             None => failed = self.tallies.unite(self.lease, pool).err().map(|note| self.of_the_end(note)),
@@ -112,7 +125,8 @@ impl Run<'_> {
             return Err(failed);
         }
         let saved = results.iter().map(BlockResult::saved).sum();
-        Ok((self.unite(settled(results, undo).into_iter()), saved))
+        let after = self.unite(settled(results, undo).into_iter());
+        Ok(Ran { after, saved, busy: nanos.saturating_sub(handoff.idle()) })
     }
 
     /// A panic after the last iteration.
@@ -129,14 +143,15 @@ impl Run<'_> {
         })
     }
 
-    /// Runs blocks as they are handed out, on all threads, until no more will be. Says what each came to, and which
-    /// failure is the first in the serial order.
+    /// Runs blocks as they are handed out, on this many threads at most, until no more will be. Says what each came to, which
+    /// failure is the first in the serial order, and how long threads took for it, all together, in nanoseconds.
     pub(crate) fn run_blocks(
         &self,
         handoff: &impl Dispatch,
         undo: &Undo,
-        pool: &Pool,
-    ) -> (Vec<BlockResult>, Option<FirstFailure>) {
+        (pool, most): (&Pool, usize),
+    ) -> (Vec<BlockResult>, Option<FirstFailure>, u64) {
+        let nanos = AtomicU64::new(0);
         let running = Blocks {
             run: self,
             handoff,
@@ -145,22 +160,28 @@ impl Run<'_> {
             results: self.plan.blocks.iter().map(|_| Mutex::default()).collect(),
             first: Mutex::new(None),
         };
-        pool.everywhere(self.plan.blocks.len(), || {
-            let mut last: Option<usize> = None;
+        pool.on_some(self.plan.blocks.len().min(most), || {
+            let begun = Instant::now();
+            let (mut last, mut ended) = (None, None);
             loop {
                 let waiting = timeline::is_on().then(|| timeline::span(Category::Wait, 0));
-                let next = handoff.next(&|block| last.is_some_and(|last| self.near(last, block)));
+                let near = |block| last.is_some_and(|last| self.near(last, block));
+                let next = match ended {
+                    Some(b) => handoff.done_and_next(b, &near),
+                    None => handoff.next(&near),
+                };
                 if let Some(waiting) = waiting {
                     waiting.forget_if_shorter(NOT_WAITING);
                 }
                 let Some(b) = next else { break };
-                running.run(b);
+                ended = running.run(b);
                 last = Some(b);
             }
+            nanos.fetch_add(begun.elapsed().as_nanos() as u64, Relaxed);
         });
         let Blocks { results, first, .. } = running;
         let results = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
-        (results.collect(), first.into_inner().unwrap_or_else(PoisonError::into_inner))
+        (results.collect(), first.into_inner().unwrap_or_else(PoisonError::into_inner), nanos.into_inner())
     }
 
     /// In which order one thread alone would run the blocks.
@@ -388,8 +409,10 @@ impl Run<'_> {
                 Owned { here, packed, tracked: true, ..Owned::by(doing) }
             }
             _ if listed => {
-                let doing = Doing::InStep { offset, written, now: Cell::new(None) };
-                Owned { here, tracked: true, ..Owned::by(doing) }
+                let in_step = InStep { distance: offset, written, range: plan.range.clone() };
+                let first = plan.offsets.get(block.start).map_or(0, |&first| first as usize);
+                let own = plan.range.start.wrapping_add(first).wrapping_add(offset);
+                Owned { here, in_step: Some(in_step), ..Owned::by(Doing::InStep { own }) }
             }
             _ => {
                 let lo = plan.range.start.wrapping_add(offset).wrapping_add(block.start);
@@ -515,8 +538,8 @@ struct Blocks<'b, D: Dispatch> {
 }
 
 impl<D: Dispatch> Blocks<'_, D> {
-    /// Runs a block that was handed out.
-    fn run(&self, b: usize) {
+    /// Runs a block that was handed out. Gives the one that ended well, of which nothing was said yet.
+    fn run(&self, b: usize) -> Option<usize> {
         let Blocks { run, handoff, undo, results, first, .. } = self;
         let _needed = self.residency.as_ref().map(|residency| residency.begin(b));
         let _span = timeline::is_on().then(|| timeline::span(Category::Block, handoff.number(b) as u64));
@@ -530,7 +553,7 @@ impl<D: Dispatch> Blocks<'_, D> {
         };
         *locked(&results[b]) = result;
         match ended {
-            Ok(()) => handoff.done(b),
+            Ok(()) => Some(b),
             Err((iteration, failure)) => {
                 let mut first = locked(first);
                 // A block that was stopped is no failure of its own.
@@ -540,6 +563,7 @@ impl<D: Dispatch> Blocks<'_, D> {
                 }
                 drop(first);
                 handoff.fail(b);
+                None
             }
         }
     }
@@ -569,7 +593,9 @@ impl<D: Dispatch> Watch for Watching<'_, D> {
             std::thread::scope(|scope| {
                 let go = || {
                     while let Some(b) = handoff.at_hand() {
-                        others.run(b);
+                        if let Some(b) = others.run(b) {
+                            handoff.done(b);
+                        }
                     }
                 };
                 // Where no thread can be had, they run when they would.

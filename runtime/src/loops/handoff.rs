@@ -1,13 +1,14 @@
 //! Handing blocks to threads: a block starts when those before it on its own parts are done.
 //!
-//! One mutex and one condition variable; blocks are long against them. A thread that finds nothing to do looks
-//! again for some microseconds, then sleeps. Model-checked under loom (`cargo test -p stradsap-runtime --lib
+//! One mutex and one condition variable; blocks are long against them. A thread that ends a block takes the next one under the
+//! same lock. One that finds nothing to do looks from outside whether a block is ready, and asks for the lock only then; after some
+//! hundred microseconds it sleeps. As many are woken as there are blocks for them. Model-checked under loom (`cargo test -p stradsap-runtime --lib
 //! --release` with `RUSTFLAGS="--cfg stradsap_loom"`).
 
 #[cfg(stradsap_loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
 use std::cmp::Reverse;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError};
 #[cfg(not(stradsap_loom))]
 use std::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
@@ -30,6 +31,11 @@ pub(crate) trait Dispatch: Sync {
     }
     /// Says that a block ended well.
     fn done(&self, block: usize);
+    /// The same, and [`next`](Dispatch::next).
+    fn done_and_next(&self, block: usize, near: &dyn Fn(usize) -> bool) -> Option<usize> {
+        self.done(block);
+        self.next(near)
+    }
     /// Says that a block ended well, and takes the next one if that may start at once. False: nothing was said.
     fn go_on(&self, _block: usize) -> bool {
         false
@@ -55,6 +61,10 @@ impl Dispatch for Handoff<'_> {
         Handoff::done(self, block);
     }
 
+    fn done_and_next(&self, block: usize, near: &dyn Fn(usize) -> bool) -> Option<usize> {
+        Handoff::done_and_next(self, block, near)
+    }
+
     fn go_on(&self, block: usize) -> bool {
         Handoff::go_on(self, block)
     }
@@ -64,7 +74,7 @@ impl Dispatch for Handoff<'_> {
     }
 
     fn at_hand(&self) -> Option<usize> {
-        Handoff::take(self.graph, &mut self.lock(), |_| false)
+        self.take(&mut self.lock(), |_| false)
     }
 
     fn cut(&self) -> Option<usize> {
@@ -87,9 +97,13 @@ pub(crate) struct Handoff<'g> {
     graph: &'g BlockGraph,
     state: Mutex<State>,
     wake: Condvar,
-    /// Counts what idle threads want to know of.
-    news: AtomicUsize,
+    /// How many blocks are ready, for idle threads; `OVER` if none runs, and none will.
+    open: AtomicUsize,
+    /// Nanoseconds for which threads had nothing to do.
+    idle: AtomicU64,
 }
+
+const OVER: usize = usize::MAX;
 
 struct State {
     ready: Vec<u32>,
@@ -110,9 +124,10 @@ impl<'g> Handoff<'g> {
         }
         Handoff {
             graph,
+            open: AtomicUsize::new(ready.len()),
             state: Mutex::new(State { ready, waits_for, running: 0, cut: u32::MAX, sleeping: 0 }),
             wake: Condvar::new(),
-            news: AtomicUsize::new(0),
+            idle: AtomicU64::new(0),
         }
     }
 
@@ -121,58 +136,75 @@ impl<'g> Handoff<'g> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next block for this thread, or none when no more will start. Waits while others may still make one ready.
-    pub(crate) fn next(&self, near: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut state = self.lock();
-        loop {
-            if let Some(block) = Self::take(self.graph, &mut state, &near) {
-                return Some(block);
-            }
-            if state.running == 0 {
-                return None;
-            }
-            state = self.wait(state);
-        }
+    /// For how long threads had nothing to do, in nanoseconds.
+    pub(crate) fn idle(&self) -> u64 {
+        self.idle.load(Relaxed)
     }
 
-    fn take(graph: &BlockGraph, state: &mut State, near: impl Fn(usize) -> bool) -> Option<usize> {
+    /// The next block for this thread, or none when no more will start. Waits while others may still make one ready.
+    pub(crate) fn next(&self, near: impl Fn(usize) -> bool) -> Option<usize> {
+        self.next_of(self.lock(), near)
+    }
+
+    fn next_of<'s>(&'s self, mut state: MutexGuard<'s, State>, near: impl Fn(usize) -> bool) -> Option<usize> {
+        if let Some(block) = self.take(&mut state, &near) {
+            return Some(block);
+        }
+        #[cfg(not(stradsap_loom))]
+        let since = std::time::Instant::now();
+        let next = loop {
+            if state.running == 0 {
+                break None;
+            }
+            state = self.wait(state);
+            if let Some(block) = self.take(&mut state, &near) {
+                break Some(block);
+            }
+        };
+        drop(state);
+        #[cfg(not(stradsap_loom))]
+        self.idle.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        next
+    }
+
+    fn take(&self, state: &mut State, near: impl Fn(usize) -> bool) -> Option<usize> {
         let cut = state.cut;
         if cut != u32::MAX {
             state.ready.retain(|&block| block < cut);
         }
-        let block = match graph.edges() {
+        let block = match self.graph.edges() {
             0 => state.ready.pop()? as usize,
-            _ => take_best(&mut state.ready, &graph.tail, near)?,
+            _ => take_best(&mut state.ready, &self.graph.tail, near)?,
         };
         state.running += 1;
+        self.open.store(state.ready.len(), Relaxed);
         Some(block)
     }
 
+    /// Until a block is ready or nothing runs, or for no reason.
     fn wait<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        let seen = self.news.load(Relaxed);
-        if LOOKS > 0 {
+        let mut state = if LOOKS == 0 {
+            state
+        } else {
             drop(state);
             for _ in 0..LOOKS {
-                if self.news.load(Relaxed) != seen {
-                    return self.lock();
+                // (Who asked for a lock that another has would be put to sleep.)
+                if self.open.load(Relaxed) > 0
+                    && let Ok(state) = self.state.try_lock()
+                {
+                    return state;
                 }
                 for _ in 0..32 {
                     std::hint::spin_loop();
                 }
             }
-            let mut state = self.lock();
-            if self.news.load(Relaxed) != seen {
+            let state = self.lock();
+            if !state.ready.is_empty() || state.running == 0 {
                 return state;
             }
-            state.sleeping += 1;
-            return self.sleep(state);
-        }
-        let mut state = state;
+            state
+        };
         state.sleeping += 1;
-        self.sleep(state)
-    }
-
-    fn sleep<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let mut state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         state.sleeping -= 1;
         state
@@ -181,10 +213,20 @@ impl<'g> Handoff<'g> {
     /// Says that a block is done: those that waited for it alone become ready.
     pub(crate) fn done(&self, block: usize) {
         let mut state = self.lock();
-        let before = state.ready.len();
         self.release(&mut state, block);
-        let fresh = state.ready.len() - before;
-        self.end(state, fresh);
+        self.tell(state);
+    }
+
+    /// The same, and takes the next block.
+    pub(crate) fn done_and_next(&self, block: usize, near: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut state = self.lock();
+        self.release(&mut state, block);
+        let next = self.take(&mut state, &near);
+        if next.is_none() && state.running > 0 {
+            return self.next_of(state, near);
+        }
+        self.tell(state);
+        next
     }
 
     /// The same, and takes the next block if it waited for this one alone. False: it didn't, and nothing was said.
@@ -195,17 +237,16 @@ impl<'g> Handoff<'g> {
         if !waits_for_this || next >= state.cut {
             return false;
         }
-        let before = state.ready.len();
         self.release(&mut state, block);
         state.ready.retain(|&ready| ready != next);
-        let fresh = state.ready.len() - before;
         state.running += 1;
-        self.end(state, fresh);
+        self.tell(state);
         true
     }
 
-    /// Those that waited for a block alone become ready.
+    /// A block has ended. Those that waited for it alone become ready.
     fn release(&self, state: &mut State, block: usize) {
+        state.running -= 1;
         for &follower in self.graph.followers(block) {
             let waits = &mut state.waits_for[follower as usize];
             *waits -= 1;
@@ -219,20 +260,24 @@ impl<'g> Handoff<'g> {
     pub(crate) fn fail(&self, block: usize) {
         let mut state = self.lock();
         state.cut = state.cut.min(block as u32);
-        self.end(state, 0);
+        state.running -= 1;
+        self.tell(state);
     }
 
-    fn end(&self, mut state: MutexGuard<'_, State>, fresh: usize) {
-        state.running -= 1;
-        // The last one out tells the others to leave.
-        if fresh == 0 && state.running > 0 {
-            return;
+    /// Lets idle threads know what is ready. If nothing runs any more, they leave.
+    fn tell(&self, mut state: MutexGuard<'_, State>) {
+        let cut = state.cut;
+        if cut != u32::MAX {
+            state.ready.retain(|&block| block < cut);
         }
-        self.news.fetch_add(1, Relaxed);
-        let anyone_asleep = state.sleeping > 0;
+        let (ready, over) = (state.ready.len(), state.ready.is_empty() && state.running == 0);
+        self.open.store(if over { OVER } else { ready }, Relaxed);
+        let sleeping = state.sleeping;
         drop(state);
-        if anyone_asleep {
+        if over && sleeping > 0 {
             self.wake.notify_all();
+        } else {
+            (0..sleeping.min(ready)).for_each(|_| self.wake.notify_one());
         }
     }
 }

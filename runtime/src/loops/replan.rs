@@ -54,16 +54,15 @@ impl Call<'_> {
     /// accesses and its recording said, and no bits depend on where blocks begin.
     pub(super) fn deal_anew(&self, cached: &mut CachedPlan, report: &LoopReport) {
         let PlanKey { range, options, .. } = &self.key;
-        let (blocks, threads) = (cached.plan.blocks.len(), self.pool.threads());
         if let Some(plan) = cached.plan.saved_in_ranges().filter(|_| report.elsewhere.crowded) {
             let _ = self.deal(cached, plan);
             return;
         }
-        let here = report.elsewhere.workers.is_empty() && threads > 1;
+        let here = report.elsewhere.workers.is_empty() && self.pool.threads() > 1;
         if cached.by_data || !here || !cached.serves_parts || options.grain.is_some() || cached.key.range != *range {
             return;
         }
-        let nanos = report.seconds_running * 1e9 * threads.min(blocks) as f64;
+        let nanos = report.elsewhere.busy as f64;
         // One call may take long because something else ran: the plan would have many blocks for good.
         let before = cached.nanos.replace(nanos).unwrap_or(0.0);
         if let Some(plan) = cached.plan.dealt_by_time(nanos.min(before)) {

@@ -52,6 +52,18 @@ impl Pool {
         }
     }
 
+    /// Runs `f` on up to `most` threads at the same time. It ends once the first of them is through, if others begin then.
+    pub(crate) fn on_some(&self, most: usize, f: impl Fn() + Sync + Send) {
+        match &self.rayon {
+            // Of many threads only those that are needed are woken.
+            Some(pool) if most > 1 && most < self.threads => pool.scope(|scope| {
+                (1..most).for_each(|_| scope.spawn(|_| f()));
+                f();
+            }),
+            _ => self.everywhere(most, f),
+        }
+    }
+
     /// Runs `f` once on each of up to `most` threads at the same time.
     pub(crate) fn everywhere(&self, most: usize, f: impl Fn() + Sync + Send) {
         match &self.rayon {

@@ -60,6 +60,8 @@ pub(crate) struct Elsewhere {
     pub(crate) staleness: Vec<Option<RelaxedError>>,
     /// Whether too many elements were saved one by one: saving ranges of them takes less time.
     pub(crate) crowded: bool,
+    /// Nanoseconds for which threads of this process were busy, all together; 0 on workers.
+    pub(crate) busy: u64,
     /// In a session that verifies: the captures that were compared with the replay's.
     pub(crate) compared: Option<Vec<usize>>,
 }

@@ -426,7 +426,7 @@ impl LoopBackend for Cluster {
         }
         let compared = checked?;
         let workers = self.times(workers);
-        Ok(Elsewhere { bytes_sent, workers, shares: None, staleness: board.errors(), crowded: false, compared })
+        Ok(Elsewhere { bytes_sent, workers, staleness: board.errors(), compared, ..Elsewhere::default() })
     }
 
     fn shares(&self, installed: &Installed) -> Option<Arc<WorkerShares>> {

@@ -465,12 +465,12 @@ impl InstalledShare {
             tallies: &self.tallies,
             apart: Some(&self.share.by_index),
         };
-        let (results, failed) = match run.save_upfront(&self.undo) {
+        let (results, failed, _) = match run.save_upfront(&self.undo) {
             Ok(()) => {
                 running.blocks.begin();
-                run.run_blocks(&Timed(running), &self.undo, &pool)
+                run.run_blocks(&Timed(running), &self.undo, (&pool, pool.threads()))
             }
-            Err(failed) => (Vec::new(), Some(failed)),
+            Err(failed) => (Vec::new(), Some(failed), 0),
         };
         self.started = running.blocks.started().into_iter().map(|b| self.share.global[b]).collect();
         let done = failed.is_none() && running.blocks.all_done();
