@@ -35,8 +35,9 @@ const WORTH_COPYING: f64 = 8.0;
 const MOST: usize = 512;
 /// Rows are looked up by their last bits.
 pub(crate) const SLOTS: usize = 4096;
-/// This many uses of cached rows later the shared ones are brought up to date, within a minibatch too.
-const USES: u32 = 1 << 14;
+/// As often as all other threads together use a row between two times that a thread brings it up to date, within a minibatch too. Steps of
+/// which none knows the others' add up to too long a one.
+const UNSEEN: usize = 512;
 const LOCKS: usize = 256;
 
 /// How often one thread's accesses are of which row.
@@ -107,15 +108,21 @@ pub(crate) struct HotRows<'l> {
     seen: Reservation,
     /// By the last bits of a row's number: 0, or 1 more than its place among `rows`.
     slots: Box<[AtomicU32]>,
-    uses: Cell<u32>,
+    /// How often each was used since it was brought up to date,
+    uses: Box<[Cell<u32>]>,
+    /// and how often it may be.
+    most_uses: u32,
+    /// Room for two rows.
+    room: RefCell<Vec<u8>>,
     locks: &'l HotLocks,
 }
 
 impl<'l> HotRows<'l> {
-    /// Copies of these rows, the hottest first and `most` of a DDS, by capture. None where there are none, or no memory for them.
+    /// The copies of one of this many threads of these rows, the hottest first and `most` of a DDS, by capture. None where there are
+    /// none, or no memory for them.
     pub(crate) fn of(
         chosen: &[Vec<u32>],
-        most: usize,
+        (threads, most): (usize, usize),
         lease: &'l Lease<'_>,
         merges: &[Option<Merging>],
         locks: &'l HotLocks,
@@ -132,8 +139,10 @@ impl<'l> HotRows<'l> {
                 slots[row as usize % SLOTS].store(k as u32 + 1, Relaxed);
             }
             let (own, seen) = (Reservation::new(ops, rows.len())?, Reservation::new(ops, rows.len())?);
-            let uses = Cell::new(0);
-            let hot = HotRows { shared, size: ops.size, merge: merge?, rows, own, seen, slots, uses, locks };
+            let uses = rows.iter().map(|_| Cell::new(0)).collect();
+            let most_uses = (UNSEEN / threads.saturating_sub(1).max(1)).max(1) as u32;
+            let (size, merge, room) = (ops.size, merge?, RefCell::new(vec![0; 2 * ops.size]));
+            let hot = HotRows { shared, size, merge, rows, own, seen, slots, uses, most_uses, room, locks };
             hot.flush();
             Some(hot)
         };
@@ -153,10 +162,10 @@ impl<'l> HotRows<'l> {
         let place = self.slots[i % SLOTS].load(Relaxed) as usize;
         match place.checked_sub(1).filter(|&k| self.rows[k] as usize == i) {
             Some(k) => {
-                let uses = self.uses.get() + 1;
-                self.uses.set(uses);
-                if uses >= USES {
-                    self.flush();
+                let uses = self.uses[k].get() + 1;
+                self.uses[k].set(uses);
+                if uses > self.most_uses {
+                    self.flush_row(k);
                 }
                 self.own.base().wrapping_add(k * self.size)
             }
@@ -166,27 +175,30 @@ impl<'l> HotRows<'l> {
 
     /// Adds what this thread did to the shared rows, and takes over what others did.
     pub(crate) fn flush(&self) {
-        self.uses.set(0);
-        let (mut now, mut change) = (vec![0u8; self.size], vec![0u8; self.size]);
+        (0..self.rows.len()).for_each(|k| self.flush_row(k));
+    }
+
+    fn flush_row(&self, k: usize) {
+        self.uses[k].set(0);
+        let mut room = self.room.borrow_mut();
+        let (now, change) = room.split_at_mut(self.size);
         let (now, change) = (now.as_mut_ptr(), change.as_mut_ptr());
-        for (k, &row) in self.rows.iter().enumerate() {
-            let shared = self.shared.at(row as usize);
-            let (own, seen) =
-                (self.own.base().wrapping_add(k * self.size), self.seen.base().wrapping_add(k * self.size));
-            let lock = &self.locks.0[row as usize % LOCKS];
-            // SAFETY: rules 1 to 3: `own` and `shared` are reached by atomic accesses here, too; the other three are this
-            // call's alone.
-            unsafe {
-                self.merge.read_shared(own, now);
-                if differ(seen, now, self.size) {
-                    self.merge.change(seen, now, change);
-                    let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-                    self.merge.apply_shared(shared, change);
-                }
-                // From here on `seen` is what the shared row was, and `now` what this thread's copy was.
-                self.merge.read_shared(shared, seen);
-                self.take_over(own, now, seen, change);
+        let row = self.rows[k] as usize;
+        let (own, seen) = (self.own.base().wrapping_add(k * self.size), self.seen.base().wrapping_add(k * self.size));
+        let shared = self.shared.at(row);
+        let lock = &self.locks.0[row % LOCKS];
+        // SAFETY: rules 1 to 3: `own` and `shared` are reached by atomic accesses here, too; the other three are this
+        // call's alone.
+        unsafe {
+            self.merge.read_shared(own, now);
+            if differ(seen, now, self.size) {
+                self.merge.change(seen, now, change);
+                let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                self.merge.apply_shared(shared, change);
             }
+            // From here on `seen` is what the shared row was, and `now` what this thread's copy was.
+            self.merge.read_shared(shared, seen);
+            self.take_over(own, now, seen, change);
         }
     }
 
@@ -225,5 +237,39 @@ mod tests {
         assert_eq!(chosen[1], [7]);
         // With more threads a row is in use more often.
         assert!(choose(&uses, 1000)[1].len() > 1);
+    }
+
+    /// Sixteen threads in turns step towards the same value, each from its own copy. If they didn't hear of each other's steps for long,
+    /// each would go all the way, and their sum much too far.
+    #[test]
+    fn copies_that_do_the_same_work_do_not_overshoot() {
+        let session = crate::Session::builder().threads(1).build().unwrap();
+        let mut rows = crate::DVector::from_fn(&session, 3, |_| 0.0f32).unwrap();
+        let captured = [rows.describe(true)];
+        {
+            let (lease, locks) = (Lease::of(&captured), HotLocks::new());
+            let ops = lease.vector(0).unwrap().ops();
+            let merges = [Merging::new(crate::memory::merge::merge_ops_of::<f32>(), ops)];
+            let copies: Vec<HotRows<'_>> = (0..16)
+                .flat_map(|_| HotRows::of(&[vec![1]], (16, 512), &lease, &merges, &locks))
+                .map(Option::unwrap)
+                .collect();
+            for _ in 0..50 {
+                for copy in &copies {
+                    for _ in 0..25 {
+                        let at = copy.reach(1).cast::<f32>();
+                        // SAFETY: a number that this thread alone uses.
+                        unsafe { *at += 0.001 * (1.0 - *at) };
+                    }
+                }
+                let shared = lease.vector(0).unwrap().at(1).cast::<f32>();
+                // SAFETY: a number that this thread alone uses.
+                assert!(unsafe { *shared } < 1.5);
+            }
+            copies.iter().for_each(HotRows::flush);
+        }
+        let end = rows.to_vec().unwrap();
+        assert!((end[1] - 1.0).abs() < 0.1, "{end:?}");
+        assert_eq!((end[0], end[2]), (0.0, 0.0));
     }
 }

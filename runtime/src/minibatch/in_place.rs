@@ -46,7 +46,7 @@ pub(crate) fn run(runner: &Runner<'_>, pool: &Pool) {
                     counted.then(|| choose(&uses, runner.threads))
                 });
                 if let Some(chosen) = chosen {
-                    let hot = HotRows::of(&chosen, most, runner.lease, runner.merges, &locks);
+                    let hot = HotRows::of(&chosen, (runner.threads, most), runner.lease, runner.merges, &locks);
                     runner.outcome.cached.fetch_max(hot.iter().flatten().map(|hot| hot.len() as u64).sum(), Relaxed);
                     known.set(chosen);
                     run_all(&runner.context(ViewTarget::Hot(&hot)), &|| {
