@@ -91,7 +91,7 @@ fn pairs(n: usize) -> Vec<[u32; 2]> {
 
 #[test]
 fn blocks_see_whole_strata_of_those_before() {
-    for (n, parts) in [(12_000, 6), (30_000, 8), (3000, 3)] {
+    for (n, parts) in [(12_000, 6), (30_000, 8), (3000, 3), (6000, 40)] {
         let pairs = pairs(n);
         // As fresh as can be: the first block of each stratum sees all before it, the others as much as that.
         let fresh = look(1, 1, &pairs, parts);

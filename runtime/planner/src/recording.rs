@@ -247,7 +247,12 @@ impl<'f> Recording<'f> {
     /// Calls `f` for each access to a shared capture in one of `every` short runs of a slice's iterations, and returns the number
     /// of these iterations.
     pub fn each_sampled(&self, s: usize, capture: usize, every: usize, mut f: impl FnMut(u32)) -> usize {
-        const RUN: usize = 64;
+        /// Short, since the iterations of a run often touch the same elements.
+        const RUN: usize = 16;
+        /// 2^64 by the golden ratio: the products with consecutive numbers, modulo 2^64, lie evenly in any stretch of the loop, and no
+        /// rhythm of the loop is theirs.
+        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+        let most = u64::MAX / every.max(1) as u64;
         let n = self.slice_len(s);
         let mut entries = Vec::new();
         let mut seen = 0;
@@ -256,8 +261,7 @@ impl<'f> Recording<'f> {
         while from < n {
             let run = (first + from) / RUN;
             let to = n.min((run + 1) * RUN - first);
-            // Each stretch begins at another place of the rhythm.
-            if run % (SLICE / RUN) % every != run / (SLICE / RUN) % every {
+            if (run as u64).wrapping_mul(GOLDEN) > most {
                 from = to;
                 continue;
             }
@@ -469,6 +473,40 @@ mod tests {
         assert_eq!(log.of(0), [6, 15]);
         assert_eq!(log.of(1), [6, 14]);
         assert_eq!(log.uniform(), Some(2));
+    }
+
+    #[test]
+    fn a_sample_has_its_share_of_each_stretch_and_of_each_beat() {
+        const STRETCHES: usize = 16;
+        let (len, n) = (1 << 19, 1 << 20);
+        let logs = slices(&(0..n)).into_iter().map(|slice| {
+            let mut log = CaptureLog::new(slice.start, slice.len(), true);
+            slice.for_each(|i| {
+                log.access(i / 2, false);
+                log.access(i / 2, true);
+                log.end_iteration();
+            });
+            vec![log]
+        });
+        let recording = Recording::new(0..n, logs.collect(), &[CaptureShape { len, ..SHAPE }]);
+        for every in [1, 7, 100, 156, 200, 512] {
+            let mut counts = vec![0; len];
+            let all = (0..recording.slice_count())
+                .map(|s| recording.each_sampled(s, 0, every, |entry| counts[entry as usize / 2] += 1))
+                .sum::<usize>();
+            assert_eq!(all, counts.iter().sum::<usize>());
+            let is_fair = |count: usize, of: usize| {
+                let share = n / of / every;
+                count.abs_diff(share) <= 48 + share / 16
+            };
+            let stretches: Vec<usize> = counts.chunks(len / STRETCHES).map(|stretch| stretch.iter().sum()).collect();
+            assert!(stretches.iter().all(|&count| is_fair(count, STRETCHES)), "one in {every}: {stretches:?}");
+            for beat in [2, 3, 8] {
+                let on = |k: usize| counts.chunks(32).skip(k).step_by(beat).flatten().sum::<usize>();
+                let beats: Vec<usize> = (0..beat).map(on).collect();
+                assert!(beats.iter().all(|&count| is_fair(count, beat)), "one in {every}, of {beat}: {beats:?}");
+            }
+        }
     }
 
     #[test]

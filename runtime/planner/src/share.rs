@@ -225,14 +225,17 @@ impl Plan {
             let (stratum, resource) = (self.strata.of(block), ADDED + block as u32);
             let sees = |b: usize| stratum < self.strata.seen_by(b);
             if layout.worker_of[block] == worker {
-                let after = own.iter().position(|&b| b == block).map(|k| k as u32);
+                let after = own.binary_search(&block).ok().map(|k| k as u32);
                 let last_of = |to: u32| layout.worker_of.iter().rposition(|&at| at == to);
                 let others = (0..layout.workers as u32).filter(|&to| to != worker && last_of(to).is_some_and(sees));
                 sends.extend(others.map(|to| Send { transfer: transfer(block, to), resource, to, after, copy: true }));
                 continue;
             }
-            let before: Vec<u32> = (0..own.len() as u32).filter(|&k| sees(own[k as usize])).collect();
-            if !before.is_empty() {
+            let first = own.partition_point(|&b| !sees(b));
+            if let Some(&b) = own.get(first) {
+                // Blocks that see the additions of the worker's first ones wait for these.
+                let end = own.partition_point(|&other| self.strata.seen_by(other) <= self.strata.of(b));
+                let before = (first as u32..end as u32).collect();
                 arrivals.push(Arrival { transfer: transfer(block, worker), resource, before, behind: Vec::new() });
             }
         }

@@ -161,10 +161,14 @@ impl Layout {
         // Blocks elsewhere are waited for by what they send.
         if plan.strata.blocks() > 0 {
             let mut edges = Vec::new();
+            let strata: Vec<usize> = blocks.iter().map(|&block| plan.strata.of(block as usize)).collect();
             for (k, &after) in blocks.iter().enumerate() {
                 let seen = plan.strata.seen_by(after as usize);
-                let before = blocks[..k].iter().take_while(|&&before| plan.strata.of(before as usize) < seen);
-                edges.extend((0..before.count() as u32).map(|before| (before, k as u32)));
+                let end = strata.partition_point(|&stratum| stratum < seen);
+                // Those in the last of these strata wait for the ones before.
+                let first = end.checked_sub(1).map_or(0, |last| plan.strata.seen_by(blocks[last] as usize));
+                let first = strata.partition_point(|&stratum| stratum < first);
+                edges.extend((first as u32..end as u32).map(|before| (before, k as u32)));
             }
             graph.add_edges(edges);
         }

@@ -13,10 +13,8 @@ use crate::threads::Threads;
 
 /// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
 pub(super) const WORKERS: usize = 8;
-/// Cuts of large loops are compared for these as well,
-const MORE: [usize; 4] = [16, 64, 256, 1024];
-/// where each has this many iterations to run.
-const WORTH_A_WORKER: usize = 2_000_000;
+/// Cuts of loops with at least so many iterations are compared for these as well.
+const MORE: [(usize, usize); 4] = [(8_000_000, 16), (128_000_000, 64), (512_000_000, 256), (2_048_000_000, 1024)];
 /// More groups than this are put in an order only where one can promise enough.
 const MANY_GROUPS: usize = 1024;
 /// The finest cut that is tried unless the loop says `parts = N`, of loops whose iterations touch one element of each DDS,
@@ -342,8 +340,8 @@ impl<'r> Planner<'r> {
 
     /// The mean over the numbers of workers that have enough to do, in accesses that one worker makes meanwhile.
     fn slowness(&self, graph: &BlockGraph) -> f64 {
-        let enough = |workers: &usize| self.recording.iterations() >= workers * WORTH_A_WORKER;
-        let compared = || std::iter::once(WORKERS).chain(MORE.into_iter().filter(enough));
+        let more = || MORE.iter().filter(|&&(iterations, _)| self.recording.iterations() >= iterations);
+        let compared = || std::iter::once(WORKERS).chain(more().map(|&(_, workers)| workers));
         compared().map(|workers| (workers as u64 * graph.makespan(workers)) as f64).sum::<f64>()
             / compared().count() as f64
     }

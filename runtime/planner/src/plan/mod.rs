@@ -177,8 +177,9 @@ impl Plan {
 
     /// Cuts the serial order into strata, for a loop with relaxed state, and makes blocks wait for the additions that they see.
     pub fn stratify(&mut self, staleness: Option<usize>) {
-        let strata = Strata::new(&self.graph, staleness);
-        self.graph.add_edges(strata.edges());
+        let parts = self.parts.iter().flat_map(|parts| &parts.cuts).map(Cut::parts).max();
+        let strata = Strata::new(&self.graph, parts.unwrap_or(0), staleness);
+        self.graph.add_edges(strata.edges(&self.graph));
         self.strata = Arc::new(strata);
     }
 

@@ -3,7 +3,7 @@
 
 use super::BlockGraph;
 
-/// Where nothing is shared, a stratum ends all the same.
+/// Where nothing is shared, a stratum ends all the same, after this many blocks or as many as the parts of a DDS.
 const WIDEST: usize = 32;
 /// How many strata reads of relaxed state may lag behind where the loop doesn't say.
 const STALENESS: usize = 2;
@@ -17,8 +17,9 @@ pub struct Strata {
 }
 
 impl Strata {
-    /// Cuts the serial order that a graph stands for.
-    pub fn new(graph: &BlockGraph, staleness: Option<usize>) -> Self {
+    /// Cuts the serial order that a graph stands for. `parts`: the most that a DDS is cut into, as many blocks as a stratum of a rotation has.
+    pub fn new(graph: &BlockGraph, parts: usize, staleness: Option<usize>) -> Self {
+        let widest = WIDEST.max(parts);
         let n = graph.len();
         // The last of the blocks before each that it shares a part with.
         let mut follows: Vec<Option<usize>> = vec![None; n];
@@ -28,7 +29,7 @@ impl Strata {
         let mut starts = vec![0u32];
         let mut start = 0;
         for (block, follows) in follows.iter().enumerate() {
-            if follows.is_some_and(|before| before >= start) || block - start == WIDEST {
+            if follows.is_some_and(|before| before >= start) || block - start == widest {
                 starts.push(block as u32);
                 start = block;
             }
@@ -78,17 +79,18 @@ impl Strata {
         (self.of(block) + 1).saturating_sub(self.staleness)
     }
 
-    /// What must have ended before a block starts besides what shares its parts: pairs (before, after). The blocks of as
-    /// many strata as reads may lag behind are named; they wait for those before them.
-    pub fn edges(&self) -> Vec<(u32, u32)> {
+    /// What must have ended before a block starts besides what shares its parts: pairs (before, after). Of as many strata as
+    /// reads may lag behind those blocks are named that none of these strata has to wait for by the graph; they wait for those before them.
+    pub fn edges(&self, graph: &BlockGraph) -> Vec<(u32, u32)> {
         let mut edges = Vec::new();
         for stratum in self.staleness..self.count() {
             let seen = stratum + 1 - self.staleness;
-            for before in seen.saturating_sub(self.staleness)..seen {
-                for after in self.blocks_of(stratum) {
-                    edges.extend(self.blocks_of(before).map(|before| (before as u32, after as u32)));
-                }
-            }
+            let [first, end] = [seen.saturating_sub(self.staleness), seen].map(|stratum| self.starts[stratum]);
+            let is_last = |&before: &u32| graph.followers(before as usize).iter().all(|&after| after >= end);
+            let last: Vec<u32> = (first..end).filter(is_last).collect();
+            edges.extend(
+                self.blocks_of(stratum).flat_map(|after| last.iter().map(move |&before| (before, after as u32))),
+            );
         }
         edges
     }
@@ -97,48 +99,46 @@ impl Strata {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Touch;
 
-    fn rotation(n: u32) -> BlockGraph {
-        let block = |s: u32, i: u32| s * n + i;
-        let mut edges = Vec::new();
-        for s in 1..n {
-            for i in 0..n {
-                edges.push((block(s - 1, i), block(s, i)));
-                edges.push((block(s - 1, (i + 1) % n), block(s, i)));
-            }
-        }
-        BlockGraph::from_edges(vec![1; (n * n) as usize], edges)
+    /// The rotation of n x n blocks, of which some may be missing.
+    fn rotation(n: u32, is_there: impl Fn(u32, u32) -> bool) -> BlockGraph {
+        let all = (0..n).flat_map(|s| (0..n).map(move |i| (i, (i + s) % n))).filter(|&(i, j)| is_there(i, j));
+        let touch = |resource| Touch { resource, write: true };
+        let touches: Vec<[Touch; 2]> = all.map(|(i, j)| [touch(i), touch(n + j)]).collect();
+        BlockGraph::from_touches(vec![1; touches.len()], 2 * n as usize, touches.iter().map(|touches| &touches[..]))
     }
 
     #[test]
     fn a_rotations_strata() {
-        let strata = Strata::new(&rotation(4), None);
+        let strata = Strata::new(&rotation(4, |_, _| true), 4, None);
         assert_eq!(strata.to_parts(), (vec![0, 4, 8, 12, 16], 2));
         assert_eq!((0..16).map(|b| strata.of(b)).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
         assert_eq!([0, 4, 8, 12].map(|b| strata.seen_by(b)), [0, 0, 1, 2]);
+        let strata = Strata::new(&rotation(100, |_, _| true), 100, None);
+        assert_eq!(strata.count(), 100, "large ones are whole, too");
     }
 
     #[test]
     fn all_that_a_block_sees_has_ended_before_it_starts() {
-        for n in [1, 2, 5, 8] {
+        for (n, missing) in [(1, u32::MAX), (2, u32::MAX), (5, u32::MAX), (8, u32::MAX), (8, 3), (9, 2), (12, 5)] {
             for staleness in [1, 2, 3, 7] {
-                let graph = rotation(n);
-                let strata = Strata::new(&graph, Some(staleness));
+                let mut graph = rotation(n, |i, j| (3 * i + 5 * j + i * j) % missing != 1);
+                let strata = Strata::new(&graph, n as usize, Some(staleness));
+                graph.add_edges(strata.edges(&graph));
                 let blocks = strata.blocks();
                 let mut ended_before: Vec<Vec<bool>> = vec![vec![false; blocks]; blocks];
-                let mut edges: Vec<(u32, u32)> = strata.edges();
-                edges.sort_unstable_by_key(|&(before, after)| (after, before));
-                for (before, after) in edges {
-                    assert!(before < after);
-                    let inherited = ended_before[before as usize].clone();
-                    for (to, from) in ended_before[after as usize].iter_mut().zip(inherited) {
-                        *to |= from;
+                for before in 0..blocks {
+                    let ended = ended_before[before].clone();
+                    for &after in graph.followers(before) {
+                        let ended_before = &mut ended_before[after as usize];
+                        ended_before.iter_mut().zip(&ended).for_each(|(to, from)| *to |= from);
+                        ended_before[before] = true;
                     }
-                    ended_before[after as usize][before as usize] = true;
                 }
                 for (block, ended) in ended_before.iter().enumerate() {
                     let mut seen = (0..strata.seen_by(block)).flat_map(|stratum| strata.blocks_of(stratum));
-                    assert!(seen.all(|other| ended[other]), "{n}, {staleness}: what {block} sees");
+                    assert!(seen.all(|other| ended[other]), "{n}, {missing}, {staleness}: what {block} sees");
                 }
             }
         }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn where_nothing_is_shared_strata_end() {
-        let strata = Strata::new(&BlockGraph::from_edges(vec![1; 70], Vec::new()), Some(1));
+        let strata = Strata::new(&BlockGraph::from_edges(vec![1; 70], Vec::new()), 0, Some(1));
         assert_eq!(strata.to_parts(), (vec![0, 32, 64, 70], 1));
     }
 }

@@ -189,7 +189,7 @@ impl PlanTable {
             ..Plan::serial(0..self.costs.len(), 0, Facts::default())
         };
         if let Some(strata) = Strata::of_parts(self.strata.0.clone(), self.strata.1) {
-            plan.graph.add_edges(strata.edges());
+            plan.graph.add_edges(strata.edges(&plan.graph));
             plan.strata = Arc::new(strata);
         }
         if let Some(listing) = &self.listed {
