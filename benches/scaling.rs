@@ -118,7 +118,7 @@ fn planned(options: &Options, shape: Shape) -> PlanTable {
     let pairs = generate_pairs(shape);
     println!("{} ratings generated in {:.1} s", shape.train, begun.elapsed().as_secs_f64());
     let begun = Instant::now();
-    let owned = |len| CaptureShape { len, reduction: false, by_block: false, owning: false };
+    let owned = |len| CaptureShape { len, reduction: false, by_block: false, owning: false, dealt: false };
     let shapes = [owned(shape.train), owned(shape.users.count), owned(shape.items.count)];
     let range = 0..shape.train;
     // Short sets are recorded in full, and nothing can be inferred of them.

@@ -55,8 +55,8 @@ pub use memory::shared::{Lane, Shared};
 pub use minibatch::{Batch, CachedRows, MergeRule, SyncOptions, SyncPolicy, SyncReport};
 pub use operate::{IntoPipe, JoinWith, Numbering, Pipe};
 pub use scheduled::{
-    Block, DynRegr, Magnitude, Partials, Pick, Program, RoundRobin, Schedule, Scheduled, ScheduledReport, Shards,
-    StaticRota, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
+    Block, DynRegr, Magnitude, Partials, Pick, Program, Rotation, RoundRobin, Schedule, Scheduled, ScheduledReport,
+    Shards, StaticRota, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
 };
 pub use session::error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result, RoundProblem};
 pub use session::options::{LoopOptions, LoopRange, OnFailure, Order, Strategy};

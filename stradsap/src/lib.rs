@@ -28,7 +28,7 @@
 //! |---|---|
 //! | **A program** | [`#[stradsap::main]`](macro@main), [`Session`] (the threads that loops run on; [`Session::builder`] makes one elsewhere), [`prelude`], [`Error`], [`Result`] |
 //! | **Loops** | [`async_parallel_for!`], with [`Order`], [`Strategy`], [`OnFailure`]; [`sync_parallel_for!`], over minibatches, with a [`SyncPolicy`] |
-//! | **Programs with schedules** | [`scheduled`], [`Program`], [`Schedule`], [`Shards`], [`Partials`] |
+//! | **Programs with schedules** | [`scheduled`], [`Program`], [`Schedule`], [`Shards`], [`Partials`], [`Rotation`] |
 //! | **Data** | [`DVector`], [`DMatrix`] (rows of equal width, chosen at run time), [`DMap`], [`DMultiMap`]; what they hold: [`Element`](derive@Element), [`Key`], [`Additive`], [`Merge`] |
 //! | **What iterations add to** | [`Session::sum`], [`min`](Session::min), [`max`](Session::max), [`count`](Session::count); [`RelaxedVector`] and [`Relaxed`], which are read, too |
 //! | **Operators** | [`Pipe`]: `map`, `filter`, `join`, `sort_by_key`, `split`, `shuffle`, `top_k`, `number_by_key` and others; [`with!`] where closures capture; [`Ordered`] floats as keys |

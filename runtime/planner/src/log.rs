@@ -92,6 +92,12 @@ impl CaptureLog {
         self.touched
     }
 
+    /// The same, and reads are listed even if nobody writes the DDS.
+    pub fn access_listed(&mut self, index: usize, write: bool) {
+        self.reads_only = false;
+        self.access(index, write);
+    }
+
     /// The same for a range of elements that is accessed at once. It counts as few accesses, since a body that accesses long ranges
     /// need not be slow.
     pub fn access_range(&mut self, range: Range<usize>, write: bool) -> u32 {

@@ -100,6 +100,8 @@ pub struct CaptureShape {
     pub by_block: bool,
     /// Whether an element may own memory elsewhere, as rows of a `Vec` do. Such elements are not laid out in the order of execution.
     pub owning: bool,
+    /// Whether its elements are only with the workers that run iterations with them, though nobody writes them.
+    pub dealt: bool,
 }
 
 impl<'f> Recording<'f> {
@@ -418,7 +420,7 @@ fn usage_of(range: &Range<usize>, slices: &mut [Vec<CaptureLog>], c: usize, shap
         }
         wrote |= log.wrote;
     }
-    if wrote {
+    if wrote || shape.dealt {
         return Usage::Shared;
     }
     // Nothing of a DDS that is only read can conflict.
@@ -442,7 +444,8 @@ mod tests {
         log
     }
 
-    const SHAPE: CaptureShape = CaptureShape { len: 100, reduction: false, by_block: false, owning: false };
+    const SHAPE: CaptureShape =
+        CaptureShape { len: 100, reduction: false, by_block: false, owning: false, dealt: false };
 
     fn usage(iterations: &[&[(usize, bool)]]) -> (Usage, CaptureLog) {
         let n = iterations.len();

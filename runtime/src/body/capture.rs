@@ -27,6 +27,9 @@ use crate::session::error::{Error, Result};
 /// for each step of `x[i + 1]`, `x[i - 2]`.
 pub struct Read<'h, D, const W: usize = 0>(pub(crate) &'h D);
 
+/// A shared borrow of a DDS whose elements are dealt out to the workers ([`Captured::dealt`]).
+pub(crate) struct Dealt<'h, D>(pub(crate) &'h D);
+
 /// A borrow of a DDS alone, from `&mut x` in a capture list; `W` as in [`Read`].
 pub struct Write<'h, D, const W: usize = 0>(pub(crate) &'h mut D);
 
@@ -39,6 +42,9 @@ pub(crate) struct Captured {
     pub(crate) session: Arc<SessionInner>,
     /// The DDS whose elements it holds as they were before the loop, in its own copies of them.
     pub(crate) copy_of: Option<u64>,
+    /// Of a DDS that is only read: whether its elements are only with the workers that run iterations with them, and blocks come to
+    /// them. Others are whole on each worker.
+    pub(crate) dealt: bool,
     pub(crate) kind: Kind,
 }
 

@@ -444,6 +444,16 @@ impl<'t> SlowPath<'t> {
         copy
     }
 
+    /// Logs an access of the virtual iteration, and reaches nothing. False where the iteration is none, and nothing is logged.
+    pub(crate) fn note(&self, i: usize, write: bool) -> bool {
+        let Doing::Record(recorder) = &self.doing else { return false };
+        if i >= self.len {
+            self.end(AccessTrouble::OutOfRange { capture: self.capture, index: i });
+        }
+        recorder.log.borrow_mut().access_listed(i, write);
+        true
+    }
+
     fn record(&self, recorder: &Recorder<'_>, i: usize, access: Access) -> *mut u8 {
         let lent = recorder.elements;
         let write = access != Access::Read;

@@ -113,7 +113,7 @@ impl RawVector {
         let memory = Memory::Home(self.home.clone());
         let (len, ops, rows) = (self.len, self.ops, self.rows);
         let kind = Kind::Vector { len, ops, writable, rows, memory, adding: None };
-        Captured { id: self.id, session: Arc::clone(&self.session), copy_of: self.copy_of, kind }
+        Captured { id: self.id, session: Arc::clone(&self.session), copy_of: self.copy_of, dealt: false, kind }
     }
 
     /// A hash of the elements in index order.

@@ -34,12 +34,15 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
         .iter()
         .map(|capture| match capture.kind {
             Kind::Vector { len, ops, .. } => {
-                CaptureShape { len, reduction: false, by_block: false, owning: ops.needs_drop }
+                let dealt = capture.dealt;
+                CaptureShape { len, reduction: false, by_block: false, owning: ops.needs_drop, dealt }
             }
             Kind::Reduction { ops, .. } => {
-                CaptureShape { len: 0, reduction: true, by_block: ops.ordered, owning: false }
+                CaptureShape { len: 0, reduction: true, by_block: ops.ordered, owning: false, dealt: false }
             }
-            Kind::Relaxed { .. } => CaptureShape { len: 0, reduction: true, by_block: true, owning: false },
+            Kind::Relaxed { .. } => {
+                CaptureShape { len: 0, reduction: true, by_block: true, owning: false, dealt: false }
+            }
         })
         .collect()
 }

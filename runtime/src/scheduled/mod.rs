@@ -20,7 +20,7 @@ pub(crate) mod wire;
 pub use call::{Scheduled, scheduled};
 pub use program::{Partials, Program, Schedule, Shards};
 pub use ready::{
-    Block, DynRegr, Magnitude, Pick, RoundRobin, StaticRota, schedule_dyn_regr, schedule_round_robin,
+    Block, DynRegr, Magnitude, Pick, Rotation, RoundRobin, StaticRota, schedule_dyn_regr, schedule_round_robin,
     schedule_static_rota,
 };
 pub use report::ScheduledReport;

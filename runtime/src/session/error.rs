@@ -465,6 +465,17 @@ pub enum LoopProblem {
         /// How many elements the locals have.
         locals: usize,
     },
+    /// A rotation has as many blocks as shards.
+    #[error(
+        "a schedule of {blocks} blocks rotates {blocks} blocks over {blocks} shards with {blocks} locals; given were {} blocks, {} shards \
+         and {} locals", .given[0], .given[1], .given[2]
+    )]
+    Rotation {
+        /// How many blocks the schedule has.
+        blocks: usize,
+        /// How many blocks, shards and locals were given.
+        given: [usize; 3],
+    },
     /// A minibatch of no elements.
     #[error("a minibatch must have at least 1 element")]
     EmptyMinibatch,

@@ -5,6 +5,7 @@ mod interpreter;
 mod models;
 mod program;
 mod random;
+mod rotations;
 mod trips;
 
 use stradsap::prelude::*;
@@ -24,7 +25,14 @@ const SCENARIOS: &[Scenario] = scenarios![
     models::lasso,
     models::rotation,
     models::factorisation,
+    rotations::one_turn_after_the_other,
+    rotations::from_any_round,
+    rotations::blocks_pass_the_workers_once,
+    rotations::failures_of_turns,
 ];
+
+/// In which a worker is killed as well.
+const KILLED: &[Scenario] = scenarios![rotations::from_any_round];
 
 const PLACES: [Place; 10] = [
     ALONE,
@@ -45,7 +53,9 @@ fn session(place: Place) -> Session {
 }
 
 pub(crate) fn tests() -> Vec<Test> {
-    let mut tests = places::tests(&PLACES, &Expected::new(ALONE, session), 60, SCENARIOS);
+    let expected = Expected::new(ALONE, session);
+    let mut tests = places::tests(&PLACES, &expected, 60, SCENARIOS);
+    tests.extend(places::killed(place(3, 1, 0), &expected, 60, KILLED));
     tests.extend(trips::tests());
     tests
 }

@@ -23,16 +23,34 @@ fn looks_like(bytes: u64) -> u64 {
 /// A worker for each block, in several ways.
 pub(super) fn candidates(plan: &Plan, parts: &Parts, workers: usize, bytes: &dyn Fn(u32) -> u64) -> Vec<Vec<u32>> {
     let mut candidates = Vec::new();
-    for slot in 0..parts.cuts.len() {
-        let Some(anchored) = Anchored::new(plan, parts, slot, bytes) else { continue };
+    let written = written(plan, parts);
+    let dealt: Vec<usize> = (0..parts.cuts.len()).filter(|&slot| is_dealt(parts, slot, &written)).collect();
+    let slots = if dealt.is_empty() { (0..parts.cuts.len()).collect() } else { dealt.clone() };
+    for slot in slots {
+        let Some(anchored) = Anchored::new(plan, parts, (slot, &written), bytes) else { continue };
         let natural: Vec<usize> = (0..anchored.cost.len()).collect();
         for order in [anchored.rotation(plan, bytes), natural] {
             candidates.push(anchored.assign(plan, workers, &anchored.in_runs(&order, workers), bytes));
         }
         candidates.push(anchored.assign(plan, workers, &evenly(&anchored.cost, workers), bytes));
     }
-    candidates.push(list_schedule(plan, parts, workers, bytes));
+    if dealt.is_empty() {
+        candidates.push(list_schedule(plan, parts, workers, bytes));
+    }
     candidates
+}
+
+/// The parts that some block writes.
+fn written(plan: &Plan, parts: &Parts) -> Vec<bool> {
+    let mut written = vec![false; parts.resources()];
+    let touches = (0..plan.blocks.len()).flat_map(|b| plan.touches(b));
+    touches.for_each(|touch| written[touch.resource as usize] |= touch.write);
+    written
+}
+
+/// Whether a DDS has parts though no block writes it: these are not to be on several workers, so blocks come to them.
+fn is_dealt(parts: &Parts, slot: usize, written: &[bool]) -> bool {
+    (0..written.len()).all(|resource| parts.part_of(resource as u32).0 != slot || !written[resource])
 }
 
 /// Contiguous runs of about equal cost: a worker for each place.
@@ -103,24 +121,28 @@ fn evenly(cost: &[u64], workers: usize) -> Vec<u32> {
 
 /// The blocks of a plan by the part of one DDS that they must come to.
 struct Anchored {
-    /// Of each block, if it touches a part that is written at all.
+    /// Of each block, if it touches a part that is written at all, or of a DDS that is dealt out.
     anchor: Vec<Option<u32>>,
     /// Of each part: what its blocks cost.
     cost: Vec<u64>,
 }
 
 impl Anchored {
-    fn new(plan: &Plan, parts: &Parts, slot: usize, bytes: &dyn Fn(u32) -> u64) -> Option<Anchored> {
-        let blocks = plan.blocks.len();
-        let mut written = vec![false; parts.resources()];
-        (0..blocks).flat_map(|b| plan.touches(b)).for_each(|touch| written[touch.resource as usize] |= touch.write);
+    fn new(
+        plan: &Plan,
+        parts: &Parts,
+        (slot, written): (usize, &[bool]),
+        bytes: &dyn Fn(u32) -> u64,
+    ) -> Option<Anchored> {
+        let (blocks, dealt) = (plan.blocks.len(), is_dealt(parts, slot, written));
         let mut cost = vec![0; parts.cuts[slot].parts()];
         let anchor: Vec<Option<u32>> = (0..blocks)
             .map(|b| {
                 let mine = plan
                     .touches(b)
                     .iter()
-                    .filter(|touch| written[touch.resource as usize] && parts.part_of(touch.resource).0 == slot);
+                    .filter(|touch| dealt || written[touch.resource as usize])
+                    .filter(|touch| parts.part_of(touch.resource).0 == slot);
                 let costliest =
                     mine.max_by_key(|touch| (touch.write, bytes(touch.resource), Reverse(touch.resource)))?;
                 let part = parts.part_of(costliest.resource).1;

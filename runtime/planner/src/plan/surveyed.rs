@@ -194,7 +194,7 @@ mod tests {
         }
 
         fn shapes(&self) -> Vec<CaptureShape> {
-            let shape = |len| CaptureShape { len, reduction: false, by_block: false, owning: false };
+            let shape = |len| CaptureShape { len, reduction: false, by_block: false, owning: false, dealt: false };
             [self.len(), self.lens[0], self.lens[1]].map(shape).to_vec()
         }
 

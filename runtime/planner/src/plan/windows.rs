@@ -274,7 +274,7 @@ mod tests {
 
     /// The same of a loop over pairs.
     fn in_rows(range: Range<usize>, columns: Option<usize>, accesses: impl Fn(usize) -> Vec<(usize, bool)>) -> Plan {
-        let shape = CaptureShape { len: LEN, reduction: false, by_block: false, owning: false };
+        let shape = CaptureShape { len: LEN, reduction: false, by_block: false, owning: false, dealt: false };
         let log = |slice: Range<usize>| {
             let mut log = CaptureLog::new(slice.start, slice.len(), true);
             for i in slice {
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn few_writes_in_long_windows_are_saved_one_by_one() {
         // (A DDS of 1,000 elements is short.)
-        let shape = CaptureShape { len: 20_000, reduction: false, by_block: false, owning: false };
+        let shape = CaptureShape { len: 20_000, reduction: false, by_block: false, owning: false, dealt: false };
         let planned = |written: usize, options: PlanOptions| {
             let log = |slice: Range<usize>| {
                 let mut log = CaptureLog::new(slice.start, slice.len(), true);

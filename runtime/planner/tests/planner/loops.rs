@@ -24,7 +24,7 @@ impl Loop {
     pub(crate) fn shapes(&self) -> Vec<CaptureShape> {
         self.captures
             .iter()
-            .map(|&(len, _)| CaptureShape { len, reduction: false, by_block: false, owning: false })
+            .map(|&(len, _)| CaptureShape { len, reduction: false, by_block: false, owning: false, dealt: false })
             .collect()
     }
 

@@ -186,7 +186,7 @@ impl Workbench {
                     (0, Kind::Relaxed { ops, cell: None, len })
                 }
             };
-            captured.push(Captured { id, session: Arc::clone(&session), copy_of: None, kind });
+            captured.push(Captured { id, session: Arc::clone(&session), copy_of: None, dealt: false, kind });
         }
         Ok(captured)
     }

@@ -7,7 +7,8 @@
 use std::ops::Range;
 
 use crate::body::capture::{
-    ByMerge, ByNothing, Capture, Captured, Nothing, Read, ReadCapture, SharedCapture, Write, WriteCapture, WriteShared,
+    ByMerge, ByNothing, Capture, Captured, Dealt, Nothing, Read, ReadCapture, SharedCapture, Write, WriteCapture,
+    WriteShared,
 };
 use crate::body::index::ElementIndex;
 use crate::body::shared_view::SharedView;
@@ -130,6 +131,40 @@ macro_rules! captured_by_index {
 captured_by_index! {
     DVector<T> of T;
     DMatrix<T> of [T];
+}
+
+impl<T: 'static> Capture for Dealt<'_, DVector<T>> {
+    type View<'v, const C: usize> = ReadView<'v, T, C>;
+
+    #[allow(private_interfaces)]
+    fn describe(&mut self) -> Captured {
+        Captured { dealt: true, ..self.0.describe(false) }
+    }
+
+    unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> ReadView<'v, T, C> {
+        // SAFETY: rule 1.
+        unsafe { ReadView::new(slot) }
+    }
+
+    #[inline(always)]
+    fn begin<const C: usize>(view: &mut ReadView<'_, T, C>, slot: &Slot<'_>) {
+        view.begin(slot);
+    }
+
+    #[inline(always)]
+    fn enter<const C: usize>(view: &mut ReadView<'_, T, C>, place: usize, first: usize, n: usize) -> Range<usize> {
+        <Read<'_, DVector<T>>>::enter(view, place, first, n)
+    }
+
+    #[inline(always)]
+    fn turn_to<const C: usize>(view: &mut ReadView<'_, T, C>, place: usize, i: usize) {
+        view.turn_to(place, i);
+    }
+
+    #[inline(always)]
+    fn step<const C: usize>(view: &mut ReadView<'_, T, C>, i: usize) {
+        view.step(i);
+    }
 }
 
 // (These are not made by the macro below: rustc shows them to who captures something else.)

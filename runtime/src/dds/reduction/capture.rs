@@ -50,6 +50,7 @@ macro_rules! reductions {
                     id: cell.id(),
                     session: Arc::clone(session),
                     copy_of: None,
+                    dealt: false,
                     kind: Kind::Reduction { ops, cell: Some(Arc::clone(cell)) },
                 }
             }

@@ -38,6 +38,7 @@ macro_rules! relaxed {
                     id: cell.id,
                     session: Arc::clone(session),
                     copy_of: None,
+                    dealt: false,
                     kind: Kind::Relaxed { ops, cell: Some(Arc::clone(cell)), len: cell.len },
                 }
             }

@@ -56,7 +56,8 @@ pub struct StaticRota {
 /// shards. In a round each shard has one block, and in the next round the block that the following shard had. After as many rounds
 /// as there are shards every shard has had every block once. The next call continues where this one ends.
 ///
-/// A program's [`updated_on`](crate::Program::updated_on) is then `Shards::One(job.shard)`.
+/// A program's [`updated_on`](crate::Program::updated_on) is then `Shards::One(job.shard)`. Where the parameters are to lie with the
+/// workers instead of the program's own process, it is a [`Rotation`](crate::Rotation), which [`StaticRota::rotate`] runs.
 ///
 /// ```
 /// # use stradsap_runtime as stradsap;
@@ -103,6 +104,28 @@ impl StaticRota {
     /// How many rounds a whole rotation has: as many as there are shards.
     pub fn rotation(&self) -> usize {
         self.cuts.len() - 1
+    }
+
+    /// The parameters of a block.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    ///
+    /// ```
+    /// # use stradsap_runtime::schedule_static_rota;
+    /// assert_eq!(schedule_static_rota(10, 4).parameters(1), 2..5);
+    /// ```
+    pub fn parameters(&self, block: usize) -> Range<usize> {
+        self.cuts[block]..self.cuts[block + 1]
+    }
+
+    pub(super) fn cuts(&self) -> &Vec<usize> {
+        &self.cuts
+    }
+
+    /// How many rounds the next one is behind one in which each shard has the block of its own number.
+    pub(super) fn turn(&self) -> usize {
+        self.turn
     }
 }
 
