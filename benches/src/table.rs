@@ -63,8 +63,7 @@ impl fmt::Display for Table {
             cells.chain([self.heading[column].len()]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.heading.len()).map(width).collect();
-        let heading = self.heading.iter().map(ToString::to_string).collect();
-        for row in std::iter::once(&heading).chain(&self.rows) {
+        for row in std::iter::once(&self.heading).chain(&self.rows) {
             let mut line = String::new();
             for ((column, cell), &width) in row.iter().enumerate().zip(&widths) {
                 let words = self.rows.iter().any(|row| row[column].contains(char::is_alphabetic));
