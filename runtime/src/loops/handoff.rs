@@ -307,7 +307,13 @@ mod loom_tests {
             let work = {
                 let (handoff, busy, ran) = (Arc::clone(&handoff), Arc::clone(&busy), Arc::clone(&ran));
                 move || {
-                    while let Some(block) = handoff.next(|_| false) {
+                    let mut ended = None;
+                    loop {
+                        let next = match ended.take() {
+                            Some(block) => handoff.done_and_next(block, |_| false),
+                            None => handoff.next(|_| false),
+                        };
+                        let Some(block) = next else { break };
                         for &part in blocks[block] {
                             assert!(!busy[part as usize].swap(true, Ordering::Relaxed), "a part has two owners");
                         }
@@ -315,7 +321,11 @@ mod loom_tests {
                         for &part in blocks[block] {
                             busy[part as usize].store(false, Ordering::Relaxed);
                         }
-                        if Some(block) == failing { handoff.fail(block) } else { handoff.done(block) }
+                        if Some(block) == failing {
+                            handoff.fail(block);
+                        } else {
+                            ended = Some(block);
+                        }
                     }
                 }
             };

@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn copies_that_do_the_same_work_do_not_overshoot() {
         let session = crate::Session::builder().threads(1).build().unwrap();
-        let mut rows = crate::DVector::from_fn(&session, 3, |_| 0.0f32).unwrap();
+        let rows = crate::DVector::from_fn(&session, 3, |_| 0.0f32).unwrap();
         let captured = [rows.describe(true)];
         {
             let (lease, locks) = (Lease::of(&captured), HotLocks::new());
