@@ -18,7 +18,7 @@ fn test(name: &'static str, seconds: u64, body: fn()) -> Test {
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
-        test("strangers are refused and the job is not disturbed", 120, strangers::all_at_once),
+        test("strangers are refused and the job is not disturbed", 180, strangers::all_at_once),
         test("idle strangers keep no replacement out", 120, strangers::idle_during_a_loss),
         test("a worker with another secret is refused", 30, refused::another_secret),
         test("a worker of another build is refused", 30, refused::another_build),

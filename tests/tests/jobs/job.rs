@@ -279,7 +279,7 @@ impl Job {
 
     /// Waits for its good end: what it left, and what it wrote as warnings.
     pub(crate) fn digest(mut self, case: &str) -> (String, String) {
-        let status = self.driver.wait(case, Duration::from_secs(60));
+        let status = self.driver.wait(case, Duration::from_secs(120));
         let err = self.driver.err();
         assert!(status.success(), "{case}: {status}\n{err}");
         let digest = self.driver.line("digest ", Duration::from_secs(1));
