@@ -11,6 +11,8 @@
 //! 3. Every captured DDS stays borrowed by the loop, and its elements lent, until all threads have ended.
 #![allow(unsafe_code)]
 
+mod blocks;
+
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -18,9 +20,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use self::blocks::{Blocks, Watching};
 use crate::body::astray::Before;
 use crate::body::capture::{Captured, Kind};
-use crate::body::context::{AccessTrouble, BlockState, Context};
+use crate::body::context::{BlockState, Context};
 use crate::body::lease::{Lease, Lent};
 use crate::body::outcome::Failure;
 use crate::body::panics::{self, CaughtPanic};
@@ -28,7 +31,7 @@ use crate::body::slot::{Ahead, Copies, InStep, MORE, OwnElement, Owned, Slot};
 use crate::body::slow_path::{Doing, Listed, Listing, ViewRange};
 use crate::body::task::{Iterations, Task};
 use crate::body::tiling::Tiling;
-use crate::body::waiting::{self, Watch};
+use crate::body::waiting;
 use crate::dds::relaxed::board::{Board, Missing};
 use crate::loops::handoff::{Dispatch, Handoff};
 use crate::loops::pack::Packed;
@@ -40,11 +43,8 @@ use crate::memory::buffer::RawBuf;
 use crate::planner::Inline;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
-use crate::session::locked;
 use crate::session::options::{Order, Strategy};
 use crate::session::pool::Pool;
-use crate::session::slow_bodies::{self, Unit};
-use crate::session::stack;
 use crate::session::timeline::{self, Category};
 
 /// Parts smaller than this stay in the nearer caches by themselves.
@@ -526,90 +526,6 @@ impl Run<'_> {
 
 /// How a block ended.
 type BlockEnd = Result<(), (Option<usize>, Failure)>;
-
-/// The blocks of a run, as they are run.
-struct Blocks<'b, D: Dispatch> {
-    run: &'b Run<'b>,
-    handoff: &'b D,
-    undo: &'b Undo,
-    residency: Option<Residency>,
-    results: Vec<Mutex<BlockResult>>,
-    first: Mutex<Option<FirstFailure>>,
-}
-
-impl<D: Dispatch> Blocks<'_, D> {
-    /// Runs a block that was handed out. Gives the one that ended well, of which nothing was said yet.
-    fn run(&self, b: usize) -> Option<usize> {
-        let Blocks { run, handoff, undo, results, first, .. } = self;
-        let _needed = self.residency.as_ref().map(|residency| residency.begin(b));
-        let _span = timeline::is_on().then(|| timeline::span(Category::Block, handoff.number(b) as u64));
-        let _now = slow_bodies::running(Unit::Block(handoff.number(b) as u64));
-        let (start, end) = (run.plan.blocks[b].start, run.plan.blocks[b].end);
-        let saved = if start < end { panics::caught(|| undo.save_for(b, run.plan, run.lease)) } else { Ok(()) };
-        let first_of_block = run.plan.range.start + run.plan.offset(start);
-        let (result, b, ended) = match saved {
-            Ok(()) => run.run_block(b, self),
-            Err(note) => (BlockResult::default(), b, Err((Some(first_of_block), Failure::Panic(note)))),
-        };
-        *locked(&results[b]) = result;
-        match ended {
-            Ok(()) => Some(b),
-            Err((iteration, failure)) => {
-                let mut first = locked(first);
-                // A block that was stopped is no failure of its own.
-                let rank = |failure: &Failure, block: usize| (matches!(failure, Failure::Stopped), block);
-                if first.as_ref().is_none_or(|other| rank(&failure, b) < rank(&other.failure, other.block)) {
-                    *first = Some(FirstFailure { block: b, iteration, failure });
-                }
-                drop(first);
-                handoff.fail(b);
-                None
-            }
-        }
-    }
-}
-
-/// A block whose body may wait for what others do.
-struct Watching<'b, D: Dispatch> {
-    block: usize,
-    others: &'b Blocks<'b, D>,
-    state: Rc<BlockState>,
-}
-
-/// Each time that a loop has done this many rounds, other blocks go first.
-const LETS_OTHERS_GO: u64 = 1 << 22;
-
-impl<D: Dispatch> Watch for Watching<'_, D> {
-    fn ends(&self, rounds: u64) -> bool {
-        let others = self.others;
-        let Blocks { run, handoff, .. } = others;
-        if self.state.is_astray() {
-            return rounds >= LETS_OTHERS_GO;
-        }
-        // A failure of a plan with another order than the loop's is confirmed in any case: nobody needs this block.
-        let confirmed = run.order == Order::Preserve && !run.plan.keeps_order();
-        let ends = || handoff.cut().is_some_and(|cut| confirmed || cut <= self.block);
-        if run.order == Order::Preserve && rounds.is_multiple_of(LETS_OTHERS_GO) && !ends() {
-            std::thread::scope(|scope| {
-                let go = || {
-                    while let Some(b) = handoff.at_hand() {
-                        if let Some(b) = others.run(b) {
-                            handoff.done(b);
-                        }
-                    }
-                };
-                // Where no thread can be had, they run when they would.
-                let thread = std::thread::Builder::new().stack_size(stack::of_main());
-                drop(thread.spawn_scoped(scope, go));
-            });
-        }
-        if ends() {
-            self.state.record(AccessTrouble::Unreachable);
-            return true;
-        }
-        false
-    }
-}
 
 /// Elements before the loop, for blocks that stray.
 struct BeforeLoop<'b> {

@@ -35,8 +35,8 @@ const WORTH_COPYING: f64 = 8.0;
 const MOST: usize = 512;
 /// Rows are looked up by their last bits.
 pub(crate) const SLOTS: usize = 4096;
-/// As often as all other threads together use a row between two times that a thread brings it up to date, within a minibatch too. Steps of
-/// which none knows the others' add up to too long a one.
+/// How often the other threads together may use a row until a thread brings its copy up to date, within a minibatch too. The steps of
+/// threads that don't see each other's add up to too long a one.
 const UNSEEN: usize = 512;
 const LOCKS: usize = 256;
 

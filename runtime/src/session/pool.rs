@@ -52,7 +52,7 @@ impl Pool {
         }
     }
 
-    /// Runs `f` on up to `most` threads at the same time. It ends once the first of them is through, if others begin then.
+    /// Runs `f` on up to `most` threads at the same time. One that begins when another has ended must find nothing left to do, and end.
     pub(crate) fn on_some(&self, most: usize, f: impl Fn() + Sync + Send) {
         match &self.rayon {
             // Of many threads only those that are needed are woken.
