@@ -7,8 +7,6 @@
 #![expect(clippy::print_stdout, reason = "the report is what this program is for")]
 #![allow(clippy::unwrap_used, reason = "the programs are tests, too")]
 
-#[path = "../tests/tests/common/mod.rs"]
-mod common;
 #[path = "../tests/tests/programs/mod.rs"]
 mod programs;
 #[allow(dead_code, reason = "tests take more of it")]
@@ -24,6 +22,7 @@ use programs::{PROGRAMS, Program, Trial};
 use stradsap::prelude::*;
 use stradsap_benches::harness::{Samples, benchmarking, exit_code};
 use stradsap_benches::table::{Table, create};
+use stradsap_test_jobs::common;
 
 /// Programs as one would write them, against their plain loops.
 #[derive(Parser)]

@@ -6,15 +6,15 @@
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
 
-mod common;
 mod spilled;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use common::{Rating, ratings, session};
 use stradsap::prelude::*;
+use stradsap_test_jobs::common;
+use stradsap_test_jobs::common::{Rating, ratings, session};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);

@@ -5,7 +5,6 @@
 mod bodies;
 mod captured;
 mod checkpoint;
-mod common;
 mod decoding;
 mod documentation;
 mod drops;
@@ -45,6 +44,8 @@ mod undone;
 mod values;
 mod verified;
 mod views;
+
+use stradsap_test_jobs::common;
 
 /// Runs scenarios in this process, where each asserts what it expects.
 pub(crate) fn on_1_2_and_4_threads(scenarios: &[seen::Scenario]) {

@@ -8,10 +8,8 @@ mod captured;
 mod chaos;
 mod cluster;
 mod coloured;
-mod common;
 mod data;
 mod hostile;
-mod jobs;
 mod kept_plans;
 mod matrices;
 mod odd;
@@ -34,9 +32,11 @@ mod tables;
 mod undone;
 mod views;
 
-use jobs::{job, runner};
 use places::{ALONE, Expected, Place, place};
 use stradsap::prelude::*;
+use stradsap_test_jobs::job;
+use stradsap_test_jobs::runner;
+use stradsap_test_jobs::{self as jobs, common};
 
 /// Where `sound` runs.
 const SOUND: [Place; 9] = [

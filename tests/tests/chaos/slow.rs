@@ -46,7 +46,7 @@ fn named() {
     let (_, err) = job.digest("slow bodies");
     let is_named = |line: &str| {
         line.starts_with("warning: ")
-            && line.contains("jobs/slow.rs:")
+            && line.contains("slow.rs:")
             && line.contains(": block 0 has been running for 1 second on worker ")
     };
     assert!(err.lines().any(is_named), "{err}");

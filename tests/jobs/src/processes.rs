@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::runner::GROUP;
 
 /// Waits until something is there.
-pub(crate) fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
     loop {
         if let Some(found) = look() {
@@ -23,7 +23,7 @@ pub(crate) fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() ->
 }
 
 /// A process whose output is kept; killed when this is dropped.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     out: Arc<Mutex<String>>,
     err: Arc<Mutex<String>>,
@@ -44,7 +44,7 @@ fn keep(mut from: impl Read + Send + 'static) -> (Arc<Mutex<String>>, JoinHandle
 }
 
 /// This executable once more, with nothing of a job in its environment.
-pub(crate) fn this_program() -> Command {
+pub fn this_program() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     for (name, _) in std::env::vars_os() {
         let ours = name.to_str().is_some_and(|name| name.starts_with("STRADSAP_"));
@@ -56,7 +56,7 @@ pub(crate) fn this_program() -> Command {
 }
 
 impl Process {
-    pub(crate) fn start(command: &mut Command) -> Process {
+    pub fn start(command: &mut Command) -> Process {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let (out, reading_out) = keep(child.stdout.take().unwrap());
@@ -64,20 +64,20 @@ impl Process {
         Process { child, out, err, readers: vec![reading_out, reading_err], status: None }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// What it has written so far.
-    pub(crate) fn out(&self) -> String {
+    pub fn out(&self) -> String {
         self.out.lock().unwrap().clone()
     }
 
-    pub(crate) fn err(&self) -> String {
+    pub fn err(&self) -> String {
         self.err.lock().unwrap().clone()
     }
 
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().unwrap();
         }
@@ -85,7 +85,7 @@ impl Process {
     }
 
     /// Waits for its end, and for all that it wrote.
-    pub(crate) fn wait(&mut self, what: &str, limit: Duration) -> ExitStatus {
+    pub fn wait(&mut self, what: &str, limit: Duration) -> ExitStatus {
         let since = Instant::now();
         while self.ended().is_none() {
             if since.elapsed() > limit {
@@ -102,7 +102,7 @@ impl Process {
     }
 
     /// Waits until it has written a line that begins so, and gives the rest of that line.
-    pub(crate) fn line(&mut self, begins: &str, limit: Duration) -> String {
+    pub fn line(&mut self, begins: &str, limit: Duration) -> String {
         let since = Instant::now();
         loop {
             let out = self.out();
@@ -119,7 +119,7 @@ impl Process {
         }
     }
 
-    pub(crate) fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         signal_to(self.pid(), signal);
     }
 }
@@ -134,7 +134,7 @@ impl Drop for Process {
 }
 
 /// Sends a signal such as `KILL`, `STOP` or `CONT`.
-pub(crate) fn signal_to(pid: u32, signal: &str) {
+pub fn signal_to(pid: u32, signal: &str) {
     let number = match signal {
         "KILL" => "9",
         "CONT" => "18",
@@ -155,29 +155,29 @@ fn status_of(pid: u32, name: &str) -> Option<String> {
 }
 
 /// Peak and present memory of a process, in KiB.
-pub(crate) fn memory(pid: u32) -> Option<(u64, u64)> {
+pub fn memory(pid: u32) -> Option<(u64, u64)> {
     let kib = |name| status_of(pid, name)?.trim_end_matches("kB").trim().parse().ok();
     Some((kib("VmHWM:")?, kib("VmRSS:")?))
 }
 
 /// Whether a process runs: it exists, and is not only waiting for its parent to hear of its end.
-pub(crate) fn runs(pid: u32) -> bool {
+pub fn runs(pid: u32) -> bool {
     status_of(pid, "State:").is_some_and(|state| !state.starts_with('Z') && !state.starts_with('X'))
 }
 
-pub(crate) fn pids() -> BTreeSet<u32> {
+pub fn pids() -> BTreeSet<u32> {
     let entries = std::fs::read_dir("/proc").unwrap();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The running children of a process.
-pub(crate) fn children(of: u32) -> BTreeSet<u32> {
+pub fn children(of: u32) -> BTreeSet<u32> {
     let parent = of.to_string();
     pids().into_iter().filter(|&pid| runs(pid) && status_of(pid, "PPid:").as_ref() == Some(&parent)).collect()
 }
 
 /// A variable of the environment that a process was started with.
-pub(crate) fn variable(pid: u32, name: &str) -> Option<String> {
+pub fn variable(pid: u32, name: &str) -> Option<String> {
     let bytes = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).ok()?;
     let prefix = format!("{name}=");
     bytes
@@ -186,12 +186,12 @@ pub(crate) fn variable(pid: u32, name: &str) -> Option<String> {
 }
 
 /// The running children of a process that were started in a role.
-pub(crate) fn children_as(of: u32, role: &str) -> Vec<u32> {
+pub fn children_as(of: u32, role: &str) -> Vec<u32> {
     children(of).into_iter().filter(|&pid| variable(pid, "STRADSAP_ROLE").as_deref() == Some(role)).collect()
 }
 
 /// The TCP ports that a process listens on.
-pub(crate) fn ports(of: u32) -> Vec<u16> {
+pub fn ports(of: u32) -> Vec<u16> {
     let sockets: BTreeSet<String> = std::fs::read_dir(format!("/proc/{of}/fd"))
         .map(|entries| entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect::<Vec<_>>())
         .unwrap_or_default()
@@ -209,7 +209,7 @@ pub(crate) fn ports(of: u32) -> Vec<u16> {
 }
 
 /// All running processes of an executable, but for this one and those of other groups of tests.
-pub(crate) fn others_of(executable: &Path) -> Vec<u32> {
+pub fn others_of(executable: &Path) -> Vec<u32> {
     let (own, group) = (std::process::id(), std::env::var(GROUP).ok());
     let same = |pid: u32| {
         std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == executable)
@@ -219,7 +219,7 @@ pub(crate) fn others_of(executable: &Path) -> Vec<u32> {
 }
 
 /// Asserts that nothing of this executable runs any more, or will not after so long.
-pub(crate) fn assert_alone(limit: Duration) {
+pub fn assert_alone(limit: Duration) {
     let own = std::env::current_exe().unwrap();
     let since = Instant::now();
     loop {
@@ -233,11 +233,11 @@ pub(crate) fn assert_alone(limit: Duration) {
 }
 
 /// A secret for a job.
-pub(crate) fn a_secret(of: u64) -> String {
+pub fn a_secret(of: u64) -> String {
     (0..32u64).map(|k| format!("{:02x}", (of.wrapping_mul(31).wrapping_add(k * 7) % 251) as u8)).collect()
 }
 
 /// A TCP port that is free now.
-pub(crate) fn free_port(host: &str) -> u16 {
+pub fn free_port(host: &str) -> u16 {
     std::net::TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port()
 }

@@ -11,14 +11,14 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// A test, which fails by panicking.
-pub(crate) struct Test {
+pub struct Test {
     name: String,
     limit: Duration,
     body: Box<dyn FnOnce()>,
 }
 
 impl Test {
-    pub(crate) fn new(name: impl Into<String>, seconds: u64, body: impl FnOnce() + 'static) -> Test {
+    pub fn new(name: impl Into<String>, seconds: u64, body: impl FnOnce() + 'static) -> Test {
         Test { name: name.into(), limit: Duration::from_secs(seconds), body: Box::new(body) }
     }
 }
@@ -59,7 +59,7 @@ impl Asked {
 }
 
 /// Whether the command line asks for any of these names: what many tests share need not be made for none.
-pub(crate) fn wanted(group: &str, name: &str) -> bool {
+pub fn wanted(group: &str, name: &str) -> bool {
     let asked = Asked::of(std::env::args().skip(1));
     !asked.list && asked.wants(&within(group, name))
 }
@@ -69,13 +69,13 @@ fn within(group: &str, name: &str) -> String {
 }
 
 /// Names the group of tests that a process runs; processes that it starts have it too.
-pub(crate) const GROUP: &str = "TESTS_OF_GROUP";
+pub const GROUP: &str = "TESTS_OF_GROUP";
 
 /// How many groups run at once. Much of their time is waiting: for timeouts, and for each other's processes.
 const AT_ONCE: usize = 3;
 
 /// Runs the tests that the command line asks for, each group in a process of its own, and says how many failed.
-pub(crate) fn run(mut groups: Vec<(&'static str, Vec<Test>)>) -> Result<(), Box<dyn std::error::Error>> {
+pub fn run(mut groups: Vec<(&'static str, Vec<Test>)>) -> Result<(), Box<dyn std::error::Error>> {
     let asked = Asked::of(std::env::args().skip(1));
     for (group, tests) in &mut groups {
         tests.iter_mut().for_each(|test| test.name = within(group, &test.name));
@@ -135,13 +135,13 @@ fn one_after_the_other(tests: Vec<Test>) -> Result<(), Box<dyn std::error::Error
 }
 
 /// Ends this process, with all that it started, where something takes longer than it may: nothing hangs unseen.
-pub(crate) struct Watch {
+pub struct Watch {
     /// Dropped with this: then the thread ends.
     _over: std::sync::mpsc::Sender<()>,
 }
 
 impl Watch {
-    pub(crate) fn new(what: &str, limit: Duration) -> Watch {
+    pub fn new(what: &str, limit: Duration) -> Watch {
         let (over, told) = channel::<()>();
         let what = what.to_string();
         std::thread::spawn(move || {
@@ -156,7 +156,7 @@ impl Watch {
 }
 
 /// The command that runs one test of this executable again.
-pub(crate) fn repeat(name: &str) -> String {
+pub fn repeat(name: &str) -> String {
     let own = std::env::args().next().unwrap_or_default();
     let file = std::path::Path::new(&own).file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_string();
     let target = file.rsplit_once('-').map_or(file.as_str(), |(target, _)| target);
@@ -164,12 +164,12 @@ pub(crate) fn repeat(name: &str) -> String {
 }
 
 /// Whether the long mode is asked for: `STRADSAP_LONG=1`.
-pub(crate) fn long() -> bool {
+pub fn long() -> bool {
     std::env::var_os("STRADSAP_LONG").is_some_and(|value| value == "1")
 }
 
 /// The seeds of a test that is repeated: `STRADSAP_SEED=n` runs that one alone.
-pub(crate) fn seeds(short: u64, long_mode: u64) -> std::ops::Range<u64> {
+pub fn seeds(short: u64, long_mode: u64) -> std::ops::Range<u64> {
     match std::env::var("STRADSAP_SEED").ok().and_then(|text| text.parse().ok()) {
         Some(seed) => seed..seed + 1,
         None => 0..if long() { long_mode } else { short },

@@ -1,16 +1,14 @@
 //! What the scenario tests share.
 
-#![allow(dead_code)]
-
 use stradsap::prelude::*;
 
 /// A session that the environment has no say in.
-pub(crate) fn session(threads: usize) -> Session {
+pub fn session(threads: usize) -> Session {
     Session::builder().threads(threads).verify(false).explain(false).build().unwrap()
 }
 
 /// Spreads numbers.
-pub(crate) fn mix(mut x: u64) -> u64 {
+pub fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -18,19 +16,19 @@ pub(crate) fn mix(mut x: u64) -> u64 {
 }
 
 /// A number below `n` that looks random.
-pub(crate) fn below(x: u64, n: usize) -> usize {
+pub fn below(x: u64, n: usize) -> usize {
     (mix(x) % n as u64) as usize
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Element)]
-pub(crate) struct Rating {
-    pub(crate) user: u32,
-    pub(crate) item: u32,
-    pub(crate) stars: f32,
+pub struct Rating {
+    pub user: u32,
+    pub item: u32,
+    pub stars: f32,
 }
 
 /// Ratings of users and items at random.
-pub(crate) fn ratings(n: usize, users: usize, items: usize) -> Vec<Rating> {
+pub fn ratings(n: usize, users: usize, items: usize) -> Vec<Rating> {
     (0..n as u64)
         .map(|k| Rating {
             user: below(3 * k, users) as u32,
@@ -41,29 +39,29 @@ pub(crate) fn ratings(n: usize, users: usize, items: usize) -> Vec<Rating> {
 }
 
 /// The bits of floats, for exact comparison.
-pub(crate) fn bits(floats: impl IntoIterator<Item = f64>) -> Vec<u64> {
+pub fn bits(floats: impl IntoIterator<Item = f64>) -> Vec<u64> {
     floats.into_iter().map(f64::to_bits).collect()
 }
 
 /// As `bits`.
-pub(crate) fn bits32(floats: impl IntoIterator<Item = f32>) -> Vec<u32> {
+pub fn bits32(floats: impl IntoIterator<Item = f32>) -> Vec<u32> {
     floats.into_iter().map(f32::to_bits).collect()
 }
 
 /// How a loop is made to find parallelism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     Aligned,
     Grid,
     Coloured,
     Serial,
 }
 
-pub(crate) const WAYS: [Way; 4] = [Way::Aligned, Way::Grid, Way::Coloured, Way::Serial];
+pub const WAYS: [Way; 4] = [Way::Aligned, Way::Grid, Way::Coloured, Way::Serial];
 
 impl Way {
     /// The option that asks for it. (A loop in step with its data is aligned whatever else is asked for, but serial.)
-    pub(crate) fn option(self) -> Strategy {
+    pub fn option(self) -> Strategy {
         match self {
             Way::Aligned | Way::Grid => Strategy::Grid,
             Way::Coloured => Strategy::Coloured,
@@ -72,7 +70,7 @@ impl Way {
     }
 
     /// What the report must say then.
-    pub(crate) fn strategy(self) -> Strategy {
+    pub fn strategy(self) -> Strategy {
         match self {
             Way::Aligned => Strategy::Aligned,
             Way::Grid => Strategy::Grid,
@@ -82,7 +80,7 @@ impl Way {
     }
 
     /// Two elements that iteration `i` of `n` touches: its own, or some that others touch as well.
-    pub(crate) fn pair(self, i: usize, rows: usize, cols: usize) -> [u32; 2] {
+    pub fn pair(self, i: usize, rows: usize, cols: usize) -> [u32; 2] {
         if self == Way::Aligned {
             [i as u32, i as u32]
         } else {

@@ -8,14 +8,14 @@ use stradsap::prelude::*;
 use crate::common::mix;
 
 /// Makes this executable that job.
-pub(crate) const WRITTEN_ONCE: &str = "STRADSAP_TEST_WRITTEN_ONCE";
+pub const WRITTEN_ONCE: &str = "STRADSAP_TEST_WRITTEN_ONCE";
 
 const CELLS: usize = 20_000;
 /// The epoch that takes a second of one thread.
-pub(crate) const SLOW: usize = 3;
+pub const SLOW: usize = 3;
 
 #[allow(clippy::print_stdout)]
-pub(crate) fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
+pub fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
     let mut once = DVector::from_fn(session, 3000, |i| mix(i as u64))?;
     let mut often = DVector::from_fn(session, CELLS, |i| i as u64)?;
     println!("begins at 0");

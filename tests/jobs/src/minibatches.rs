@@ -7,10 +7,10 @@ use stradsap::prelude::*;
 use crate::common::{below, mix};
 
 /// Makes this executable that job: its policy.
-pub(crate) const POLICY: &str = "STRADSAP_TEST_POLICY";
+pub const POLICY: &str = "STRADSAP_TEST_POLICY";
 
 /// The policies by name. A name with `combined` in it has that rule.
-pub(crate) const POLICIES: [(&str, SyncPolicy); 5] = [
+pub const POLICIES: [(&str, SyncPolicy); 5] = [
     ("bsp", SyncPolicy::Bsp),
     ("bsp, combined", SyncPolicy::Bsp),
     ("model-average", SyncPolicy::ModelAverage { every: 2 }),
@@ -19,7 +19,7 @@ pub(crate) const POLICIES: [(&str, SyncPolicy); 5] = [
 ];
 
 /// Whether a job leaves the same bits each time that it has as many copies, or counts alone.
-pub(crate) fn leaves_bits(policy: &str) -> bool {
+pub fn leaves_bits(policy: &str) -> bool {
     policy != "ssp"
 }
 
@@ -38,7 +38,7 @@ fn look_at(i: usize, row: &[f32]) -> u64 {
 
 /// Trains rows, counts what it does, and has loops of the other kind on the same rows now and then.
 #[allow(clippy::print_stdout)]
-pub(crate) fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<()> {
+pub fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<()> {
     let (_, how) = POLICIES.into_iter().find(|(name, _)| *name == policy).unwrap();
     let (rule, interval) = if policy.contains("combined") { (MergeRule::Combine, 2) } else { (MergeRule::Sum, 1) };
     let mut input = DVector::from_fn(session, LISTS, |i| list(i, 0))?;

@@ -8,10 +8,10 @@ use stradsap::prelude::*;
 use crate::common::{below, mix};
 
 /// Makes this executable that job.
-pub(crate) const SCHEDULED: &str = "STRADSAP_TEST_SCHEDULED";
+pub const SCHEDULED: &str = "STRADSAP_TEST_SCHEDULED";
 
 /// A program says so after every this many rounds.
-pub(crate) const SAYS: usize = 6;
+pub const SAYS: usize = 6;
 
 const SHARDS: usize = 7;
 const ROUNDS: usize = 24;
@@ -81,7 +81,7 @@ impl Schedule<Vec<u64>, Step, Vec<u64>> for ByModel {
 
 /// Runs programs of every depth, with loops and changes of the driver between.
 #[allow(clippy::print_stdout)]
-pub(crate) fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
+pub fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
     let mut shards =
         DVector::from_fn(session, SHARDS, |s| (0..3 + s as u64).map(|k| mix(s as u64 * 9 + k)).collect::<Vec<u64>>())?;
     let mut locals = DVector::from_fn(session, SHARDS, |s| (vec![s as u64], [0u64; 2]))?;

@@ -7,10 +7,10 @@ use stradsap::prelude::*;
 use crate::common::{below, mix};
 
 /// Makes this executable that job.
-pub(crate) const OPERATORS: &str = "STRADSAP_TEST_OPERATORS";
+pub const OPERATORS: &str = "STRADSAP_TEST_OPERATORS";
 
 /// An epoch's steps, after each of which a line says so.
-pub(crate) const STEPS: usize = 8;
+pub const STEPS: usize = 8;
 
 const ITEMS: usize = 9_000;
 
@@ -23,7 +23,7 @@ fn busy(i: u32) {
 
 /// Collects, writes by a loop, filters, sorts, groups, joins and counts, again and again.
 #[allow(clippy::print_stdout)]
-pub(crate) fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
+pub fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
     let mut items = DVector::from_fn(session, ITEMS, |i| (below(i as u64, 900) as u32, i as f64 / 7.0))?;
     let names = DVector::from_fn(session, 900, |i| format!("name {}", i % 83))?;
     let mut counts = DMap::<String, u64>::new(session)?;

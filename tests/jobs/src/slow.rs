@@ -8,7 +8,7 @@ use stradsap::prelude::*;
 use crate::common::{mix, ratings};
 
 /// Makes this executable that job: how many milliseconds its slow iterations take.
-pub(crate) const SLOW_LOOPS: &str = "STRADSAP_TEST_SLOW_LOOPS";
+pub const SLOW_LOOPS: &str = "STRADSAP_TEST_SLOW_LOOPS";
 
 const USERS: usize = 90;
 const ITEMS: usize = 70;
@@ -19,7 +19,7 @@ const RATINGS: usize = 2000;
 struct Refused(usize);
 
 #[allow(clippy::print_stdout)]
-pub(crate) fn run(session: &Session) -> stradsap::Result<()> {
+pub fn run(session: &Session) -> stradsap::Result<()> {
     let slow: u64 = std::env::var(SLOW_LOOPS).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let data = DVector::from_vec(session, ratings(RATINGS, USERS, ITEMS))?;
     let row = |i: usize| -> [f32; 4] { std::array::from_fn(|k| (mix((i * 4 + k) as u64) % 1000) as f32 / 2000.0) };

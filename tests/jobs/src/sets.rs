@@ -7,7 +7,7 @@ use super::processes::memory;
 use crate::common::{Rating, below, ratings};
 
 /// Makes this executable that job.
-pub(crate) const SETS: &str = "STRADSAP_TEST_SETS";
+pub const SETS: &str = "STRADSAP_TEST_SETS";
 
 /// Elements of each DVector of an epoch: 4 MB.
 const LEN: usize = 500_000;
@@ -67,7 +67,7 @@ impl Set {
 }
 
 #[allow(clippy::print_stdout)]
-pub(crate) fn run(session: &Session, epochs: usize, folder: Option<String>) -> stradsap::Result<()> {
+pub fn run(session: &Session, epochs: usize, folder: Option<String>) -> stradsap::Result<()> {
     let mut checkpoints = folder.map(|folder| Checkpoints::new(folder, 1)).transpose()?;
     let mut p = DMatrix::from_fn(session, 1200, 2, |row, k| 0.1 + below((2 * row + k) as u64, 100) as f64 / 200.0)?;
     let mut sets: Vec<Set> = Vec::new();

@@ -21,10 +21,10 @@ const EPOCHS: &str = "STRADSAP_TEST_EPOCHS";
 const CHECKPOINTS: &str = "STRADSAP_TEST_CHECKPOINTS";
 
 /// Enough for something to happen on the way, on slow machines as well.
-pub(crate) const LONG: usize = 40;
+pub const LONG: usize = 40;
 
 /// The job, where this process is to be it.
-pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
+pub fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     let epochs = std::env::var(EPOCHS).ok()?.parse().unwrap();
     if std::env::var_os(OPERATORS).is_some() {
         return Some(operators::run(session, epochs));
@@ -142,33 +142,33 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
 }
 
 /// The driver of a job, whose home and folder for temporary files are empty ones of its own.
-pub(crate) struct Job {
-    pub(crate) driver: Process,
+pub struct Job {
+    pub driver: Process,
     home: tempfile::TempDir,
 }
 
 /// How a job is to run.
-pub(crate) struct Setting<'s> {
-    pub(crate) workers: usize,
-    pub(crate) servers: usize,
-    pub(crate) snapshot_every: usize,
-    pub(crate) epochs: usize,
+pub struct Setting<'s> {
+    pub workers: usize,
+    pub servers: usize,
+    pub snapshot_every: usize,
+    pub epochs: usize,
     /// That of the minibatches, for the job that has some; its copies are threads where there are no workers.
-    pub(crate) policy: Option<&'s str>,
+    pub policy: Option<&'s str>,
     /// Whether it is the job of operators.
-    pub(crate) operators: bool,
+    pub operators: bool,
     /// Whether it is the job of scheduled programs.
-    pub(crate) scheduled: bool,
+    pub scheduled: bool,
     /// Whether it is the job whose first loop writes what later ones only read.
-    pub(crate) written_once: bool,
-    pub(crate) threads: usize,
-    pub(crate) checkpoints: Option<&'s Path>,
+    pub written_once: bool,
+    pub threads: usize,
+    pub checkpoints: Option<&'s Path>,
     /// Another file with this executable.
-    pub(crate) program: Option<&'s Path>,
+    pub program: Option<&'s Path>,
     /// More variables of its environment.
-    pub(crate) with: &'s [(&'s str, &'s str)],
+    pub with: &'s [(&'s str, &'s str)],
     /// Where workers join, and the secret: none is started then.
-    pub(crate) listen: Option<(&'s str, &'s str)>,
+    pub listen: Option<(&'s str, &'s str)>,
 }
 
 impl Default for Setting<'_> {
@@ -192,7 +192,7 @@ impl Default for Setting<'_> {
 }
 
 impl Job {
-    pub(crate) fn start(setting: &Setting<'_>) -> Job {
+    pub fn start(setting: &Setting<'_>) -> Job {
         let home = tempfile::tempdir().unwrap();
         let mut command = this_program();
         if let Some(program) = setting.program {
@@ -230,55 +230,55 @@ impl Job {
         Job { driver: Process::start(&mut command), home }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.driver.pid()
     }
 
     /// Waits for the end of an epoch.
-    pub(crate) fn reached(&mut self, epoch: usize) {
+    pub fn reached(&mut self, epoch: usize) {
         self.driver.line(&format!("epoch {epoch} "), Duration::from_secs(30));
     }
 
-    pub(crate) fn workers(&self) -> Vec<u32> {
+    pub fn workers(&self) -> Vec<u32> {
         children_as(self.pid(), "worker")
     }
 
-    pub(crate) fn servers(&self) -> Vec<u32> {
+    pub fn servers(&self) -> Vec<u32> {
         children_as(self.pid(), "server")
     }
 
     /// The last epoch that has ended.
-    pub(crate) fn last_epoch(&self) -> Option<usize> {
+    pub fn last_epoch(&self) -> Option<usize> {
         let out = self.driver.out();
         out.lines().rev().find_map(|line| line.strip_prefix("epoch ")?.split(' ').next()?.parse().ok())
     }
 
     /// Waits for a worker that was not there before, and gives its process number as soon as there is one.
-    pub(crate) fn newcomer(&self, known: &[u32]) -> u32 {
+    pub fn newcomer(&self, known: &[u32]) -> u32 {
         wait_for("a new worker", Duration::from_secs(15), || {
             self.workers().into_iter().find(|pid| !known.contains(pid))
         })
     }
 
     /// Waits until it has written something to its standard error.
-    pub(crate) fn says(&self, what: &str, limit: Duration) {
+    pub fn says(&self, what: &str, limit: Duration) {
         wait_for(what, limit, || self.driver.err().contains(what).then_some(()));
     }
 
     /// Waits for the end of another epoch.
-    pub(crate) fn goes_on(&mut self) {
+    pub fn goes_on(&mut self) {
         self.reached(self.last_epoch().map_or(0, |epoch| epoch + 1));
     }
 
     /// Waits until the job has gone on without a process that was lost, and an epoch has ended since.
-    pub(crate) fn goes_on_without(&mut self, pid: u32) {
+    pub fn goes_on_without(&mut self, pid: u32) {
         let word = format!(", pid {pid})");
         wait_for("word of a lost process", Duration::from_secs(15), || self.driver.err().contains(&word).then_some(()));
         self.goes_on();
     }
 
     /// Waits for its good end: what it left, and what it wrote as warnings.
-    pub(crate) fn digest(mut self, case: &str) -> (String, String) {
+    pub fn digest(mut self, case: &str) -> (String, String) {
         let status = self.driver.wait(case, Duration::from_secs(120));
         let err = self.driver.err();
         assert!(status.success(), "{case}: {status}\n{err}");
@@ -288,7 +288,7 @@ impl Job {
     }
 
     /// Waits for its end with an error, and gives what it wrote.
-    pub(crate) fn error(mut self, case: &str, limit: Duration) -> String {
+    pub fn error(mut self, case: &str, limit: Duration) -> String {
         let status = self.driver.wait(case, limit);
         assert_eq!(status.code(), Some(1), "{case}: {status}\n{}", self.driver.err());
         self.leaves_nothing(case);
@@ -296,7 +296,7 @@ impl Job {
     }
 
     /// Waits for its end: with what it must leave, or an error of one of these kinds. Gives what it wrote as warnings.
-    pub(crate) fn ends(mut self, case: &str, may_fail: &[&str], expected: &str) -> String {
+    pub fn ends(mut self, case: &str, may_fail: &[&str], expected: &str) -> String {
         let status = self.driver.wait(case, Duration::from_secs(60));
         let err = self.driver.err();
         if status.code() == Some(1) && may_fail.iter().any(|why| err.contains(why)) {
@@ -308,14 +308,14 @@ impl Job {
         err
     }
 
-    pub(crate) fn leaves_nothing(&self, case: &str) {
+    pub fn leaves_nothing(&self, case: &str) {
         let left: Vec<_> = std::fs::read_dir(self.home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(left.is_empty(), "{case}: {left:?} are left");
     }
 }
 
 /// A worker that joins.
-pub(crate) fn joining(address: &str, secret: &str, with: impl FnOnce(&mut Command)) -> Process {
+pub fn joining(address: &str, secret: &str, with: impl FnOnce(&mut Command)) -> Process {
     let mut command = this_program();
     command.args(["--join", address, "--threads", "1"]).env("STRADSAP_SECRET", secret).env("RUST_BACKTRACE", "0");
     with(&mut command);
