@@ -3,6 +3,7 @@
 use once_cell::unsync::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::backend::roles;
 use crate::body::lease::Lease;
@@ -12,6 +13,7 @@ use crate::dds::relaxed::board::{self, Board};
 use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Ran, Run, words};
+use crate::loops::pace::Pace;
 use crate::loops::pack::{self, Packed};
 use crate::loops::plan_cache::part_of;
 use crate::loops::record::Depth;
@@ -80,16 +82,8 @@ struct Ready {
     tallies: Tallies,
     /// Whether it can't fail.
     sure: bool,
-    /// How long an iteration took in the last call, in nanoseconds of one thread; none before the first.
-    nanos_each: Option<f64>,
-    /// As many threads as may find something to do at the same time.
-    useful: usize,
+    pace: Pace,
 }
-
-/// Nanoseconds: a loop that takes less runs on the caller's thread alone,
-const SHORT: f64 = 45_000.0;
-/// and by so much each thread more delays the end: they are woken one after the other.
-const WAKING: f64 = 4_000.0;
 
 impl Ready {
     fn new(call: &Call<'_>, plan: &Plan) -> Ready {
@@ -100,27 +94,8 @@ impl Ready {
             packed: Vec::new(),
             tallies: Tallies::new(plan, call.captured),
             sure,
-            nanos_each: None,
-            useful: useful_threads(plan),
+            pace: Pace::new(plan),
         }
-    }
-
-    /// How many threads are worth waking for a call over this many iterations. Which threads run blocks changes no bits.
-    fn threads(&self, pool: &Pool, iterations: usize) -> usize {
-        match self.nanos_each.map(|nanos| nanos * iterations as f64) {
-            Some(nanos) if nanos < SHORT && pool.fits_caller() => 1,
-            // The time on n threads, `nanos / n + n * WAKING`, is shortest so.
-            Some(nanos) => self.useful.min((nanos / WAKING).sqrt().ceil() as usize).max(2),
-            None => self.useful.max(2),
-        }
-    }
-}
-
-/// Costs are estimates: twice as many as could be kept busy by them.
-fn useful_threads(plan: &Plan) -> usize {
-    match plan.graph.edges() {
-        0 => usize::MAX,
-        _ => (2 * plan.graph.work()).div_ceil(plan.graph.critical_path().max(1)) as usize,
     }
 }
 
@@ -184,15 +159,16 @@ impl LoopBackend for Local {
             false => None,
         };
         let iterations = part.range.len();
-        let threads = ready.threads(&call.pool, iterations);
+        let threads = ready.pace.threads(iterations, call.pool.fits_caller()).min(call.pool.threads());
+        let begun = Instant::now();
         let ran = run.run(&ready.undo, (&call.pool, threads));
         assert!(!ready.sure || ran.is_ok(), "a loop over floats failed, which none can");
         let Ran { after, saved, busy } = ran?;
+        ready.pace.ended(iterations, threads, (begun.elapsed(), Duration::from_nanos(busy)));
         let checked = verifier.map(|verifier| verifier.check(&run, &after)).transpose();
         call.commit(&after, &run.board);
         let compared = checked.map_err(|(capture, index)| FirstFailure::difference(capture, index))?;
         let staleness = run.board.errors();
-        ready.nanos_each = Some(busy as f64 / iterations.max(1) as f64);
         Ok(Elsewhere { staleness, compared, crowded: part.is_crowded(saved), busy, ..Elsewhere::default() })
     }
 
