@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn threads_that_gain_nothing_are_tried_again_later_and_later() {
         let mut pace = Pace::of(16);
-        let mut alone = |pace: &mut Pace| {
+        let alone = |pace: &mut Pace| {
             let calls = (0..).take_while(|_| {
                 let one = pace.threads(1000, true) == 1;
                 if one {
