@@ -148,9 +148,13 @@ fn train(session: &Session, options: &Options, file: &Path) -> Result<Outcome> {
     let begun = Instant::now();
     let train = session.read_csv::<Rating>(file)?;
     let reading = begun.elapsed().as_secs_f64();
-    let start = |i: usize, k: usize| 0.1 + ((i + k) % 7) as f32 * 0.01;
-    let mut p: DMatrix<f32> = DMatrix::from_fn(session, USERS, RANK, start)?;
-    let mut q: DMatrix<f32> = DMatrix::from_fn(session, ITEMS, RANK, start)?;
+    let start = |rows: usize| {
+        session
+            .range(rows)
+            .map(|i| std::array::from_fn::<f32, RANK, _>(|k| 0.1 + ((i + k) % 7) as f32 * 0.01))
+            .collect_rows(RANK)
+    };
+    let (mut p, mut q): (DMatrix<f32>, DMatrix<f32>) = (start(USERS)?, start(ITEMS)?);
     let (alpha, lambda) = (0.005f32, 0.05f32);
     let mut seconds = Vec::new();
     let mut planning = 0.0;

@@ -50,7 +50,10 @@ fn train(
     let train: DVector<Rating> = DVector::from_vec(session, split.train)?;
     let test: DVector<Rating> = DVector::from_vec(session, split.test)?;
     run.resume(args.factors.settings(args.common.seed, &size))?;
-    let rows = |matrix, n| DMatrix::from_vec(session, rank, (0..n).flat_map(|i| start.row(matrix, rank, i)).collect());
+    let rows = |matrix: Matrix, n: usize| {
+        with!([start, matrix, rank], session.range(n).map(|i| start.row(matrix, rank, *i).collect::<Vec<_>>()))
+            .collect_rows(rank)
+    };
     let mut p: DMatrix<f32> = run.matrix("p", || rows(Matrix::Users, size.users))?;
     let mut q: DMatrix<f32> = run.matrix("q", || rows(Matrix::Items, size.items))?;
     let (alpha, lambda) = (args.factors.learning_rate, args.factors.regularisation);

@@ -72,10 +72,13 @@ fn train(session: &Session, args: &Args, mut run: Training<'_, LogLoss>, corpus:
         args.words.describe(&settings, &size.to_string())
     );
     run.resume(description)?;
-    let start = |word| start_row(args.common.seed, width, word);
-    let mut input =
-        run.matrix("input", || DMatrix::from_vec(session, width, (0..size.vocabulary).flat_map(start).collect()))?;
-    let zeros = |rows| DMatrix::from_fn(session, rows, width, |_, _| 0.0);
+    let seed = args.common.seed;
+    let start = with!(
+        [seed, width],
+        session.range(size.vocabulary).map(|word| start_row(seed, width, *word).collect::<Vec<f32>>())
+    );
+    let mut input: DMatrix<f32> = run.matrix("input", || start.collect_rows(width))?;
+    let zeros = |rows: usize| with!([width], session.range(rows).map(|_| vec![0.0f32; width])).collect_rows(width);
     let mut nodes = run.matrix("nodes", || zeros(tables.nodes))?;
     let mut targets = run.matrix("targets", || zeros(tables.targets()))?;
     let sigmoid = Sigmoid::default();

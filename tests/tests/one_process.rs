@@ -11,6 +11,7 @@ mod drops;
 mod elements;
 mod failures;
 mod first_calls;
+mod generated;
 mod grain;
 mod kept_plans;
 mod matrices;

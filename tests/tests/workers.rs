@@ -9,6 +9,7 @@ mod chaos;
 mod cluster;
 mod coloured;
 mod data;
+mod generated;
 mod hostile;
 mod kept_plans;
 mod matrices;
@@ -51,7 +52,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `rows`, `slices`, `sums`, `tables`, `undone` and `views` run.
+/// Where `captured`, `generated`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `rows`, `slices`, `sums`, `tables`, `undone` and `views` run.
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
@@ -101,6 +102,11 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("coloured", places::tests(&COLOURED, &Expected::new(ALONE, Place::session), 120, coloured::SCENARIOS)),
         ("data", data::tests()),
         ("born", born::tests()),
+        ("generated", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, generated::SCENARIOS)),
+        (
+            "generated::killed",
+            places::killed(place(3, 1, 0), &Expected::new(ALONE, Place::session), 120, generated::SCENARIOS),
+        ),
         ("hostile", hostile::tests()),
         ("sound", places::tests(&SOUND, &Expected::new(ALONE, Place::session), 60, sound::SCENARIOS)),
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),

@@ -4,7 +4,7 @@
 //! 1. A chunk's elements are moved: its `Vec` forgets them before their bytes are copied, and the buffer counts them only
 //!    when all chunks are there. A panic between leaves elements that nobody drops, and none that is dropped twice.
 //! 2. Where a chunk goes is the sum of the lengths before it, so no two chunks overlap, and the last ends where the buffer
-//!    does. Lengths can't change meanwhile: the chunks are owned.
+//!    does, whose elements are as many numbers (`elements_of`). Lengths can't change meanwhile: the chunks are owned.
 //! 3. Each chunk is taken out of its mutex by one thread. Threads share the buffer's address alone, and write disjoint
 //!    ranges of it.
 //! 4. Pages are given back within the allocation of an empty `Vec`, whose contents nobody may rely on.
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
-use crate::memory::element_ops::ops_of;
+use crate::memory::element_ops::{ElementOps, ops_of};
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
 use crate::session::{SessionInner, locked};
@@ -48,13 +48,26 @@ impl<T: Element> Destination<T> {
     }
 }
 
-/// One buffer with the elements of all chunks, in their order. Chunks are freed as they are moved.
-pub(crate) fn concatenate<T: Element>(session: &SessionInner, chunks: Vec<Vec<T>>) -> Result<RawBuf> {
-    let len = chunks.iter().fold(0usize, |sum, chunk| sum.saturating_add(chunk.len()));
+/// How many elements of this kind a chunk's numbers are.
+fn elements_of<T: Element>(ops: &'static ElementOps, numbers: usize) -> usize {
+    let whole = ops.of_one().is(ops_of::<T>()) && numbers.is_multiple_of(ops.width());
+    assert!(whole, "{numbers} numbers are no elements of this kind");
+    numbers / ops.width()
+}
+
+/// One buffer with the elements of all chunks, in their order: each chunk has `T`s, or whole rows of them. Chunks are freed as
+/// they are moved.
+pub(crate) fn concatenate<T: Element>(
+    session: &SessionInner,
+    ops: &'static ElementOps,
+    chunks: Vec<Vec<T>>,
+) -> Result<RawBuf> {
+    let numbers = chunks.iter().fold(0usize, |sum, chunk| sum.saturating_add(chunk.len()));
+    let len = elements_of::<T>(ops, numbers);
     if len > MAX_LEN {
         return Err(Error::TooLong { len, max: MAX_LEN });
     }
-    let mut buffer = RawBuf::for_random_access(ops_of::<T>(), len);
+    let mut buffer = RawBuf::for_random_access(ops, len);
     let destination = Destination(buffer.base().cast::<T>());
     let mut starts = Vec::with_capacity(chunks.len());
     let mut end = 0;
@@ -62,7 +75,7 @@ pub(crate) fn concatenate<T: Element>(session: &SessionInner, chunks: Vec<Vec<T>
         starts.push(end);
         end += chunk.len();
     }
-    if chunks.len() == 1 || len.saturating_mul(size_of::<T>()) < WORTH_THREADS {
+    if chunks.len() == 1 || numbers.saturating_mul(size_of::<T>()) < WORTH_THREADS {
         for (start, chunk) in starts.into_iter().zip(chunks) {
             // SAFETY: rule 2.
             unsafe { destination.take(start, chunk) };
@@ -85,10 +98,10 @@ pub(crate) fn concatenate<T: Element>(session: &SessionInner, chunks: Vec<Vec<T>
     Ok(buffer)
 }
 
-/// One buffer with the elements of a vector.
-pub(crate) fn single<T: Element>(chunk: Vec<T>) -> RawBuf {
-    let len = chunk.len();
-    let mut buffer = RawBuf::new(ops_of::<T>(), len);
+/// One buffer with the elements of a vector, which has `T`s or whole rows of them.
+pub(crate) fn single<T: Element>(ops: &'static ElementOps, chunk: Vec<T>) -> RawBuf {
+    let len = elements_of::<T>(ops, chunk.len());
+    let mut buffer = RawBuf::new(ops, len);
     // SAFETY: the buffer was made with this capacity, and is nobody else's.
     unsafe {
         Destination(buffer.base().cast::<T>()).take(0, chunk);
@@ -152,7 +165,7 @@ mod tests {
                 .map(|k| (0..k % 3 * len).map(|i| Counted(1_000_000 * k + i, Arc::clone(&owner))).collect())
                 .collect::<Vec<Vec<Counted>>>();
             let numbers: Vec<u64> = chunks.iter().flatten().map(|counted| counted.0).collect();
-            let buffer = concatenate(&session(threads), chunks).unwrap();
+            let buffer = concatenate(&session(threads), ops_of::<Counted>(), chunks).unwrap();
             assert!(buffer.as_slice::<Counted>().iter().map(|counted| counted.0).eq(numbers.iter().copied()));
             assert!(buffer.as_slice::<Counted>().iter().all(|counted| Arc::ptr_eq(&counted.1, &owner)));
             assert_eq!(Arc::strong_count(&owner), numbers.len() + 1);
@@ -167,16 +180,16 @@ mod tests {
             (0..9).map(|k| (0..40_000 + 13 * k).map(|i| [k, i]).collect()).chain([Vec::new()]).collect();
         let flat: Vec<[u64; 2]> = chunks.iter().flatten().copied().collect();
         for threads in [1, 2, 4] {
-            let buffer = concatenate(&session(threads), chunks.clone()).unwrap();
+            let buffer = concatenate(&session(threads), ops_of::<[u64; 2]>(), chunks.clone()).unwrap();
             assert_eq!(buffer.as_slice::<[u64; 2]>(), flat);
         }
     }
 
     #[test]
     fn elements_without_a_size() {
-        let buffer = concatenate(&session(2), vec![vec![(); 3], vec![], vec![(); 4]]).unwrap();
+        let buffer = concatenate(&session(2), ops_of::<()>(), vec![vec![(); 3], vec![], vec![(); 4]]).unwrap();
         assert_eq!(buffer.len(), 7);
-        let too_long = concatenate(&session(1), vec![vec![(); MAX_LEN], vec![()]]).map(|_| ());
+        let too_long = concatenate(&session(1), ops_of::<()>(), vec![vec![(); MAX_LEN], vec![()]]).map(|_| ());
         assert!(matches!(too_long, Err(Error::TooLong { len, .. }) if len == MAX_LEN + 1));
     }
 
@@ -184,7 +197,7 @@ mod tests {
         #[test]
         fn chunks_follow_each_other(chunks in prop::collection::vec(prop::collection::vec(".{0,4}", 0..9), 0..9)) {
             let flat = chunks.concat();
-            let buffer = concatenate(&session(1), chunks).unwrap();
+            let buffer = concatenate(&session(1), ops_of::<String>(), chunks).unwrap();
             prop_assert_eq!(buffer.as_slice::<String>(), flat);
         }
     }

@@ -9,6 +9,7 @@ use crate::dds::elements::{Elements, RawVector};
 use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
 use crate::memory::element_ops::{ElementOps, ops_of, row_ops};
+use crate::memory::home::Home;
 use crate::planner::recording::MAX_LEN;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner};
@@ -44,7 +45,7 @@ pub struct DMatrix<T> {
 
 impl<T: Element> DMatrix<T> {
     /// The operations on rows of this width.
-    fn ops(rows: usize, width: usize) -> Result<&'static ElementOps> {
+    pub(crate) fn ops(rows: usize, width: usize) -> Result<&'static ElementOps> {
         const {
             assert!(
                 T::PLAIN,
@@ -68,7 +69,8 @@ impl<T: Element> DMatrix<T> {
         )
     }
 
-    /// `rows` rows of `width` numbers, the `k`-th of the `i`-th row being `f(i, k)`.
+    /// `rows` rows of `width` numbers, the `k`-th of the `i`-th row being `f(i, k)`. They are made one after the other in the program's
+    /// own process, so `f` may have state. [`Session::range`] makes rows on all threads, or on the workers.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -175,6 +177,12 @@ impl<T: Element> DMatrix<T> {
     pub(crate) fn of_buffer(session: Arc<SessionInner>, buffer: RawBuf) -> DMatrix<T> {
         assert!(buffer.ops().of_one().is(ops_of::<T>()), "rows of other numbers");
         DMatrix { rows: RawVector::of_rows(session, buffer), number: PhantomData }
+    }
+
+    /// `len` rows that are with workers.
+    pub(crate) fn elsewhere(session: Arc<SessionInner>, id: u64, len: usize, home: Home) -> DMatrix<T> {
+        assert!(home.ops().of_one().is(ops_of::<T>()), "rows of other numbers");
+        DMatrix { rows: RawVector::rows_elsewhere(session, id, len, home), number: PhantomData }
     }
 }
 

@@ -44,7 +44,8 @@ pub struct DVector<T> {
 }
 
 impl<T: Element> DVector<T> {
-    /// `len` elements, the `i`-th being `f(i)`.
+    /// `len` elements, the `i`-th being `f(i)`. They are made one after the other in the program's own process, so `f` may have state.
+    /// [`Session::range`] makes elements on all threads, or on the workers.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -117,7 +118,7 @@ impl<T: Element> DVector<T> {
     /// # Errors
     /// [`Error::TooLong`] for more than 2^31 - 1 elements; [`Error::Threads`] if the session's threads can't be started.
     pub fn from_chunks(session: &Session, chunks: Vec<Vec<T>>) -> Result<Self> {
-        Ok(Self::of_buffer(session.inner(), concatenate(&session.inner(), chunks)?))
+        Ok(Self::of_buffer(session.inner(), concatenate(&session.inner(), ops_of::<T>(), chunks)?))
     }
 
     fn collect(session: &Session, len: usize, elements: impl Iterator<Item = T>) -> Result<Self> {

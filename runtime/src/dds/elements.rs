@@ -49,6 +49,13 @@ impl RawVector {
         RawVector { id, session, len, ops: home.ops(), rows: false, copy_of: None, home }
     }
 
+    /// The same of a DMatrix.
+    pub(crate) fn rows_elsewhere(session: Arc<SessionInner>, id: u64, len: usize, home: Home) -> RawVector {
+        let mut rows = RawVector::elsewhere(session, id, len, home);
+        rows.rows = true;
+        rows
+    }
+
     /// Says that it holds what another one held before a loop.
     pub(crate) fn set_copy_of(&mut self, other: u64) {
         self.copy_of = Some(other);

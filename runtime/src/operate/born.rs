@@ -84,8 +84,7 @@ impl<S: Source> Stage for Born<'_, S> {
         for piece in cx.start..cx.start + cx.len {
             cx.at.set(piece);
             if let Err(problem) = self.source().make(piece, &mut items) {
-                cx.refused.set(Some(problem));
-                break;
+                cx.refuse(problem);
             }
         }
         items.shrink_to_fit();

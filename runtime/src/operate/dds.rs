@@ -22,7 +22,7 @@ impl<T: Element> DVector<T> {
 }
 
 impl<T: Element> DMatrix<T> {
-    /// A pipe of the rows, each as a `Vec`. [`DMatrix::from_rows`] turns the rows of `to_vec` into a matrix again.
+    /// A pipe of the rows, each as a `Vec`. [`Pipe::collect_rows`] makes a matrix of rows again.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;
@@ -32,7 +32,7 @@ impl<T: Element> DMatrix<T> {
     /// let m = DMatrix::from_vec(&session, 2, vec![3.0, 4.0, 5.0, 12.0, 8.0, 15.0])?;
     /// let norms = m.map(|row| row.iter().map(|x| x * x).sum::<f64>().sqrt()).to_vec()?;
     /// assert_eq!(norms, [5.0, 13.0, 17.0]);
-    /// let long = DMatrix::from_rows(&session, m.filter(|row| row[0] > 4.0).to_vec()?)?;
+    /// let long = m.filter(|row| row[0] > 4.0).collect_rows(2)?;
     /// assert_eq!(long.to_vec()?, [5.0, 12.0, 8.0, 15.0]);
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```

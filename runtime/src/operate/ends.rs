@@ -78,6 +78,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     where
         K::Item: Element,
     {
+        self.flow.fits::<K>()?;
         self.flow.store(&site("collect", Location::caller()), &Collected(self.kernel))
     }
 
@@ -90,6 +91,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     where
         K::Item: Element,
     {
+        self.flow.fits::<K>()?;
         let lists = self.end("to_vec", Location::caller(), Collected)?;
         Ok(joined(lists))
     }
@@ -238,6 +240,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     {
         let site = site(name, at);
         let Pipe { flow, mut kernel, .. } = self;
+        flow.fits::<K>()?;
         let partitions = partitions_of(flow.len);
         let mut borders = Vec::new();
         if partitions > 1 {
@@ -287,6 +290,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     where
         K::Item: Element,
     {
+        self.flow.fits::<K>()?;
         // Its numbers are spread evenly, so that borders need no sample of them.
         let partitions = partitions_of(self.flow.len) as u64;
         let borders = (1..partitions).map(|p| p * (u64::MAX / partitions)).collect();

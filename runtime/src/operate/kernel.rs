@@ -30,8 +30,8 @@ pub struct Cx<'v> {
     pub(crate) at: &'v Cell<usize>,
     /// What chance goes by: the index, or the hash of a map's key.
     pub(crate) place: &'v Cell<u64>,
-    /// Why an element can't be made, if one can't.
-    pub(crate) refused: &'v Cell<Option<String>>,
+    /// The first element that nothing can be made of, and why.
+    pub(crate) refused: &'v Cell<Option<(usize, String)>>,
 }
 
 /// What a chunk has of a source.
@@ -44,9 +44,17 @@ pub(crate) struct Input {
 }
 
 impl Cx<'_> {
-    fn set(&self, at: usize) {
+    #[inline(always)]
+    pub(super) fn set(&self, at: usize) {
         self.at.set(at);
         self.place.set(at as u64);
+    }
+
+    /// Ends the chunk, since nothing can be made of the element that is at work.
+    pub(super) fn refuse(&self, problem: String) -> ! {
+        let first = self.refused.take().unwrap_or_else(|| (self.at.get(), problem));
+        self.refused.set(Some(first));
+        std::panic::resume_unwind(Box::new("refused"))
     }
 }
 
@@ -54,6 +62,9 @@ impl Cx<'_> {
 #[doc(hidden)]
 pub trait Kernel: Travels + Sync {
     type Item: 'static;
+    /// Whether there is one item for each element of the source.
+    #[doc(hidden)]
+    const ONE_EACH: bool = false;
     /// Lends each item of the chunk.
     #[doc(hidden)]
     fn each(&self, cx: &Cx<'_>, sink: impl FnMut(&Self::Item));
@@ -111,6 +122,7 @@ travels_as_input!(MapEntries<K, V>, entry);
 
 impl<T: Element> Kernel for Elements<T> {
     type Item = T;
+    const ONE_EACH: bool = true;
 
     #[inline(always)]
     fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&T)) {
@@ -162,6 +174,7 @@ impl<T> Rows<T> {
 
 impl<T: Element> Kernel for Rows<T> {
     type Item = Vec<T>;
+    const ONE_EACH: bool = true;
 
     #[inline(always)]
     fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&Vec<T>)) {
@@ -284,6 +297,7 @@ one_step!(FlatMapped<K, B, R as items>);
 
 impl<K: Kernel, U: 'static, B: Body<K::Item, U>> Kernel for Mapped<K, B, U> {
     type Item = U;
+    const ONE_EACH: bool = K::ONE_EACH;
 
     #[inline(always)]
     fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&U)) {
@@ -375,6 +389,7 @@ impl<K: Travels> Travels for Numbered<K> {
 
 impl<K: IndexedKernel> Kernel for Numbered<K> {
     type Item = (usize, K::Item);
+    const ONE_EACH: bool = true;
 
     #[inline(always)]
     fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&Self::Item)) {
@@ -420,6 +435,7 @@ impl<A: Travels, B: Travels> Travels for Zipped<A, B> {
 
 impl<A: IndexedKernel, B: IndexedKernel> Kernel for Zipped<A, B> {
     type Item = (A::Item, B::Item);
+    const ONE_EACH: bool = true;
 
     #[inline(always)]
     fn each(&self, cx: &Cx<'_>, mut sink: impl FnMut(&Self::Item)) {

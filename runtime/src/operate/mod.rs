@@ -11,6 +11,8 @@ mod ends;
 mod folding;
 pub(crate) mod kernel;
 mod pipe;
+mod range;
+mod rows;
 pub(crate) mod run;
 pub(crate) mod stage;
 mod store;

@@ -16,6 +16,7 @@ use crate::dds::dmap::{DMap, DMultiMap, Key, MapView, MultiMapView};
 use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 use crate::memory::element::Element;
+use crate::planner::recording::MAX_LEN;
 use crate::session::SessionInner;
 use crate::session::error::{Error, LoopProblem, Result};
 
@@ -48,12 +49,27 @@ pub(super) struct Flow {
     captured: Vec<Captured>,
     /// What a step was given that it can't do: an error of the operator that runs the pipe.
     refused: Option<LoopProblem>,
+    /// See [`Operation`].
+    pieces: bool,
 }
 
 impl Flow {
-    /// What begins with no DDS, but with the numbers of some pieces.
+    /// What begins with these sources, or with numbers alone.
+    pub(super) fn of(session: Arc<SessionInner>, sources: Vec<Captured>, len: usize) -> Flow {
+        Flow { session, sources, len, captured: Vec::new(), refused: None, pieces: false }
+    }
+
+    /// What begins with the numbers of some pieces.
     pub(super) fn of_pieces(session: Arc<SessionInner>, pieces: usize) -> Flow {
-        Flow { session, sources: Vec::new(), len: pieces, captured: Vec::new(), refused: None }
+        Flow { pieces: true, ..Flow::of(session, Vec::new(), pieces) }
+    }
+
+    /// Checks that a DVector has room for the items of a kernel, as far as their number is known.
+    pub(super) fn fits<K: Kernel>(&self) -> Result<()> {
+        if K::ONE_EACH && self.len > MAX_LEN {
+            return Err(Error::TooLong { len: self.len, max: MAX_LEN });
+        }
+        Ok(())
     }
 
     /// Runs a stage that was made from the pipe's kernel, here or on workers, as `run` has it run.
@@ -63,7 +79,7 @@ impl Flow {
         stage: &S,
         run: impl FnOnce(&dyn OperatorBackend, &Operation<'_>) -> Result<R>,
     ) -> Result<R> {
-        let Flow { session, sources, len, captured, refused } = self;
+        let Flow { session, sources, len, captured, refused, pieces } = self;
         if let Some(problem) = refused {
             return Err(Error::Loop { site: site.to_string(), problem: problem.clone() });
         }
@@ -72,7 +88,7 @@ impl Flow {
             stage.encode(&mut bytes)?;
             Ok((maker_of(stage), bytes))
         };
-        let operation = Operation { session, site, sources, captured, len: *len, stage, pack: &pack };
+        let operation = Operation { session, site, sources, captured, len: *len, pieces: *pieces, stage, pack: &pack };
         operation.check()?;
         run(&*session.backend::<dyn OperatorBackend>(), &operation)
     }
@@ -91,8 +107,7 @@ pub(super) fn site(name: &str, location: &Location<'_>) -> String {
 impl<'p, K: Kernel> Pipe<'p, K> {
     pub(super) fn of(source: Captured, len: usize, kernel: K) -> Self {
         let session = Arc::clone(&source.session);
-        let flow = Flow { session, sources: vec![source], len, captured: Vec::new(), refused: None };
-        Pipe { flow, kernel, borrowed: PhantomData }
+        Pipe { flow: Flow::of(session, vec![source], len), kernel, borrowed: PhantomData }
     }
 
     pub(super) fn then<L>(self, kernel: impl FnOnce(K) -> L) -> Pipe<'p, L> {

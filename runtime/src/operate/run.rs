@@ -30,10 +30,13 @@ use crate::session::slow_bodies::{self, Unit};
 /// This many chunks at most, unless they would be larger than [`LARGEST`].
 const CHUNKS: usize = 2048;
 const SMALLEST: usize = 32;
-const LARGEST: usize = 1 << 16;
+pub(super) const LARGEST: usize = 1 << 16;
+/// As many chunks as the longest DVector has: longer ranges of numbers have larger ones.
+const MOST: usize = 1 << 15;
 /// The same for stages that deal items out: each chunk leaves a list for each partition, and has keys of its own.
 const DEALT_CHUNKS: usize = 64;
-const DEALT_LARGEST: usize = 1 << 22;
+pub(super) const DEALT_LARGEST: usize = 1 << 22;
+const DEALT_MOST: usize = 512;
 
 /// Chunks of a map: as few as it has buckets at the least. Buckets are ranges of hashes, and their number a power of two, so
 /// that equal maps have equal chunks, however many buckets each has.
@@ -47,6 +50,8 @@ pub(crate) struct Operation<'c> {
     pub(crate) sources: &'c [Captured],
     pub(crate) captured: &'c [Captured],
     pub(crate) len: usize,
+    /// Whether each of them is a piece that takes a chunk of its own.
+    pub(crate) pieces: bool,
     pub(crate) stage: &'c dyn Stage,
     /// What it needs to run elsewhere.
     pub(crate) pack: crate::loops::call::Pack<'c>,
@@ -147,8 +152,12 @@ impl Chunks<'_> {
         let ran = unwound(|| {
             // SAFETY: the caller's promise.
             made = Some(unsafe { self.stage.run(&cx) });
-            refused.take().map(|problem| (context.state.at.get(), problem.into()))
+            None
         });
+        let ran = match refused.take() {
+            Some((at, problem)) => Ok(Some((at, problem.into()))),
+            None => ran,
+        };
         let at = context.state.at.get();
         outcome(&context, Some(at), ran).map_err(|(_, failure)| (Some(at), failure))?;
         Ok(made.unwrap_or_default())
@@ -240,11 +249,12 @@ impl Operation<'_> {
         let is_map = |capture: &Captured| matches!(capture.kind, Kind::Vector { ops, .. } if ops.by_key);
         let len = self.len;
         let chunk = match self.sources.first() {
-            // Pieces of what is born here, each by itself.
-            None => 1,
+            _ if self.pieces => 1,
             Some(source) if is_map(source) => len.div_ceil(MAP_CHUNKS),
-            _ if self.stage.shuffles() => len.div_ceil(DEALT_CHUNKS).clamp(SMALLEST, DEALT_LARGEST),
-            _ => len.div_ceil(CHUNKS).clamp(SMALLEST, LARGEST),
+            _ if self.stage.shuffles() => {
+                len.div_ceil(DEALT_CHUNKS).clamp(SMALLEST, DEALT_LARGEST).max(len.div_ceil(DEALT_MOST))
+            }
+            _ => len.div_ceil(CHUNKS).clamp(SMALLEST, LARGEST).max(len.div_ceil(MOST)),
         };
         Chunking { len, chunk }
     }

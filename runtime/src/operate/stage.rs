@@ -14,6 +14,7 @@ use std::marker::PhantomData;
 use super::body::{Body, Travels, decode_elements, decode_one, encode_elements};
 use super::folding::FoldBody;
 use super::kernel::{Cx, Kernel};
+use super::run::{DEALT_LARGEST, LARGEST};
 use crate::dds::chunks;
 use crate::dds::dmap::Key;
 use crate::dds::dmap::bucket::bytes_of;
@@ -22,6 +23,7 @@ use crate::memory::buffer::RawBuf;
 use crate::memory::codec::CodecError;
 use crate::memory::decode::DecodeError;
 use crate::memory::element::{Element, encode_slice};
+use crate::memory::element_ops::ops_of;
 use crate::memory::named::{Maker, Makes, Named};
 
 /// Items of one type that their holder doesn't know.
@@ -46,7 +48,7 @@ impl<T: Element> Items for Vec<T> {
     }
 
     fn into_buffer(self: Box<Self>) -> RawBuf {
-        chunks::single(*self)
+        chunks::single(ops_of::<T>(), *self)
     }
 }
 
@@ -165,7 +167,7 @@ macro_rules! no_partitions {
 
 impl<K: Kernel<Item: Element>> Stage for Collected<K> {
     unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
-        let mut items = Vec::with_capacity(cx.len);
+        let mut items = Vec::with_capacity(cx.len.min(LARGEST));
         self.0.each_owned(cx, |item| items.push(item));
         // What a filter left is not to hold the room of all.
         if items.len() < items.capacity() / 2 {
@@ -358,7 +360,7 @@ impl<K: Kernel<Item: Element>, S: Element + Ord, B: Body<K::Item, S>> Stage for 
     unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {
         let mut key = self.body.bind(cx);
         // Borders divide the items about evenly.
-        let room = cx.len / self.partitions() * 5 / 4 + 8;
+        let room = cx.len.min(DEALT_LARGEST) / self.partitions() * 5 / 4 + 8;
         let mut parts: Vec<Vec<(S, K::Item)>> = (0..self.partitions()).map(|_| Vec::with_capacity(room)).collect();
         self.kernel.each_owned(cx, |item| {
             let key = key(&item);

@@ -18,7 +18,7 @@ impl Flow {
         let session = &self.session;
         match self.operate(site, stage, |backend, operation| backend.store(operation, ops_of::<T>()))? {
             Made::Here(pieces) => {
-                let made = chunks::concatenate(session, unpack::<T>(pieces))?;
+                let made = chunks::concatenate(session, ops_of::<T>(), unpack::<T>(pieces))?;
                 Ok(DVector::of_buffer(Arc::clone(session), made))
             }
             Made::Elsewhere { dds, home, len } => Ok(DVector::elsewhere(Arc::clone(session), dds, len, home)),

@@ -1,4 +1,4 @@
-//! Losses between reading and using what was read.
+//! Losses between reading or making and using what was read or made.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::jobs::runner::Test;
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("a worker is killed after it has read", 60, read_again),
+        Test::new("a worker is killed after it has made elements and rows", 60, made_again),
         Test::new("a worker is killed between loops over what was read", 120, planned),
         Test::new("a file changes before it is read again", 60, changed),
         Test::new("a file is gone before it is read again", 60, gone),
@@ -44,6 +45,32 @@ fn read_again() {
         let stars = read.fold(0.0, |sum, r| sum + f64::from(r.stars), |a, b| a + b).unwrap();
         kill_one();
         assert_eq!(read.fold(0.0, |sum, r| sum + f64::from(r.stars), |a, b| a + b).unwrap().to_bits(), stars.to_bits());
+    }
+}
+
+/// Also of what workers captured, which the program has dropped since.
+fn made_again() {
+    let run = |session: &Session, kill: bool| -> stradsap::Result<String> {
+        let lose = || kill.then(kill_one);
+        let noise = session.rng(3);
+        let table = DVector::from_fn(session, 1000, |i| i as f32)?;
+        let x = with!([noise, &table], session.range(MANY).map(|i| noise.unit(*i) + table[i % 1000])).collect()?;
+        let mut m = session.range(MANY).map(|i| [*i as f32, 0.5, -1.0]).collect_rows(3)?;
+        lose();
+        let digests = (x.digest()?, m.digest()?);
+        drop(table);
+        lose();
+        let sum = x.fold(0.0, |sum, x| sum + f64::from(*x), |a, b| a + b)?;
+        async_parallel_for!(0..MANY, [&x, &mut m], |i| m[i][2] += x[i] * m[i][1])?;
+        lose();
+        let big = m.filter(|row| row[2] > 100.0).collect_rows(3)?;
+        lose();
+        Ok(format!("{digests:?} {sum} {} {}", m.digest()?, big.digest()?))
+    };
+    let expected = run(&Session::builder().threads(1).build().unwrap(), false).unwrap();
+    for (workers, every) in [(1, 1000), (2, 1000), (3, 1000), (3, 1)] {
+        let session = session(workers, every);
+        assert_eq!(run(&session, true).unwrap(), expected, "{workers} workers, a snapshot every {every}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The driver's memory doesn't grow with what workers read and train on.
+//! The driver's memory doesn't grow with what workers read or make, and train on.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use crate::jobs::processes::{Process, memory, this_program};
 use crate::jobs::runner::Test;
 
 const FILE: &str = "TESTS_BORN_FILE";
+const MADE: &str = "TESTS_BORN_MADE";
 const WORKERS: &str = "TESTS_BORN_WORKERS";
 
 /// More than the driver needs for anything else.
@@ -21,39 +22,84 @@ const MANY: usize = 3_000_000;
 /// Trains as a program of its own, if that was asked for, and prints its peak.
 #[allow(clippy::print_stdout)]
 pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
-    let file = std::env::var(FILE).ok()?;
+    let (file, made) = (std::env::var(FILE).ok(), std::env::var(MADE).ok());
+    if file.is_none() && made.is_none() {
+        return None;
+    }
     let workers: usize = std::env::var(WORKERS).unwrap().parse().unwrap();
     Some((|| {
         if workers > 0 {
             session.start_workers(&ClusterOptions::new(workers).threads(1).driver_memory(1 << 20))?;
         }
-        let read = session.read_csv::<Rating>(file)?;
-        let (mut p, mut q) = (rows(session, 997)?, rows(session, 613)?);
-        for _epoch in 0..2 {
-            epoch(session, &read, &mut p, &mut q)?;
-        }
-        let good = read.filter(|r| r.stars > 2.0).count()?;
-        println!("digest {} {} {good}", p.digest()?, q.digest()?);
+        let digest = match (file, made) {
+            (Some(file), _) => train_on_a_file(session, &file)?,
+            (None, made) => train_on_made(session, made.unwrap().parse().unwrap())?,
+        };
+        println!("digest {digest}");
         println!("peak {}", memory(std::process::id()).unwrap().0);
         Ok(())
     })())
 }
 
+fn train_on_a_file(session: &Session, file: &str) -> stradsap::Result<String> {
+    let read = session.read_csv::<Rating>(file)?;
+    let (mut p, mut q) = (rows(session, 997)?, rows(session, 613)?);
+    for _epoch in 0..2 {
+        epoch(session, &read, &mut p, &mut q)?;
+    }
+    let good = read.filter(|r| r.stars > 2.0).count()?;
+    Ok(format!("{} {} {good}", p.digest()?, q.digest()?))
+}
+
+/// A rating and four rows of a model for each number.
+fn train_on_made(session: &Session, n: usize) -> stradsap::Result<String> {
+    const RANK: usize = 4;
+    let (draw, users) = (session.rng(1), n / 4);
+    let data = with!(
+        [draw, users],
+        session.range(n).map(|i| Rating {
+            user: draw.below(2 * i, users as u64) as u32,
+            item: draw.below(2 * i + 1, 613) as u32,
+            stars: 4.0 * draw.unit(*i),
+        })
+    )
+    .collect()?;
+    let model = |rows: usize, purpose: u64| {
+        let start = session.rng(purpose);
+        with!([start], session.range(rows).map(|i| [0; RANK].map(|k: usize| 0.5 * start.unit(RANK * i + k))))
+            .collect_rows(RANK)
+    };
+    let (mut p, mut q): (DMatrix<f32>, DMatrix<f32>) = (model(users, 2)?, model(613, 3)?);
+    for _epoch in 0..2 {
+        async_parallel_for!(0..data.len(), [&data, &mut p, &mut q], |n| {
+            let r = data[n];
+            let (a, b) = (&mut p[r.user], &mut q[r.item]);
+            let e = r.stars - kernels::dot(a, b);
+            kernels::each_pair(a, b, |a, b| {
+                let (x, y) = (*a, *b);
+                *a += 0.01 * (e * y - 0.02 * x);
+                *b += 0.01 * (e * x - 0.02 * y);
+            });
+        })?;
+    }
+    let good = data.filter(|r| r.stars > 2.0).count()?;
+    Ok(format!("{} {} {good}", p.digest()?, q.digest()?))
+}
+
 /// What a run leaves, and its driver's peak in KiB.
-fn ran(file: &Path, workers: usize) -> (String, u64) {
-    let mut program = Process::start(this_program().env(FILE, file).env(WORKERS, workers.to_string()));
+fn ran(what: (&str, &str), workers: usize) -> (String, u64) {
+    let mut program = Process::start(this_program().env(what.0, what.1).env(WORKERS, workers.to_string()));
     let limit = Duration::from_secs(60);
     let digest = program.line("digest ", limit);
     (digest, program.line("peak ", limit).parse().unwrap())
 }
 
-fn flat() {
-    let folder = Folder::new();
-    let (few, many) = (folder.file("few.csv", ratings(FEW, "\n")), folder.file("many.csv", ratings(MANY, "\n")));
-    let (expected, alone) = ran(&many, 0);
+/// Few and many of them need equally much memory of a driver, and all give what one process gives.
+fn flat(few: (&str, &str), many: (&str, &str)) {
+    let (expected, alone) = ran(many, 0);
     for workers in [2, 4] {
-        let (_, before) = ran(&few, workers);
-        let (digest, peak) = ran(&many, workers);
+        let (_, before) = ran(few, workers);
+        let (digest, peak) = ran(many, workers);
         assert_eq!(digest, expected, "{workers} workers");
         // Elements and their order are 40 MB more.
         eprintln!("{workers} workers: {before} KiB have become {peak}, {alone} in one process");
@@ -62,6 +108,20 @@ fn flat() {
     }
 }
 
+fn of_a_file() {
+    let folder = Folder::new();
+    let (few, many) = (folder.file("few.csv", ratings(FEW, "\n")), folder.file("many.csv", ratings(MANY, "\n")));
+    let path = |path: &Path| path.to_str().unwrap().to_string();
+    flat((FILE, &path(&few)), (FILE, &path(&many)));
+}
+
+fn of_what_was_made() {
+    flat((MADE, &FEW.to_string()), (MADE, &MANY.to_string()));
+}
+
 pub(crate) fn tests() -> Vec<Test> {
-    vec![Test::new("the driver's memory is flat", 120, flat)]
+    vec![
+        Test::new("the driver's memory is flat", 120, of_a_file),
+        Test::new("the driver's memory is flat while data and models are made", 120, of_what_was_made),
+    ]
 }

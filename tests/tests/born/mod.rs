@@ -1,4 +1,4 @@
-//! Data that workers read: the same elements in the same order as in one process, the same errors, and the same again after a loss.
+//! Data that workers read (or make: see `generated`): the same elements in the same order as in one process, the same errors, and the same again after a loss.
 
 mod files;
 mod losses;
