@@ -1,4 +1,7 @@
 //! Pipes that begin with no DDS: their items are numbers, which each process counts by itself.
+//!
+//! # Why this is sound
+//! What it implements of `kernel` and `body` is safe code: nothing is read from memory that others share.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;

@@ -13,7 +13,7 @@ use crate::jobs::runner::Test;
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("a worker is killed after it has read", 60, read_again),
-        Test::new("a worker is killed after it has made elements and rows", 60, made_again),
+        Test::new("a worker is killed after it has made elements and rows", 120, made_again),
         Test::new("a worker is killed between loops over what was read", 120, planned),
         Test::new("a file changes before it is read again", 60, changed),
         Test::new("a file is gone before it is read again", 60, gone),
