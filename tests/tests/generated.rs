@@ -97,7 +97,7 @@ pub(crate) mod bodies {
             assert_eq!(session.range(n).to_vec()?, (0..n).collect::<Vec<_>>());
             assert_eq!(session.range(n).count()?, n);
             assert_eq!(session.range(n).filter(|i| i % 5 == 2).count()?, (0..n).filter(|i| i % 5 == 2).count());
-            assert_eq!(session.range(n).reduce(|a, b| a.max(b))?, n.checked_sub(1));
+            assert_eq!(session.range(n).reduce(usize::max)?, n.checked_sub(1));
             let mut sorted: Vec<u64> = (0..n as u64).map(mix).collect();
             sorted.sort_by_key(|x| x % 1000);
             let by_key = session.range(n).map(|i| mix(*i as u64)).sort_by_key(|x| x % 1000)?;
