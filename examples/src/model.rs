@@ -13,7 +13,6 @@ pub use crate::hyper::FactorArgs;
 use crate::ratings::{Rating, Ratings, Split};
 use crate::run::Measures;
 use crate::{Result, npy};
-use stradsap::Element;
 use stradsap::random::Stream;
 
 /// The data's size, for the report.
@@ -86,7 +85,7 @@ impl Rmse {
 }
 
 /// Which of the two matrices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Element)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Matrix {
     /// P: a row for each user.
     Users,
@@ -95,7 +94,7 @@ pub enum Matrix {
 }
 
 /// Where the rows start: every prediction is about the mean rating, and no two rows are alike.
-#[derive(Debug, Clone, Copy, Element)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Start {
     seed: u64,
     mean: f32,
