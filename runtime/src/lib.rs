@@ -36,7 +36,8 @@ pub use body::view::{Elements, ReadView, WriteView};
 #[cfg(feature = "cluster")]
 pub use cluster::driver::ClusterOptions;
 pub use dds::dmap::{
-    DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapView, MultiMapWriteView,
+    DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapSharedView, MultiMapView,
+    MultiMapWriteView, SharedEntry,
 };
 pub use dds::dmatrix::DMatrix;
 pub use dds::dvector::DVector;

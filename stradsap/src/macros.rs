@@ -196,7 +196,9 @@ pub use stradsap_macros::async_parallel_for;
 ///     change. It has `get` and `set`; numbers have `add`; and rows of floats have `dot`, `axpy`, `scale`, `add_to` and more.
 ///   - Shared elements have to be plain and implement [`Merge`](crate::Merge), which says how changes of copies are united. Numbers and arrays
 ///     of numbers are added up.
-///   - Of a `DMap` captured as `&mut m` the values are shared, `m[&key]` and `m.get(&key)`. Keys are neither inserted nor removed.
+///   - Of a `DMap` captured as `&mut m` the values are shared, `m[&key]` and `m.get(&key)`; `m.entry(key).or_insert(value)` adds keys. To a
+///     `DMultiMap` captured as `&mut m` the body adds values, `m.insert(key, value)`. Each copy has its own new keys and values; the map
+///     takes those of all copies when the call has ended well. Keys are never removed.
 ///   - The input may be captured as `&data` as well, to read elements outside the minibatch.
 /// - **Body**: a closure of the minibatch, a [`Batch`](crate::Batch). It is a slice of elements, `for element in batch`. It is minibatch
 ///   `batch.number()` of the loop and begins at the input's element `batch.start()`. Of a DMatrix the elements are rows,

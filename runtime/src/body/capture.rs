@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::body::added::{Cell, Reduction, ReductionOps, RelaxedOps};
+use crate::body::new_entries::{NewEntries, NewEntryOps};
 use crate::body::slot::Slot;
 use crate::memory::additive::TallyOps;
 use crate::memory::buffer::RawBuf;
@@ -235,6 +236,18 @@ pub trait Capture {
     fn merge() -> Option<&'static MergeOps> {
         None
     }
+    /// In a synchronous loop: how entries that bodies add are united.
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn new_entry_ops() -> Option<&'static NewEntryOps> {
+        None
+    }
+    /// The loop ended well: the map takes them.
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn take_new_entries(&mut self, _: NewEntries) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A tuple of captures.
@@ -272,6 +285,16 @@ pub trait Handles {
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn merges() -> Vec<Option<&'static MergeOps>>;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn new_entry_ops() -> Vec<Option<&'static NewEntryOps>> {
+        Vec::new()
+    }
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn take_new_entries(&mut self, _: Vec<Option<NewEntries>>) -> Result<()> {
+        Ok(())
+    }
 }
 
 macro_rules! handles {
@@ -353,6 +376,20 @@ macro_rules! handles {
             fn merges() -> Vec<Option<&'static MergeOps>> {
                 let key_indexes = 0 $(+ $name::KEY_INDEXES)*;
                 [$($name::merge()),*].into_iter().chain(std::iter::repeat_n(None, key_indexes)).collect()
+            }
+
+            #[allow(private_interfaces)]
+            fn new_entry_ops() -> Vec<Option<&'static NewEntryOps>> {
+                vec![$($name::new_entry_ops()),*]
+            }
+
+            #[allow(private_interfaces)]
+            #[allow(unused_mut, unused_variables)]
+            fn take_new_entries(&mut self, mut new: Vec<Option<NewEntries>>) -> Result<()> {
+                $(if let Some(new) = new.get_mut($n).and_then(Option::take) {
+                    self.$n.take_new_entries(new)?;
+                })*
+                Ok(())
             }
         }
     )*};

@@ -8,6 +8,7 @@ pub(crate) mod context;
 pub(crate) mod index;
 pub(crate) mod inference;
 pub(crate) mod lease;
+pub(crate) mod new_entries;
 pub(crate) mod outcome;
 pub(crate) mod panics;
 pub(crate) mod runs;

@@ -22,6 +22,7 @@ use crate::body::added::RelaxedOps;
 use crate::body::astray::Before;
 use crate::body::context::BlockState;
 use crate::body::lease::Lent;
+use crate::body::new_entries::NewEntries;
 use crate::body::slow_path::{Doing, SlowPath, ViewRange};
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
@@ -57,6 +58,8 @@ pub struct Slot<'t> {
     total: Cell<u64>,
     /// Every single addition with its iteration, where the order of additions must be the loop's own.
     additions: Option<RefCell<Vec<(usize, u64)>>>,
+    /// What minibatches have added to a map, while none of them runs.
+    new_entries: Cell<Option<NewEntries>>,
 }
 
 /// A block's own copies of relaxed state. An addition changes one of them: where sums are exact, `now`, of which the rest
@@ -248,6 +251,7 @@ impl<'t> Slot<'t> {
             tally: None,
             total: Cell::new(0),
             additions: None,
+            new_entries: Cell::new(None),
         }
     }
 
@@ -416,6 +420,16 @@ impl<'t> Slot<'t> {
     /// The block's tally. The views are gone.
     pub(crate) fn take_tally(&mut self) -> Option<Tally> {
         self.tally.take().map(Tally::Whole).or_else(|| self.slow_path.take_pages().map(Tally::Pages))
+    }
+
+    #[inline(always)]
+    pub(crate) fn new_entries(&self) -> &Cell<Option<NewEntries>> {
+        &self.new_entries
+    }
+
+    /// The iteration or the minibatch that runs.
+    pub(crate) fn iteration(&self) -> usize {
+        self.slow_path.iteration()
     }
 
     #[inline(always)]

@@ -326,6 +326,11 @@ impl<'t> SlowPath<'t> {
         }
     }
 
+    /// The iteration or the minibatch that runs.
+    pub(crate) fn iteration(&self) -> usize {
+        self.state.at.get()
+    }
+
     fn end(&self, trouble: AccessTrouble) -> ! {
         self.state.record(trouble);
         resume_unwind(Box::new(EndIteration));

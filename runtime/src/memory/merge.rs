@@ -422,6 +422,17 @@ unsafe fn combine_row<T: Merge>(into: *mut u8, base: *const u8, locals: &[*const
     for &local in locals {
         changes.extend((0..n).map(|k| T::change(&read(base, k), &read(local, k))));
     }
+    combine_neighbours(changes, n);
+    for (k, change) in changes.iter().take(n).enumerate() {
+        let mut number = read(base, k);
+        number.apply(change);
+        // SAFETY: the caller vouches for the address; `k` is below `n`.
+        unsafe { into.cast::<T>().add(k).write_unaligned(number) };
+    }
+}
+
+/// Combines changes of `n` numbers each, neighbour with neighbour, until the first is all of them.
+fn combine_neighbours<T: Merge>(changes: &mut [T], n: usize) {
     let mut apart = n;
     while apart < changes.len() {
         for pair in changes.chunks_mut(2 * apart) {
@@ -433,12 +444,26 @@ unsafe fn combine_row<T: Merge>(into: *mut u8, base: *const u8, locals: &[*const
         }
         apart *= 2;
     }
-    for (k, change) in changes.iter().take(n).enumerate() {
-        let mut number = read(base, k);
-        number.apply(change);
-        // SAFETY: the caller vouches for the address; `k` is below `n`.
-        unsafe { into.cast::<T>().add(k).write_unaligned(number) };
+}
+
+/// Unites what copies made of one element that each of them began itself: what they began with, and what it is now. The element
+/// begins with `first`. A single copy's that isn't averaged is taken as it is.
+pub(crate) fn unite_values<T: Merge>(first: &T, copies: &[(T, T)], how: Union) -> T {
+    if let ([(_, now)], Union::Sum | Union::Combine) = (copies, how) {
+        return now.clone();
     }
+    let mut changes: Vec<T> = copies.iter().map(|(first, now)| T::change(first, now)).collect();
+    match how {
+        Union::Mean(copies) => changes.iter_mut().for_each(|change| change.share(copies)),
+        Union::Combine if T::COMBINES => {
+            combine_neighbours(&mut changes, 1);
+            changes.truncate(1);
+        }
+        Union::Sum | Union::Combine => {}
+    }
+    let mut united = first.clone();
+    changes.iter().for_each(|change| united.apply(change));
+    united
 }
 
 unsafe fn merge_at<T: Merge>(

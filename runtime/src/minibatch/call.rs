@@ -15,6 +15,7 @@ use super::hot::Chosen;
 use super::in_place;
 use super::input::InputOf;
 use super::ledger::{Base, Ledger};
+use super::new_entries::{NewByCapture, are_same};
 use super::policy::{MergeRule, SyncOptions, SyncPolicy};
 use super::report::{Counts, SyncReport};
 use super::rounds::{OwnCopies, Rounds};
@@ -65,6 +66,7 @@ where
 {
     let task = BodyTask::<T, V, H, F, R>::new(values, &handles, body);
     let (captured, watch) = (handles.describe(), task.watch());
+    let new = Mutex::default();
     let call = SyncCall {
         site,
         options,
@@ -75,8 +77,13 @@ where
         task: &task,
         pack: &|| task.pack(),
         session: &input.data.session,
+        new: &new,
     };
     let result = call.check().and_then(|()| call.run());
+    // Whoever lends elements has them alone again.
+    drop(captured);
+    let taken = handles.take_new_entries(std::mem::take(&mut *locked(&new)));
+    let result = result.and_then(|report| taken.map(|()| report));
     let result = result.and_then(|report| watch.unchanged(&task.watch(), site).map(|()| report));
     // The borrows that the descriptions stand for end here, not before.
     drop((handles, input));
@@ -93,6 +100,8 @@ pub(crate) struct SyncCall<'c> {
     pub(crate) task: &'c dyn BatchTask,
     pub(crate) pack: Pack<'c>,
     pub(crate) session: &'c Arc<SessionInner>,
+    /// Where what bodies added to maps is left, once the loop has ended well.
+    pub(crate) new: &'c Mutex<NewByCapture>,
 }
 
 /// What synchronous loops ask of a backend.
@@ -106,6 +115,7 @@ pub(crate) struct Ran {
     pub(crate) totals: Vec<(usize, Vec<u64>)>,
     pub(crate) counts: Counts,
     pub(crate) violations: u64,
+    pub(crate) new: NewByCapture,
 }
 
 impl SyncCall<'_> {
@@ -218,10 +228,11 @@ impl SyncCall<'_> {
         };
         let ran = run.run(&pool, pool.threads());
         let ended = match ran {
-            Ok(ran) => {
+            Ok(mut ran) => {
                 let serial = pool.threads() == 1 && copies == 1;
                 let after = unite(self.captured, &before, serial, &ran.totals);
-                let checked = self.verify(&kept, &run, &after, ran.counts.reads);
+                let checked = self.verify(&kept, &run, &after, &ran);
+                *locked(self.new) = std::mem::take(&mut ran.new);
                 for (capture, &word) in self.captured.iter().zip(&after) {
                     capture.commit(word, next_id());
                 }
@@ -306,11 +317,11 @@ impl SyncCall<'_> {
     }
 
     /// Runs the loop once more as its copies are said to have run, one after the other on one thread, and compares.
-    fn verify(&self, kept: &CachedLoop, ran: &LocalRun<'_>, after: &[u64], reads: u64) -> Result<Verified> {
-        let LocalRun { lease, merges, input, schedule, before, .. } = *ran;
+    fn verify(&self, kept: &CachedLoop, run: &LocalRun<'_>, after: &[u64], first: &Ran) -> Result<Verified> {
+        let LocalRun { lease, merges, input, schedule, before, .. } = *run;
         let copies = schedule.copies;
         let threads = if self.policy == SyncPolicy::Hybrid { self.session.pool()?.threads() } else { 1 };
-        if let Some(not) = self.not_replayed(copies, threads, reads) {
+        if let Some(not) = self.not_replayed(copies, threads, first.counts.reads) {
             return Ok(not);
         }
         let one = Pool::one();
@@ -358,10 +369,20 @@ impl SyncCall<'_> {
                 }
                 compared.push(self.site.name(c));
             } else if matches!(capture.kind, Kind::Vector { .. }) {
-                continue;
+                // Nothing is written there.
             } else if replayed[c] != after[c] {
                 return Err(differs(c, 0));
             } else {
+                compared.push(self.site.name(c));
+            }
+        }
+        for (c, ops) in self.task.new_entry_ops().into_iter().enumerate() {
+            let Some(ops) = ops else { continue };
+            let [own, other] = [first, &ran].map(|ran| ran.new.get(c).and_then(Option::as_ref));
+            if !are_same(ops, [own, other]) {
+                return Err(differs(c, self.captured[c].counted().0));
+            }
+            if !compared.contains(&self.site.name(c)) {
                 compared.push(self.site.name(c));
             }
         }
@@ -519,7 +540,10 @@ impl LocalRun<'_> {
             ..Counts::default()
         };
         let violations = observed.violations.load(Relaxed);
-        Ok(Ran { totals: self.outcome.take_totals(), counts, violations })
+        let how = (self.call.policy, self.call.options.merge, self.schedule);
+        let new = self.outcome.new.unite(&self.call.task.new_entry_ops(), how);
+        let new = new.map_err(|(minibatch, note)| (minibatch, Failure::Panic(note)))?;
+        Ok(Ran { totals: self.outcome.take_totals(), counts, violations, new })
     }
 }
 

@@ -13,12 +13,13 @@ use crate::session::pool::Pool;
 const WORTH_COUNTING: usize = 8;
 
 pub(crate) fn run(runner: &Runner<'_>, pool: &Pool) {
-    let claimed = AtomicUsize::new(0);
+    let (claimed, next_thread) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let locks = HotLocks::new();
     let minibatches = runner.schedule.minibatches();
     let next = || Some(claimed.fetch_add(1, Relaxed)).filter(|&minibatch| minibatch < minibatches);
     pool.everywhere(runner.threads, || {
         let since = Instant::now();
+        let part = (0, next_thread.fetch_add(1, Relaxed));
         let run_all = |context: &Context<'_>, after: &dyn Fn()| {
             let mut first = true;
             while let Some(minibatch) = next() {
@@ -29,11 +30,12 @@ pub(crate) fn run(runner: &Runner<'_>, pool: &Pool) {
                 }
                 first = false;
             }
+            runner.keep_new_entries(context, part);
             !first
         };
         match runner.caches.filter(|_| runner.threads > 1 && minibatches >= WORTH_COUNTING * runner.threads) {
             None => {
-                let context = runner.context(ViewTarget::Direct);
+                let context = runner.context(ViewTarget::Direct, part);
                 if run_all(&context, &|| {}) && runner.serial {
                     runner.finish_serial(&context);
                 }
@@ -41,15 +43,16 @@ pub(crate) fn run(runner: &Runner<'_>, pool: &Pool) {
             Some((known, most)) => {
                 let chosen = known.get().or_else(|| {
                     let uses: Vec<Uses> = runner.captured().iter().map(|_| Uses::default()).collect();
-                    let counted = next()
-                        .is_some_and(|first| runner.run(&runner.context(ViewTarget::Counted(&uses)), first, true));
+                    let context = runner.context(ViewTarget::Counted(&uses), part);
+                    let counted = next().is_some_and(|first| runner.run(&context, first, true));
+                    runner.keep_new_entries(&context, part);
                     counted.then(|| choose(&uses, runner.threads))
                 });
                 if let Some(chosen) = chosen {
                     let hot = HotRows::of(&chosen, (runner.threads, most), runner.lease, runner.merges, &locks);
                     runner.outcome.cached.fetch_max(hot.iter().flatten().map(|hot| hot.len() as u64).sum(), Relaxed);
                     known.set(chosen);
-                    run_all(&runner.context(ViewTarget::Hot(&hot)), &|| {
+                    run_all(&runner.context(ViewTarget::Hot(&hot), part), &|| {
                         hot.iter().flatten().for_each(HotRows::flush);
                     });
                 }

@@ -2,6 +2,7 @@
 //! (STRADS-AP, section 2).
 //!
 //! - `policy`, `batch`, `schedule`: a loop's options, what its body gets, who runs what when.
+//! - `new_entries`: what bodies add to maps.
 //! - `table`: where a copy keeps a row, and how a body reaches it.
 //! - `in_place`, `rounds`, `stale`: the three ways to run: one copy; rounds, after each of which all copies agree; clocks.
 //! - `call`: one call in this process. `cluster::worker::minibatch` runs the same on workers.
@@ -16,6 +17,7 @@ mod input;
 mod ledger;
 mod meeting;
 mod merging;
+mod new_entries;
 mod policy;
 mod report;
 mod rounds;
@@ -33,6 +35,7 @@ pub(crate) use hot::Chosen;
 pub use input::{LoopInput, MinibatchSize, input, minibatch};
 pub(crate) use ledger::{Base, Ledger, THROUGH};
 pub(crate) use merging::{At, List};
+pub(crate) use new_entries::{NewByCapture, NewByPart};
 pub use policy::{CachedRows, MergeRule, SyncOptions, SyncPolicy, policy};
 pub(crate) use report::Counts;
 pub use report::SyncReport;

@@ -149,7 +149,8 @@ impl<'l> Rounds<'l> {
                 continue;
             }
             let place = ViewTarget::Copy { tables: &self.tables[local], source: self.source, now, checked: None };
-            let context = self.runner.context(place);
+            let part = (copy, if self.shares_copies() { thread } else { 0 });
+            let context = self.runner.context(place, part);
             let of = self.runner.schedule.of(round, copy);
             if self.shares_copies() {
                 while let Some(b) = of.clone().nth(self.claims[local].fetch_add(1, Relaxed)) {
@@ -164,6 +165,7 @@ impl<'l> Rounds<'l> {
                     }
                 }
             }
+            self.runner.keep_new_entries(&context, part);
             touched.push((local, take_touched(&context)));
         }
         self.runner.outcome.computing.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::hot::{Chosen, HotRows, SLOTS, Uses};
+use super::new_entries::{NewByPart, Part};
 use super::table::{CopyPath, Reach, Runs, Source, Staleness, Table};
 use super::task::{BatchTask, RawBatch};
 use crate::body::capture::{Captured, Kind};
@@ -77,6 +78,8 @@ pub(crate) struct Outcomes {
     failure: Mutex<Option<(usize, Failure)>>,
     /// What each left for the reductions.
     totals: Mutex<Vec<(usize, Vec<u64>)>>,
+    /// What they have added to maps.
+    pub(crate) new: NewByPart,
     /// Nanoseconds in bodies, and rows brought.
     pub(crate) computing: AtomicU64,
     pub(crate) touched: AtomicU64,
@@ -146,13 +149,13 @@ impl<'l> Runner<'l> {
         self.lease.captured()
     }
 
-    /// A context for minibatches of one copy.
-    pub(crate) fn context<'t>(&self, place: ViewTarget<'t>) -> Context<'t>
+    /// A context for minibatches of one copy, which one part runs.
+    pub(crate) fn context<'t>(&self, place: ViewTarget<'t>, part: Part) -> Context<'t>
     where
         'l: 't,
     {
         let lease: &'t Lease<'_> = self.lease;
-        Context::new(|state| {
+        let context = Context::new(|state| {
             let slot = |(c, capture): (usize, &Captured)| match (&capture.kind, lease.vector(c)) {
                 (Kind::Reduction { .. }, _) => Slot::of_reduction(c, 0, false, state),
                 (_, None) => Slot::absent(c, state),
@@ -164,7 +167,16 @@ impl<'l> Runner<'l> {
                 (_, Some(lent)) => unsafe { Slot::of_elements(c, lent, Owned::all(lent), state) },
             };
             lease.captured().iter().enumerate().map(slot).collect()
-        })
+        });
+        for (slot, entries) in context.slots.iter().zip(self.outcome.new.take(part)) {
+            slot.new_entries().set(entries);
+        }
+        context
+    }
+
+    /// The part's minibatches in a context have ended: what they added to maps waits for the next ones.
+    pub(crate) fn keep_new_entries(&self, context: &Context<'_>, part: Part) {
+        self.outcome.new.put_back(part, context.slots.iter().map(|slot| slot.new_entries().take()).collect());
     }
 
     /// How the rows of a written DDS are reached.

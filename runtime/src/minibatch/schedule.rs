@@ -53,6 +53,11 @@ impl Schedule {
         first.min(all)..first.saturating_add(self.each).min(all)
     }
 
+    /// The first minibatch of the last round: what fails when all have ended is said to have failed there.
+    pub(crate) fn last(&self) -> usize {
+        self.of(self.rounds().saturating_sub(1), 0).start
+    }
+
     /// How many copies have something to do in a round.
     pub(crate) fn active(&self, round: usize) -> usize {
         let left = self.minibatches().saturating_sub(round.saturating_mul(self.copies).saturating_mul(self.each));

@@ -153,10 +153,11 @@ impl Stale<'_> {
             now: self.stamp + 2 * round as u32 + 2,
             checked: self.checks.then_some(staleness),
         };
-        let context = self.runner.context(place);
+        let context = self.runner.context(place, (copy, 0));
         if !self.runner.run(&context, minibatch, false) {
             return false;
         }
+        self.runner.keep_new_entries(&context, (copy, 0));
         let touched = take_touched(&context);
         let more = !self.runner.schedule.of(round + 1, copy).is_empty();
         let ended = Ended { copy, round, minibatches: if more { clock + 1 } else { THROUGH }, touched: &touched };

@@ -12,6 +12,7 @@ use super::batch::Batch;
 use super::input::InputOf;
 use crate::body::capture::Handles;
 use crate::body::context::Context;
+use crate::body::new_entries::NewEntryOps;
 use crate::body::outcome::{Failure, Outcome, outcome, unwound};
 use crate::body::sharing::Watch;
 use crate::body::stored::Stored;
@@ -56,6 +57,8 @@ pub(crate) trait BatchTask: Sync {
     unsafe fn run(&self, context: &Context<'_>, batch: RawBatch) -> Result<(), Failure>;
     /// How changes of copies are united, for each capture that is written.
     fn merges(&self) -> Vec<Option<&'static MergeOps>>;
+    /// How new entries are united, for each capture.
+    fn new_entry_ops(&self) -> Vec<Option<&'static NewEntryOps>>;
     /// What tells this body from others at the same place in the source.
     fn type_id(&self) -> TypeId;
     /// What bodies must not change of its values.
@@ -169,6 +172,10 @@ where
 
     fn merges(&self) -> Vec<Option<&'static MergeOps>> {
         H::merges()
+    }
+
+    fn new_entry_ops(&self) -> Vec<Option<&'static NewEntryOps>> {
+        H::new_entry_ops()
     }
 
     fn type_id(&self) -> TypeId {

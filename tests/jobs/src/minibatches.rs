@@ -36,6 +36,37 @@ fn look_at(i: usize, row: &[f32]) -> u64 {
     row.iter().fold(i as u64, |hash, x| mix(hash ^ u64::from(x.to_bits())))
 }
 
+/// Counts lists by what they begin with, and keeps where they stand: in each epoch there are keys that no copy has seen.
+fn count_lists(
+    (input, epoch): (&DVector<Vec<u32>>, usize),
+    (counts, places): (&mut DMap<(usize, u32), u64>, &mut DMultiMap<u32, usize>),
+    how: SyncPolicy,
+) -> stradsap::Result<()> {
+    sync_parallel_for!(
+        input,
+        12,
+        [epoch, counts = &mut *counts, places = &mut *places],
+        |batch| {
+            std::thread::sleep(Duration::from_micros(400));
+            for (k, list) in batch.iter().enumerate() {
+                counts.entry((epoch / 2, list[0] % 40)).or_insert(0).add(1);
+                places.insert(list[1] % 10 + 10 * epoch as u32, batch.start() + k);
+            }
+        },
+        how
+    )?;
+    // Whatever happened meanwhile: each list is there, once, in its place. (An average divides the counts.)
+    if !matches!(how, SyncPolicy::ModelAverage { .. }) {
+        assert_eq!(counts.iter()?.map(|(_, n)| n).sum::<u64>(), ((epoch + 1) * LISTS) as u64, "epoch {epoch}");
+    }
+    let own: Vec<_> = places.iter()?.filter(|(key, _)| *key as usize / 10 == epoch).map(|(_, list)| list).collect();
+    assert!(own.iter().all(|list| list.is_sorted()), "epoch {epoch}");
+    let mut all = own.concat();
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..LISTS), "epoch {epoch}");
+    Ok(())
+}
+
 /// Trains rows, counts what it does, and has loops of the other kind on the same rows now and then.
 #[allow(clippy::print_stdout)]
 pub fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<()> {
@@ -45,6 +76,7 @@ pub fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<(
     let all = DVector::from_fn(session, ROWS, |i| i as u32)?;
     let mut rows = DMatrix::from_fn(session, ROWS, 8, |i, _| i as f32 / 100.0)?;
     let mut counts = DVector::from_fn(session, ROWS, |_| 0u64)?;
+    let mut lists = (DMap::new(session)?, DMultiMap::new(session)?);
     println!("begins at 0");
     for epoch in 0..epochs {
         let (rate, done) = (0.1f32 / (1.0 + epoch as f32), session.count());
@@ -75,6 +107,7 @@ pub fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<(
         if policy != "model-average" {
             assert_eq!(counts.iter()?.sum::<u64>(), before + done.get(), "epoch {epoch}");
         }
+        count_lists((&input, epoch), (&mut lists.0, &mut lists.1), how)?;
         if epoch % 4 == 2 {
             async_parallel_for!(0..ROWS * 2, [&mut rows, &mut counts], |i| {
                 let at = i * 7 % ROWS;
@@ -103,6 +136,6 @@ pub fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<(
         assert_eq!(looked.get(), seen, "epoch {epoch}");
     }
     let rows = if leaves_bits(policy) { rows.digest()? } else { "-".to_string() };
-    println!("digest {rows} {}", counts.digest()?);
+    println!("digest {rows} {} {} {}", counts.digest()?, lists.0.digest()?, lists.1.digest()?);
     Ok(())
 }

@@ -9,6 +9,7 @@ mod dealt;
 mod failures;
 mod interest;
 mod interpreter;
+mod keys;
 mod kinds;
 mod maps;
 mod patterns;
@@ -49,6 +50,12 @@ const SCENARIOS: &[Scenario] = scenarios![
     maps::maps_among_others,
     maps::maps_of_all_loops,
     maps::maps_after_failures,
+    keys::words_are_counted,
+    keys::one_key_from_several_copies,
+    keys::changes_are_combined,
+    keys::lists_grow_in_order,
+    keys::keys_come_from_everywhere,
+    keys::nothing_new_after_failures,
 ];
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -57,6 +64,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.extend(places::tests(SCENARIOS));
     tests.extend(failures::tests());
     tests.extend(maps::tests());
+    tests.extend(keys::tests());
     tests.extend(counters::tests());
     tests.extend(staleness::tests());
     tests.extend(interest::tests());

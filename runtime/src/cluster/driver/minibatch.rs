@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use crate::body::new_entries::NewEntryOps;
 use crate::body::outcome::Failure;
+use crate::body::panics;
 use crate::body::sharing::shared_state;
 use crate::cluster::driver::call::{remote_captures, unnamed, vector_of};
 use crate::cluster::driver::minibatch::keeping::{KeptRows, KnownKeepers, pulls, record_kept};
@@ -21,12 +23,14 @@ use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
-    ControlClient, Fetching, INPUTS, InputJob, InputKey, Node, RemoteCapture, RemoteTask, SyncEnd, SyncJob, SyncRan,
+    ControlClient, Fetching, INPUTS, InputJob, InputKey, Node, RemoteCapture, RemoteCause, RemoteTask, SyncEnd,
+    SyncJob, SyncRan,
 };
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
 use crate::minibatch::{
-    Counts, MergeRule, MinibatchBackend, Ran, Schedule, SyncCall, SyncKey, SyncPolicy, SyncReport, unite,
+    Counts, MergeRule, MinibatchBackend, NewByCapture, NewByPart, Ran, Schedule, SyncCall, SyncKey, SyncPolicy,
+    SyncReport, unite,
 };
 use crate::session::error::Result;
 use crate::session::timeline::{Category, span};
@@ -109,7 +113,7 @@ impl Logged for SyncLogged {
     }
 
     fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
-        Box::pin(cluster.run_again(state, SyncRemote(self)))
+        Box::pin(cluster.run_again(state, SyncRemote { logged: self, ops: Vec::new(), new: Vec::new() }))
     }
 }
 
@@ -152,7 +156,40 @@ struct SyncDeal {
 }
 
 /// A synchronous loop to be run on workers.
-struct SyncRemote(Arc<SyncLogged>);
+struct SyncRemote {
+    logged: Arc<SyncLogged>,
+    /// How new entries are united. Nobody asks for them when the loop is run again: the map has them.
+    ops: Vec<Option<&'static NewEntryOps>>,
+    new: NewByCapture,
+}
+
+impl SyncRemote {
+    /// Brings together what the workers' copies have added to maps.
+    async fn bring_new(
+        &self,
+        cluster: &Cluster,
+        state: &State,
+        copies: &[Range<usize>],
+        ended: &[SyncRan],
+    ) -> std::result::Result<NewByCapture, Stop<MinibatchFailure>> {
+        if !self.ops.iter().any(Option::is_some) {
+            return Ok(Vec::new());
+        }
+        let parts = NewByPart::default();
+        for ((ran, &node), copies) in ended.iter().zip(&state.workers).zip(copies) {
+            if let Some(blob) = ran.new {
+                let bytes = cluster.blob(node, blob).await?;
+                let decoded = panics::caught(|| parts.decode(&bytes, &self.ops, copies));
+                decoded.map_err(|note| broken(note.message))?.map_err(broken)?;
+            }
+        }
+        let logged = &self.logged;
+        parts.unite(&self.ops, (logged.policy, logged.rule, logged.schedule)).map_err(|(place, note)| {
+            let what = RemoteCause::Panic { message: note.message, location: note.location };
+            Stop::Failed(FailedThere { place, what, worker: "the driver".to_string() })
+        })
+    }
+}
 
 impl RemoteCall for SyncRemote {
     const WHAT: &'static str = "a loop";
@@ -162,27 +199,27 @@ impl RemoteCall for SyncRemote {
     type Failed = MinibatchFailure;
 
     fn ddss(&self) -> impl Iterator<Item = u64> {
-        self.0.all().map(|vector| vector.id)
+        self.logged.all().map(|vector| vector.id)
     }
 
     fn changes(&self) -> Vec<u64> {
-        self.0.all().filter(|vector| vector.writable).map(|vector| vector.id).collect()
+        self.logged.all().filter(|vector| vector.writable).map(|vector| vector.id).collect()
     }
 
     fn task(&self) -> &RemoteTask {
-        &self.0.task
+        &self.logged.task
     }
 
     /// Another loop over the DDS may have dealt out its rows.
     fn uses_kept(&self, state: &State, dds: u64, keepers: u64) -> bool {
-        let written = self.0.written().any(|(_, vector)| vector.id == dds) && self.0.input.id != dds;
+        let written = self.logged.written().any(|(_, vector)| vector.id == dds) && self.logged.input.id != dds;
         let known = state.sites.keepers.get(&dds).is_some_and(|known| known.number == keepers);
-        written && known && self.0.fetching(state) != Fetching::All
+        written && known && self.logged.fetching(state) != Fetching::All
     }
 
     /// Who runs which copies and keeps which rows, and what each worker is to fetch.
     async fn deal(&mut self, cluster: &Cluster, state: &mut State) -> Dealing<SyncDeal> {
-        let logged = &*self.0;
+        let logged = &*self.logged;
         let workers = state.workers.len();
         let copies: Vec<Range<usize>> = (0..workers).map(|w| logged.schedule.share(w, workers)).collect();
         let fetching = logged.fetching(state);
@@ -199,7 +236,7 @@ impl RemoteCall for SyncRemote {
     /// Gives what each worker answered, or the first failure by its minibatch, when all have ended.
     async fn ask(&mut self, cluster: &Cluster, state: &State, dealt: &Dealt<SyncDeal>) -> Asked<Self> {
         let _waiting = span(Category::Wait, 0);
-        let logged = &*self.0;
+        let logged = &*self.logged;
         let (generation, call, key) = (state.generation, dealt.call, input_key(state, logged));
         let deal = &dealt.how;
         let running = state.workers.iter().enumerate().map(|(w, &node)| {
@@ -253,12 +290,17 @@ impl RemoteCall for SyncRemote {
         }
         match failed {
             Some(failed) => Err(Stop::Failed(failed)),
-            None => Ok(ended.into_iter().collect::<Option<_>>().ok_or_else(|| broken("a worker gave no answer"))?),
+            None => {
+                let ended: Option<Vec<SyncRan>> = ended.into_iter().collect();
+                let ended = ended.ok_or_else(|| broken("a worker gave no answer"))?;
+                self.new = self.bring_new(cluster, state, &deal.copies, &ended).await?;
+                Ok(ended)
+            }
         }
     }
 
     fn undone(&self, state: &mut State, dealt: &Dealt<SyncDeal>, _: &[u32]) {
-        record_kept(state, &self.0, &dealt.how.keepers, &[]);
+        record_kept(state, &self.logged, &dealt.how.keepers, &[]);
     }
 
     async fn finish(
@@ -268,7 +310,7 @@ impl RemoteCall for SyncRemote {
         dealt: &Dealt<SyncDeal>,
         ended: Vec<SyncRan>,
     ) -> Finished<Self> {
-        let logged = &self.0;
+        let logged = &self.logged;
         let holds_all: Vec<bool> = ended.iter().map(|ran| ran.holds_all && logged.schedule.copies > 1).collect();
         record_kept(state, logged, &dealt.how.keepers, &holds_all);
         logged.deal_keepers(state, &dealt.how, &ended);
@@ -282,7 +324,7 @@ impl RemoteCall for SyncRemote {
         }
         let vectors: Vec<Vector> = logged.all().collect();
         let moved = moved(dealt.pulls.iter().flatten(), &vectors);
-        let finished = finished(&dealt.nodes, logged, ended, moved)?;
+        let finished = finished(&dealt.nodes, logged, ended, (moved, std::mem::take(&mut self.new)))?;
         let own_threads = if logged.policy == SyncPolicy::Hybrid { cluster.threads() } else { 1 };
         let same_again = logged.policy.is_deterministic(logged.schedule.copies, own_threads);
         // What would not have the same bits again is never run again once it has been seen.
@@ -380,7 +422,7 @@ fn finished(
     workers: &[Node],
     logged: &SyncLogged,
     ended: Vec<SyncRan>,
-    moved: u64,
+    (moved, new): (u64, NewByCapture),
 ) -> std::result::Result<LoopResult, Fault> {
     let mut counts = Counts { bytes_sent: moved, ..Counts::default() };
     let (mut totals, mut violations, mut preparing, mut changed) = (Vec::new(), 0, 0.0f64, None);
@@ -404,7 +446,7 @@ fn finished(
     if totals.iter().any(|(_, total)| total.len() != logged.captures.len()) {
         return Err(broken("a worker's answer has another number of captures"));
     }
-    Ok(LoopResult { ran: Ran { totals, counts, violations }, workers: seconds, preparing, changed })
+    Ok(LoopResult { ran: Ran { totals, counts, violations, new }, workers: seconds, preparing, changed })
 }
 
 impl MinibatchBackend for Cluster {
@@ -421,11 +463,12 @@ impl MinibatchBackend for Cluster {
             };
             call.failed(schedule, minibatch, failure)
         };
-        let LoopResult { ran, workers, preparing, changed } =
-            self.run_call(&mut state, &mut SyncRemote(Arc::clone(&logged)), failed)?;
+        let mut remote = SyncRemote { logged: Arc::clone(&logged), ops: call.task.new_entry_ops(), new: Vec::new() };
+        let LoopResult { mut ran, workers, preparing, changed } = self.run_call(&mut state, &mut remote, failed)?;
         let alone = schedule.copies == 1;
         let after = unite(call.captured, &logged.before, alone && self.threads() == 1, &ran.totals);
         drop(state);
+        *locked(call.new) = std::mem::take(&mut ran.new);
         for (capture, &word) in call.captured.iter().zip(&after) {
             capture.commit(word, next_id());
         }

@@ -323,6 +323,8 @@ pub(crate) struct SyncRan {
     pub(crate) foresees: bool,
     /// By capture, how often its rows are touched, where the driver asked for that.
     pub(crate) touches: Vec<Touches>,
+    /// The blob of what its copies have added to maps.
+    pub(crate) new: Option<u64>,
     pub(crate) seconds_preparing: f64,
 }
 

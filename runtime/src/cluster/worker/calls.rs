@@ -293,7 +293,8 @@ impl Worker {
         let input = self.bench.sync.input(&job.input, &self.links).await?;
         drop(preparing);
         let (sent_before, prepared) = (self.links.sent(), since.elapsed().as_secs_f64());
-        let work = self.apart(move |worker| minibatch::run(&begun, &job, &input, &worker.bench, prepared));
+        let work =
+            self.apart(move |worker| minibatch::run(&begun, &job, &input, (&worker.bench, &worker.blobs), prepared));
         let trouble = self.trouble.wait();
         tokio::select! {
             biased;

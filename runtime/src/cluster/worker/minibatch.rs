@@ -14,6 +14,7 @@ use std::time::Instant;
 use crate::body::capture::Captured;
 use crate::body::lease::Lease;
 use crate::body::outcome::Failure;
+use crate::body::panics;
 use crate::cluster::wire::keepers::{Keepers, Places, Touches};
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::naming;
@@ -21,6 +22,7 @@ use crate::cluster::wire::protocol::{
     DRIVER, Fetching, INPUTS, InputJob, InputKey, KeptBy, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan,
     WorkerSeconds,
 };
+use crate::cluster::wire::serve::Blobs;
 use crate::cluster::worker::bench::{Workbench, dds_of};
 use crate::cluster::worker::exchange::{Clocks, ClocksShape, Setup, Syncing, Team, Written};
 use crate::cluster::worker::site::LoopMemory;
@@ -285,7 +287,7 @@ pub(crate) fn run(
     prepared: &PreparedLoop,
     job: &SyncJob,
     input: &RawBuf,
-    bench: &Workbench,
+    (bench, blobs): (&Workbench, &Blobs),
     preparing: f64,
 ) -> Result<SyncEnd, Problem> {
     let syncing = &*prepared.syncing;
@@ -333,6 +335,12 @@ pub(crate) fn run(
     if let Some(end) = how_it_ended(syncing, job, &outcome)? {
         return Ok(end);
     }
+    let new = match panics::caught(|| outcome.new.encode(&prepared.task.new_entry_ops())) {
+        Ok(new) => new.map(|new| blobs.offer(new)),
+        Err(note) => {
+            return Ok(SyncEnd::Failed { minibatch: job.schedule.last(), what: what(Failure::Panic(note)) });
+        }
+    };
     let computing = outcome.computing.load(Relaxed) as f64 / 1e9 / pool.threads() as f64;
     let waiting = (since.elapsed().as_secs_f64() - computing).max(0.0);
     Ok(SyncEnd::Done(SyncRan {
@@ -344,6 +352,7 @@ pub(crate) fn run(
         holds_all: alone || syncing.holds_all(),
         foresees: locked(&syncing.setup.site.foreseen).complete && !syncing.setup.site.wild.load(Relaxed),
         touches: touches(syncing, job),
+        new,
         seconds_preparing: preparing,
     }))
 }

@@ -8,6 +8,8 @@ pub(crate) mod bucket;
 mod forms;
 pub(crate) mod hash;
 mod multi;
+mod multi_shared;
+mod new_entries;
 mod shared;
 mod tally;
 mod view;
@@ -21,7 +23,8 @@ pub use self::bucket::MapEntry;
 use self::forms::Forms;
 use self::hash::{bucket_of, hash_of};
 pub use self::multi::{DMultiMap, MultiMapView, MultiMapWriteView};
-pub use self::shared::MapSharedView;
+pub use self::multi_shared::MultiMapSharedView;
+pub use self::shared::{MapSharedView, SharedEntry};
 pub use self::view::{MapView, MapWriteView};
 use crate::dds::dvector::DVector;
 use crate::memory::buffer::RawBuf;
@@ -49,7 +52,7 @@ impl<K: Element + Hash + Eq> Key for K {}
 ///
 /// Capture it in a loop as `&m` (the body has [`MapView`]: `m[&key]`, `get`) or `&mut m` ([`MapWriteView`]: also `insert`,
 /// `remove`, `get_mut`, `entry`). An `async_parallel_for!` may insert new keys; an insertion is a write of the key like any other.
-/// A `sync_parallel_for!` changes only the values of keys that are there ([`MapSharedView`]). Keys are placed by a hash that is the
+/// A `sync_parallel_for!` changes values, and adds keys ([`MapSharedView`]). Keys are placed by a hash that is the
 /// same in every process, and entries are in the order of these hashes. So maps with equal contents have the same order, however
 /// they were made. Keys and values may be of any [`Element`] type.
 ///
@@ -221,12 +224,35 @@ impl<K: Key, V: Element> DMap<K, V> {
             let result = f(bucket);
             (result, before + bucket.len() - there)
         })?;
-        let (version, room) = (buckets.version(), buckets.len());
-        *locked(&self.counted) = Some((version, len));
-        if len > room {
-            self.grow(len)?;
-        }
+        self.has_changed(len)?;
         Ok(result)
+    }
+
+    /// Calls `put` with the place of each of these keys, and what comes with it. Then makes room if there has to be.
+    pub(super) fn extend<T>(
+        &mut self,
+        entries: impl Iterator<Item = (K, T)>,
+        mut put: impl FnMut(MapEntry<'_, K, V>, T),
+    ) -> Result<()> {
+        let before = self.len()?;
+        let buckets = self.buckets.settled()?;
+        let len = buckets.change(|buckets| {
+            entries.fold(before, |len, (key, value)| {
+                let at = bucket_of(hash_of(&key), buckets.len());
+                let bucket = &mut buckets[at];
+                let there = bucket.len();
+                put(MapEntry::new(bucket, key), value);
+                len + bucket.len() - there
+            })
+        })?;
+        self.has_changed(len)
+    }
+
+    /// The buckets hold this many entries now.
+    fn has_changed(&mut self, len: usize) -> Result<()> {
+        let (version, room) = (self.buckets.version(), self.buckets.len());
+        *locked(&self.counted) = Some((version, len));
+        if len > room { self.grow(len) } else { Ok(()) }
     }
 
     /// As many buckets as there will be entries soon.

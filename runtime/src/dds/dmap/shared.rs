@@ -6,66 +6,128 @@ use std::ops::Index;
 
 use super::bucket::Bucket;
 use super::hash::{bucket_of, hash_of};
+use super::new_entries::{NewValue, OpsOf, OwnEntries, entries_of};
 use super::{DMap, Key};
 use crate::body::capture::{ByMerge, ByNothing, Capture, Captured, Nothing, SharedCapture, WriteShared};
+use crate::body::new_entries::{NewEntries, NewEntryOps};
 use crate::body::shared_view::SharedView;
 use crate::body::slot::Slot;
 use crate::body::view::ReadView;
 use crate::memory::merge::{Merge, MergeOps, merge_ops_of};
 use crate::memory::shared::Shared;
+use crate::session::error::Result;
 
 /// A [`DMap`] captured as `&mut m` by a synchronous loop: `m[&key]` and `m.get(&key)` give [`Shared`] values, which are read
-/// and changed by their methods: `m[&key].get()`, `m[&key].add(d)`.
+/// and changed by their methods: `m[&key].get()`, `m[&key].add(d)`. `m.entry(key)` adds a key that the map doesn't have.
 ///
-/// It has the keys that the map had before the loop. There is no `insert`, `remove` or `entry`, since copies with different keys
-/// could not be united. If a body calls one of them, the macro's error says so.
-pub struct MapSharedView<'v, K, V, const C: usize> {
+/// It has the keys that the map had before the loop, and those that its copy has added since. (Under
+/// [`Hybrid`](crate::SyncPolicy::Hybrid) each thread has those that it has added itself.) When the loop has ended well, the map takes the
+/// new keys of all copies. No key is ever removed.
+pub struct MapSharedView<'v, K: Send + 'static, V: Send + 'static, const C: usize> {
     values: SharedView<'v, V, C>,
     index: ReadView<'v, Bucket<K, u32>, C>,
+    new: OwnEntries<'v, K, NewValue<V>>,
 }
 
-impl<K, V, const C: usize> MapSharedView<'_, K, V, C> {
-    /// A key's value, if the map had the key before the loop.
+impl<'v, K: Send + 'static, V: Send + 'static, const C: usize> MapSharedView<'v, K, V, C> {
+    /// A key's value.
     #[inline]
     pub fn get<Q>(&self, key: &Q) -> Option<&Shared<V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let place = *self.index[bucket_of(hash_of(key), self.index.len())].get(key)?;
-        Some(&self.values[place])
+        let hash = hash_of(key);
+        match self.index[bucket_of(hash, self.index.len())].get(key) {
+            Some(&place) => Some(&self.values[place]),
+            None => self.new.get(hash, key).map(|value| &value.now),
+        }
     }
 
-    /// True if the map had the key before the loop.
+    /// A key's place, whether it has a value or not: `m.entry(key).or_insert(0).add(1)`.
+    #[inline]
+    pub fn entry(&mut self, key: K) -> SharedEntry<'_, 'v, K, V>
+    where
+        K: Key,
+    {
+        let there = self.index[bucket_of(hash_of(&key), self.index.len())].get(&key);
+        SharedEntry { there: there.map(|&place| &self.values[place]), new: &mut self.new, key }
+    }
+
+    /// True if there is the key.
     #[inline]
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.index[bucket_of(hash_of(key), self.index.len())].get(key).is_some()
+        let hash = hash_of(key);
+        self.index[bucket_of(hash, self.index.len())].get(key).is_some() || self.new.get(hash, key).is_some()
     }
 
-    /// The number of entries of the whole map.
+    /// The number of entries of the whole map, and of those that were added.
     #[inline]
     pub fn len(&self) -> usize {
-        self.values.len()
+        self.values.len() + self.new.len()
     }
 
-    /// True if the map has no entries.
+    /// True if there are no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.len() == 0
     }
 
-    /// All entries in their order. Each value counts as touched when the iterator reaches it.
+    /// All entries that the map had before the loop, in their order; then those that were added, in theirs. Each value counts as
+    /// touched when the iterator reaches it.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &Shared<V>)> {
         let places = (0..self.index.len()).flat_map(|at| self.index[at].iter());
-        places.map(|(key, &place)| (key, &self.values[place]))
+        let new = self.new.iter().map(|(key, value)| (key, &value.now));
+        places.map(|(key, &place)| (key, &self.values[place])).chain(new)
     }
 }
 
-impl<K, V, Q, const C: usize> Index<&Q> for MapSharedView<'_, K, V, C>
+/// A key's place in a map that a synchronous loop writes, with or without a value.
+///
+/// Of a new key, the value that it begins with is no change: where several copies add the key, it begins as in the earliest of their
+/// minibatches, and what each copy has done to it since is united as for any other key.
+#[must_use]
+pub struct SharedEntry<'e, 'v, K: Send + 'static, V: Send + 'static> {
+    there: Option<&'e Shared<V>>,
+    new: &'e mut OwnEntries<'v, K, NewValue<V>>,
+    key: K,
+}
+
+impl<'e, K: Key, V: Merge> SharedEntry<'e, '_, K, V> {
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// The value. If there is none, the key begins with `value`.
+    #[inline]
+    pub fn or_insert(self, value: V) -> &'e Shared<V> {
+        self.or_insert_with(|| value)
+    }
+
+    /// The value. If there is none, the key begins with the result of `f`.
+    #[inline]
+    pub fn or_insert_with(self, f: impl FnOnce() -> V) -> &'e Shared<V> {
+        match self.there {
+            Some(there) => there,
+            None => &self.new.place(self.key, |minibatch| NewValue::new(minibatch, f())).now,
+        }
+    }
+
+    /// The value. If there is none, the key begins with the type's default.
+    pub fn or_default(self) -> &'e Shared<V>
+    where
+        V: Default,
+    {
+        self.or_insert_with(V::default)
+    }
+}
+
+impl<K: Send + 'static, V: Send + 'static, Q, const C: usize> Index<&Q> for MapSharedView<'_, K, V, C>
 where
     K: Borrow<Q>,
     Q: Hash + Eq + ?Sized,
@@ -79,7 +141,7 @@ where
     fn index(&self, key: &Q) -> &Shared<V> {
         match self.get(key) {
             Some(value) => value,
-            None => panic!("the map has no such key: use `get` where that may be, and insert keys before the loop"),
+            None => panic!("the map has no such key: use `get` or `entry` where that may be"),
         }
     }
 }
@@ -109,12 +171,25 @@ impl<K: Key, V: Merge> Capture for WriteShared<'_, DMap<K, V>> {
         const { assert!(V::PLAIN, "values that a synchronous loop writes must be plain: numbers, and arrays of them") };
         // SAFETY: the caller's promise: the slot was filled from the description of a DVector of values, and that of the key index from
         // the description of an index.
-        unsafe { MapSharedView { values: SharedView::new(slot), index: ReadView::new(&key_indexes[0]) } }
+        let (values, index) = unsafe { (SharedView::new(slot), ReadView::new(&key_indexes[0])) };
+        MapSharedView { values, index, new: OwnEntries::new(slot) }
     }
 
     #[allow(private_interfaces)]
     fn merge() -> Option<&'static MergeOps> {
         Some(merge_ops_of::<V>())
+    }
+
+    #[allow(private_interfaces)]
+    fn new_entry_ops() -> Option<&'static NewEntryOps> {
+        Some(OpsOf::<K, NewValue<V>>::OPS)
+    }
+
+    #[allow(private_interfaces)]
+    fn take_new_entries(&mut self, new: NewEntries) -> Result<()> {
+        self.0.extend(entries_of::<K, NewValue<V>>(new), |entry, value| {
+            entry.or_insert_with(|| value.now.get());
+        })
     }
 }
 

@@ -69,6 +69,11 @@ unsafe impl<T: Element> Sync for Shared<T> {}
 unsafe impl<T: Element> Sync for Shared<[T]> {}
 
 impl<T> Shared<T> {
+    /// An element to be shared.
+    pub(crate) fn new(element: T) -> Self {
+        Shared(UnsafeCell::new(element))
+    }
+
     /// Shares an element that is borrowed mutably, for the time of the borrow.
     #[inline(always)]
     pub fn from_mut(element: &mut T) -> &Self {

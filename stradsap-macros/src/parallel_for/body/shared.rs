@@ -68,10 +68,24 @@ pub(super) fn no_keys(name: &Ident, method: &str) -> String {
         );
     }
     format!(
-        "a synchronous loop changes values of keys that `{name}` has, and neither inserts nor removes keys: copies of a map \
-         with different keys could not be united; insert keys before the loop, with a value to start from, or in an \
-         `async_parallel_for!`"
+        "a synchronous loop changes values of `{name}` and adds keys, and removes none, since other copies may change them: remove \
+         keys outside the loop, or in an `async_parallel_for!`"
     )
+}
+
+/// About `*m.entry(key).or_insert(0) += ..` and its like.
+pub(super) fn no_place(name: &Ident) -> String {
+    format!(
+        "the values of `{name}` are shared with minibatches that run at the same time: write \
+         `{name}.entry(key).or_insert(..).add(..)`, or `.set(..)` in place of `.add(..)`"
+    )
+}
+
+/// The map whose entry an expression gives: `m.entry(key).or_insert(0)`.
+pub(super) fn entry_of(expr: &Expr) -> Option<&Ident> {
+    let Expr::MethodCall(insert) = bare(expr) else { return None };
+    let Expr::MethodCall(entry) = bare(&insert.receiver) else { return None };
+    if entry.method == "entry" { variable_of(bare(&entry.receiver)) } else { entry_of(&insert.receiver) }
 }
 
 /// Whether a place is a whole element, `x[i]` or `*x[i]`.

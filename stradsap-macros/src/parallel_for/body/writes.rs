@@ -63,6 +63,10 @@ impl Walker<'_> {
         self.indices_of(place);
         let Some(name) = variable_of(root) else {
             self.expr(root, Position::Any);
+            let of_map = shared::entry_of(root).filter(|_| self.kind == Kind::Sync && depth > 0);
+            if let Some(name) = of_map.filter(|name| self.is_written(name)) {
+                self.cx.error_on(place, shared::no_place(name));
+            }
             return;
         };
         match self.scopes.resolve(&name_of(name)) {
@@ -89,6 +93,12 @@ impl Walker<'_> {
                 self.missing(&name_of(name), name.span(), usage);
             }
         }
+    }
+
+    /// Whether a name is that of a capture that the body may write.
+    fn is_written(&self, name: &Ident) -> bool {
+        let binding = self.scopes.resolve(&name_of(name));
+        matches!(binding, Some(Binding::Capture(at)) if self.captures[at].mode == Mode::Write)
     }
 
     fn indices_of(&mut self, place: &Expr) {
@@ -119,6 +129,7 @@ impl Walker<'_> {
         let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name)) else { return };
         let message = match (self.kind, self.captures[at].mode) {
             (kind, Mode::Read) => read_only(kind, name),
+            (Kind::Sync, Mode::Write) if method == "entry" || method == "insert" => return,
             (Kind::Sync, Mode::Write) if of_map => shared::no_keys(name, &method),
             (Kind::Sync, Mode::Write) => shared::no_exclusive(name),
             _ => return,
