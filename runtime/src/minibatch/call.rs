@@ -232,10 +232,7 @@ impl SyncCall<'_> {
                 let serial = pool.threads() == 1 && copies == 1;
                 let after = unite(self.captured, &before, serial, &ran.totals);
                 let checked = self.verify(&kept, &run, &after, &ran);
-                *locked(self.new) = std::mem::take(&mut ran.new);
-                for (capture, &word) in self.captured.iter().zip(&after) {
-                    capture.commit(word, next_id());
-                }
+                self.commit(&after, std::mem::take(&mut ran.new));
                 checked.and_then(|verified| self.within_bound(&ran).map(|()| (ran, verified)))
             }
             Err((minibatch, failure)) => {
@@ -253,6 +250,14 @@ impl SyncCall<'_> {
         let seconds = ((prepared - begun).as_secs_f64(), prepared.elapsed().as_secs_f64());
         let (ran, verified) = ended?;
         Ok(SyncReport { verified, ..self.report(schedule, pool.threads(), seconds, ran.counts, Vec::new()) })
+    }
+
+    /// The loop ended well: what it wrote counts.
+    pub(crate) fn commit(&self, words: &[u64], new: NewByCapture) {
+        *locked(self.new) = new;
+        for (capture, &word) in self.captured.iter().zip(words) {
+            capture.commit(word, next_id());
+        }
     }
 
     /// The report of a call: `seconds` of preparing and of running.
@@ -376,17 +381,23 @@ impl SyncCall<'_> {
                 compared.push(self.site.name(c));
             }
         }
+        compared.extend(self.compare_new([first, &ran]).map_err(|c| differs(c, self.captured[c].counted().0))?);
+        Ok(Verified::Compared(compared))
+    }
+
+    /// Compares what two runs have added to maps. Gives the names of those of which nothing else was compared, or which capture differs.
+    fn compare_new(&self, runs: [&Ran; 2]) -> std::result::Result<Vec<&'static str>, usize> {
+        let mut names = Vec::new();
         for (c, ops) in self.task.new_entry_ops().into_iter().enumerate() {
             let Some(ops) = ops else { continue };
-            let [own, other] = [first, &ran].map(|ran| ran.new.get(c).and_then(Option::as_ref));
-            if !are_same(ops, [own, other]) {
-                return Err(differs(c, self.captured[c].counted().0));
+            if !are_same(ops, runs.map(|ran| ran.new.get(c).and_then(Option::as_ref))) {
+                return Err(c);
             }
-            if !compared.contains(&self.site.name(c)) {
-                compared.push(self.site.name(c));
+            if !matches!(self.captured[c].kind, Kind::Vector { writable: true, .. }) {
+                names.push(self.site.name(c));
             }
         }
-        Ok(Verified::Compared(compared))
+        Ok(names)
     }
 
     /// What a loop says that isn't replayed.
@@ -531,19 +542,22 @@ impl LocalRun<'_> {
         if let Some(failure) = self.outcome.take_failure() {
             return Err(failure);
         }
-        let counts = Counts {
+        let violations = observed.violations.load(Relaxed);
+        let how = (self.call.policy, self.call.options.merge, self.schedule);
+        let new = self.outcome.new.unite(&self.call.task.new_entry_ops(), how);
+        let new = new.map_err(|(minibatch, note)| (minibatch, Failure::Panic(note)))?;
+        Ok(Ran { totals: self.outcome.take_totals(), counts: self.counts(&observed), violations, new })
+    }
+
+    fn counts(&self, observed: &Observed) -> Counts {
+        Counts {
             touched: self.outcome.touched.load(Relaxed),
             cached: self.outcome.cached.load(Relaxed),
             merging: self.outcome.merging.load(Relaxed),
             reads: observed.reads.load(Relaxed),
             worst: observed.worst.load(Relaxed),
             ..Counts::default()
-        };
-        let violations = observed.violations.load(Relaxed);
-        let how = (self.call.policy, self.call.options.merge, self.schedule);
-        let new = self.outcome.new.unite(&self.call.task.new_entry_ops(), how);
-        let new = new.map_err(|(minibatch, note)| (minibatch, Failure::Panic(note)))?;
-        Ok(Ran { totals: self.outcome.take_totals(), counts, violations, new })
+        }
     }
 }
 

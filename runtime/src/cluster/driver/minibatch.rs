@@ -170,14 +170,12 @@ impl SyncRemote {
         cluster: &Cluster,
         state: &State,
         copies: &[Range<usize>],
-        ended: &[SyncRan],
+        ended: &[Option<SyncRan>],
     ) -> std::result::Result<NewByCapture, Stop<MinibatchFailure>> {
-        if !self.ops.iter().any(Option::is_some) {
-            return Ok(Vec::new());
-        }
         let parts = NewByPart::default();
         for ((ran, &node), copies) in ended.iter().zip(&state.workers).zip(copies) {
-            if let Some(blob) = ran.new {
+            let ran = ran.as_ref().ok_or_else(|| broken("a worker gave no answer"))?;
+            if let Some(blob) = ran.new.filter(|_| self.ops.iter().any(Option::is_some)) {
                 let bytes = cluster.blob(node, blob).await?;
                 let decoded = panics::caught(|| parts.decode(&bytes, &self.ops, copies));
                 decoded.map_err(|note| broken(note.message))?.map_err(broken)?;
@@ -291,10 +289,8 @@ impl RemoteCall for SyncRemote {
         match failed {
             Some(failed) => Err(Stop::Failed(failed)),
             None => {
-                let ended: Option<Vec<SyncRan>> = ended.into_iter().collect();
-                let ended = ended.ok_or_else(|| broken("a worker gave no answer"))?;
                 self.new = self.bring_new(cluster, state, &deal.copies, &ended).await?;
-                Ok(ended)
+                Ok(ended.into_iter().flatten().collect())
             }
         }
     }
@@ -468,10 +464,7 @@ impl MinibatchBackend for Cluster {
         let alone = schedule.copies == 1;
         let after = unite(call.captured, &logged.before, alone && self.threads() == 1, &ran.totals);
         drop(state);
-        *locked(call.new) = std::mem::take(&mut ran.new);
-        for (capture, &word) in call.captured.iter().zip(&after) {
-            capture.commit(word, next_id());
-        }
+        call.commit(&after, std::mem::take(&mut ran.new));
         if let Some(of) = changed {
             return Err(shared_state(of, call.site));
         }

@@ -337,16 +337,12 @@ pub(crate) fn run(
     }
     let new = match panics::caught(|| outcome.new.encode(&prepared.task.new_entry_ops())) {
         Ok(new) => new.map(|new| blobs.offer(new)),
-        Err(note) => {
-            return Ok(SyncEnd::Failed { minibatch: job.schedule.last(), what: what(Failure::Panic(note)) });
-        }
+        Err(note) => return Ok(failed(job.schedule.last(), Failure::Panic(note))),
     };
-    let computing = outcome.computing.load(Relaxed) as f64 / 1e9 / pool.threads() as f64;
-    let waiting = (since.elapsed().as_secs_f64() - computing).max(0.0);
     Ok(SyncEnd::Done(SyncRan {
         totals: outcome.take_totals(),
         changed: watch.changed(&prepared.task.watch()),
-        time: WorkerSeconds { computing, waiting, transferring: 0.0 },
+        time: seconds(&outcome, since, pool.threads()),
         counts: counts(syncing, &outcome, &observed),
         violations: observed.violations.load(Relaxed),
         holds_all: alone || syncing.holds_all(),
@@ -420,7 +416,7 @@ fn how_it_ended(syncing: &Syncing, job: &SyncJob, outcome: &Outcomes) -> Result<
         outcome.fail(minibatch.unwrap_or_default(), Failure::Panic(note));
     }
     if let Some((minibatch, failure)) = outcome.take_failure() {
-        return Ok(Some(SyncEnd::Failed { minibatch, what: what(failure) }));
+        return Ok(Some(failed(minibatch, failure)));
     }
     Ok(syncing.stopped.load(Relaxed).then_some(SyncEnd::Stopped))
 }
@@ -445,6 +441,17 @@ fn counts(syncing: &Syncing, outcome: &Outcomes, observed: &Observed) -> Counts 
         worst: observed.worst.load(Relaxed),
         ..Counts::default()
     }
+}
+
+/// What the worker's threads did since then.
+fn seconds(outcome: &Outcomes, since: Instant, threads: usize) -> WorkerSeconds {
+    let computing = outcome.computing.load(Relaxed) as f64 / 1e9 / threads as f64;
+    let waiting = (since.elapsed().as_secs_f64() - computing).max(0.0);
+    WorkerSeconds { computing, waiting, transferring: 0.0 }
+}
+
+fn failed(minibatch: usize, failure: Failure) -> SyncEnd {
+    SyncEnd::Failed { minibatch, what: what(failure) }
 }
 
 fn what(failure: Failure) -> RemoteCause {
