@@ -248,7 +248,9 @@ pub(crate) fn keys_come_from_everywhere(session: &Session, seen: &mut Seen) -> R
                         map.remove(&(4 * i as u32 + 1));
                     })?;
                     (0..40).for_each(|i| *plain.entry(2 * i).or_insert(0) += 5);
-                    (0..40).for_each(|i| drop(plain.remove(&(4 * i + 1))));
+                    for i in 0..40 {
+                        plain.remove(&(4 * i + 1));
+                    }
                 }
                 2 => {
                     map.transform(|_, value| *value *= 2)?;
@@ -368,15 +370,15 @@ fn exact() {
         let text = DVector::from_iter(&session, (0..3000).map(word)).unwrap();
         let bounds = [0, 1, usize::MAX].map(|staleness| SyncPolicy::Ssp { staleness });
         for policy in bounds.into_iter().chain([SyncPolicy::Hybrid, SyncPolicy::Bsp]) {
-            let mut counts = DMap::new(&session).unwrap();
-            let mut places = DMultiMap::new(&session).unwrap();
+            let mut counts = DMap::<String, u64>::new(&session).unwrap();
+            let mut places = DMultiMap::<String, usize>::new(&session).unwrap();
             sync_parallel_for!(
                 text,
                 8,
                 [&mut counts, &mut places],
                 |batch| {
                     for (k, word) in batch.iter().enumerate() {
-                        counts.entry(word.clone()).or_insert(0u64).add(1);
+                        counts.entry(word.clone()).or_insert(0).add(1);
                         places.insert(word.clone(), batch.start() + k);
                     }
                 },

@@ -286,13 +286,11 @@ impl RemoteCall for SyncRemote {
                 SyncEnd::Stopped => return Err(broken("a worker stopped by itself").into()),
             }
         }
-        match failed {
-            Some(failed) => Err(Stop::Failed(failed)),
-            None => {
-                self.new = self.bring_new(cluster, state, &deal.copies, &ended).await?;
-                Ok(ended.into_iter().flatten().collect())
-            }
+        if let Some(failed) = failed {
+            return Err(Stop::Failed(failed));
         }
+        self.new = self.bring_new(cluster, state, &deal.copies, &ended).await?;
+        Ok(ended.into_iter().flatten().collect())
     }
 
     fn undone(&self, state: &mut State, dealt: &Dealt<SyncDeal>, _: &[u32]) {
