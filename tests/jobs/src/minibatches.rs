@@ -36,10 +36,13 @@ fn look_at(i: usize, row: &[f32]) -> u64 {
     row.iter().fold(i as u64, |hash, x| mix(hash ^ u64::from(x.to_bits())))
 }
 
+/// How many lists begin in the same way, and where those of an epoch stand.
+type Lists = (DMap<(usize, u32), u64>, DMultiMap<u32, usize>);
+
 /// Counts lists by what they begin with, and keeps where they stand: in each epoch there are keys that no copy has seen.
 fn count_lists(
     (input, epoch): (&DVector<Vec<u32>>, usize),
-    (counts, places): (&mut DMap<(usize, u32), u64>, &mut DMultiMap<u32, usize>),
+    (counts, places): &mut Lists,
     how: SyncPolicy,
 ) -> stradsap::Result<()> {
     sync_parallel_for!(
@@ -76,7 +79,7 @@ pub fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<(
     let all = DVector::from_fn(session, ROWS, |i| i as u32)?;
     let mut rows = DMatrix::from_fn(session, ROWS, 8, |i, _| i as f32 / 100.0)?;
     let mut counts = DVector::from_fn(session, ROWS, |_| 0u64)?;
-    let mut lists = (DMap::new(session)?, DMultiMap::new(session)?);
+    let mut lists: Lists = (DMap::new(session)?, DMultiMap::new(session)?);
     println!("begins at 0");
     for epoch in 0..epochs {
         let (rate, done) = (0.1f32 / (1.0 + epoch as f32), session.count());
@@ -107,7 +110,7 @@ pub fn run(session: &Session, policy: &str, epochs: usize) -> stradsap::Result<(
         if policy != "model-average" {
             assert_eq!(counts.iter()?.sum::<u64>(), before + done.get(), "epoch {epoch}");
         }
-        count_lists((&input, epoch), (&mut lists.0, &mut lists.1), how)?;
+        count_lists((&input, epoch), &mut lists, how)?;
         if epoch % 4 == 2 {
             async_parallel_for!(0..ROWS * 2, [&mut rows, &mut counts], |i| {
                 let at = i * 7 % ROWS;
