@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stradsap::Element;
 use stradsap::prelude::*;
-use stradsap::{Merge, Verified};
+use stradsap::{Merge, Shared, Verified};
 
 use super::places::{PLACES, copies, note, policies};
 use crate::common::below;
@@ -45,7 +45,7 @@ pub(crate) fn words_are_counted(session: &Session, seen: &mut Seen) -> Result {
                 [had, &mut counts],
                 |batch| {
                     for word in batch {
-                        let earlier = counts.get(word).map(|count| count.get());
+                        let earlier = counts.get(word).map(Shared::get);
                         assert_eq!(earlier.is_some(), counts.contains_key(word));
                         let len = counts.len();
                         counts.entry(word.clone()).or_insert(0).add(1);
