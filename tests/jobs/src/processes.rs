@@ -160,6 +160,11 @@ pub fn memory(pid: u32) -> Option<(u64, u64)> {
     Some((kib("VmHWM:")?, kib("VmRSS:")?))
 }
 
+/// KiB of it that are pages of files, such as the program's own, which all processes of a program share.
+pub fn memory_of_files(pid: u32) -> Option<u64> {
+    status_of(pid, "RssFile:")?.trim_end_matches("kB").trim().parse().ok()
+}
+
 /// Whether a process runs: it exists, and is not only waiting for its parent to hear of its end.
 pub fn runs(pid: u32) -> bool {
     status_of(pid, "State:").is_some_and(|state| !state.starts_with('Z') && !state.starts_with('X'))
