@@ -41,5 +41,6 @@ for sanitizer in "${sanitizers[@]}"; do
     # One test looks at what lies between the program's constants, where AddressSanitizer lets nobody look.
     [ $# -gt 0 ] || run -p stradsap-runtime --lib -- --skip no_other_name_leads_anywhere
     run -p stradsap-tests --test one_process -- "$@"
+    [ $# -gt 0 ] || run -p stradsap-tests --test workers -- "in process" ::alone:: ::verified::
     echo "sanitize: nothing found by the $sanitizer sanitizer"
 done

@@ -221,8 +221,3 @@ pub(crate) mod bodies {
         seen.digest("y", &y)
     }
 }
-
-#[test]
-fn on_1_2_and_4_threads() {
-    crate::on_1_2_and_4_threads(SCENARIOS);
-}

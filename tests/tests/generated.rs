@@ -6,7 +6,7 @@ use stradsap::Error;
 use stradsap::prelude::*;
 
 use crate::common::{below, mix};
-use crate::seen::{Scenario, Seen, without_worker};
+use crate::seen::{Alone, Scenario, Seen, without_worker};
 
 pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::flow_as_from_a_vector,
@@ -21,6 +21,9 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::are_too_many,
     bodies::name_who_panicked,
 ];
+
+/// Tests that need no workers.
+pub(crate) const ALONE: &[Alone] = crate::alone![longer_than_a_vector];
 
 /// None, one, about a chunk, several partitions, and many.
 const LENGTHS: [usize; 7] = [0, 1, 31, 33, 5000, 70_000, 300_000];
@@ -371,27 +374,7 @@ pub(crate) mod bodies {
     }
 }
 
-#[test]
-fn on_1_2_and_4_threads() {
-    crate::on_1_2_and_4_threads(SCENARIOS);
-}
-
-/// Threads make no difference to what is seen.
-#[test]
-fn threads_make_no_difference() {
-    let seen = |threads| {
-        let (session, mut seen) = (crate::common::session(threads), Seen::default());
-        SCENARIOS.iter().for_each(|scenario| (scenario.run)(&session, &mut seen).unwrap());
-        seen
-    };
-    let expected = seen(1);
-    for threads in [2, 3] {
-        assert_eq!(seen(threads), expected, "{threads} threads");
-    }
-}
-
 /// More numbers than a DVector has elements, of which few stay. It takes a minute: only with `STRADSAP_LONG=1`.
-#[test]
 fn longer_than_a_vector() {
     if std::env::var_os("STRADSAP_LONG").is_none() {
         return;

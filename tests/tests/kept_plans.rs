@@ -2,7 +2,7 @@
 //! range.
 
 use crate::common::{below, bits};
-use crate::seen::{Scenario, Seen};
+use crate::seen::{Alone, Scenario, Seen};
 use stradsap::prelude::*;
 
 pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
@@ -17,6 +17,10 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     kept::parts_that_stray,
     kept::models_in_turn,
 ];
+
+/// Tests that need no workers.
+pub(crate) const ALONE: &[Alone] =
+    crate::alone![memory_bounds_how_many_plans_are_kept, stages_by_a_captured_value_find_their_plans_again];
 
 /// What must be the same everywhere.
 pub(crate) mod kept {
@@ -370,25 +374,7 @@ pub(crate) mod kept {
     }
 }
 
-#[test]
-fn on_1_2_and_4_threads() {
-    crate::on_1_2_and_4_threads(SCENARIOS);
-}
-
-/// With a session each, since other threads would make other blocks.
-#[test]
-fn threads_make_no_difference() {
-    let seen = |threads: usize| {
-        let (session, mut seen) = (crate::common::session(threads), Seen::default());
-        SCENARIOS.iter().for_each(|scenario| (scenario.run)(&session, &mut seen).unwrap());
-        seen
-    };
-    let alone = seen(1);
-    assert_eq!(seen(3), alone);
-}
-
 /// Large plans push others out; of a loop under other values only those stay that fit beside each other.
-#[test]
 fn memory_bounds_how_many_plans_are_kept() {
     fn visit(x: &mut DVector<u64>, k: usize) -> LoopReport {
         let n = x.len();
@@ -434,7 +420,6 @@ fn memory_bounds_how_many_plans_are_kept() {
 }
 
 /// The stages of a fast Fourier transform: one loop, whose pattern follows from a captured value.
-#[test]
 fn stages_by_a_captured_value_find_their_plans_again() {
     let session = crate::common::session(2);
     let n = 1 << 17;

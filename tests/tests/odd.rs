@@ -275,20 +275,3 @@ pub(crate) mod few {
         Ok(())
     }
 }
-
-#[test]
-fn on_1_2_and_4_threads() {
-    crate::on_1_2_and_4_threads(SCENARIOS);
-}
-
-#[test]
-fn threads_and_replays_make_no_difference() {
-    let seen = |threads: usize, verify: bool| {
-        let session = Session::builder().threads(threads).verify(verify).explain(false).build().unwrap();
-        let mut seen = Seen::default();
-        SCENARIOS.iter().for_each(|scenario| (scenario.run)(&session, &mut seen).unwrap());
-        seen
-    };
-    let alone = seen(1, false);
-    assert_eq!(seen(3, true), alone);
-}

@@ -1,7 +1,7 @@
 //! `x.old`: what a loop writes, as it was before the loop.
 
 use crate::common::{below, bits};
-use crate::seen::{Scenario, Seen};
+use crate::seen::{Alone, Scenario, Seen};
 use stradsap::prelude::*;
 
 pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
@@ -18,6 +18,9 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     before::pivots_of_an_elimination,
     before::several_loops_and_names,
 ];
+
+/// Tests that need no workers.
+pub(crate) const ALONE: &[Alone] = crate::alone![copies_go_with_their_vectors, a_clone_that_panics_is_the_loops_error];
 
 /// What must be the same everywhere.
 pub(crate) mod before {
@@ -400,19 +403,7 @@ pub(crate) mod before {
     }
 }
 
-#[test]
-fn on_1_2_and_4_threads() {
-    crate::on_1_2_and_4_threads(SCENARIOS);
-}
-
-#[test]
-fn replays_read_what_was_there_before() {
-    let session = Session::builder().threads(2).verify(true).explain(false).build().unwrap();
-    SCENARIOS.iter().for_each(|scenario| (scenario.run)(&session, &mut Seen::default()).unwrap());
-}
-
 /// Copies belong to their DVector: a program that makes many is not held up by those that are gone.
-#[test]
 fn copies_go_with_their_vectors() {
     let session = crate::common::session(2);
     for round in 0..200u32 {
@@ -422,7 +413,6 @@ fn copies_go_with_their_vectors() {
     }
 }
 
-#[test]
 fn a_clone_that_panics_is_the_loops_error() {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

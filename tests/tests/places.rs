@@ -12,7 +12,7 @@ use stradsap::prelude::*;
 use crate::common::mix;
 use crate::jobs::processes::{children_as, runs, signal_to, wait_for};
 use crate::jobs::runner::Test;
-use crate::seen::{Scenario, Seen};
+use crate::seen::{Alone, Scenario, Seen};
 
 /// Where loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,6 +113,11 @@ pub(crate) fn tests(places: &[Place], expected: &Expected, seconds: u64, scenari
         }
     }
     tests
+}
+
+/// The tests that need no workers.
+pub(crate) fn alone(seconds: u64, tests: &'static [Alone]) -> Vec<Test> {
+    tests.iter().map(|&(name, body)| Test::new(name, seconds, body)).collect()
 }
 
 /// A test of each scenario at a place where one of the workers is killed meanwhile.

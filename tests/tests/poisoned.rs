@@ -1,7 +1,7 @@
 //! `on_failure = Poison`: a loop whose body fails leaves what it writes unusable, and says so at each later use.
 
 use crate::common::{below, mix};
-use crate::seen::{Scenario, Seen};
+use crate::seen::{Alone, Scenario, Seen};
 use stradsap::Error;
 use stradsap::prelude::*;
 
@@ -11,6 +11,9 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     poison::whatever_the_plan_is,
     poison::loops_that_stray_still_begin_again,
 ];
+
+/// Tests that need no workers.
+pub(crate) const ALONE: &[Alone] = crate::alone![a_checkpoint_brings_back_what_was_poisoned];
 
 const N: usize = 5000;
 
@@ -171,19 +174,13 @@ pub(crate) mod poison {
     }
 }
 
-#[test]
-fn on_threads() {
-    crate::on_1_2_and_4_threads(SCENARIOS);
-}
-
 /// What was poisoned is not stored, and comes back from where it was stored before.
-#[test]
-fn a_checkpoint_brings_back_what_was_poisoned() -> stradsap::Result<()> {
+fn a_checkpoint_brings_back_what_was_poisoned() {
     let folder = tempfile::tempdir().unwrap();
     let session = crate::common::session(2);
-    let mut x = DVector::from_fn(&session, 100, |i| i as u32)?;
-    let mut checkpoints = Checkpoints::new(folder.path(), 1)?;
-    checkpoints.save(1, &(), &[("x", &x)])?;
+    let mut x = DVector::from_fn(&session, 100, |i| i as u32).unwrap();
+    let mut checkpoints = Checkpoints::new(folder.path(), 1).unwrap();
+    checkpoints.save(1, &(), &[("x", &x)]).unwrap();
     let ran = async_parallel_for!(
         0..x.len(),
         [&mut x],
@@ -195,8 +192,7 @@ fn a_checkpoint_brings_back_what_was_poisoned() -> stradsap::Result<()> {
     );
     assert!(blames(&ran.unwrap_err(), 70, "half way"));
     assert!(is_poisoned(checkpoints.save(2, &(), &[("x", &x)]), "x"));
-    checkpoints.finish()?;
-    x = checkpoints.resume()?.unwrap().vector(&session, "x")?;
-    assert_eq!(x.to_vec()?, (0..100).collect::<Vec<u32>>());
-    Ok(())
+    checkpoints.finish().unwrap();
+    x = checkpoints.resume().unwrap().unwrap().vector(&session, "x").unwrap();
+    assert_eq!(x.to_vec().unwrap(), (0..100).collect::<Vec<u32>>());
 }

@@ -228,8 +228,3 @@ pub(crate) mod over {
         seen.digest("once", &seen_once)
     }
 }
-
-#[test]
-fn on_1_2_and_4_threads() {
-    crate::on_1_2_and_4_threads(SCENARIOS);
-}

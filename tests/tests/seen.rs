@@ -55,6 +55,19 @@ macro_rules! scenarios {
     };
 }
 
+// Not every executable that shares this has such tests.
+#[allow(dead_code)]
+/// A test that needs no workers, and its name.
+pub(crate) type Alone = (&'static str, fn());
+
+/// [`Alone`] tests by the names of their functions.
+#[macro_export]
+macro_rules! alone {
+    ($($name:ident),* $(,)?) => {
+        &[$((stringify!($name), $name as fn())),*]
+    };
+}
+
 // Not every executable that shares this asks for it.
 #[allow(dead_code)]
 /// An error's message names the worker where there are workers; it is taken out, as it is another each time.

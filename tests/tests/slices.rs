@@ -374,8 +374,3 @@ pub(crate) mod bodies {
         Ok(())
     }
 }
-
-#[test]
-fn on_1_2_and_4_threads() {
-    crate::on_1_2_and_4_threads(SCENARIOS);
-}

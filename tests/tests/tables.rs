@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use crate::seen::{Scenario, Seen};
+use crate::seen::{Alone, Scenario, Seen};
 use stradsap::Element;
 use stradsap::prelude::*;
 
@@ -22,6 +22,9 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     self::tables_of_many_cells,
     self::a_cell_that_no_outline_shows,
 ];
+
+/// Tests that need no workers.
+pub(crate) const ALONE: &[Alone] = crate::alone![a_report_says_how_a_table_was_cut];
 
 const ROWS: usize = 61;
 const WIDTH: usize = 83;
@@ -523,4 +526,29 @@ pub(crate) fn a_cell_that_no_outline_shows(session: &Session, seen: &mut Seen) -
         }
     }
     Ok(())
+}
+
+fn a_report_says_how_a_table_was_cut() {
+    let session = Session::builder().threads(2).build().unwrap();
+    let (n, w) = (300usize, 200usize);
+    let mut x = DVector::from_fn(&session, n * w, |i| i as f64).unwrap();
+    let report = async_parallel_for!(
+        0..n * w,
+        [&mut x, n, w],
+        |k| {
+            let (row, column) = (k / w, k % w);
+            if row > 0 && row < n - 1 && column > 0 && column < w - 1 {
+                x[k] = 0.25 * (x[k - w] + x[k + w] + x[k - 1] + x[k + 1]);
+            }
+        },
+        order = Preserve
+    )
+    .unwrap();
+    let text = report.to_string();
+    assert!(text.contains("tiled") && text.contains("on the diagonals of rows of 200"), "{text}");
+    assert!(report.parallelism() > 4.0, "{text}");
+    let mut order: Vec<usize> = report.serial_order().collect();
+    assert_ne!(order, (0..n * w).collect::<Vec<_>>());
+    order.sort_unstable();
+    assert_eq!(order, (0..n * w).collect::<Vec<_>>(), "each iteration once");
 }

@@ -2,7 +2,7 @@
 //! calls before it have saved.
 
 use crate::common::below;
-use crate::seen::{Scenario, Seen};
+use crate::seen::{Alone, Scenario, Seen};
 use stradsap::Error;
 use stradsap::prelude::*;
 
@@ -11,6 +11,9 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     turns::shared_rows_come_back_by_any_plan,
     turns::loops_over_floats_that_fail_leave_nothing,
 ];
+
+/// Tests that need no workers.
+pub(crate) const ALONE: &[Alone] = crate::alone![a_clone_that_panics_while_rows_are_saved_changes_nothing];
 
 const N: usize = 300;
 
@@ -211,7 +214,6 @@ pub(crate) mod turns {
     }
 }
 
-#[test]
 fn a_clone_that_panics_while_rows_are_saved_changes_nothing() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -250,9 +252,4 @@ fn a_clone_that_panics_while_rows_are_saved_changes_nothing() {
             assert!(lists.to_vec().unwrap() == own, "{threads} threads, turn {turn}");
         }
     }
-}
-
-#[test]
-fn in_one_process() {
-    crate::on_1_2_and_4_threads(SCENARIOS);
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod advice;
 mod born;
 mod captured;
 mod chaos;
@@ -130,5 +131,21 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("undone", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, undone::SCENARIOS)),
         ("sums", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, sums::SCENARIOS)),
         ("scheduled", scheduled::tests()),
+        ("advice", places::alone(120, advice::ALONE)),
+        ("generated::alone", places::alone(120, generated::ALONE)),
+        ("kept_plans::alone", places::alone(120, kept_plans::ALONE)),
+        ("old::alone", places::alone(60, old::ALONE)),
+        ("poisoned::alone", places::alone(60, poisoned::ALONE)),
+        ("tables::alone", places::alone(60, tables::ALONE)),
+        ("undone::alone", places::alone(60, undone::ALONE)),
+        ("odd::verified", verified(odd::SCENARIOS)),
+        ("old::verified", verified(old::SCENARIOS)),
+        ("rows::verified", verified(rows::SCENARIOS)),
+        ("tables::verified", verified(tables::SCENARIOS)),
     ])
+}
+
+/// In this process, where each loop is replayed.
+fn verified(scenarios: &'static [seen::Scenario]) -> Vec<runner::Test> {
+    places::tests(&[place(0, 3, 0)], &Expected::new(ALONE, Place::verified), 120, scenarios)
 }

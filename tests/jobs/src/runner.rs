@@ -127,11 +127,20 @@ fn one_after_the_other(tests: Vec<Test>) -> Result<(), Box<dyn std::error::Error
     let (seconds, verdict) = (since.elapsed().as_secs_f64(), if failed.is_empty() { "ok" } else { "FAILED" });
     failed.iter().for_each(|name| println!("    {name}"));
     println!(
-        "\ntest result: {verdict}. {} passed; {} failed; finished in {seconds:.2} s\n",
+        "\ntest result: {verdict}. {} passed; {} failed; finished in {seconds:.2} s{}\n",
         chosen - failed.len(),
         failed.len(),
+        processor_time().map(|seconds| format!(", {seconds:.1} s of processor time")).unwrap_or_default(),
     );
     if failed.is_empty() { Ok(()) } else { Err(format!("{} tests failed", failed.len()).into()) }
+}
+
+/// What this process and its children that have ended took, in seconds, where the system says it (proc(5), `stat`).
+fn processor_time() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let ticks: Vec<u64> = fields.skip(11).take(4).map_while(|ticks| ticks.parse().ok()).collect();
+    (ticks.len() == 4).then(|| ticks.iter().sum::<u64>() as f64 / 100.0)
 }
 
 /// Ends this process, with all that it started, where something takes longer than it may: nothing hangs unseen.

@@ -1,10 +1,10 @@
 //! What the macros say about mistakes: `ui` has one program for every kind of mistake, with the messages beside it.
 //!
 //! Messages that come from rustc itself change with its version, so they are compared only under the version that they
-//! were taken from. `TRYBUILD=overwrite cargo test -p stradsap-tests --test ui` writes them anew.
+//! were taken from. `TRYBUILD=overwrite cargo test -p stradsap-test-refused` writes them anew.
 //!
 //! A program that builds stands beside them, since some mistakes are found only by a build, which trybuild does if one passes.
-//! The others that the macros accept are in `accepted`.
+//! The others that the macros accept are in `tests/tests/accepted`.
 
 use std::env;
 use std::process::Command;
@@ -21,7 +21,10 @@ fn ui() {
     // Cargo prefers this variable to the options that trybuild gives it, and only a new process can safely have another one.
     if env::var(VARIABLE).as_deref() != Ok(FLAGS) {
         let again = env::current_exe().expect("this executable");
-        let status = Command::new(again).args(["--exact", "ui", "--nocapture"]).env(VARIABLE, FLAGS).status();
+        let mut again = Command::new(again);
+        // What is built is never looked at in a debugger.
+        again.args(["--exact", "ui", "--nocapture"]).env(VARIABLE, FLAGS).env("CARGO_PROFILE_DEV_DEBUG", "0");
+        let status = again.status();
         assert!(status.expect("this executable starts").success(), "see above");
         return;
     }
