@@ -140,8 +140,8 @@ const RUNAWAY_SYMBOLIC: u32 = 1 << 16;
 const RUNAWAY_EACH: usize = 4;
 /// But not more often than this.
 const RUNAWAY_MOST: u32 = 1 << 22;
-/// And with real values this many are taken for an endless loop.
-const RUNAWAY_CONCRETE: u32 = 1 << 26;
+/// And with real values this many are taken for an endless loop. (In builds for tests an access takes ten times as long.)
+const RUNAWAY_CONCRETE: u32 = if cfg!(debug_assertions) { 1 << 23 } else { 1 << 26 };
 
 /// Of more spans than this the one is looked for by halves.
 const FEW_SPANS: usize = 6;
