@@ -87,9 +87,9 @@ pub mod private {
     };
     pub use crate::body::value::{Copied, CopyValue, Probe, RefValue, Value, Values, value};
     pub use crate::body::waiting::round;
-    pub use crate::dds::dmap::{encode_entries, version_of_map};
-    pub use crate::dds::dmatrix::{encode_rows, version_of_rows};
-    pub use crate::dds::dvector::{encode_elements, version_of};
+    pub use crate::dds::dmap::{each_entry, version_of_map};
+    pub use crate::dds::dmatrix::{each_row, version_of_rows};
+    pub use crate::dds::dvector::{each_element, version_of};
     pub use crate::launch::{MainOutcome, launch};
     pub use crate::loops::call::async_for;
     pub use crate::loops::old::{HasOld, Old, before_loop, to_copy};
@@ -99,7 +99,9 @@ pub mod private {
     pub use crate::minibatch::{
         LoopInput, MinibatchSize, SyncOptions, input, minibatch, policy, sync_for, typed_batch_body,
     };
-    pub use crate::operate::born::{Source, born, given, is_apart};
+    pub use crate::operate::born::{Source, born, born_rows, given, is_apart};
+    pub use crate::operate::taken::{Sink, taken, taken_rows, whereabouts, whereabouts_of_rows};
+    pub use crate::session::backend::Whereabouts;
     pub use crate::session::options::{LoopOptions, Site, range};
     pub use stradsap_dds_server::process::{build_hash, host_name};
 }

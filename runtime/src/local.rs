@@ -29,7 +29,7 @@ use crate::operate::stage::Items;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Recording;
 use crate::scheduled::backend::{self, ProgramCall, ScheduledBackend, Unfinished};
-use crate::session::backend::{Changing, ElementBackend};
+use crate::session::backend::{Changing, ElementBackend, Whereabouts};
 use crate::session::error::Result;
 use crate::session::pool::Pool;
 use crate::session::report::{Elsewhere, WorkerShares};
@@ -56,6 +56,10 @@ impl Changing for Changed {}
 impl ElementBackend for Local {
     fn read(&self, _: u64, _: Range<usize>) -> Result<Option<RawBuf>> {
         Ok(None)
+    }
+
+    fn whereabouts(&self, _: u64) -> Result<Whereabouts> {
+        Ok(Whereabouts::Here)
     }
 
     fn change(&self, _: u64) -> Result<Box<dyn Changing + '_>> {

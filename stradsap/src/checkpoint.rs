@@ -1,5 +1,6 @@
 //! Checkpoints: the state of a program after some of its steps, kept in files or objects, from which a later run goes on.
 
+mod away;
 mod background;
 mod disk;
 mod folder;
@@ -11,6 +12,7 @@ pub(crate) mod report;
 mod saved;
 #[cfg(feature = "remote")]
 mod store;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -21,16 +23,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::__private::{decode_serde, encode_serde};
+use crate::__private::{Whereabouts, decode_serde, encode_serde};
 use crate::files::shown;
 use crate::{DMap, DMatrix, DMultiMap, DVector, Element, Error, Key, Result, Session};
+use away::Away;
 use background::{Background, Versions, locked};
 use folder::{Folder, FolderTrouble, Listing, at, bad, steps};
-use manifest::{Entry, FORMAT, LARGEST_STATE, Manifest, Section, VERSION, byte_order, hexadecimal};
+use manifest::{Entry, FORMAT, LARGEST_STATE, Manifest, PIECE, Section, VERSION, byte_order, hexadecimal};
 use origin::{Build, now};
 use place::Hold;
 pub use saved::Saved;
-use write::{Job, Known, Placed};
+use write::{Copies, Job, Known, Placed, discard};
 
 /// A folder of checkpoints, or a place for them in an object store. The last two are kept.
 ///
@@ -43,7 +46,8 @@ use write::{Job, Known, Placed};
 /// [`Checkpoint::open`] and the command can read the folder at any time.
 ///
 /// [`save`](Checkpoints::save) copies what has changed since the checkpoint before, and a thread writes the copy while the program
-/// goes on. What has not changed is neither copied nor written again. The command `stradsap checkpoints` lists and checks the
+/// goes on. What has not changed is neither copied nor written again. Many elements that workers have are written by the workers before
+/// `save` returns, and read by them when a run goes on. The command `stradsap checkpoints` lists and checks the
 /// files.
 ///
 /// A program that goes on from a checkpoint ends with the same bits as one that was never interrupted, if two things hold: it
@@ -90,6 +94,8 @@ use write::{Job, Known, Placed};
 pub struct Checkpoints {
     folder: Folder,
     every: u64,
+    /// About so many bytes are in each data file.
+    piece: usize,
     background: Mutex<Background>,
     /// From the first call that would lead to a write.
     lock: OnceLock<Option<Arc<dyn Hold>>>,
@@ -130,7 +136,7 @@ impl Checkpoints {
         }
         folder.place.prepare().map_err(at(&folder.path))?;
         folder.list()?;
-        Ok(Checkpoints { folder, every, background: Mutex::default(), lock: OnceLock::new() })
+        Ok(Checkpoints { folder, every, piece: PIECE, background: Mutex::default(), lock: OnceLock::new() })
     }
 
     /// Whether a checkpoint is due after this many steps.
@@ -218,14 +224,15 @@ impl Checkpoints {
     /// [`Error::File`] if the checkpoint *before* could not be written, or if old files could not all be deleted. The new
     /// checkpoint is being written nonetheless. ([`finish`](Checkpoints::finish) reports the errors of the last one.)
     ///
-    /// After all other errors nothing is being written: [`Error::File`] if the folder can't be read, or has a checkpoint of another
-    /// version of the format; [`Error::Usage`] if two vectors have the same name, or one has none, if the state takes more than 64
+    /// After all other errors nothing is being written: [`Error::File`] if the folder can't be read, has a checkpoint of another
+    /// version of the format, or if workers can't write to it; [`Error::Usage`] if two vectors have the same name, or one has none, if the state takes more than 64
     /// MiB, if the folder has later checkpoints, which another run must have written, or if another process uses it.
     ///
     /// # Cost
     /// One copy of each vector that a loop or the program may have changed since it was last saved. The memory for the copies is
     /// kept for the next checkpoint, until [`finish`](Checkpoints::finish). If the checkpoint before is still being written, `save`
-    /// waits for it.
+    /// waits for it. Of what workers have, 32 MiB are copied; for more `save` waits until it is on the disk
+    /// ([checkpoints.md](https://github.com/stradsap/stradsap/blob/main/docs/checkpoints.md#on-workers)).
     ///
     /// # Panics
     /// If the state's own `Serialize` reports an error.
@@ -311,7 +318,7 @@ impl Checkpoints {
     ) -> Result<Job> {
         let mut versions = locked(&background.versions);
         // What somebody has deleted or cut meanwhile is written again.
-        versions.retain(|_, data| listing.get(&data.file) == Some(&data.bytes));
+        versions.retain(|_, files| files.iter().all(|data| listing.get(&data.file) == Some(&data.bytes)));
         let mut manifest = Manifest {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -324,32 +331,45 @@ impl Checkpoints {
             vectors: Vec::new(),
         };
         let mut spare = std::mem::take(&mut background.spare);
-        let mut placed = Vec::new();
+        let mut durable = versions.values().flatten().cloned().collect();
+        let (mut placed, mut put, mut room) = (Vec::new(), Vec::new(), self.piece);
         for (i, (name, saved)) in vectors.iter().enumerate() {
             let mut sections = Vec::new();
             for (k, section) in saved.sections().into_iter().enumerate() {
+                let mut of = Section::new(section.name, section.type_name, section.element_bytes, section.elements);
                 let key = section.version.map(|version| (version, section.name));
-                let there = key.and_then(|key| versions.get(&key)).cloned();
-                let mut bytes = None;
-                if there.is_none() {
-                    // Memory that was written to before costs no page faults.
-                    let bytes = bytes.insert(spare.remove(&((*name).to_owned(), section.name)).unwrap_or_default());
-                    (section.encode)(bytes)?;
+                let mut copies = None;
+                if let Some(files) = key.and_then(|key| versions.get(&key)) {
+                    of.pieces.clone_from(files);
+                } else if has_room(&section, &mut room)? {
+                    let spare = spare.remove(&((*name).to_owned(), section.name)).unwrap_or_default();
+                    let mut copied = Copies { spare, ..Copies::default() };
+                    section.contents.encode(self.piece, &mut copied)?;
+                    copies = Some(copied.pieces);
+                } else {
+                    let site = format!("saving `{name}`");
+                    let mut away = Away { folder: &self.folder, durable: &mut durable, put: &mut put };
+                    let written = away.write(&section, self.piece, site);
+                    of.pieces = written.inspect_err(|_| discard(&self.folder, &background.known, &put))?;
                 }
-                placed.push(Placed { place: (i, k), name: section.name, version: section.version, bytes });
-                sections.push(Section {
-                    name: section.name.to_owned(),
-                    type_name: section.type_name.to_owned(),
-                    element_bytes: section.element_bytes.map(|size| size as u64),
-                    elements: section.elements as u64,
-                    data: there.unwrap_or_default(),
-                });
+                placed.push(Placed { place: (i, k), name: section.name, version: section.version, copies });
+                sections.push(of);
             }
             manifest.vectors.push(Entry { name: (*name).to_owned(), kind: saved.kind().to_owned(), sections });
         }
-        let durable = versions.values().cloned().collect();
-        Ok(Job { folder: self.folder.clone(), manifest, placed, known: background.known.clone(), durable })
+        Ok(Job { folder: self.folder.clone(), manifest, placed, known: background.known.clone(), durable, put })
     }
+}
+
+/// Whether a section is copied to this process's memory: where it is there already, or takes none of what there is for others.
+fn has_room(section: &saved::sealed::Section<'_>, room: &mut usize) -> Result<bool> {
+    if section.contents.whereabouts()? == Whereabouts::Here {
+        return Ok(true);
+    }
+    let bytes = section.element_bytes.and_then(|size| size.checked_mul(section.elements));
+    let left = bytes.and_then(|bytes| room.checked_sub(bytes));
+    *room = left.unwrap_or(*room);
+    Ok(left.is_some())
 }
 
 impl Drop for Checkpoints {
@@ -427,7 +447,7 @@ impl Checkpoint {
         }
     }
 
-    /// A vector, by the name with which it was saved.
+    /// A vector, by the name with which it was saved. If its elements are plain and there are workers, they read it and keep its elements.
     ///
     /// # Errors
     /// [`Error::File`] if a file has changed since it was checked, or if the checkpoint has no vector of this name with such
@@ -514,7 +534,7 @@ impl Checkpoint {
         let entry = self.manifest.vectors.iter().find(|entry| entry.name == name);
         let found = entry.and_then(|entry| entry.sections.iter().find(|found| found.name == section));
         if let Some(found) = found {
-            locked(&self.versions).insert((version, section), found.data.clone());
+            locked(&self.versions).insert((version, section), found.pieces.clone());
         }
     }
 }

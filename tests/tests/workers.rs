@@ -82,8 +82,10 @@ const PROGRAMS: [Place; 6] =
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     // Some tests start this executable to be the program that they look at.
-    if let Some(ended) =
-        job::asked_for(session).or_else(|| cluster::asked_for(session)).or_else(|| born::memory::asked_for(session))
+    if let Some(ended) = job::asked_for(session)
+        .or_else(|| cluster::asked_for(session))
+        .or_else(|| born::memory::asked_for(session))
+        .or_else(|| born::saved::asked_for(session))
     {
         return Ok(ended?);
     }

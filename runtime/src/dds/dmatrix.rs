@@ -328,10 +328,14 @@ pub fn version_of_rows<T>(matrix: &DMatrix<T>) -> u64 {
     matrix.rows.version()
 }
 
-/// All numbers as bytes, row after row, in place of what `bytes` held.
+/// Calls a function with the numbers of a range of rows, a few megabytes at a time and in order.
 #[doc(hidden)]
-pub fn encode_rows<T: Element>(matrix: &DMatrix<T>, bytes: &mut Vec<u8>) -> Result<()> {
-    matrix.rows.encode(bytes)
+pub fn each_row<T: 'static, E: From<Error>>(
+    matrix: &DMatrix<T>,
+    rows: Range<usize>,
+    mut f: impl FnMut(&[T]) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    matrix.rows.each(rows, |rows| f(rows.as_slice()))
 }
 
 impl<T: std::fmt::Debug + 'static> std::fmt::Debug for DMatrix<T> {

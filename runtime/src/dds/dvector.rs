@@ -353,11 +353,15 @@ pub fn version_of<T>(vector: &DVector<T>) -> u64 {
     vector.elements.version()
 }
 
-/// All elements as [`Element::encode`] writes them, one after the other, in place of what `bytes` held; plain ones are copied
-/// once.
+/// Calls a function with the elements of a range, a few megabytes at a time and in order: no more of what workers have is brought to
+/// this process together.
 #[doc(hidden)]
-pub fn encode_elements<T: Element>(vector: &DVector<T>, bytes: &mut Vec<u8>) -> Result<()> {
-    vector.elements.encode(bytes)
+pub fn each_element<T: 'static, E: From<Error>>(
+    vector: &DVector<T>,
+    range: Range<usize>,
+    mut f: impl FnMut(&[T]) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    vector.elements.each(range, |elements| f(elements.as_slice()))
 }
 
 impl<T: std::fmt::Debug + 'static> std::fmt::Debug for DVector<T> {

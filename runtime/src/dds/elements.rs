@@ -14,8 +14,10 @@ use crate::session::{SessionInner, next_id};
 const HASHED: usize = 1 << 16;
 const RUN: usize = 4096;
 
-/// This many bytes' worth of elements that are with workers are fetched at once to be encoded or hashed.
-const FETCHED: usize = 64 << 20;
+/// This many bytes' worth of elements are looked at together, and of those that aren't plain at most this many: so much of what
+/// workers have is fetched at once.
+const TOGETHER: usize = 8 << 20;
+const MOST: usize = 1 << 16;
 
 /// Elements of one type; a row of a DMatrix is one.
 pub(crate) struct RawVector {
@@ -123,44 +125,34 @@ impl RawVector {
         Captured { id: self.id, session: Arc::clone(&self.session), copy_of: self.copy_of, dealt: false, kind }
     }
 
-    /// A hash of the elements in index order.
-    pub(crate) fn digest(&self) -> Result<String> {
-        let mut hasher = blake3::Hasher::new();
-        let mut bytes = Vec::new();
-        let run = if self.ops.plain { (HASHED / self.ops.size.max(1)).max(1) } else { RUN };
-        let at_once = if self.ops.plain { (FETCHED / self.ops.size.max(1)).max(run) } else { self.len.max(1) };
-        for start in (0..self.len).step_by(at_once) {
-            let range = start..self.len.min(start + at_once);
-            let elements = self.elements(range.clone())?;
-            // A buffer of this process holds all elements, one that was fetched these alone.
-            let first = if let Elements::Here(..) = elements { start } else { 0 };
-            for lo in (0..range.len()).step_by(run) {
-                bytes.clear();
-                let hi = range.len().min(lo + run);
-                elements.buffer().encode_range(first + lo, first + hi, &mut bytes);
-                hasher.update(&bytes);
-            }
-        }
-        Ok(format!("blake3:{}", hasher.finalize().to_hex()))
-    }
-
-    /// All elements as they are encoded, in place of what `bytes` held; plain ones are copied once.
-    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
-        bytes.clear();
-        let size = self.len.saturating_mul(self.ops.size);
-        if self.ops.plain && bytes.capacity() < size {
-            *bytes = Vec::new(); // freed before there is another
-            bytes.reserve_exact(size);
-        }
-        let run = (FETCHED / self.ops.size.max(1)).max(1);
-        for start in (0..self.len).step_by(run) {
-            let range = start..self.len.min(start + run);
-            match self.elements(range.clone())? {
-                Elements::Here(buffer, range) => buffer.encode_range(range.start, range.end, bytes),
-                Elements::Fetched(buffer) => buffer.encode_range(0, range.len(), bytes),
-            }
+    /// Calls a function with the elements of a range, a few megabytes at a time and in order.
+    pub(crate) fn each<E: From<Error>>(
+        &self,
+        range: Range<usize>,
+        mut f: impl FnMut(&Elements) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let most = TOGETHER / self.ops.size.max(1);
+        let most = if self.ops.plain { most.max(1) } else { most.clamp(1, MOST) };
+        for start in range.clone().step_by(most) {
+            f(&self.elements(start..range.end.min(start + most))?)?;
         }
         Ok(())
+    }
+
+    /// A hash of the elements in index order.
+    pub(crate) fn digest(&self) -> Result<String> {
+        let (mut hasher, mut bytes) = (blake3::Hasher::new(), Vec::new());
+        let run = if self.ops.plain { (HASHED / self.ops.size.max(1)).max(1) } else { RUN };
+        self.each(0..self.len, |elements| {
+            let (buffer, range) = elements.place();
+            for lo in range.clone().step_by(run) {
+                bytes.clear();
+                buffer.encode_range(lo, range.end.min(lo + run), &mut bytes);
+                hasher.update(&bytes);
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(format!("blake3:{}", hasher.finalize().to_hex()))
     }
 }
 
@@ -189,11 +181,11 @@ impl Elements {
         }
     }
 
-    /// What holds them, all of them.
-    fn buffer(&self) -> &RawBuf {
+    /// What holds them, and where.
+    fn place(&self) -> (&RawBuf, Range<usize>) {
         match self {
-            Elements::Here(buffer, _) => buffer,
-            Elements::Fetched(buffer) => buffer,
+            Elements::Here(buffer, range) => (buffer, range.clone()),
+            Elements::Fetched(buffer) => (buffer, 0..buffer.len()),
         }
     }
 }

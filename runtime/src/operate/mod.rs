@@ -16,6 +16,7 @@ mod rows;
 pub(crate) mod run;
 pub(crate) mod stage;
 mod store;
+pub(crate) mod taken;
 mod transform;
 
 pub use self::ends::Numbering;

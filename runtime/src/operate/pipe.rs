@@ -50,18 +50,24 @@ pub(super) struct Flow {
     /// What a step was given that it can't do: an error of the operator that runs the pipe.
     refused: Option<LoopProblem>,
     /// See [`Operation`].
-    pieces: bool,
+    chunk: Option<usize>,
+    again: bool,
 }
 
 impl Flow {
     /// What begins with these sources, or with numbers alone.
     pub(super) fn of(session: Arc<SessionInner>, sources: Vec<Captured>, len: usize) -> Flow {
-        Flow { session, sources, len, captured: Vec::new(), refused: None, pieces: false }
+        Flow { session, sources, len, captured: Vec::new(), refused: None, chunk: None, again: true }
     }
 
-    /// What begins with the numbers of some pieces.
-    pub(super) fn of_pieces(session: Arc<SessionInner>, pieces: usize) -> Flow {
-        Flow { pieces: true, ..Flow::of(session, Vec::new(), pieces) }
+    /// What begins with the numbers of some pieces. `again`: whether they can be made a second time.
+    pub(super) fn of_pieces(session: Arc<SessionInner>, pieces: usize, again: bool) -> Flow {
+        Flow { chunk: Some(1), again, ..Flow::of(session, Vec::new(), pieces) }
+    }
+
+    /// What begins with the elements of one DDS, this many at a time.
+    pub(super) fn of_runs(source: Captured, len: usize, each: usize) -> Flow {
+        Flow { chunk: Some(each), ..Flow::of(Arc::clone(&source.session), vec![source], len) }
     }
 
     /// Checks that a DVector has room for the items of a kernel, as far as their number is known.
@@ -79,7 +85,7 @@ impl Flow {
         stage: &S,
         run: impl FnOnce(&dyn OperatorBackend, &Operation<'_>) -> Result<R>,
     ) -> Result<R> {
-        let Flow { session, sources, len, captured, refused, pieces } = self;
+        let Flow { session, sources, len, captured, refused, chunk, again } = self;
         if let Some(problem) = refused {
             return Err(Error::Loop { site: site.to_string(), problem: problem.clone() });
         }
@@ -88,7 +94,8 @@ impl Flow {
             stage.encode(&mut bytes)?;
             Ok((maker_of(stage), bytes))
         };
-        let operation = Operation { session, site, sources, captured, len: *len, pieces: *pieces, stage, pack: &pack };
+        let (len, chunk, again) = (*len, *chunk, *again);
+        let operation = Operation { session, site, sources, captured, len, chunk, again, stage, pack: &pack };
         operation.check()?;
         run(&*session.backend::<dyn OperatorBackend>(), &operation)
     }

@@ -50,8 +50,10 @@ pub(crate) struct Operation<'c> {
     pub(crate) sources: &'c [Captured],
     pub(crate) captured: &'c [Captured],
     pub(crate) len: usize,
-    /// Whether each of them is a piece that takes a chunk of its own.
-    pub(crate) pieces: bool,
+    /// How many of them make a chunk, where that is for the caller to say.
+    pub(crate) chunk: Option<usize>,
+    /// Whether it can be run again as long as the job lasts; otherwise what it makes is stored at once.
+    pub(crate) again: bool,
     pub(crate) stage: &'c dyn Stage,
     /// What it needs to run elsewhere.
     pub(crate) pack: crate::loops::call::Pack<'c>,
@@ -249,7 +251,7 @@ impl Operation<'_> {
         let is_map = |capture: &Captured| matches!(capture.kind, Kind::Vector { ops, .. } if ops.by_key);
         let len = self.len;
         let chunk = match self.sources.first() {
-            _ if self.pieces => 1,
+            _ if let Some(chunk) = self.chunk => chunk,
             Some(source) if is_map(source) => len.div_ceil(MAP_CHUNKS),
             _ if self.stage.shuffles() => {
                 len.div_ceil(DEALT_CHUNKS).clamp(SMALLEST, DEALT_LARGEST).max(len.div_ceil(DEALT_MOST))

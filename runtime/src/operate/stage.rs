@@ -164,6 +164,7 @@ macro_rules! no_partitions {
         }
     };
 }
+pub(super) use no_partitions;
 
 impl<K: Kernel<Item: Element>> Stage for Collected<K> {
     unsafe fn run(&self, cx: &Cx<'_>) -> Vec<Box<dyn Items>> {

@@ -16,6 +16,8 @@ use crate::session::error::{Error, Result};
 pub(crate) trait ElementBackend: Send + Sync {
     /// Copies of elements, or none if this process's memory has the current ones.
     fn read(&self, dds: u64, range: Range<usize>) -> Result<Option<RawBuf>>;
+    /// Where the elements of a DDS are.
+    fn whereabouts(&self, dds: u64) -> Result<Whereabouts>;
     /// Brings all elements of a DDS to this process's memory. They may be changed there while what this gives lives.
     fn change(&self, dds: u64) -> Result<Box<dyn Changing + '_>>;
     /// A DDS is gone.
@@ -26,6 +28,18 @@ pub(crate) trait ElementBackend: Send + Sync {
     fn workers(&self) -> usize;
     /// How many control messages were sent to them so far.
     fn control_messages(&self) -> u64;
+}
+
+/// Where the elements of a DDS are.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// In this process's memory.
+    Here,
+    /// With workers or DDS servers, in ranges.
+    InRanges,
+    /// With workers, in an order of a loop's own. To read one is to bring all of them here.
+    Scattered,
 }
 
 /// A time in which elements may be changed; its drop ends it.

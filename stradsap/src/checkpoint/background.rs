@@ -11,7 +11,7 @@ use super::write::{Job, Key, Known, Outcome, Spare, Written};
 use crate::{Error, Result};
 
 /// Contents whose files are whole and on the disk.
-pub(super) type Versions = Arc<Mutex<BTreeMap<Key, DataFile>>>;
+pub(super) type Versions = Arc<Mutex<BTreeMap<Key, Vec<DataFile>>>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Background {
@@ -43,7 +43,7 @@ impl Background {
             let mut all = locked(&self.versions);
             all.extend(versions);
             let kept: BTreeSet<&DataFile> = self.known.values().flat_map(|known| known.manifest.files()).collect();
-            all.retain(|_, data| kept.contains(data));
+            all.retain(|_, files| files.iter().all(|data| kept.contains(data)));
         }
         if let Some(error) = outcome.failed
             && let Some(before) = self.late.replace(error)

@@ -47,6 +47,8 @@ pub(super) trait FileWriter {
 pub(super) struct Directory {
     pub(super) layer: Arc<dyn FileLayer>,
     pub(super) path: PathBuf,
+    /// What unfinished files have in their names beside, so that no two processes write one.
+    pub(super) tag: String,
 }
 
 impl Place for Directory {
@@ -68,7 +70,7 @@ impl Place for Directory {
 
     /// Under a name that says that it is unfinished first; it gets its own when it is whole and on the disk.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), NotWritten> {
-        let (from, to) = (self.path.join(format!("{name}{UNFINISHED}")), self.path.join(name));
+        let (from, to) = (self.path.join(format!("{name}{}{UNFINISHED}", self.tag)), self.path.join(name));
         let filled = self.layer.create(&from).and_then(|mut file| {
             bytes.chunks(CHUNK).try_for_each(|chunk| file.write(chunk))?;
             file.sync()
@@ -79,6 +81,11 @@ impl Place for Directory {
         filled.map_err(|error| NotWritten { error: at(&from)(error), absent: true }).inspect_err(discard)?;
         let named = self.layer.rename(&from, &to);
         named.map_err(|error| NotWritten { error: at(&to)(error), absent: false }).inspect_err(discard)
+    }
+
+    fn mark(&self, name: &str) -> io::Result<Option<PathBuf>> {
+        self.layer.create(&self.path.join(name))?.sync()?;
+        std::path::absolute(&self.path).map(Some)
     }
 
     fn sync(&self) -> io::Result<()> {

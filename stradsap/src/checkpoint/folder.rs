@@ -105,10 +105,10 @@ impl Folder {
     pub(super) fn check(&self, manifest: &Manifest) -> Result<()> {
         let mut checked = BTreeSet::new();
         for entry in &manifest.vectors {
-            for section in &entry.sections {
-                if checked.insert(&section.data) {
+            for piece in entry.sections.iter().flat_map(|section| &section.pieces) {
+                if checked.insert(piece) {
                     let held = format!("`{}` of {}", entry.name, manifest_name(manifest.step));
-                    self.check_data(&section.data, &held)?;
+                    self.check_data(piece, &held)?;
                 }
             }
         }

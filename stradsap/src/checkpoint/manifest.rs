@@ -7,7 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::origin::Build;
 
 pub(super) const FORMAT: &str = "stradsap checkpoint";
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
+/// In it each section was one file.
+const ONE_FILE: u32 = 2;
+/// About as many bytes are in each data file: how elements are cut depends on them alone.
+pub(super) const PIECE: usize = 32 << 20;
 /// How the files of version 1 began.
 const FIRST_VERSION: &[u8; 16] = b"stradsap saved\r\n";
 const BEFORE_CHECKSUM: &str = ",\n  \"checksum\": \"blake3:";
@@ -45,7 +49,7 @@ pub(super) struct Entry {
     pub(super) sections: Vec<Section>,
 }
 
-/// A part of it, with a file of its own.
+/// A part of it, with files of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Section {
     pub(super) name: String,
@@ -55,8 +59,31 @@ pub(super) struct Section {
     /// The size of an element where all have the same, and are their memory.
     pub(super) element_bytes: Option<u64>,
     pub(super) elements: u64,
-    #[serde(flatten)]
-    pub(super) data: DataFile,
+    /// The files of its elements, in order. Each has whole elements.
+    #[serde(default)]
+    pub(super) pieces: Vec<DataFile>,
+    /// All of them, in the version before.
+    #[serde(flatten, skip_serializing)]
+    one: Option<DataFile>,
+}
+
+impl Section {
+    /// One of as many elements, whose files are still to be named.
+    pub(super) fn new(name: &str, type_name: &str, element_bytes: Option<usize>, elements: usize) -> Section {
+        Section {
+            name: name.to_owned(),
+            type_name: type_name.to_owned(),
+            element_bytes: element_bytes.map(|size| size as u64),
+            elements: elements as u64,
+            pieces: Vec::new(),
+            one: None,
+        }
+    }
+
+    /// How many bytes its files have.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.bytes))
+    }
 }
 
 /// A file of elements. Its name is its digest, so equal contents share one.
@@ -99,7 +126,7 @@ pub(super) enum Refusal {
 impl Manifest {
     /// All files that it names.
     pub(super) fn files(&self) -> impl Iterator<Item = &DataFile> {
-        self.vectors.iter().flat_map(|entry| &entry.sections).map(|section| &section.data)
+        self.vectors.iter().flat_map(|entry| &entry.sections).flat_map(|section| &section.pieces)
     }
 
     pub(super) fn render(&self) -> Result<Vec<u8>, serde_json::Error> {
@@ -132,10 +159,18 @@ impl Manifest {
             let problem = format!("not a manifest of a checkpoint: its format is `{}`", marks.format);
             return Err(Refusal::Damaged(problem));
         }
-        if marks.version != VERSION {
+        if marks.version != VERSION && marks.version != ONE_FILE {
             return Err(other_version(marks.version));
         }
-        let manifest: Manifest = serde_json::from_slice(&whole).map_err(|error| unlike(&error))?;
+        let mut manifest: Manifest = serde_json::from_slice(&whole).map_err(|error| unlike(&error))?;
+        for section in manifest.vectors.iter_mut().flat_map(|entry| &mut entry.sections) {
+            let one = section.one.take();
+            if marks.version == ONE_FILE {
+                section.pieces = vec![one.ok_or_else(|| {
+                    Refusal::Damaged(format!("not a manifest of a checkpoint: `{}` has no file", section.name))
+                })?];
+            }
+        }
         manifest.check().map(|()| manifest)
     }
 
@@ -175,13 +210,13 @@ struct Marks {
 }
 
 fn other_version(found: u32) -> Refusal {
-    let (age, advice) = if found < VERSION {
+    let (age, advice) = if found < ONE_FILE {
         ("an older", "go on with the program that wrote it, or begin anew in another folder")
     } else {
         ("a newer", "go on with the program that wrote it, or with a newer stradsap")
     };
     Refusal::Foreign(format!(
-        "a checkpoint of {age} stradsap: version {found} of the format, and version {VERSION} was expected: {advice}"
+        "a checkpoint of {age} stradsap: version {found} of the format, and version {ONE_FILE} or {VERSION} was expected: {advice}"
     ))
 }
 

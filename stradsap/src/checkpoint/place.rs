@@ -22,6 +22,10 @@ pub(super) trait Place: Debug + Send + Sync {
     fn read(&self, name: &str) -> io::Result<(Box<dyn Read>, u64)>;
     /// Writes a file, in place of one of that name.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), NotWritten>;
+    /// Makes a file without contents, for other processes to look for; gives the folder where it is, if others may see it at all.
+    fn mark(&self, _name: &str) -> io::Result<Option<PathBuf>> {
+        Ok(None)
+    }
     /// From here on all that was written stays through a power cut.
     fn sync(&self) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -60,7 +64,7 @@ impl Folder {
 
     /// A folder of the operating system's.
     pub(super) fn on_disk(path: PathBuf) -> Folder {
-        Folder::over(Directory { layer: Arc::new(Disk), path: path.clone() }, path)
+        Folder::over(Directory { layer: Arc::new(Disk), path: path.clone(), tag: String::new() }, path)
     }
 
     pub(super) fn over(place: impl Place + 'static, path: PathBuf) -> Folder {

@@ -98,8 +98,8 @@ impl Checks {
     ) -> Result<Vec<Error>, Failure> {
         let (mut problems, mut files) = (Vec::new(), BTreeMap::new());
         for entry in &manifest.vectors {
-            for section in &entry.sections {
-                files.entry(&section.data).or_insert(&entry.name);
+            for piece in entry.sections.iter().flat_map(|section| &section.pieces) {
+                files.entry(piece).or_insert(&entry.name);
             }
         }
         let mut good = true;
@@ -149,13 +149,24 @@ pub(crate) fn show(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
                 shown(&section.name),
                 shown(&section.type_name),
                 section.elements.to_string(),
-                size(section.data.bytes),
-                section.data.file.clone(),
+                size(section.bytes()),
+                match &section.pieces[..] {
+                    [] => String::new(),
+                    [only] => only.file.clone(),
+                    [first, .., last] => {
+                        format!("{} files: {} ... {}", section.pieces.len(), short(first), short(last))
+                    }
+                },
             ]);
         }
     }
     writeln!(out)?;
     Ok(table(&rows, &[3, 4], out)?)
+}
+
+/// Enough of a file's name to find it.
+fn short(file: &DataFile) -> String {
+    file.file.chars().take(12).collect()
 }
 
 /// A folder that has checkpoints: the wrong folder is not one where all is good.

@@ -1,12 +1,16 @@
 //! What a checkpoint can hold, as named sections of encoded elements.
 
 use std::any::type_name;
+use std::ops::Range;
 
 use super::Checkpoint;
+use super::away::{Put, Writing};
 use super::folder::bad;
 use super::manifest::{Entry, Section, manifest_name};
+use super::stored::Stored;
 use crate::__private::{
-    decode_vec, encode_elements, encode_entries, encode_rows, version_of, version_of_map, version_of_rows,
+    Whereabouts, born, born_rows, each_element, each_entry, each_row, encode_slice, taken, taken_rows, version_of,
+    version_of_map, version_of_rows, whereabouts, whereabouts_of_rows,
 };
 use crate::{DMap, DMatrix, DMultiMap, DVector, Element, Error, Key, Result, Session};
 
@@ -19,13 +23,15 @@ impl<K: Key, V: Element> Saved for DMap<K, V> {}
 impl<K: Key, V: Element> Saved for DMultiMap<K, V> {}
 
 pub(super) mod sealed {
+    use crate::__private::Whereabouts;
     use crate::Result;
+    use crate::checkpoint::away::{Put, Writing};
 
     pub trait Saved {
         /// What it is, in the manifest.
         fn kind(&self) -> &'static str;
 
-        /// Its sections, each of which has a file of its own and is written again only if it changed.
+        /// Its sections, each of which has files of its own and is written again only if it changed.
         fn sections(&self) -> Vec<Section<'_>>;
     }
 
@@ -38,11 +44,162 @@ pub(super) mod sealed {
         pub(crate) elements: usize,
         /// A number that no other contents of this process have; without one it is always written.
         pub(crate) version: Option<u64>,
-        /// Writes the bytes of all elements in place of what the vector holds.
-        pub(crate) encode: Encode<'s>,
+        pub(crate) contents: Box<dyn Contents + 's>,
     }
 
-    pub(crate) type Encode<'s> = Box<dyn FnOnce(&mut Vec<u8>) -> Result<()> + 's>;
+    /// Elements that are to be written, in pieces of about so many bytes. Where they are cut depends on the elements alone.
+    pub(crate) trait Contents {
+        fn whereabouts(&self) -> Result<Whereabouts> {
+            Ok(Whereabouts::Here)
+        }
+
+        /// Gives the pieces in order.
+        fn encode(&self, bytes: usize, pieces: &mut dyn Pieces) -> Result<()>;
+
+        /// Has plain elements written where they are; what became of each piece.
+        fn write_there(&self, _bytes: usize, _writing: &Writing) -> Result<Vec<Put>> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// What takes pieces.
+    pub(crate) trait Pieces {
+        fn wants(&self, _piece: usize) -> bool {
+            true
+        }
+
+        /// Memory for the next one.
+        fn room(&mut self) -> Vec<u8>;
+
+        fn put(&mut self, piece: Vec<u8>) -> Result<()>;
+    }
+}
+
+use sealed::{Contents, Pieces};
+
+/// How many elements of a size make a piece of about so many bytes.
+fn elements_each(bytes: usize, size: usize) -> usize {
+    (bytes / size.max(1)).max(1)
+}
+
+/// Gives pieces of plain elements of a size, which `fill` encodes.
+fn encode_plain(
+    (len, size): (usize, usize),
+    bytes: usize,
+    pieces: &mut dyn Pieces,
+    fill: impl Fn(Range<usize>, &mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let (each, len) = (elements_each(bytes, size), if size == 0 { 0 } else { len });
+    for (piece, start) in (0..len).step_by(each).enumerate() {
+        if pieces.wants(piece) {
+            let range = start..len.min(start + each);
+            let mut buffer = pieces.room();
+            buffer.clear();
+            buffer.reserve_exact(range.len() * size);
+            fill(range, &mut buffer)?;
+            pieces.put(buffer)?;
+        }
+    }
+    Ok(())
+}
+
+/// Cuts what is encoded behind the element with which there are enough bytes.
+struct Cutting<'p> {
+    bytes: usize,
+    pieces: &'p mut dyn Pieces,
+    buffer: Vec<u8>,
+}
+
+impl<'p> Cutting<'p> {
+    fn new(bytes: usize, pieces: &'p mut dyn Pieces) -> Cutting<'p> {
+        let mut buffer = pieces.room();
+        buffer.clear();
+        Cutting { bytes, pieces, buffer }
+    }
+
+    fn add(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        encode(&mut self.buffer);
+        if self.buffer.len() < self.bytes {
+            return Ok(());
+        }
+        self.pieces.put(std::mem::take(&mut self.buffer))?;
+        self.buffer = self.pieces.room();
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn end(self) -> Result<()> {
+        if self.buffer.is_empty() { Ok(()) } else { self.pieces.put(self.buffer) }
+    }
+}
+
+impl<T: Element> Contents for &DVector<T> {
+    fn whereabouts(&self) -> Result<Whereabouts> {
+        whereabouts(self)
+    }
+
+    fn encode(&self, bytes: usize, pieces: &mut dyn Pieces) -> Result<()> {
+        if T::PLAIN {
+            return encode_plain((self.len(), size_of::<T>()), bytes, pieces, |range, buffer| {
+                each_element(self, range, |elements| {
+                    encode_slice(elements, buffer);
+                    Ok(())
+                })
+            });
+        }
+        let mut cutting = Cutting::new(bytes, pieces);
+        each_element(self, 0..self.len(), |elements| {
+            elements.iter().try_for_each(|element| cutting.add(|buffer| element.encode(buffer)))
+        })?;
+        cutting.end()
+    }
+
+    fn write_there(&self, bytes: usize, writing: &Writing) -> Result<Vec<Put>> {
+        taken(self, &writing.site, elements_each(bytes, size_of::<T>()), writing)
+    }
+}
+
+impl<T: Element> Contents for &DMatrix<T> {
+    fn whereabouts(&self) -> Result<Whereabouts> {
+        whereabouts_of_rows(self)
+    }
+
+    fn encode(&self, bytes: usize, pieces: &mut dyn Pieces) -> Result<()> {
+        encode_plain((self.len(), self.width() * size_of::<T>()), bytes, pieces, |range, buffer| {
+            each_row(self, range, |numbers| {
+                encode_slice(numbers, buffer);
+                Ok(())
+            })
+        })
+    }
+
+    fn write_there(&self, bytes: usize, writing: &Writing) -> Result<Vec<Put>> {
+        taken_rows(self, &writing.site, elements_each(bytes, self.width() * size_of::<T>()), writing)
+    }
+}
+
+/// The entries of a map, and how many it had when it was looked at.
+struct Entries<'m, K, V>(&'m DMap<K, V>, usize);
+
+impl<K: Key, V: Element> Contents for Entries<'_, K, V> {
+    fn encode(&self, bytes: usize, pieces: &mut dyn Pieces) -> Result<()> {
+        let (mut cutting, mut written, mut outcome) = (Cutting::new(bytes, pieces), 0, Ok(()));
+        each_entry(self.0, |key, value| {
+            if outcome.is_ok() {
+                outcome = cutting.add(|buffer| {
+                    key.encode(buffer);
+                    value.encode(buffer);
+                });
+                written += 1;
+            }
+        })?;
+        outcome?;
+        if written != self.1 {
+            let elements = self.1;
+            return Err(Error::usage(format!("a map of {elements} entries had {written} when it was to be saved")));
+        }
+        cutting.end()
+    }
 }
 
 pub(super) const VECTOR: &str = "vector";
@@ -70,7 +227,7 @@ impl<T: Element> sealed::Saved for DVector<T> {
             element_bytes: element_bytes::<T>(),
             elements: self.len(),
             version: Some(version_of(self)),
-            encode: Box::new(|bytes| encode_elements(self, bytes)),
+            contents: Box::new(self),
         }]
     }
 }
@@ -88,7 +245,7 @@ impl<T: Element> sealed::Saved for DMatrix<T> {
             element_bytes: Some(self.width() * size_of::<T>()),
             elements: self.len(),
             version: Some(version_of_rows(self)),
-            encode: Box::new(|bytes| encode_rows(self, bytes)),
+            contents: Box::new(self),
         }]
     }
 }
@@ -107,12 +264,7 @@ impl<K: Key, V: Element> sealed::Saved for DMap<K, V> {
             element_bytes: None,
             elements,
             version: Some(version_of_map(self)),
-            encode: Box::new(move |bytes| match encode_entries(self, bytes)? {
-                written if written == elements => Ok(()),
-                written => {
-                    Err(Error::usage(format!("a map of {elements} entries had {written} when it was to be saved")))
-                }
-            }),
+            contents: Box::new(Entries(self, elements)),
         }]
     }
 }
@@ -140,7 +292,18 @@ pub(super) fn load_map<K: Key, V: Element>(
 
 /// Reads a vector back.
 pub(super) fn load<T: Element>(checkpoint: &Checkpoint, session: &Session, name: &str) -> Result<DVector<T>> {
-    let vector = DVector::from_vec(session, elements(checkpoint, name, VECTOR, ELEMENTS)?);
+    let section = section_of(checkpoint, name, VECTOR, ELEMENTS)?;
+    let vector = if T::PLAIN && size_of::<T>() > 0 && section.elements > 0 {
+        expect_size::<T>(checkpoint, section, (VECTOR, name))?;
+        let files = Stored::of(checkpoint, section, name, size_of::<T>())?;
+        files.read(
+            session,
+            |site, pieces| born(session, site, pieces, &files),
+            |chunks| DVector::from_chunks(session, chunks),
+        )
+    } else {
+        DVector::from_vec(session, elements(checkpoint, name, VECTOR, ELEMENTS)?)
+    };
     let vector = vector.map_err(|error| match error {
         Error::TooLong { .. } => bad(checkpoint.path(), format!("the vector `{name}`: {error}")),
         error => error,
@@ -153,23 +316,44 @@ pub(super) fn load<T: Element>(checkpoint: &Checkpoint, session: &Session, name:
 /// Reads a matrix back.
 pub(super) fn load_matrix<T: Element>(checkpoint: &Checkpoint, session: &Session, name: &str) -> Result<DMatrix<T>> {
     let section = section_of(checkpoint, name, VECTOR, ELEMENTS)?;
-    let other = |problem: String| bad(checkpoint.path(), format!("the vector `{name}` has other elements: {problem}"));
     let size = size_of::<T>().max(1) as u64;
     let Some(bytes) = section.element_bytes.filter(|bytes| *bytes > 0 && bytes % size == 0) else {
         let found = shown(section.element_bytes);
-        return Err(other(format!("{found}, and rows of plain ones of {size} bytes were expected")));
+        let problem = format!("{found}, and rows of plain ones of {size} bytes were expected");
+        return Err(other_elements(checkpoint, (VECTOR, name), problem));
     };
-    if bytes.checked_mul(section.elements) != Some(section.data.bytes) {
-        return Err(other(format!("{} of them do not take {} bytes", section.elements, section.data.bytes)));
-    }
-    let data = checkpoint.folder().read_data(&section.data, &held(checkpoint, name))?;
-    let read = decode_vec(data.len() / size_of::<T>().max(1), &mut &data[..]);
-    let numbers: Vec<T> = read.map_err(|error| other(error.to_string()))?;
-    drop(data);
-    let width = usize::try_from(bytes / size).map_err(|error| other(error.to_string()))?;
-    let matrix = DMatrix::from_vec(session, width, numbers).map_err(|error| other(error.to_string()))?;
+    let width = usize::try_from(bytes / size);
+    let width = width.map_err(|error| other_elements(checkpoint, (VECTOR, name), error.to_string()))?;
+    let files = Stored::<T>::of(checkpoint, section, name, width.saturating_mul(size_of::<T>()))?;
+    let matrix = if section.elements == 0 || size_of::<T>() == 0 {
+        DMatrix::from_vec(session, width, Vec::new())
+    } else {
+        files.read(
+            session,
+            |site, pieces| born_rows(session, site, (pieces, width), &files),
+            |chunks| DMatrix::from_vec(session, width, chunks.concat()),
+        )
+    };
+    let matrix = matrix.map_err(|error| match error {
+        Error::TooLong { .. } | Error::Rows { .. } => other_elements(checkpoint, (VECTOR, name), error.to_string()),
+        error => error,
+    })?;
     checkpoint.record_loaded(version_of_rows(&matrix), name, ELEMENTS);
     Ok(matrix)
+}
+
+/// What is held under a name can't be read as what it was asked for.
+pub(super) fn other_elements(checkpoint: &Checkpoint, (kind, name): (&str, &str), problem: String) -> Error {
+    bad(checkpoint.path(), format!("the {kind} `{name}` has other elements: {problem}"))
+}
+
+fn expect_size<T: Element>(checkpoint: &Checkpoint, section: &Section, what: (&str, &str)) -> Result<()> {
+    let expected = element_bytes::<T>().map(|size| size as u64);
+    if section.element_bytes == expected {
+        return Ok(());
+    }
+    let problem = format!("{}, and {} were expected", shown(section.element_bytes), shown(expected));
+    Err(other_elements(checkpoint, what, problem))
 }
 
 /// Of what size elements are.
@@ -181,7 +365,7 @@ fn shown(size: Option<u64>) -> String {
 }
 
 /// What is read, in messages.
-fn held(checkpoint: &Checkpoint, name: &str) -> String {
+pub(super) fn held(checkpoint: &Checkpoint, name: &str) -> String {
     format!("`{name}` of {}", manifest_name(checkpoint.manifest().step))
 }
 
@@ -200,27 +384,29 @@ fn section_of<'c>(checkpoint: &'c Checkpoint, name: &str, kind: &str, section: &
 
 /// The elements of a section.
 pub(super) fn elements<T: Element>(checkpoint: &Checkpoint, name: &str, kind: &str, section: &str) -> Result<Vec<T>> {
-    let entry = section_of(checkpoint, name, kind, section)?;
-    let other = |problem: String| bad(checkpoint.path(), format!("the {kind} `{name}` has other elements: {problem}"));
-    let expected = element_bytes::<T>().map(|size| size as u64);
-    if entry.element_bytes != expected {
-        return Err(other(format!("{}, and {} were expected", shown(entry.element_bytes), shown(expected))));
-    }
-    if expected.is_some_and(|size| size.checked_mul(entry.elements) != Some(entry.data.bytes)) {
-        return Err(other(format!("{} of them do not take {} bytes", entry.elements, entry.data.bytes)));
-    }
-    let bytes = checkpoint.folder().read_data(&entry.data, &held(checkpoint, name))?;
-    let mut rest = &bytes[..];
+    let section = section_of(checkpoint, name, kind, section)?;
+    let other = |problem: String| other_elements(checkpoint, (kind, name), problem);
+    expect_size::<T>(checkpoint, section, (kind, name))?;
     // Elements that take no bytes could be any number of them.
-    let count = usize::try_from(entry.elements).ok().filter(|&count| count <= MOST);
-    let count = count.ok_or_else(|| other(format!("{} are too many: at most {MOST}", entry.elements)))?;
-    // Not more room than there are bytes for: a length is a claim.
-    let mut elements = Vec::with_capacity(if size_of::<T>() == 0 { 0 } else { count.min(bytes.len()) });
+    let count = usize::try_from(section.elements).ok().filter(|&count| count <= MOST);
+    let count = count.ok_or_else(|| other(format!("{} are too many: at most {MOST}", section.elements)))?;
+    let (mut elements, mut pieces) = (Vec::new(), section.pieces.iter());
+    let (mut bytes, mut read) = (Vec::new(), 0);
     for i in 0..count {
+        while read == bytes.len()
+            && let Some(piece) = pieces.next()
+        {
+            (bytes, read) = (checkpoint.folder().read_data(piece, &held(checkpoint, name))?, 0);
+            // Not more room than there are bytes for: a length is a claim.
+            elements.reserve(if size_of::<T>() == 0 { 0 } else { (count - i).min(bytes.len()) });
+        }
+        let mut rest = &bytes[read..];
         elements.push(T::decode(&mut rest).map_err(|error| other(format!("element {i}: {error}")))?);
+        read = bytes.len() - rest.len();
     }
-    if !rest.is_empty() {
-        return Err(other(format!("{} bytes follow the last", rest.len())));
+    let left = pieces.fold((bytes.len() - read) as u64, |sum, piece| sum.saturating_add(piece.bytes));
+    if left > 0 {
+        return Err(other(format!("{left} bytes follow the last")));
     }
     Ok(elements)
 }

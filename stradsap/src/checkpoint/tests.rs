@@ -113,6 +113,13 @@ fn session() -> Session {
     Session::builder().threads(1).build().unwrap()
 }
 
+/// Checkpoints with data files of so many bytes.
+fn in_pieces(folder: Folder, bytes: usize) -> Checkpoints {
+    let mut checkpoints = Checkpoints::over(folder, 1).unwrap();
+    checkpoints.piece = bytes;
+    checkpoints
+}
+
 /// Where checkpoints lie that are in no real file system.
 fn nowhere() -> &'static Path {
     Path::new("/nowhere")

@@ -10,16 +10,17 @@ use std::sync::Arc;
 
 use super::disk::UNFINISHED;
 use super::folder::{Folder, at};
-use super::manifest::{DataFile, Manifest, data_digest, manifest_name, step_of};
+use super::manifest::{DATA, DataFile, Manifest, data_digest, manifest_name, step_of};
 use super::origin::Build;
 use super::place::NotWritten;
+use super::saved::sealed::Pieces;
 use crate::{Error, Result};
 
 /// How many checkpoints stay: the newest, and one to fall back to.
 const KEPT: usize = 2;
 
 /// Memory that a checkpoint was copied to, by the names of what it holds: the next one is copied to it as well.
-pub(super) type Spare = BTreeMap<(String, &'static str), Vec<u8>>;
+pub(super) type Spare = BTreeMap<(String, &'static str), Vec<Vec<u8>>>;
 
 /// Tells contents apart within this process: a version, and the section that has it.
 pub(super) type Key = (u64, &'static str);
@@ -38,8 +39,27 @@ pub(super) struct Placed {
     pub(super) name: &'static str,
     /// Its version, if it has one.
     pub(super) version: Option<u64>,
-    /// What is to be written; none where the file is there.
-    pub(super) bytes: Option<Vec<u8>>,
+    /// Pieces to be written; none where the files are there.
+    pub(super) copies: Option<Vec<Vec<u8>>>,
+}
+
+/// Memory that a section is copied to, piece by piece.
+#[derive(Default)]
+pub(super) struct Copies {
+    pub(super) spare: Vec<Vec<u8>>,
+    pub(super) pieces: Vec<Vec<u8>>,
+}
+
+impl Pieces for Copies {
+    /// Memory that was written to before costs no page faults.
+    fn room(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    fn put(&mut self, piece: Vec<u8>) -> Result<()> {
+        self.pieces.push(piece);
+        Ok(())
+    }
 }
 
 /// A checkpoint to be written.
@@ -49,8 +69,10 @@ pub(super) struct Job {
     pub(super) manifest: Manifest,
     pub(super) placed: Vec<Placed>,
     pub(super) known: BTreeMap<u64, Known>,
-    /// Files that are whole and on the disk.
+    /// Files that are whole and on the disk, or were written for this checkpoint.
     pub(super) durable: BTreeSet<DataFile>,
+    /// The names of those that were.
+    pub(super) put: Vec<String>,
 }
 
 /// How it went.
@@ -66,7 +88,7 @@ pub(super) struct Outcome {
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) manifests: BTreeMap<u64, Known>,
-    pub(super) versions: Vec<(Key, DataFile)>,
+    pub(super) versions: Vec<(Key, Vec<DataFile>)>,
 }
 
 impl Job {
@@ -76,12 +98,12 @@ impl Job {
         if let Err(error) = written {
             return Outcome { written: None, failed: Some(error), spare };
         }
-        let file_of = |placed: &Placed| {
+        let files_of = |placed: &Placed| {
             let (entry, section) = placed.place;
-            let data = &self.manifest.vectors[entry].sections[section].data;
-            placed.version.map(|version| ((version, placed.name), data.clone()))
+            let pieces = &self.manifest.vectors[entry].sections[section].pieces;
+            placed.version.map(|version| ((version, placed.name), pieces.clone()))
         };
-        let versions = self.placed.iter().filter_map(file_of).collect();
+        let versions = self.placed.iter().filter_map(files_of).collect();
         let step = self.manifest.step;
         let mut manifests = self.earlier();
         manifests.insert(step, Known { manifest: Arc::new(self.manifest), checked: true });
@@ -92,19 +114,15 @@ impl Job {
     fn spare(&mut self) -> Spare {
         let names: Vec<&str> = self.manifest.vectors.iter().map(|entry| &*entry.name).collect();
         let name = |placed: &Placed| (names[placed.place.0].to_owned(), placed.name);
-        self.placed.iter_mut().filter_map(|placed| Some((name(placed), placed.bytes.take()?))).collect()
+        self.placed.iter_mut().filter_map(|placed| Some((name(placed), placed.copies.take()?))).collect()
     }
 
     fn write(&mut self) -> Result<()> {
         self.manifest.build = Build::here();
-        let mut put = Vec::new();
-        let written = self.write_data(&mut put).and_then(|()| self.write_manifest());
+        let written = self.write_data().and_then(|()| self.write_manifest());
         written.map_err(|failed| {
-            // Where the disk is full this makes room. Another checkpoint may name the same contents.
-            let known = || self.known.values().flat_map(|known| known.manifest.files());
-            let spare = put.iter().filter(|name| failed.absent && known().all(|data| data.file != **name));
-            for name in spare {
-                let _ = self.folder.place.remove(name); // only the first error is reported
+            if failed.absent {
+                discard(&self.folder, &self.known, &self.put);
             }
             failed.error
         })?;
@@ -112,20 +130,24 @@ impl Job {
     }
 
     /// Writes the files that are new, whose names are noted.
-    fn write_data(&mut self, put: &mut Vec<String>) -> Result<(), NotWritten> {
+    fn write_data(&mut self) -> Result<(), NotWritten> {
         for placed in &self.placed {
-            let Some(bytes) = &placed.bytes else { continue };
-            let data = DataFile::of(bytes);
-            if self.durable.insert(data.clone()) {
-                // There is no manifest, whether there is this file or not.
-                let written = self.folder.place.write(&data.file, bytes);
-                written.map_err(|failed| NotWritten { absent: true, ..failed })?;
-                put.push(data.file.clone());
+            let Some(copies) = &placed.copies else { continue };
+            let mut pieces = Vec::with_capacity(copies.len());
+            for bytes in copies {
+                let data = DataFile::of(bytes);
+                if self.durable.insert(data.clone()) {
+                    // There is no manifest, whether there is this file or not.
+                    let written = self.folder.place.write(&data.file, bytes);
+                    written.map_err(|failed| NotWritten { absent: true, ..failed })?;
+                    self.put.push(data.file.clone());
+                }
+                pieces.push(data);
             }
             let (entry, section) = placed.place;
-            self.manifest.vectors[entry].sections[section].data = data;
+            self.manifest.vectors[entry].sections[section].pieces = pieces;
         }
-        let synced = if put.is_empty() { Ok(()) } else { self.sync() };
+        let synced = if self.put.is_empty() { Ok(()) } else { self.sync() };
         synced.map_err(|error| NotWritten { error, absent: true })
     }
 
@@ -152,6 +174,14 @@ impl Job {
     }
 }
 
+/// Deletes files that were written in vain: where the disk is full this makes room. Another checkpoint may name the same contents.
+pub(super) fn discard(folder: &Folder, known: &BTreeMap<u64, Known>, put: &[String]) {
+    let known = || known.values().flat_map(|known| known.manifest.files());
+    for name in put.iter().filter(|name| known().all(|data| data.file != **name)) {
+        let _ = folder.place.remove(name); // only the first error is reported
+    }
+}
+
 /// Deletes what none of these manifests needs. A file that can't be deleted doesn't keep the others.
 fn clean(folder: &Folder, manifests: &BTreeMap<u64, Known>) -> Result<()> {
     let named: BTreeSet<&str> =
@@ -159,7 +189,11 @@ fn clean(folder: &Folder, manifests: &BTreeMap<u64, Known>) -> Result<()> {
     let listing = folder.list()?;
     let old = |name: &&String| step_of(name).is_some_and(|step| !manifests.contains_key(&step));
     let unnamed = |name: &&String| match name.strip_suffix(UNFINISHED) {
-        Some(name) => data_digest(name).is_some() || step_of(name).is_some(),
+        // What a worker writes has a number behind the name.
+        Some(name) => {
+            let data = name.find(DATA).map_or(name, |at| &name[..at + DATA.len()]);
+            data_digest(data).is_some() || step_of(name).is_some()
+        }
         None => data_digest(name).is_some() && !named.contains(&***name),
     };
     // Manifests first: one that is there has its files.

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::Numbers;
 use super::atomic::{self, Failure};
-use super::{Numbers, chunks};
+use crate::__private::each_element;
 use crate::read::extension;
 use crate::{DVector, Element, Numeric, Result};
 
@@ -17,12 +18,14 @@ fn delimiter(path: &Path) -> u8 {
 pub(super) fn write<T: Element + Serialize>(vector: &DVector<T>, path: &Path) -> Result<()> {
     atomic::write(path, |out| {
         let mut table = csv::WriterBuilder::new().delimiter(delimiter(path)).from_writer(out);
-        for chunk in chunks(vector) {
-            let (start, elements) = chunk?;
-            for (k, element) in elements.iter().enumerate() {
-                table.serialize(element).map_err(|error| failure(start + k, error))?;
+        let mut k = 0;
+        each_element(vector, 0..vector.len(), |elements| {
+            for element in elements {
+                table.serialize(element).map_err(|error| failure(k, error))?;
+                k += 1;
             }
-        }
+            Ok::<_, Failure>(())
+        })?;
         Ok(table.flush()?)
     })
 }
@@ -41,8 +44,8 @@ pub(super) fn write_numbers<D: Numbers>(array: &D, path: &Path) -> Result<()> {
     let width = array.width();
     atomic::write(path, |out| {
         let mut line = String::new();
-        for chunk in array.chunks() {
-            for row in chunk?.chunks(width) {
+        array.each(|rows| {
+            for row in rows.chunks(width) {
                 line.clear();
                 for number in row {
                     number.each_text(&mut |number| {
@@ -55,7 +58,7 @@ pub(super) fn write_numbers<D: Numbers>(array: &D, path: &Path) -> Result<()> {
                 line.push('\n');
                 out.write_all(line.as_bytes())?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }

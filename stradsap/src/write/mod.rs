@@ -12,12 +12,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use self::atomic::Failure;
 pub use self::safetensors::{Tensor, write_safetensors};
+use crate::__private::{each_element, each_row};
 use crate::read::extension;
 use crate::{DMatrix, DVector, Element, Error, Numeric, Result};
-
-/// This many bytes of elements are looked at together.
-const CHUNK: usize = 1 << 20;
 
 /// Writers of files, as methods of a [`DVector`].
 ///
@@ -30,7 +29,8 @@ const CHUNK: usize = 1 << 20;
 /// [`Error::Cluster`] if elements are with workers and can't be fetched.
 ///
 /// # Cost
-/// A megabyte or two of memory.
+/// Some megabytes of memory. Elements that are with workers are fetched a few megabytes at a time, unless the last loop has left them in
+/// an order of its own ([data.md](https://github.com/stradsap/stradsap/blob/main/docs/data.md#files)).
 pub trait WriteFiles<T> {
     /// Writes a table: a header with the fields' names, then a record for each element. `.tsv` files have tabs between fields, all
     /// others commas. Elements whose fields have no names, such as tuples, have no header. A float reads back as the same bits.
@@ -179,25 +179,21 @@ fn store<T: Numeric, D: Numbers<Number = T> + Tensor>(array: &D, path: &Path) ->
 
 impl<const N: usize> WriteWordVectors for DVector<[f32; N]> {
     fn write_word2vec_text(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
-        let rows = Numbers::chunks(self).map(|rows| Ok(rows?.concat()));
-        word2vec::write((self.len(), N), rows, path.as_ref(), words, word2vec::Form::Text)
+        word2vec::write(self, (self.len(), N), path.as_ref(), words, word2vec::Form::Text)
     }
 
     fn write_word2vec_binary(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
-        let rows = Numbers::chunks(self).map(|rows| Ok(rows?.concat()));
-        word2vec::write((self.len(), N), rows, path.as_ref(), words, word2vec::Form::Binary)
+        word2vec::write(self, (self.len(), N), path.as_ref(), words, word2vec::Form::Binary)
     }
 }
 
 impl WriteWordVectors for DMatrix<f32> {
     fn write_word2vec_text(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
-        let shape = (self.len(), self.width());
-        word2vec::write(shape, Numbers::chunks(self), path.as_ref(), words, word2vec::Form::Text)
+        word2vec::write(self, (self.len(), self.width()), path.as_ref(), words, word2vec::Form::Text)
     }
 
     fn write_word2vec_binary(&self, path: impl AsRef<Path>, words: &[impl AsRef<str>]) -> Result<()> {
-        let shape = (self.len(), self.width());
-        word2vec::write(shape, Numbers::chunks(self), path.as_ref(), words, word2vec::Form::Binary)
+        word2vec::write(self, (self.len(), self.width()), path.as_ref(), words, word2vec::Form::Binary)
     }
 }
 
@@ -286,8 +282,8 @@ trait Numbers {
     /// How many of its numbers make a row.
     fn width(&self) -> usize;
 
-    /// All numbers, a megabyte or so at once.
-    fn chunks(&self) -> impl Iterator<Item = Result<Vec<Self::Number>>> + '_;
+    /// Calls a function with all numbers, some whole rows at a time.
+    fn each(&self, f: impl FnMut(&[Self::Number]) -> Result<(), Failure>) -> Result<(), Failure>;
 }
 
 impl<T: Numeric> Numbers for DVector<T> {
@@ -301,8 +297,8 @@ impl<T: Numeric> Numbers for DVector<T> {
         1
     }
 
-    fn chunks(&self) -> impl Iterator<Item = Result<Vec<T>>> + '_ {
-        chunks(self).map(|chunk| Ok(chunk?.1))
+    fn each(&self, f: impl FnMut(&[T]) -> Result<(), Failure>) -> Result<(), Failure> {
+        each_element(self, 0..self.len(), f)
     }
 }
 
@@ -317,17 +313,9 @@ impl<T: Numeric> Numbers for DMatrix<T> {
         DMatrix::width(self)
     }
 
-    fn chunks(&self) -> impl Iterator<Item = Result<Vec<T>>> + '_ {
-        let step = (CHUNK / (self.width() * size_of::<T>()).max(1)).max(1);
-        (0..self.len()).step_by(step).map(move |start| self.read(start..self.len().min(start.saturating_add(step))))
+    fn each(&self, f: impl FnMut(&[T]) -> Result<(), Failure>) -> Result<(), Failure> {
+        each_row(self, 0..self.len(), f)
     }
-}
-
-/// The elements, a megabyte or so at once, each time with the number of the first.
-fn chunks<T: Element>(vector: &DVector<T>) -> impl Iterator<Item = Result<(usize, Vec<T>)>> + '_ {
-    let step = (CHUNK / size_of::<T>().max(1)).max(1);
-    let starts = (0..vector.len()).step_by(step);
-    starts.map(move |start| Ok((start, vector.read(start..vector.len().min(start.saturating_add(step)))?)))
 }
 
 /// The bytes of numbers, the least first.

@@ -10,11 +10,10 @@ pub(super) fn write<T: Numeric, D: Numbers<Number = T>>(array: &D, path: &Path) 
     atomic::write(path, |out| {
         out.write_all(&header::<T>(&array.shape()))?;
         let mut bytes = Vec::new();
-        for chunk in array.chunks() {
-            little_endian(&chunk?, &mut bytes);
-            out.write_all(&bytes)?;
-        }
-        Ok(())
+        array.each(|numbers| {
+            little_endian(numbers, &mut bytes);
+            Ok(out.write_all(&bytes)?)
+        })
     })
 }
 

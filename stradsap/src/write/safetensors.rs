@@ -39,14 +39,15 @@ impl<T: Numeric, D: Numbers<Number = T> + sealed::Sealed> Tensor for D {
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<Result<()>> {
         let mut bytes = Vec::new();
-        for chunk in self.chunks() {
-            match chunk {
-                Ok(elements) => little_endian(&elements, &mut bytes),
-                Err(error) => return Ok(Err(error)),
-            }
-            out.write_all(&bytes)?;
+        let written = self.each(|numbers| {
+            little_endian(numbers, &mut bytes);
+            Ok(out.write_all(&bytes)?)
+        });
+        match written {
+            Err(Failure::Io(error)) => Err(error),
+            Err(Failure::Other(error)) => Ok(Err(error)),
+            Ok(()) => Ok(Ok(())),
         }
-        Ok(Ok(()))
     }
 }
 

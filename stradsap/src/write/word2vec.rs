@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::atomic;
+use super::{Numbers, atomic};
 use crate::{Error, Result};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -11,10 +11,27 @@ pub(super) enum Form {
     Binary,
 }
 
-/// The rows, in chunks of a megabyte or so, each as its numbers.
-pub(super) fn write<W: AsRef<str>>(
+/// What rows are made of: numbers, or rows of them.
+pub(super) trait Flat: Sized {
+    fn flat(rows: &[Self]) -> &[f32];
+}
+
+impl Flat for f32 {
+    fn flat(rows: &[f32]) -> &[f32] {
+        rows
+    }
+}
+
+impl<const N: usize> Flat for [f32; N] {
+    fn flat(rows: &[[f32; N]]) -> &[f32] {
+        rows.as_flattened()
+    }
+}
+
+/// Rows of numbers, and how many and how wide they are.
+pub(super) fn write<D: Numbers<Number: Flat>, W: AsRef<str>>(
+    array: &D,
     (rows, width): (usize, usize),
-    chunks: impl Iterator<Item = Result<Vec<f32>>>,
     path: &Path,
     words: &[W],
     form: Form,
@@ -31,8 +48,8 @@ pub(super) fn write<W: AsRef<str>>(
     atomic::write(path, |out| {
         writeln!(out, "{rows} {width}")?;
         let mut words = words.iter();
-        for chunk in chunks {
-            for (row, word) in chunk?.chunks(width).zip(&mut words) {
+        array.each(|numbers| {
+            for (row, word) in Flat::flat(numbers).chunks(width).zip(&mut words) {
                 out.write_all(word.as_ref().as_bytes())?;
                 match form {
                     Form::Text => row.iter().try_for_each(|x| write!(out, " {x}"))?,
@@ -43,7 +60,7 @@ pub(super) fn write<W: AsRef<str>>(
                 }
                 out.write_all(b"\n")?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }

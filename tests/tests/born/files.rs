@@ -46,7 +46,7 @@ impl Folder {
     }
 
     /// An error without what is another one each time.
-    fn told<T>(&self, result: stradsap::Result<T>) -> String {
+    pub(crate) fn told<T>(&self, result: stradsap::Result<T>) -> String {
         let text = result.map(|_| "no error").map_or_else(|error| error.to_string(), str::to_string);
         text.replace(self.0.path().to_str().unwrap(), "")
     }

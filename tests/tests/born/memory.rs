@@ -14,6 +14,7 @@ use crate::jobs::runner::Test;
 
 const FILE: &str = "TESTS_BORN_FILE";
 const MADE: &str = "TESTS_BORN_MADE";
+const SAVED: &str = "TESTS_BORN_SAVED";
 const WORKERS: &str = "TESTS_BORN_WORKERS";
 
 /// More than the driver needs for anything else.
@@ -23,8 +24,8 @@ const MANY: usize = 3_000_000;
 /// Trains as a program of its own, if that was asked for, and prints its peak.
 #[allow(clippy::print_stdout)]
 pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
-    let (file, made) = (std::env::var(FILE).ok(), std::env::var(MADE).ok());
-    if file.is_none() && made.is_none() {
+    let [file, made, saved] = [FILE, MADE, SAVED].map(|name| std::env::var(name).ok());
+    if file.is_none() && made.is_none() && saved.is_none() {
         return None;
     }
     let workers: usize = std::env::var(WORKERS).unwrap().parse().unwrap();
@@ -34,7 +35,8 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
         }
         let digest = match (file, made) {
             (Some(file), _) => train_on_a_file(session, &file)?,
-            (None, made) => train_on_made(session, made.unwrap().parse().unwrap())?,
+            (None, Some(made)) => train_on_made(session, made.parse().unwrap())?,
+            (None, None) => save_and_go_on(session, saved.unwrap().parse().unwrap())?,
         };
         println!("digest {digest}");
         println!("peak {}", memory(std::process::id()).unwrap().0);
@@ -97,6 +99,25 @@ fn train_on_made(session: &Session, n: usize) -> stradsap::Result<String> {
     Ok(format!("{} {} {} {good}", bits(&p)?, bits(&q)?, bits(&own)?))
 }
 
+/// Trains a large matrix, saves it twice, goes on from the checkpoint, and writes it to a file.
+fn save_and_go_on(session: &Session, rows: usize) -> stradsap::Result<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut checkpoints = Checkpoints::new(folder.path().join("kept"), 1)?;
+    let mut m: DMatrix<f32> = session.range(rows).map(|i| [*i as f32; 32]).collect_rows(32)?;
+    for step in 1..3 {
+        async_parallel_for!(0..m.len(), [step, &mut m], |i| m[i][1] += step as f32 * m[i][0])?;
+        checkpoints.save(step, &(), &[("m", &m)])?;
+        checkpoints.finish()?;
+    }
+    drop(m);
+    let mut m: DMatrix<f32> = checkpoints.resume()?.unwrap().matrix(session, "m")?;
+    async_parallel_for!(0..m.len(), [&mut m], |i| m[i][2] *= m[i][1])?;
+    let path = folder.path().join("m.npy");
+    m.write_npy(&path)?;
+    assert!(std::fs::metadata(&path).unwrap().len() > (rows * 128) as u64);
+    m.digest()
+}
+
 /// What a run leaves, and its driver's peak in KiB.
 fn ran(what: (&str, &str), workers: usize) -> (String, u64) {
     let mut program = Process::start(this_program().env(what.0, what.1).env(WORKERS, workers.to_string()));
@@ -130,9 +151,15 @@ fn of_what_was_made() {
     flat((MADE, &FEW.to_string()), (MADE, &MANY.to_string()));
 }
 
+/// 61 MiB and 244.
+fn of_what_is_saved() {
+    flat((SAVED, "500000"), (SAVED, "2000000"));
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("the driver's memory is flat", 120, of_a_file),
         Test::new("the driver's memory is flat while data and models are made", 120, of_what_was_made),
+        Test::new("the driver's memory is flat while a model is saved, read and written", 180, of_what_is_saved),
     ]
 }

@@ -3,6 +3,7 @@
 mod files;
 mod losses;
 pub(crate) mod memory;
+pub(crate) mod saved;
 mod trained;
 
 use crate::jobs::runner::Test;
@@ -26,6 +27,10 @@ const SCENARIOS: &[Scenario] = scenarios![
     trained::counted,
     trained::stored,
     trained::beside,
+    trained::written,
+    saved::saved,
+    saved::damaged,
+    saved::failed,
 ];
 
 const PLACES: [Place; 8] = [
@@ -44,6 +49,7 @@ pub(crate) fn tests() -> Vec<Test> {
     let mut tests = places::tests(&PLACES, &expected, 120, SCENARIOS);
     tests.extend(places::killed(place(3, 1, 0), &expected, 120, SCENARIOS));
     tests.extend(losses::tests());
+    tests.extend(saved::tests());
     tests.extend(memory::tests());
     tests
 }

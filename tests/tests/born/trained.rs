@@ -1,5 +1,7 @@
 //! Loops, operators and checkpoints after reading.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use stradsap::prelude::*;
 
 use super::files::{Folder, MANY, Rating, ratings};
@@ -103,6 +105,44 @@ pub(crate) fn stored(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
     let flat = edges.map(|edge| edge.from + edge.to).collect()?;
     flat.write_npy(folder.path().join("flat.npy"))?;
     seen.digest("an array", &session.read_npy::<u32>(folder.path().join("flat.npy"))?)
+}
+
+#[derive(Clone, Element, serde::Serialize)]
+struct Pair {
+    of: u8,
+}
+
+#[derive(Clone, Element, serde::Serialize)]
+struct Listed {
+    pairs: Vec<Pair>,
+}
+
+/// Files of what workers have, piece by piece.
+pub(crate) fn written(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    let folder = Folder::new();
+    // 17 MiB and 12, which are several pieces.
+    let x = session.range(70_000).map(|i| [*i as f32; 64]).collect()?;
+    let m: DMatrix<f64> = session.range(31_000).map(|i| vec![(*i as f64).sqrt(); 50]).collect_rows(50)?;
+    let words = session.range(70_000).map(|i| format!("word {i}")).collect()?;
+    x.write_npy(folder.path().join("x.npy"))?;
+    stradsap::write_safetensors(folder.path().join("both.safetensors"), &[("x", &x), ("m", &m)])?;
+    m.store(folder.path().join("m.csv.gz"))?;
+    words.write_csv(folder.path().join("words.csv"))?;
+    let names: Vec<String> = (0..x.len()).map(|i| format!("{i}")).collect();
+    x.write_word2vec_binary(folder.path().join("x.bin"), &names)?;
+    for name in ["x.npy", "both.safetensors", "m.csv.gz", "words.csv", "x.bin"] {
+        let bytes = std::fs::read(folder.path().join(name)).unwrap();
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&bytes);
+        seen.record(name, (bytes.len(), hasher.finish()));
+    }
+    seen.record("a digest", (x.digest()?, m.digest()?, words.digest()?));
+    // An element that can't be written ends it, and there is no file.
+    let lists = session.range(70_000).map(|i| Listed { pairs: vec![Pair { of: 1 }; i / 69_000] }).collect()?;
+    let error = folder.told(lists.write_csv(folder.path().join("lists.csv")));
+    assert!(error.contains("element 69000 is no record of a table"), "{error}");
+    seen.record("files", std::fs::read_dir(folder.path()).unwrap().count());
+    Ok(())
 }
 
 /// What iterations write in step, and what else they read in step, beside what says which elements they share.

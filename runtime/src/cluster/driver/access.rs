@@ -9,7 +9,7 @@ use stradsap_dds_server::hello::Role;
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::{Cluster, State};
 use crate::memory::buffer::RawBuf;
-use crate::session::backend::{Changing, ElementBackend};
+use crate::session::backend::{Changing, ElementBackend, Whereabouts};
 use crate::session::error::{ClusterError, Result};
 use crate::session::{locked, next_id};
 
@@ -174,6 +174,15 @@ impl ElementBackend for Cluster {
         // SAFETY: the range lies within what was fetched, which nobody else has.
         unsafe { wanted.push_clones(near.elements.as_ptr().add((range.start - near.start) * ops.size), range.len()) };
         Ok(Some(wanted))
+    }
+
+    fn whereabouts(&self, dds: u64) -> Result<Whereabouts> {
+        self.outside()?;
+        Ok(match locked(&self.state).entries.get(&dds) {
+            Some(entry) if entry.scattered.is_some() => Whereabouts::Scattered,
+            Some(entry) if !entry.placement.is_home() => Whereabouts::InRanges,
+            _ => Whereabouts::Here,
+        })
     }
 
     fn change(&self, dds: u64) -> Result<Box<dyn Changing + '_>> {

@@ -35,6 +35,8 @@ pub(crate) struct OperatorLogged {
     partitions: Option<usize>,
     /// What it makes, if that stays with the workers.
     kept: Option<Stored>,
+    /// See [`Operation`].
+    again: bool,
 }
 
 #[derive(Clone)]
@@ -194,7 +196,7 @@ impl RemoteCall for OperatorCall<'_> {
         entry.placement = placement;
         Ok((
             Operated { given: Vec::new(), len },
-            Some(Noted { logged: Arc::clone(&self.logged) as _, same_again: true }),
+            Some(Noted { logged: Arc::clone(&self.logged) as _, same_again: self.logged.again }),
         ))
     }
 }
@@ -211,6 +213,7 @@ impl Cluster {
             cut: operation.cut(),
             partitions: operation.stage.shuffles().then(|| operation.stage.partitions()),
             kept,
+            again: operation.again,
         })
     }
 

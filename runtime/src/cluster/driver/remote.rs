@@ -118,7 +118,7 @@ pub(crate) type Dealing<D> = std::result::Result<Dealt<D>, Fault>;
 /// What has changed DDSs, to be run again after a loss.
 pub(crate) struct Noted {
     pub(crate) logged: Arc<dyn Logged>,
-    /// Whether it has the same bits again; otherwise there is a snapshot at once.
+    /// Whether it can be run again with the same bits; otherwise there is a snapshot at once.
     pub(crate) same_again: bool,
 }
 

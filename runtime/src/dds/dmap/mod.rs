@@ -333,16 +333,10 @@ pub fn version_of_map<K: 'static, V: 'static>(map: &DMap<K, V>) -> u64 {
     map.buckets.version()
 }
 
-/// All entries, key and value in turn, as [`Element::encode`] writes them, in place of what `bytes` held; and how many.
+/// Calls a function with all entries in their order.
 #[doc(hidden)]
-pub fn encode_entries<K: Key, V: Element>(map: &DMap<K, V>, bytes: &mut Vec<u8>) -> Result<usize> {
-    bytes.clear();
-    let entries = map.to_vec()?;
-    for (key, value) in &entries {
-        key.encode(bytes);
-        value.encode(bytes);
-    }
-    Ok(entries.len())
+pub fn each_entry<K: Key, V: Element>(map: &DMap<K, V>, look: impl FnMut(&K, &V)) -> Result<()> {
+    map.buckets.each(look)
 }
 
 impl<K: 'static, V: 'static> DMap<K, V> {

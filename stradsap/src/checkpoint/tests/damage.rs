@@ -1,13 +1,13 @@
 //! Files of which bytes have changed, or are missing.
 
 use super::faulty::{Fault, Faulty};
-use super::{Model, assert_holds_only, resume, session, train};
+use super::{Model, assert_holds_only, in_pieces, resume, session, train};
 use crate::Session;
 use crate::checkpoint::Checkpoints;
 use crate::checkpoint::manifest::{FORMAT, Manifest, Refusal, VERSION, manifest_name};
 
 fn checkpoints(disk: &Faulty) -> Checkpoints {
-    Checkpoints::over(disk.folder(), 1).unwrap()
+    in_pieces(disk.folder(), 8)
 }
 
 /// A folder of two checkpoints.
@@ -67,8 +67,8 @@ fn each_file(damages: impl Fn(&[u8]) -> Vec<(String, Vec<u8>)>) -> usize {
             assert_holds_only(&disk.folder(), &[5, 6]);
         }
     }
-    // `seldom` and `never` are in both; `often` has two versions.
-    assert_eq!((shared, names.len()), (2, 6));
+    // In both are `never`, the two files of `seldom`, and two of three of `often`; there are two manifests.
+    assert_eq!((shared, names.len()), (5, 9));
     tried
 }
 
@@ -97,6 +97,50 @@ fn every_cut_is_found() {
     assert!(tried > 1000, "{tried}");
 }
 
+/// A manifest as the version before has it, whose sections have one file each.
+fn of_version_2(bytes: &[u8]) -> Vec<u8> {
+    let mut manifest: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+    manifest.as_object_mut().unwrap().remove("checksum");
+    manifest["version"] = 2.into();
+    for entry in manifest["vectors"].as_array_mut().unwrap() {
+        for section in entry["sections"].as_array_mut().unwrap() {
+            let section = section.as_object_mut().unwrap();
+            let pieces = section.remove("pieces").unwrap();
+            assert_eq!(pieces.as_array().unwrap().len(), 1);
+            section.extend(pieces[0].as_object().unwrap().clone());
+        }
+    }
+    let text = serde_json::to_string_pretty(&manifest).unwrap();
+    let head = text.strip_suffix("\n}").unwrap();
+    let hash = blake3::hash(head.as_bytes()).to_hex();
+    format!("{head},\n  \"checksum\": \"blake3:{hash}\"\n}}\n").into_bytes()
+}
+
+#[test]
+fn a_run_goes_on_from_a_manifest_of_the_version_before() {
+    let session = session();
+    let disk = Faulty::new(Fault::Never);
+    let (mut before, mut model) = (Checkpoints::over(disk.folder(), 1).unwrap(), Model::new(&session));
+    train(&mut before, &mut model, 3..=4).unwrap();
+    drop(before);
+    for step in [3, 4] {
+        disk.replace(&manifest_name(step), &of_version_2(&disk.bytes(&manifest_name(step))));
+    }
+    let mut after = Checkpoints::over(disk.folder(), 1).unwrap();
+    let (step, mut model) = resume(&session, &mut after).unwrap().unwrap();
+    let writes = |disk: &Faulty| disk.log().iter().filter(|&&operation| operation == "write").count();
+    let written = writes(&disk);
+    train(&mut after, &mut model, step + 1..=5).unwrap();
+    assert_eq!((step, writes(&disk) - written), (4, 2), "the vector that changed, and a manifest");
+    assert_holds_only(&disk.folder(), &[4, 5]);
+
+    // One that names no file at all.
+    let text = String::from_utf8(of_version_2(&disk.bytes(&manifest_name(5)))).unwrap();
+    let lost = rewritten(text.as_bytes(), "\"file\": ", "\"fill\": ");
+    let says = "not a manifest of a checkpoint: `elements` has no file";
+    assert!(matches!(Manifest::parse(&lost), Err(Refusal::Damaged(problem)) if problem == says));
+}
+
 /// Gives a manifest other contents and the checksum that belongs to them.
 fn rewritten(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     let text = std::str::from_utf8(bytes).unwrap();
@@ -117,9 +161,9 @@ fn other_versions_and_machines_are_refused_and_nothing_of_theirs_is_deleted() {
     let version = format!("\"version\": {VERSION}");
     let other_end = if cfg!(target_endian = "little") { "big" } else { "little" };
     let this_end = if cfg!(target_endian = "little") { "little" } else { "big" };
-    let newer = rewritten(&bytes, &version, "\"version\": 3, \"what\": \"is new\"");
+    let newer = rewritten(&bytes, &version, "\"version\": 4, \"what\": \"is new\"");
     let cases = [
-        (newer, "a checkpoint of a newer stradsap: version 3 of the format, and version 2 was expected: "),
+        (newer, "a checkpoint of a newer stradsap: version 4 of the format, and version 2 or 3 was expected: "),
         (rewritten(&bytes, &version, "\"version\": 1"), "a checkpoint of an older stradsap: version 1 of the format"),
         (
             b"stradsap saved\r\n\x01\0\0\0and so on".to_vec(),
@@ -147,7 +191,7 @@ fn other_versions_and_machines_are_refused_and_nothing_of_theirs_is_deleted() {
 fn manifests_that_say_what_can_t_be_are_refused() {
     let disk = saved(&session());
     let bytes = disk.bytes(&manifest_name(4));
-    let file = Manifest::parse(&bytes).unwrap().vectors[0].sections[0].data.file.clone();
+    let file = Manifest::parse(&bytes).unwrap().vectors[0].sections[0].pieces[0].file.clone();
     let damaged = |from: &str, to: &str| match Manifest::parse(&rewritten(&bytes, from, to)) {
         Err(Refusal::Damaged(problem)) => problem,
         other => panic!("{to}: {other:?}"),

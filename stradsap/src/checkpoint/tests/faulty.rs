@@ -85,7 +85,7 @@ impl Faulty {
 
     pub(super) fn folder(&self) -> Folder {
         let path = nowhere().to_path_buf();
-        Folder::over(Directory { layer: Arc::new(self.clone()), path: path.clone() }, path)
+        Folder::over(Directory { layer: Arc::new(self.clone()), path: path.clone(), tag: String::new() }, path)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use super::faulty::{Fault, Faulty};
-use super::{Model, assert_holds_only, resume, session, train};
+use super::{Model, assert_holds_only, in_pieces, resume, session, train};
 use crate::checkpoint::Checkpoints;
 use crate::checkpoint::folder::Folder;
-use crate::{DVector, Error, Session};
+use crate::{DMatrix, DVector, Error, Session};
 
 fn checkpoints(disk: &Faulty) -> Checkpoints {
     Checkpoints::over(disk.folder(), 1).unwrap()
@@ -102,7 +102,7 @@ fn what_has_not_changed_is_not_written_again() {
     assert_holds_only(&disk.folder(), &[3, 4]);
 
     // What somebody deletes is.
-    let unchanged = disk.folder().manifest(4).unwrap().vectors[2].sections[0].data.file.clone();
+    let unchanged = disk.folder().manifest(4).unwrap().vectors[2].sections[0].pieces[0].file.clone();
     crate::checkpoint::disk::FileLayer::remove(&disk, Path::new(&unchanged)).unwrap();
     train(&mut checkpoints, &mut model, 5..=5).unwrap();
     assert_eq!(writes(&disk), 14, "two vectors and a manifest");
@@ -118,6 +118,42 @@ fn what_has_not_changed_is_not_written_again() {
     assert_eq!(writes(&disk), 18, "three vectors and a manifest");
     assert_holds_only(&disk.folder(), &[6]);
     model.assert_is(6);
+}
+
+/// Of what is in several files, those are written that have others contents than before.
+#[test]
+fn pieces_that_have_not_changed_are_not_written_again() {
+    let session = session();
+    let disk = Faulty::new(Fault::Never);
+    let writes = |disk: &Faulty| disk.log().iter().filter(|&&operation| operation == "write").count();
+    let mut checkpoints = in_pieces(disk.folder(), 80);
+    let mut x = DVector::from_fn(&session, 95, |i| i as f64).unwrap();
+    let mut words = DVector::from_fn(&session, 95, |i| format!("{i:02}")).unwrap();
+    let m = DMatrix::from_fn(&session, 9, 3, |i, k| [i as u32, k as u32]).unwrap();
+    let (mut step, mut before) = (0, 0);
+    let mut save = |x: &DVector<f64>, words: &DVector<String>| {
+        step += 1;
+        checkpoints.save(step, &(), &[("x", x), ("words", words), ("m", &m)]).unwrap();
+        let checkpoint = checkpoints.resume().unwrap().unwrap();
+        assert_eq!(checkpoint.vector::<f64>(&session, "x").unwrap().to_vec().unwrap(), x.to_vec().unwrap());
+        assert_eq!(checkpoint.vector::<String>(&session, "words").unwrap().to_vec().unwrap(), words.to_vec().unwrap());
+        let rows = checkpoint.matrix::<[u32; 2]>(&session, "m").unwrap();
+        assert_eq!((rows.width(), rows.to_vec().unwrap()), (3, m.to_vec().unwrap()));
+        let written = writes(&disk) - before;
+        before += written;
+        written
+    };
+    // Ten numbers, eight words of ten bytes, or three rows make a file.
+    assert_eq!(save(&x, &words), 10 + 12 + 3 + 1);
+    assert_eq!(save(&x, &words), 1);
+    x.set(10, -1.0).unwrap();
+    x.set(94, -1.0).unwrap();
+    words.set(0, "x".repeat(30)).unwrap();
+    // Behind a longer word the others are cut elsewhere.
+    assert_eq!(save(&x, &words), 2 + 13 + 1);
+    x.set(10, 10.0).unwrap();
+    x.set(94, 94.0).unwrap();
+    assert_eq!(save(&x, &words), 1, "the checkpoint before the last has them");
 }
 
 /// Set in the process that has the small disk.

@@ -11,6 +11,14 @@ struct Buckets {
     seed: u64,
 }
 
+struct Seed(u64);
+
+impl sealed::Contents for Seed {
+    fn encode(&self, _bytes: usize, pieces: &mut dyn sealed::Pieces) -> Result<()> {
+        pieces.put(self.0.to_ne_bytes().to_vec())
+    }
+}
+
 impl Saved for Buckets {}
 
 impl sealed::Saved for Buckets {
@@ -25,10 +33,7 @@ impl sealed::Saved for Buckets {
             element_bytes: Some(8),
             elements: 1,
             version: None,
-            encode: Box::new(|bytes| {
-                *bytes = self.seed.to_ne_bytes().to_vec();
-                Ok(())
-            }),
+            contents: Box::new(Seed(self.seed)),
         };
         let of_vector = sealed::Saved::sections(&self.buckets);
         of_vector.into_iter().map(|section| sealed::Section { name: "buckets", ..section }).chain([numbers]).collect()
