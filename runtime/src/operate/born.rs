@@ -130,6 +130,10 @@ impl<S: Source> Stage for Born<'_, S> {
                 cx.refuse(problem);
             }
         }
+        let width = self.ops.width();
+        if !numbers.len().is_multiple_of(width) {
+            cx.refuse(format!("its {} numbers are no whole rows of {width}", numbers.len()));
+        }
         numbers.shrink_to_fit();
         vec![Box::new(RowList { numbers, ops: self.ops })]
     }

@@ -12,11 +12,11 @@ use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use stradsap_runtime::private::{Source, born, given, is_apart};
+use stradsap_runtime::private::{Source, born, born_rows, given, is_apart};
 
 use super::blocks::{BlockTrouble, Format, MARK, Parsed, Reading};
 use super::source::Input;
-use crate::{BatchProblem, DVector, Element, Error, Result, files};
+use crate::{BatchProblem, DMatrix, DVector, Element, Error, Result, files};
 
 /// About as many blocks are enough: what this process knows of them must not grow with the files.
 const MOST_BLOCKS: u64 = 1024;
@@ -29,8 +29,13 @@ pub(super) trait Travelling: Format<Head: Serialize + DeserializeOwned> + Travel
     }
 
     /// The bytes of each record, if all have as many. Otherwise they end with lines.
-    fn stride(&self) -> Option<usize> {
+    fn stride(&self, _head: &Self::Head) -> Option<usize> {
         None
+    }
+
+    /// Whether as many bytes can follow a file's head. If not, the ordinary reader says what is wrong.
+    fn fits(&self, _head: &Self::Head, _bytes: u64) -> bool {
+        true
     }
 }
 
@@ -38,26 +43,31 @@ pub(super) trait Travelling: Format<Head: Serialize + DeserializeOwned> + Travel
 pub(super) trait Travels: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {}
 impl<F: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Travels for F {}
 
-/// What workers have read.
-pub(super) struct Born<F: Travelling> {
-    pub(super) elements: DVector<F::Item>,
-    parse: Parse<F>,
-}
-
-impl<F: Travelling> Born<F> {
-    /// What the first file said at its beginning.
-    pub(super) fn head(&self) -> Option<&F::Head> {
-        self.parse.heads.first()
-    }
-
-    /// What each file said, and how many bytes follow that.
-    pub(super) fn files(&self) -> impl Iterator<Item = (&F::Head, u64)> {
-        self.parse.heads.iter().zip(self.parse.files.iter().map(|file| file.size - file.begin))
-    }
-}
+/// What workers have read, and what the first file said at its beginning.
+pub(super) type Born<F> = (DVector<<F as Format>::Item>, <F as Format>::Head);
 
 /// Has workers read the files. None where this process has to, because there are no workers, or to find out what is wrong.
 pub(super) fn read<F: Travelling>(reading: &Reading<'_>, format: &F) -> Result<Option<Born<F>>> {
+    read_as(reading, format, |site, pieces, parse, _| born(reading.session, site, pieces, parse))
+}
+
+/// The same of numbers that become rows, as wide as the first file's head says.
+pub(super) fn read_rows<F: Travelling>(
+    reading: &Reading<'_>,
+    format: &F,
+    width: impl FnOnce(&F::Head) -> usize,
+) -> Result<Option<DMatrix<F::Item>>> {
+    let make = |site: &str, pieces, parse: &Parse<F>, head: &F::Head| {
+        born_rows(reading.session, site, (pieces, width(head)), parse)
+    };
+    Ok(read_as(reading, format, make)?.map(|(rows, _)| rows))
+}
+
+fn read_as<F: Travelling, D>(
+    reading: &Reading<'_>,
+    format: &F,
+    make: impl FnOnce(&str, usize, &Parse<F>, &F::Head) -> Result<D>,
+) -> Result<Option<(D, F::Head)>> {
     let session = reading.session;
     if !is_apart(session) || reading.limit.is_some() {
         return Ok(None);
@@ -65,10 +75,18 @@ pub(super) fn read<F: Travelling>(reading: &Reading<'_>, format: &F) -> Result<O
     let begun = reading.inputs.iter().map(|input| begin(input, format, reading.block));
     let Some(begun) = begun.collect::<Option<Vec<_>>>() else { return Ok(None) };
     let (files, heads): (Vec<Place>, Vec<_>) = begun.into_iter().unzip();
-    let stride = format.stride().unwrap_or(1).max(1);
+    let Some(stride) = heads.first().map(|head| format.stride(head)) else { return Ok(None) };
+    let alike = |(head, file): (&F::Head, &Place)| {
+        format.stride(head) == stride && format.fits(head, file.size.saturating_sub(file.begin))
+    };
+    if !heads.iter().zip(&files).all(alike) {
+        return Ok(None);
+    }
+    let lines = stride.is_none();
+    let stride = stride.unwrap_or(1).max(1);
     let all: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
     let block = (reading.block as u64).max(all / MOST_BLOCKS).max(stride as u64) / stride as u64 * stride as u64;
-    let scan = Scan { format: format.clone(), files, block };
+    let scan = Scan { format: format.clone(), files, block, lines };
     let blocks = scan.blocks();
     if blocks == 0 {
         return Ok(None);
@@ -86,9 +104,13 @@ pub(super) fn read<F: Travelling>(reading: &Reading<'_>, format: &F) -> Result<O
         return Ok(None);
     }
     let (pieces, lines) = cut(&scan, &scanned);
-    let parse = Parse { format: format.clone(), heads, files: scan.files, pieces };
-    match born(session, &site, parse.pieces.len(), &parse) {
-        Ok(elements) => Ok(Some(Born { elements, parse })),
+    let mut parse = Parse { format: format.clone(), heads, files: scan.files, pieces };
+    let made = match parse.heads.first() {
+        Some(head) => make(&site, parse.pieces.len(), &parse, head),
+        None => return Ok(None),
+    };
+    match made {
+        Ok(made) => Ok(Some((made, parse.heads.swap_remove(0)))),
         Err(Error::Operator { element: Some(piece), problem: BatchProblem::Body(why), .. }) => {
             Err(parse.explained(reading, piece, lines[piece], &why.to_string()))
         }
@@ -158,6 +180,8 @@ struct Scan<F> {
     format: F,
     files: Vec<Place>,
     block: u64,
+    /// Whether records end with lines.
+    lines: bool,
 }
 
 /// What there is to know of a block.
@@ -205,7 +229,7 @@ impl<F: Travelling> Source for Scan<F> {
         let (f, start, end) = self.place(piece);
         let file = &self.files[f];
         // A record begins behind each line end.
-        let first = start == file.begin || self.format.stride().is_some();
+        let first = start == file.begin || !self.lines;
         let bytes = bytes_of(file, start - u64::from(!first), end)?;
         let (ends, own) = if first { (&bytes[..0], &bytes[..]) } else { (&bytes[..bytes.len() - 1], &bytes[1..]) };
         let begins = if first { Some(0) } else { memchr::memchr(b'\n', ends) };
@@ -334,7 +358,7 @@ mod tests {
         let inputs: Vec<Input> = paths.iter().map(|path| Input::local(path.clone())).collect();
         let begun = inputs.iter().map(|input| begin(input, format, block).unwrap());
         let (files, heads) = begun.unzip();
-        let scan = Scan { format: format.clone(), files, block: block as u64 };
+        let scan = Scan { format: format.clone(), files, block: block as u64, lines: true };
         let (mut scanned, mut items) = (Vec::new(), Vec::new());
         (0..scan.blocks()).for_each(|block| scan.make(block, &mut scanned).unwrap());
         let (pieces, lines) = cut(&scan, &scanned);
@@ -389,7 +413,7 @@ mod tests {
         let path = folder.path().join("edges.txt");
         std::fs::write(&path, "1 2\n3 4\n5 6\n").unwrap();
         let (file, head) = begin(&Input::local(path.clone()), &Edges, 4).unwrap();
-        let scan = Scan { format: Edges, files: vec![file], block: 4 };
+        let scan = Scan { format: Edges, files: vec![file], block: 4, lines: true };
         let (mut scanned, mut items) = (Vec::new(), Vec::new());
         (0..scan.blocks()).for_each(|block| scan.make(block, &mut scanned).unwrap());
         let (pieces, _) = cut(&scan, &scanned);

@@ -45,10 +45,9 @@ pub(super) fn collect(reading: &Reading<'_>) -> Result<BagOfWords> {
     let Some(Input { path, .. }) = reading.inputs.first() else {
         return Err(Error::usage("a bag of words is one file, and none was given"));
     };
-    if let Some(born) = apart::read(reading, &Bag)? {
-        let Some(head) = born.head() else { unreachable!("there is a file") };
-        head.check(path, born.elements.len())?;
-        return Ok(BagOfWords { documents: head.documents, words: head.words, entries: born.elements });
+    if let Some((entries, head)) = apart::read(reading, &Bag)? {
+        head.check(path, entries.len())?;
+        return Ok(BagOfWords { documents: head.documents, words: head.words, entries });
     }
     let Records { chunks, files } = reading.records(&Bag)?;
     let Some(Whole { head, records, .. }) = files.first() else { unreachable!("a file that was read has a head") };

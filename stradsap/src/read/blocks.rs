@@ -93,8 +93,8 @@ impl<'a> Reading<'a> {
 
     /// The records as a DVector.
     pub(super) fn vector<F: Travelling>(&self, format: &F) -> Result<DVector<F::Item>> {
-        if let Some(born) = apart::read(self, format)? {
-            return Ok(born.elements);
+        if let Some((elements, _)) = apart::read(self, format)? {
+            return Ok(elements);
         }
         DVector::from_chunks(self.session, self.records(format)?.chunks)
     }

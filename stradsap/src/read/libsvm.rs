@@ -40,8 +40,7 @@ impl Travelling for Libsvm {}
 pub(super) fn read(session: &Session, path: &Path) -> Result<DVector<Labelled>> {
     let (inputs, format) = (source::resolve(path)?, Libsvm::default());
     let reading = Reading::new(session, &inputs);
-    if let Some(born) = apart::read(&reading, &format)? {
-        let mut examples = born.elements;
+    if let Some((mut examples, ())) = apart::read(&reading, &format)? {
         if examples.filter(|example| example.indices.first() == Some(&BEFORE_ONE)).count()? > 0 {
             examples
                 .transform(|example| example.indices.iter_mut().for_each(|index| *index = index.wrapping_add(1)))?;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::apart::{self, Travelling};
 use super::blocks::{Format, Misplaced, Parsed, Reading, misplaced};
-use super::source::{Input, resolve};
+use super::source::resolve;
 use crate::numeric::shape_text;
 use crate::{DMatrix, DVector, Error, Numeric, Result, Session};
 
@@ -24,22 +24,16 @@ pub(super) fn read<T: Numeric>(session: &Session, path: &Path) -> Result<DVector
 
 pub(super) fn collect<T: Numeric>(reading: &Reading<'_>) -> Result<DVector<T>> {
     let format = Npy::<T> { rows: false, number: PhantomData };
-    let check = |(array, rows): (&Array, u64), input: &Input| {
-        if array.rows != rows {
-            let problem = format!("the header promises {} rows, but {rows} follow", array.rows);
-            return Err(Error::Input { path: input.path.clone(), line: 1, column: None, problem });
-        }
-        Ok(())
-    };
-    if let Some(born) = apart::read(reading, &format)? {
-        for ((array, bytes), input) in born.files().zip(reading.inputs) {
-            check((array, bytes / size_of::<T>() as u64), input)?;
-        }
-        return Ok(born.elements);
+    if let Some((elements, _)) = apart::read(reading, &format)? {
+        return Ok(elements);
     }
     let records = reading.records(&format)?;
     for (file, input) in records.files.iter().zip(reading.inputs) {
-        check((&file.head, file.records as u64), input)?;
+        let (rows, found) = (file.head.rows, file.records as u64);
+        if rows != found {
+            let problem = format!("the header promises {rows} rows, but {found} follow");
+            return Err(Error::Input { path: input.path.clone(), line: 1, column: None, problem });
+        }
     }
     DVector::from_chunks(reading.session, records.chunks)
 }
@@ -47,7 +41,12 @@ pub(super) fn collect<T: Numeric>(reading: &Reading<'_>) -> Result<DVector<T>> {
 pub(super) fn read_rows<T: Numeric>(session: &Session, path: &Path) -> Result<DMatrix<T>> {
     let inputs = resolve(path)?;
     let reading = Reading::new(session, &inputs);
-    let records = reading.records(&Npy::<T> { rows: true, number: PhantomData })?;
+    let format = Npy::<T> { rows: true, number: PhantomData };
+    // (What doesn't fit a process's memory isn't as wide as that.)
+    if let Some(rows) = apart::read_rows(&reading, &format, |head| head.width as usize)? {
+        return Ok(rows);
+    }
+    let records = reading.records(&format)?;
     let mut width = None;
     for (file, input) in records.files.iter().zip(reading.inputs) {
         let Array { rows, width: own, .. } = *file.head;
@@ -93,8 +92,13 @@ impl<T> Clone for Npy<T> {
 }
 
 impl<T: Numeric> Travelling for Npy<T> {
-    fn stride(&self) -> Option<usize> {
-        Some(size_of::<T>())
+    fn stride(&self, head: &Array) -> Option<usize> {
+        size_of::<T>().checked_mul(usize::try_from(head.width).ok()?)
+    }
+
+    fn fits(&self, head: &Array, bytes: u64) -> bool {
+        let size = size_of::<T>() as u64;
+        head.rows.checked_mul(head.width).and_then(|numbers| numbers.checked_mul(size)) == Some(bytes)
     }
 }
 

@@ -213,7 +213,28 @@ pub(crate) fn arrays(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
     let numbers = DVector::from_fn(session, 5, |i| i as u64)?;
     numbers.write_npy(folder.path().join("few.npy"))?;
     seen.record("few", session.read_npy::<u64>(folder.path().join("few.npy"))?.to_vec()?);
-    seen.record("matrix", session.read_npy_rows::<f32>(&path)?.width());
+    // Rows as wide as the file says, also where a row is longer than a block of bytes.
+    let wide = DMatrix::from_fn(session, 7, 200_000, |i, k| (i * k) as f64)?;
+    wide.write_npy(folder.path().join("wide.npy"))?;
+    for (path, width) in [(&path, 5), (&folder.path().join("wide.npy"), 200_000)] {
+        let bytes = std::fs::read(path).unwrap();
+        let text = [&bytes[..bytes.len() - 8], &bytes[..bytes.len() - 4 * width], &bytes[..40]];
+        let read = |path: &Path| match width {
+            5 => session.read_npy_rows::<f32>(path).map(|m| (m.len(), m.width(), m.digest().unwrap())),
+            _ => session.read_npy_rows::<f64>(path).map(|m| (m.len(), m.width(), m.digest().unwrap())),
+        };
+        seen.record("matrix", read(path)?);
+        for bytes in text {
+            seen.record("bad", folder.told(read(&folder.file("bad.npy", bytes))));
+        }
+    }
+    let two = folder.path().join("two");
+    std::fs::create_dir(&two).unwrap();
+    for (name, width) in [("a.npy", 4), ("b.npy", 4), ("other.npy", 2)] {
+        DMatrix::from_fn(session, 50_000, width, |i, k| (i + k) as f32)?.write_npy(two.join(name))?;
+    }
+    seen.record("two files", session.read_npy_rows::<f32>(two.join("?.npy"))?.digest()?);
+    seen.record("two widths", folder.told(session.read_npy_rows::<f32>(two.join("*.npy"))));
     Ok(())
 }
 

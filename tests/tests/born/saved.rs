@@ -9,7 +9,8 @@ use stradsap::{Checkpoint, ClusterOptions};
 
 use super::files::Folder;
 use crate::common::below;
-use crate::jobs::processes::{Process, children_as, runs, signal_to, this_program, wait_for};
+use crate::jobs::job::joining;
+use crate::jobs::processes::{Process, a_secret, children_as, free_port, runs, signal_to, this_program, wait_for};
 use crate::jobs::runner::{Test, seeds};
 use crate::seen::Seen;
 
@@ -252,15 +253,29 @@ fn where_mounted(size: &str, folder: &Path, program: &Command) -> Command {
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", &script, "sh"]).arg(folder).arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
     }
     command
 }
 
+/// Whether nothing can be mounted here.
+fn cant_mount(program: &mut Process, why: &str) -> bool {
+    let ended = program.ended().is_some_and(|status| status.code() == Some(77));
+    let cant = ended || program.err().starts_with("unshare: ");
+    if cant {
+        eprintln!("skipped, {why}: {}", program.err());
+    }
+    cant
+}
+
 #[allow(clippy::print_stdout)]
 pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
+    if let Some(folder) = std::env::var_os(UNSEEN) {
+        return Some(save_unseen(session, Path::new(&folder)));
+    }
     let disk = PathBuf::from(std::env::var_os(SMALL_DISK)?);
     Some((|| {
         session.start_workers(&ClusterOptions::new(2).threads(1))?;
@@ -293,11 +308,52 @@ fn full() {
     let program = where_mounted("120m", folder.path(), this_program().env(SMALL_DISK, folder.path()));
     let mut program = Process::start(&mut { program });
     let status = program.wait("a program with a small disk", Duration::from_secs(60));
-    if status.code() == Some(77) || program.err().starts_with("unshare: ") {
-        eprintln!("skipped, no small disk can be mounted here: {}", program.err());
+    if cant_mount(&mut program, "no small disk can be mounted here") {
         return;
     }
     assert!(status.success() && program.out().contains("a small disk was filled"), "{}", program.err());
+}
+
+/// Makes this executable the program of which a worker doesn't see the folder.
+const UNSEEN: &str = "TESTS_SAVED_UNSEEN";
+
+#[allow(clippy::print_stdout)]
+fn save_unseen(session: &Session, folder: &Path) -> stradsap::Result<()> {
+    let mut x = long(session)?;
+    let mut checkpoints = Checkpoints::new(folder, 1)?;
+    for step in 1..3 {
+        async_parallel_for!(0..1000, [&mut x], |i| x[i][0] += 0.5)?;
+        checkpoints.save(step, &(), &[("x", &x)])?;
+    }
+    drop(x);
+    let mut x = checkpoints.resume()?.unwrap().vector::<Row>(session, "x")?;
+    async_parallel_for!(0..LONG, [&mut x], |i| x[i][1] += x[i][0])?;
+    checkpoints.save(3, &(), &[("x", &x)])?;
+    checkpoints.finish()?;
+    println!("digest {}", x.digest()?);
+    Ok(())
+}
+
+/// Where a worker has another folder under the name of that of the checkpoints, its pieces come to the driver.
+fn unseen() {
+    let (alone, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut expected = Process::start(this_program().env(UNSEEN, alone.path()));
+    let expected = expected.line("digest ", Duration::from_secs(60));
+    let (at, secret) = (format!("127.0.0.1:{}", free_port("127.0.0.1")), a_secret(7));
+    let mut driver = this_program();
+    driver.env("STRADSAP_WORKERS", "2").env("STRADSAP_LISTEN", &at).env("STRADSAP_SECRET", &secret);
+    let mut driver = Process::start(driver.env(UNSEEN, folder.path()));
+    let _sees = joining(&at, &secret, |_| {});
+    let mut blind = this_program();
+    blind.args(["--join", &at, "--threads", "1"]).env("STRADSAP_SECRET", &secret);
+    let mut blind = Process::start(&mut where_mounted("1m", folder.path(), &blind));
+    std::thread::sleep(Duration::from_millis(500));
+    if cant_mount(&mut blind, "no worker can have a folder of its own here") {
+        return;
+    }
+    assert_eq!(driver.line("digest ", Duration::from_secs(60)), expected);
+    assert!(driver.wait("the driver", Duration::from_secs(10)).success());
+    assert_eq!(data(folder.path()), data(alone.path()));
 }
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -305,5 +361,6 @@ pub(crate) fn tests() -> Vec<Test> {
         Test::new("a run goes on with other workers", 120, resumed),
         Test::new("workers are killed while they write and read checkpoints", 300, killed),
         Test::new("the disk is full when workers write", 60, full),
+        Test::new("a worker doesn't see the folder", 60, unseen),
     ]
 }
