@@ -107,16 +107,6 @@ pub(crate) fn stored(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
     seen.digest("an array", &session.read_npy::<u32>(folder.path().join("flat.npy"))?)
 }
 
-#[derive(Clone, Element, serde::Serialize)]
-struct Pair {
-    of: u8,
-}
-
-#[derive(Clone, Element, serde::Serialize)]
-struct Listed {
-    pairs: Vec<Pair>,
-}
-
 /// Files of what workers have, piece by piece.
 pub(crate) fn written(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     let folder = Folder::new();
@@ -137,8 +127,8 @@ pub(crate) fn written(session: &Session, seen: &mut Seen) -> stradsap::Result<()
         seen.record(name, (bytes.len(), hasher.finish()));
     }
     seen.record("a digest", (x.digest()?, m.digest()?, words.digest()?));
-    // An element that can't be written ends it, and there is no file.
-    let lists = session.range(70_000).map(|i| Listed { pairs: vec![Pair { of: 1 }; i / 69_000] }).collect()?;
+    // A record of another length ends it, and there is no file.
+    let lists = session.range(70_000).map(|i| vec![1u8; 1 + i / 69_000]).collect()?;
     let error = folder.told(lists.write_csv(folder.path().join("lists.csv")));
     assert!(error.contains("element 69000 is no record of a table"), "{error}");
     seen.record("files", std::fs::read_dir(folder.path()).unwrap().count());
