@@ -320,10 +320,10 @@ pub(super) fn load_matrix<T: Element>(checkpoint: &Checkpoint, session: &Session
     let Some(bytes) = section.element_bytes.filter(|bytes| *bytes > 0 && bytes % size == 0) else {
         let found = shown(section.element_bytes);
         let problem = format!("{found}, and rows of plain ones of {size} bytes were expected");
-        return Err(other_elements(checkpoint, (VECTOR, name), problem));
+        return Err(other_elements(checkpoint, (VECTOR, name), &problem));
     };
     let width = usize::try_from(bytes / size);
-    let width = width.map_err(|error| other_elements(checkpoint, (VECTOR, name), error.to_string()))?;
+    let width = width.map_err(|error| other_elements(checkpoint, (VECTOR, name), &error.to_string()))?;
     let files = Stored::<T>::of(checkpoint, section, name, width.saturating_mul(size_of::<T>()))?;
     let matrix = if section.elements == 0 || size_of::<T>() == 0 {
         DMatrix::from_vec(session, width, Vec::new())
@@ -335,7 +335,7 @@ pub(super) fn load_matrix<T: Element>(checkpoint: &Checkpoint, session: &Session
         )
     };
     let matrix = matrix.map_err(|error| match error {
-        Error::TooLong { .. } | Error::Rows { .. } => other_elements(checkpoint, (VECTOR, name), error.to_string()),
+        Error::TooLong { .. } | Error::Rows { .. } => other_elements(checkpoint, (VECTOR, name), &error.to_string()),
         error => error,
     })?;
     checkpoint.record_loaded(version_of_rows(&matrix), name, ELEMENTS);
@@ -343,7 +343,7 @@ pub(super) fn load_matrix<T: Element>(checkpoint: &Checkpoint, session: &Session
 }
 
 /// What is held under a name can't be read as what it was asked for.
-pub(super) fn other_elements(checkpoint: &Checkpoint, (kind, name): (&str, &str), problem: String) -> Error {
+pub(super) fn other_elements(checkpoint: &Checkpoint, (kind, name): (&str, &str), problem: &str) -> Error {
     bad(checkpoint.path(), format!("the {kind} `{name}` has other elements: {problem}"))
 }
 
@@ -353,7 +353,7 @@ fn expect_size<T: Element>(checkpoint: &Checkpoint, section: &Section, what: (&s
         return Ok(());
     }
     let problem = format!("{}, and {} were expected", shown(section.element_bytes), shown(expected));
-    Err(other_elements(checkpoint, what, problem))
+    Err(other_elements(checkpoint, what, &problem))
 }
 
 /// Of what size elements are.
@@ -385,7 +385,7 @@ fn section_of<'c>(checkpoint: &'c Checkpoint, name: &str, kind: &str, section: &
 /// The elements of a section.
 pub(super) fn elements<T: Element>(checkpoint: &Checkpoint, name: &str, kind: &str, section: &str) -> Result<Vec<T>> {
     let section = section_of(checkpoint, name, kind, section)?;
-    let other = |problem: String| other_elements(checkpoint, (kind, name), problem);
+    let other = |problem: String| other_elements(checkpoint, (kind, name), &problem);
     expect_size::<T>(checkpoint, section, (kind, name))?;
     // Elements that take no bytes could be any number of them.
     let count = usize::try_from(section.elements).ok().filter(|&count| count <= MOST);

@@ -36,7 +36,7 @@ impl<T: Element> Stored<T> {
         let whole = |piece: &DataFile| piece.bytes.checked_rem(size).is_none_or(|rest| rest == 0);
         if size.checked_mul(elements) != Some(bytes) || !section.pieces.iter().all(whole) {
             let problem = format!("{elements} of them do not take {bytes} bytes");
-            return Err(other_elements(checkpoint, (VECTOR, name), problem));
+            return Err(other_elements(checkpoint, (VECTOR, name), &problem));
         }
         let folder = checkpoint.folder();
         let absolute = || std::path::absolute(&folder.path).unwrap_or_else(|_| folder.path.clone());
