@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use stradsap_dds_server::tasks;
+use stradsap_dds_server::{process, tasks};
 use tokio::time::Instant;
 
 use super::stderr::Stderr;
@@ -175,6 +175,9 @@ fn command(program: &Path, role: &str, settings: &ChildSettings) -> Command {
         .env("STRADSAP_GENERATION", settings.generation.to_string());
     if let Some(threads) = settings.threads {
         command.env("STRADSAP_THREADS", threads.to_string());
+    }
+    if let Some(note) = process::build_note() {
+        command.env(process::BUILD, note);
     }
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command
