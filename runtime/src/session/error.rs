@@ -505,11 +505,15 @@ pub enum LoopProblem {
     },
     /// `merge = Combine` in a loop that writes nothing that is combined.
     #[error(
-        "`merge = Combine` combines changes of floats, and of types whose `Merge` says how: {} {} neither",
-        names.join(", "), if names.len() == 1 { "holds" } else { "hold" }
+        "`merge = Combine` combines changes of floats, and of types whose `Merge` says how: {}",
+        match &names[..] {
+            [] => "this loop changes no elements".to_owned(),
+            [name] => format!("{name} holds neither"),
+            names => format!("{} hold neither", names.join(", ")),
+        }
     )]
     NothingCombines {
-        /// What the loop writes.
+        /// What the loop writes. It may be nothing but new values of a DMultiMap.
         names: Vec<&'static str>,
     },
     /// The copies of what a synchronous loop writes don't fit the address space.

@@ -296,6 +296,17 @@ fn what_can_not_be_combined_is_refused() -> Result {
     let refused = sync_parallel_for!(input, 2, [&mut n], |batch| n[0].add(batch[0]), SyncPolicy::Bsp, merge = Combine);
     let message = refused.unwrap_err().to_string();
     assert!(message.contains("n holds neither"), "{message}");
+    let mut lists = DMultiMap::<u32, u32>::new(&session)?;
+    let refused = sync_parallel_for!(
+        input,
+        2,
+        [&mut lists],
+        |batch| batch.iter().for_each(|&i| lists.insert(1, i)),
+        SyncPolicy::Bsp,
+        merge = Combine
+    );
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("this loop changes no elements"), "{message}");
     assert_eq!((x.get(0)?, n.get(0)?), (0.0, 0));
     Ok(())
 }
