@@ -325,6 +325,7 @@ fn predicted(report: &LoopReport, workers: usize) -> Result<[f64; 3]> {
             workers,
             threads: 1,
             cores,
+            shared: false,
             machines: None,
             nanos_an_access,
             bytes_a_nano: 1.25,

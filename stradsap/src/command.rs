@@ -31,6 +31,7 @@ PLAN is what a program writes with --plan PLAN.json, or LoopReport::write_plan.
   --workers N,N,...   worker processes [default: 1,4,16,64,256]
   --threads T         threads in each [default: 1]
   --cores C           cores of a machine, on which C / T workers run [default: 16]
+  --shared-cores C    the machines are namespaces or containers of one machine, and share its C cores
   --machines M        run on M machines, however many workers each then has
   --link RATE         of a machine, each way, as 10Gbit or 800Mbit [default: 10Gbit]
   --latency TIME      of the link, as 50us [default: 50us]

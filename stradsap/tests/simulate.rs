@@ -82,6 +82,31 @@ fn slow_links_slow_workers_and_lost_ones_take_time() {
 }
 
 #[test]
+fn machines_that_share_processors_take_them_from_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path());
+    let json = folder.path().join("table.json");
+    let row = |words: &[&str]| {
+        let (code, _, err) = simulate(&[&[&*plan, "--workers", "4", "--json", json.to_str().unwrap()], words].concat());
+        assert_eq!((code, &*err), (0, ""));
+        let table: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        table["rows"][0].clone()
+    };
+    let seconds = |row: &Value| row["seconds"].as_f64().unwrap();
+    let [one, four, many] = ["1", "4", "64"].map(|cores| row(&["--shared-cores", cores]));
+    assert_eq!([&one, &four, &many].map(|row| row["machines"].as_u64().unwrap()), [4; 3], "one for each worker");
+    assert!(four["bytes_between_machines"].as_u64().unwrap() > 0 && four["bytes_within_machines"] == 0, "{four}");
+    assert!(seconds(&one) > 2.5 * seconds(&many), "{one} {many}");
+    // With a processor for each block, sending and receiving still have to interrupt blocks.
+    assert!(seconds(&four) > seconds(&many), "{four} {many}");
+    assert!(four["waiting_for_processors"].as_f64().unwrap() > 0.0, "{four}");
+    assert_eq!(many["waiting_for_processors"].as_f64().unwrap(), 0.0, "{many}");
+    // The links are as slow as they are between machines that share nothing.
+    let slow = row(&["--shared-cores", "64", "--link", "10Mbit"]);
+    assert!(seconds(&slow) > 2.0 * seconds(&many), "{slow} {many}");
+}
+
+#[test]
 fn mistakes_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(folder.path());
@@ -90,6 +115,7 @@ fn mistakes_are_named() {
         (vec![], 2, "the file of a plan was expected after it"),
         (vec![&*plan, "--worker", "3"], 2, "there is no `--worker`; did you mean `--workers`?"),
         (vec![&*plan, "--workers", "0"], 2, "a number from 1 to 16384 was expected, not `0`"),
+        (vec![&*plan, "--shared-cores", "0"], 2, "a number from 1 to 1024 was expected, not `0`"),
         (vec![&*plan, "--link", "fast"], 2, "a rate as 10Gbit or 800Mbit was expected, not `fast`"),
         (vec![&*plan, "--lose", "1@2"], 2, "a worker and a share of the time as 7@0.4 was expected, not `1@2`"),
         (vec![&*plan, "--svg"], 2, "stradsap simulate --svg: a value was expected after it"),

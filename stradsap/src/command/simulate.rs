@@ -22,6 +22,7 @@ struct Asked {
     workers: Vec<usize>,
     threads: usize,
     cores: usize,
+    shared: bool,
     machines: Option<usize>,
     bytes_a_nano: f64,
     latency: f64,
@@ -130,6 +131,7 @@ impl Asked {
             workers: vec![1, 4, 16, 64, 256],
             threads: 1,
             cores: 16,
+            shared: false,
             machines: None,
             bytes_a_nano: 1.25,
             latency: 50_000.0,
@@ -175,7 +177,9 @@ impl Asked {
                 self.workers = text.split(',').map(|text| number(text, MOST_WORKERS)).collect::<Result<_, _>>()?;
             }
             "--threads" => self.threads = number(&text, 1024)?,
-            "--cores" => self.cores = number(&text, 1024)?,
+            "--cores" | "--shared-cores" => {
+                (self.cores, self.shared) = (number(&text, 1024)?, name == "--shared-cores")
+            }
             "--machines" => self.machines = Some(number(&text, MOST_WORKERS)?),
             "--link" => self.bytes_a_nano = rate(&text).ok_or_else(|| expected("a rate as 10Gbit or 800Mbit"))?,
             "--latency" => {
@@ -205,6 +209,7 @@ impl Asked {
             workers,
             threads: self.threads,
             cores: self.cores,
+            shared: self.shared,
             machines: self.machines,
             nanos_an_access,
             bytes_a_nano: self.bytes_a_nano,
@@ -215,10 +220,11 @@ impl Asked {
     }
 }
 
-pub(super) const OPTIONS: [&str; 11] = [
+pub(super) const OPTIONS: [&str; 12] = [
     "--workers",
     "--threads",
     "--cores",
+    "--shared-cores",
     "--machines",
     "--link",
     "--latency",

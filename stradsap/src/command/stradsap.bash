@@ -8,7 +8,7 @@ _stradsap() {
         *:simulate:*)
             case "${COMP_WORDS[COMP_CWORD-1]}" in
                 --json | --svg | simulate) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
-                *) words="--workers --threads --cores --machines --link --latency --slow --lose --access --json --svg" ;;
+                *) words="--workers --threads --cores --shared-cores --machines --link --latency --slow --lose --access --json --svg" ;;
             esac ;;
         3:checkpoints:list) mapfile -t COMPREPLY < <(compgen -d -- "$word") && return ;;
         3:checkpoints:*) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;

@@ -14,6 +14,7 @@ complete -c stradsap -n '__fish_seen_subcommand_from simulate' -F
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l workers -d 'worker processes, as 1,4,16'
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l threads -d 'threads in each'
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l cores -d 'cores of a machine'
+complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l shared-cores -d 'cores that all machines share'
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l machines -d 'as many machines'
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l link -d 'rate of a machine, as 10Gbit'
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l latency -d 'of the link, as 50us'

@@ -31,7 +31,7 @@ impl Costs for Alike<'_> {
     }
 
     fn moving(&self, bytes: u64, _: bool) -> Moving {
-        Moving { link: transfer_cost(bytes), latency: 0, processor: 0 }
+        Moving { link: transfer_cost(bytes), latency: 0, sending: 0, receiving: 0 }
     }
 
     fn begins(&self, _: u32) -> u64 {
@@ -44,6 +44,6 @@ impl Costs for Alike<'_> {
 pub(super) fn cost(plan: &Plan, layout: &Layout, bytes: &dyn Fn(u32) -> u64) -> u64 {
     let plan = layout.plan(plan);
     let moving: u64 = layout.transfers.iter().map(|transfer| transfer_cost(bytes(transfer.resource))).sum();
-    let each = Machines { threads: 1, cores: 1, workers: 1 };
+    let each = Machines { threads: 1, cores: 1, shared: false, workers: 1 };
     events::play((plan, layout), bytes, 0, &Alike(plan), each).makespan + moving / layout.workers as u64
 }

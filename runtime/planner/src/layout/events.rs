@@ -1,8 +1,12 @@
 //! The blocks of a laid-out plan on machines, and its parts on their links, event by event in time that is only counted.
 
+mod network;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
+use self::network::{Job, Network};
 use crate::layout::{Layout, Transfer};
 use crate::plan::Plan;
 
@@ -22,8 +26,10 @@ pub(crate) struct Moving {
     pub(crate) link: u64,
     /// the time after it until what was sent is there,
     pub(crate) latency: u64,
-    /// and what it takes of the processors at each end, where none is left for it.
-    pub(crate) processor: u64,
+    /// what the sender's network thread works for it,
+    pub(crate) sending: u64,
+    /// and the receiver's.
+    pub(crate) receiving: u64,
 }
 
 /// The machines on which workers run.
@@ -31,8 +37,10 @@ pub(crate) struct Moving {
 pub(crate) struct Machines {
     /// How many threads each worker has.
     pub(crate) threads: usize,
-    /// How many processors a machine has.
+    /// How many processors a machine has,
     pub(crate) cores: usize,
+    /// or all of them together.
+    pub(crate) shared: bool,
     /// How many workers run on a machine, one after the other in their numbers.
     pub(crate) workers: usize,
 }
@@ -67,7 +75,11 @@ pub(crate) struct Spent {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Begun(u32),
+    /// A transfer is about to be there: its receiver has to begin.
+    Coming(u32),
     Arrived(u32),
+    /// The network thread of a worker has done something.
+    Worked(u32),
     /// The additions of a stratum's blocks are where they are read.
     Added(u32),
     Ended(u32),
@@ -85,7 +97,9 @@ struct Busy {
 #[derive(Clone, Default)]
 struct Worker {
     begun: bool,
+    /// Blocks that run, and those of them whose processor a network thread has.
     running: usize,
+    interrupted: usize,
     /// Blocks that have not started, and those of them that lack nothing but parts.
     left: usize,
     lack_parts: usize,
@@ -118,17 +132,20 @@ struct Play<'p> {
     /// Of each transfer: how many blocks have to end before it goes.
     incomplete: Vec<u32>,
     workers: Vec<Worker>,
-    /// Of each machine: its two directions, busy processors, and what transfers still have to take of them.
+    networks: Vec<Network>,
+    /// Of each machine: its two directions.
     out: Vec<Busy>,
     incoming: Vec<Busy>,
+    /// Where there are processors, a machine or all of them: how many are busy, and the blocks that run, but for interrupted ones.
     busy: Vec<usize>,
-    debt: Vec<u64>,
+    at_work: Vec<Vec<u32>>,
+    /// For how long each block was interrupted, as far as its end doesn't know.
+    owed: Vec<u64>,
     /// Of each stratum: how many of its blocks have not ended.
     stratum_left: Vec<usize>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
     block_starts: Vec<Start>,
     transfer_starts: Vec<Start>,
-    arrivals: Vec<u64>,
     sent: (u64, u64),
 }
 
@@ -148,15 +165,21 @@ pub(crate) fn play(
     {
         match event {
             Event::Begun(worker) => play.begin(now, worker),
+            Event::Coming(t) => play.receive(now, t),
             Event::Arrived(t) => play.arrive(now, t),
+            Event::Worked(worker) => play.worked(now, worker),
             Event::Added(stratum) => play.see(now, stratum as usize),
+            Event::Ended(block) if play.owed[block as usize] > 0 => {
+                let owed = std::mem::take(&mut play.owed[block as usize]);
+                play.events.push(Reverse((now + owed, event)));
+            }
             Event::Ended(block) => {
                 (end, last, left) = (now, Some(event), left - 1);
                 play.end(now, block, added);
             }
         }
     }
-    let path = play.path(last);
+    let path = play.path(last, end);
     (0..layout.workers).for_each(|worker| play.settle(end, worker));
     let workers = play.workers.into_iter().map(|worker| worker.spent).collect();
     Played { makespan: end, workers, path, sent: play.sent }
@@ -206,6 +229,7 @@ impl<'p> Play<'p> {
             }
         }
         let count = layout.workers.div_ceil(machines.workers.max(1));
+        let pools = if machines.shared { 1 } else { count };
         let begin = |worker: u32| Reverse((costs.begins(worker), Event::Begun(worker)));
         let unstarted = Start { at: 0, cause: None };
         Play {
@@ -221,15 +245,16 @@ impl<'p> Play<'p> {
             first_sends,
             incomplete: layout.transfers.iter().map(|transfer| transfer.after.len() as u32).collect(),
             workers,
+            networks: vec![Network::default(); layout.workers],
             out: vec![Busy::default(); count],
             incoming: vec![Busy::default(); count],
-            busy: vec![0; count],
-            debt: vec![0; count],
+            busy: vec![0; pools],
+            at_work: vec![Vec::new(); pools],
+            owed: vec![0; blocks],
             stratum_left,
             events: (0..layout.workers as u32).map(begin).collect(),
             block_starts: vec![unstarted; blocks],
             transfer_starts: vec![unstarted; layout.transfers.len()],
-            arrivals: vec![0; layout.transfers.len()],
             sent: (0, 0),
         }
     }
@@ -238,14 +263,29 @@ impl<'p> Play<'p> {
         worker as usize / self.machines.workers.max(1)
     }
 
+    /// Where a worker's processors are.
+    fn pool(&self, worker: u32) -> usize {
+        if self.machines.shared { 0 } else { self.machine(worker) }
+    }
+
+    /// The workers whose processors these are.
+    fn workers_of(&self, pool: usize) -> Range<usize> {
+        if self.machines.shared {
+            return 0..self.workers.len();
+        }
+        let first = pool * self.machines.workers;
+        first..(first + self.machines.workers).min(self.workers.len())
+    }
+
     /// Books the time of a worker's threads since something changed there last.
     fn settle(&mut self, now: u64, worker: usize) {
         let threads = self.machines.threads;
         let state = &mut self.workers[worker];
         let since = std::mem::replace(&mut state.since, now);
         let idle = (now - since) * threads.saturating_sub(state.running) as u64;
-        state.spent.computing += (now - since) * state.running as u64;
         let spent = &mut state.spent;
+        spent.computing += (now - since) * (state.running - state.interrupted) as u64;
+        spent.processors += (now - since) * state.interrupted as u64;
         let booked = if state.begun && !state.ready.is_empty() {
             &mut spent.processors
         } else if state.begun && state.lack_parts > 0 {
@@ -264,7 +304,7 @@ impl<'p> Play<'p> {
         for t in std::mem::take(&mut self.first_sends[worker as usize]) {
             self.send(now, t, Event::Begun(worker));
         }
-        self.start(now, self.machine(worker), Event::Begun(worker));
+        self.start(now, self.pool(worker), Event::Begun(worker));
     }
 
     fn arrive(&mut self, now: u64, t: u32) {
@@ -272,7 +312,7 @@ impl<'p> Play<'p> {
         let transfer = &layout.transfers[t as usize];
         self.settle(now, transfer.to as usize);
         transfer.before.iter().for_each(|&b| self.has_part(b));
-        self.start(now, self.machine(transfer.to), Event::Arrived(t));
+        self.start(now, self.pool(transfer.to), Event::Arrived(t));
     }
 
     /// All additions of a stratum are known everywhere.
@@ -283,7 +323,7 @@ impl<'p> Play<'p> {
                 self.has_part(block as u32);
             }
         }
-        (0..self.busy.len()).for_each(|machine| self.start(now, machine, Event::Added(stratum as u32)));
+        (0..self.busy.len()).for_each(|pool| self.start(now, pool, Event::Added(stratum as u32)));
     }
 
     fn has_part(&mut self, block: u32) {
@@ -297,10 +337,11 @@ impl<'p> Play<'p> {
 
     fn end(&mut self, now: u64, block: u32, added: u64) {
         let worker = self.layout.worker_of[block as usize];
-        let machine = self.machine(worker);
+        let pool = self.pool(worker);
         self.settle(now, worker as usize);
         self.workers[worker as usize].running -= 1;
-        self.busy[machine] -= 1;
+        self.busy[pool] -= 1;
+        self.at_work[pool].retain(|&other| other != block);
         for t in std::mem::take(&mut self.sends[block as usize]) {
             self.incomplete[t as usize] -= 1;
             if self.incomplete[t as usize] == 0 {
@@ -320,21 +361,21 @@ impl<'p> Play<'p> {
         if !self.stratum_left.is_empty() {
             self.add(now, block, added);
         }
-        self.start(now, machine, Event::Ended(block));
+        self.start(now, pool, Event::Ended(block));
     }
 
     /// What a block has added goes to all other workers, and is seen when its stratum is complete.
     fn add(&mut self, now: u64, block: u32, added: u64) {
         let machine = self.machine(self.layout.worker_of[block as usize]);
         let others = self.layout.workers as u64 - 1;
-        let moving = self.costs.moving(added, self.busy.len() == 1);
-        let out = &mut self.out[machine];
-        out.until = out.until.max(now) + others * moving.link;
-        match self.busy.len() {
+        let moving = self.costs.moving(added, self.out.len() == 1);
+        let until = self.out[machine].until.max(now) + others * moving.link;
+        self.out[machine].until = until;
+        match self.out.len() {
             1 => self.sent.1 += others * added,
             _ => self.sent.0 += others * added,
         }
-        let there = out.until + moving.latency;
+        let there = until + moving.latency;
         let stratum = self.plan.strata.of(block as usize);
         self.stratum_left[stratum] -= 1;
         if self.stratum_left[stratum] == 0 {
@@ -342,80 +383,90 @@ impl<'p> Play<'p> {
         }
     }
 
-    /// Starts what can start on a machine: of its workers' ready blocks those first that most depends on.
-    fn start(&mut self, now: u64, machine: usize, cause: Event) {
-        let first = machine * self.machines.workers;
-        let end = (first + self.machines.workers).min(self.workers.len());
-        while self.busy[machine] < self.machines.cores {
+    /// Starts what can start on these processors: what network threads have to do, then of the workers' ready blocks those first
+    /// that most depends on.
+    fn start(&mut self, now: u64, pool: usize, cause: Event) {
+        self.start_networks(now, pool);
+        let workers = self.workers_of(pool);
+        while self.busy[pool] < self.machines.cores {
             let may = |&w: &usize| self.workers[w].begun && self.workers[w].running < self.machines.threads;
             let urgent = |w: &usize| self.workers[*w].ready.peek().map(|&(tail, block)| (tail, block));
-            let next = (first..end).filter(may).filter(|w| urgent(w).is_some()).max_by_key(urgent);
+            let next = workers.clone().filter(may).filter(|w| urgent(w).is_some()).max_by_key(urgent);
             let Some(worker) = next else { return };
             self.settle(now, worker);
             let state = &mut self.workers[worker];
             let Some((_, Reverse(block))) = state.ready.pop() else { return };
             state.running += 1;
             state.left -= 1;
-            self.busy[machine] += 1;
-            let lasts = self.costs.block(block, worker as u32) + std::mem::take(&mut self.debt[machine]);
+            self.busy[pool] += 1;
+            self.at_work[pool].push(block);
+            let lasts = self.costs.block(block, worker as u32);
             self.block_starts[block as usize] = Start { at: now, cause: Some(cause) };
             self.events.push(Reverse((now + lasts, Event::Ended(block))));
         }
     }
 
-    fn send(&mut self, now: u64, t: u32, cause: Event) {
+    fn moving(&self, t: u32) -> (u64, Moving) {
         let &Transfer { resource, from, to, .. } = &self.layout.transfers[t as usize];
-        let (bytes, here, there) = ((self.bytes)(resource), self.machine(from), self.machine(to));
-        let moving = self.costs.moving(bytes, here == there);
-        let mut start = Start { at: now, cause: Some(cause) };
-        let end = if here == there {
+        let bytes = (self.bytes)(resource);
+        (bytes, self.costs.moving(bytes, self.machine(from) == self.machine(to)))
+    }
+
+    fn send(&mut self, now: u64, t: u32, cause: Event) {
+        self.transfer_starts[t as usize] = Start { at: now, cause: Some(cause) };
+        let from = self.layout.transfers[t as usize].from;
+        match self.moving(t).1.sending {
+            0 => self.leave(now, t, 0),
+            takes => self.networks[from as usize].waiting.push_back(Job { transfer: t, takes, receives: false }),
+        }
+    }
+
+    /// A transfer begins to go out, which takes its sender a while.
+    fn leave(&mut self, now: u64, t: u32, takes: u64) {
+        let &Transfer { from, to, .. } = &self.layout.transfers[t as usize];
+        let (here, there) = (self.machine(from), self.machine(to));
+        let (bytes, moving) = self.moving(t);
+        let mut start = self.transfer_starts[t as usize];
+        let mut sent = now + takes.max(moving.link);
+        if here == there {
             self.sent.1 += bytes;
-            now + moving.link
         } else {
             self.sent.0 += bytes;
+            let mut free = now;
             for busy in [self.out[here], self.incoming[there]] {
-                if busy.until > start.at {
+                if busy.until > free {
+                    free = busy.until;
                     start = Start { at: busy.until, cause: busy.by.map(Event::Arrived) };
                 }
             }
-            let end = start.at + moving.link;
-            (self.out[here], self.incoming[there]) =
-                (Busy { until: end, by: Some(t) }, Busy { until: end, by: Some(t) });
-            end
-        };
-        for machine in [here, there] {
-            if self.machines.workers * self.machines.threads >= self.machines.cores {
-                self.debt[machine] += moving.processor;
-            }
+            let until = free + moving.link;
+            (self.out[here], self.incoming[there]) = (Busy { until, by: Some(t) }, Busy { until, by: Some(t) });
+            sent = sent.max(until);
         }
         self.transfer_starts[t as usize] = start;
-        self.arrivals[t as usize] = end + moving.latency;
-        self.events.push(Reverse((end + moving.latency, Event::Arrived(t))));
+        let there = sent + moving.latency;
+        match moving.receiving {
+            0 => self.events.push(Reverse((there, Event::Arrived(t)))),
+            // The receiver works while it arrives, and is done at the earliest when it is there.
+            takes => {
+                self.events.push(Reverse((there.saturating_sub(takes).max(now + moving.latency), Event::Coming(t))))
+            }
+        }
     }
 
     /// Back along the events of which each let the next begin: how much of the time went into blocks, and into transfers.
-    fn path(&self, last: Option<Event>) -> (u64, u64) {
+    fn path(&self, last: Option<Event>, end: u64) -> (u64, u64) {
         let (mut blocks, mut transfers) = (0, 0);
-        let (mut at, mut until) = (last, self.last_end(last));
+        let (mut at, mut until) = (last, end);
         while let Some(event) = at {
             let (start, time) = match event {
                 Event::Ended(block) => (self.block_starts[block as usize], &mut blocks),
                 Event::Arrived(t) => (self.transfer_starts[t as usize], &mut transfers),
-                Event::Begun(_) | Event::Added(_) => break,
+                Event::Begun(_) | Event::Coming(_) | Event::Worked(_) | Event::Added(_) => break,
             };
             *time += until.saturating_sub(start.at);
             (at, until) = (start.cause, start.at);
         }
         (blocks, transfers)
-    }
-
-    fn last_end(&self, last: Option<Event>) -> u64 {
-        match last {
-            Some(Event::Ended(block)) => {
-                let worker = self.layout.worker_of[block as usize];
-                self.block_starts[block as usize].at + self.costs.block(block, worker)
-            }
-            _ => 0,
-        }
     }
 }

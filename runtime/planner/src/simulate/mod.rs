@@ -11,12 +11,9 @@ pub use table::{CutDds, ListedDds, Listing, Measured, PlanTable, TableError};
 use crate::layout::events::{self, Costs, Machines, Moving, Spent};
 use crate::plan::Plan;
 
-/// Bytes in a nanosecond between processes of one machine, and nanoseconds until they are there.
-const WITHIN: (f64, f64) = (2.5, 20_000.0);
-/// Nanoseconds of a processor for each message at each end,
-const MESSAGE: f64 = 5_000.0;
-/// and bytes that it sends or takes in a nanosecond.
-const COPIED: f64 = 2.5;
+fn env(name: &str, default: f64) -> f64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
 /// Nanoseconds of the driver for each worker when a loop begins, and when it ends.
 const CONTROL: f64 = 25_000.0;
 /// Seconds until a lost worker is noticed and another one has taken its place: as measured (`docs/reliability.md`).
@@ -29,9 +26,12 @@ pub struct Setup {
     pub workers: usize,
     /// Threads in each.
     pub threads: usize,
-    /// Processors of a machine.
+    /// Processors of a machine,
     pub cores: usize,
-    /// How many machines the workers are spread over; none: as many as are needed to have a processor for each thread.
+    /// or of all machines together, where they are namespaces or containers of one.
+    pub shared: bool,
+    /// How many machines the workers are spread over; none: as many as are needed to have a processor for each thread, and where
+    /// processors are shared one for each worker.
     pub machines: Option<usize>,
     /// Nanoseconds for an access; the cost of a block is its number of accesses.
     pub nanos_an_access: f64,
@@ -80,6 +80,7 @@ impl Setup {
         let workers = self.workers.max(1);
         let each = match self.machines {
             Some(machines) => workers.div_ceil(machines.max(1)),
+            None if self.shared => 1,
             None => (self.cores / self.threads.max(1)).clamp(1, workers),
         };
         (each, workers.div_ceil(each))
@@ -99,12 +100,16 @@ impl Costs for Timed<'_> {
     }
 
     fn moving(&self, bytes: u64, same_machine: bool) -> Moving {
-        let (rate, latency) = if same_machine { WITHIN } else { (self.setup.bytes_a_nano, self.setup.latency) };
         let bytes = bytes as f64;
+        let (link, latency) = match same_machine {
+            true => (0.0, 0.0),
+            false => (bytes / self.setup.bytes_a_nano.max(1e-9), self.setup.latency),
+        };
         Moving {
-            link: (bytes / rate.max(1e-9)) as u64,
-            latency: (latency + MESSAGE) as u64,
-            processor: (MESSAGE + bytes / COPIED) as u64,
+            link: link as u64,
+            latency: (latency + env("WAKING", 10000.0)) as u64,
+            sending: (env("SM", 5000.0) + bytes * env("SB", 0.4)) as u64,
+            receiving: (env("RM", 5000.0) + bytes * env("RB", 0.4)) as u64,
         }
     }
 
@@ -123,7 +128,13 @@ pub fn simulate(table: &PlanTable, plan: &Plan, setup: &Setup) -> Outcome {
     let (workers, machines) = setup.spread();
     let (threads, cores) = (setup.threads.max(1), setup.cores.max(1));
     let costs = Timed { plan: laid, setup };
-    let played = events::play((laid, &layout), &bytes, table.relaxed, &costs, Machines { threads, cores, workers });
+    let played = events::play(
+        (laid, &layout),
+        &bytes,
+        table.relaxed,
+        &costs,
+        Machines { threads, cores, shared: setup.shared, workers },
+    );
     let told = if setup.workers > 1 { setup.latency + CONTROL } else { 0.0 };
     let whole = played.makespan as f64 + told;
     let mut seconds = whole / 1e9;
