@@ -369,7 +369,7 @@ impl<'p> Play<'p> {
         let machine = self.machine(self.layout.worker_of[block as usize]);
         let others = self.layout.workers as u64 - 1;
         let moving = self.costs.moving(added, self.out.len() == 1);
-        let until = self.out[machine].until.max(now) + others * moving.link;
+        let until = self.out[machine].until.max(now) + others * moving.link.max(moving.sending);
         self.out[machine].until = until;
         match self.out.len() {
             1 => self.sent.1 += others * added,

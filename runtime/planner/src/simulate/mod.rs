@@ -11,11 +11,22 @@ pub use table::{CutDds, ListedDds, Listing, Measured, PlanTable, TableError};
 use crate::layout::events::{self, Costs, Machines, Moving, Spent};
 use crate::plan::Plan;
 
-fn env(name: &str, default: f64) -> f64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+/// Nanoseconds until a thread that sleeps runs, after what wakes it.
+const WAKING: f64 = 20_000.0;
+/// Nanoseconds that the network thread of a worker works to send a part and to receive one, with the kernel's share,
+const MESSAGE: f64 = 10_000.0;
+/// and for each byte.
+const BYTE: f64 = 0.4;
+/// Nanoseconds of a processor for each byte of a link that the kernel plays, where machines share processors: see `benches/links.sh`.
+const PLAYED: f64 = 1.9;
+/// Bytes on a link for each byte of a part: TCP's, IP's and Ethernet's headers in each packet.
+const PACKED: f64 = 1514.0 / 1448.0;
 /// Nanoseconds of the driver for each worker when a loop begins, and when it ends.
 const CONTROL: f64 = 25_000.0;
+/// How many threads are woken one after the other until a loop has begun on a worker: networks' on both sides, and the worker's own,
+const BEGINNING: f64 = 3.0;
+/// and until the driver knows that it has ended.
+const ENDING: f64 = 3.0;
 /// Seconds until a lost worker is noticed and another one has taken its place: as measured (`docs/reliability.md`).
 const REPLACED: f64 = 0.4;
 
@@ -103,20 +114,23 @@ impl Costs for Timed<'_> {
         let bytes = bytes as f64;
         let (link, latency) = match same_machine {
             true => (0.0, 0.0),
-            false => (bytes / self.setup.bytes_a_nano.max(1e-9), self.setup.latency),
+            false => (PACKED * bytes / self.setup.bytes_a_nano.max(1e-9), self.setup.latency),
         };
+        let played = if self.setup.shared && !same_machine { PLAYED } else { 0.0 };
         Moving {
             link: link as u64,
-            latency: (latency + env("WAKING", 10000.0)) as u64,
-            sending: (env("SM", 5000.0) + bytes * env("SB", 0.4)) as u64,
-            receiving: (env("RM", 5000.0) + bytes * env("RB", 0.4)) as u64,
+            latency: (latency + 2.0 * WAKING) as u64,
+            sending: (MESSAGE + BYTE * bytes) as u64,
+            receiving: (MESSAGE + (BYTE + played) * bytes) as u64,
         }
     }
 
     fn begins(&self, worker: u32) -> u64 {
         // In one process nobody has to be told.
-        let told = if self.setup.workers > 1 { CONTROL * f64::from(worker + 1) + self.setup.latency } else { 0.0 };
-        told as u64
+        match self.setup.workers > 1 {
+            true => (CONTROL * f64::from(worker + 1) + BEGINNING * WAKING + self.setup.latency) as u64,
+            false => 0,
+        }
     }
 }
 
@@ -135,7 +149,7 @@ pub fn simulate(table: &PlanTable, plan: &Plan, setup: &Setup) -> Outcome {
         &costs,
         Machines { threads, cores, shared: setup.shared, workers },
     );
-    let told = if setup.workers > 1 { setup.latency + CONTROL } else { 0.0 };
+    let told = if setup.workers > 1 { CONTROL + ENDING * WAKING + setup.latency } else { 0.0 };
     let whole = played.makespan as f64 + told;
     let mut seconds = whole / 1e9;
     if let Some(at) = setup.lost {
