@@ -178,7 +178,7 @@ impl Asked {
             }
             "--threads" => self.threads = number(&text, 1024)?,
             "--cores" | "--shared-cores" => {
-                (self.cores, self.shared) = (number(&text, 1024)?, name == "--shared-cores")
+                (self.cores, self.shared) = (number(&text, 1024)?, name == "--shared-cores");
             }
             "--machines" => self.machines = Some(number(&text, MOST_WORKERS)?),
             "--link" => self.bytes_a_nano = rate(&text).ok_or_else(|| expected("a rate as 10Gbit or 800Mbit"))?,

@@ -449,7 +449,8 @@ impl<'p> Play<'p> {
             0 => self.events.push(Reverse((there, Event::Arrived(t)))),
             // The receiver works while it arrives, and is done at the earliest when it is there.
             takes => {
-                self.events.push(Reverse((there.saturating_sub(takes).max(now + moving.latency), Event::Coming(t))))
+                let near = there.saturating_sub(takes).max(now + moving.latency);
+                self.events.push(Reverse((near, Event::Coming(t))));
             }
         }
     }
