@@ -127,7 +127,7 @@ fn a_checkpoint_is_shown() {
         line[name.len()..].trim()
     };
     assert_eq!(value("step "), "12");
-    assert_eq!(value("format "), "version 2");
+    assert_eq!(value("format "), "version 3");
     assert!(value("executable ").starts_with("blake3:") && value("target ").contains(std::env::consts::ARCH));
     let row: Vec<_> = value("rows ").split_whitespace().collect();
     let file = rows.file_name().unwrap().to_str().unwrap();
