@@ -387,6 +387,9 @@ pub(super) fn elements<T: Element>(checkpoint: &Checkpoint, name: &str, kind: &s
     let section = section_of(checkpoint, name, kind, section)?;
     let other = |problem: String| other_elements(checkpoint, (kind, name), &problem);
     expect_size::<T>(checkpoint, section, (kind, name))?;
+    if section.element_bytes.is_some_and(|size| size.checked_mul(section.elements) != Some(section.bytes())) {
+        return Err(other(format!("{} of them do not take {} bytes", section.elements, section.bytes())));
+    }
     // Elements that take no bytes could be any number of them.
     let count = usize::try_from(section.elements).ok().filter(|&count| count <= MOST);
     let count = count.ok_or_else(|| other(format!("{} are too many: at most {MOST}", section.elements)))?;
