@@ -95,6 +95,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("chaos::losses", chaos::losses::tests()),
         ("chaos::given_up", chaos::given_up::tests()),
         ("sync", sync::tests()),
+        ("born", born::tests()),
         ("chaos::second", chaos::second::tests()),
         ("chaos::slow", chaos::slow::tests()),
         ("chaos::pairs", chaos::pairs::tests()),
@@ -104,7 +105,6 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         (cluster::GROUP, cluster::tests()),
         ("coloured", places::tests(&COLOURED, &Expected::new(ALONE, Place::session), 120, coloured::SCENARIOS)),
         ("data", data::tests()),
-        ("born", born::tests()),
         ("generated", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, generated::SCENARIOS)),
         (
             "generated::killed",
