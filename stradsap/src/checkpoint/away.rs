@@ -34,7 +34,7 @@ pub(crate) struct Writing {
 pub(crate) enum Put {
     /// The process doesn't see the folder.
     Unseen,
-    /// A file with its hash and so many bytes was written, or was there.
+    /// A file of this hash and this number of bytes was written, or was there.
     Written([u8; 32], u64),
     There([u8; 32], u64),
     /// It can't be written: file and reason.
@@ -79,7 +79,7 @@ pub(super) struct Away<'a> {
 }
 
 impl Away<'_> {
-    /// Writes a section's pieces of about so many bytes; gives their files.
+    /// Writes a section in pieces of about `bytes` bytes; gives their files.
     pub(super) fn write(&mut self, section: &Section<'_>, bytes: usize, site: String) -> Result<Vec<DataFile>> {
         let plain = section.element_bytes.is_some();
         let files = match section.contents.whereabouts()? {

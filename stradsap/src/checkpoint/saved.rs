@@ -47,7 +47,7 @@ pub(super) mod sealed {
         pub(crate) contents: Box<dyn Contents + 's>,
     }
 
-    /// Elements that are to be written, in pieces of about so many bytes. Where they are cut depends on the elements alone.
+    /// Elements that are to be written, in pieces of about a given number of bytes. Where they are cut depends on the elements alone.
     pub(crate) trait Contents {
         fn whereabouts(&self) -> Result<Whereabouts> {
             Ok(Whereabouts::Here)
@@ -77,7 +77,7 @@ pub(super) mod sealed {
 
 use sealed::{Contents, Pieces};
 
-/// How many elements of a size make a piece of about so many bytes.
+/// How many elements of a size make a piece of about `bytes` bytes.
 fn elements_each(bytes: usize, size: usize) -> usize {
     (bytes / size.max(1)).max(1)
 }

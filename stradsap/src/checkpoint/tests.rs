@@ -113,7 +113,7 @@ fn session() -> Session {
     Session::builder().threads(1).build().unwrap()
 }
 
-/// Checkpoints with data files of so many bytes.
+/// Checkpoints with data files of about this number of bytes.
 fn in_pieces(folder: Folder, bytes: usize) -> Checkpoints {
     let mut checkpoints = Checkpoints::over(folder, 1).unwrap();
     checkpoints.piece = bytes;
