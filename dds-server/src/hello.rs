@@ -19,12 +19,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 
 use crate::codec::{self, CodecError};
-use crate::own_time;
 use crate::process::{build_hash, host_name, one_line};
 use crate::seal::{Agreement, HALF, Keys, NoKeys, TAG};
 use crate::secret::Secret;
+use crate::{heartbeat, own_time};
 
 /// How long a handshake may take as a whole.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
@@ -199,6 +200,15 @@ impl GreetError {
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Io(_) | Self::Closed | Self::Timeout)
     }
+
+    /// Whether a process that joins makes another attempt, after so long: for `patience`, and longer where the driver says nothing. It
+    /// may be stopped, and its machine accepts connections all the same.
+    pub fn is_worth_a_try(&self, waited: Duration, patience: Duration) -> bool {
+        match self {
+            Self::Timeout => waited < patience.max(heartbeat::pause()),
+            _ => self.is_passing() && waited < patience,
+        }
+    }
 }
 
 impl From<io::Error> for GreetError {
@@ -228,7 +238,11 @@ pub async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     me: &Hello,
     seal: bool,
 ) -> Result<(Hello, Option<Keys>), GreetError> {
-    own_time::timeout(TIMEOUT, connecting(io, secret, me, seal)).await.unwrap_or(Err(GreetError::Timeout))
+    let since = Instant::now();
+    let greeted =
+        own_time::timeout(TIMEOUT, connecting(io, secret, me, seal)).await.unwrap_or(Err(GreetError::Timeout));
+    // Where this process was stopped meanwhile the other side has given up, and what arrived before says nothing of that.
+    if since.elapsed() < TIMEOUT { greeted } else { greeted.and(Err(GreetError::Timeout)) }
 }
 
 async fn connecting<S: AsyncRead + AsyncWrite + Unpin>(

@@ -328,7 +328,7 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     let (mut control, driver) = loop {
         match introduce(stream, &join, &secret, &me).await {
             // Perhaps strangers crowd there.
-            Err(ServerError::Join { error, .. }) if error.is_passing() && since.elapsed() < hello::TIMEOUT => {
+            Err(ServerError::Join { error, .. }) if error.is_worth_a_try(since.elapsed(), hello::TIMEOUT) => {
                 tokio::time::sleep(JOIN_AGAIN).await;
                 stream = reach(&join).await?;
             }
@@ -400,8 +400,8 @@ async fn beating(join: &str, secret: &Secret, me: &Hello) -> Result<Link, Server
     loop {
         match introduce(reach(join).await?, join, secret, me).await {
             Err(ServerError::Join { error, .. })
-                if (error.is_passing() || matches!(error, GreetError::Refused(_)))
-                    && since.elapsed() < hello::TIMEOUT =>
+                if error.is_worth_a_try(since.elapsed(), hello::TIMEOUT)
+                    || (matches!(error, GreetError::Refused(_)) && since.elapsed() < hello::TIMEOUT) =>
             {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     Vanish,
     /// A process is stopped for so long.
     Stop(u64),
+    /// The driver is stopped for so long.
+    StopDriver(u64),
     /// Nothing passes from one process to another for so long.
     OneWay(u64),
     /// Nothing passes in either direction for so long.
@@ -88,7 +90,8 @@ impl Fault {
             1 => random.of(HARMLESS..=4_000),
             _ => random.of(4_000..=30_000),
         };
-        match random.of(0..=10) {
+        match random.of(0..=11) {
+            11 => Fault::StopDriver(long(random)),
             10 => Fault::Between(long(random)),
             0 | 1 => Fault::Kill,
             2 | 3 => Fault::KillAfter(random.of(0..=60)),
@@ -104,14 +107,15 @@ impl Fault {
         match self {
             Fault::Kill | Fault::KillAfter(_) | Fault::Vanish => true,
             Fault::Stop(time) | Fault::OneWay(time) | Fault::Cut(time) | Fault::Between(time) => time > HARMLESS,
-            Fault::Swizzle => false,
+            // Nobody ends without a driver that is stopped.
+            Fault::Swizzle | Fault::StopDriver(_) => false,
         }
     }
 
     async fn happen(self, world: &Arc<World>) {
         // The driver is the first; it is never the one to go.
         let all = world.running();
-        let Some((_, others @ [_, ..])) = all.split_first() else { return };
+        let Some((driver, others @ [_, ..])) = all.split_first() else { return };
         let one = world.random(|random| Arc::clone(random.one_of(others)));
         let other = world.random(|random| Arc::clone(random.one_of(&all)));
         match self {
@@ -128,6 +132,11 @@ impl Fault {
                 one.stop();
                 tokio::time::sleep(Duration::from_millis(time)).await;
                 one.go_on();
+            }
+            Fault::StopDriver(time) => {
+                driver.stop();
+                tokio::time::sleep(Duration::from_millis(time)).await;
+                driver.go_on();
             }
             Fault::OneWay(time) => world.block(one.number(), other.number(), Duration::from_millis(time)),
             Fault::Cut(time) => {

@@ -166,3 +166,16 @@ fn of_two_workers_that_are_cut_off_from_each_other_one_goes() {
     }
     assert!(lost > 0, "nobody was lost");
 }
+
+/// Some workers may have heard of the next loop, and sent parts to others that had not, when the driver was stopped.
+#[test]
+fn a_driver_that_is_stopped_loses_nobody() {
+    for seed in seeds(150) {
+        let plan = Plan::of(seed);
+        // All have joined by then: who is still on the way is started again.
+        let faults = vec![(100 + seed * 7 % 700, Fault::StopDriver(5_000 + seed * 100))];
+        let came = play(&Plan { workers: 2 + seed as usize % 3, faults, ..plan });
+        assert_eq!(came.error, None, "seed {seed}");
+        assert_eq!(came.counted["start"], 1 + came.started, "seed {seed}: processes were lost");
+    }
+}

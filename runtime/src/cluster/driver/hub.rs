@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use stradsap_dds_server::frame::{self, FrameError, Header};
 use stradsap_dds_server::gate;
-use stradsap_dds_server::heartbeat;
+use stradsap_dds_server::heartbeat::{self, Lost};
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::link::Link;
 use stradsap_dds_server::secret::Secret;
@@ -216,6 +216,10 @@ impl Hub {
             // A child's end is known exactly, if not at once.
             let ended = child.ends_within(LINGERING).await;
             let why = match ended {
+                // One that is put out ends by itself: its code doesn't say why.
+                Some(ended @ ProcessEnd::Code(_)) if loss.why != Lost::Ended.to_string() => {
+                    format!("{}; {ended}", loss.why)
+                }
                 Some(ended) => ended.to_string(),
                 None => {
                     child.end().await;
@@ -322,6 +326,11 @@ impl Hub {
         children.iter().filter(|(pid, started)| started.role == role && !joined.contains(pid)).count()
     }
 
+    /// Gives all children that have not joined more time: this process was stopped for so long.
+    pub(crate) fn give_time(&self, stopped: Duration) {
+        locked(&self.children).values_mut().for_each(|started| started.since += stopped);
+    }
+
     /// Takes out the children that have ended before they had joined, or did not join in this time: their role, process number,
     /// and what became of them.
     pub(crate) fn died_unjoined(&self, patience: Duration) -> Vec<(Role, u32, String)> {
@@ -410,6 +419,8 @@ impl Local for Hub {
     fn trouble(&self, peer: Node, why: &str) {
         self.lose(peer, why);
     }
+
+    async fn ready(&self, _header: &Header) {}
 
     async fn part(&self, header: Header, stream: &mut Link) -> Result<(), FrameError> {
         // The driver runs no blocks.

@@ -152,7 +152,9 @@ impl Cluster {
         // A driver that is stopped meanwhile counts no time.
         let (mut waited, mut looked) = (Duration::ZERO, Instant::now());
         loop {
-            waited += looked.elapsed().min(LONGEST_LOOK);
+            let passed = looked.elapsed();
+            waited += passed.min(LONGEST_LOOK);
+            self.hub.give_time(passed.saturating_sub(LONGEST_LOOK));
             looked = Instant::now();
             // Who is lost from here on is missed later.
             state.seen_losses = self.hub.lost.get();

@@ -108,7 +108,7 @@ async fn greeted(
         match greet(stream, &secret, &me).await {
             Ok(there) => break there,
             // Perhaps strangers crowd there.
-            Err(error) if error.is_passing() && since.elapsed() < again => {
+            Err(error) if error.is_worth_a_try(since.elapsed(), again) => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 stream = net::connect(address, ONE_TRY).await.map_err(problem)?;
             }
@@ -126,7 +126,7 @@ async fn greeted(
             Err(GreetError::Refused(_)) if since.elapsed() < ONE_TRY => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            Err(error) if error.is_passing() && since.elapsed() < AGAIN => {
+            Err(error) if error.is_worth_a_try(since.elapsed(), AGAIN) => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             Err(error) => return Err(problem(format!("{address}: {error}"))),

@@ -31,7 +31,9 @@ const CONNECTING: Duration = Duration::from_secs(4);
 /// How long to wait for file descriptors, before another look.
 const LACKING: Duration = Duration::from_millis(100);
 /// How often a connection for parts is tried while it is idle, and for how long it may be silent.
-const PING_EVERY: Duration = Duration::from_millis(500);
+pub(super) const PING_EVERY: Duration = Duration::from_millis(500);
+/// A sign of life that answers no ping: what was sent has arrived, and waits. Pings are numbered from the next one on.
+pub(super) const NO_ANSWER: u64 = 0;
 const DEAF: Duration = Duration::from_secs(3);
 /// A question asks for no more bytes than this at once.
 pub(crate) const CHUNK: usize = 16 << 20;
@@ -108,6 +110,24 @@ pub(crate) struct Links {
     runtime: tokio::runtime::Handle,
     /// Told when a push fails: to whom, and why.
     trouble: Box<dyn Fn(Node, String) + Send + Sync>,
+}
+
+/// What comes back from a process to which things are pushed.
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    /// The last ping that was answered.
+    answered: u64,
+    /// How often there was a sign that what was sent has arrived.
+    signs: u64,
+}
+
+impl Heard {
+    fn note(&mut self, call: u64) {
+        self.signs += 1;
+        if call != NO_ANSWER {
+            self.answered = call;
+        }
+    }
 }
 
 impl Links {
@@ -210,10 +230,10 @@ impl Links {
     async fn push_all(&self, to: Node, mut queue: mpsc::UnboundedReceiver<Outgoing>) -> Result<(), LinkError> {
         let (mut reader, mut writer) = self.connect(to).await?.into_split();
         // Whether anything arrives shows in the answers to pings alone: nobody answers to a part.
-        let (answered, mut answers) = watch::channel(0u64);
+        let (heard, mut answers) = watch::channel(Heard::default());
         let listening = async move {
             while let Ok(Some(header)) = frame::read_header(&mut reader, 0).await {
-                answered.send_replace(header.call);
+                heard.send_modify(|heard| heard.note(header.call));
             }
         };
         let listening = AbortOnDrop(tasks::spawn_on(&self.runtime, listening).abort_handle());
@@ -221,7 +241,7 @@ impl Links {
         let mut ticks = tokio::time::interval(PING_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // A process that is stopped counts no time; a driver that is shows in its heartbeat.
-        let (mut asked, mut silent) = (0u64, Duration::ZERO);
+        let (mut asked, mut silent, mut signs) = (NO_ANSWER, Duration::ZERO, 0);
         let deaf = if to == DRIVER { heartbeat::pause() } else { DEAF };
         loop {
             tokio::select! {
@@ -232,7 +252,11 @@ impl Links {
                 },
                 closed = answers.changed() => closed.map_err(|_| LinkError::Closed)?,
                 _ = ticks.tick() => {
-                    if *answers.borrow() == asked {
+                    let now = *answers.borrow();
+                    if std::mem::replace(&mut signs, now.signs) != now.signs {
+                        silent = Duration::ZERO;
+                    }
+                    if now.answered == asked {
                         (asked, silent) = (asked + 1, Duration::ZERO);
                         let ping = Header { kind: Kind::Ping, generation, call: asked, ..EMPTY };
                         frame::write_frame(&mut writer, ping, &[]).await?;
@@ -425,3 +449,7 @@ fn question(generation: u32, dds: u64, range: &Range<usize>, from: Holder) -> He
 
 pub(crate) const EMPTY: Header =
     Header { kind: Kind::Get, generation: 0, call: 0, dds: 0, lo: 0, hi: 0, tag: 0, len: 0, checksum: 0 };
+
+#[cfg(test)]
+#[path = "links_tests.rs"]
+mod tests;

@@ -15,7 +15,7 @@ use stradsap_dds_server::store::Store;
 use stradsap_dds_server::stream::Listener;
 use stradsap_dds_server::tasks;
 
-use crate::cluster::wire::links::{EMPTY, Links};
+use crate::cluster::wire::links::{EMPTY, Links, NO_ANSWER, PING_EVERY};
 use crate::cluster::wire::protocol::Node;
 use crate::memory::reservation::Reservation;
 use crate::session::locked;
@@ -79,6 +79,8 @@ pub(crate) trait Local: Send + Sync + 'static {
     fn memory(&self, dds: u64, range: Range<usize>) -> Option<Memory>;
     /// Hears that a process can't be understood.
     fn trouble(&self, peer: Node, why: &str);
+    /// Waits until what is pushed can be taken off its stream: the call that it is for may not have begun here.
+    fn ready(&self, header: &Header) -> impl Future<Output = ()> + Send;
     /// Takes a pushed part off the stream.
     fn part(&self, header: Header, stream: &mut Link) -> impl Future<Output = Result<(), FrameError>> + Send;
     /// Takes a message of a synchronous loop or a scheduled program off the stream.
@@ -119,6 +121,9 @@ async fn serve<L: Local>(mut stream: Link, peer: &Hello, generation: u32, local:
         // What a process of an older generation says no longer counts.
         if links.generation() != generation || header.generation != generation {
             return refuse(&mut stream, "that generation is over").await;
+        }
+        if let Kind::Part | Kind::Blob = header.kind {
+            wait_until_ready(&mut stream, &header, local).await?;
         }
         match header.kind {
             Kind::Part => {
@@ -168,6 +173,16 @@ async fn serve<L: Local>(mut stream: Link, peer: &Hello, generation: u32, local:
                 return Ok(());
             }
         }
+    }
+    Ok(())
+}
+
+/// Waits with what is pushed until it can be taken. Meanwhile its sender sees that what it sends arrives, though nobody comes to the
+/// pings behind it: the call may begin late where the driver is stopped, or where much is to be fetched first.
+async fn wait_until_ready<L: Local>(stream: &mut Link, header: &Header, local: &L) -> Result<(), FrameError> {
+    let mut ready = std::pin::pin!(local.ready(header));
+    while tokio::time::timeout(PING_EVERY, &mut ready).await.is_err() {
+        frame::write_frame(stream, Header { kind: Kind::Pong, call: NO_ANSWER, ..*header }, &[]).await?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::cluster::wire::protocol::{
 use crate::cluster::worker::exchange::Syncing;
 use crate::cluster::worker::pager::{Elements, Pages};
 use crate::cluster::worker::scheduled::{self, Scheduling};
-use crate::cluster::worker::{Worker, minibatch, surveys};
+use crate::cluster::worker::{Running, Worker, minibatch, surveys};
 use crate::dds::relaxed::board;
 use crate::loops::record::{RecordedLoop, record_slices};
 use crate::loops::tallies::Tallies;
@@ -227,13 +227,12 @@ impl Worker {
         cut: u32,
     ) -> std::result::Result<Option<RemoteFailure>, Problem> {
         // The question to run it may be on its way.
-        let beginning = self.running.wait(|now| now.clone().filter(|running| running.call >= call));
         let running = tokio::select! {
             biased;
-            begun = tokio::time::timeout(BEGINNING, beginning) => begun.ok(),
+            begun = tokio::time::timeout(BEGINNING, self.running(call)) => begun.ok().flatten(),
             (node, why) = self.trouble.wait() => return Err(Problem::Peer { node, why }),
         };
-        let Some(running) = running.filter(|running| running.call == call) else {
+        let Some(running) = running else {
             return Err(Problem::Broken("a run that never began can't be settled".to_string()));
         };
         running.blocks.cut_at(running.local_cut(cut));
@@ -251,6 +250,12 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// The run of a call, as soon as it has begun; none if it is over.
+    pub(super) async fn running(&self, call: u64) -> Option<Arc<Running>> {
+        let current = self.running.wait(|now| now.clone().filter(|running| running.call >= call)).await;
+        Some(current).filter(|running| running.call == call)
     }
 
     /// Ends what arrives for a run that is to be undone: what blocks elsewhere sent before they heard of the failure would

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use stradsap_dds_server::frame::{self, FrameError, Header};
+use stradsap_dds_server::frame::{self, FrameError, Header, Kind};
 use stradsap_dds_server::link::Link;
 use stradsap_dds_server::store::Store;
 
@@ -53,6 +53,15 @@ impl Local for Worker {
         self.trouble.report(peer, why.to_string());
     }
 
+    async fn ready(&self, header: &Header) {
+        // A neighbour may be quicker to begin. What comes for a call that is over is not waited with.
+        match header.kind {
+            Kind::Part => _ = self.running(header.call).await,
+            _ if Scheduling::is_one(header) => _ = self.scheduling(header.call).await,
+            _ => _ = self.syncing(header.call).await,
+        }
+    }
+
     async fn message(&self, header: Header, stream: &mut Link) -> std::result::Result<(), FrameError> {
         if Scheduling::is_one(&header) {
             let Some(scheduling) = self.scheduling(header.call).await else {
@@ -72,9 +81,7 @@ impl Local for Worker {
     }
 
     async fn part(&self, header: Header, stream: &mut Link) -> std::result::Result<(), FrameError> {
-        // A neighbour may be quicker to begin.
-        let current = self.running.wait(|now| now.clone().filter(|running| running.call >= header.call)).await;
-        let Some(running) = Some(current).filter(|running| running.call == header.call) else {
+        let Some(running) = self.running(header.call).await else {
             return frame::skip_payload(stream, &header).await;
         };
         let Some(&k) = u32::try_from(header.tag).ok().and_then(|transfer| running.arrivals.get(&transfer)) else {
