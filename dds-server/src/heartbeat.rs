@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::MissedTickBehavior;
 
 use crate::frame::{self, FrameError, Header, Kind};
-use crate::own_time;
+use crate::{own_time, signals};
 
 /// The time between two heartbeats.
 pub const EVERY: Duration = Duration::from_millis(500);
@@ -31,6 +31,9 @@ pub fn pause() -> Duration {
     let given = std::env::var("STRADSAP_DRIVER_PAUSE").ok().and_then(|text| text.trim().parse().ok());
     given.map_or(PAUSE, |seconds: u32| Duration::from_secs(seconds.into())).max(SILENCE)
 }
+
+/// The tag of a heartbeat whose sender was told to end.
+pub const LEAVING: u64 = 1;
 
 /// Why the heartbeat ended.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +72,7 @@ pub async fn beat<S: AsyncRead + AsyncWrite>(
                 continue;
             }
             header.call += 1;
+            header.tag = if signals::is_told() { LEAVING } else { 0 };
             if let Err(error) = frame::write_frame(&mut writer, header, &[]).await {
                 // What the other side said last may still be there to be read, and says more.
                 return error;

@@ -59,6 +59,11 @@ pub enum NetError {
 }
 
 impl NetError {
+    /// Whether the machine is there, and nobody listens.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Connect { error, .. } if error.kind() == io::ErrorKind::ConnectionRefused)
+    }
+
     /// Whether this process or its machine lacks resources for a connection, such as file descriptors. This may pass, and says
     /// nothing about the other side.
     pub fn is_own(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Signals that all processes of a job get together: Ctrl-C in a terminal, those of a batch system that needs the machine.
 //! Whether the job ends then, and when, is the driver's matter.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -11,6 +12,13 @@ pub const GRACE: Duration = Duration::from_secs(300);
 /// The exit code after SIGTERM, as shells have it.
 const TERMINATED: i32 = 128 + 15;
 
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was told to end, by SIGTERM. Its heartbeats say so.
+pub fn is_told() -> bool {
+    TOLD.load(Relaxed)
+}
+
 /// Ends this process some time after SIGTERM, and at once after a second one. SIGINT and SIGUSR1 are for the driver.
 pub async fn end_when_told() {
     let user = SignalKind::user_defined1();
@@ -20,7 +28,8 @@ pub async fn end_when_told() {
         return;
     };
     told.recv().await;
-    tracing::info!("SIGTERM: going on until the driver ends, or for {GRACE:?}");
+    TOLD.store(true, Relaxed);
+    tracing::info!("SIGTERM: going on until the driver ends or lets this process go, or for {GRACE:?}");
     // Either way it is time.
     let _again = tokio::time::timeout(GRACE, told.recv()).await;
     std::process::exit(TERMINATED);

@@ -1,6 +1,7 @@
 //! The command line that every example has, and how its mistakes are reported: one line, exit status 2.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::{ExitCode, exit};
 
@@ -108,9 +109,10 @@ impl CheckpointArgs {
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Many processes")]
 pub struct ProcessArgs {
-    /// Worker processes to start on this machine; without a number, one for each core. With --listen, how many will join
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
-    pub workers: Option<Option<u32>>,
+    /// Worker processes to start on this machine; without a number, one for each core. With --listen, how many will join.
+    /// With MIN..MAX the job begins with MIN of them, and workers may come and go while it runs
+    #[arg(long, value_name = "N | MIN..MAX", value_parser = workers)]
+    pub workers: Option<Option<RangeInclusive<u32>>>,
 
     /// DDS server processes [default: none; one is embedded in each worker]
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(..=1024))]
@@ -151,6 +153,17 @@ impl ProcessArgs {
             ("--trace", trace.is_some()),
         ])
     }
+}
+
+/// `4`, or `2..8` where a job may begin with fewer than may take part.
+fn workers(text: &str) -> std::result::Result<RangeInclusive<u32>, String> {
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    let numbers = least.parse().ok().zip(most.parse().ok()).map(|(least, most): (u32, u32)| least..=most);
+    let offered = |numbers: &RangeInclusive<u32>| {
+        let (&least, &most) = (numbers.start(), numbers.end());
+        most <= 1024 && least <= most && (least > 0 || !text.contains(".."))
+    };
+    numbers.filter(offered).ok_or_else(|| "a number up to 1024, or a range such as 2..8, was expected".to_string())
 }
 
 fn first_used<const N: usize>(options: [(&'static str, bool); N]) -> Option<&'static str> {
@@ -309,7 +322,7 @@ mod tests {
         let line = "x --workers 4 --dds-servers 2 --listen h:9 --snapshot-every 5 --trace t.json";
         let args = Args::try_parse_from(line.split(' ')).unwrap().common;
         let expected = ProcessArgs {
-            workers: Some(Some(4)),
+            workers: Some(Some(4..=4)),
             dds_servers: Some(2),
             listen: Some("h:9".into()),
             join: None,
@@ -331,9 +344,13 @@ mod tests {
             assert_eq!(workers(line), Some(None), "{line}");
         }
         for line in ["x --workers 2", "x --workers=2", "x --workers 2 --threads 1"] {
-            assert_eq!(workers(line), Some(Some(2)), "{line}");
+            assert_eq!(workers(line), Some(Some(2..=2)), "{line}");
         }
-        assert!(Args::try_parse_from(["x", "--workers", "many"]).is_err());
+        assert_eq!(workers("x --workers 2..8 --threads 1"), Some(Some(2..=8)));
+        for wrong in ["many", "2..", "..8", "8..2", "0..2", "2..1025", "1025", "-1", "1..2..3"] {
+            let error = Args::try_parse_from(["x", &format!("--workers={wrong}")]).unwrap_err().to_string();
+            assert!(error.contains(wrong) && error.contains("2..8"), "{error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What parallel programs do with the common options, besides what all programs do.
 
+use std::ops::RangeInclusive;
+
 #[cfg(feature = "cluster")]
 use stradsap::ClusterOptions;
 use stradsap::{Error, LoopReport, ScheduledReport, Session, SyncReport, Verified, WorkerTime};
@@ -30,7 +32,7 @@ pub fn configure(session: &Session, common: &CommonArgs) -> stradsap::Result<()>
 /// Starts the processes that the command line asks for, or waits for them.
 fn start_workers(session: &Session, common: &CommonArgs) -> stradsap::Result<()> {
     let args = &common.processes;
-    let Some(workers) = args.workers.filter(|&workers| workers != Some(0)) else {
+    let Some(workers) = args.workers.clone().filter(|workers| *workers != Some(0..=0)) else {
         if session.workers() == 0
             && let Some(path) = &args.trace
         {
@@ -51,15 +53,15 @@ fn start_workers(session: &Session, common: &CommonArgs) -> stradsap::Result<()>
 }
 
 #[cfg(not(feature = "cluster"))]
-fn start(_: &Session, _: &CommonArgs, _: Option<u32>) -> stradsap::Result<()> {
+fn start(_: &Session, _: &CommonArgs, _: Option<RangeInclusive<u32>>) -> stradsap::Result<()> {
     Err(Error::usage("--workers: this program was built without the feature `cluster`"))
 }
 
 #[cfg(feature = "cluster")]
-fn start(session: &Session, common: &CommonArgs, workers: Option<u32>) -> stradsap::Result<()> {
+fn start(session: &Session, common: &CommonArgs, workers: Option<RangeInclusive<u32>>) -> stradsap::Result<()> {
     let args = &common.processes;
     let mut options = match workers {
-        Some(workers) => ClusterOptions::new(workers as usize),
+        Some(workers) => ClusterOptions::new(*workers.end() as usize).at_least(*workers.start() as usize),
         None if args.listen.is_some() => {
             return Err(Error::usage("--workers: with --listen, it needs the number of workers that will join"));
         }

@@ -28,6 +28,8 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DriverRole {
     pub(crate) workers: Workers,
+    /// With how many of them the job begins, if not with all.
+    pub(crate) fewest: Option<usize>,
     /// Separate DDS servers, which the driver starts; 0: one is embedded in each worker.
     pub(crate) servers: usize,
     /// Where workers may join; none: loopback, any port.
@@ -164,7 +166,13 @@ impl Words {
 
 fn driver(env: Env<'_>) -> Result<DriverRole> {
     let listen = env("STRADSAP_LISTEN").map(|text| checked("STRADSAP_LISTEN=", &text, true)).transpose()?;
+    let mut fewest = None;
     let workers = match env("STRADSAP_WORKERS").as_deref() {
+        Some(text) if text.contains("..") => {
+            let (least, most) = range_of_workers("STRADSAP_WORKERS=", text)?;
+            fewest = Some(least);
+            most
+        }
         Some("cores") if listen.is_some() => {
             let expected = "with STRADSAP_LISTEN, the number of workers that will join was expected";
             return Err(Error::usage(format!("STRADSAP_WORKERS=cores: {expected}")));
@@ -183,6 +191,7 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
             _ if listen.is_some() => Workers::Join(workers),
             _ => Workers::Spawn(workers),
         },
+        fewest,
         servers: number(env, "STRADSAP_DDS_SERVERS", 0, MAX_PROCESSES)?.unwrap_or(0),
         listen,
         snapshot_every: number(env, "STRADSAP_SNAPSHOT_EVERY", 1, usize::MAX)?,
@@ -191,6 +200,15 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
         driver_memory: number(env, "STRADSAP_DRIVER_MEMORY", 0, usize::MAX)?,
         trace: env("STRADSAP_TRACE").map(PathBuf::from),
         rendezvous: None,
+    })
+}
+
+/// With how many workers a job begins and how many may take part, as `2..8`.
+fn range_of_workers(option: &str, text: &str) -> Result<(usize, usize)> {
+    let numbers = text.split_once("..").and_then(|(least, most)| Some((least.parse().ok()?, most.parse().ok()?)));
+    numbers.filter(|&(least, most)| 0 < least && least <= most && most <= MAX_PROCESSES).ok_or_else(|| {
+        let range = format!("a range such as 2..8, from 1 to {MAX_PROCESSES}");
+        Error::usage(format!("{option}{text}: {range} was expected"))
     })
 }
 
@@ -272,7 +290,7 @@ fn joined_driver(env: Env<'_>, launcher: &str, size: usize) -> Result<DriverRole
         Workers::Spawn(n) | Workers::Join(n) if n != joining => Err(Error::usage(format!(
             "STRADSAP_WORKERS={n}: {launcher} started {size} processes, a driver and {joining} workers; unset it"
         ))),
-        _ => Ok(DriverRole { workers: Workers::Join(joining), ..role }),
+        _ => Ok(DriverRole { workers: Workers::Join(joining), fewest: None, ..role }),
     }
 }
 

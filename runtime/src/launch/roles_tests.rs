@@ -25,6 +25,7 @@ const POD: &[(&str, &str)] =
 
 const DRIVER: DriverRole = DriverRole {
     workers: Workers::None,
+    fewest: None,
     servers: 0,
     listen: None,
     snapshot_every: None,
@@ -78,6 +79,12 @@ fn a_driver_has_one_worker_a_core_where_no_number_is_given() {
     let each = std::thread::available_parallelism().unwrap().get();
     assert_eq!(driver_of(given("", &[&[("STRADSAP_WORKERS", "cores")]])).workers, Workers::Spawn(each));
     assert_eq!(one_per_core(), each);
+    let elastic = driver_of(given("", &[&[("STRADSAP_WORKERS", "2..8"), ("STRADSAP_LISTEN", "h:9")]]));
+    assert_eq!((elastic.workers, elastic.fewest), (Workers::Join(8), Some(2)));
+    for wrong in ["2..", "..8", "8..2", "0..2", "2..1025", "1..2..3"] {
+        let error = given("", &[&[("STRADSAP_WORKERS", wrong)]]).unwrap_err();
+        assert!(error.contains(&format!("STRADSAP_WORKERS={wrong}: a range such as 2..8")), "{error}");
+    }
     // The program reads its own command line: `--workers` takes no word away from what is read here.
     assert_eq!(driver_of(given("--workers --threads 2", &[])), DRIVER);
     let joined = worker_of(given("--workers --join h:9 --threads 2", &[]));

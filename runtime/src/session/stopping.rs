@@ -56,8 +56,15 @@ impl fmt::Display for StopSignal {
 }
 
 /// The number of the signal that came last; 0: none came.
+static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// Whether the program was asked to end, and watches for that.
+#[cfg(feature = "cluster")]
+pub(crate) fn is_asked() -> bool {
+    LAST.get().is_some_and(|last| last.load(Relaxed) != 0)
+}
+
 fn last() -> &'static Arc<AtomicUsize> {
-    static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
     LAST.get_or_init(|| {
         let last = Arc::default();
         if let Err(error) = watch(&last) {
@@ -87,7 +94,7 @@ impl Session {
     /// program at once.
     ///
     /// In a terminal or under a batch system, the job's workers get the same signals. They go on until the driver ends, or for five
-    /// minutes.
+    /// minutes. A worker that gets `SIGTERM` while others don't leaves the job when the running loop has ended.
     ///
     /// ```
     /// # use stradsap_runtime as stradsap;

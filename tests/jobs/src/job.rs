@@ -19,6 +19,8 @@ use crate::common::{below, ratings};
 const EPOCHS: &str = "STRADSAP_TEST_EPOCHS";
 /// Where it stores checkpoints, one an epoch, and where it resumes from.
 const CHECKPOINTS: &str = "STRADSAP_TEST_CHECKPOINTS";
+/// How long it rests after an epoch, in milliseconds.
+pub const PAUSE: &str = "STRADSAP_TEST_PAUSE";
 
 /// Enough for something to happen on the way, on slow machines as well.
 pub const LONG: usize = 40;
@@ -133,7 +135,8 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
         }
         println!("epoch {epoch} {:016x}", loss.get().to_bits());
         // What is faster than this is not faster than what is done to it.
-        std::thread::sleep(Duration::from_millis(20));
+        let pause = std::env::var(PAUSE).ok().map_or(20, |text| text.parse().unwrap());
+        std::thread::sleep(Duration::from_millis(pause));
     }
     let moods: Vec<u32> = moods.to_vec().into_iter().map(f32::to_bits).collect();
     let cells = cells.digest()?;
@@ -150,6 +153,8 @@ pub struct Job {
 /// How a job is to run.
 pub struct Setting<'s> {
     pub workers: usize,
+    /// How many workers may take part, if more than the job begins with.
+    pub at_most: usize,
     pub servers: usize,
     pub snapshot_every: usize,
     pub epochs: usize,
@@ -175,6 +180,7 @@ impl Default for Setting<'_> {
     fn default() -> Self {
         Setting {
             workers: 0,
+            at_most: 0,
             servers: 0,
             snapshot_every: 3,
             epochs: LONG,
@@ -203,7 +209,11 @@ impl Job {
         // The driver keeps nothing that others can store, unless it is asked to.
         command.env("STRADSAP_DRIVER_MEMORY", "0").envs(setting.with.iter().copied());
         command.env("HOME", home.path()).env("TMPDIR", home.path()).env("RUST_BACKTRACE", "0");
-        command.env(EPOCHS, setting.epochs.to_string()).env("STRADSAP_WORKERS", setting.workers.to_string());
+        let workers = match (setting.workers, setting.at_most) {
+            (workers, 0) => workers.to_string(),
+            (workers, most) => format!("{workers}..{most}"),
+        };
+        command.env(EPOCHS, setting.epochs.to_string()).env("STRADSAP_WORKERS", workers);
         command.env("STRADSAP_DDS_SERVERS", setting.servers.to_string());
         command.env("STRADSAP_SNAPSHOT_EVERY", setting.snapshot_every.to_string());
         if let Some(policy) = setting.policy {

@@ -7,6 +7,7 @@
 pub(crate) mod given_up;
 mod kills;
 pub(crate) mod losses;
+mod members;
 pub(crate) mod minibatches;
 pub(crate) mod operators;
 pub(crate) mod pairs;
@@ -66,6 +67,11 @@ pub(crate) fn tests() -> Vec<Test> {
         test("nothing arrives from one worker at another", 60, &expected, |expected| {
             partitions::from_worker(expected, proxy::Wire::cut);
         }),
+        test("workers come and go", 120, &expected, members::come_and_go),
+        test("workers come and go: minibatches", 120, &expected, members::minibatches),
+        test("all workers go", 60, &expected, members::all_go),
+        test("a worker is told to end", 60, &expected, members::own),
+        test("a worker joins again", 60, &expected, members::again),
         test("one is killed where all is sealed", 60, &expected, kills::sealed),
         test("what passes is changed where all is sealed", 120, &expected, partitions::falsified),
     ]

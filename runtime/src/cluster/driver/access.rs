@@ -4,8 +4,6 @@ use std::ops::Range;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
-use stradsap_dds_server::hello::Role;
-
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::{Cluster, State};
 use crate::memory::buffer::RawBuf;
@@ -88,13 +86,6 @@ impl Cluster {
             entry.version = next_id();
             entry.base_version = entry.version;
         }
-    }
-
-    /// Whether somebody has come in place of a process that was lost.
-    pub(crate) fn has_newcomers(&self, state: &State) -> bool {
-        let more = |role, have: usize, wanted| have < wanted && self.hub.complete(role).len() > have;
-        more(Role::Worker, state.workers.len(), self.options.workers())
-            || more(Role::Server, state.servers.len(), self.options.servers())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -32,8 +32,9 @@ use crate::session::logging::warning;
 
 /// How long a process may be silent. It says something every half second.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long a child that is lost may take to end by itself.
+/// How long a child that is lost may take to end by itself, and one that was let go.
 const LINGERING: Duration = Duration::from_millis(100);
+const GOING: Duration = Duration::from_secs(2);
 /// The exit code of a process that was told to end.
 const TERMINATED: i32 = 128 + libc::SIGTERM;
 /// The driver keeps the second copy of snapshots where there is only one other home.
@@ -47,6 +48,8 @@ pub(crate) struct Member {
     /// Servers only: it ends with this connection.
     _control: Option<Link>,
     heart: Option<AbortHandle>,
+    /// It was told to end, as its heartbeats say.
+    leaving: Arc<AtomicBool>,
     /// The driver's end of its connection.
     reached_at: Option<std::net::SocketAddr>,
 }
@@ -236,6 +239,32 @@ impl Hub {
         });
     }
 
+    /// A worker's part in the job is over, and it knows.
+    pub(crate) fn release(&self, node: Node) {
+        let Some(member) = locked(&self.members).remove(&node) else { return };
+        if let Some(heart) = &member.heart {
+            heart.abort();
+        }
+        let own = member.hello.host == self.host;
+        if let Some(Started { mut child, .. }) = locked(&self.children).remove(&member.hello.pid).filter(|_| own) {
+            tasks::spawn_on(&self.runtime, async move {
+                drop(member);
+                if child.ends_within(GOING).await.is_none() {
+                    child.end().await;
+                }
+            });
+        }
+    }
+
+    fn leaving_of(&self, node: Node) -> Arc<AtomicBool> {
+        locked(&self.members).get(&node).map(|member| Arc::clone(&member.leaving)).unwrap_or_default()
+    }
+
+    /// Whether a process was told to end.
+    pub(crate) fn is_leaving(&self, node: Node) -> bool {
+        self.leaving_of(node).load(Relaxed)
+    }
+
     /// Waits until it is known how all lost children have ended.
     pub(crate) async fn explained(&self) {
         self.unexplained.wait(|&unexplained| (unexplained == 0).then_some(())).await;
@@ -268,7 +297,8 @@ impl Hub {
                     Role::Worker => (Some(join::control_client(stream)), None),
                     Role::Server | Role::Driver => (None, Some(stream)),
                 };
-                let member = Member { hello: peer, client, _control: control, heart: None, reached_at };
+                let member =
+                    Member { hello: peer, client, _control: control, heart: None, leaving: Arc::default(), reached_at };
                 // One that has begun anew, because it was not heard the first time.
                 let mut members = locked(&self.members);
                 members.retain(|_, other| other.heart.is_some() || !same_process(&other.hello, &member.hello));
@@ -276,9 +306,10 @@ impl Hub {
             }
             Purpose::Heartbeat => {
                 let Some(node) = self.by_process(&peer) else { return };
-                let hub = Arc::clone(self);
+                let (hub, leaving) = (Arc::clone(self), self.leaving_of(node));
                 let heart = tasks::spawn(async move {
-                    let lost = heartbeat::beat(stream, heartbeat::EVERY, SILENCE, |_| {}).await;
+                    let heard = |header: &Header| leaving.store(header.tag == heartbeat::LEAVING, Relaxed);
+                    let lost = heartbeat::beat(stream, heartbeat::EVERY, SILENCE, heard).await;
                     // Not on this task, which `lose` ends.
                     tasks::spawn(async move { hub.lose(node, &lost.to_string()) });
                 });

@@ -333,7 +333,8 @@ impl Cluster {
         let task = remote_task(call.pack, call.site, "the loop")?;
         let input = vector_of(call.input).ok_or_else(|| unnamed("the input"))?;
         let input_ops = naming::element_name(input.ops);
-        let (threads, workers) = (self.threads(), state.workers.len());
+        // As many as there are to be, however many take part now: bits depend on it.
+        let (threads, workers) = (self.threads(), self.options.workers());
         let copies = if call.policy == SyncPolicy::Hybrid { workers } else { workers * threads };
         let schedule = Schedule::new((input.len, call.minibatch), call.policy, call.options.interval, copies, threads);
         let key = call.key(copies);

@@ -8,6 +8,7 @@ mod giving_up;
 pub(crate) mod hub;
 pub(crate) mod in_parts;
 pub(crate) mod loops;
+mod membership;
 pub(crate) mod minibatch;
 pub(crate) mod operate;
 mod options;
@@ -68,6 +69,8 @@ pub use options::ClusterOptions;
 /// How long processes may take to come.
 const STARTING: Duration = Duration::from_secs(60);
 const JOINING: Duration = Duration::from_secs(300);
+/// After how long it is said who is waited for.
+const TELLING: Duration = Duration::from_secs(5);
 /// How long the end of a generation may take a worker: what runs there has to stop first.
 const STOPPING: Duration = Duration::from_secs(60);
 /// A loop may take long; who is lost is found otherwise.
@@ -325,7 +328,7 @@ impl Cluster {
 
     /// Waits until all workers have joined that others start.
     fn wait_for_workers(&self) -> Result<()> {
-        let (what, expected, since) = ("workers", self.options.workers, Instant::now());
+        let (what, expected, since) = ("workers", self.options.fewest(), Instant::now());
         let mut reported = false;
         loop {
             let joined = self.hub.complete(Role::Worker).len();
@@ -336,7 +339,7 @@ impl Cluster {
                 let seconds = JOINING.as_secs();
                 return Err(ClusterError::Missing { what, joined, expected, seconds }.into());
             }
-            if !reported && since.elapsed() >= Duration::from_secs(5) {
+            if !reported && since.elapsed() >= TELLING {
                 reported = true;
                 eprintln!("waiting for {} of {expected} {what} to join at {}", expected - joined, self.address);
             }
@@ -349,6 +352,8 @@ impl Cluster {
         state.generation += 1;
         state.sites.clear();
         state.workers = self.hub.complete(Role::Worker);
+        // Others are there for when one of these is lost.
+        state.workers.truncate(self.options.workers());
         state.servers = self.hub.complete(Role::Server);
         if state.workers.is_empty() {
             return Err(Fault::Lost);

@@ -34,6 +34,7 @@ const DRIVER_MEMORY: usize = 64 << 20;
 #[must_use]
 pub struct ClusterOptions {
     pub(super) workers: usize,
+    fewest: usize,
     pub(super) threads: Option<usize>,
     pub(super) servers: usize,
     pub(super) listen: Option<String>,
@@ -51,6 +52,7 @@ impl ClusterOptions {
     pub fn new(workers: usize) -> Self {
         ClusterOptions {
             workers,
+            fewest: workers,
             threads: None,
             servers: 0,
             listen: None,
@@ -75,6 +77,28 @@ impl ClusterOptions {
     /// ```
     pub fn one_per_core() -> Self {
         Self::new(one_per_core())
+    }
+
+    /// Sets with how many workers the job begins. The others, up to the number of workers, take part from the first loop on that begins
+    /// after they have joined. By default the job waits for all of them.
+    ///
+    /// If all workers that joined it leave or are lost, such a job waits for others for five minutes. That needs DDS servers of its own,
+    /// which have the elements meanwhile.
+    ///
+    /// ```
+    /// # use stradsap_runtime as stradsap;
+    /// let options = stradsap::ClusterOptions::new(8).at_least(2).listen("0.0.0.0:7350");
+    /// ```
+    ///
+    /// # Cost
+    /// A worker that joins or leaves costs a snapshot: what was written since the last one is stored with two processes.
+    ///
+    /// # Determinism
+    /// No bits of asynchronous loops and scheduled programs depend on it. Synchronous loops have as many copies as the number of workers
+    /// asks for, however many take part.
+    pub fn at_least(mut self, workers: usize) -> Self {
+        self.fewest = workers;
+        self
     }
 
     /// Sets how many threads run blocks in each worker. By default the cores are shared evenly.
@@ -164,6 +188,16 @@ impl ClusterOptions {
         self.workers
     }
 
+    /// With how many workers the job begins.
+    pub(super) fn fewest(&self) -> usize {
+        self.fewest.clamp(1, self.workers.max(1))
+    }
+
+    /// Whether the job waits for workers that join, when all have gone.
+    pub(super) fn awaits_others(&self) -> bool {
+        self.join && self.fewest < self.workers
+    }
+
     /// Loops from one snapshot to the next.
     pub(crate) fn every(&self) -> usize {
         self.snapshot_every
@@ -185,6 +219,7 @@ impl ClusterOptions {
             Workers::Join(workers) => (workers, true),
         };
         Some(ClusterOptions {
+            fewest: role.fewest.unwrap_or(workers),
             join,
             servers: role.servers,
             listen: role.listen.clone(),
@@ -219,6 +254,12 @@ impl Session {
         }
         if options.workers() == 0 {
             return Err(Error::usage("0 workers can't run loops: leave them out to run in this process"));
+        }
+        if options.fewest == 0 || options.fewest > options.workers {
+            let (fewest, workers) = (options.fewest, options.workers);
+            return Err(Error::usage(format!(
+                "at least {fewest} workers of {workers}: from 1 to {workers} was expected"
+            )));
         }
         let cluster = Cluster::start(options, self.inner().take_timeline())?;
         self.set_threads(cluster.threads())?;

@@ -266,9 +266,11 @@ impl Cluster {
             loop {
                 self.try_again(state);
                 // After an error nobody knows what the workers hold.
-                if state.tainted || self.hub.lost.get() != state.seen_losses || self.has_newcomers(state) {
+                if state.tainted || self.hub.lost.get() != state.seen_losses {
                     self.recover(state).await?;
                     state.tainted = false;
+                } else if self.change_members(state).await? {
+                    continue;
                 }
                 let ended = match once(self, state).await {
                     Ok(done) => Ok(done),

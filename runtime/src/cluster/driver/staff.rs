@@ -6,7 +6,7 @@ use std::time::Duration;
 use stradsap_dds_server::hello::Role;
 use tokio::time::Instant;
 
-use crate::cluster::driver::{Cluster, State, cant_start};
+use crate::cluster::driver::{Cluster, JOINING, State, TELLING, cant_start};
 use crate::cluster::launch::children::ChildSettings;
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::logging::warning;
@@ -150,7 +150,7 @@ impl Cluster {
     /// there is a worker.
     pub(crate) async fn staff(&self, state: &mut State, patience: Duration, first: bool) -> Result<(), Error> {
         // A driver that is stopped meanwhile counts no time.
-        let (mut waited, mut looked) = (Duration::ZERO, Instant::now());
+        let (mut waited, mut looked, mut told) = (Duration::ZERO, Instant::now(), false);
         loop {
             let passed = looked.elapsed();
             waited += passed.min(LONGEST_LOOK);
@@ -162,6 +162,20 @@ impl Cluster {
             let workers = self.hub.complete(Role::Worker).len();
             if absent.count() == 0 && (first || workers > 0) {
                 return Ok(());
+            }
+            if first
+                && workers >= self.options.fewest()
+                && self.hub.complete(Role::Server).len() >= self.options.servers()
+            {
+                // The others take part as soon as they have joined.
+                return Ok(());
+            }
+            if absent.count() == 0 && self.options.awaits_others() && waited < JOINING {
+                if waited >= TELLING && !std::mem::replace(&mut told, true) {
+                    eprintln!("all workers are gone: waiting for others to join at {}", self.address);
+                }
+                tokio::time::sleep(LOOKING).await;
+                continue;
             }
             if absent.count() == 0 {
                 return Err(self.all_lost());

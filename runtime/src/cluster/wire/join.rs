@@ -103,12 +103,15 @@ async fn greeted(
     let bound = listener.local_addr().map_err(problem)?;
     let ip = if bound.ip().is_unspecified() { local.ip() } else { bound.ip() };
     me.address = advertised().unwrap_or_else(|| SocketAddr::new(ip, bound.port()).to_string());
-    let since = Instant::now();
+    let (since, mut told) = (Instant::now(), false);
     let (control, driver) = loop {
         match greet(stream, &secret, &me).await {
             Ok(there) => break there,
             // Perhaps strangers crowd there.
             Err(error) if error.is_worth_a_try(since.elapsed(), again) => {
+                if since.elapsed() > TELLING && !std::mem::replace(&mut told, true) {
+                    eprintln!("waiting for the driver at {address}: {error}");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 stream = net::connect(address, ONE_TRY).await.map_err(problem)?;
             }

@@ -3,6 +3,7 @@
 //! The network has the main thread, with a runtime of its own; loops, recordings and whatever else takes time run on a
 //! second thread and those of the pool.
 
+mod again;
 pub(crate) mod answer;
 pub(crate) mod bench;
 mod calls;
@@ -22,6 +23,7 @@ mod surveys;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use stradsap_dds_server::hello::{Hello, Role};
 use stradsap_dds_server::secret::Secret;
@@ -43,7 +45,7 @@ use crate::cluster::worker::running::Running;
 use crate::cluster::worker::scheduled::Scheduling;
 pub(crate) use crate::cluster::worker::server::Server;
 use crate::launch::roles::WorkerRole;
-use crate::session::error::{ClusterError, Result};
+use crate::session::error::{ClusterError, Error, Result};
 use crate::session::{MAX_THREADS, Session, locked, logging, slow_bodies, timeline};
 
 /// Bytes of snapshots that a worker keeps for others.
@@ -52,10 +54,16 @@ const STORE_LIMIT: u64 = 1 << 40;
 /// A worker from its start to its end.
 pub(crate) fn run(role: &WorkerRole) -> Result<ExitCode> {
     let session = Session::builder().threads(threads(role)).verify(false).explain(false).build()?;
-    let runtime = join::runtime()?;
+    let (runtime, since) = (join::runtime()?, Instant::now());
     runtime.block_on(async {
         tokio::spawn(signals::end_when_told());
-        serve(role, session).await.map(|()| ExitCode::SUCCESS)
+        let ended = serve(role, session).await;
+        if let Err(Error::Cluster(ClusterError::DriverLost(why))) = &ended
+            && !signals::is_told()
+        {
+            again::join_again(role, since, why).await;
+        }
+        ended.map(|()| ExitCode::SUCCESS)
     })
 }
 
