@@ -72,7 +72,7 @@ fn within(group: &str, name: &str) -> String {
 pub const GROUP: &str = "TESTS_OF_GROUP";
 
 /// How many groups run at once. Much of their time is waiting: for timeouts, and for each other's processes.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 /// Runs the tests that the command line asks for, each group in a process of its own, and says how many failed.
 pub fn run(mut groups: Vec<(&'static str, Vec<Test>)>) -> Result<(), Box<dyn std::error::Error>> {

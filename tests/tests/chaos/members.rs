@@ -20,17 +20,19 @@ fn takes_part(worker: &Process, workers: usize) {
 }
 
 /// What must be left, and nothing may run again for those who leave: nobody is lost.
-fn ends_well(job: Job, expected: &str, leaving: usize) {
+fn ends_well(job: Job, expected: &str, leaving: usize) -> String {
     let (digest, err) = job.digest("workers come and go");
     assert_eq!(digest, expected, "{err}");
     assert_eq!(err.matches("leaves the job, since it was told to end").count(), leaving, "{err}");
     assert!(!err.contains("lost"), "{err}");
+    err
 }
 
 /// From one worker to three, of which the first two are told to end.
 fn comes_and_goes(setting: &Setting<'_>, expected: &str) {
     let (at, secret) = (format!("127.0.0.1:{}", free_port("127.0.0.1")), a_secret(7));
-    let setting = Setting { workers: 1, at_most: 3, listen: Some((&at, &secret)), ..*setting };
+    let with: [(&str, &str); 1] = [("STRADSAP_LOG", "info")];
+    let setting = Setting { workers: 1, at_most: 3, listen: Some((&at, &secret)), with: &with, ..*setting };
     let mut job = Job::start(&setting);
     let mut workers = vec![one_more(&at, &secret)];
     job.reached(1);
@@ -46,7 +48,9 @@ fn comes_and_goes(setting: &Setting<'_>, expected: &str) {
         takes_part(&workers[2], 2 - k);
         job.goes_on();
     }
-    ends_well(job, expected, 2);
+    let err = ends_well(job, expected, 2);
+    let anew: Vec<&str> = err.lines().filter(|line| line.contains("recovered")).collect();
+    assert!(anew.len() == 4 && anew.iter().all(|line| line.contains("loops=0")), "loops ran again: {anew:?}");
     assert!(workers[2].wait("a worker whose job is done", SOON).success());
 }
 
