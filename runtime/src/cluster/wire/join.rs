@@ -19,7 +19,7 @@ use tokio_util::codec::LengthDelimitedCodec;
 
 use crate::cluster::launch::rendezvous::{PATIENCE, Seeker};
 use crate::cluster::wire::protocol::{Control, ControlClient};
-use crate::cluster::worker::Server;
+use crate::cluster::worker::{Server, again};
 use crate::launch::roles::Join;
 use crate::session::error::{ClusterError, Error, Result};
 
@@ -159,11 +159,12 @@ async fn listen(local: SocketAddr) -> Result<Listener> {
 /// A connection to a driver, which may not be up yet.
 async fn reach(address: &str) -> Result<Stream> {
     let since = Instant::now();
+    let patience = if again::had_joined() { ONE_TRY } else { COMING_UP };
     let (mut pause, mut reported) = (Duration::from_millis(10), false);
     loop {
         match net::connect(address, ONE_TRY).await {
             Ok(stream) => return Ok(stream),
-            Err(error) if since.elapsed() > COMING_UP => return Err(problem(error)),
+            Err(error) if since.elapsed() > patience => return Err(problem(error)),
             Err(error) if !reported && since.elapsed() > TELLING => {
                 reported = true;
                 eprintln!("waiting for the driver at {address}: {error}");

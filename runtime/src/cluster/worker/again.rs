@@ -19,6 +19,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(256);
 const LONG: Duration = Duration::from_secs(60);
 const ONE_TRY: Duration = Duration::from_secs(2);
 
+/// Whether this process had joined its job before: then the driver is there, or the job is over.
+pub(crate) fn had_joined() -> bool {
+    std::env::var_os(TIMES).is_some()
+}
+
 /// Joins again, if the driver still listens; otherwise returns. `since` is when this process joined, `why` why it is out.
 pub(super) async fn join_again(role: &WorkerRole, since: Instant, why: &str) {
     let Join::Address(address) = &role.join else { return };

@@ -3,7 +3,7 @@
 //! The network has the main thread, with a runtime of its own; loops, recordings and whatever else takes time run on a
 //! second thread and those of the pool.
 
-mod again;
+pub(crate) mod again;
 pub(crate) mod answer;
 pub(crate) mod bench;
 mod calls;
