@@ -111,7 +111,7 @@ impl CheckpointArgs {
 pub struct ProcessArgs {
     /// Worker processes to start on this machine; without a number, one for each core. With --listen, how many will join.
     /// With MIN..MAX the job begins with MIN of them, and workers may come and go while it runs
-    #[arg(long, value_name = "N | MIN..MAX", value_parser = workers)]
+    #[arg(long, value_name = "N", value_parser = workers)]
     pub workers: Option<Option<RangeInclusive<u32>>>,
 
     /// DDS server processes [default: none; one is embedded in each worker]
@@ -163,7 +163,9 @@ fn workers(text: &str) -> std::result::Result<RangeInclusive<u32>, String> {
         let (&least, &most) = (numbers.start(), numbers.end());
         most <= 1024 && least <= most && (least > 0 || !text.contains(".."))
     };
-    numbers.filter(offered).ok_or_else(|| "a number up to 1024, or a range such as 2..8, was expected".to_string())
+    numbers
+        .filter(offered)
+        .ok_or_else(|| "expected a whole number of at most 1024, or a range such as 2..8".to_string())
 }
 
 fn first_used<const N: usize>(options: [(&'static str, bool); N]) -> Option<&'static str> {

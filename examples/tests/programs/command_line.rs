@@ -43,7 +43,10 @@ fn usage_mistakes_are_one_line_and_status_2() {
         (&["--epochs", "0"], "invalid value '0' for '--epochs <E>': 0 is not in 1..=4294967295"),
         (&["--threads", "0"], "invalid value '0' for '--threads <T>': 0 is not in 1..=1024"),
         (&["--seed", "x"], "invalid value 'x' for '--seed <S>': invalid digit found in string"),
-        (&["--workers", "2000"], "invalid value '2000' for '--workers [<N>]': 2000 is not in 0..=1024"),
+        (
+            &["--workers", "2000"],
+            "invalid value '2000' for '--workers [<N>]': expected a whole number of at most 1024, or a range such as 2..8",
+        ),
         (&["--snapshot-every", "0"], "invalid value '0' for '--snapshot-every <K>': 0 is not in 1..=4294967295"),
         (&["--checkpoint-every", "2"], "the following required arguments were not provided: --checkpoint <DIR>"),
         (&["--resume"], "the following required arguments were not provided: --checkpoint <DIR>"),
