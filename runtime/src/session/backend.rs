@@ -36,10 +36,8 @@ pub(crate) trait ElementBackend: Send + Sync {
 pub enum Whereabouts {
     /// In this process's memory.
     Here,
-    /// With workers or DDS servers, in ranges.
+    /// With workers or DDS servers: in ranges, or in an order of a loop's own until somebody asks for a range.
     InRanges,
-    /// With workers, in an order of a loop's own. To read one is to bring all of them here.
-    Scattered,
 }
 
 /// A time in which elements may be changed; its drop ends it.

@@ -29,8 +29,7 @@ use crate::{DMatrix, DVector, Element, Error, Numeric, Result};
 /// [`Error::Cluster`] if elements are with workers and can't be fetched.
 ///
 /// # Cost
-/// Some megabytes of memory. Elements that are with workers are fetched a few megabytes at a time, unless the last loop has left them in
-/// an order of its own ([data.md](https://github.com/stradsap/stradsap/blob/main/docs/data.md#files)).
+/// Some megabytes of memory. Elements that are with workers are fetched a few megabytes at a time.
 pub trait WriteFiles<T> {
     /// Writes a table: a header with the fields' names, then a record for each element. `.tsv` files have tabs between fields, all
     /// others commas. Elements whose fields have no names, such as tuples, have no header. A float reads back as the same bits.

@@ -7,6 +7,7 @@ use stradsap::prelude::*;
 
 use super::files::{Folder, MANY, Rating, ratings};
 use super::trained::{epoch, rows};
+use crate::common::mix;
 use crate::jobs::processes::{children_as, runs, signal_to, wait_for};
 use crate::jobs::runner::Test;
 
@@ -15,6 +16,11 @@ pub(crate) fn tests() -> Vec<Test> {
         Test::new("a worker is killed after it has read", 60, read_again),
         Test::new("a worker is killed after it has made elements and rows", 120, made_again),
         Test::new("a worker is killed between loops over what was read", 120, planned),
+        Test::new(
+            "a worker is killed while workers send each other what loops left with them",
+            240,
+            sent_to_each_other,
+        ),
         Test::new("a file changes before it is read again", 60, changed),
         Test::new("a file is gone before it is read again", 60, gone),
     ]
@@ -71,6 +77,74 @@ fn made_again() {
     for (workers, every) in [(1, 1000), (2, 1000), (3, 1000), (3, 1)] {
         let session = session(workers, every);
         assert_eq!(run(&session, true).unwrap(), expected, "{workers} workers, a snapshot every {every}");
+    }
+}
+
+/// A grid with elements in step, and a coloured loop. Somebody else wants their elements each time, while a worker is lost.
+fn sent_to_each_other() {
+    const SIDE: usize = 300;
+    let run = |session: &Session, kills: Option<u64>| -> stradsap::Result<String> {
+        let mut x = DVector::from_fn(session, MANY, |i| i as f64)?;
+        let (mut p, mut q) =
+            (DVector::from_fn(session, 97, |i| i as f64)?, DVector::from_fn(session, 61, |i| i as f64)?);
+        let mut cells = DVector::from_fn(session, SIDE * SIDE, |i| mix(i as u64) as f64 / 1e19)?;
+        let (folder, mut told) = (Folder::new(), Vec::new());
+        let mut checkpoints = Checkpoints::new(folder.path().join("kept"), 1)?;
+        for epoch in 0..8u64 {
+            async_parallel_for!(
+                7..MANY,
+                [&mut x, &mut p, &mut q],
+                |i| {
+                    let (a, b) = (mix(i as u64) as usize % 97, mix(i as u64 + 1) as usize % 61);
+                    x[i] = 0.5 * x[i] + p[a] - q[b];
+                    p[a] = 0.9 * p[a] + 1e-3 * x[i];
+                    q[b] = 0.9 * q[b] + 1e-3 * x[i];
+                },
+                strategy = Grid
+            )?;
+            async_parallel_for!(
+                0..SIDE * SIDE,
+                [&mut cells],
+                |i| {
+                    let (above, before) = (i.checked_sub(SIDE), i.checked_sub(1));
+                    let sum = above.map_or(0.0, |j| cells[j]) + before.map_or(0.0, |j| cells[j]);
+                    cells[i] = 0.5 * cells[i] + 0.25 * sum;
+                },
+                strategy = Coloured
+            )?;
+            let killing = kills.map(|seed| {
+                let after = Duration::from_micros(mix(seed * 100 + epoch) % 12_000);
+                std::thread::spawn(move || {
+                    std::thread::sleep(after);
+                    kill_one();
+                })
+            });
+            told.push(match epoch % 4 {
+                0 => format!("{} {}", x.digest()?, cells.digest()?),
+                1 => format!("{} {}", x.fold(0.0, |s, x| s + x, |a, b| a + b)?, cells.get(SIDE + 1)?),
+                2 => {
+                    checkpoints.save(epoch, &(), &[("x", &x), ("cells", &cells)])?;
+                    checkpoints.finish()?;
+                    let checkpoint = checkpoints.resume()?.unwrap();
+                    let saved = checkpoint.vector::<f64>(session, "x")?.digest()?;
+                    saved + &checkpoint.vector::<f64>(session, "cells")?.digest()?
+                }
+                _ => {
+                    // Another loop, which writes them in another order.
+                    async_parallel_for!(0..MANY, [&mut x], |i| x[i] *= 0.75)?;
+                    async_parallel_for!(0..SIDE * SIDE, [&mut cells, &x], |i| cells[i] += 1e-9 * x[i])?;
+                    cells.digest()?
+                }
+            });
+            killing.into_iter().for_each(|killing| killing.join().unwrap());
+        }
+        Ok(format!("{told:?} {} {} {} {}", x.digest()?, cells.digest()?, p.digest()?, q.digest()?))
+    };
+    let expected = run(&Session::builder().threads(1).build().unwrap(), None).unwrap();
+    for (workers, every, seed) in [(2, 1000, 1), (3, 1000, 2), (3, 1, 3), (4, 3, 4)] {
+        let session = session(workers, every);
+        let found = run(&session, Some(seed)).unwrap();
+        assert_eq!(found, expected, "{workers} workers, a snapshot every {every}");
     }
 }
 

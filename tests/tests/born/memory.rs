@@ -12,9 +12,9 @@ use crate::common::mix;
 use crate::jobs::processes::{Process, memory, this_program};
 use crate::jobs::runner::Test;
 
-const FILE: &str = "TESTS_BORN_FILE";
-const MADE: &str = "TESTS_BORN_MADE";
-const SAVED: &str = "TESTS_BORN_SAVED";
+/// What is run, of which file or how many, and on how many workers.
+const WHAT: &str = "TESTS_BORN_WHAT";
+const OF: &str = "TESTS_BORN_OF";
 const WORKERS: &str = "TESTS_BORN_WORKERS";
 
 /// More than the driver needs for anything else.
@@ -24,19 +24,20 @@ const MANY: usize = 3_000_000;
 /// Trains as a program of its own, if that was asked for, and prints its peak.
 #[allow(clippy::print_stdout)]
 pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
-    let [file, made, saved] = [FILE, MADE, SAVED].map(|name| std::env::var(name).ok());
-    if file.is_none() && made.is_none() && saved.is_none() {
-        return None;
-    }
+    let what = std::env::var(WHAT).ok()?;
+    let of = std::env::var(OF).unwrap();
+    let count = || of.parse().unwrap();
     let workers: usize = std::env::var(WORKERS).unwrap().parse().unwrap();
     Some((|| {
         if workers > 0 {
             session.start_workers(&ClusterOptions::new(workers).threads(1).driver_memory(1 << 20))?;
         }
-        let digest = match (file, made) {
-            (Some(file), _) => train_on_a_file(session, &file)?,
-            (None, Some(made)) => train_on_made(session, made.parse().unwrap())?,
-            (None, None) => save_and_go_on(session, saved.unwrap().parse().unwrap())?,
+        let digest = match what.as_str() {
+            "file" => train_on_a_file(session, &of)?,
+            "made" => train_on_made(session, count())?,
+            "saved" => save_and_go_on(session, count(), &update_rows)?,
+            "in step" => save_and_go_on(session, count(), &|x, step| in_step(session, x, step))?,
+            other => panic!("{other}"),
         };
         println!("digest {digest}");
         println!("peak {}", memory(std::process::id()).unwrap().0);
@@ -99,28 +100,72 @@ fn train_on_made(session: &Session, n: usize) -> stradsap::Result<String> {
     Ok(format!("{} {} {} {good}", bits(&p)?, bits(&q)?, bits(&own)?))
 }
 
-/// Trains a large matrix, saves it twice, goes on from the checkpoint, and writes it to a file.
-fn save_and_go_on(session: &Session, rows: usize) -> stradsap::Result<String> {
+type Rows = DMatrix<f32>;
+
+/// Trains a large matrix, saves it twice, goes on from the checkpoint, reads it, and writes it to a file.
+fn save_and_go_on(
+    session: &Session,
+    rows: usize,
+    train: &dyn Fn(&mut Rows, u64) -> stradsap::Result<()>,
+) -> stradsap::Result<String> {
     let folder = tempfile::tempdir().unwrap();
     let mut checkpoints = Checkpoints::new(folder.path().join("kept"), 1)?;
-    let mut m: DMatrix<f32> = session.range(rows).map(|i| [*i as f32; 32]).collect_rows(32)?;
+    let mut m: Rows = session.range(rows).map(|i| [*i as f32; 32]).collect_rows(32)?;
     for step in 1..3 {
-        async_parallel_for!(0..m.len(), [step, &mut m], |i| m[i][1] += step as f32 * m[i][0])?;
-        checkpoints.save(step, &(), &[("m", &m)])?;
+        train(&mut m, step)?;
+        checkpoints.save(2 * step, &(), &[("m", &m)])?;
+        checkpoints.finish()?;
+        // The loop goes on from where it has left the rows.
+        train(&mut m, step)?;
+        let sum = m.fold(0.0, |sum, row| sum + f64::from(row[1]), |a, b| a + b)?;
+        checkpoints.save(2 * step + 1, &sum, &[("m", &m)])?;
         checkpoints.finish()?;
     }
     drop(m);
-    let mut m: DMatrix<f32> = checkpoints.resume()?.unwrap().matrix(session, "m")?;
-    async_parallel_for!(0..m.len(), [&mut m], |i| m[i][2] *= m[i][1])?;
+    let mut m: Rows = checkpoints.resume()?.unwrap().matrix(session, "m")?;
+    train(&mut m, 3)?;
     let path = folder.path().join("m.npy");
     m.write_npy(&path)?;
     assert!(std::fs::metadata(&path).unwrap().len() > (rows * 128) as u64);
-    m.digest()
+    let some: Vec<Vec<f32>> = [0, rows / 2, rows - 1].into_iter().map(|i| m.get(i)).collect::<Result<_, _>>()?;
+    train(&mut m, 4)?;
+    Ok(format!("{} {:?}", m.digest()?, some.iter().map(|row| row[1].to_bits()).collect::<Vec<_>>()))
+}
+
+fn update_rows(m: &mut Rows, step: u64) -> stradsap::Result<()> {
+    async_parallel_for!(0..m.len(), [step, &mut m], |i| m[i][1] = 0.5 * m[i][1] + step as f32 * m[i][0])?;
+    Ok(())
+}
+
+/// A grid, whose iterations each have a row of their own.
+fn in_step(session: &Session, m: &mut Rows, step: u64) -> stradsap::Result<()> {
+    let n = m.len();
+    let draw = session.rng(1);
+    let data =
+        with!([draw], session.range(n).map(|i| [draw.below(2 * i, 997) as u32, draw.below(2 * i + 1, 613) as u32]))
+            .collect()?;
+    let (mut p, mut q) = (DVector::from_fn(session, 997, |i| i as f32)?, DVector::from_fn(session, 613, |i| i as f32)?);
+    for _epoch in 0..2 {
+        let report = async_parallel_for!(
+            0..n,
+            [step, &data, &mut m, &mut p, &mut q],
+            |i| {
+                let [a, b] = data[i];
+                m[i][1] = 0.5 * m[i][1] + 0.01 * step as f32 * (p[a] - q[b]);
+                p[a] = 0.9 * p[a] + 0.1 * m[i][1];
+                q[b] = 0.9 * q[b] + 0.1 * m[i][1];
+            },
+            strategy = Grid
+        )?;
+        assert_eq!(report.strategy(), Strategy::Grid);
+    }
+    Ok(())
 }
 
 /// What a run leaves, and its driver's peak in KiB.
 fn ran(what: (&str, &str), workers: usize) -> (String, u64) {
-    let mut program = Process::start(this_program().env(what.0, what.1).env(WORKERS, workers.to_string()));
+    let mut program =
+        Process::start(this_program().env(WHAT, what.0).env(OF, what.1).env(WORKERS, workers.to_string()));
     let limit = Duration::from_secs(60);
     let digest = program.line("digest ", limit);
     (digest, program.line("peak ", limit).parse().unwrap())
@@ -144,16 +189,21 @@ fn of_a_file() {
     let folder = Folder::new();
     let (few, many) = (folder.file("few.csv", ratings(FEW, "\n")), folder.file("many.csv", ratings(MANY, "\n")));
     let path = |path: &Path| path.to_str().unwrap().to_string();
-    flat((FILE, &path(&few)), (FILE, &path(&many)));
+    flat(("file", &path(&few)), ("file", &path(&many)));
 }
 
 fn of_what_was_made() {
-    flat((MADE, &FEW.to_string()), (MADE, &MANY.to_string()));
+    flat(("made", &FEW.to_string()), ("made", &MANY.to_string()));
 }
 
 /// 61 MiB and 244.
 fn of_what_is_saved() {
-    flat((SAVED, "500000"), (SAVED, "2000000"));
+    flat(("saved", "500000"), ("saved", "2000000"));
+}
+
+/// 24 MiB and 122.
+fn of_what_a_grid_left() {
+    flat(("in step", "200000"), ("in step", "1000000"));
 }
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -161,5 +211,6 @@ pub(crate) fn tests() -> Vec<Test> {
         Test::new("the driver's memory is flat", 120, of_a_file),
         Test::new("the driver's memory is flat while data and models are made", 120, of_what_was_made),
         Test::new("the driver's memory is flat while a model is saved, read and written", 180, of_what_is_saved),
+        Test::new("the driver's memory is flat while what a grid left is saved", 240, of_what_a_grid_left),
     ]
 }

@@ -134,15 +134,13 @@ impl ElementBackend for Cluster {
         let mut state = locked(&self.state);
         let state = &mut *state;
         let Some(entry) = state.entries.get(&dds) else { return Ok(None) };
-        if entry.scattered.is_none() && entry.placement.is_home() {
+        if !entry.is_apart() && entry.placement.is_home() {
             return Ok(None);
         }
         let (len, version) = (entry.len, entry.version);
         let ops = entry.home.ops();
         let each = (NEARBY / ops.size.max(1)).max(1);
-        // Scattered elements are fetched all at once, or not at all.
-        let scattered = entry.scattered.is_some();
-        if range.len() == len && scattered || range.len() >= each && !scattered {
+        if range.len() >= each {
             let fetched = self.retry(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;
             return Ok(Some(fetched));
         }
@@ -151,8 +149,8 @@ impl ElementBackend for Cluster {
             near.dds == dds && near.version == version && near.start <= range.start && range.end <= near.end()
         };
         if !state.nearby.iter().any(holds) {
-            let start = if scattered { 0 } else { range.start / each * each };
-            let around = if scattered { 0..len } else { start..len.min(range.end.max(start + each)) };
+            let start = range.start / each * each;
+            let around = start..len.min(range.end.max(start + each));
             let elements = self.retry(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
             // A recovery on the way changes it.
             let version = state.entries.get(&dds).map_or(0, |entry| entry.version);
@@ -170,8 +168,7 @@ impl ElementBackend for Cluster {
     fn whereabouts(&self, dds: u64) -> Result<Whereabouts> {
         self.outside()?;
         Ok(match locked(&self.state).entries.get(&dds) {
-            Some(entry) if entry.scattered.is_some() => Whereabouts::Scattered,
-            Some(entry) if !entry.placement.is_home() => Whereabouts::InRanges,
+            Some(entry) if entry.is_apart() || !entry.placement.is_home() => Whereabouts::InRanges,
             _ => Whereabouts::Here,
         })
     }

@@ -87,7 +87,13 @@ impl Cluster {
         let (task, captures) = (remote_task(call.pack, call.site, "the loop")?, remote_captures(call.captured)?);
         let relaxed = board::to_bytes(&board::before(call.captured));
         let (logs, nanos) = self.retry(state, async |cluster, state| {
-            cluster.settle(state, call.captured.iter().map(|capture| capture.id), None).await?;
+            cluster.settle(state, call.captured.iter().map(|capture| capture.id)).await?;
+            for capture in call.captured {
+                // Workers forget elements that they fetch to record, and with them what a loop has left in the same places.
+                if let Some(entry) = state.entries.get_mut(&capture.id) {
+                    entry.scattered = None;
+                }
+            }
             let held: Vec<_> = call
                 .captured
                 .iter()

@@ -258,7 +258,8 @@ impl Cluster {
     /// Installs a plan, and moves elements to where its loop expects them.
     pub(crate) async fn get_ready(&self, state: &mut State, plan: &Arc<RemotePlan>) -> Result<(), Fault> {
         self.forget_gone(state).await?;
-        self.settle(state, plan.ddss(), Some(plan)).await?;
+        let ddss: Vec<u64> = plan.ddss().filter(|&dds| !plan.has_left(state, dds)).collect();
+        self.settle(state, ddss.into_iter()).await?;
         self.deal_loop(state, plan).await.map(drop)
     }
 
@@ -401,11 +402,9 @@ impl Cluster {
         let mut jobs: Vec<Prepare> =
             state.workers.iter().map(|_| Prepare { plan: plan.id, ..Prepare::default() }).collect();
         plan.each_needed(layout, |worker, capture, range, _| {
-            let Some(entry) = plan.vectors[capture].and_then(|vector| state.entries.get(&vector.id)) else { return };
-            if entry.scattered.is_some() {
-                return;
-            }
-            let (Some(vector), me) = (plan.vectors[capture], state.workers[worker as usize]) else { return };
+            let Some(vector) = plan.vectors[capture].filter(|vector| !plan.has_left(state, vector.id)) else { return };
+            let Some(entry) = state.entries.get(&vector.id) else { return };
+            let me = state.workers[worker as usize];
             let missing = entry.placement.missing(vector.id, &range, me, worker as usize);
             jobs[worker as usize].pulls.extend(missing);
         });

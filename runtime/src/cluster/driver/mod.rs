@@ -12,6 +12,7 @@ mod membership;
 pub(crate) mod minibatch;
 pub(crate) mod operate;
 mod options;
+mod ranges;
 pub(crate) mod recover;
 pub(crate) mod remote;
 pub(crate) mod remote_plan;
@@ -53,7 +54,6 @@ use crate::cluster::driver::staff::Staffing;
 use crate::cluster::launch::children::{Nursery, end_all};
 use crate::cluster::launch::rendezvous::{self, Invitation};
 use crate::cluster::wire::join;
-use crate::cluster::wire::keepers::Keepers;
 use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::buffer::free_large_blocks_at_once;
@@ -101,6 +101,8 @@ pub(crate) struct Entry {
     pub(crate) placement: Placement,
     /// Elements that are with workers in another order than that of ranges.
     pub(crate) scattered: Option<Scattered>,
+    /// Whether such elements are also where the placement says.
+    pub(crate) in_ranges: bool,
     pub(crate) version: u64,
     /// Where it was at the last snapshot, and its version then.
     pub(crate) base: Placement,
@@ -111,13 +113,20 @@ pub(crate) struct Entry {
     pub(crate) dropped: bool,
 }
 
+impl Entry {
+    /// Whether the placement does not say where the elements are.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.scattered.is_some() && !self.in_ranges
+    }
+}
+
 /// Which worker has which elements, where these are not ranges.
 #[derive(Clone)]
 pub(crate) enum Scattered {
     /// The one that ran their iteration of this plan, or that owns them, as this capture of it.
     ByPlan(Arc<RemotePlan>, usize),
     /// The one that keeps them, as the driver knows by this number.
-    Kept(u64, Arc<Keepers>),
+    Kept(u64),
 }
 
 /// What the driver keeps.
@@ -533,6 +542,7 @@ impl Cluster {
                 len,
                 placement: Placement::home(len),
                 scattered: None,
+                in_ranges: false,
                 version,
                 base: Placement::home(len),
                 base_version: version,

@@ -186,6 +186,7 @@ impl RemoteCall for OperatorCall<'_> {
                 len,
                 placement: Placement::nowhere(),
                 scattered: None,
+                in_ranges: false,
                 version: next_id(),
                 base: Placement::nowhere(),
                 base_version: 0,

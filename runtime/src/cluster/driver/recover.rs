@@ -16,15 +16,14 @@ use crate::cluster::driver::hub::Loss;
 use crate::cluster::driver::in_parts::LONG;
 use crate::cluster::driver::placement::{Placement, Segment};
 use crate::cluster::driver::remote::{Logged, broken};
-use crate::cluster::driver::{Cluster, Fault, Scattered, State, join_all};
-use crate::cluster::wire::keepers::Keepers;
+use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::links::CHUNK;
-use crate::cluster::wire::protocol::{ControlClient, DRIVER, Holder, Node};
+use crate::cluster::wire::protocol::{DRIVER, Holder, Node};
 use crate::memory::buffer::RawBuf;
 use crate::session::error::{ClusterError, Error};
 use crate::session::logging::warning;
+use crate::session::next_id;
 use crate::session::timeline::{Category, span};
-use crate::session::{locked, next_id};
 
 /// How long a replacement may take to come.
 const REPLACEMENT: Duration = Duration::from_secs(10);
@@ -37,22 +36,8 @@ const ENCODED_EACH: usize = 1 << 16;
 
 impl Cluster {
     /// Copies of elements, from wherever they are.
-    #[allow(unsafe_code)]
     pub(crate) async fn fetch(&self, state: &mut State, dds: u64, range: Range<usize>) -> Result<RawBuf, Fault> {
-        let entry = state.entries.get(&dds).ok_or_else(|| broken("an unknown DDS"))?;
-        if let Some(scattered) = entry.scattered.clone() {
-            let all = match scattered {
-                Scattered::ByPlan(plan, capture) => self.collect(state, dds, &plan, capture).await?,
-                Scattered::Kept(number, keepers) => self.collect_rows(state, dds, (number, &keepers)).await?,
-            };
-            if range == (0..all.len()) {
-                return Ok(all);
-            }
-            let mut part = RawBuf::new(all.ops(), range.len());
-            // SAFETY: both are whole, and nobody else has them.
-            unsafe { part.push_clones(all.as_ptr().add(range.start * all.ops().size), range.len()) };
-            return Ok(part);
-        }
+        self.bring_to_ranges(state, dds).await?;
         self.fetch_placed(state, dds, range).await
     }
 
@@ -93,85 +78,10 @@ impl Cluster {
         Ok(fresh)
     }
 
-    /// All elements of a DDS whose elements are with the workers that ran their iterations, or that own them.
-    #[allow(unsafe_code)]
-    async fn collect(
-        &self,
-        state: &State,
-        dds: u64,
-        plan: &Arc<crate::cluster::driver::remote_plan::RemotePlan>,
-        capture: usize,
-    ) -> Result<RawBuf, Fault> {
-        let Some(layout) = locked(&plan.state).layout.clone() else { return Err(Fault::Lost) };
-        self.bring_order(state, plan).await?;
-        let len = state.entries.get(&dds).map_or(0, |entry| entry.len);
-        let mut all = self.fetch_placed(state, dds, 0..len).await?;
-        let (id, generation) = (plan.id, state.generation);
-        let blobs = self
-            .ask_all(&state.workers, |_, client, context| async move {
-                client.collect(context, generation, id, capture).await
-            })
-            .await?;
-        for (w, blob) in blobs.into_iter().enumerate() {
-            let node = state.workers[w];
-            let got = self.blob(node, blob).await?;
-            let mut bytes = got.as_slice();
-            let elements = plan.scattered(&layout, w as u32, capture);
-            let mut fresh = RawBuf::new(all.ops(), elements.len());
-            fresh.push_decoded(elements.len(), &mut bytes).map_err(broken)?;
-            let size = all.ops().size;
-            for (k, at) in elements.into_iter().enumerate() {
-                if at >= all.len() {
-                    return Err(broken("an element that isn't there"));
-                }
-                // SAFETY: both are elements, of two buffers; what was there before is dropped with `fresh`.
-                unsafe {
-                    let to = all.as_mut_ptr().add(at * size);
-                    std::ptr::swap_nonoverlapping(fresh.as_mut_ptr().add(k * size), to, size);
-                }
-            }
-        }
-        Ok(all)
-    }
-
-    /// All rows of a DDS, from the workers that keep them. Such rows are plain.
-    #[allow(unsafe_code)]
-    async fn collect_rows(&self, state: &State, dds: u64, (number, keepers): (u64, &Keepers)) -> Result<RawBuf, Fault> {
-        let entry = state.entries.get(&dds).ok_or_else(|| broken("an unknown DDS"))?;
-        let (ops, len, generation) = (entry.home.ops(), entry.len, state.generation);
-        if !ops.plain || !keepers.covers(len, state.workers.len()) {
-            return Err(broken("rows that workers can't keep"));
-        }
-        let ask = |_, client: ControlClient, context| async move {
-            client.collect_rows(context, generation, dds, number).await
-        };
-        let blobs = self.ask_all(&state.workers, ask).await?;
-        let fetched = state.workers.iter().zip(blobs).map(|(&node, blob)| self.blob(node, blob));
-        let mut all = RawBuf::for_random_access(ops, len);
-        for (w, bytes) in join_all(fetched).await.into_iter().enumerate() {
-            let (bytes, runs) = (bytes?, keepers.runs(w));
-            if bytes.len() != runs.iter().map(|run| run.len() * ops.size).sum::<usize>() {
-                return Err(broken("other rows than were dealt out"));
-            }
-            let mut from = bytes.as_ptr();
-            for run in runs {
-                // SAFETY: each run lies within the DDS (`covers`), for which there is room, and within the bytes (just compared).
-                unsafe {
-                    let to = all.as_mut_ptr().add(run.start as usize * ops.size);
-                    std::ptr::copy_nonoverlapping(from, to, run.len() * ops.size);
-                    from = from.add(run.len() * ops.size);
-                }
-            }
-        }
-        // SAFETY: the runs of all workers are all rows, and plain rows are values whatever their bytes are.
-        unsafe { all.set_len(len) };
-        Ok(all)
-    }
-
     /// Makes the driver's own memory of a DDS the current one.
     pub(crate) async fn bring_home(&self, state: &mut State, dds: u64) -> Result<(), Fault> {
         let Some(entry) = state.entries.get(&dds) else { return Ok(()) };
-        if entry.scattered.is_none() && entry.placement.is_home() {
+        if !entry.is_apart() && entry.placement.is_home() {
             return Ok(());
         }
         // The driver's memory may be what the log starts from.
@@ -181,7 +91,7 @@ impl Cluster {
         let Some(entry) = state.entries.get(&dds) else { return Ok(()) };
         let len = entry.len;
         // The snapshot may have brought it.
-        let is_here = entry.scattered.is_some() && entry.version == entry.base_version && entry.base.is_home();
+        let is_here = entry.version == entry.base_version && entry.base.is_home();
         let current = if is_here { None } else { Some(self.fetch(state, dds, 0..len).await?) };
         if let Some(entry) = state.entries.get_mut(&dds) {
             if let Some(current) = current {

@@ -189,11 +189,12 @@ pub(crate) fn remote_task(pack: Pack<'_>, site: impl std::fmt::Display, what: &s
     Ok(RemoteTask { maker: naming::name(maker).ok_or_else(|| unnamed(what))?, values, site: site.to_string().into() })
 }
 
-/// Whether a call can use a DDS where those have its elements that keep its rows.
-fn is_used_where_kept(call: &impl RemoteCall, state: &State, dds: u64) -> bool {
+/// Whether a call can use scattered elements of a DDS where they are.
+fn is_used_there(call: &impl RemoteCall, state: &State, dds: u64) -> bool {
     match state.entries.get(&dds).and_then(|entry| entry.scattered.as_ref()) {
-        Some(Scattered::Kept(number, _)) => call.uses_kept(state, dds, *number),
-        _ => false,
+        Some(Scattered::ByPlan(by, _)) => call.plan().is_some_and(|plan| Arc::ptr_eq(plan, by)),
+        Some(Scattered::Kept(number)) => call.uses_kept(state, dds, *number),
+        None => false,
     }
 }
 
@@ -296,8 +297,15 @@ impl Cluster {
         call: &mut C,
     ) -> std::result::Result<(C::Done, Option<Noted>), Stop<C::Failed>> {
         self.forget_gone(state).await?;
-        let ddss: Vec<u64> = call.ddss().filter(|&dds| !is_used_where_kept(call, state, dds)).collect();
-        self.settle(state, ddss.into_iter(), call.plan()).await?;
+        let ddss: Vec<u64> = call.ddss().filter(|&dds| !is_used_there(call, state, dds)).collect();
+        self.settle(state, ddss.iter().copied()).await?;
+        for dds in call.changes() {
+            // From here on its elements are in ranges, or in an order of a loop's own.
+            if let Some(entry) = state.entries.get_mut(&dds) {
+                entry.in_ranges = false;
+                entry.scattered.take_if(|_| ddss.contains(&dds));
+            }
+        }
         let dealt = call.deal(self, state).await?;
         let watched = self.name_slow_bodies(state.generation, &dealt.nodes, call.task());
         let answered = call.ask(self, state, &dealt).await;
@@ -339,24 +347,6 @@ impl Cluster {
                 Err(broken(format!("{} that ended well before fails: {}", C::WHAT, C::in_words(&failed))))
             }
         }
-    }
-
-    /// Makes DDSs ready for a call that takes elements from where they stand, or from where its own plan has them: none is
-    /// left in the order of another plan.
-    pub(crate) async fn settle(
-        &self,
-        state: &mut State,
-        ddss: impl Iterator<Item = u64>,
-        plan: Option<&Arc<RemotePlan>>,
-    ) -> std::result::Result<(), Fault> {
-        for dds in ddss {
-            let scattered = state.entries.get(&dds).and_then(|entry| entry.scattered.as_ref());
-            let by_plan = |by: &Arc<RemotePlan>| plan.is_some_and(|plan| Arc::ptr_eq(plan, by));
-            if scattered.is_some_and(|scattered| !matches!(scattered, Scattered::ByPlan(by, _) if by_plan(by))) {
-                self.bring_home(state, dds).await?;
-            }
-        }
-        Ok(())
     }
 
     /// The number of a new call.

@@ -134,17 +134,6 @@ impl RemotePlan {
         in_step || (layout.spread.is_some() && self.plan.shared.contains(&capture))
     }
 
-    /// The elements of such a capture that a worker has, in the order in which it gives them.
-    pub(crate) fn scattered(&self, layout: &Layout, worker: u32, capture: usize) -> Vec<usize> {
-        let slot = self.plan.shared.iter().position(|&shared| shared == capture);
-        if let (Some(spread), Some(slot)) = (&layout.spread, slot) {
-            return spread.owned[slot][worker as usize].iter().map(|&index| index as usize).collect();
-        }
-        let Usage::InStep { offset, .. } = self.plan.usage[capture] else { return Vec::new() };
-        let first = self.plan.range.start.wrapping_add(offset);
-        self.offsets_of(layout, worker).flatten().map(|&by| first.wrapping_add(by as usize)).collect()
-    }
-
     /// The indices that a worker's iterations touch of a DDS in step, for a worker with these blocks.
     fn in_step(&self, offset: usize, blocks: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
         let first = self.plan.range.start.wrapping_add(offset);

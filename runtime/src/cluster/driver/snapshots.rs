@@ -48,10 +48,12 @@ impl Cluster {
             if (entry.dropped && !needed(dds)) || entry.version == entry.base_version {
                 continue;
             }
-            let plain = entry.home.ops().plain;
-            if entry.scattered.is_some() || (!plain && !entry.placement.is_home()) {
+            let (len, plain) = (entry.len, entry.home.ops().plain);
+            self.bring_to_ranges(state, dds).await?;
+            let Some(entry) = state.entries.get(&dds) else { continue };
+            if !plain && !entry.placement.is_home() {
                 // What has no size can't be had again in other segments: it goes to the driver.
-                homes.push((dds, self.fetch(state, dds, 0..entry.len).await?));
+                homes.push((dds, self.fetch_placed(state, dds, 0..len).await?));
             } else {
                 bases.push((dds, base_of(state, dds, entry, &mut jobs)));
             }
@@ -76,10 +78,6 @@ impl Cluster {
             entry.home.replace(all);
             entry.base = Placement::home(entry.len);
             entry.base_version = entry.version;
-            if entry.scattered.is_some() {
-                // What workers don't have in their order is here, too.
-                entry.placement = Placement::home(entry.len);
-            }
         }
         let dropped = state.entries.iter().filter(|&(&dds, entry)| entry.dropped && !needed(dds));
         let dropped: Vec<u64> = dropped.map(|(&dds, _)| dds).collect();

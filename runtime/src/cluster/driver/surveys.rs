@@ -102,7 +102,7 @@ impl Cluster {
         let vectors: Vec<Option<Vector>> = call.captured.iter().map(vector_of).collect();
         let asking = Asking { captures: &captures, vectors: &vectors, survey, stretches };
         self.retry(&mut state, async |cluster, state| {
-            cluster.settle(state, call.captured.iter().map(|capture| capture.id), None).await?;
+            cluster.settle(state, call.captured.iter().map(|capture| capture.id)).await?;
             let ask = |k: usize| (Asked::Question(survey.clone(), question(k)), Vec::new());
             let mut answers = Vec::with_capacity(stretches);
             for (node, blobs) in cluster.ask_stretches(state, &asking, &ask).await? {
@@ -269,7 +269,7 @@ impl Cluster {
         let fields = sorting.survey.fields().into_iter().filter_map(|(c, _)| ids.get(c).copied().flatten());
         let fields: Vec<u64> = fields.collect();
         self.retry(&mut state, async |cluster, state| {
-            cluster.settle(state, fields.iter().copied(), None).await?;
+            cluster.settle(state, fields.iter().copied()).await?;
             cluster.sorted_here(state, sorting, ids).await
         })
     }

@@ -401,6 +401,34 @@ pub(crate) struct ScheduleEnd {
     pub(crate) bytes_sent: u64,
 }
 
+/// Elements of a DDS that a loop left with workers in an order of its own, to be handed out to the workers, each of which gets a range.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HandOut {
+    pub(crate) dds: u64,
+    pub(crate) left: Left,
+    /// Where each worker's range begins, and the end.
+    pub(crate) cuts: Vec<usize>,
+    /// What the receiver lacks of its range, of which other workers may hand out some.
+    pub(crate) pulls: Vec<Pull>,
+}
+
+/// Which elements a loop left with a worker.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Left {
+    /// Those of its iterations in this plan, or those that it owns, of this capture.
+    ByPlan(u64, usize),
+    /// The rows that it keeps under this number.
+    Kept(u64),
+}
+
+/// What workers have handed out for the range of one of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TakeIn {
+    pub(crate) dds: u64,
+    pub(crate) range: Range<usize>,
+    pub(crate) from: Vec<(Node, u64)>,
+}
+
 /// Ranges to be stored under a snapshot's number.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SnapshotJob {
@@ -461,10 +489,9 @@ pub(crate) trait Control {
     /// Runs a worker's part of a scheduled program, whose rounds come over the data connections.
     async fn scheduled(generation: u32, job: ScheduleJob) -> Result<ScheduleEnd, Problem>;
     async fn snapshot(generation: u32, job: SnapshotJob) -> Result<u64, Problem>;
-    /// Offers what a worker's iterations made of a DDS that they write in step, in the order in which it runs them: a blob.
-    async fn collect(generation: u32, plan: u64, capture: usize) -> Result<u64, Problem>;
-    /// Offers the rows of a DDS that a worker keeps under such a number: a blob.
-    async fn collect_rows(generation: u32, dds: u64, keepers: u64) -> Result<u64, Problem>;
+    /// Offers each worker what this one has of its range: blobs.
+    async fn hand_out(generation: u32, job: HandOut) -> Result<Vec<u64>, Problem>;
+    async fn take_in(generation: u32, job: TakeIn) -> Result<(), Problem>;
     /// Forgets DDSs and plans that nobody will ask for again.
     async fn forget(generation: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
     /// The job is over: the end of the connection that follows is no loss.

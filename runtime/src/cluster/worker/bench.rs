@@ -260,33 +260,22 @@ impl Workbench {
         }
     }
 
-    /// What this worker's iterations made of a DDS that they write in step, in the order in which it runs them; or, of a spread plan,
-    /// the elements that it owns.
-    pub(crate) fn collect(&self, plan: u64, capture: usize) -> Result<Vec<u8>, Problem> {
-        self.commit();
+    /// The elements of a DDS that the last loop of a plan left here: those of its iterations, or of a spread plan those that this worker
+    /// owns.
+    pub(crate) fn left_by_plan(&self, plan: u64, capture: usize) -> Result<Vec<u32>, Problem> {
         let installed = self.installed(plan)?;
         let installed = locked(&installed);
         let InstalledShare { plan, share, .. } = &*installed;
-        let (Some(usage), Some(Some(reservation))) = (plan.usage.get(capture), installed.reservations.get(capture))
-        else {
-            return Err(broken("not a DDS of this plan"));
-        };
         let slot = plan.shared.iter().position(|&shared| shared == capture);
-        let owned = slot.and_then(|slot| share.owned.as_ref()?.get(slot));
-        let mut bytes = Vec::new();
-        let mut add = |at: usize| {
-            // SAFETY: no loop runs, and the last one held these elements.
-            unsafe { reservation.encode_there(at..at + 1, &mut bytes) }.ok_or_else(|| broken("elements are missing"))
-        };
-        match (usage, owned) {
-            (_, Some(Bulk(owned))) => owned.iter().try_for_each(|&at| add(at as usize))?,
-            (Usage::InStep { offset, .. }, None) => {
-                let first = plan.range.start.wrapping_add(*offset);
-                plan.offsets.iter().try_for_each(|&by| add(first.wrapping_add(by as usize)))?;
-            }
-            _ => return Err(broken("not a DDS that is written in step")),
+        if let Some(Bulk(owned)) = slot.and_then(|slot| share.owned.as_ref()?.get(slot)) {
+            return Ok(owned.clone());
         }
-        Ok(bytes)
+        let Some(&Usage::InStep { offset, .. }) = plan.usage.get(capture) else {
+            return Err(broken("not a DDS that is written in step"));
+        };
+        let first = plan.range.start.wrapping_add(offset);
+        let places = plan.blocks.iter().filter_map(|block| plan.offsets.get(block.start..block.end)).flatten();
+        Ok(places.map(|&by| first.wrapping_add(by as usize) as u32).collect())
     }
 
     /// How many iterations each of this worker's blocks of a plan has.

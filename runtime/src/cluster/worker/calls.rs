@@ -13,8 +13,8 @@ use crate::body::lease::Lease;
 use crate::body::slow_path::Pager;
 use crate::cluster::wire::links::CHUNK;
 use crate::cluster::wire::protocol::{
-    Asked, DRIVER, DealtOut, Duplicate, Holder, Install, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure,
-    RunEnd, RunJob, ScheduleEnd, ScheduleJob, SnapshotJob, SurveyJob, SyncEnd, SyncJob,
+    Asked, DRIVER, Duplicate, Holder, Install, Node, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure, RunEnd,
+    RunJob, ScheduleEnd, ScheduleJob, SnapshotJob, SurveyJob, SyncEnd, SyncJob,
 };
 use crate::cluster::worker::exchange::Syncing;
 use crate::cluster::worker::pager::{Elements, Pages};
@@ -110,9 +110,9 @@ impl Worker {
     }
 
     /// What workers have dealt out for this one.
-    async fn dealt(&self, dealt: &DealtOut) -> std::result::Result<Vec<Vec<u8>>, Problem> {
-        let mut parts = Vec::with_capacity(dealt.from.len());
-        for &(node, blob) in &dealt.from {
+    pub(super) async fn dealt(&self, from: &[(Node, u64)]) -> std::result::Result<Vec<Vec<u8>>, Problem> {
+        let mut parts = Vec::with_capacity(from.len());
+        for &(node, blob) in from {
             let part = match node == self.node.load(Relaxed) {
                 true => self.blobs.take(blob).ok_or_else(|| Problem::Broken("no such blob".to_string()))?,
                 false => self.links.blob(node, blob).await.map_err(|error| error.problem(node))?,
@@ -126,7 +126,7 @@ impl Worker {
         let Some(blob) = job.share else { return Ok(()) };
         let bytes = self.links.blob(DRIVER, blob).await.map_err(|error| error.problem(DRIVER))?;
         let parts = match &job.offsets {
-            Some(dealt) => Some((self.dealt(dealt).await?, dealt.turns)),
+            Some(dealt) => Some((self.dealt(&dealt.from).await?, dealt.turns)),
             None => None,
         };
         self.apart(move |worker| {
@@ -165,7 +165,7 @@ impl Worker {
         }
         for (capture, dealt, version) in job.dealt {
             let mut fresh = self.bench.begin_layout(job.plan, capture)?;
-            let (sizes, parts) = (self.bench.sizes_of(job.plan)?, self.dealt(&dealt).await?);
+            let (sizes, parts) = (self.bench.sizes_of(job.plan)?, self.dealt(&dealt.from).await?);
             let gathering = move |_: &Arc<Worker>| {
                 let size = fresh.size();
                 let all = gather(&sizes, &parts, (size, dealt.turns), |block| fresh.push(block).is_ok());

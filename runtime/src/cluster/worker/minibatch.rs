@@ -242,21 +242,13 @@ impl PreparedLoop {
 }
 
 impl Workbench {
-    /// The rows of a DDS that this worker keeps, in their order.
-    pub(crate) fn collect_rows(&self, dds: u64, keepers: u64) -> Result<Vec<u8>, Problem> {
-        self.commit();
-        let keepers = self.sync.known_keepers(dds, keepers)?;
-        let me = self.workers().iter().position(|&node| node == self.me()).ok_or_else(|| broken("a DDS of others"))?;
-        let reservation = self.known(dds)?;
-        if !keepers.covers(reservation.len(), self.workers().len()) {
+    /// The rows of a DDS that this worker, one of so many, keeps under a number.
+    pub(crate) fn left_kept(&self, dds: u64, number: u64, (me, workers): (usize, usize)) -> Result<Vec<u32>, Problem> {
+        let keepers = self.sync.known_keepers(dds, number)?;
+        if !keepers.covers(self.known(dds)?.len(), workers) {
             return Err(broken("rows are dealt out in a way that doesn't cover them"));
         }
-        let mut bytes = Vec::new();
-        for run in keepers.runs(me) {
-            // SAFETY: no loop runs, and the last one held these rows.
-            unsafe { reservation.encode(run.start as usize..run.end as usize, &mut bytes) };
-        }
-        Ok(bytes)
+        Ok(keepers.runs(me).into_iter().flatten().collect())
     }
 }
 

@@ -14,6 +14,7 @@ mod messages;
 pub(crate) mod minibatch;
 pub(crate) mod operate;
 pub(crate) mod pager;
+mod ranges;
 pub(crate) mod running;
 pub(crate) mod scheduled;
 mod server;

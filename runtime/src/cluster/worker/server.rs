@@ -9,8 +9,9 @@ use tarpc::context::Context;
 
 use crate::body::panics::CaughtPanic;
 use crate::cluster::wire::protocol::{
-    Control, Install, Membership, OperateEnd, OperateJob, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure,
-    RunEnd, RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SurveyJob, SyncEnd, SyncJob,
+    Control, HandOut, Install, Membership, OperateEnd, OperateJob, Prepare, Problem, RecordJob, RecordedLogs,
+    RemoteFailure, RunEnd, RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SurveyJob, SyncEnd,
+    SyncJob, TakeIn,
 };
 use crate::cluster::worker::{Worker, operate};
 use crate::session::slow_bodies::{self, Unit};
@@ -122,28 +123,14 @@ impl Control for Server {
         self.0.snapshot(job).await
     }
 
-    async fn collect(
-        self,
-        _: Context,
-        generation: u32,
-        plan: u64,
-        capture: usize,
-    ) -> std::result::Result<u64, Problem> {
+    async fn hand_out(self, _: Context, generation: u32, job: HandOut) -> std::result::Result<Vec<u64>, Problem> {
         self.0.check(generation)?;
-        let bytes = self.0.apart(move |worker| worker.bench.collect(plan, capture)).await??;
-        Ok(self.0.blobs.offer(bytes))
+        self.0.hand_out(job).await
     }
 
-    async fn collect_rows(
-        self,
-        _: Context,
-        generation: u32,
-        dds: u64,
-        keepers: u64,
-    ) -> std::result::Result<u64, Problem> {
+    async fn take_in(self, _: Context, generation: u32, job: TakeIn) -> std::result::Result<(), Problem> {
         self.0.check(generation)?;
-        let bytes = self.0.apart(move |worker| worker.bench.collect_rows(dds, keepers)).await??;
-        Ok(self.0.blobs.offer(bytes))
+        self.0.take_in(job).await
     }
 
     async fn forget(

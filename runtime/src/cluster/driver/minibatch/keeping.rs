@@ -153,7 +153,7 @@ pub(super) fn record_kept(state: &mut State, logged: &SyncLogged, keepers: &Kept
         let all_hold_all = !holds_all.is_empty() && holds_all.iter().all(|&all| all);
         if *number > 0 && !all_hold_all {
             // The driver's own memory is old, but nothing is taken from there.
-            (entry.scattered, entry.placement) = (Some(Scattered::Kept(*number, Arc::clone(keepers))), placement);
+            (entry.scattered, entry.placement) = (Some(Scattered::Kept(*number)), placement);
             continue;
         }
         entry.scattered = None;
