@@ -88,12 +88,8 @@ impl Cluster {
         let relaxed = board::to_bytes(&board::before(call.captured));
         let (logs, nanos) = self.retry(state, async |cluster, state| {
             cluster.settle(state, call.captured.iter().map(|capture| capture.id)).await?;
-            for capture in call.captured {
-                // Workers forget elements that they fetch to record, and with them what a loop has left in the same places.
-                if let Some(entry) = state.entries.get_mut(&capture.id) {
-                    entry.scattered = None;
-                }
-            }
+            // Workers forget elements that they fetch to record, and with them what a loop has left in the same places.
+            call.captured.iter().for_each(|capture| state.leave_in_ranges(capture.id));
             let held: Vec<_> = call
                 .captured
                 .iter()

@@ -21,6 +21,15 @@ impl RemotePlan {
     }
 }
 
+impl State {
+    /// Elements that are in ranges, too, are there alone from here on.
+    pub(super) fn leave_in_ranges(&mut self, dds: u64) {
+        if let Some(entry) = self.entries.get_mut(&dds) {
+            entry.scattered = None;
+        }
+    }
+}
+
 impl Cluster {
     /// Makes DDSs ready for a call that takes elements from where placements say.
     pub(super) async fn settle(&self, state: &mut State, ddss: impl Iterator<Item = u64>) -> Result<(), Fault> {
