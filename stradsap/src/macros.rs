@@ -387,7 +387,7 @@ pub use stradsap_macros::main;
 /// but that has serde's `Serialize` and `Deserialize` says `#[element(serde)]`.
 ///
 /// A struct of numbers without padding is *plain*: it is copied and hashed as its bytes in memory, which is fastest. (With a `bool`
-/// or a tuple among its fields it isn't plain.) Elements must not change behind a shared reference: no `Cell`, no
+/// among its fields it isn't plain. Tuples are numbers here, where they have no padding either.) Elements must not change behind a shared reference: no `Cell`, no
 /// `Mutex`, no atomics.
 ///
 /// ```

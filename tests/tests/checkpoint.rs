@@ -46,6 +46,24 @@ fn file(folder: &Path, step: u64) -> PathBuf {
     folder.join(format!("step-{step:012}.checkpoint"))
 }
 
+/// Pairs of numbers that are plain: as elements they are stored as their memory, as a map's entries they aren't.
+#[test]
+fn vectors_and_maps_of_pairs_come_back() {
+    let (folder, session) = (tempfile::tempdir().unwrap(), session(2));
+    let pairs: Vec<(u32, u32)> = (0..3000).map(|i| (i, i * i)).collect();
+    let x = DVector::from_vec(&session, pairs.clone()).unwrap();
+    let map = DMap::from_entries(&session, pairs.clone()).unwrap();
+    let mut checkpoints = Checkpoints::new(folder.path(), 1).unwrap();
+    checkpoints.begin().unwrap();
+    checkpoints.save(1, &(), &[("x", &x), ("map", &map)]).unwrap();
+    drop(checkpoints);
+    let checkpoint = Checkpoints::new(folder.path(), 1).unwrap().resume().unwrap().unwrap();
+    assert_eq!(checkpoint.vector::<(u32, u32)>(&session, "x").unwrap().to_vec().unwrap(), pairs);
+    let mut back = checkpoint.map::<u32, u32>(&session, "map").unwrap().to_vec().unwrap();
+    back.sort_unstable();
+    assert_eq!(back, pairs);
+}
+
 /// Trains on ratings, going on where checkpoints end, up to this many epochs; gives the model's digests.
 fn train(folder: &Path, threads: usize, resume: bool, epochs: u64) -> Result<[String; 2]> {
     let session = session(threads);

@@ -259,11 +259,32 @@ fn what_is_plain() {
     struct Padded(#[allow(dead_code)] u8, #[allow(dead_code)] u32);
     assert!(plain::<Pair<u32, f32>>() && plain::<[[f64; 3]; 2]>() && plain::<Unit>());
     assert!(plain::<Pair<Pair<u16, u16>, f32>>());
+    assert!(plain::<(u32, u32, f32)>() && plain::<[(u64, f64); 2]>() && plain::<((u16, u16), u32)>());
+    assert!(plain::<Pair<(u32, u32), f32>>());
     // Padding, or more than bytes.
     assert!(!plain::<Pair<u8, u32>>() && !plain::<Padded>() && !plain::<Inner>());
     assert!(!plain::<Pair<u32, bool>>() && !plain::<Pair<u32, char>>() && !plain::<Pair<u64, String>>());
+    assert!(!plain::<(u32, f64)>() && !plain::<(u32, bool)>() && !plain::<(u64, String)>());
     assert!(!plain::<Person>() && !plain::<Shape>() && !plain::<ByName>() && !plain::<[String; 2]>());
     assert!(!plain::<Option<u32>>());
+}
+
+/// Whichever way rustc lays a tuple out.
+#[test]
+fn the_bytes_of_a_tuple_are_those_of_its_parts_in_their_order() {
+    fn check<T: Element + PartialEq + std::fmt::Debug>(tuple: T, expected: &[u8]) {
+        let (mut one, mut several) = (Vec::new(), Vec::new());
+        tuple.encode(&mut one);
+        assert_eq!(one, expected);
+        vec![tuple.clone(); 3].encode(&mut several);
+        assert_eq!(several[size_of::<usize>()..], expected.repeat(3));
+        assert_eq!(Vec::<T>::decode(&mut &several[..]).unwrap(), vec![tuple; 3]);
+    }
+    check((1u8, 2u8, [3u8; 2]), &[1, 2, 3, 3]);
+    check((1u8, [2u8; 4]), &[1, 2, 2, 2, 2]);
+    check((0x0201u16.to_le(), [3u16.to_le(); 2]), &[1, 2, 3, 0, 3, 0]);
+    check((1u8, 2u32.to_le()), &[1, 2, 0, 0, 0]);
+    check((1u32.to_le(), (2u16.to_le(), 3u16.to_le())), &[1, 0, 0, 0, 2, 0, 3, 0]);
 }
 
 /// Digests of vectors that were made in different ways, in different sessions.

@@ -349,6 +349,35 @@ fn patterns_read_off_a_sample_keep_all_promises() {
     assert!(report.to_string().contains("(a sample; the rest follows from the data)"), "{report}");
 }
 
+/// Two indices into one DVector stand in each tuple. Its parts are larger than the nearest cache.
+#[test]
+fn the_pattern_of_loops_over_edges_is_read_off_a_sample() {
+    let (n, nodes) = (60_000, 400_000);
+    let node = |k: usize| crate::common::below(k as u64, nodes) as u32;
+    let edges: Vec<(u32, u32, f32)> = (0..n).map(|k| (node(2 * k), node(2 * k + 1), k as f32)).collect();
+    let epochs = |threads: usize| {
+        let session = session(threads);
+        let data = DVector::from_vec(&session, edges.clone()).unwrap();
+        let mut x = DVector::from_fn(&session, nodes, |i| i as f64).unwrap();
+        let mut run =
+            || async_parallel_for!(&data, [&mut x], |(a, b, by)| x[b] = 0.5 * x[b] + x[a] * f64::from(by)).unwrap();
+        let report = run();
+        assert!(run().reused() && report.inferred() && report.misspeculations() == 0, "{report}");
+        assert_eq!(report.strategy(), Strategy::Grid, "{report}");
+        (report, crate::common::bits(x.to_vec().unwrap()))
+    };
+    let (report, bits) = epochs(1);
+    let mut plain: Vec<f64> = (0..nodes).map(|i| i as f64).collect();
+    for _ in 0..2 {
+        for i in report.serial_order() {
+            let (a, b, by) = edges[i];
+            plain[b as usize] = 0.5 * plain[b as usize] + plain[a as usize] * f64::from(by);
+        }
+    }
+    assert_eq!(bits, crate::common::bits(plain));
+    assert_eq!(epochs(2).1, bits);
+}
+
 /// A rule that holds in every sample, and not everywhere.
 #[test]
 fn a_sample_that_misleads_costs_a_misspeculation_and_nothing_else() {

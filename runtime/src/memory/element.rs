@@ -2,14 +2,16 @@
 //!
 //! # Why this is sound
 //! `PLAIN` is a claim about memory (see the trait's safety section). The implementations below make it for
-//! primitive numbers, whose every byte is initialised and for which all bytes are values, and for arrays of
-//! plain elements, which have no padding between. The derive macro computes it from the fields.
+//! primitive numbers, whose every byte is initialised and for which all bytes are values, for arrays of
+//! plain elements, which have no padding between, and for tuples of them that rustc lays out without padding and in their
+//! order. The derive macro computes it from the fields.
 #![allow(unsafe_code)]
 
 use std::any::type_name;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
+use std::mem::offset_of;
 use std::num::NonZero;
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ use crate::memory::ordered::Ordered;
 
 /// An element of a DDS. Derive it: `#[derive(Clone, Element)]`.
 ///
-/// Structs of numbers without padding are *plain*: they are saved, compared and hashed as their memory.
+/// Structs and tuples of numbers without padding are *plain*: they are saved, compared and hashed as their memory.
 /// Everything else is handled field by field; a type that knows only serde says `#[element(serde)]`. Its `Deserialize`
 /// must then read what its `Serialize` wrote without names to go by: no `flatten`, `untagged`, `skip_serializing_if`.
 /// Elements must not change behind a shared reference (no atomics, no locks): a loop that is being
@@ -274,11 +276,28 @@ pub(crate) fn decode_str<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a str
     std::str::from_utf8(text).map_err(|error| DecodeError::Utf8 { valid: error.valid_up_to() })
 }
 
+/// Whether the parts of a tuple lie one after the other, in their order, and nothing else is in it.
+const fn are_side_by_side(places: &[usize], sizes: &[usize], size: usize) -> bool {
+    let (mut part, mut end) = (0, 0);
+    while part < places.len() {
+        if places[part] != end {
+            return false;
+        }
+        end += sizes[part];
+        part += 1;
+    }
+    end == size
+}
+
 macro_rules! tuples {
-    ($(($($name:ident)+))*) => {$(
-        // SAFETY: not plain; it drops what its parts drop.
+    ($(($($name:ident $place:tt)+))*) => {$(
+        // SAFETY: it drops what its parts drop. It is plain where all parts are, and lie in their order with nothing between or
+        // behind them: so there is no padding, and its bytes in memory are those of the parts, one after the other.
         unsafe impl<$($name: Element),+> Element for ($($name,)+) {
-            const PLAIN: bool = false;
+            const PLAIN: bool = {
+                let (places, sizes) = ([$(offset_of!(Self, $place)),+], [$(size_of::<$name>()),+]);
+                true $(&& $name::PLAIN)+ && are_side_by_side(&places, &sizes, size_of::<Self>())
+            };
             const BITS: bool = true $(&& $name::BITS)+;
             const KEEPS_ROOM: bool = true $(&& ($name::KEEPS_ROOM || !std::mem::needs_drop::<$name>()))+;
             #[allow(non_snake_case)]
@@ -293,6 +312,16 @@ macro_rules! tuples {
     )*};
 }
 tuples! {
-    (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E G) (A B C D E G H) (A B C D E G H I) (A B C D E G H I J)
-    (A B C D E G H I J K) (A B C D E G H I J K L) (A B C D E G H I J K L M)
+    (A 0)
+    (A 0 B 1)
+    (A 0 B 1 C 2)
+    (A 0 B 1 C 2 D 3)
+    (A 0 B 1 C 2 D 3 E 4)
+    (A 0 B 1 C 2 D 3 E 4 G 5)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10)
+    (A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11)
 }
