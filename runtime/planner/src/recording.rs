@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::survey::Survey;
 
 pub use crate::log::{CaptureLog, MAX_LEN};
-pub use crate::rule::{FieldPlace, Fields, Rule};
+pub use crate::rule::{FieldPlace, Fields, IndexFields, Rule};
 
 /// How many iterations one log covers at most.
 pub const SLICE: usize = 1 << 14;
@@ -203,9 +203,9 @@ impl<'f> Recording<'f> {
         self.rules.get(capture).and_then(Option::as_ref)
     }
 
-    /// The field that holds each iteration's one index of a capture, if that is the rule.
-    pub fn field(&self, capture: usize) -> Option<FieldPlace> {
-        self.rule(capture).and_then(Rule::field)
+    /// The fields that hold an iteration's indices of a capture, where its rule has some.
+    pub fn index_fields(&self, capture: usize) -> Option<IndexFields> {
+        self.rule(capture).and_then(Rule::index_fields)
     }
 
     /// How many slices there are.

@@ -70,6 +70,15 @@ pub struct FieldPlace {
     pub byte: usize,
 }
 
+/// Fields of the elements of a capture in which indices of 4 bytes stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexFields {
+    /// Which capture.
+    pub capture: usize,
+    /// Their offsets in the element, in bytes.
+    pub bytes: Vec<usize>,
+}
+
 /// How many bytes a number has that might be an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Width {
@@ -203,12 +212,17 @@ impl Rule<'_> {
         }
     }
 
-    /// The field of 4 bytes in which each iteration's one index stands, if that is the rule.
-    pub(crate) fn field(&self) -> Option<FieldPlace> {
-        match self.sources[..] {
-            [(Source::Field { width: Width::Four, place, .. }, _)] => Some(place),
-            _ => None,
-        }
+    /// The fields of 4 bytes in which an iteration's indices stand, of the first capture that has some.
+    pub(crate) fn index_fields(&self) -> Option<IndexFields> {
+        let places = || {
+            self.sources.iter().filter_map(|(source, _)| match source {
+                Source::Field { width: Width::Four, place, .. } => Some(*place),
+                _ => None,
+            })
+        };
+        let FieldPlace { capture, .. } = places().next()?;
+        let bytes = places().filter(|place| place.capture == capture).map(|place| place.byte).collect();
+        Some(IndexFields { capture, bytes })
     }
 
     /// Whether its distances from the iteration's number are as far from one another as cells of two rows.
@@ -267,10 +281,17 @@ impl Rule<'_> {
             self.each_single(iterations, |entry| entries.push(entry));
             return CaptureLog::of_single(entries);
         }
-        let mut log = CaptureLog::listing(iterations.start, iterations.len());
-        for i in iterations {
-            for (source, write) in &self.sources {
-                log.push(source.index(i), *write);
+        // One source after the other, since that is a pass over the elements without a look at what each source is.
+        let column = |(source, write): &(Source<'_>, bool)| {
+            let mut entries = Vec::with_capacity(iterations.len());
+            source.each(iterations.clone(), |index| entries.push(entry(index, *write)));
+            entries
+        };
+        let columns: Vec<Vec<u32>> = self.sources.iter().map(column).collect();
+        let mut log = CaptureLog::listing(iterations.start, iterations.len() * columns.len());
+        for k in 0..iterations.len() {
+            for &entry in columns.iter().filter_map(|entries| entries.get(k)) {
+                log.push((entry >> 1) as usize, entry & 1 == 1);
             }
             log.end_iteration();
         }

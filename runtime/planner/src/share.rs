@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::layout::{Cargo, Layout};
 use crate::options::Strategy;
 use crate::plan::{Block, BlockGraph, Cut, Facts, Listed, Parts, Plan, Strata, Touch};
-use crate::recording::FieldPlace;
+use crate::recording::IndexFields;
 use crate::recording::Usage;
 
 /// One worker's share of a plan, as it travels.
@@ -32,7 +32,7 @@ pub struct Share {
     touches: Vec<Vec<(u32, bool)>>,
     listed: Vec<(Bulk, Bulk)>,
     shared: Vec<usize>,
-    fields: Vec<Option<(usize, usize)>>,
+    fields: Vec<Option<(usize, Vec<usize>)>>,
     sparse: Vec<bool>,
     /// For each part: whether another worker is the first to write it, and saves it.
     pub saved_elsewhere: Vec<bool>,
@@ -120,7 +120,7 @@ impl Plan {
                 .collect(),
             listed: if own.is_empty() { Vec::new() } else { plan.listed.iter().map(listed).collect() },
             shared: plan.shared.clone(),
-            fields: plan.fields.iter().map(|field| field.map(|field| (field.capture, field.byte))).collect(),
+            fields: plan.fields.iter().map(|of| of.as_ref().map(|of| (of.capture, of.bytes.clone()))).collect(),
             sparse: plan.sparse.clone(),
             saved_elsewhere: layout
                 .first_writer
@@ -284,11 +284,7 @@ impl Share {
             parts,
             listed: self.listed.drain(..).map(|(entries, ends)| Listed { entries: entries.0, ends: ends.0 }).collect(),
             shared: std::mem::take(&mut self.shared),
-            fields: self
-                .fields
-                .drain(..)
-                .map(|field| field.map(|(capture, byte)| FieldPlace { capture, byte }))
-                .collect(),
+            fields: self.fields.drain(..).map(|of| of.map(|(capture, bytes)| IndexFields { capture, bytes })).collect(),
             sparse: std::mem::take(&mut self.sparse),
             strata: Arc::new(strata),
             global: std::mem::take(&mut self.numbers),

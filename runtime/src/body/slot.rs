@@ -176,9 +176,12 @@ impl InStep {
 /// Indices in elements laid out in the order of execution, of iterations to come.
 #[derive(Clone, Copy)]
 pub(crate) struct Ahead<'t> {
+    /// The element ahead of the block's first iteration.
     at: *const u8,
     stride: usize,
     iterations: usize,
+    /// Where in an element the indices stand.
+    places: &'t [usize],
     elements: PhantomData<&'t RawBuf>,
 }
 
@@ -187,27 +190,31 @@ const AHEAD: usize = 12;
 
 impl<'t> Ahead<'t> {
     pub(crate) const NOTHING: Ahead<'static> =
-        Ahead { at: std::ptr::null(), stride: 0, iterations: 0, elements: PhantomData };
+        Ahead { at: std::ptr::null(), stride: 0, iterations: 0, places: &[], elements: PhantomData };
 
-    /// An index of 4 bytes stands `byte` bytes into each of the elements `start..end`, one for each iteration of a block.
-    pub(crate) fn new(elements: &'t RawBuf, start: usize, end: usize, byte: usize) -> Ahead<'t> {
+    /// Indices of 4 bytes stand at these places of each of the elements `start..end`, one for each iteration of a block.
+    pub(crate) fn new(elements: &'t RawBuf, start: usize, end: usize, places: &'t [usize]) -> Ahead<'t> {
         let stride = elements.ops().size;
-        if byte + 4 > stride || end > elements.len() || !elements.ops().plain || start + AHEAD >= end {
+        let outside = |&place: &usize| place.saturating_add(4) > stride;
+        if places.iter().any(outside) || end > elements.len() || !elements.ops().plain || start + AHEAD >= end {
             return Ahead::NOTHING;
         }
         Ahead {
-            at: elements.as_ptr().wrapping_add((start + AHEAD) * stride + byte),
+            at: elements.as_ptr().wrapping_add((start + AHEAD) * stride),
             stride,
             iterations: end - start - AHEAD,
+            places,
             elements: PhantomData,
         }
     }
 
-    /// The index that stands ahead of the block's `j`-th iteration.
+    /// The indices that stand ahead of the block's `j`-th iteration.
     #[inline(always)]
-    pub(crate) fn index(&self, j: usize) -> Option<u32> {
-        // SAFETY: `new` saw to it that this many elements are there, and that the index is within each of them.
-        (j < self.iterations).then(|| unsafe { self.at.add(j * self.stride).cast::<u32>().read_unaligned() })
+    pub(crate) fn indices(&self, j: usize) -> impl Iterator<Item = u32> {
+        let (element, places) = (self.at.wrapping_add(j * self.stride), self.places);
+        let places = if j < self.iterations { places } else { &[] };
+        // SAFETY: `new` saw to it that this many elements are there, and that the indices are within each of them.
+        places.iter().map(move |&place| unsafe { element.add(place).cast::<u32>().read_unaligned() })
     }
 }
 

@@ -433,11 +433,11 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
         self.surrounded(self.lo..self.lo + self.wlen)
     }
 
-    /// Fetches the element of an iteration to come, where its index is known.
+    /// Fetches the elements of an iteration to come, where their indices are known.
     #[inline(always)]
     pub(crate) fn look_ahead(&self, j: usize) {
-        if let Some(i) = self.ahead.index(j) {
-            fetch_bytes(self.behind(self.ptr, (i as usize).wrapping_sub(self.lo)), T::bytes(self.width));
+        for i in self.ahead.indices(j) {
+            fetch_bytes(self.behind(self.base, i as usize), T::bytes(self.width));
         }
     }
 

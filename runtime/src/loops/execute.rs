@@ -47,7 +47,7 @@ use crate::session::options::{Order, Strategy};
 use crate::session::pool::Pool;
 use crate::session::timeline::{self, Category};
 
-/// Parts smaller than this stay in the nearer caches by themselves.
+/// Parts that are smaller together stay in the nearer caches by themselves.
 const WORTH_FETCHING: usize = 128 << 10;
 
 /// Nanoseconds: looking for a block takes about so long where there is one.
@@ -430,10 +430,8 @@ impl Run<'_> {
         largest_first.sort_by_key(|span| Reverse((span.wlen, span.len)));
         largest_first.resize(spans.len().max(1 + MORE), ViewRange::EMPTY);
         let (mut range, mut more) = (largest_first[0], std::array::from_fn(|k| largest_first[1 + k]));
-        let mut ahead = Ahead::NOTHING;
-        if range.len * lent.ops().size >= WORTH_FETCHING && lent.ops().size >= 64 {
-            ahead = self.ahead(b, c);
-        }
+        let owned: usize = spans.iter().map(|span| span.len).sum();
+        let ahead = if owned * lent.ops().size >= WORTH_FETCHING { self.ahead(b, c) } else { Ahead::NOTHING };
         if self.plan.is_sparse(c) {
             range.wlen = 0;
             more.iter_mut().for_each(|range: &mut ViewRange| range.wlen = 0);
@@ -444,10 +442,10 @@ impl Run<'_> {
 
     /// Where the indices of the elements of capture `c` stand that later iterations of block `b` will touch.
     fn ahead(&self, b: usize, c: usize) -> Ahead<'_> {
-        let Some(field) = self.plan.fields[c] else { return Ahead::NOTHING };
-        let Some(packed) = self.packed.get(field.capture).and_then(Option::as_ref) else { return Ahead::NOTHING };
+        let Some(fields) = &self.plan.fields[c] else { return Ahead::NOTHING };
+        let Some(packed) = self.packed.get(fields.capture).and_then(Option::as_ref) else { return Ahead::NOTHING };
         let block = self.plan.blocks[b];
-        Ahead::new(&packed.elements, block.start, block.end, field.byte)
+        Ahead::new(&packed.elements, block.start, block.end, &fields.bytes)
     }
 
     /// The ranges of a shared DDS that a block owns, neighbours joined.

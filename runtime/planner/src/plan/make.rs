@@ -505,7 +505,7 @@ impl<'r> Planner<'r> {
             touch_starts,
             touches: touches.into_iter().flatten().collect(),
             parts: Some(parts),
-            fields: (0..self.recording.usage.len()).map(|c| self.recording.field(c)).collect(),
+            fields: (0..self.recording.usage.len()).map(|c| self.recording.index_fields(c)).collect(),
             shared: self.shared,
             sparse,
             ..Plan::serial(self.recording.range.clone(), self.recording.usage.len(), self.facts)

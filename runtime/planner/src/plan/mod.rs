@@ -45,7 +45,7 @@ pub use tiles::{Band, READS, Reach, Run, TOGETHER, Tiles, Window};
 pub use windows::{Windows, are_in_rows};
 
 use crate::options::Strategy;
-use crate::recording::FieldPlace;
+use crate::recording::IndexFields;
 use crate::recording::Usage;
 
 /// The iterations of one block: places in `Plan::offsets`, or offsets themselves where that is empty.
@@ -86,8 +86,8 @@ pub struct Plan {
     pub shared: Vec<usize>,
     /// What iterations without conflicts write of these.
     pub(crate) windows: Vec<Windows>,
-    /// For each capture: the field in which the index of each iteration's one element stands.
-    pub fields: Vec<Option<FieldPlace>>,
+    /// For each capture: the fields in which an iteration's indices of it stand.
+    pub fields: Vec<Option<IndexFields>>,
     /// For each shared capture: whether so few of its elements are touched that saving whole parts would be waste.
     pub(crate) sparse: Vec<bool>,
     /// Empty unless the loop has relaxed state.

@@ -8,7 +8,7 @@ use petgraph::graph::DiGraph;
 use proptest::prelude::{ProptestConfig, proptest};
 use stradsap_planner::inference;
 use stradsap_planner::plan::{Plan, plan};
-use stradsap_planner::recording::{CaptureShape, Fields};
+use stradsap_planner::recording::{CaptureShape, Fields, IndexFields};
 use stradsap_planner::{Inline, Order, PlanOptions, Strategy};
 
 use crate::loops::{Loop, serial_order};
@@ -136,8 +136,31 @@ fn rules_from_a_sample_give_the_plan_of_all_accesses() {
     let by_rules = plan(&inferred, &shapes, &options, &Inline);
     same(&by_rules, &of.plan(&options, 2));
     assert!(by_rules.facts.inferred && by_rules.strategy == Strategy::Grid);
-    let places: Vec<Option<usize>> = by_rules.fields.iter().map(|field| field.map(|field| field.byte)).collect();
-    assert_eq!(places, [None, Some(4), Some(8)]);
+    assert_eq!(by_rules.fields, [None, indices_at(&[4]), indices_at(&[8])]);
+}
+
+/// Where indices stand in the elements of the first capture.
+fn indices_at(bytes: &[usize]) -> Option<IndexFields> {
+    Some(IndexFields { capture: 0, bytes: bytes.to_vec() })
+}
+
+#[test]
+fn two_indices_of_one_dds_follow_from_a_sample() {
+    let (bytes, of) = records(60_000, 500);
+    let united = |accesses: &Vec<(usize, usize, bool)>| {
+        let of_second = |&(c, index, write): &(usize, usize, bool)| (c.min(1), index, write && c == 2);
+        accesses.iter().map(of_second).collect()
+    };
+    let accesses = of.accesses.iter().map(united).collect();
+    let of = Loop { range: of.range.clone(), captures: of.captures[..2].to_vec(), accesses };
+    let samples = inference::samples(&of.range).unwrap();
+    let fields = [Some(Fields::new(0, 12, &bytes)), None];
+    let shapes: Vec<CaptureShape> = of.shapes();
+    let inferred = inference::infer(&of.record(&samples), &samples, &shapes, &fields, &Inline).unwrap();
+    let options = PlanOptions::default();
+    let by_rules = plan(&inferred, &shapes, &options, &Inline);
+    same(&by_rules, &of.plan(&options, 2));
+    assert_eq!(by_rules.fields, [None, indices_at(&[4, 8])]);
 }
 
 #[test]
