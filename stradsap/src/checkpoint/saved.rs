@@ -349,7 +349,7 @@ pub(super) fn other_elements(checkpoint: &Checkpoint, (kind, name): (&str, &str)
 
 fn expect_size<T: Element>(checkpoint: &Checkpoint, section: &Section, what: (&str, &str)) -> Result<()> {
     // The entries of a map are never stored as their memory.
-    let expected = element_bytes::<T>().filter(|_| what.0 != MAP).map(|size| size as u64);
+    let expected = element_bytes::<T>().filter(|_| section.name != ENTRIES).map(|size| size as u64);
     if section.element_bytes == expected {
         return Ok(());
     }
