@@ -81,15 +81,22 @@ pub(crate) fn all_go(expected: &str) {
     assert!(second.wait("a worker whose job is done", SOON).success());
 }
 
-/// One that the driver has started and that is told to end leaves as others do, and is replaced.
+/// One that the driver has started and that is told to end leaves as others do, and is replaced. The timeline has what it did.
 pub(crate) fn own(expected: &str) {
-    let mut job = Job::start(&Setting { workers: 2, epochs: LONG, ..Setting::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.json");
+    let with: [(&str, &str); 1] = [("STRADSAP_TRACE", trace.to_str().unwrap())];
+    let mut job = Job::start(&Setting { workers: 2, epochs: LONG, with: &with, ..Setting::default() });
     job.reached(3);
     let known = job.workers();
     signal_to(known[0], "TERM");
-    job.newcomer(&known);
+    let newcomer = job.newcomer(&known);
     job.goes_on();
     ends_well(job, expected, 1);
+    let trace = std::fs::read_to_string(trace).unwrap();
+    for pid in known.into_iter().chain([newcomer]) {
+        assert!(trace.contains(&format!("pid {pid})")), "no process {pid} in the timeline");
+    }
 }
 
 /// A worker that was stopped for too long joins again when it wakes.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use stradsap_dds_server::codec;
-use stradsap_dds_server::hello::Role;
 
 use crate::cluster::driver::{Answer, Cluster, join_all};
 use crate::cluster::wire::protocol::Node;
@@ -19,18 +18,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ROUND_TRIPS: usize = 8;
 
 impl Cluster {
-    /// Writes the timeline of the driver and of those workers that are still there.
+    /// Writes the timeline of the driver, of those workers that are still there, and of those that were let go.
     pub(super) fn write_timeline(&self, file: &mut TimelineFile) {
-        let generation = locked(&self.state).generation;
-        let others = self.wait(async {
-            join_all(self.hub.complete(Role::Worker).into_iter().map(|node| async move {
-                let events = tokio::time::timeout(PATIENCE, self.events_of(node, generation)).await;
-                let events = events.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
-                events.inspect_err(|why| warning!("the timeline lacks {}: {why}", self.hub.name(node))).ok()
-            }))
-            .await
-        });
-        file.write(others.into_iter().flatten().collect());
+        let state = &mut *locked(&self.state);
+        let there = state.workers.iter().copied().filter(|&node| self.hub.is_member(node));
+        let others = self.wait(join_all(there.map(|node| self.timeline_of(node, state.generation))));
+        file.write(std::mem::take(&mut state.let_go).into_iter().chain(others.into_iter().flatten()).collect());
+    }
+
+    /// What a worker has recorded, if it answers.
+    pub(super) async fn timeline_of(&self, node: Node, generation: u32) -> Option<Process> {
+        let events = tokio::time::timeout(PATIENCE, self.events_of(node, generation)).await;
+        let events = events.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
+        events.inspect_err(|why| warning!("the timeline lacks {}: {why}", self.hub.name(node))).ok()
     }
 
     async fn events_of(&self, node: Node, generation: u32) -> Result<Process, String> {

@@ -25,6 +25,9 @@ impl Cluster {
         }
         if let Some(node) = leaving {
             warning!("{} leaves the job, since it was told to end", self.hub.name(node));
+            if self.timeline.is_some() {
+                state.let_go.extend(self.timeline_of(node, state.generation).await);
+            }
             self.dismiss(node).await;
         }
         self.recover(state).await?;

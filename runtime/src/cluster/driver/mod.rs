@@ -63,6 +63,7 @@ use crate::session::locked;
 use crate::session::pool::Pool;
 use crate::session::stack;
 use crate::session::timeline::file::TimelineFile;
+use crate::session::timeline::json::Process;
 
 pub use options::ClusterOptions;
 
@@ -149,6 +150,8 @@ pub(crate) struct State {
     /// How many losses the program's user has been told of.
     pub(crate) recovered: usize,
     pub(crate) staffing: Staffing,
+    /// What workers had recorded that were let go.
+    pub(crate) let_go: Vec<Process>,
     /// What workers hold is not known: to be set up again before anything else.
     pub(crate) tainted: bool,
     /// Recoveries since something was last done: after processes ended by themselves, and after they were killed from outside.
