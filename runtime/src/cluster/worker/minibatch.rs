@@ -242,7 +242,7 @@ impl PreparedLoop {
 }
 
 impl Workbench {
-    /// The rows of a DDS that this worker, one of so many, keeps under a number.
+    /// The rows of a DDS that this worker keeps under a number.
     pub(crate) fn left_kept(&self, dds: u64, number: u64, (me, workers): (usize, usize)) -> Result<Vec<u32>, Problem> {
         let keepers = self.sync.known_keepers(dds, number)?;
         if !keepers.covers(self.known(dds)?.len(), workers) {
