@@ -94,7 +94,7 @@ use write::{Copies, Job, Known, Placed, discard};
 pub struct Checkpoints {
     folder: Folder,
     every: u64,
-    /// About so many bytes are in each data file.
+    /// About this many bytes are in each data file.
     piece: usize,
     background: Mutex<Background>,
     /// From the first call that would lead to a write.

@@ -80,7 +80,7 @@ where
         new: &new,
     };
     let result = call.check().and_then(|()| call.run());
-    // Whoever lends elements has them alone again.
+    // Who lends elements has them alone again.
     drop(captured);
     let taken = handles.take_new_entries(std::mem::take(&mut *locked(&new)));
     let result = result.and_then(|report| taken.map(|()| report));

@@ -59,6 +59,18 @@ pub(crate) fn come_and_go(expected: &str) {
     comes_and_goes(&Setting { epochs: LONG, servers: 2, snapshot_every: 1000, ..Setting::default() }, expected);
 }
 
+/// The driver starts all that may take part, and the job begins with the first; one that is killed as soon as it is there is replaced.
+pub(crate) fn own_come(expected: &str) {
+    let mut job = Job::start(&Setting { workers: 1, at_most: 3, epochs: LONG, ..Setting::default() });
+    let known = wait_for("a worker", SOON, || Some(job.workers()).filter(|workers| !workers.is_empty()));
+    signal_to(known[known.len() - 1], "KILL");
+    job.reached(5);
+    wait_for("three workers", SOON, || (job.workers().len() == 3).then_some(()));
+    job.goes_on();
+    assert_eq!(job.workers().len(), 3);
+    assert_eq!(job.digest("workers of its own come").0, expected);
+}
+
 /// As many copies as workers may take part, however many do.
 pub(crate) fn minibatches(_: &str) {
     let setting = |threads| Setting { policy: Some("bsp"), threads, epochs: LONG, ..Setting::default() };

@@ -69,6 +69,7 @@ pub(crate) fn tests() -> Vec<Test> {
         }),
         test("workers come and go", 120, &expected, members::come_and_go),
         test("workers come and go: minibatches", 120, &expected, members::minibatches),
+        test("workers of its own come", 60, &expected, members::own_come),
         test("all workers go", 60, &expected, members::all_go),
         test("a worker is told to end", 60, &expected, members::own),
         test("a worker joins again", 60, &expected, members::again),

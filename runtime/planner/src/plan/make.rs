@@ -13,7 +13,7 @@ use crate::threads::Threads;
 
 /// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
 pub(super) const WORKERS: usize = 8;
-/// Cuts of loops with at least so many iterations are compared for these as well.
+/// Cuts of loops with at least this many iterations are compared for these as well.
 const MORE: [(usize, usize); 4] = [(8_000_000, 16), (128_000_000, 64), (512_000_000, 256), (2_048_000_000, 1024)];
 /// More groups than this are put in an order only where one can promise enough.
 const MANY_GROUPS: usize = 1024;

@@ -167,7 +167,10 @@ impl Cluster {
                 && workers >= self.options.fewest()
                 && self.hub.complete(Role::Server).len() >= self.options.servers()
             {
-                // The others take part as soon as they have joined.
+                // The others take part as soon as they have joined; one that dies on the way is missed before the next loop.
+                if absent.count() > 0 {
+                    state.staffing.due.get_or_insert_with(Instant::now);
+                }
                 return Ok(());
             }
             if absent.count() == 0 && self.options.awaits_others() && waited < JOINING {
