@@ -1,6 +1,6 @@
 //! Loops over graphs, in which an iteration reads its neighbours and writes itself: Gauss-Seidel on a mesh, label propagation and
-//! greedy colouring on a graph that is read or generated. The plain loop, one process, one worker and several take turns; what
-//! `stradsap simulate` predicts stands beside it.
+//! greedy colouring on a graph that is read or generated. The plain loop, one process with one thread and with several, one worker and
+//! several take turns; what `stradsap simulate` predicts stands beside it.
 //! `cargo bench --bench graphs -- --help` lists the options; docs/scaling.md says what came of it.
 #![expect(clippy::print_stdout, reason = "the report is what this program is for")]
 
@@ -15,7 +15,7 @@ use stradsap::prelude::*;
 use stradsap::{ClusterOptions, ReadFiles};
 use stradsap_benches::harness::{Samples, benchmarking};
 use stradsap_benches::table::Table;
-use stradsap_planner::simulate::{PlanTable, Setup, simulate};
+use stradsap_planner::simulate::{Access, PlanTable, Setup, simulate};
 
 /// Gauss-Seidel, label propagation and colouring on several workers.
 #[derive(Parser)]
@@ -30,7 +30,7 @@ struct Options {
     /// Nodes of the generated graph, which has 8 times as many edges
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(64..=20_000_000))]
     nodes: u32,
-    /// Worker processes of one thread
+    /// Worker processes of one thread, and threads of the one process
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
     workers: u32,
     /// Rounds of turns
@@ -193,8 +193,8 @@ struct Data {
 }
 
 impl Data {
-    fn new(graph: &Graph, program: Program, workers: usize) -> Result<Data> {
-        let session = Session::builder().threads(1).build()?;
+    fn new(graph: &Graph, program: Program, (workers, threads): (usize, usize)) -> Result<Data> {
+        let session = Session::builder().threads(threads).build()?;
         if workers > 0 {
             session.start_workers(&ClusterOptions::new(workers).threads(1))?;
         }
@@ -209,7 +209,7 @@ impl Data {
 #[derive(Default)]
 struct Times {
     plain: Vec<f64>,
-    workers: [Vec<f64>; 3],
+    ours: [Vec<f64>; 4],
     reports: Vec<LoopReport>,
 }
 
@@ -236,6 +236,7 @@ fn run(options: &Options) -> Result<()> {
         "blocks",
         "plain ms",
         "1 process",
+        "threads",
         "1 worker",
         "workers",
         "predicted",
@@ -250,8 +251,9 @@ fn run(options: &Options) -> Result<()> {
         table.push(measured(program, graph, options)?);
     }
     println!(
-        "{} rounds in alternation, medians; times the plain loop, but `workers` ({} of them, one thread each) times one worker, and \
-         predictions times one thread: `predicted` for as many workers, and 16 of one machine or of 16\n\n{table}",
+        "{} rounds in alternation, medians; times the plain loop, but `threads` ({} of one process) times one of them, `workers` (as \
+         many, one thread each) times one worker, and predictions times one thread: `predicted` for as many workers, and 16 of \
+         one machine or of 16\n\n{table}",
         options.rounds, options.workers
     );
     Ok(())
@@ -260,8 +262,9 @@ fn run(options: &Options) -> Result<()> {
 fn measured(program: Program, graph: &Graph, options: &Options) -> Result<Vec<String>> {
     let any = options.any_strategy;
     let mut plain: Vec<u32> = (0..graph.nodes()).map(|node| program.initial(node)).collect();
-    let workers = [0, 1, options.workers as usize];
-    let mut all = workers.iter().map(|&workers| Data::new(graph, program, workers)).collect::<Result<Vec<Data>>>()?;
+    let several = options.workers as usize;
+    let contestants = [(0, 1), (0, several), (1, 1), (several, 1)];
+    let mut all = contestants.iter().map(|&each| Data::new(graph, program, each)).collect::<Result<Vec<Data>>>()?;
     let mut times = Times::default();
     let mut first = 0.0;
     for round in 0..=options.rounds {
@@ -269,16 +272,16 @@ fn measured(program: Program, graph: &Graph, options: &Options) -> Result<Vec<St
         program.plain(graph, &mut plain);
         times.plain.push(begun.elapsed().as_secs_f64());
         times.reports.clear();
-        for (data, seconds) in all.iter_mut().zip(&mut times.workers) {
+        for (data, seconds) in all.iter_mut().zip(&mut times.ours) {
             let begun = Instant::now();
             times.reports.push(program.sweep(data, any)?);
             seconds.push(begun.elapsed().as_secs_f64());
         }
         if round == 0 {
-            first = times.workers[0][0];
+            first = times.ours[0][0];
             // The first turns record and plan.
             times.plain.clear();
-            times.workers.iter_mut().for_each(Vec::clear);
+            times.ours.iter_mut().for_each(Vec::clear);
         }
     }
     let digests = all.iter().map(|data| data.x.digest()).collect::<stradsap::Result<Vec<_>>>()?;
@@ -288,10 +291,10 @@ fn measured(program: Program, graph: &Graph, options: &Options) -> Result<Vec<St
 
 fn row(program: Program, graph: &Graph, options: &Options, times: &Times, first: f64) -> Result<Vec<String>> {
     let plain = Samples::new(times.plain.clone()).median();
-    let [alone, one, several] = times.workers.each_ref().map(|seconds| Samples::new(seconds.clone()).median());
+    let [alone, threads, one, several] = times.ours.each_ref().map(|seconds| Samples::new(seconds.clone()).median());
     let report = &times.reports[0];
-    let [here, cores, machines] = predicted(report, options.workers as usize)?;
-    let shares = times.reports[2].shares();
+    let [here, cores, machines] = predicted(&times.reports[..2], [alone, threads], options.workers as usize)?;
+    let shares = times.reports[3].shares();
     let busy = shares.iter().filter(|share| share.blocks > 0).count();
     Ok(vec![
         program.name().to_owned(),
@@ -301,6 +304,7 @@ fn row(program: Program, graph: &Graph, options: &Options, times: &Times, first:
         report.blocks().to_string(),
         format!("{:.2}", 1e3 * plain),
         format!("{:.3}", plain / alone),
+        format!("{:.2}", alone / threads),
         format!("{:.3}", plain / one),
         format!("{:.2}", one / several),
         format!("{here:.2}"),
@@ -312,28 +316,36 @@ fn row(program: Program, graph: &Graph, options: &Options, times: &Times, first:
 }
 
 /// How much faster than one thread the plan would be: on workers of a machine with as many cores, on 16 of one machine, and on 16
-/// machines with 10 Gbit/s between them.
-fn predicted(report: &LoopReport, workers: usize) -> Result<[f64; 3]> {
+/// machines with 10 Gbit/s between them. The reports are of one thread and of as many as there are workers, which take `seconds`.
+fn predicted(reports: &[LoopReport], seconds: [f64; 2], workers: usize) -> Result<[f64; 3]> {
     let path = std::env::temp_dir().join(format!("stradsap-graphs-{}.json", std::process::id()));
-    report.write_plan(&path)?;
-    let table: PlanTable = serde_json::from_reader(BufReader::new(File::open(&path)?))?;
-    std::fs::remove_file(&path)?;
+    let mut tables = Vec::new();
+    for (report, seconds) in reports.iter().zip(seconds) {
+        report.write_plan(&path)?;
+        let mut table: PlanTable = serde_json::from_reader(BufReader::new(File::open(&path)?))?;
+        std::fs::remove_file(&path)?;
+        table.measured.seconds = seconds;
+        tables.push(table);
+    }
+    let table = &tables[0];
     let plan = table.plan()?;
-    let nanos_an_access = table.nanos_an_access(&plan)?;
-    let on = |workers, cores| {
+    let alone = table.nanos_an_access(&plan)?;
+    let crowded = table.crowded(&plan, &tables[1])?;
+    let on = |count, cores| {
         let setup = Setup {
-            workers,
+            workers: count,
             threads: 1,
             cores,
             shared: false,
             machines: None,
-            nanos_an_access,
+            // How many more processors slow each other down isn't known.
+            access: Access { alone, crowded: (cores <= workers).then_some(crowded) },
             bytes_a_nano: 1.25,
             latency: 50_000.0,
             slow: Vec::new(),
             lost: None,
         };
-        simulate(&table, &plan, &setup).speedup
+        simulate(table, &plan, &setup).speedup
     };
     Ok([on(workers, workers), on(16, 16), on(16, 1)])
 }

@@ -18,7 +18,7 @@ done
 
 cargo build --quiet --release -p stradsap-examples --example sgdmf
 cargo build --quiet --release -p stradsap --bin stradsap
-job=(target/release/examples/sgdmf --rank "$rank" --epochs "$epochs" --threads 1 ${DATA:+--data "$DATA"})
+job=(target/release/examples/sgdmf --rank "$rank" --epochs "$epochs" ${DATA:+--data "$DATA"})
 folder=$(mktemp -d)
 space=links$$
 remove() {
@@ -70,14 +70,16 @@ for rate in "$@"; do
     limit "${rate,,}"
     links=(--shared-cores "$(nproc)" --link "$rate" --latency 10us)
     [ "$rate" != none ] || links=(--machines 1 --cores "$(nproc)")
-    run "${job[@]}" --plan "$folder/plan.json"
-    run target/release/stradsap simulate "$folder/plan.json" --workers "$workers" "${links[@]}" --json "$folder/simulated.json"
+    run "${job[@]}" --threads 1 --plan "$folder/plan.json"
+    # How much the processors slow each other down.
+    run "${job[@]}" --threads "$(nproc)" --plan "$folder/full.json"
+    run target/release/stradsap simulate "$folder/plan.json" --crowded "$folder/full.json" --workers "$workers" "${links[@]}" --json "$folder/simulated.json"
     STRADSAP_SECRET=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
     export STRADSAP_SECRET STRADSAP_ENCRYPT=never
     for k in $(seq 1 "$workers"); do
         ip netns exec "$space-$k" "${job[0]}" --join 10.77.0.1:7350 --threads 1 2>"$folder/worker$k" &
     done
-    run ip netns exec "$space-0" "${job[@]}" --workers "$workers" --listen 10.77.0.1:7350 --report "$folder/real.json"
+    run ip netns exec "$space-0" "${job[@]}" --threads 1 --workers "$workers" --listen 10.77.0.1:7350 --report "$folder/real.json"
     wait
     read -r simulated _ < <(seconds "$folder/simulated.json")
     read -r least median < <(seconds "$folder/real.json")

@@ -38,6 +38,7 @@ PLAN is what a program writes with --plan PLAN.json, or LoopReport::write_plan.
   --slow W=S          worker W (from 1) has S times the speed of the others
   --lose W@S          worker W is lost after S of the loop's time, from 0 to 1
   --access NS         nanoseconds for each access [default: as measured, in PLAN]
+  --crowded FILE      the same loop's PLAN, written while all cores ran it: how they slow each other down
   --json FILE         write the table as JSON
   --svg FILE          draw the speed-ups
 

@@ -107,6 +107,41 @@ fn machines_that_share_processors_take_them_from_each_other() {
 }
 
 #[test]
+fn processors_slow_each_other_down_as_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path());
+    let json = folder.path().join("table.json");
+    let seconds = |words: &[&str]| {
+        let all = [&[&*plan, "--workers", "1", "--json", json.to_str().unwrap()], words].concat();
+        let (code, _, err) = simulate(&all);
+        assert_eq!((code, &*err), (0, ""));
+        let table: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        table["rows"][0]["seconds"].as_f64().unwrap()
+    };
+    let threads = |threads: &str, more: &[&str]| seconds(&[&["--threads", threads, "--cores", "8"], more].concat());
+    // Four threads took twice as long as they should have.
+    let mut table: Value = serde_json::from_str(&fs::read_to_string(&plan).unwrap()).unwrap();
+    table["measured"]["seconds"] = (2.0 * threads("4", &[])).into();
+    table["measured"]["threads"] = 4.into();
+    let crowded = folder.path().join("crowded.json");
+    fs::write(&crowded, table.to_string()).unwrap();
+    let crowded = crowded.to_str().unwrap();
+    let slower = |n: &str| threads(n, &["--crowded", crowded]) / threads(n, &[]);
+    let [one, two, four, eight] = ["1", "2", "4", "8"].map(slower);
+    assert!((one - 1.0).abs() < 1e-9, "{one}");
+    assert!((four - 2.0).abs() < 0.1, "{four}");
+    assert!(1.2 < two && two < 1.4 && eight > 2.5, "on the line through both: {two} {eight}");
+
+    let (code, _, err) = simulate(&[&*plan, "--crowded", &*plan]);
+    assert!(code == 1 && err.contains("plan.json: measured on no more threads than the plan itself"), "{err}");
+    table["costs"][0] = 1.into();
+    let other = folder.path().join("other.json");
+    fs::write(&other, table.to_string()).unwrap();
+    let (code, _, err) = simulate(&[&*plan, "--crowded", other.to_str().unwrap()]);
+    assert!(code == 1 && err.contains("other.json: the plan of another loop"), "{err}");
+}
+
+#[test]
 fn mistakes_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(folder.path());

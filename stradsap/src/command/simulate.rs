@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use stradsap_planner::simulate::{Outcome, PlanTable, Setup, TableError, simulate};
+use stradsap_planner::simulate::{Access, Outcome, PlanTable, Setup, TableError, simulate};
 use stradsap_runtime::files;
 
 use super::{Failure, speedups, usage};
@@ -29,6 +29,7 @@ struct Asked {
     slow: Vec<(usize, f64)>,
     lost: Option<(usize, f64)>,
     access: Option<f64>,
+    crowded: Option<PathBuf>,
     json: Option<PathBuf>,
     svg: Option<PathBuf>,
 }
@@ -69,20 +70,25 @@ pub(super) fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure
         files::check(path).map_err(|source| Error::File { path: path.clone(), source })?;
     }
     let table = read(&asked.plan)?;
-    let wrong = |error: TableError| Error::File {
-        path: asked.plan.clone(),
+    let wrong = |path: &Path, error: TableError| Error::File {
+        path: path.to_path_buf(),
         source: std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string()),
     };
-    let plan = table.plan().map_err(wrong)?;
+    let plan = table.plan().map_err(|error| wrong(&asked.plan, error))?;
     let nanos = match asked.access {
         Some(nanos) => nanos,
-        None => table.nanos_an_access(&plan).map_err(wrong)?,
+        None => table.nanos_an_access(&plan).map_err(|error| wrong(&asked.plan, error))?,
     };
+    let crowded = match &asked.crowded {
+        Some(path) => Some(table.crowded(&plan, &read(path)?).map_err(|error| wrong(path, error))?),
+        None => None,
+    };
+    let access = Access { alone: nanos, crowded };
     let rows: Vec<Row> = asked
         .workers
         .iter()
         .map(|&workers| {
-            let setup = asked.setup(workers, nanos);
+            let setup = asked.setup(workers, access);
             row(&setup, &simulate(&table, &plan, &setup))
         })
         .collect();
@@ -90,6 +96,9 @@ pub(super) fn run(words: &[OsString], out: &mut dyn Write) -> Result<(), Failure
     let most = plan.graph.work() as f64 / plan.graph.critical_path().max(1) as f64;
     let (site, strategy, blocks) = (&table.site, table.strategy, table.costs.len());
     writeln!(out, "{site}: {strategy}, {blocks} blocks; {} on one thread, at {nanos:.2} ns an access", time(alone))?;
+    if let Some((threads, nanos)) = crowded {
+        writeln!(out, "while {threads} threads are at work an access takes {nanos:.2} ns")?;
+    }
     writeln!(out, "blocks that wait for each other allow at most {most:.1} times that speed\n")?;
     print(&rows, out)?;
     if let Some((worker, share)) = asked.lost {
@@ -138,6 +147,7 @@ impl Asked {
             slow: Vec::new(),
             lost: None,
             access: None,
+            crowded: None,
             json: None,
             svg: None,
         };
@@ -198,20 +208,21 @@ impl Asked {
                 let nanos = text.parse().ok().filter(|nanos: &f64| nanos.is_finite() && *nanos > 0.0);
                 self.access = Some(nanos.ok_or_else(|| expected("nanoseconds"))?);
             }
+            "--crowded" => self.crowded = Some(PathBuf::from(value)),
             "--json" => self.json = Some(PathBuf::from(value)),
             _ => self.svg = Some(PathBuf::from(value)),
         }
         Ok(())
     }
 
-    fn setup(&self, workers: usize, nanos_an_access: f64) -> Setup {
+    fn setup(&self, workers: usize, access: Access) -> Setup {
         Setup {
             workers,
             threads: self.threads,
             cores: self.cores,
             shared: self.shared,
             machines: self.machines,
-            nanos_an_access,
+            access,
             bytes_a_nano: self.bytes_a_nano,
             latency: self.latency,
             slow: self.slow.iter().map(|&(worker, speed)| (worker - 1, speed)).collect(),
@@ -220,7 +231,7 @@ impl Asked {
     }
 }
 
-pub(super) const OPTIONS: [&str; 12] = [
+pub(super) const OPTIONS: [&str; 13] = [
     "--workers",
     "--threads",
     "--cores",
@@ -231,6 +242,7 @@ pub(super) const OPTIONS: [&str; 12] = [
     "--slow",
     "--lose",
     "--access",
+    "--crowded",
     "--json",
     "--svg",
 ];

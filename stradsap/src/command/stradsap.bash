@@ -7,8 +7,8 @@ _stradsap() {
         2:completions:*) words="bash zsh fish" ;;
         *:simulate:*)
             case "${COMP_WORDS[COMP_CWORD-1]}" in
-                --json | --svg | simulate) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
-                *) words="--workers --threads --cores --shared-cores --machines --link --latency --slow --lose --access --json --svg" ;;
+                --crowded | --json | --svg | simulate) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
+                *) words="--workers --threads --cores --shared-cores --machines --link --latency --slow --lose --access --crowded --json --svg" ;;
             esac ;;
         3:checkpoints:list) mapfile -t COMPREPLY < <(compgen -d -- "$word") && return ;;
         3:checkpoints:*) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;

@@ -21,5 +21,6 @@ complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l latency -d 
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l slow -d 'speed of a worker, as 3=0.5'
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l lose -d 'a worker that is lost, as 7@0.4'
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -x -l access -d 'nanoseconds for each access'
+complete -c stradsap -n '__fish_seen_subcommand_from simulate' -r -F -l crowded -d 'the plan, written while all cores ran it'
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -r -F -l json -d 'where the table is written'
 complete -c stradsap -n '__fish_seen_subcommand_from simulate' -r -F -l svg -d 'where the speed-ups are drawn'

@@ -7,6 +7,7 @@ _stradsap() {
             _arguments '--workers[worker processes]:N,N' '--threads[threads in each]:T' '--cores[cores of a machine]:C' '--shared-cores[cores that all machines share]:C' \
                 '--machines[as many machines]:M' '--link[rate of a machine]:RATE' '--latency[of the link]:TIME' \
                 '*--slow[speed of a worker]:W=S' '--lose[a worker that is lost]:W@S' '--access[nanoseconds each]:NS' \
+                '--crowded[the plan, written while all cores ran it]:FILE:_files' \
                 '--json[where the table is written]:FILE:_files' '--svg[where the speed-ups are drawn]:FILE:_files' \
                 '*:PLAN:_files' ;;
         3:checkpoints:*) _values action list verify show ;;

@@ -26,7 +26,7 @@ fn transfer_cost(bytes: u64) -> u64 {
 struct Alike<'p>(&'p Plan);
 
 impl Costs for Alike<'_> {
-    fn block(&self, block: u32, _: u32) -> u64 {
+    fn block(&self, block: u32, _: u32, _: usize) -> u64 {
         self.0.graph.cost(block as usize)
     }
 

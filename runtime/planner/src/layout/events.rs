@@ -12,8 +12,8 @@ use crate::plan::Plan;
 
 /// What things take, in a unit of time of its own.
 pub(crate) trait Costs {
-    /// Running a block on the worker that has it.
-    fn block(&self, block: u32, worker: u32) -> u64;
+    /// Running a block on the worker that has it, with this many processors of the machine at work, its own among them.
+    fn block(&self, block: u32, worker: u32, busy: usize) -> u64;
     /// Sending this many bytes between two workers, on one machine or on two.
     fn moving(&self, bytes: u64, same_machine: bool) -> Moving;
     /// From the beginning of the loop until this worker begins.
@@ -400,7 +400,7 @@ impl<'p> Play<'p> {
             state.left -= 1;
             self.busy[pool] += 1;
             self.at_work[pool].push(block);
-            let lasts = self.costs.block(block, worker as u32);
+            let lasts = self.costs.block(block, worker as u32, self.busy[pool]);
             self.block_starts[block as usize] = Start { at: now, cause: Some(cause) };
             self.events.push(Reverse((now + lasts, Event::Ended(block))));
         }

@@ -1,8 +1,8 @@
 //! Simulates how long a plan would take on other machines: its own layout is played in simulated time.
 //!
 //! A block takes its cost in accesses times the duration of an access, as measured. Parts take time on the given links, one after
-//! the other in each direction of a machine's link, and processor time at both ends. The simulation leaves out how threads slow
-//! each other down in memory, other traffic, and disks.
+//! the other in each direction of a machine's link, and processor time at both ends. the other in each direction of a machine's link, and processor time at both ends. How processors slow each other down is simulated
+//! where it was measured. The simulation leaves out other traffic, and disks.
 
 mod table;
 
@@ -44,8 +44,8 @@ pub struct Setup {
     /// How many machines the workers are spread over; none: as many as are needed to have a processor for each thread, and where
     /// processors are shared one for each worker.
     pub machines: Option<usize>,
-    /// Nanoseconds for an access; the cost of a block is its number of accesses.
-    pub nanos_an_access: f64,
+    /// What an access takes; the cost of a block is its number of accesses.
+    pub access: Access,
     /// Bytes in a nanosecond, in each direction of a machine's link,
     pub bytes_a_nano: f64,
     /// and nanoseconds until they are there.
@@ -54,6 +54,28 @@ pub struct Setup {
     pub slow: Vec<(usize, f64)>,
     /// The share of the loop's time after which a worker is lost.
     pub lost: Option<f64>,
+}
+
+/// Nanoseconds for an access. Processors of one machine slow each other down: in memory, in shared caches, as threads of one core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Access {
+    /// While one processor is at work.
+    pub alone: f64,
+    /// While this many are, where that was measured; for other numbers on the line through both.
+    pub crowded: Option<(usize, f64)>,
+}
+
+impl Access {
+    /// While `busy` processors of a machine are at work.
+    fn among(&self, busy: usize) -> f64 {
+        match self.crowded {
+            Some((most, nanos)) if most > 1 => {
+                let each = (nanos - self.alone).max(0.0) / (most - 1) as f64;
+                self.alone + each * busy.saturating_sub(1) as f64
+            }
+            _ => self.alone,
+        }
+    }
 }
 
 /// The result of a simulation. Shares are of the time of all threads, and add up to 1.
@@ -104,10 +126,10 @@ struct Timed<'s> {
 }
 
 impl Costs for Timed<'_> {
-    fn block(&self, block: u32, worker: u32) -> u64 {
+    fn block(&self, block: u32, worker: u32, busy: usize) -> u64 {
         let slow = self.setup.slow.iter().find(|&&(slow, _)| slow == worker as usize);
         let speed = slow.map_or(1.0, |&(_, speed)| speed.max(1e-9));
-        (self.plan.graph.cost(block as usize) as f64 * self.setup.nanos_an_access / speed) as u64
+        (self.plan.graph.cost(block as usize) as f64 * self.setup.access.among(busy) / speed) as u64
     }
 
     fn moving(&self, bytes: u64, same_machine: bool) -> Moving {
@@ -158,7 +180,7 @@ pub fn simulate(table: &PlanTable, plan: &Plan, setup: &Setup) -> Outcome {
     }
     let sum = |of: fn(&Spent) -> u64| played.workers.iter().map(of).sum::<u64>() as f64;
     let all = (played.makespan as f64 * (layout.workers * threads) as f64).max(1.0);
-    let alone = plan.graph.work() as f64 * setup.nanos_an_access / 1e9;
+    let alone = plan.graph.work() as f64 * setup.access.alone / 1e9;
     Outcome {
         seconds,
         speedup: if seconds > 0.0 { alone / seconds } else { 1.0 },

@@ -103,6 +103,10 @@ pub enum TableError {
     Inconsistent(String),
     /// The loop was not measured in one process.
     NotMeasured,
+    /// Its blocks are not those of the plan beside which it stands.
+    OfAnother,
+    /// It was measured on no more threads than the plan beside which it stands.
+    NotCrowded,
 }
 
 impl fmt::Display for TableError {
@@ -110,6 +114,8 @@ impl fmt::Display for TableError {
         match self {
             Self::Version(version) => write!(f, "a table of version {version}; this program reads version {VERSION}"),
             Self::Inconsistent(what) => write!(f, "not the table of a plan: {what}"),
+            Self::OfAnother => write!(f, "the plan of another loop, or of other data: its blocks are others"),
+            Self::NotCrowded => write!(f, "measured on no more threads than the plan itself: write it with more"),
             Self::NotMeasured => {
                 write!(
                     f,
@@ -262,6 +268,22 @@ impl PlanTable {
             at -= parts;
         }
         0
+    }
+
+    /// How many threads ran the call that `crowded` has, and nanoseconds for each of its accesses. It has to be a call by the same
+    /// plan, on more threads than the one measured here.
+    ///
+    /// # Errors
+    /// [`TableError`] where it is another plan, or has no more threads, or was not measured in one process.
+    pub fn crowded(&self, plan: &Plan, crowded: &PlanTable) -> Result<(usize, f64), TableError> {
+        crowded.check()?;
+        if crowded.costs != self.costs || crowded.cut != self.cut {
+            return Err(TableError::OfAnother);
+        }
+        let nanos = crowded.nanos_an_access(plan)?;
+        let threads = crowded.measured.threads;
+        let is_more = threads > self.measured.threads.max(1);
+        is_more.then_some((threads, nanos)).ok_or(TableError::NotCrowded)
     }
 
     /// Nanoseconds for each access by which blocks are costed, from the call that was measured.
