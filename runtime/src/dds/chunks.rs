@@ -83,7 +83,7 @@ pub(crate) fn concatenate<T: Element>(
     } else {
         let next = AtomicUsize::new(0);
         let chunks: Vec<Mutex<Vec<T>>> = chunks.into_iter().map(Mutex::new).collect();
-        session.pool()?.everywhere(chunks.len(), || {
+        session.pool()?.everywhere(chunks.len(), |_| {
             loop {
                 let k = next.fetch_add(1, Relaxed);
                 let (Some(chunk), Some(&start)) = (chunks.get(k), starts.get(k)) else { break };

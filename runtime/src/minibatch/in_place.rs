@@ -13,13 +13,13 @@ use crate::session::pool::Pool;
 const WORTH_COUNTING: usize = 8;
 
 pub(crate) fn run(runner: &Runner<'_>, pool: &Pool) {
-    let (claimed, next_thread) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let claimed = AtomicUsize::new(0);
     let locks = HotLocks::new();
     let minibatches = runner.schedule.minibatches();
     let next = || Some(claimed.fetch_add(1, Relaxed)).filter(|&minibatch| minibatch < minibatches);
-    pool.everywhere(runner.threads, || {
+    pool.everywhere(runner.threads, |thread| {
         let since = Instant::now();
-        let part = (0, next_thread.fetch_add(1, Relaxed));
+        let part = (0, thread);
         let run_all = |context: &Context<'_>, after: &dyn Fn()| {
             let mut first = true;
             while let Some(minibatch) = next() {

@@ -73,7 +73,6 @@ pub(crate) struct Rounds<'l> {
     /// The last stamp that the tables have seen.
     pub(crate) stamp: u32,
     pub(crate) meeting: Meeting,
-    next_thread: AtomicUsize,
     /// How many minibatches of a copy's round have been taken, where its threads share it.
     claims: Vec<AtomicUsize>,
     published: Vec<RwLock<Vec<Changed>>>,
@@ -94,7 +93,6 @@ impl<'l> Rounds<'l> {
             peers,
             stamp,
             meeting: Meeting::new(threads),
-            next_thread: AtomicUsize::new(0),
             published: (0..threads).map(|_| RwLock::default()).collect(),
             go: AtomicBool::new(true),
             runner,
@@ -103,8 +101,7 @@ impl<'l> Rounds<'l> {
 
     /// Runs all rounds. Whether the loop ended well, `stopped` and the outcomes say.
     pub(crate) fn run(&self, pool: &Pool) {
-        pool.everywhere(self.runner.threads, || {
-            let thread = self.next_thread.fetch_add(1, Relaxed);
+        pool.everywhere(self.runner.threads, |thread| {
             for round in 0..self.runner.schedule.rounds() {
                 let touched = self.compute(thread, round);
                 self.wait();

@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use super::ledger::{Ledger, THROUGH};
@@ -112,9 +112,7 @@ pub(crate) struct Observed {
 
 impl Stale<'_> {
     pub(crate) fn run(&self, pool: &Pool) {
-        let next_thread = AtomicUsize::new(0);
-        pool.everywhere(self.runner.threads, || {
-            let thread = next_thread.fetch_add(1, Relaxed);
+        pool.everywhere(self.runner.threads, |thread| {
             let mine: Vec<usize> = (0..self.copies.len()).filter(|k| k % self.runner.threads == thread).collect();
             let bound = self.staleness as u64;
             let checks: Vec<Vec<Staleness>> = mine

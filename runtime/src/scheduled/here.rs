@@ -186,7 +186,7 @@ impl<'h, P: Program> LocalShards<'h, P> {
         let units: usize = ranges.iter().map(ExactSizeIterator::len).sum();
         let locals: Vec<Mutex<&mut P::Local>> = self.locals.iter_mut().map(Mutex::new).collect();
         let (next, spent, first) = (AtomicUsize::new(0), AtomicU64::new(0), Mutex::new(None));
-        self.pool.everywhere(locals.len(), || {
+        self.pool.everywhere(locals.len(), |_| {
             let since = Instant::now();
             loop {
                 let p = next.fetch_add(1, Relaxed);
@@ -262,7 +262,7 @@ impl<'h, P: Program> LocalShards<'h, P> {
         let made: Vec<Mutex<Option<P::Partial>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
         let (next, spent) = (AtomicUsize::new(0), AtomicU64::new(0));
         let (stop, first) = (AtomicUsize::new(usize::MAX), Mutex::new(None));
-        self.pool.everywhere(tasks.len(), || {
+        self.pool.everywhere(tasks.len(), |_| {
             let since = Instant::now();
             while let Some(task) = tasks.get(next.fetch_add(1, Relaxed)) {
                 if task.slot > stop.load(Relaxed) {

@@ -9,6 +9,7 @@ pub(crate) mod error;
 pub(crate) mod late;
 pub(crate) mod logging;
 mod memory;
+mod nodes;
 pub(crate) mod options;
 pub(crate) mod plan_file;
 pub(crate) mod pool;
@@ -394,7 +395,7 @@ impl Session {
         if most <= 1 {
             f();
         } else {
-            self.inner.pool()?.everywhere(most, f);
+            self.inner.pool()?.everywhere(most, |_| f());
         }
         Ok(())
     }

@@ -1,9 +1,12 @@
 //! The threads: the one place that knows the thread pool library.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use crate::planner::Threads;
 use crate::session::error::{Error, Result};
+use crate::session::nodes::{Machine, Nodes, System};
 use crate::session::stack;
 
 /// A number of threads; with one, everything runs on the caller's own.
@@ -21,13 +24,20 @@ impl Pool {
 
     /// With stacks of this many bytes.
     pub(crate) fn new(threads: usize, stack: usize) -> Result<Self> {
+        Pool::on(threads, stack, Arc::new(Machine))
+    }
+
+    /// On a machine of which is asked what memory nodes it has.
+    pub(crate) fn on(threads: usize, stack: usize, system: Arc<dyn System>) -> Result<Self> {
         let rayon = if threads == 1 {
             None
         } else {
+            let nodes = Nodes::of(system);
             let pool = rayon::ThreadPoolBuilder::new()
                 .num_threads(threads)
                 .stack_size(stack)
                 .thread_name(|k| format!("stradsap-{k}"))
+                .start_handler(move |k| nodes.iter().for_each(|nodes| nodes.keep(k, threads)))
                 .build()
                 .map_err(|error| Error::Threads { threads, reason: error.to_string() })?;
             Some(pool)
@@ -60,21 +70,21 @@ impl Pool {
                 (1..most).for_each(|_| scope.spawn(|_| f()));
                 f();
             }),
-            _ => self.everywhere(most, f),
+            _ => self.everywhere(most, |_| f()),
         }
     }
 
-    /// Runs `f` once on each of up to `most` threads at the same time.
-    pub(crate) fn everywhere(&self, most: usize, f: impl Fn() + Sync + Send) {
+    /// Runs `f` once on each of up to `most` threads at the same time, with the number of the thread: the same one each time.
+    pub(crate) fn everywhere(&self, most: usize, f: impl Fn(usize) + Sync + Send) {
         match &self.rayon {
             Some(pool) if most > 1 => {
                 pool.broadcast(|context| {
                     if context.index() < most {
-                        f();
+                        f(context.index());
                     }
                 });
             }
-            _ => f(),
+            _ => f(0),
         }
     }
 }
