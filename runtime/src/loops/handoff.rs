@@ -2,8 +2,8 @@
 //!
 //! One mutex and one condition variable; blocks are long against them. A thread that ends a block takes the next one under the
 //! same lock. One that finds nothing to do looks from outside whether a block is ready, and asks for the lock only then; after some
-//! hundred microseconds it sleeps. As many are woken as there are blocks for them. Model-checked under loom (`cargo test -p stradsap-runtime --lib
-//! --release` with `RUSTFLAGS="--cfg stradsap_loom"`).
+//! hundred microseconds it sleeps. As many are woken as there are blocks for them. Model-checked under loom (`cargo test -p
+//! stradsap-interleavings`).
 
 #[cfg(stradsap_loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard, atomic::AtomicUsize, atomic::Ordering::Relaxed};
