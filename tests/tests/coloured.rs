@@ -202,7 +202,7 @@ mod spread {
 
     /// Elements that own memory, and two DDSs that are written.
     pub(crate) fn names(session: &Session, seen: &mut Seen) -> Result {
-        let mesh = Graph::mesh(300);
+        let mesh = Graph::mesh(200);
         let (starts, to) = mesh.on(session)?;
         let mut name = DVector::from_fn(session, mesh.nodes(), |i| format!("node {i}"))?;
         let mut heard = DVector::from_fn(session, mesh.nodes(), |_| 0u64)?;

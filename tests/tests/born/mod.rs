@@ -33,16 +33,8 @@ const SCENARIOS: &[Scenario] = scenarios![
     saved::failed,
 ];
 
-const PLACES: [Place; 8] = [
-    ALONE,
-    place(0, 3, 0),
-    place(1, 1, 0),
-    place(1, 2, 0),
-    place(2, 1, 0),
-    place(3, 1, 2),
-    place(4, 1, 0),
-    place(4, 2, 0),
-];
+/// One worker and several, with one thread and with two; with three workers elements also go to servers.
+const PLACES: [Place; 6] = [ALONE, place(0, 3, 0), place(1, 2, 0), place(2, 1, 0), place(3, 1, 2), place(4, 2, 0)];
 
 pub(crate) fn tests() -> Vec<Test> {
     let expected = Expected::new(ALONE, Place::session);

@@ -14,20 +14,22 @@ use crate::jobs::processes::{Process, a_secret, children_as, free_port, runs, si
 use crate::jobs::runner::{Test, seeds};
 use crate::seen::Seen;
 
-/// 73 MiB, and 40.
-const LONG: usize = 150_000;
-const ROWS: usize = 300_000;
+/// 66 MiB, and 35: three files and two.
+const LONG: usize = 135_000;
+const ROWS: usize = 280_000;
+/// 39 MiB of `Row`s: two files, of which the first and the second have rows of the same worker.
+const SHORT: usize = 80_000;
 const WIDTH: usize = 33;
 
 type Row = [f64; 64];
 
-fn long(session: &Session) -> stradsap::Result<DVector<Row>> {
+fn made(session: &Session, len: usize) -> stradsap::Result<DVector<Row>> {
     let row = |i: &usize| {
         let mut row = [*i as f64; 64];
         row[1] = 1.0 / (1 + i) as f64;
         row
     };
-    session.range(LONG).map(row).collect()
+    session.range(len).map(row).collect()
 }
 
 fn rows(session: &Session) -> stradsap::Result<DMatrix<f32>> {
@@ -50,7 +52,7 @@ fn manifest(folder: &Path, step: u64) -> PathBuf {
 pub(crate) fn saved(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     let folder = Folder::new();
     let kept = folder.path().join("kept");
-    let (mut x, m) = (long(session)?, rows(session)?);
+    let (mut x, m) = (made(session, LONG)?, rows(session)?);
     let small = session.range(1000).map(|i| i * i).collect()?;
     let words = session.range(3000).map(|i| "w".repeat(i % 7)).collect()?;
     let ages = DMap::from_entries(session, (0..100u32).map(|i| (i, format!("{i}"))))?;
@@ -103,12 +105,12 @@ pub(crate) fn saved(session: &Session, seen: &mut Seen) -> stradsap::Result<()> 
 pub(crate) fn damaged(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     let folder = Folder::new();
     let kept = folder.path().join("kept");
-    let mut x = long(session)?;
+    let mut x = made(session, SHORT)?;
     let mut checkpoints = Checkpoints::new(&kept, 1)?;
     checkpoints.save(1, &(), &[("x", &x)])?;
     checkpoints.finish()?;
     let before = (data(&kept), x.digest()?);
-    async_parallel_for!(0..LONG, [&mut x], |i| x[i][0] += 0.5)?;
+    async_parallel_for!(0..SHORT, [&mut x], |i| x[i][0] += 0.5)?;
     checkpoints.save(2, &(), &[("x", &x)])?;
     checkpoints.finish()?;
     for (name, _) in data(&kept).into_iter().filter(|file| !before.0.contains(file)) {
@@ -135,12 +137,12 @@ pub(crate) fn damaged(session: &Session, seen: &mut Seen) -> stradsap::Result<()
 pub(crate) fn failed(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     let folder = Folder::new();
     let (kept, other) = (folder.path().join("kept"), folder.path().join("other"));
-    let mut x = long(session)?;
+    let mut x = made(session, SHORT)?;
     let mut checkpoints = Checkpoints::new(&kept, 1)?;
     checkpoints.save(1, &(), &[("x", &x)])?;
     checkpoints.finish()?;
     let before = data(&kept);
-    async_parallel_for!(0..LONG, [&mut x], |i| x[i][0] += 0.5)?;
+    async_parallel_for!(0..SHORT, [&mut x], |i| x[i][0] += 0.5)?;
     let mut elsewhere = Checkpoints::new(&other, 1)?;
     elsewhere.save(2, &(), &[("x", &x)])?;
     elsewhere.finish()?;
@@ -170,10 +172,10 @@ fn resumed() {
             let mut checkpoints = Checkpoints::new(folder, 1)?;
             let (mut x, weights) = match checkpoints.resume()? {
                 Some(checkpoint) => (checkpoint.vector(&session, "x")?, checkpoint.matrix(&session, "weights")?),
-                None => (long(&session)?, rows(&session)?),
+                None => (made(&session, SHORT)?, rows(&session)?),
             };
             for step in 2 * part as u64..2 * part as u64 + 2 {
-                async_parallel_for!(0..LONG, [step, &mut x, &weights], |i| {
+                async_parallel_for!(0..SHORT, [step, &mut x, &weights], |i| {
                     let w = &weights[2 * i];
                     x[i][3] += f64::from(w[5]) * step as f64 + x[i][1];
                 })?;
@@ -207,10 +209,10 @@ fn killed() {
     for seed in seeds(6, 40) {
         let folder = tempfile::tempdir().unwrap();
         let session = session(2 + below(seed, 2));
-        let mut x = long(&session).unwrap();
+        let mut x = made(&session, SHORT).unwrap();
         let mut checkpoints = Checkpoints::new(folder.path(), 1).unwrap();
         checkpoints.save(1, &(), &[("x", &x)]).unwrap();
-        async_parallel_for!(0..LONG, [&mut x], |i| x[i][0] += 0.5).unwrap();
+        async_parallel_for!(0..SHORT, [&mut x], |i| x[i][0] += 0.5).unwrap();
         let expected = x.digest().unwrap();
         let kill = |after: u64| {
             let workers = children_as(std::process::id(), "worker");
@@ -221,25 +223,25 @@ fn killed() {
                 wait_for("the killed worker's end", Duration::from_secs(5), || (!runs(victim)).then_some(()));
             })
         };
-        let killer = kill(below(seed + 1, 150) as u64);
+        let killer = kill(below(seed + 1, 80) as u64);
         checkpoints.save(2, &(), &[("x", &x)]).unwrap();
         checkpoints.finish().unwrap();
         killer.join().unwrap();
         assert_eq!(x.digest().unwrap(), expected, "seed {seed}");
         let checkpoint = checkpoints.resume().unwrap().unwrap();
         assert_eq!(checkpoint.step(), 2);
-        let killer = kill(below(seed + 2, 150) as u64);
+        let killer = kill(below(seed + 2, 80) as u64);
         let mut again = checkpoint.vector::<Row>(&session, "x").unwrap();
         killer.join().unwrap();
         assert_eq!(again.digest().unwrap(), expected, "seed {seed}");
         for step in 3..5 {
-            async_parallel_for!(0..LONG, [&mut again], |i| again[i][0] -= 0.25).unwrap();
+            async_parallel_for!(0..SHORT, [&mut again], |i| again[i][0] -= 0.25).unwrap();
             checkpoints.save(step, &(), &[("x", &again)]).unwrap();
         }
         checkpoints.finish().unwrap();
         // What the run began from is deleted; a loss doesn't ask for it.
         kill(0).join().unwrap();
-        async_parallel_for!(0..LONG, [&mut again], |i| again[i][0] += 0.5).unwrap();
+        async_parallel_for!(0..SHORT, [&mut again], |i| again[i][0] += 0.5).unwrap();
         assert_eq!(again.digest().unwrap(), expected, "seed {seed}");
     }
 }
@@ -279,7 +281,7 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     let disk = PathBuf::from(std::env::var_os(SMALL_DISK)?);
     Some((|| {
         session.start_workers(&ClusterOptions::new(2).threads(1))?;
-        let mut x = long(session)?;
+        let mut x = made(session, LONG)?;
         let mut checkpoints = Checkpoints::new(&disk, 1)?;
         checkpoints.save(1, &(), &[("x", &x)])?;
         checkpoints.finish()?;
@@ -319,7 +321,7 @@ const UNSEEN: &str = "TESTS_SAVED_UNSEEN";
 
 #[allow(clippy::print_stdout)]
 fn save_unseen(session: &Session, folder: &Path) -> stradsap::Result<()> {
-    let mut x = long(session)?;
+    let mut x = made(session, SHORT)?;
     let mut checkpoints = Checkpoints::new(folder, 1)?;
     for step in 1..3 {
         async_parallel_for!(0..1000, [&mut x], |i| x[i][0] += 0.5)?;
@@ -327,7 +329,7 @@ fn save_unseen(session: &Session, folder: &Path) -> stradsap::Result<()> {
     }
     drop(x);
     let mut x = checkpoints.resume()?.unwrap().vector::<Row>(session, "x")?;
-    async_parallel_for!(0..LONG, [&mut x], |i| x[i][1] += x[i][0])?;
+    async_parallel_for!(0..SHORT, [&mut x], |i| x[i][1] += x[i][0])?;
     checkpoints.save(3, &(), &[("x", &x)])?;
     checkpoints.finish()?;
     println!("digest {}", x.digest()?);

@@ -29,6 +29,7 @@ fn kill_all(pids: &[u32]) {
 
 /// Another worker dies while the first one's replacement is started; and all do, that one included.
 fn while_recovering() {
+    let expected = expected(EPOCHS);
     // Without servers two neighbours may have both copies of a part, unless there was no snapshot yet.
     for (workers, servers, of, snapshot_every) in [
         (4, 2, "another", 3),
@@ -57,7 +58,7 @@ fn while_recovering() {
         // It does not wait in vain for somebody who can't come.
         assert!(since.elapsed() < Duration::from_secs(6), "{case}: {:?}\n{}", since.elapsed(), job.driver.err());
         wait_for("all workers", Duration::from_secs(10), || (job.workers().len() == workers).then_some(()));
-        assert_eq!(job.digest(&case).0, expected(EPOCHS), "{case}");
+        assert_eq!(job.digest(&case).0, expected, "{case}");
     }
 }
 
@@ -120,6 +121,7 @@ fn of_descriptors() {
         assert!(done.unwrap().success());
     };
     let epochs = 600;
+    let expected = expected(epochs);
     for (servers, seconds) in [(0, 4), (2, 6)] {
         let mut job = Job::start(&Setting { epochs, ..setting(3, servers) });
         job.reached(SLOW + 2);
@@ -134,19 +136,20 @@ fn of_descriptors() {
         let case = format!("no descriptors for {seconds} s, {servers} servers");
         let (digest, err) = job.digest(&case);
         assert_eq!(err.matches("warning: lost ").count(), 1, "{case}: {err}");
-        assert_eq!(digest, expected(epochs), "{case}");
+        assert_eq!(digest, expected, "{case}");
     }
 }
 
 /// Workers that die while the job starts are started again.
 fn at_the_start() {
     let mut seen = false;
+    let expected = expected(EPOCHS);
     for round in 0..6 {
         let job = Job::start(&setting(3, round % 2));
         let first = job.newcomer(&[]);
         signal_to(first, "KILL");
         let (digest, err) = job.digest("a worker dies while the job starts");
-        assert_eq!(digest, expected(EPOCHS));
+        assert_eq!(digest, expected);
         seen |= err.contains(&format!("the worker that was started as process {first} ended with signal 9"));
     }
     assert!(seen, "none died before it had joined");

@@ -14,12 +14,12 @@ use crate::seen::{Scenario, Seen};
 
 fn everywhere() -> Vec<Place> {
     let mut places = vec![Place { threads: 2, ..ALONE }];
-    for servers in [0, 2] {
-        for workers in 1..=4 {
-            for threads in 1..=2 {
-                places.push(Place { workers, threads, servers });
-            }
+    for workers in 1..=4 {
+        for threads in 1..=2 {
+            places.push(Place { workers, threads, servers: 0 });
         }
+        // Servers store what other workers would, whoever has how many threads.
+        places.push(Place { workers, threads: 1 + workers / 2 % 2, servers: 2 });
     }
     places
 }

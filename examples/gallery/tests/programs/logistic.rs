@@ -99,7 +99,8 @@ fn every_schedule_reaches_the_same() {
 #[test]
 fn no_dual_objective_is_above_the_least_objective() {
     let shared = ["--lambda-ratio", "0.2", "--epochs", "6"];
-    let least = number(last(&report("logistic", &[&shared[..2], &["--tolerance", "1e-9"]].concat())), "objective");
+    // Closer than what is compared, and no closer: with 1e-9 it would go on for a thousand epochs.
+    let least = number(last(&report("logistic", &[&shared[..2], &["--tolerance", "1e-7"]].concat())), "objective");
     for schedule in ["random", "cyclic", "priority", "priority+dependency"] {
         let report = report("logistic", &[&shared[..], &["--schedule", schedule, "--concurrent", "4"]].concat());
         for epoch in report["epochs"].as_array().unwrap() {
