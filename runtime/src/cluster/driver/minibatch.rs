@@ -147,8 +147,8 @@ struct SyncDeal {
     copies: Vec<Range<usize>>,
     keepers: KeptRows,
     fetching: Fetching,
-    /// By worker: what it keeps and lacks.
-    rows: Vec<Vec<(usize, u64)>>,
+    /// The bytes of the rows that workers sent each other before.
+    exchanged: usize,
     /// By capture: whether it is to be found out who touches what.
     asked: Vec<bool>,
     /// By worker, unless all have the input.
@@ -222,12 +222,11 @@ impl RemoteCall for SyncRemote {
         let copies: Vec<Range<usize>> = (0..workers).map(|w| logged.schedule.share(w, workers)).collect();
         let fetching = logged.fetching(state);
         let keepers = logged.keepers(state, &copies);
-        let asked = logged.asked(cluster, state, fetching);
+        let asked = logged.asked(state, fetching);
         let pulls = pulls(state, logged, &keepers, fetching);
-        let (chunks, mut blobs) = cluster.deal_out(state, logged, &copies).await?;
-        let rows = cluster.deal_rows(state, logged, (&keepers, fetching)).await?;
-        blobs.extend(rows.iter().flatten().map(|&(_, blob)| blob));
-        let how = SyncDeal { copies, keepers, fetching, rows, asked, chunks };
+        let (chunks, blobs) = cluster.deal_out(state, logged, &copies).await?;
+        let exchanged = cluster.deal_rows(state, logged, (&keepers, fetching)).await?;
+        let how = SyncDeal { copies, keepers, fetching, exchanged, asked, chunks };
         Ok(Dealt { call: Cluster::next_call(state), nodes: state.workers.clone(), pulls, blobs, how })
     }
 
@@ -250,7 +249,6 @@ impl RemoteCall for SyncRemote {
                 schedule: logged.schedule,
                 copies: deal.copies.clone(),
                 keepers: logged.kept_by(state, &deal.keepers),
-                rows: deal.rows[w].clone(),
                 asked: deal.asked.clone(),
                 input: InputJob { ops: logged.input_ops, key, chunks },
                 pulls: dealt.pulls[w].clone(),
@@ -317,7 +315,7 @@ impl RemoteCall for SyncRemote {
             known.foreseen = ended.iter().all(|ran| ran.foresees);
         }
         let vectors: Vec<Vector> = logged.all().collect();
-        let moved = moved(dealt.pulls.iter().flatten(), &vectors);
+        let moved = moved(dealt.pulls.iter().flatten(), &vectors) + dealt.how.exchanged as u64;
         let finished = finished(&dealt.nodes, logged, ended, (moved, std::mem::take(&mut self.new)))?;
         let own_threads = if logged.policy == SyncPolicy::Hybrid { cluster.threads() } else { 1 };
         let same_again = logged.policy.is_deterministic(logged.schedule.copies, own_threads);

@@ -1,16 +1,18 @@
-//! Elements that a loop left with the workers in an order of its own, when somebody else wants them.
+//! Elements that workers send each other, since somebody wants them in another order.
 //!
-//! Each worker gets a range. The workers know from their plans, or from who keeps which rows, what the loop left with them, and
-//! send it to each other; the driver learns the ranges alone. What they have stays where it is, so a loop that left it there goes on
-//! from it: until then the elements are in two places.
+//! What a loop left with the workers in an order of its own goes into ranges, one for each worker. They know from their plans, or from
+//! who keeps which rows, what that is; the driver learns the ranges alone. What they have stays where it is, so a loop that left it there
+//! goes on from it: until then the elements are in two places. The other way, rows that a synchronous loop is about to write go from
+//! the ranges to their keepers.
 
 use std::ops::Range;
 
-use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::placement::{Placement, Segment};
 use crate::cluster::driver::remote::broken;
 use crate::cluster::driver::remote_plan::RemotePlan;
 use crate::cluster::driver::{Cluster, Fault, Scattered, State};
-use crate::cluster::wire::protocol::{HandOut, Left, Node, Pull, TakeIn};
+use crate::cluster::wire::keepers::Keepers;
+use crate::cluster::wire::protocol::{HandOut, Holder, KeptBy, Left, Node, Pull, TakeIn};
 use crate::session::timeline::{Category, span};
 
 impl RemotePlan {
@@ -54,17 +56,11 @@ impl Cluster {
         // A placement says where those elements of a DDS are that a plan's loop doesn't write. Somebody keeps each row.
         let pulls = |w: usize| match left {
             Left::ByPlan(..) => entry.placement.missing(dds, &range(w), workers[w], w),
-            Left::Kept(_) => Vec::new(),
+            Left::Kept(_) | Left::Ranges(_) => Vec::new(),
         };
-        let _span = span(Category::Prepare, workers.len() as u64);
-        let pulls: Vec<Vec<Pull>> = (0..workers.len()).map(pulls).collect();
-        let handed = self.handed_out(state, (dds, left), &cuts, &pulls).await?;
-        let generation = state.generation;
-        self.ask_all(workers, |w, client, context| {
-            let job = TakeIn { dds, range: range(w), from: handed[w].clone() };
-            async move { client.take_in(context, generation, job).await }
-        })
-        .await?;
+        let to = KeptBy::Once(Keepers::ByNumber(cuts.iter().map(|&cut| cut as u32).collect()));
+        let jobs = |w| HandOut { dds, left: left.clone(), to: to.clone(), pulls: pulls(w) };
+        self.exchange(state, &(0..workers.len()).map(jobs).collect::<Vec<_>>()).await?;
         let ranges: Vec<(Range<usize>, Node)> = workers.iter().enumerate().map(|(w, &node)| (range(w), node)).collect();
         if let Some(entry) = state.entries.get_mut(&dds) {
             entry.placement = Placement::of_ranges(ranges.into_iter());
@@ -74,25 +70,56 @@ impl Cluster {
         Ok(())
     }
 
-    /// Has each worker fetch what it lacks of its range, and hand out what it has of others'. Gives for each worker where that is.
-    async fn handed_out(
-        &self,
-        state: &State,
-        (dds, left): (u64, Left),
-        cuts: &[usize],
-        pulls: &[Vec<Pull>],
-    ) -> Result<Vec<Vec<(Node, u64)>>, Fault> {
+    /// Has workers send each other the rows of a DDS, so that each has those that it keeps. Gives the bytes that they send.
+    pub(super) async fn bring_to_keepers(&self, state: &State, dds: u64, to: &KeptBy) -> Result<usize, Fault> {
+        let Some(entry) = state.entries.get(&dds).filter(|entry| entry.scattered.is_none()) else { return Ok(0) };
+        let mut jobs: Vec<(Vec<Segment>, Vec<Pull>)> = state.workers.iter().map(|_| Default::default()).collect();
+        for Segment { range, at } in entry.placement.segments() {
+            let has = |w: &usize| at.contains(&Holder::memory(state.workers[*w]));
+            let mut givers: Vec<usize> = (0..jobs.len()).filter(has).collect();
+            if givers.len() == jobs.len() {
+                continue;
+            }
+            if givers.is_empty() {
+                givers = (0..jobs.len()).collect();
+            }
+            let cut = |k: usize| range.start + range.len() * k / givers.len();
+            for (k, &w) in givers.iter().enumerate() {
+                let (ranges, pulls) = &mut jobs[w];
+                pulls.extend(entry.placement.missing(dds, &(cut(k)..cut(k + 1)), state.workers[w], w));
+                ranges.push(Segment { range: cut(k)..cut(k + 1), at: at.clone() });
+            }
+        }
+        if jobs.iter().all(|(ranges, _)| ranges.is_empty()) {
+            return Ok(0);
+        }
+        let job = |(ranges, pulls)| HandOut { dds, left: Left::Ranges(ranges), to: to.clone(), pulls };
+        self.exchange(state, &jobs.into_iter().map(job).collect::<Vec<_>>()).await
+    }
+
+    /// Has each worker hand out what its job says, and take in what is for it. Gives the bytes that they send.
+    async fn exchange(&self, state: &State, jobs: &[HandOut]) -> Result<usize, Fault> {
         let (generation, workers) = (state.generation, &state.workers);
-        let blobs = self
+        let _span = span(Category::Prepare, workers.len() as u64);
+        let handed = self
             .ask_all(workers, |w, client, context| {
-                let job = HandOut { dds, left, cuts: cuts.to_vec(), pulls: pulls[w].clone() };
+                let job = jobs[w].clone();
                 async move { client.hand_out(context, generation, job).await }
             })
             .await?;
-        if blobs.iter().any(|blobs| blobs.len() != workers.len()) {
+        if handed.iter().any(|handed| handed.len() != workers.len()) {
             return Err(broken("a worker hands out to another number of workers"));
         }
-        let for_one = |w: usize| workers.iter().zip(&blobs).map(|(&node, blobs)| (node, blobs[w])).collect();
-        Ok((0..workers.len()).map(for_one).collect())
+        self.ask_all(workers, |w, client, context| {
+            let to = match &jobs[w].to {
+                KeptBy::New(number, _) => KeptBy::Known(*number),
+                to => to.clone(),
+            };
+            let from = workers.iter().zip(&handed).map(|(&node, handed)| (node, handed[w].0)).collect();
+            let job = TakeIn { dds: jobs[w].dds, to, from };
+            async move { client.take_in(context, generation, job).await }
+        })
+        .await?;
+        Ok(handed.iter().flatten().map(|&(_, bytes)| bytes).sum())
     }
 }

@@ -275,8 +275,6 @@ pub(crate) struct SyncJob {
     pub(crate) copies: Vec<Range<usize>>,
     /// By capture, who keeps which rows; none for what isn't written.
     pub(crate) keepers: Vec<Option<KeptBy>>,
-    /// Rows that the receiver keeps and lacks: capture, and a blob of all of them in their order.
-    pub(crate) rows: Vec<(usize, u64)>,
     pub(crate) input: InputJob,
     pub(crate) pulls: Vec<Pull>,
     pub(crate) fetching: Fetching,
@@ -401,31 +399,33 @@ pub(crate) struct ScheduleEnd {
     pub(crate) bytes_sent: u64,
 }
 
-/// Elements of a DDS that a loop left with workers in an order of its own, to be handed out to the workers, each of which gets a range.
+/// Elements of a DDS that workers have, to be handed out to those that are to have them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HandOut {
     pub(crate) dds: u64,
     pub(crate) left: Left,
-    /// Where each worker's range begins, and the end.
-    pub(crate) cuts: Vec<usize>,
-    /// What the receiver lacks of its range, of which other workers may hand out some.
+    /// Who is to have which: each worker a range, or the rows that it keeps.
+    pub(crate) to: KeptBy,
+    /// What the receiver fetches first.
     pub(crate) pulls: Vec<Pull>,
 }
 
-/// Which elements a loop left with a worker.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// Which elements a worker hands out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Left {
     /// Those of its iterations in this plan, or those that it owns, of this capture.
     ByPlan(u64, usize),
     /// The rows that it keeps under this number.
     Kept(u64),
+    /// These ranges, which it has, to others than those that hold them, too.
+    Ranges(Vec<Segment>),
 }
 
-/// What workers have handed out for the range of one of them.
+/// What workers have handed out for one of them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TakeIn {
     pub(crate) dds: u64,
-    pub(crate) range: Range<usize>,
+    pub(crate) to: KeptBy,
     pub(crate) from: Vec<(Node, u64)>,
 }
 
@@ -490,7 +490,8 @@ pub(crate) trait Control {
     async fn scheduled(generation: u32, job: ScheduleJob) -> Result<ScheduleEnd, Problem>;
     async fn snapshot(generation: u32, job: SnapshotJob) -> Result<u64, Problem>;
     /// Offers each worker what this one has of its range: blobs.
-    async fn hand_out(generation: u32, job: HandOut) -> Result<Vec<u64>, Problem>;
+    /// Gives for each worker a blob, and its bytes.
+    async fn hand_out(generation: u32, job: HandOut) -> Result<Vec<(u64, usize)>, Problem>;
     async fn take_in(generation: u32, job: TakeIn) -> Result<(), Problem>;
     /// Forgets DDSs and plans that nobody will ask for again.
     async fn forget(generation: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;

@@ -291,10 +291,6 @@ impl Worker {
             let reservation = self.bench.known(pull.dds)?;
             self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
         }
-        for &(capture, blob) in &job.rows {
-            let bytes = self.links.blob(DRIVER, blob).await.map_err(|error| error.problem(DRIVER))?;
-            begun.put_rows(capture, &bytes)?;
-        }
         let input = self.bench.sync.input(&job.input, &self.links).await?;
         drop(preparing);
         let (sent_before, prepared) = (self.links.sent(), since.elapsed().as_secs_f64());

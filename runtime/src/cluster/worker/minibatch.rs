@@ -220,35 +220,12 @@ fn give_up_others(written: &Written, me: usize) {
     }
 }
 
-impl PreparedLoop {
-    /// Puts the rows of a capture that this worker keeps in their places.
-    pub(crate) fn put_rows(&self, capture: usize, bytes: &[u8]) -> Result<(), Problem> {
-        let Some(Some(written)) = self.syncing.setup.written.get(capture) else {
-            return Err(broken("rows of a capture that isn't written"));
-        };
-        let size = written.reservation.ops().size;
-        if bytes.len() != written.places.rows() * size {
-            return Err(broken("other rows than this worker keeps"));
-        }
-        let mut rest = bytes;
-        for run in written.keepers.runs(self.syncing.team.me) {
-            let (run_bytes, others) = rest.split_at(run.len() * size);
-            // SAFETY: no loop runs yet.
-            unsafe { written.reservation.bytes_mut(run.start as usize..run.end as usize) }.copy_from_slice(run_bytes);
-            rest = others;
-        }
-        Ok(())
-    }
-}
-
 impl Workbench {
-    /// The rows of a DDS that this worker keeps under a number.
-    pub(crate) fn left_kept(&self, dds: u64, number: u64, (me, workers): (usize, usize)) -> Result<Vec<u32>, Problem> {
-        let keepers = self.sync.known_keepers(dds, number)?;
-        if !keepers.covers(self.known(dds)?.len(), workers) {
-            return Err(broken("rows are dealt out in a way that doesn't cover them"));
-        }
-        Ok(keepers.runs(me).into_iter().flatten().collect())
+    /// Who is to have which elements of a DDS.
+    pub(crate) fn keepers(&self, dds: u64, kept: &KeptBy, workers: usize) -> Result<Arc<Keepers>, Problem> {
+        let (_, keepers) = self.sync.kept_by(dds, kept)?;
+        let covers = keepers.covers(self.known(dds)?.len(), workers);
+        covers.then_some(keepers).ok_or_else(|| broken("rows are dealt out in a way that doesn't cover them"))
     }
 }
 

@@ -1,13 +1,13 @@
-//! A worker's elements that a loop left there in an order of its own: they go to the workers whose ranges they belong to.
+//! A worker's elements go to the workers that are to have them: those that a loop left there in an order of its own to the workers whose
+//! ranges they belong to, rows that a synchronous loop is about to write to their keepers.
 //!
 //! # Why this is sound
 //! The driver asks when no loop runs. All workers have handed out before one takes in, so nobody reads what is overwritten.
 #![allow(unsafe_code)]
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cluster::wire::protocol::{HandOut, Left, Problem, TakeIn};
+use crate::cluster::wire::protocol::{HandOut, Holder, KeptBy, Left, Node, Problem, TakeIn};
 use crate::cluster::worker::Worker;
 use crate::cluster::worker::bench::Workbench;
 use crate::session::timeline::{Category, task_span};
@@ -17,51 +17,70 @@ fn broken(what: impl std::fmt::Display) -> Problem {
 }
 
 impl Worker {
-    pub(super) async fn hand_out(self: &Arc<Self>, job: HandOut) -> Result<Vec<u64>, Problem> {
+    pub(super) async fn hand_out(self: &Arc<Self>, job: HandOut) -> Result<Vec<(u64, usize)>, Problem> {
         let _span = task_span(Category::Prepare, job.pulls.len() as u64);
         // What was offered before has been fetched.
         self.blobs.clear();
-        let (pulls, dds) = (job.pulls.clone(), job.dds);
-        let handed = self.apart(move |worker| worker.bench.handed_out(&job)).await??;
-        for pull in pulls {
-            let reservation = self.bench.known(dds)?;
-            self.links.fill(&reservation, dds, pull.range, pull.from).await?;
+        self.apart(|worker| worker.bench.commit()).await?;
+        for pull in &job.pulls {
+            let reservation = self.bench.known(job.dds)?;
+            self.links.fill(&reservation, job.dds, pull.range.clone(), pull.from).await?;
         }
-        Ok(handed.into_iter().map(|bytes| self.blobs.offer(bytes)).collect())
+        let handed = self.apart(move |worker| worker.bench.handed_out(&job)).await??;
+        let offer = |bytes: Vec<u8>| {
+            let size = bytes.len();
+            (self.blobs.offer(bytes), size)
+        };
+        Ok(handed.into_iter().map(offer).collect())
     }
 
     pub(super) async fn take_in(self: &Arc<Self>, job: TakeIn) -> Result<(), Problem> {
         let _span = task_span(Category::Prepare, job.from.len() as u64);
         let parts = self.dealt(&job.from).await?;
-        self.apart(move |worker| worker.bench.take_in(job.dds, &job.range, &parts)).await?
+        self.apart(move |worker| worker.bench.take_in(job.dds, &job.to, &parts)).await?
     }
 }
 
 impl Workbench {
-    /// For each worker what belongs to its range: how many elements, their indices, and they themselves. This worker's own elements
+    /// This worker's place among all, and these.
+    fn place(&self) -> Result<(usize, Vec<Node>), Problem> {
+        let workers = self.workers();
+        let me = workers.iter().position(|&node| node == self.me()).ok_or_else(|| broken("a DDS of others"))?;
+        Ok((me, workers))
+    }
+
+    /// For each worker what it is to have: how many elements, their indices, and they themselves. This worker's own elements
     /// are where they belong.
     fn handed_out(&self, job: &HandOut) -> Result<Vec<Vec<u8>>, Problem> {
-        self.commit();
-        let (workers, reservation) = (self.workers(), self.known(job.dds)?);
-        let me = workers.iter().position(|&node| node == self.me()).ok_or_else(|| broken("a DDS of others"))?;
-        let (cuts, len) = (&job.cuts, reservation.len());
-        if cuts.len() != workers.len() + 1 || !cuts.is_sorted() || (cuts[0], cuts[workers.len()]) != (0, len) {
-            return Err(broken("ranges that don't cover a DDS"));
-        }
-        let left = match job.left {
-            Left::ByPlan(plan, capture) => self.left_by_plan(plan, capture)?,
-            Left::Kept(number) => self.left_kept(job.dds, number, (me, workers.len()))?,
-        };
+        let ((me, workers), reservation) = (self.place()?, self.known(job.dds)?);
+        let to = self.keepers(job.dds, &job.to, workers.len())?;
         let mut lists: Vec<Vec<u32>> = workers.iter().map(|_| Vec::new()).collect();
-        for index in left {
-            let at = index as usize;
-            let to = cuts.partition_point(|&cut| cut <= at);
-            // What is fetched would overwrite it: who was given an element to write had its range.
-            if at >= len || job.pulls.iter().any(|pull| pull.range.contains(&at)) {
-                return Err(broken("an element that isn't here"));
+        let mut list = |index: u32, at: &[Holder]| {
+            let keeper = to.owner(index);
+            if keeper != me && !at.contains(&Holder::memory(workers[keeper])) {
+                lists[keeper].push(index);
             }
-            if to != me + 1 {
-                lists[to - 1].push(index);
+        };
+        let len = reservation.len();
+        match &job.left {
+            Left::ByPlan(plan, capture) => {
+                for index in self.left_by_plan(*plan, *capture)? {
+                    // What was fetched has overwritten it: who was given an element to write had its range.
+                    if index as usize >= len || job.pulls.iter().any(|pull| pull.range.contains(&(index as usize))) {
+                        return Err(broken("an element that isn't here"));
+                    }
+                    list(index, &[]);
+                }
+            }
+            Left::Kept(number) => {
+                let keepers = self.keepers(job.dds, &KeptBy::Known(*number), workers.len())?;
+                keepers.runs(me).into_iter().flatten().for_each(|index| list(index, &[]));
+            }
+            Left::Ranges(ranges) if ranges.iter().any(|held| held.range.end > len) => {
+                return Err(broken("a range beyond the end of its DDS"));
+            }
+            Left::Ranges(ranges) => {
+                ranges.iter().for_each(|held| held.range.clone().for_each(|index| list(index as u32, &held.at)));
             }
         }
         let encode = |list: Vec<u32>| {
@@ -77,16 +96,14 @@ impl Workbench {
         lists.into_iter().map(encode).collect()
     }
 
-    /// Puts what workers have handed out for a range in its place.
-    fn take_in(&self, dds: u64, range: &Range<usize>, parts: &[Vec<u8>]) -> Result<(), Problem> {
-        let reservation = self.known(dds)?;
-        if range.end > reservation.len() {
-            return Err(broken("a range beyond the end of its DDS"));
-        }
+    /// Puts what workers have handed out for this one in its place.
+    fn take_in(&self, dds: u64, to: &KeptBy, parts: &[Vec<u8>]) -> Result<(), Problem> {
+        let ((me, workers), reservation) = (self.place()?, self.known(dds)?);
+        let to = self.keepers(dds, to, workers.len())?;
         for part in parts {
             let (indices, elements) = indices_of(part).ok_or_else(|| broken("elements without their indices"))?;
-            if indices.iter().any(|&index| !range.contains(&(index as usize))) {
-                return Err(broken("elements of another range"));
+            if indices.iter().any(|&index| index as usize >= reservation.len() || to.owner(index) != me) {
+                return Err(broken("elements that others are to have"));
             }
             // SAFETY: the module's argument.
             unsafe { reservation.decode_list(&indices, elements) }.map_err(broken)?;

@@ -123,7 +123,12 @@ impl Control for Server {
         self.0.snapshot(job).await
     }
 
-    async fn hand_out(self, _: Context, generation: u32, job: HandOut) -> std::result::Result<Vec<u64>, Problem> {
+    async fn hand_out(
+        self,
+        _: Context,
+        generation: u32,
+        job: HandOut,
+    ) -> std::result::Result<Vec<(u64, usize)>, Problem> {
         self.0.check(generation)?;
         self.0.hand_out(job).await
     }

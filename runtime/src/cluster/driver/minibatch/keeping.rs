@@ -61,16 +61,11 @@ impl SyncLogged {
         keepers.iter().zip(&self.vectors).map(kept_by).collect()
     }
 
-    /// By capture, whether the workers count how often they touch its rows. Not where a DDS is too large for the driver, which brings
-    /// home what is dealt out.
-    pub(super) fn asked(&self, cluster: &Cluster, state: &State, fetching: Fetching) -> Vec<bool> {
+    /// By capture, whether the workers count how often they touch its rows.
+    pub(super) fn asked(&self, state: &State, fetching: Fetching) -> Vec<bool> {
         let asks = fetching == Fetching::All && state.workers.len() > 1;
-        let fits = |vector: Vector| vector.len.saturating_mul(vector.ops.size) <= cluster.options.bytes_at_home();
-        let asked = |vector: &Option<Vector>| {
-            vector.filter(|vector| vector.writable).is_some_and(|vector| {
-                asks && fits(vector) && vector.len > 0 && !state.sites.keepers.contains_key(&vector.id)
-            })
-        };
+        let unknown = |vector: Vector| vector.len > 0 && !state.sites.keepers.contains_key(&vector.id);
+        let asked = |vector: &Option<Vector>| asks && vector.is_some_and(|vector| vector.writable && unknown(vector));
         self.vectors.iter().map(asked).collect()
     }
 
@@ -95,31 +90,19 @@ impl SyncLogged {
 }
 
 impl Cluster {
-    /// Offers each worker the rows that it keeps, where they were dealt out and workers don't have them.
+    /// Has workers send each other rows, where these were dealt out and their keepers lack them. Gives the bytes that they send.
     pub(super) async fn deal_rows(
         &self,
         state: &mut State,
         logged: &SyncLogged,
         (keepers, fetching): (&KeptRows, Fetching),
-    ) -> std::result::Result<Vec<Vec<(usize, u64)>>, Fault> {
-        let mut rows: Vec<Vec<(usize, u64)>> = state.workers.iter().map(|_| Vec::new()).collect();
-        for (c, vector) in logged.written() {
-            let Some((1.., keepers)) = &keepers[c] else { continue };
-            let Some(entry) = state.entries.get(&vector.id).filter(|_| fetching != Fetching::All) else { continue };
-            let lacks =
-                |(w, &node): (usize, &Node)| !entry.placement.missing(vector.id, &(0..vector.len), node, w).is_empty();
-            if entry.scattered.is_some() || !state.workers.iter().enumerate().any(lacks) {
-                continue;
-            }
-            let all = self.fetch(state, vector.id, 0..vector.len).await?;
-            for (w, rows) in rows.iter_mut().enumerate() {
-                let mut bytes = Vec::new();
-                let runs = keepers.runs(w);
-                runs.into_iter().for_each(|run| all.encode_range(run.start as usize, run.end as usize, &mut bytes));
-                rows.push((c, self.hub.offer(bytes)));
-            }
+    ) -> std::result::Result<usize, Fault> {
+        let (mut bytes, kept_by) = (0, logged.kept_by(state, keepers));
+        for (c, vector) in logged.written().filter(|_| fetching != Fetching::All) {
+            let (Some((1.., _)), Some(to)) = (&keepers[c], &kept_by[c]) else { continue };
+            bytes += self.bring_to_keepers(state, vector.id, to).await?;
         }
-        Ok(rows)
+        Ok(bytes)
     }
 }
 
