@@ -37,6 +37,7 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
             "made" => train_on_made(session, count())?,
             "saved" => save_and_go_on(session, count(), &update_rows)?,
             "in step" => save_and_go_on(session, count(), &|x, step| in_step(session, x, step))?,
+            "in minibatches" => in_minibatches(session, count())?,
             other => panic!("{other}"),
         };
         println!("digest {digest}");
@@ -91,18 +92,19 @@ fn train_on_made(session: &Session, n: usize) -> stradsap::Result<String> {
         async_parallel_for!(0..own.len(), [&p, &mut own], |i| own[i][0] += p[i % 997][1] * own[i][2])?;
     }
     let good = data.filter(|r| r.stars > 2.0).count()?;
-    // A digest would bring the rows here.
-    let bits = |model: &DMatrix<f32>| {
-        model.fold(
-            0u64,
-            |hash, row| row.iter().fold(hash, |hash, x| mix(hash ^ u64::from(x.to_bits()))),
-            |a, b| mix(a.rotate_left(1) ^ b),
-        )
-    };
     Ok(format!("{} {} {} {good}", bits(&p)?, bits(&q)?, bits(&own)?))
 }
 
 type Rows = DMatrix<f32>;
+
+/// A digest would bring some megabytes of the rows here.
+fn bits(model: &Rows) -> stradsap::Result<u64> {
+    model.fold(
+        0u64,
+        |hash, row| row.iter().fold(hash, |hash, x| mix(hash ^ u64::from(x.to_bits()))),
+        |a, b| mix(a.rotate_left(1) ^ b),
+    )
+}
 
 /// Trains a large matrix, saves it twice, goes on from the checkpoint, reads it, and writes it to a file.
 fn save_and_go_on(
@@ -164,6 +166,34 @@ fn in_step(session: &Session, m: &mut Rows, step: u64) -> stradsap::Result<()> {
     Ok(())
 }
 
+/// Loops over minibatches, between which a grid leaves the rows in an order of its own. Each row is touched by one minibatch, wherever it
+/// lies, so many copies leave what one leaves.
+fn in_minibatches(session: &Session, rows: usize) -> stradsap::Result<String> {
+    const EACH: usize = 500;
+    let mut m: Rows = session.range(rows).map(|i| [*i as f32; 256]).collect_rows(256)?;
+    let batches = DVector::from_fn(session, rows / EACH, |b| b)?;
+    let mut sent = Vec::new();
+    for step in 1..3 {
+        for _epoch in 0..3 {
+            let report = sync_parallel_for!(
+                batches,
+                1,
+                [rows, step, &mut m],
+                |batch| {
+                    let own = |k| (batch[0] * EACH + k) * 7919 % rows;
+                    (0..EACH).for_each(|k| m[own(k)].axpy(0.5, &[step as f32; 256]));
+                },
+                SyncPolicy::Bsp
+            )?;
+            sent.push(report.bytes_sent());
+        }
+        in_step(session, &mut m, step)?;
+    }
+    // They lie with those who touch them, and are sent when a grid has been there.
+    assert!(sent[2] * 20 <= sent[0] && sent[5] * 20 <= sent[3] && sent[3] <= sent[0], "{sent:?}");
+    Ok(bits(&m)?.to_string())
+}
+
 /// What a run leaves, and its driver's peak in KiB.
 fn ran(what: (&str, &str), workers: usize) -> (String, u64) {
     let mut program =
@@ -208,11 +238,17 @@ fn of_what_a_grid_left() {
     flat(("in step", "200000"), ("in step", "500000"));
 }
 
+/// 11 MiB and 43, of which the driver may hold one.
+fn of_rows_of_minibatches() {
+    flat(("in minibatches", "11000"), ("in minibatches", "44000"));
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("the driver's memory is flat", 120, of_a_file),
         Test::new("the driver's memory is flat while data and models are made", 120, of_what_was_made),
         Test::new("the driver's memory is flat while a model is saved, read and written", 180, of_what_is_saved),
         Test::new("the driver's memory is flat while what a grid left is saved", 240, of_what_a_grid_left),
+        Test::new("the driver's memory is flat while minibatches write rows", 120, of_rows_of_minibatches),
     ]
 }

@@ -1,10 +1,13 @@
 //! Rows lie with the workers that touch them: few bytes, and the same bits wherever they lie, through failures, changes by the program
 //! and other loops over the same rows.
 
+use std::time::{Duration, Instant};
+
 use stradsap::prelude::*;
 
 use super::places::{PLACES, copies, note, policies};
 use crate::common::{below, mix};
+use crate::jobs::processes::{children_as, runs, signal_to, wait_for};
 use crate::jobs::runner::Test;
 use crate::seen::Seen;
 
@@ -113,6 +116,111 @@ pub(crate) fn wherever_rows_lie(session: &Session, seen: &mut Seen) -> Result {
     Ok(())
 }
 
+/// Loops of both kinds take turns over the same rows: a grid leaves them in an order of its own, a map gets keys, and checkpoints are
+/// written and read. What is added are whole numbers: under `Ssp` they come in any order.
+pub(crate) fn in_turns(session: &Session, seen: &mut Seen) -> Result {
+    let input = DVector::from_fn(session, 240, |i| i as u32)?;
+    let pairs = DVector::from_fn(session, ROWS, |i| [i as u32 * 7 % 40, i as u32 * 11 % 30])?;
+    let folder = tempfile::tempdir().unwrap();
+    for (name, policy) in policies(session).into_iter().chain([("stale", SyncPolicy::Ssp { staleness: 1 })]) {
+        let mut checkpoints = Checkpoints::new(folder.path().join(name), 1)?;
+        let mut rows = DMatrix::from_fn(session, ROWS, 3, |i, k| (i * 3 + k) as f64)?;
+        let mut map = DMap::from_entries(session, (0..90u32).map(|i| (i, i64::from(i))))?;
+        let mut p = DVector::from_fn(session, 40, |i| i as f64)?;
+        let mut q = DVector::from_fn(session, 30, |i| i as f64)?;
+        for epoch in 0..9u32 {
+            let report = sync_parallel_for!(
+                input,
+                3,
+                [epoch, &mut rows, &mut map],
+                |batch| {
+                    for &i in batch {
+                        (0..6).for_each(|k| rows[below(u64::from(i) * 6 + k, ROWS)].add(&[1.0, f64::from(epoch), 2.0]));
+                        map.entry(i % 90 + epoch / 8).or_insert(0).add(i64::from(epoch));
+                    }
+                },
+                policy
+            )?;
+            note(seen, name, &report);
+            match epoch {
+                1 | 3 | 5 => {
+                    let report = async_parallel_for!(
+                        0..ROWS,
+                        [&pairs, &mut rows, &mut p, &mut q],
+                        |i| {
+                            let [a, b] = pairs[i];
+                            rows[i][1] = (rows[i][1] + p[a] + q[b]) % 1000.0;
+                            p[a] = rows[i][1] + 1.0;
+                            q[b] = (q[b] + rows[i][0]) % 100.0;
+                        },
+                        strategy = Grid
+                    )?;
+                    assert_eq!(report.strategy(), Strategy::Grid);
+                }
+                4 => {
+                    checkpoints.save(epoch.into(), &(), &[("rows", &rows), ("map", &map)])?;
+                    checkpoints.finish()?;
+                }
+                6 => {
+                    let checkpoint = checkpoints.resume()?.unwrap();
+                    (rows, map) = (checkpoint.matrix(session, "rows")?, checkpoint.map(session, "map")?);
+                }
+                _ => seen.record(name, rows.digest()?),
+            }
+        }
+        seen.digest(name, &p)?;
+        seen.digest(name, &q)?;
+        seen.record(name, (map.digest()?, rows.digest()?));
+    }
+    Ok(())
+}
+
+/// A worker is killed at some moment while rows, which a loop of the other kind has changed, go to their keepers, and soon after.
+fn killed_on_the_way() {
+    const MANY: usize = 6000;
+    let session = PLACES[2][2].session();
+    let n = copies(&session);
+    let input = DVector::from_fn(&session, 20 * n, |i| i).unwrap();
+    let mut rows = DVector::from_fn(&session, MANY, |i| [i as f64; 256]).unwrap();
+    let mut expected: Vec<f64> = (0..MANY).map(|i| i as f64).collect();
+    let each = MANY / (20 * n);
+    let call = |rows: &mut DVector<[f64; 256]>, expected: &mut [f64]| {
+        let since = Instant::now();
+        sync_parallel_for!(
+            input,
+            1,
+            [each, &mut *rows],
+            |batch| (0..each).for_each(|k| rows[(batch[0] * each + k) * 7919 % MANY].axpy(1.0, &[1.0; 256])),
+            SyncPolicy::Bsp
+        )
+        .unwrap();
+        (0..20 * n * each).for_each(|at| expected[at * 7919 % MANY] += 1.0);
+        since.elapsed()
+    };
+    let halve = |rows: &mut DVector<[f64; 256]>, expected: &mut [f64]| {
+        async_parallel_for!(0..MANY, [&mut *rows], |i| rows[i].iter_mut().for_each(|x| *x *= 0.5)).unwrap();
+        expected.iter_mut().for_each(|x| *x *= 0.5);
+    };
+    for round in 0..6u32 {
+        call(&mut rows, &mut expected);
+        call(&mut rows, &mut expected);
+        halve(&mut rows, &mut expected);
+        let took = call(&mut rows, &mut expected);
+        halve(&mut rows, &mut expected);
+        let victim = children_as(std::process::id(), "worker")[round as usize % 3];
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(took * round / 8);
+            signal_to(victim, "KILL");
+            wait_for("the killed worker's end", Duration::from_secs(5), || (!runs(victim)).then_some(()));
+        });
+        call(&mut rows, &mut expected);
+        killer.join().unwrap();
+        for (i, (row, &expected)) in rows.to_vec().unwrap().iter().zip(&expected).enumerate() {
+            assert!(row.iter().all(|&x| x == expected), "row {i} in round {round}: {} for {expected}", row[0]);
+        }
+    }
+}
+
 /// The bytes of a call in which each row is touched by one copy alone.
 fn bytes_of_call((input, copies): (&DVector<u32>, usize), rows: &mut DVector<[f32; 128]>, policy: SyncPolicy) -> u64 {
     let report = sync_parallel_for!(
@@ -125,9 +233,9 @@ fn bytes_of_call((input, copies): (&DVector<u32>, usize), rows: &mut DVector<[f3
     report.unwrap().bytes_sent()
 }
 
-/// What one worker alone touches isn't sent any more. (With three workers the driver of these tests holds nothing, so rows stay cut by number.)
+/// What one worker alone touches isn't sent any more. (With three workers the driver of these tests holds nothing.)
 fn bytes() {
-    for place in [PLACES[1][2], PLACES[3][2], PLACES[3][3]] {
+    for place in [PLACES[1][2], PLACES[2][2], PLACES[3][2], PLACES[3][3]] {
         for policy in [SyncPolicy::Bsp, SyncPolicy::Ssp { staleness: 1 }] {
             let session = place.verified();
             let n = copies(&session);
@@ -191,5 +299,6 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("bytes that follow where rows lie", 120, bytes),
         Test::new("rows that are read one by one", 60, read_one_by_one),
+        Test::new("a worker is killed while rows go to their keepers", 120, killed_on_the_way),
     ]
 }

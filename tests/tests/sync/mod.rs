@@ -45,6 +45,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     patterns::uneven,
     failures::failures,
     dealt::wherever_rows_lie,
+    dealt::in_turns,
     maps::maps_beside_their_twins,
     maps::maps_without_entries,
     maps::maps_among_others,
