@@ -51,7 +51,7 @@ pub(crate) enum Access {
 pub(crate) struct ViewRange {
     pub(crate) lo: usize,
     pub(crate) len: usize,
-    /// 0, or `len` where the block may write.
+    /// How many of them, from `lo` on, may be written.
     pub(crate) wlen: usize,
 }
 
@@ -76,6 +76,32 @@ pub(crate) struct Listed {
     now: Cell<Option<(usize, usize)>>,
     /// and the entry behind the one that was looked up last: bodies mostly go through their elements in ascending order.
     next: Cell<usize>,
+    /// The entries of the view's own range, of which nobody asks here.
+    window: Cell<(usize, usize)>,
+}
+
+/// So many elements at most are made the view's own range.
+const WINDOW: usize = 8;
+
+impl Listed {
+    /// The elements of an iteration that its view reaches without asking: one that is written, which is touched most often, and what
+    /// follows it.
+    fn choose(&self, entries: &[u32]) -> ViewRange {
+        let is_written = |entry: &u32| entry & 1 == 1;
+        // In many loops it stands at the same place in each iteration.
+        let last = self.window.get().0;
+        let at = match entries.get(last) {
+            Some(entry) if is_written(entry) => last,
+            _ => entries.iter().position(is_written).unwrap_or(0),
+        };
+        let Some(&entry) = entries.get(at) else { return ViewRange::EMPTY };
+        let lo = (entry >> 1) as usize;
+        let follows = |&(k, entry): &(usize, &u32)| (*entry >> 1) as usize == lo + k;
+        let len = entries[at..].iter().take(WINDOW).enumerate().take_while(follows).count();
+        let wlen = entries[at..at + len].iter().take_while(|entry| is_written(entry)).count();
+        self.window.set((at, at + len));
+        ViewRange { lo, len, wlen }
+    }
 }
 
 /// So few entries are compared one by one, which takes less time than to jump between them.
@@ -377,7 +403,8 @@ impl<'t> SlowPath<'t> {
         let (from, to) = listed.now.get()?;
         let entries = listing.entries.get(from..to)?;
         let is = |k: usize| entries.get(k).is_some_and(|entry| (entry >> 1) as usize == i);
-        let next = listed.next.get();
+        let (next, window) = (listed.next.get(), listed.window.get());
+        let next = if (window.0..window.1).contains(&next) { window.1 } else { next };
         // A body often skips one element, which it reached before the others.
         let k = if is(next) {
             next
@@ -391,7 +418,7 @@ impl<'t> SlowPath<'t> {
     }
 
     /// Turns to a run of iterations: the `n` of the loop from `first` on, from the block's `place`-th on. Gives what they own
-    /// beside each other: of listed elements the first.
+    /// beside each other: of listed elements some that follow each other.
     #[inline(never)]
     pub(crate) fn enter(&self, place: usize, first: usize, n: usize) -> ViewRange {
         let none = ViewRange::EMPTY;
@@ -408,13 +435,9 @@ impl<'t> SlowPath<'t> {
                 let to = listing.ends[place] as usize;
                 listed.now.set(Some((from, to)));
                 listed.next.set(0);
-                if from == to {
-                    return none;
-                }
-                let entry = listing.entries[from];
-                let index = (entry >> 1) as usize;
-                assert!(index < self.len);
-                ViewRange { lo: index, len: 1, wlen: (entry & 1) as usize }
+                let window = listed.choose(&listing.entries[from..to]);
+                assert!(window.lo + window.len <= self.len);
+                window
             }
             Doing::Tiled(tiling) => {
                 tiling.enter(first, n);
@@ -532,4 +555,25 @@ fn place_in(entries: &[u32], i: usize) -> Option<usize> {
     // Without a jump: they ascend.
     let place = entries.iter().map(|entry| usize::from(of(entry) < i)).sum();
     entries.get(place).is_some_and(|entry| of(entry) == i).then_some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_of_listed_elements_is_reached_without_asking() {
+        let listed = Listed::default();
+        let range = |entries: &[u32]| {
+            let ViewRange { lo, len, wlen } = listed.choose(entries);
+            (lo, len, wlen)
+        };
+        let [read, write] = [0, 1].map(|bit| move |i: u32| 2 * i + bit);
+        assert_eq!(range(&[read(2), read(8), write(9), read(10), read(30)]), (9, 2, 1));
+        assert_eq!(range(&[write(3), write(4), read(5), write(6), read(8)]), (3, 4, 2), "written at another place");
+        assert_eq!(range(&[read(4), read(5), read(7)]), (4, 2, 0), "nothing is written");
+        assert_eq!(range(&[]), (0, 0, 0));
+        let many: Vec<u32> = (0..20).map(write).collect();
+        assert_eq!(range(&many), (0, WINDOW, WINDOW));
+    }
 }
