@@ -46,11 +46,22 @@ impl Schedule {
         self.minibatches().div_ceil(self.copies.saturating_mul(self.each))
     }
 
-    /// The minibatches of a copy in a round, which follow each other.
+    /// How many minibatches have not run when a round begins.
+    fn left(&self, round: usize) -> usize {
+        self.minibatches().saturating_sub(round.saturating_mul(self.copies).saturating_mul(self.each))
+    }
+
+    /// The minibatches of a copy in a round, which follow each other. In the last round copies share what is left.
     pub(crate) fn of(&self, round: usize, copy: usize) -> Range<usize> {
-        let all = self.minibatches();
-        let first = (round * self.copies + copy).saturating_mul(self.each);
-        first.min(all)..first.saturating_add(self.each).min(all)
+        let (all, left) = (self.minibatches(), self.left(round));
+        let first = |copy: usize| {
+            let before = match left / self.copies {
+                each if each >= self.each => copy.saturating_mul(self.each),
+                each => copy * each + copy.min(left % self.copies),
+            };
+            all - left + before.min(left)
+        };
+        first(copy)..first(copy + 1)
     }
 
     /// The first minibatch of the last round: what fails when all have ended is said to have failed there.
@@ -60,8 +71,7 @@ impl Schedule {
 
     /// How many copies have something to do in a round.
     pub(crate) fn active(&self, round: usize) -> usize {
-        let left = self.minibatches().saturating_sub(round.saturating_mul(self.copies).saturating_mul(self.each));
-        left.div_ceil(self.each).min(self.copies)
+        self.left(round).min(self.copies)
     }
 
     /// The elements of a minibatch.
@@ -113,6 +123,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn copies_share_what_is_left_in_the_last_round() {
+        let of = |schedule: Schedule, round| (0..schedule.copies).map(|copy| schedule.of(round, copy).len()).collect();
+        let lengths: Vec<usize> = of(Schedule::new((146, 1), SyncPolicy::ModelAverage { every: 64 }, 1, 16, 1), 0);
+        assert_eq!(lengths, [[10, 10], [9, 9], [9, 9], [9, 9], [9, 9], [9, 9], [9, 9], [9, 9]].concat());
+        let schedule = Schedule::new((100, 1), SyncPolicy::Hybrid, 8, 3, 2);
+        assert_eq!(schedule.rounds(), 3);
+        assert_eq!([0, 1, 2].map(|round| of(schedule, round)), [vec![16, 16, 16], vec![16, 16, 16], vec![2, 1, 1]]);
     }
 
     #[test]
