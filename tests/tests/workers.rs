@@ -57,16 +57,21 @@ const SOUND: [Place; 9] = [
 const OUTCOMES: [Place; 6] =
     [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
-/// Where `coloured` runs: up to four workers, each with up to three threads.
-const COLOURED: [Place; 9] = [
+/// Where `coloured` runs: on each number of workers, each number of threads.
+const COLOURED: [Place; 14] = [
     place(0, 2, 0),
     place(0, 3, 0),
+    place(1, 1, 0),
     place(1, 2, 0),
+    place(1, 3, 0),
     place(2, 1, 0),
+    place(2, 2, 0),
     place(2, 3, 0),
     place(3, 1, 0),
     place(3, 2, 2),
+    place(3, 3, 0),
     place(4, 1, 0),
+    place(4, 2, 0),
     place(4, 3, 2),
 ];
 

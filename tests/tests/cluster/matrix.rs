@@ -18,7 +18,7 @@ fn everywhere() -> Vec<Place> {
         for threads in 1..=2 {
             places.push(Place { workers, threads, servers: 0 });
         }
-        // Servers store what other workers would, whoever has how many threads.
+        // Servers store what other workers would; how many threads these have is nothing to them.
         places.push(Place { workers, threads: 1 + workers / 2 % 2, servers: 2 });
     }
     places

@@ -126,6 +126,14 @@ macro_rules! floats {
     };
 }
 
+/// What each copy runs of a round: an interval, or an equal share of what is left in the last one.
+fn dealt<T>(round: &[T], copies: usize, interval: usize) -> Vec<&[T]> {
+    let (each, more) =
+        if round.len() == copies * interval { (interval, 0) } else { (round.len() / copies, round.len() % copies) };
+    let (longer, others) = round.split_at(more * (each + 1));
+    longer.chunks(each + 1).chain(others.chunks(each.max(1))).collect()
+}
+
 fn twin(copies: usize, minibatch: usize, interval: usize) -> Written {
     let mut state = Written::start();
     let input = input();
@@ -140,7 +148,7 @@ fn twin(copies: usize, minibatch: usize, interval: usize) -> Written {
             batches.iter().copied().flatten().for_each(|element| local.change(element));
             local
         };
-        let locals: Vec<Written> = round.chunks(interval).map(local).collect();
+        let locals: Vec<Written> = dealt(round, copies, interval).into_iter().map(local).collect();
         macro_rules! of {
             ($field:ident, $together:expr) => {
                 unite(&state.$field, &locals.iter().map(|local| local.$field.clone()).collect::<Vec<_>>(), $together)

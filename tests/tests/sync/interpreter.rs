@@ -323,17 +323,24 @@ pub(crate) fn call(
     }
     let every = if let SyncPolicy::ModelAverage { every } = policy { every } else { interval };
     let mut after = own_totals;
-    for round in 0..all.div_ceil(copies * every) {
+    let mut next = 0;
+    while next < all {
+        // In the last round copies share what is left.
+        let left = all - next;
+        let share = |copy: usize| {
+            if left / copies >= every { every } else { left / copies + usize::from(copy < left % copies) }
+        };
         let mut locals = Vec::new();
         let mut failed = Vec::new();
         let mut by_minibatch = Vec::new();
         for copy in 0..copies {
-            let first = (round * copies + copy) * every;
-            if first >= all {
+            let mine = next..next + share(copy);
+            if mine.is_empty() {
                 break;
             }
+            next = mine.end;
             let local = state.clone();
-            for b in first..all.min(first + every) {
+            for b in mine {
                 let mut own = Totals { sum: 0.0, low: own_totals.low, high: own_totals.high, count: 0 };
                 if run(input, elements(b), failing, table, &local, &mut own).is_err() {
                     failed.push(b);

@@ -373,16 +373,26 @@ mod loom_tests {
 
     use super::*;
 
-    /// Counts what is sent, and watches over the one part that comes.
+    /// Counts what is sent, and watches over the one part.
     struct Post {
         sent: AtomicUsize,
         in_use: AtomicUsize,
         version: AtomicUsize,
+        /// The version that was sent last.
+        last: AtomicUsize,
+    }
+
+    impl Post {
+        fn new() -> Post {
+            let [sent, in_use, version, last] = std::array::from_fn(|_| AtomicUsize::new(0));
+            Post { sent, in_use, version, last }
+        }
     }
 
     impl Ports for Post {
         fn send(&self, _k: usize) {
             self.sent.fetch_add(1, Ordering::Relaxed);
+            self.last.store(self.version.load(Ordering::Relaxed), Ordering::Relaxed);
         }
 
         fn place(&self, _k: usize, bytes: &[u8]) -> bool {
@@ -400,8 +410,7 @@ mod loom_tests {
             let arrivals = [Arrival { transfer: 0, resource: 0, before: vec![1], behind: vec![0] }];
             let sends = [Send { transfer: 1, resource: 0, to: 1, after: Some(1), copy: false }];
             let graph = BlockGraph::from_edges(vec![1; 3], vec![(0, 1)]);
-            let post = Post { sent: AtomicUsize::new(0), in_use: AtomicUsize::new(0), version: AtomicUsize::new(0) };
-            let blocks = Arc::new(Blocks::new(&arrivals, &sends, &graph, post));
+            let blocks = Arc::new(Blocks::new(&arrivals, &sends, &graph, Post::new()));
             let inbox = {
                 let blocks = Arc::clone(&blocks);
                 loom::thread::spawn(move || match blocks.room_for(0) {
@@ -435,6 +444,31 @@ mod loom_tests {
     #[test]
     fn loom_a_part_comes_while_its_place_is_in_use() {
         check(None);
+    }
+
+    /// Block 0 writes a part that is sent then; block 1 writes it again, perhaps on another thread.
+    #[test]
+    fn loom_a_part_is_sent_as_a_block_left_it() {
+        loom::model(|| {
+            let sends = [Send { transfer: 0, resource: 0, to: 1, after: Some(0), copy: false }];
+            let graph = BlockGraph::from_edges(vec![1; 2], vec![(0, 1)]);
+            let blocks = Arc::new(Blocks::new(&[], &sends, &graph, Post::new()));
+            let run = |blocks: &Blocks<Post>| {
+                while let Some(block) = blocks.next(&|_| false) {
+                    blocks.ports().version.store(block + 1, Ordering::Relaxed);
+                    blocks.done(block);
+                }
+            };
+            blocks.begin();
+            let other = {
+                let blocks = Arc::clone(&blocks);
+                loom::thread::spawn(move || run(&blocks))
+            };
+            run(&blocks);
+            other.join().unwrap();
+            let post = blocks.ports();
+            assert_eq!([&post.sent, &post.last, &post.version].map(|n| n.load(Ordering::Relaxed)), [1, 1, 2]);
+        });
     }
 
     #[test]
