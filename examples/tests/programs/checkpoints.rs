@@ -141,7 +141,7 @@ fn a_run_that_is_asked_to_end_keeps_its_last_epoch() {
 fn a_second_signal_ends_a_run_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let (data, kept) = (folder.path().join("many.csv"), folder.path().join("kept"));
-    let rows = (0..100_000u64).map(|n| format!("u{},i{},3\n", n * 7919 % 4001, n * 104_729 % 3001));
+    let rows = (0..250_000u64).map(|n| format!("u{},i{},3\n", n * 7919 % 4001, n * 104_729 % 3001));
     fs::write(&data, ["user,item,rating\n".to_string()].into_iter().chain(rows).collect::<String>()).unwrap();
     // An epoch takes longer than the pause between the two.
     let words = ["--data", text(&data), "--rank", "1000", "--checkpoint", text(&kept), "--checkpoint-every", "1000000"];
