@@ -489,8 +489,7 @@ pub(crate) trait Control {
     /// Runs a worker's part of a scheduled program, whose rounds come over the data connections.
     async fn scheduled(generation: u32, job: ScheduleJob) -> Result<ScheduleEnd, Problem>;
     async fn snapshot(generation: u32, job: SnapshotJob) -> Result<u64, Problem>;
-    /// Offers each worker what this one has of its range: blobs.
-    /// Gives for each worker a blob, and its bytes.
+    /// Offers each worker what it is to have of this one's elements. Gives for each worker a blob, and its bytes.
     async fn hand_out(generation: u32, job: HandOut) -> Result<Vec<(u64, usize)>, Problem>;
     async fn take_in(generation: u32, job: TakeIn) -> Result<(), Problem>;
     /// Forgets DDSs and plans that nobody will ask for again.
