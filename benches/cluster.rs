@@ -313,6 +313,10 @@ fn answers(entrants: &[Entrant], set: &RatingSet, parts: usize) -> Result<Vec<St
     lines.push(answer(share <= 2.0, &text));
     let transferring = 100.0 * workers.transferring();
     lines.push(note(&format!("a worker's network was receiving parts in {transferring:.2} % of an epoch's time")));
+    let uneven = 100.0 * workers.uneven();
+    lines.push(note(&format!(
+        "the slower worker of an epoch computes {uneven:.1} % longer than both on average: threads share that out"
+    )));
 
     let bits = entrants.iter().map(Entrant::fingerprint).collect::<Result<Vec<_>>>()?;
     let mut bits = bits.into_iter().flatten();

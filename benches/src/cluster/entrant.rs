@@ -39,6 +39,9 @@ struct Epoch {
     /// Seconds, the average of the workers.
     transferring: f64,
     waiting: f64,
+    computing: f64,
+    /// Seconds of the worker that computed longest.
+    longest: f64,
 }
 
 impl Entrant {
@@ -96,6 +99,8 @@ impl Entrant {
                     bytes_sent: 0,
                     transferring: 0.0,
                     waiting: 0.0,
+                    computing: 0.0,
+                    longest: 0.0,
                 };
                 Ok(ranks.epochs(epochs)?.into_iter().map(quiet).collect())
             }
@@ -130,6 +135,11 @@ impl Entrant {
     /// The part of an epoch in which a worker's threads waited, on average.
     pub fn waiting(&self) -> f64 {
         self.average(|epoch| epoch.waiting) / self.mean()
+    }
+
+    /// How much longer the slowest worker of each epoch computes than they do on average, in parts of that.
+    pub fn uneven(&self) -> f64 {
+        self.average(|epoch| epoch.longest) / self.average(|epoch| epoch.computing) - 1.0
     }
 
     fn average(&self, what: impl Fn(&Epoch) -> f64) -> f64 {
@@ -174,5 +184,7 @@ fn epoch_of(ours: &mut Ours<RANK>) -> Result<Epoch> {
         bytes_sent,
         transferring: workers.iter().map(|worker| worker.transferring).sum::<f64>() / count,
         waiting: workers.iter().map(|worker| worker.waiting).sum::<f64>() / count,
+        computing: workers.iter().map(|worker| worker.computing).sum::<f64>() / count,
+        longest: workers.iter().map(|worker| worker.computing).fold(0.0, f64::max),
     })
 }
