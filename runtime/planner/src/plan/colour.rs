@@ -1,9 +1,14 @@
 //! Colouring single iterations, where grouping by parts finds nothing: iterations of one colour share no element
 //! that one of them writes.
 
-use super::graph::{BlockGraph, unite_edges};
+mod depend;
+
+use std::hint::black_box;
+
+use super::graph::BlockGraph;
 use crate::options::Order;
 use crate::recording::Recording;
+use crate::threads::Threads;
 
 /// A colouring with more colours than this has too little to do in each.
 const MAX_COLOURS: usize = 1 << 16;
@@ -109,22 +114,46 @@ fn mark(bits: &mut [u64], entries: &[u32]) {
     }
 }
 
-/// Calls `f(iteration, accesses)` for each iteration: its offset, and the (slot, entry) pairs of shared DDSs.
-/// Ends early when `f` says so.
-fn each_iteration(recording: &Recording<'_>, captures: &[usize], mut f: impl FnMut(usize, &[(usize, u32)]) -> bool) {
-    let mut accesses = Vec::new();
+/// An access to a shared DDS: which of them, the number of the element among those that are touched, and whether it is written.
+type Access = (usize, usize, bool);
+
+/// Two words for each element that is touched.
+type Words = Vec<Vec<(u32, u32)>>;
+
+/// How many iterations' elements are fetched at a time. (In any order; the iterations themselves wait for each other.)
+const FETCHED: usize = 32;
+
+/// Calls `f(words, iteration, accesses)` for each iteration, which is its offset; words are 0 at first. Ends early when `f` says so.
+fn each_iteration(
+    recording: &Recording<'_>,
+    captures: &[usize],
+    touched: &[Touched],
+    mut f: impl FnMut(&mut Words, usize, &[Access]) -> bool,
+) {
+    let mut words: Words = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
+    let (mut accesses, mut ends): (Vec<Access>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut at = 0;
     for s in 0..recording.slice_count() {
         let logs: Vec<_> = captures.iter().map(|&capture| recording.log(s, capture)).collect();
-        for k in 0..recording.slice_len(s) {
+        let slice: Vec<usize> = (0..recording.slice_len(s)).collect();
+        for some in slice.chunks(FETCHED) {
             accesses.clear();
-            for (slot, log) in logs.iter().enumerate() {
-                accesses.extend(log.of(k).iter().map(|&entry| (slot, entry)));
+            ends.clear();
+            for &k in some {
+                for (slot, log) in logs.iter().enumerate() {
+                    let place = |&entry: &u32| (slot, touched[slot].rank(entry >> 1), entry & 1 == 1);
+                    accesses.extend(log.of(k).iter().map(place));
+                }
+                ends.push(accesses.len());
             }
-            if !f(at, &accesses) {
-                return;
+            black_box(accesses.iter().fold(0, |sum, &(slot, place, _)| sum ^ words[slot][place].0));
+            let mut from = 0;
+            for &end in &ends {
+                if !f(&mut words, at, &accesses[from..end]) {
+                    return;
+                }
+                (from, at) = (end, at + 1);
             }
-            at += 1;
         }
     }
 }
@@ -161,27 +190,26 @@ fn first_fit(recording: &Recording<'_>, captures: &[usize], touched: &[Touched])
     let mut left = colour.len();
     let mut cost = Vec::new();
     for round in 0..ROUNDS {
-        // Per element: the colours of those that write it, and of all that touch it.
-        let mut masks: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
         let before = left;
-        each_iteration(recording, captures, |i, accesses| {
+        // Per element: the colours of those that write it, and of all that touch it.
+        each_iteration(recording, captures, touched, |masks, i, accesses| {
             if colour[i] != NONE {
                 return true;
             }
             let mut taken = 0u32;
-            for &(slot, entry) in accesses {
-                let (writers, all) = masks[slot][touched[slot].rank(entry >> 1)];
-                taken |= if entry & 1 == 1 { all } else { writers };
+            for &(slot, place, write) in accesses {
+                let (writers, all) = masks[slot][place];
+                taken |= if write { all } else { writers };
             }
             let free = taken.trailing_ones();
             if free == u32::BITS {
                 return true;
             }
             let bit = 1u32 << free;
-            for &(slot, entry) in accesses {
-                let mask = &mut masks[slot][touched[slot].rank(entry >> 1)];
+            for &(slot, place, write) in accesses {
+                let mask = &mut masks[slot][place];
                 mask.1 |= bit;
-                if entry & 1 == 1 {
+                if write {
                     mask.0 |= bit;
                 }
             }
@@ -205,22 +233,22 @@ fn first_fit(recording: &Recording<'_>, captures: &[usize], touched: &[Touched])
 fn wavefronts(recording: &Recording<'_>, captures: &[usize], touched: &[Touched]) -> Option<(Vec<u32>, Vec<u64>)> {
     let n = recording.iterations();
     let limit = MAX_COLOURS.min(n / WAVEFRONT_SIZE + 1) as u32;
-    let mut last: Vec<Vec<(u32, u32)>> = touched.iter().map(|touched| vec![(0, 0); touched.count()]).collect();
     let mut wavefront = Vec::with_capacity(n);
     let mut cost = Vec::new();
-    each_iteration(recording, captures, |_, accesses| {
+    // Per element: the last wavefront that writes it, and that touches it, each plus one.
+    each_iteration(recording, captures, touched, |last, _, accesses| {
         let mut after = 0;
-        for &(slot, entry) in accesses {
-            let (writer, any) = last[slot][touched[slot].rank(entry >> 1)];
-            after = after.max(if entry & 1 == 1 { any } else { writer });
+        for &(slot, place, write) in accesses {
+            let (writer, any) = last[slot][place];
+            after = after.max(if write { any } else { writer });
         }
         if after >= limit {
             return false;
         }
-        for &(slot, entry) in accesses {
-            let seen = &mut last[slot][touched[slot].rank(entry >> 1)];
+        for &(slot, place, write) in accesses {
+            let seen = &mut last[slot][place];
             seen.1 = seen.1.max(after + 1);
-            if entry & 1 == 1 {
+            if write {
                 seen.0 = after + 1;
             }
         }
@@ -265,7 +293,7 @@ pub(crate) fn colour(
     recording: &Recording<'_>,
     captures: &[usize],
     lens: &[usize],
-    order: Order,
+    (order, pool): (Order, &dyn Threads),
     bounds: &Bounds<'_>,
 ) -> Option<Coloured> {
     let limit = match order {
@@ -282,7 +310,16 @@ pub(crate) fn colour(
     }
     let touched: Vec<Touched> =
         captures.iter().zip(lens).map(|(&capture, &len)| Touched::new(recording, capture, len)).collect();
+    let mut t = std::time::Instant::now();
+    let mut tick = |label: &str| {
+        let now = std::time::Instant::now();
+        if std::env::var_os("TICK").is_some() {
+            eprintln!("    {label}: {:.1} ms", (now - t).as_secs_f64() * 1e3);
+        }
+        t = now;
+    };
     let (colour, cost) = colours(recording, captures, &touched, order)?;
+    tick("colours");
     let (n, colours) = (colour.len(), cost.len());
     let mut begins = vec![0u32; colours + 1];
     for &c in &colour {
@@ -308,8 +345,11 @@ pub(crate) fn colour(
         starts.extend((0..blocks).map(|b| from + (to - from) * b / blocks));
     }
     starts.push(n);
+    tick("sort");
     let listed: Vec<Listed> = captures.iter().map(|&c| list(recording, c, &offsets)).collect();
-    let graph = depend(&offsets, &starts, &listed, &touched);
+    tick("list");
+    let graph = depend::depend(&starts, &listed, lens, pool);
+    tick("depend");
     Some(Coloured { colours, offsets, starts, graph, listed })
 }
 
@@ -321,52 +361,4 @@ fn list(recording: &Recording<'_>, capture: usize, offsets: &[u32]) -> Listed {
         listed.ends.push(listed.entries.len() as u32);
     }
     listed
-}
-
-/// Which blocks must wait for which, element by element.
-fn depend(offsets: &[u32], starts: &[usize], listed: &[Listed], touched: &[Touched]) -> BlockGraph {
-    const NOBODY: u32 = u32::MAX;
-    struct Seen {
-        writer: u32,
-        /// The newest reader since then, as a place in a chain of (block, older place).
-        readers: u32,
-    }
-    let mut edges: Vec<(u32, u32)> = Vec::new();
-    let mut cost = Vec::with_capacity(starts.len());
-    let fresh = |touched: &Touched| (0..touched.count()).map(|_| Seen { writer: NOBODY, readers: NOBODY }).collect();
-    let mut seen: Vec<Vec<Seen>> = touched.iter().map(fresh).collect();
-    let mut chain: Vec<(u32, u32)> = Vec::new();
-    for (block, ends) in starts.windows(2).enumerate() {
-        let block = block as u32;
-        let from = edges.len();
-        let mut accesses = 0;
-        for (slot, listed) in listed.iter().enumerate() {
-            let begin = ends[0].checked_sub(1).map_or(0, |last| listed.ends[last]) as usize;
-            let end = ends[1].checked_sub(1).map_or(0, |last| listed.ends[last]) as usize;
-            accesses += end - begin;
-            for &entry in &listed.entries[begin..end] {
-                let at = &mut seen[slot][touched[slot].rank(entry >> 1)];
-                if at.writer != NOBODY && at.writer != block {
-                    edges.push((at.writer, block));
-                }
-                if entry & 1 == 1 {
-                    while at.readers != NOBODY {
-                        let (reader, older) = chain[at.readers as usize];
-                        if reader != block {
-                            edges.push((reader, block));
-                        }
-                        at.readers = older;
-                    }
-                    at.writer = block;
-                } else if at.readers == NOBODY || chain[at.readers as usize].0 != block {
-                    chain.push((block, at.readers));
-                    at.readers = chain.len() as u32 - 1;
-                }
-            }
-        }
-        unite_edges(&mut edges, from);
-        cost.push((ends[1] - ends[0] + accesses) as u64);
-    }
-    debug_assert_eq!(offsets.len(), *starts.last().unwrap_or(&0));
-    BlockGraph::from_edges(cost, edges)
 }

@@ -2,8 +2,10 @@
 
 pub(crate) mod dense;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::cut::Cut;
 use super::graph::Touch;
@@ -17,7 +19,7 @@ pub(crate) const MAX_GROUPS: usize = 16384;
 const RUNS: usize = 64;
 
 /// Slices that are grouped before the first look at whether there are too many groups.
-const FIRST_SLICES: usize = 8;
+const FIRST_SLICES: usize = 2;
 
 /// Iterations by the parts that they touch.
 #[derive(Debug)]
@@ -83,41 +85,79 @@ impl Parts {
     }
 }
 
-/// A small, fixed, fast hash: the order of a map is never used, and keys come from the program itself.
+/// Keys of any length, numbered as they appear.
 #[derive(Default)]
-struct KeyHasher(u64);
+struct Keys {
+    /// The keys, one after the other,
+    flat: Vec<u32>,
+    /// and where each ends.
+    ends: Vec<u32>,
+    numbers: HashTable<u32>,
+}
 
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
+impl Keys {
+    fn len(&self) -> usize {
+        self.ends.len()
     }
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+
+    fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        (0..self.ends.len()).map(|number| key_at(&self.flat, &self.ends, number as u32))
     }
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-    fn finish(&self) -> u64 {
-        // Maps look at the low bits first, on which the last number of a key would have no influence.
-        self.0.rotate_left(26)
+
+    /// The number of a key, and whether it is new.
+    fn number(&mut self, key: &[u32]) -> (usize, bool) {
+        let Keys { flat, ends, numbers } = self;
+        let known = |&number: &u32| key_at(flat, ends, number) == key;
+        let entry = numbers.entry(hash(key), known, |&number| hash(key_at(flat, ends, number)));
+        let vacant = match entry {
+            Entry::Occupied(known) => return (*known.get() as usize, false),
+            Entry::Vacant(vacant) => vacant,
+        };
+        let number = ends.len();
+        vacant.insert(number as u32);
+        flat.extend_from_slice(key);
+        ends.push(flat.len() as u32);
+        (number, true)
     }
 }
 
-type KeyMap<K> = HashMap<K, u32, BuildHasherDefault<KeyHasher>>;
+fn key_at<'k>(flat: &'k [u32], ends: &[u32], number: u32) -> &'k [u32] {
+    let from = number.checked_sub(1).map_or(0, |last| ends[last as usize]);
+    &flat[from as usize..ends[number as usize] as usize]
+}
+
+/// A small, fixed, fast hash: keys come from the program itself.
+fn hash(key: &[u32]) -> u64 {
+    let add = |hash: u64, &word: &u32| (hash.rotate_left(5) ^ u64::from(word)).wrapping_mul(0x517c_c1b7_2722_0a95);
+    // Tables look at the low bits, on which the last number of a key would have no influence.
+    key.iter().fold(0, add).rotate_left(26)
+}
 
 /// One slice's groups, by keys of its own.
+#[derive(Default)]
 struct SliceGroups {
-    keys: Vec<Box<[u32]>>,
+    keys: Keys,
     iterations: Vec<usize>,
     cost: Vec<u64>,
     of: Vec<u16>,
+}
+
+impl SliceGroups {
+    /// Counts an iteration with this key and these accesses. False if there are too many groups.
+    fn push(&mut self, key: &[u32], accesses: u64) -> bool {
+        let (id, new) = self.keys.number(key);
+        if new {
+            if id >= MAX_GROUPS {
+                return false;
+            }
+            self.iterations.push(0);
+            self.cost.push(0);
+        }
+        self.iterations[id] += 1;
+        self.cost[id] += accesses;
+        self.of.push(id as u16);
+        true
+    }
 }
 
 /// Groups the iterations, or none if there would be too many groups.
@@ -156,15 +196,13 @@ fn grouped_slices(
     group: impl Fn(usize) -> Option<SliceGroups> + Sync,
 ) -> Option<Vec<SliceGroups>> {
     let mut sliced: Vec<SliceGroups> = Vec::with_capacity(slices);
-    // Hashes of keys. Where two keys share one there seem to be fewer, which only ends the search later.
-    let mut seen: HashSet<u64, BuildHasherDefault<KeyHasher>> = HashSet::default();
-    let hash = BuildHasherDefault::<KeyHasher>::default();
+    let mut seen = Keys::default();
     while sliced.len() < slices {
         let done = sliced.len();
         let more = done.max(FIRST_SLICES).min(slices - done);
         for slice in pool.map(more, |s| group(done + s)) {
             let slice = slice?;
-            seen.extend(slice.keys.iter().map(|key| hash.hash_one(key)));
+            slice.keys.iter().for_each(|key| _ = seen.number(key));
             sliced.push(slice);
         }
         if seen.len() > MAX_GROUPS {
@@ -177,9 +215,7 @@ fn grouped_slices(
 fn group_by_hash(recording: &Recording<'_>, s: usize, parts: &Parts, tables: &[Vec<u16>]) -> Option<SliceGroups> {
     let logs: Vec<_> = parts.captures.iter().map(|&capture| recording.log(s, capture)).collect();
     let n = recording.slice_len(s);
-    let mut ids: KeyMap<Box<[u32]>> = KeyMap::default();
-    let mut groups =
-        SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::with_capacity(n) };
+    let mut groups = SliceGroups { of: Vec::with_capacity(n), ..SliceGroups::default() };
     let mut key: Vec<u32> = Vec::new();
     for k in 0..n {
         key.clear();
@@ -197,42 +233,28 @@ fn group_by_hash(recording: &Recording<'_>, s: usize, parts: &Parts, tables: &[V
                 }
             }
         }
-        let id = match ids.get(key.as_slice()) {
-            Some(&id) => id,
-            None => {
-                let id = groups.keys.len() as u32;
-                if id as usize >= MAX_GROUPS {
-                    return None;
-                }
-                ids.insert(key.as_slice().into(), id);
-                groups.keys.push(key.as_slice().into());
-                groups.iterations.push(0);
-                groups.cost.push(0);
-                id
-            }
-        };
-        groups.iterations[id as usize] += 1;
-        groups.cost[id as usize] += accesses;
-        groups.of.push(id as u16);
+        if !groups.push(&key, accesses) {
+            return None;
+        }
     }
     Some(groups)
 }
 
 /// One numbering for all slices, by sorted keys, so that it can't depend on who grouped what.
 fn unite(sliced: &[SliceGroups], pool: &dyn Threads) -> Option<Groups> {
-    let mut found: KeyMap<&[u32]> = KeyMap::default();
+    let mut found = Keys::default();
     let mut sums: Vec<(&[u32], usize, u64)> = Vec::new();
     // For each slice which of the found keys each of its own is.
     let mut places: Vec<Vec<u32>> = Vec::with_capacity(sliced.len());
     for slice in sliced {
         let place = slice.keys.iter().enumerate().map(|(id, key)| {
-            let place = *found.entry(key).or_insert(sums.len() as u32);
-            if place as usize == sums.len() {
+            let (place, new) = found.number(key);
+            if new {
                 sums.push((key, 0, 0));
             }
-            let sum = &mut sums[place as usize];
+            let sum = &mut sums[place];
             (sum.1, sum.2) = (sum.1 + slice.iterations[id], sum.2 + slice.cost[id]);
-            place
+            place as u32
         });
         places.push(place.collect());
         if sums.len() > MAX_GROUPS {
@@ -306,18 +328,9 @@ mod tests {
 
     /// A slice of iterations, the key of each given.
     fn slice(keys: &[Vec<u32>]) -> SliceGroups {
-        let mut groups = SliceGroups { keys: Vec::new(), iterations: Vec::new(), cost: Vec::new(), of: Vec::new() };
+        let mut groups = SliceGroups::default();
         for key in keys {
-            let known = groups.keys.iter().position(|known| **known == **key);
-            let id = known.unwrap_or(groups.keys.len());
-            if known.is_none() {
-                groups.keys.push(key.as_slice().into());
-                groups.iterations.push(0);
-                groups.cost.push(0);
-            }
-            groups.iterations[id] += 1;
-            groups.cost[id] += 1 + key.len() as u64;
-            groups.of.push(id as u16);
+            assert!(groups.push(key, 1 + key.len() as u64));
         }
         groups
     }
@@ -355,17 +368,11 @@ mod tests {
             Some(slice(&(0..2000).map(|k| vec![(2000 * s + k) as u32]).collect::<Vec<_>>()))
         });
         assert!(found.is_none());
-        assert_eq!(tried.into_inner(), 2 * FIRST_SLICES);
+        // As many slices as are looked at until there are too many, twice as many each time.
+        assert_eq!(tried.into_inner(), (MAX_GROUPS / 2000 + 1).next_power_of_two());
         // As many as there may be are not too many, however many slices have them.
-        let found = grouped_slices(50, &Inline, |_| {
-            let keys = (0..MAX_GROUPS as u32).map(|k| Box::from([k])).collect();
-            Some(SliceGroups {
-                keys,
-                iterations: vec![1; MAX_GROUPS],
-                cost: vec![2; MAX_GROUPS],
-                of: (0..MAX_GROUPS).map(|k| k as u16).collect(),
-            })
-        });
+        let found =
+            grouped_slices(50, &Inline, |_| Some(slice(&(0..MAX_GROUPS as u32).map(|k| vec![k]).collect::<Vec<_>>())));
         assert_eq!(unite(&found.unwrap(), &Inline).unwrap().touches.len(), MAX_GROUPS);
     }
 }

@@ -411,7 +411,8 @@ impl<'r> Planner<'r> {
             hottest: hot().filter_map(|hot| hot.elements.first()).map(|at| at.1).max().unwrap_or(0) as usize,
             may_be_best: &|chain, blocks| may_be_best(makespan(chain, blocks)),
         };
-        let coloured = colour::colour(self.recording, &self.shared, &self.lens, self.options.order, &bounds)?;
+        let how = (self.options.order, self.pool);
+        let coloured = colour::colour(self.recording, &self.shared, &self.lens, how, &bounds)?;
         let makespan = makespan(coloured.graph.makespan(WORKERS), coloured.graph.len());
         Some((coloured, makespan))
     }

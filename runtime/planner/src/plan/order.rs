@@ -55,6 +55,8 @@ pub(crate) fn open_shop(touches: &[Box<[Touch]>], cost: &[u64], resources: usize
                 candidates.extend_from_slice(&waiting[at]);
             }
         }
+        // Most wait for further parts, and needn't be put in order.
+        candidates.retain(|&g| startable(&touches[g as usize], &users));
         candidates.sort_unstable();
         candidates.dedup();
     }
