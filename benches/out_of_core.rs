@@ -1,19 +1,20 @@
-//! Matrix factorisation with less memory than it needs: `Session::set_memory`. Programs of two kinds take turns, without a limit
+//! Matrix factorisation with less memory than it needs, in one process or on workers: `Session::set_memory`. Programs of two kinds take turns, without a limit
 //! and with a part of what the first of them needed; each is a process of its own.
 //! `cargo bench --bench out_of_core -- --help` lists the options; docs/performance.md says what came of it.
 #![expect(clippy::print_stdout, reason = "the report is what this program is for")]
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use serde::{Deserialize, Serialize};
+use stradsap::ClusterOptions;
 use stradsap::kernels::{dot, each_pair};
 use stradsap::prelude::*;
 use stradsap_benches::data::Rating;
-use stradsap_benches::harness::{Samples, benchmarking, exit_code};
+use stradsap_benches::harness::{Samples, benchmarking};
 use stradsap_examples::report::peak_rss_bytes;
 
 /// Factorises generated ratings with and without a limit of memory.
@@ -35,6 +36,9 @@ struct Options {
     /// The limit is the first run's peak divided by this
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
     share: u64,
+    /// Worker processes of one thread each; the peak is then that of the largest of them [default: none]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
+    workers: u32,
     /// Where the files lie [default: the folder of temporary files]
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
@@ -59,13 +63,14 @@ struct Outcome {
     digest: String,
 }
 
-fn main() -> ExitCode {
-    exit_code(run(&Options::parse()))
+#[stradsap::main]
+fn main(session: &Session) -> Result<()> {
+    run(session, &Options::parse())
 }
 
-fn run(options: &Options) -> Result<()> {
+fn run(session: &Session, options: &Options) -> Result<()> {
     if options.one || options.memory.is_some() {
-        println!("{}", serde_json::to_string(&train(options)?)?);
+        println!("{}", serde_json::to_string(&train(session, options)?)?);
         return Ok(());
     }
     let first = another(options, None)?;
@@ -94,7 +99,13 @@ fn run(options: &Options) -> Result<()> {
 /// A run in a process of its own.
 fn another(options: &Options, limit: Option<u64>) -> Result<Outcome> {
     let mut command = Command::new(std::env::current_exe()?);
-    for (option, value) in [("--ratings", options.ratings), ("--rank", options.rank), ("--epochs", options.epochs)] {
+    let numbers = [
+        ("--ratings", options.ratings),
+        ("--rank", options.rank),
+        ("--epochs", options.epochs),
+        ("--workers", options.workers),
+    ];
+    for (option, value) in numbers {
         command.args([option, &value.to_string()]);
     }
     if benchmarking() {
@@ -111,9 +122,11 @@ fn another(options: &Options, limit: Option<u64>) -> Result<Outcome> {
     serde_json::from_slice(&output.stdout).context("a run that reports nothing")
 }
 
-fn train(options: &Options) -> Result<Outcome> {
+fn train(session: &Session, options: &Options) -> Result<Outcome> {
     let begun = Instant::now();
-    let session = Session::new()?;
+    if options.workers > 0 {
+        session.start_workers(&ClusterOptions::new(options.workers as usize).threads(1))?;
+    }
     if let Some(limit) = options.memory {
         session.set_memory(limit, options.spill.clone().unwrap_or_else(std::env::temp_dir))?;
     }
@@ -122,14 +135,14 @@ fn train(options: &Options) -> Result<Outcome> {
     let draw = session.rng(1);
     // Popular ones first, as the square of an even draw.
     let skewed = |i: usize, n: u64| (n as f32 * draw.unit(i) * draw.unit(i)) as u32;
-    let train: DVector<Rating> = DVector::from_fn(&session, size, |i| Rating {
+    let train: DVector<Rating> = DVector::from_fn(session, size, |i| Rating {
         user: skewed(2 * i, users),
         item: skewed(2 * i + 1, items),
         stars: 1.0 + 4.0 * draw.unit(i),
     })?;
     let start = |i: usize, k: usize| 0.1 + ((i + k) % 7) as f32 * 0.01;
-    let mut p: DMatrix<f32> = DMatrix::from_fn(&session, users as usize, rank, start)?;
-    let mut q: DMatrix<f32> = DMatrix::from_fn(&session, items as usize, rank, start)?;
+    let mut p: DMatrix<f32> = DMatrix::from_fn(session, users as usize, rank, start)?;
+    let mut q: DMatrix<f32> = DMatrix::from_fn(session, items as usize, rank, start)?;
     let (alpha, lambda) = (0.005f32, 0.05f32);
     let mut epoch = f64::INFINITY;
     for k in 0..options.epochs {
@@ -150,5 +163,18 @@ fn train(options: &Options) -> Result<Outcome> {
     }
     let seconds = begun.elapsed().as_secs_f64();
     let digest = format!("{} {}", p.digest()?, q.digest()?);
-    Ok(Outcome { seconds, epoch, peak: peak_rss_bytes().unwrap_or(0), digest })
+    let peak = if options.workers > 0 { peak_of_children() } else { peak_rss_bytes() };
+    Ok(Outcome { seconds, epoch, peak: peak.unwrap_or(0), digest })
+}
+
+/// The largest peak of this process's children, in bytes.
+fn peak_of_children() -> Option<u64> {
+    let own = format!("PPid:\t{}\n", std::process::id());
+    let peak = |entry: std::fs::DirEntry| {
+        let status =
+            std::fs::read_to_string(entry.path().join("status")).ok().filter(|status| status.contains(&own))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+    };
+    std::fs::read_dir("/proc").ok()?.filter_map(|entry| peak(entry.ok()?)).max()
 }

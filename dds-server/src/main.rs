@@ -1,5 +1,6 @@
 //! The `dds-server` binary: holds snapshots of parts for a job.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -7,6 +8,7 @@ use clap::error::ErrorKind;
 use stradsap_dds_server::logging;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::server::{ServerConfig, run};
+use stradsap_dds_server::store;
 
 /// Holds snapshots of the data of a stradsap job, until its driver ends.
 ///
@@ -24,6 +26,9 @@ struct Arguments {
     /// The most memory that snapshots may take (default: the machine's)
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     memory: Option<u64>,
+    /// A folder on a disk, for the snapshots that take more than half of that memory: files without names
+    #[arg(long, value_name = "DIR")]
+    spill: Option<PathBuf>,
     /// This server's place among the servers (otherwise: STRADSAP_INDEX)
     #[arg(long, value_name = "N")]
     index: Option<u32>,
@@ -66,6 +71,9 @@ fn config(arguments: Arguments) -> Result<ServerConfig, String> {
     let join = arguments.join.or_else(|| std::env::var("STRADSAP_JOIN").ok());
     let join = join.ok_or("--join: HOST:PORT of the driver was expected, here or in STRADSAP_JOIN")?;
     let memory = arguments.memory.map_or_else(machine_memory, |mib| mib << 20);
+    if let Some(folder) = &arguments.spill {
+        store::check_folder(folder).map_err(|error| format!("--spill: {}: {error}", folder.display()))?;
+    }
     let index = match arguments.index {
         Some(index) => Some(index),
         None => number("STRADSAP_INDEX")?,
@@ -74,6 +82,7 @@ fn config(arguments: Arguments) -> Result<ServerConfig, String> {
     Ok(ServerConfig {
         bind: arguments.bind,
         explicit_secret: true,
+        spill: arguments.spill,
         index,
         generation,
         ..ServerConfig::new(join, secret, memory)

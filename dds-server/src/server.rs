@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -278,6 +279,8 @@ pub struct ServerConfig {
     pub explicit_secret: bool,
     /// The most bytes that snapshots may take.
     pub memory: u64,
+    /// The folder for parts that take more than half of it.
+    pub spill: Option<PathBuf>,
     /// This server's place among the servers, where it has been given one.
     pub index: Option<u32>,
     /// The generation that it is started in.
@@ -296,6 +299,7 @@ impl ServerConfig {
             secret,
             explicit_secret: false,
             memory,
+            spill: None,
             index: None,
             generation: 0,
             pause: heartbeat::pause(),
@@ -309,7 +313,7 @@ impl ServerConfig {
 /// # Errors
 /// [`ServerError`], also where the driver is lost.
 pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
-    let ServerConfig { join, bind, secret, explicit_secret, memory, index, generation, pause } = config;
+    let ServerConfig { join, bind, secret, explicit_secret, memory, spill, index, generation, pause } = config;
     if !tasks::is_simulated() {
         tokio::spawn(signals::end_when_told());
     }
@@ -341,7 +345,12 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     }
     let heart = beating(&join, &secret, &Hello { purpose: Purpose::Heartbeat, ..me.clone() }).await?;
 
-    let store = Arc::new(Mutex::new(Store::new(memory)));
+    let mut store = Store::new(memory);
+    if let Some(folder) = spill {
+        // The other half is for parts that arrive.
+        store.spill_to(&folder, memory / 2);
+    }
+    let store = Arc::new(Mutex::new(store));
     // It was new a line ago, so there is no generation that could be newer.
     let _first = lock(&store).admit(generation);
     tracing::info!("serving {} at {}", driver.who(), me.address);

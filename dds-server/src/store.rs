@@ -1,11 +1,18 @@
 //! Snapshots of parts: runs of elements of a DDS, as bytes, under the number of the snapshot that they belong to.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a part costs besides its bytes, about: so that a million empty parts are counted too.
 const OVERHEAD: u64 = 128;
+
+/// Smaller parts stay in memory.
+const WORTH_A_FILE: u64 = 16 << 10;
 
 /// How the bytes of a part are laid out, as the one who asks for it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +105,18 @@ pub enum StoreError {
         /// The bytes of the part.
         found: u64,
     },
+    /// A part that lies in a file can't be read.
+    #[error("elements {lo}..{hi} of DDS {dds} can't be read from their file: {why}")]
+    File {
+        /// The DDS.
+        dds: u64,
+        /// The first element asked for.
+        lo: u64,
+        /// One past the last element asked for.
+        hi: u64,
+        /// What the system says.
+        why: String,
+    },
     /// The one who asks has not noticed that a process was lost; what it says is of a time that was undone.
     #[error("generation {found} is over: this is generation {now}")]
     Stale {
@@ -111,7 +130,74 @@ pub enum StoreError {
 #[derive(Debug)]
 struct Part {
     hi: u64,
-    bytes: Arc<Vec<u8>>,
+    len: usize,
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Here(Arc<Vec<u8>>),
+    /// From this place on in the file of its DDS and snapshot.
+    InFile(Arc<File>, u64),
+}
+
+impl Part {
+    /// The memory that it takes, besides what each part costs.
+    fn held(&self) -> u64 {
+        match self.bytes {
+            Bytes::Here(_) => self.len as u64,
+            Bytes::InFile(..) => 0,
+        }
+    }
+
+    fn slice(&self, range: Range<usize>) -> io::Result<Slice> {
+        match &self.bytes {
+            Bytes::Here(bytes) => Ok(Slice { bytes: Arc::clone(bytes), range }),
+            Bytes::InFile(file, at) => {
+                let mut bytes = vec![0; range.len()];
+                file.read_exact_at(&mut bytes, at + range.start as u64)?;
+                Ok(Slice { range: 0..bytes.len(), bytes: Arc::new(bytes) })
+            }
+        }
+    }
+}
+
+/// The parts of a DDS in one snapshot.
+#[derive(Debug, Default)]
+struct Parts {
+    by_first: BTreeMap<u64, Part>,
+    /// The file for those that there is no memory for, and its end. It has no name, and goes with the last of them.
+    file: Option<(Arc<File>, u64)>,
+}
+
+impl Parts {
+    /// Writes a part to the file.
+    fn write(&mut self, bytes: &[u8], folder: &Path) -> io::Result<Bytes> {
+        let (file, end) = match &mut self.file {
+            Some(file) => file,
+            none => none.insert((Arc::new(tempfile::tempfile_in(folder)?), 0)),
+        };
+        file.write_all_at(bytes, *end)?;
+        let at = *end;
+        *end += bytes.len() as u64;
+        Ok(Bytes::InFile(Arc::clone(file), at))
+    }
+}
+
+/// Whether parts can be written in a folder.
+///
+/// # Errors
+/// What the system says.
+pub fn check_folder(folder: &Path) -> io::Result<()> {
+    tempfile::tempfile_in(folder)?.write_all_at(&[0; 512], 0)
+}
+
+/// Where parts go that there is no memory for.
+#[derive(Debug)]
+struct Spill {
+    folder: PathBuf,
+    keep: u64,
+    warned: bool,
 }
 
 /// The parts that a server holds, within a bound.
@@ -131,13 +217,20 @@ pub struct Store {
     limit: u64,
     held: u64,
     generation: u32,
-    snapshots: BTreeMap<(u64, u64), BTreeMap<u64, Part>>,
+    snapshots: BTreeMap<(u64, u64), Parts>,
+    spill: Option<Spill>,
 }
 
 impl Store {
     /// A store that holds at most `limit` bytes.
     pub const fn new(limit: u64) -> Store {
-        Store { limit, held: 0, generation: 0, snapshots: BTreeMap::new() }
+        Store { limit, held: 0, generation: 0, snapshots: BTreeMap::new(), spill: None }
+    }
+
+    /// Parts that come from now on lie in files without names in this folder, where more than `keep` bytes are held in memory.
+    /// If a file can't be written, the part stays in memory.
+    pub fn spill_to(&mut self, folder: &Path, keep: u64) {
+        self.spill = Some(Spill { folder: folder.to_path_buf(), keep, warned: false });
     }
 
     /// The most bytes that may be held.
@@ -145,7 +238,7 @@ impl Store {
         self.limit
     }
 
-    /// The bytes held, those that are still arriving and what parts cost besides included.
+    /// The bytes held in memory, those that are still arriving and what parts cost besides included.
     pub const fn held(&self) -> u64 {
         self.held
     }
@@ -211,15 +304,27 @@ impl Store {
             return Err(StoreError::Overlap { dds, tag, lo, hi, other_lo, other_hi });
         }
         let parts = self.snapshots.entry((dds, tag)).or_default();
-        if let Some(old) = parts.insert(lo, Part { hi, bytes: Arc::new(bytes) }) {
-            self.release(old.bytes.len() as u64);
-        }
+        let len = bytes.len();
+        let spill = self.spill.as_mut().filter(|spill| self.held > spill.keep && len as u64 >= WORTH_A_FILE);
+        let in_file = spill.and_then(|spill| {
+            let written = parts.write(&bytes, &spill.folder);
+            let warned = |error: &io::Error| {
+                if !std::mem::replace(&mut spill.warned, true) {
+                    tracing::warn!("a part of a snapshot stays in memory: {}: {error}", spill.folder.display());
+                }
+            };
+            written.inspect_err(warned).ok()
+        });
+        let part = Part { hi, len, bytes: in_file.unwrap_or_else(|| Bytes::Here(Arc::new(bytes))) };
+        let freed = len as u64 - part.held();
+        let replaced = parts.by_first.insert(lo, part).map_or(0, |old| old.held() + OVERHEAD);
+        self.held = self.held.saturating_sub(freed + replaced);
         Ok(())
     }
 
     /// A stored part that meets `lo..hi` and is not that very range.
     fn overlap(&self, dds: u64, tag: u64, lo: u64, hi: u64) -> Option<(u64, u64)> {
-        let parts = self.snapshots.get(&(dds, tag))?;
+        let parts = &self.snapshots.get(&(dds, tag))?.by_first;
         // Stored parts are apart from each other, so only the last two that begin before `hi` are of interest: where the
         // last is the same range, none other meets it.
         let (&other_lo, other) = parts.range(..hi).next_back()?;
@@ -237,12 +342,13 @@ impl Store {
             return Err(StoreError::Range { lo, hi });
         }
         let missing = StoreError::Missing { dds, tag, lo, hi };
-        let parts = self.snapshots.get(&(dds, tag)).ok_or_else(|| missing.clone())?;
+        let parts = &self.snapshots.get(&(dds, tag)).ok_or_else(|| missing.clone())?.by_first;
+        let unread = |error: io::Error| StoreError::File { dds, lo, hi, why: error.to_string() };
         let size = match encoding {
             Encoding::Plain { size } => size,
             Encoding::Encoded => {
                 let part = parts.get(&lo).filter(|part| part.hi == hi).ok_or(missing)?;
-                return Ok(vec![Slice { bytes: Arc::clone(&part.bytes), range: 0..part.bytes.len() }]);
+                return Ok(vec![part.slice(0..part.len).map_err(unread)?]);
             }
         };
         let first = parts.range(..=lo).next_back().map_or(lo, |(&first, _)| first);
@@ -252,14 +358,14 @@ impl Store {
             if part_lo > next || part.hi <= next {
                 return Err(missing);
             }
-            let found = part.bytes.len() as u64;
+            let found = part.len as u64;
             if (part.hi - part_lo).checked_mul(size) != Some(found) {
                 return Err(StoreError::Encoding { dds, lo: part_lo, hi: part.hi, size, found });
             }
             // No overflow and within the part's memory: the product above is its length.
             let end = part.hi.min(hi);
             let range = ((next - part_lo) * size) as usize..((end - part_lo) * size) as usize;
-            slices.push(Slice { bytes: Arc::clone(&part.bytes), range });
+            slices.push(part.slice(range).map_err(unread)?);
             next = end;
         }
         if next == hi { Ok(slices) } else { Err(missing) }
@@ -267,8 +373,8 @@ impl Store {
 
     /// The ranges stored of a DDS in the snapshot `tag`, in order, with their bytes.
     pub fn ranges(&self, dds: u64, tag: u64) -> impl Iterator<Item = (Range<u64>, usize)> + '_ {
-        let parts = self.snapshots.get(&(dds, tag)).into_iter().flatten();
-        parts.map(|(&lo, part)| (lo..part.hi, part.bytes.len()))
+        let parts = self.snapshots.get(&(dds, tag)).into_iter().flat_map(|parts| &parts.by_first);
+        parts.map(|(&lo, part)| (lo..part.hi, part.len))
     }
 
     /// Forgets these snapshots of a DDS, and gives the bytes that this frees.
@@ -279,8 +385,9 @@ impl Store {
         let before = self.held;
         let gone: Vec<(u64, u64)> =
             self.snapshots.range((dds, tags.start)..(dds, tags.end)).map(|(&key, _)| key).collect();
-        for part in gone.iter().filter_map(|key| self.snapshots.remove(key)).flat_map(BTreeMap::into_values) {
-            self.held = self.held.saturating_sub(part.bytes.len() as u64 + OVERHEAD);
+        for parts in gone.iter().filter_map(|key| self.snapshots.remove(key)) {
+            let freed = parts.by_first.values().map(|part| part.held() + OVERHEAD).sum();
+            self.held = self.held.saturating_sub(freed);
         }
         before - self.held
     }

@@ -59,11 +59,11 @@ pub struct CommonArgs {
     #[arg(long)]
     pub verify: bool,
 
-    /// Keep this process near this many bytes of memory (2GiB, 500MB); the rest of large DDSs lies in files
+    /// Keep each process near this many bytes of memory (2GiB, 500MB); the rest of large DDSs lies in files
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub memory: Option<u64>,
 
-    /// The folder for these files [default: the folder of temporary files]
+    /// The folder for these files, on workers as well [default: the folder of temporary files]
     #[arg(long, value_name = "DIR", requires = "memory")]
     pub spill: Option<PathBuf>,
 

@@ -70,6 +70,10 @@ impl ElementBackend for Local {
 
     fn owe(&self, _: u64, _: Option<String>) {}
 
+    fn limit_memory(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn workers(&self) -> usize {
         0
     }

@@ -1,12 +1,12 @@
-//! How much memory recording and planning take: at most 24 bytes an access at the peak; that plans don't pile up; and programs with less
-//! memory than they need.
+//! How much memory recording and planning take: at most 24 bytes an access at the peak; that plans don't pile up; and limits of
+//! memory.
 //!
 //! A binary of its own, whose tests take turns: the allocator counts for all threads.
 
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
 
-mod spilled;
+mod limits;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;

@@ -21,10 +21,21 @@ pub(crate) struct Place {
     pub(crate) workers: usize,
     pub(crate) threads: usize,
     pub(crate) servers: usize,
+    /// Whether each process has so little memory that all that can leave it does, again and again.
+    pub(crate) spilled: bool,
 }
 
 pub(crate) const fn place(workers: usize, threads: usize, servers: usize) -> Place {
-    Place { workers, threads, servers }
+    Place { workers, threads, servers, spilled: false }
+}
+
+/// The limit of each process of a place with little memory.
+const LITTLE: u64 = 1 << 20;
+
+/// A folder on the disk that the tests are built on: that of temporary files may lie in memory.
+pub(crate) fn on_the_disk() -> std::path::PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().to_path_buf()
 }
 
 /// One thread of this process.
@@ -34,13 +45,19 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Place { workers: 0, threads, .. } => write!(f, "in process x {threads}"),
-            Place { workers, threads, servers: 0 } => write!(f, "{workers} workers x {threads}"),
-            Place { workers, threads, servers } => write!(f, "{workers} workers x {threads}, {servers} servers"),
-        }
+            Place { workers, threads, servers: 0, .. } => write!(f, "{workers} workers x {threads}"),
+            Place { workers, threads, servers, .. } => write!(f, "{workers} workers x {threads}, {servers} servers"),
+        }?;
+        f.write_str(if self.spilled { ", with little memory" } else { "" })
     }
 }
 
 impl Place {
+    /// The same with little memory.
+    pub(crate) const fn spilled(self) -> Place {
+        Place { spilled: true, ..self }
+    }
+
     /// A session there.
     pub(crate) fn session(self) -> Session {
         self.start(false)
@@ -53,12 +70,20 @@ impl Place {
 
     fn start(self, verify: bool) -> Session {
         let session = Session::builder().threads(self.threads).verify(verify).explain(false).build().unwrap();
+        let limit = || session.set_memory(LITTLE, on_the_disk()).unwrap_or_else(|error| panic!("{self}: {error}"));
+        // Workers may be there, or not yet.
+        if self.spilled && self.threads == 1 {
+            limit();
+        }
         if self.workers > 0 {
             // A snapshot now and then is part of the ordinary run.
             let options = ClusterOptions::new(self.workers).threads(self.threads).dds_servers(self.servers);
             // With three workers the driver keeps nothing that others can store.
             let options = if self.workers == 3 { options.driver_memory(0) } else { options };
             session.start_workers(&options.snapshot_every(3)).unwrap_or_else(|error| panic!("{self}: {error}"));
+        }
+        if self.spilled && self.threads > 1 {
+            limit();
         }
         session
     }

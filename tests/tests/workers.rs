@@ -28,6 +28,7 @@ mod seen;
 mod sharing;
 mod slices;
 mod sound;
+mod spilled;
 mod sums;
 mod sync;
 mod tables;
@@ -79,6 +80,15 @@ const COLOURED: [Place; 14] = [
 const PROGRAMS: [Place; 6] =
     [place(0, 3, 0), place(0, 8, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0), place(3, 8, 0)];
 
+/// Where `spilled` runs: with little memory.
+const SPILLED: [Place; 5] = [
+    place(0, 3, 0).spilled(),
+    place(1, 2, 0).spilled(),
+    place(2, 3, 0).spilled(),
+    place(3, 1, 2).spilled(),
+    place(4, 1, 0).spilled(),
+];
+
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     // Some tests start this executable to be the program that they look at.
@@ -89,6 +99,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     {
         return Ok(ended?);
     }
+    let spilled = Expected::new(ALONE, Place::session);
     runner::run(vec![
         // Those that take longest first.
         ("chaos", chaos::tests()),
@@ -113,6 +124,9 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ),
         ("hostile", hostile::tests()),
         ("sound", places::tests(&SOUND, &Expected::new(ALONE, Place::session), 60, sound::SCENARIOS)),
+        ("spilled", places::tests(&SPILLED, &spilled, 120, spilled::SCENARIOS)),
+        ("spilled::killed", places::killed(place(3, 1, 0).spilled(), &spilled, 120, spilled::SCENARIOS)),
+        ("spilled::alone", places::alone(120, spilled::ALONE)),
         ("outcomes", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, outcomes::SCENARIOS)),
         ("poisoned", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, poisoned::SCENARIOS)),
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),

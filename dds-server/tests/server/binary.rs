@@ -35,6 +35,8 @@ fn wrong_usage_is_one_line_and_exit_code_2() {
     refused(&binary().env("STRADSAP_SECRET", &secret).output().unwrap(), 2, "--join");
     refused(&binary().env("STRADSAP_SECRET", "12").args(["--join", "x:1"]).output().unwrap(), 2, "64 hexadecimal");
     refused(&binary().env("STRADSAP_SECRET", &secret).args(["--memory", "0"]).output().unwrap(), 2, "--memory");
+    let nowhere = ["--join", "127.0.0.1:1", "--spill", "/no/such/folder"];
+    refused(&binary().env("STRADSAP_SECRET", &secret).args(nowhere).output().unwrap(), 2, "--spill: /no/such/folder");
     let index = binary().env("STRADSAP_SECRET", &secret).env("STRADSAP_INDEX", "one").args(["--join", "x:1"]).output();
     refused(&index.unwrap(), 2, "STRADSAP_INDEX");
     assert!(binary().arg("--help").output().unwrap().status.success());

@@ -110,3 +110,43 @@ fn who_is_of_an_older_epoch_is_fenced_off() {
     store.admit(4).unwrap();
     assert_eq!(store.generation(), 4);
 }
+
+/// What a store gives that has no memory for parts is what another gives.
+#[test]
+fn parts_lie_in_files_where_there_is_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut here, mut away) = (Store::new(1 << 30), Store::new(1 << 20));
+    away.spill_to(folder.path(), 64 << 10);
+    let part = |first: u64, n: u64| -> Vec<u8> { (first..first + n).flat_map(|k| (k * k).to_le_bytes()).collect() };
+    for tag in 1..4 {
+        let mut lo = 0;
+        for n in [3u64, 5_000, 20_000, 1, 60_000, 7_000] {
+            for store in [&mut here, &mut away] {
+                store.put(7, tag, lo, lo + n, part(lo + tag, n)).unwrap();
+            }
+            lo += n;
+        }
+        // Once more, with other bytes.
+        for store in [&mut here, &mut away] {
+            store.put(7, tag, 3, 5_003, part(99, 5_000)).unwrap();
+        }
+    }
+    assert!(here.held() > 2 << 20 && away.held() < 200 << 10, "{} and {} bytes", here.held(), away.held());
+    for tag in 1..4 {
+        for (lo, hi) in [(0, 92_004), (2, 4), (4_000, 30_000), (85_004, 92_004)] {
+            assert_eq!(got(&away, 7, tag, lo, hi, 8).unwrap(), got(&here, 7, tag, lo, hi, 8).unwrap());
+        }
+        let whole = |store: &Store| store.get(7, tag, 5_003, 25_003, Encoding::Encoded).unwrap()[0].as_ref().to_vec();
+        assert_eq!(whole(&away), whole(&here));
+        assert_eq!(away.ranges(7, tag).collect::<Vec<_>>(), here.ranges(7, tag).collect::<Vec<_>>());
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files without names");
+    away.drop_between(7, 0..9);
+    assert_eq!(away.held(), 0);
+    // Without the folder they stay in memory.
+    let gone = folder.path().join("gone");
+    away.spill_to(&gone, 0);
+    away.put(7, 9, 0, 5_000, part(0, 5_000)).unwrap();
+    assert_eq!(got(&away, 7, 9, 10, 12, 8).unwrap(), part(10, 2));
+    assert!(away.held() > 40_000);
+}

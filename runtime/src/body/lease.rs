@@ -120,7 +120,7 @@ impl Lent {
     pub(crate) fn file(&self) -> Option<&FileMemory> {
         match &self.backing {
             Backing::Buffer(buffer) => buffer.file(),
-            Backing::Reservation(_) => None,
+            Backing::Reservation(reservation) => reservation.file(),
         }
     }
 

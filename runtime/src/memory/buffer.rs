@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use crate::memory::decode::DecodeError;
 use crate::memory::element::Element;
 use crate::memory::element_ops::ElementOps;
-use crate::memory::spill::FileMemory;
+use crate::memory::spill::{Carver, FileMemory};
 
 /// Rows start on a cache line, so that a vector load never straddles two.
 const ROW_ALIGN: usize = 64;
@@ -47,10 +47,22 @@ impl RawBuf {
         Self::allocate(ops, capacity, true)
     }
 
+    /// As `new`; a small one shares a file with others where the process has a limit of memory.
+    pub(crate) fn carved(ops: &'static ElementOps, capacity: usize, carver: &Carver) -> Self {
+        match carver.carve(ops.size.saturating_mul(capacity), ops.align) {
+            Some(file) => Self::in_file(ops, capacity, file),
+            None => Self::new(ops, capacity),
+        }
+    }
+
+    fn in_file(ops: &'static ElementOps, capacity: usize, file: FileMemory) -> Self {
+        RawBuf { ptr: file.ptr(), len: 0, capacity, ops, memory: Memory::File(file) }
+    }
+
     fn allocate(ops: &'static ElementOps, capacity: usize, random_access: bool) -> Self {
         let bytes = ops.size.saturating_mul(capacity);
         if let Some(file) = FileMemory::new(bytes, ops.align) {
-            return RawBuf { ptr: file.ptr(), len: 0, capacity, ops, memory: Memory::File(file) };
+            return Self::in_file(ops, capacity, file);
         }
         let huge = random_access && bytes >= HUGE_PAGE;
         let align = ops.align.max(if huge { HUGE_PAGE } else { ROW_ALIGN });

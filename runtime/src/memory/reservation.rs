@@ -1,7 +1,7 @@
 //! A worker's memory of a DDS: addresses for every element, pages for those that it holds.
 //!
 //! Blocks run on the same addresses as in one process, `base + index`; the system gives memory to the pages that are
-//! touched, which are those of the worker's own parts.
+//! touched, which are those of the worker's own parts. Where the process has a limit of memory, a large DDS has a file.
 //!
 //! # Why this is sound
 //! 1. The reservation is `len` elements long, suitably aligned and zeroed; it lives as long as the shard.
@@ -23,19 +23,35 @@ use crate::memory::element_ops::ElementOps;
 use crate::memory::locked;
 use crate::memory::ranges::Ranges;
 use crate::memory::spare::Spare;
+use crate::memory::spill::FileMemory;
 
 const PAGE: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;
 
 pub(crate) struct Reservation {
-    ptr: NonNull<u8>,
-    mapped: usize,
-    offset: usize,
+    base: NonNull<u8>,
+    room: Room,
     len: usize,
     ops: &'static ElementOps,
     /// Elements that are not plain: which of them are there.
     whole: Mutex<Ranges>,
     spare: Arc<Spare>,
+}
+
+/// Where the elements lie.
+enum Room {
+    /// In a mapping of memory, of this many bytes.
+    Memory(NonNull<u8>, usize),
+    File(FileMemory),
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Room::Memory(ptr, mapped) = self {
+            // SAFETY: the mapping that `new` made, which nobody uses any more.
+            unsafe { libc::munmap(ptr.as_ptr().cast(), *mapped) };
+        }
+    }
 }
 
 // SAFETY: `Element` requires `Send` and `Sync`; access to the elements is rule 3.
@@ -44,7 +60,21 @@ unsafe impl Send for Reservation {}
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    /// Addresses for `len` elements. None if the system has no such range left.
+    /// Addresses for the elements of a DDS: in a file where the process has a limit of memory. The file has room for all of them, though
+    /// a worker may hold few. None if the system has no such range left.
+    pub(crate) fn of_dds(ops: &'static ElementOps, len: usize) -> Option<Reservation> {
+        match FileMemory::new(ops.size.checked_mul(len)?, ops.align()) {
+            Some(file) => {
+                let reservation = Self::at(file.ptr(), Room::File(file), ops, len);
+                // SAFETY: nobody has put anything there.
+                unsafe { reservation.forget(0..len) };
+                Some(reservation)
+            }
+            None => Self::new(ops, len),
+        }
+    }
+
+    /// Addresses for `len` elements in memory. None if the system has no such range left.
     pub(crate) fn new(ops: &'static ElementOps, len: usize) -> Option<Reservation> {
         let bytes = ops.size.checked_mul(len)?;
         let align = ops.align().max(if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE });
@@ -59,11 +89,25 @@ impl Reservation {
         }
         let ptr = NonNull::new(at.cast::<u8>())?;
         let offset = ptr.as_ptr().addr().wrapping_neg() % align;
+        // SAFETY: the mapping is longer than the elements by the alignment.
+        let base = unsafe { ptr.add(offset) };
         if bytes >= HUGE_PAGE && !cfg!(miri) {
             // SAFETY: within the mapping; advice changes no contents, and a refusal is harmless.
-            unsafe { libc::madvise(ptr.as_ptr().add(offset).cast(), bytes, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        Some(Reservation { ptr, mapped, offset, len, ops, whole: Mutex::default(), spare: Arc::default() })
+        Some(Self::at(base, Room::Memory(ptr, mapped), ops, len))
+    }
+
+    fn at(base: NonNull<u8>, room: Room, ops: &'static ElementOps, len: usize) -> Reservation {
+        Reservation { base, room, len, ops, whole: Mutex::default(), spare: Arc::default() }
+    }
+
+    /// The file that the elements lie in, if they do.
+    pub(crate) fn file(&self) -> Option<&FileMemory> {
+        match &self.room {
+            Room::File(file) => Some(file),
+            Room::Memory(..) => None,
+        }
     }
 
     /// Memory for copies of elements.
@@ -72,8 +116,7 @@ impl Reservation {
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
-        // SAFETY: the mapping is longer than the elements by the alignment.
-        unsafe { self.ptr.as_ptr().add(self.offset) }
+        self.base.as_ptr()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -84,8 +127,16 @@ impl Reservation {
         self.ops
     }
 
+    /// To be called for what is about to be used.
     fn check(&self, range: &Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.len, "a part beyond the end of its DDS");
+        if let Some(file) = self.file() {
+            file.used(file.slabs(self.bytes_of(range)));
+        }
+    }
+
+    fn bytes_of(&self, range: &Range<usize>) -> Range<usize> {
+        range.start * self.ops.size..range.end * self.ops.size
     }
 
     /// Whether elements travel as their memory.
@@ -237,7 +288,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Gives the pages of plain elements back to the system: they read as zeros from now on.
+    /// Gives the pages of plain elements back to the system: they read as zeros from now on, or in a file as before.
     ///
     /// # Safety
     /// Nobody needs what they hold.
@@ -246,8 +297,12 @@ impl Reservation {
         if !self.ops.plain {
             return;
         }
-        let start = (self.base().addr() + range.start * self.ops.size).next_multiple_of(PAGE);
-        let end = (self.base().addr() + range.end * self.ops.size) / PAGE * PAGE;
+        let bytes = self.bytes_of(&range);
+        if let Some(file) = self.file() {
+            return file.forget(file.slabs_within(bytes));
+        }
+        let start = (self.base().addr() + bytes.start).next_multiple_of(PAGE);
+        let end = (self.base().addr() + bytes.end) / PAGE * PAGE;
         if start < end {
             // SAFETY: whole pages of this mapping, all of them of elements that the caller gives up.
             unsafe { libc::madvise(self.base().with_addr(start).cast(), end - start, libc::MADV_DONTNEED) };
@@ -264,8 +319,7 @@ impl Drop for Reservation {
                 unsafe { self.ops.drop_elements(base.add(range.start * self.ops.size), range.len()) };
             }
         }
-        // SAFETY: the mapping that `new` made.
-        unsafe { libc::munmap(self.ptr.as_ptr().cast(), self.mapped) };
+        // The room goes after this.
     }
 }
 

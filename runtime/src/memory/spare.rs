@@ -7,10 +7,11 @@ use std::sync::Mutex;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
 use crate::memory::locked;
+use crate::memory::spill::Carver;
 
 /// Empty buffers, by how many elements they have room for.
 #[derive(Default)]
-pub(crate) struct Spare(Mutex<Kept>);
+pub(crate) struct Spare(Mutex<Kept>, Carver);
 
 #[derive(Default)]
 struct Kept {
@@ -34,7 +35,7 @@ impl Spare {
             buffer
         });
         drop(kept);
-        found.filter(|buffer| buffer.ops().is(ops)).unwrap_or_else(|| RawBuf::new(ops, len))
+        found.filter(|buffer| buffer.ops().is(ops)).unwrap_or_else(|| RawBuf::carved(ops, len, &self.1))
     }
 
     /// Keeps a buffer of plain elements; those that are there go if there would be room for more than `most` elements.

@@ -28,8 +28,14 @@ const PAGE: usize = 4096;
 /// What leaves memory and comes back at once.
 const SLAB: usize = 1 << 20;
 
-/// Smaller buffers stay in memory.
+/// Smaller buffers stay in memory, unless they are carved.
 const LEAST: usize = SLAB;
+
+/// What buffers are carved from.
+const BLOCK: usize = 4 * SLAB;
+
+/// Buffers that are carved begin on cache lines.
+const CARVED_ALIGN: usize = 64;
 
 /// How often memory is looked at while no block says that it has ended.
 const LOOKS: Duration = Duration::from_millis(10);
@@ -78,7 +84,8 @@ impl Spill {
         }
         Ok(Spill {
             limit,
-            folder: folder.to_path_buf(),
+            // Workers are elsewhere.
+            folder: std::path::absolute(folder)?,
             mapped: Mutex::default(),
             clock: AtomicU64::new(1),
             begun: AtomicU64::new(1),
@@ -91,6 +98,14 @@ impl Spill {
     /// The limit of this process, if it has one.
     pub(crate) fn current() -> Option<Arc<Spill>> {
         CURRENT.read().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The first of as many moments as a loop has blocks.
@@ -156,7 +171,37 @@ impl Spill {
 
 /// Zeroed memory in a file. Clones are the same memory.
 #[derive(Clone)]
-pub(crate) struct FileMemory(Arc<Mapped>);
+pub(crate) struct FileMemory {
+    mapped: Arc<Mapped>,
+    /// Where it begins in the mapping.
+    start: usize,
+}
+
+/// Carves buffers that are too small for files of their own from larger mappings, which go with the last of them.
+#[derive(Default)]
+pub(crate) struct Carver(Mutex<Option<(Arc<Mapped>, usize)>>);
+
+impl Carver {
+    /// Memory for a buffer, where the process has a limit.
+    pub(crate) fn carve(&self, bytes: usize, align: usize) -> Option<FileMemory> {
+        if bytes >= LEAST || align > CARVED_ALIGN {
+            return FileMemory::new(bytes, align);
+        }
+        if bytes == 0 || cfg!(miri) { None } else { self.carve_under(&Spill::current()?, bytes) }
+    }
+
+    fn carve_under(&self, spill: &Arc<Spill>, bytes: usize) -> Option<FileMemory> {
+        let mut block = locked(&self.0);
+        let ours = |(mapped, at): &(Arc<Mapped>, usize)| Arc::ptr_eq(&mapped.spill, spill) && at + bytes <= BLOCK;
+        if !block.as_ref().is_some_and(ours) {
+            *block = Some((FileMemory::under(spill, BLOCK)?.mapped, 0));
+        }
+        let (mapped, at) = block.as_mut()?;
+        let start = *at;
+        *at = (start + bytes).next_multiple_of(CARVED_ALIGN);
+        Some(FileMemory { mapped: Arc::clone(mapped), start })
+    }
+}
 
 struct Mapped {
     ptr: NonNull<u8>,
@@ -184,12 +229,15 @@ impl FileMemory {
         if bytes < LEAST || align > PAGE || cfg!(miri) {
             return None;
         }
-        let spill = Spill::current()?;
-        match Mapped::new(bytes, &spill) {
+        Self::under(&Spill::current()?, bytes)
+    }
+
+    fn under(spill: &Arc<Spill>, bytes: usize) -> Option<FileMemory> {
+        match Mapped::new(bytes, spill) {
             Ok(mapped) => {
                 let mapped = Arc::new(mapped);
                 locked(&spill.mapped).push(Arc::downgrade(&mapped));
-                Some(FileMemory(mapped))
+                Some(FileMemory { mapped, start: 0 })
             }
             Err(error) => {
                 spill.warn(bytes, &error);
@@ -199,37 +247,61 @@ impl FileMemory {
     }
 
     pub(crate) fn ptr(&self) -> NonNull<u8> {
-        self.0.ptr
+        // SAFETY: it begins within the mapping.
+        unsafe { self.mapped.ptr.add(self.start) }
     }
 
     /// Differs from that of all others.
     pub(crate) fn id(&self) -> usize {
-        self.0.ptr.addr().get()
+        self.ptr().addr().get()
     }
 
     /// The limit that it lies in a file for.
     pub(crate) fn spill(&self) -> &Arc<Spill> {
-        &self.0.spill
+        &self.mapped.spill
     }
 
     /// The slabs of a range of bytes.
     pub(crate) fn slabs(&self, bytes: Range<usize>) -> Range<usize> {
-        let end = bytes.end.min(self.0.bytes);
-        if bytes.start < end { bytes.start / SLAB..end.div_ceil(SLAB) } else { 0..0 }
+        let (start, end) = (bytes.start.saturating_add(self.start), bytes.end.saturating_add(self.start));
+        let end = end.min(self.mapped.bytes);
+        if start < end { start / SLAB..end.div_ceil(SLAB) } else { 0..0 }
+    }
+
+    /// The slabs that have no bytes but those of a range.
+    pub(crate) fn slabs_within(&self, bytes: Range<usize>) -> Range<usize> {
+        let (start, end) = (bytes.start.saturating_add(self.start), bytes.end.saturating_add(self.start));
+        let first = start.div_ceil(SLAB);
+        let end = if end >= self.mapped.bytes { self.mapped.slabs.len() } else { end / SLAB };
+        first..end.max(first)
+    }
+
+    /// Says that slabs are used now, which no plan has said.
+    pub(crate) fn used(&self, slabs: Range<usize>) {
+        for slab in self.mapped.slabs[slabs].iter().filter(|slab| !slab.here.load(Relaxed)) {
+            slab.here.store(true, Relaxed);
+        }
+    }
+
+    /// Says that nobody needs what slabs hold.
+    pub(crate) fn forget(&self, slabs: Range<usize>) {
+        if !slabs.is_empty() {
+            self.mapped.leave(slabs);
+        }
     }
 
     /// Says that slabs are needed at a moment, the present one or one that comes soon, and has those read that aren't there.
     pub(crate) fn need(&self, slabs: Range<usize>, at: u64) {
-        let missing = |s: &usize| !self.0.slabs[*s].here.swap(true, Relaxed);
+        let missing = |s: &usize| !self.mapped.slabs[*s].here.swap(true, Relaxed);
         let (mut first, mut end) = (slabs.end, slabs.start);
         for s in slabs.clone() {
-            self.0.slabs[s].next.fetch_min(at, Relaxed);
+            self.mapped.slabs[s].next.fetch_min(at, Relaxed);
             if missing(&s) {
                 (first, end) = (first.min(s), s + 1);
             }
         }
         if first < end {
-            self.0.advise(first..end, libc::MADV_WILLNEED);
+            self.mapped.advise(first..end, libc::MADV_WILLNEED);
         }
     }
 
@@ -237,7 +309,7 @@ impl FileMemory {
     pub(crate) fn needed_next(&self, slabs: Range<usize>, now: u64, next: u64) {
         let whole = slabs.start + 1..slabs.end.saturating_sub(1);
         for s in slabs {
-            let slab = &self.0.slabs[s].next;
+            let slab = &self.mapped.slabs[s].next;
             let old = slab.load(Relaxed);
             // At its ends a range shares slabs with others.
             let other = !whole.contains(&s) && old > now && old != NEVER;
@@ -340,7 +412,7 @@ mod tests {
     fn mapped(spill: &Arc<Spill>, slabs: usize) -> FileMemory {
         let mapped = Arc::new(Mapped::new(slabs * SLAB, spill).unwrap());
         locked(&spill.mapped).push(Arc::downgrade(&mapped));
-        FileMemory(mapped)
+        FileMemory { mapped, start: 0 }
     }
 
     /// A limit that is no other test's.
@@ -350,14 +422,14 @@ mod tests {
     }
 
     fn here(memory: &FileMemory) -> Vec<usize> {
-        memory.0.slabs.iter().enumerate().filter(|(_, slab)| slab.here.load(Relaxed)).map(|(s, _)| s).collect()
+        memory.mapped.slabs.iter().enumerate().filter(|(_, slab)| slab.here.load(Relaxed)).map(|(s, _)| s).collect()
     }
 
     #[test]
     fn what_leaves_is_found_again() {
         let spill = spill();
         let memory = mapped(&spill, 8);
-        let bytes = memory.0.bytes;
+        let bytes = memory.mapped.bytes;
         // SAFETY: the mapping's bytes, zeroed, which this thread alone uses.
         let words = unsafe { std::slice::from_raw_parts_mut(memory.ptr().as_ptr().cast::<u64>(), bytes / 8) };
         for round in 1..4u64 {
@@ -397,7 +469,7 @@ mod tests {
     fn a_slab_of_two_ranges_stays_for_the_one_that_comes_first() {
         let spill = spill();
         let memory = mapped(&spill, 3);
-        let next = |s: usize| memory.0.slabs[s].next.load(Relaxed);
+        let next = |s: usize| memory.mapped.slabs[s].next.load(Relaxed);
         memory.needed_next(0..2, 1, 4);
         memory.needed_next(1..3, 2, 9);
         assert_eq!((next(0), next(1), next(2)), (4, 4, 9));
@@ -405,5 +477,27 @@ mod tests {
         assert_eq!((next(1), next(2)), (12, 9), "the third is needed before that");
         memory.needed_next(1..3, 9, 12);
         assert_eq!((next(1), next(2)), (12, 12));
+    }
+
+    #[test]
+    fn small_buffers_share_a_file() {
+        let spill = spill();
+        let carver = Carver::default();
+        let carved: Vec<FileMemory> = (0..300).map(|k| carver.carve_under(&spill, 100 * k + 1).unwrap()).collect();
+        for (k, memory) in carved.iter().enumerate() {
+            // SAFETY: the memory's bytes, which this thread alone uses.
+            unsafe { std::slice::from_raw_parts_mut(memory.ptr().as_ptr(), 100 * k + 1) }.fill(k as u8);
+        }
+        spill.leave(64 * SLAB as u64);
+        for (k, memory) in carved.iter().enumerate() {
+            // SAFETY: as above.
+            let bytes = unsafe { std::slice::from_raw_parts(memory.ptr().as_ptr(), 100 * k + 1) };
+            assert!(bytes.iter().all(|&byte| byte == k as u8), "buffer {k}");
+            assert_eq!(memory.ptr().addr().get() % CARVED_ALIGN, 0);
+        }
+        let files = || spill.mapped.lock().unwrap().iter().filter(|mapped| mapped.strong_count() > 0).count();
+        assert_eq!(files(), 2, "4.5 MB of them");
+        drop((carved, carver));
+        assert_eq!(files(), 0);
     }
 }

@@ -24,6 +24,8 @@ pub(crate) trait ElementBackend: Send + Sync {
     fn dropped(&self, dds: u64);
     /// Refuses all work because of a DDS, for some reason; or with none no longer.
     fn owe(&self, dds: u64, problem: Option<String>);
+    /// The process has a limit of memory from now on.
+    fn limit_memory(&self) -> Result<()>;
     /// How many worker processes there are.
     fn workers(&self) -> usize;
     /// How many control messages were sent to them so far.

@@ -9,17 +9,17 @@ use stradsap::prelude::*;
 
 use crate::jobs::processes::{Process, a_secret, free_port, this_program};
 use crate::jobs::runner::{Test, wanted};
-use crate::places::{self, ALONE, Expected, Place, look};
+use crate::places::{self, ALONE, Expected, Place, look, place};
 use crate::seen::{Scenario, Seen};
 
 fn everywhere() -> Vec<Place> {
     let mut places = vec![Place { threads: 2, ..ALONE }];
     for workers in 1..=4 {
         for threads in 1..=2 {
-            places.push(Place { workers, threads, servers: 0 });
+            places.push(place(workers, threads, 0));
         }
         // Servers store what other workers would; how many threads these have is nothing to them.
-        places.push(Place { workers, threads: 1 + workers / 2 % 2, servers: 2 });
+        places.push(place(workers, 1 + workers / 2 % 2, 2));
     }
     places
 }

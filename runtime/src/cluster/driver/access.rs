@@ -112,6 +112,11 @@ impl ElementBackend for Cluster {
         }
     }
 
+    fn limit_memory(&self) -> Result<()> {
+        self.outside()?;
+        self.retry(&mut locked(&self.state), async |cluster, state| cluster.limit_workers(state).await)
+    }
+
     fn dropped(&self, dds: u64) {
         if self.held_here() {
             locked(&self.late).push(dds);

@@ -167,6 +167,11 @@ impl Hub {
         Ok(parts.iter().flat_map(AsRef::as_ref).copied().collect())
     }
 
+    /// Snapshots that the driver itself keeps lie in files where it has a limit of memory.
+    pub(crate) fn spill_snapshots(&self) {
+        serve::spill_snapshots(&self.store);
+    }
+
     /// Forgets snapshots of a DDS that the driver itself keeps.
     pub(crate) fn drop_snapshots(&self, dds: u64, tags: Range<u64>) {
         locked(&self.store).drop_between(dds, tags);

@@ -55,9 +55,10 @@ use crate::cluster::launch::children::{Nursery, end_all};
 use crate::cluster::launch::rendezvous::{self, Invitation};
 use crate::cluster::wire::join;
 use crate::cluster::wire::latest::Latest;
-use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
+use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, MemoryLimit, Node, Peer, Problem};
 use crate::memory::buffer::free_large_blocks_at_once;
 use crate::memory::home::Home;
+use crate::memory::spill::Spill;
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::locked;
 use crate::session::pool::Pool;
@@ -182,6 +183,11 @@ pub(crate) struct Cluster {
     late: Mutex<Vec<u64>>,
     network: Option<NetworkThread>,
     timeline: Option<TimelineFile>,
+}
+
+/// The limit of this process, which is also one for each worker.
+fn memory_limit() -> Option<MemoryLimit> {
+    Spill::current().map(|spill| MemoryLimit { bytes: spill.limit(), folder: spill.folder().to_path_buf() })
 }
 
 fn cant_start(what: impl std::fmt::Display) -> Error {
@@ -363,6 +369,7 @@ impl Cluster {
     pub(crate) async fn begin_generation(&self, state: &mut State) -> std::result::Result<(), Fault> {
         state.generation += 1;
         state.sites.clear();
+        self.hub.spill_snapshots();
         state.workers = self.hub.complete(Role::Worker);
         // Others are there for when one of these is lost.
         state.workers.truncate(self.options.workers());
@@ -383,6 +390,7 @@ impl Cluster {
                 workers: workers.clone(),
                 others,
                 timeline: self.timeline.is_some(),
+                memory: memory_limit(),
             };
             async move {
                 let joined = self.ask(node, |client, context| async move { client.join(context, membership).await });
@@ -463,7 +471,7 @@ impl Cluster {
                 self.hub.lose(gone, &format!("{} can't reach it: {why}", self.hub.name(node)));
                 Err(Fault::Lost)
             }
-            Ok(Err(problem @ (Problem::Stopped | Problem::OldEpoch { .. }))) => {
+            Ok(Err(problem @ (Problem::Stopped | Problem::OldEpoch { .. } | Problem::Unfit(_)))) => {
                 self.hub.lose(node, &problem.to_string());
                 Err(Fault::Lost)
             }
@@ -505,6 +513,18 @@ impl Cluster {
             return simulation::block_on(future);
         }
         self.handle.block_on(future)
+    }
+
+    /// Has the workers keep near this process's limit, too.
+    async fn limit_workers(&self, state: &State) -> std::result::Result<(), Fault> {
+        self.hub.spill_snapshots();
+        let (generation, Some(limit)) = (state.generation, memory_limit()) else { return Ok(()) };
+        self.ask_all(&state.workers, |_, client, context| {
+            let limit = limit.clone();
+            async move { client.limit_memory(context, generation, limit).await }
+        })
+        .await?;
+        Ok(())
     }
 
     pub(crate) fn dropped_now(&self, state: &mut State, dds: u64) {

@@ -20,7 +20,7 @@ use super::stderr::Stderr;
 use crate::session::error::{Error, Result};
 
 /// What the driver's own environment says about it, which is not for its children.
-const NOT_INHERITED: [&str; 17] = [
+const NOT_INHERITED: [&str; 19] = [
     "STRADSAP_ATTEMPTS",
     "STRADSAP_DDS_SERVERS",
     "STRADSAP_DRIVER_MEMORY",
@@ -30,10 +30,12 @@ const NOT_INHERITED: [&str; 17] = [
     "STRADSAP_JOB",
     "STRADSAP_JOIN",
     "STRADSAP_LISTEN",
+    "STRADSAP_MEMORY",
     "STRADSAP_RENDEZVOUS",
     "STRADSAP_SECRET_FILE",
     "STRADSAP_SIZE",
     "STRADSAP_SNAPSHOT_EVERY",
+    "STRADSAP_SPILL",
     "STRADSAP_THREADS",
     "STRADSAP_TRACE",
     "STRADSAP_VERIFY",

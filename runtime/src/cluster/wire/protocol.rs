@@ -2,6 +2,7 @@
 //! large is fetched over the data connections (`links`).
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,14 @@ pub(crate) struct Membership {
     /// Where else data are kept.
     pub(crate) others: Vec<Peer>,
     pub(crate) timeline: bool,
+    pub(crate) memory: Option<MemoryLimit>,
+}
+
+/// What each process may have in memory, and the folder for the rest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MemoryLimit {
+    pub(crate) bytes: u64,
+    pub(crate) folder: PathBuf,
 }
 
 /// Another process.
@@ -456,6 +465,9 @@ pub(crate) enum Problem {
     Stopped,
     #[error("generation {theirs} is over: this is generation {ours}")]
     OldEpoch { theirs: u32, ours: u32 },
+    /// The worker can't take part.
+    #[error("{0}")]
+    Unfit(String),
     #[error("{0}")]
     Broken(String),
 }
@@ -494,6 +506,8 @@ pub(crate) trait Control {
     async fn take_in(generation: u32, job: TakeIn) -> Result<(), Problem>;
     /// Forgets DDSs and plans that nobody will ask for again.
     async fn forget(generation: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
+    /// Has the worker keep near a limit of memory from now on.
+    async fn limit_memory(generation: u32, limit: MemoryLimit) -> Result<(), Problem>;
     /// The job is over: the end of the connection that follows is no loss.
     async fn bye();
     /// Offers the events of the timeline since the last time: a blob.

@@ -18,6 +18,7 @@ use stradsap_dds_server::tasks;
 use crate::cluster::wire::links::{EMPTY, Links, NO_ANSWER, PING_EVERY};
 use crate::cluster::wire::protocol::Node;
 use crate::memory::reservation::Reservation;
+use crate::memory::spill::Spill;
 use crate::session::locked;
 
 /// No frame of a store may be larger.
@@ -68,6 +69,13 @@ pub(crate) enum Memory {
     /// Plain ones, where they lie. Nobody writes them while a question is open.
     InPlace(Arc<Reservation>, Range<usize>),
     Encoded(Vec<u8>),
+}
+
+/// Where the process has a limit of memory, snapshots that come from now on lie in files.
+pub(crate) fn spill_snapshots(store: &Mutex<Store>) {
+    if let Some(spill) = Spill::current() {
+        locked(store).spill_to(spill.folder(), 0);
+    }
 }
 
 /// What a process answers from.

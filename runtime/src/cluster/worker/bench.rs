@@ -121,6 +121,10 @@ impl Workbench {
         locked(&self.workers).clone()
     }
 
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
     pub(crate) fn threads(&self) -> usize {
         self.session.threads()
     }
@@ -160,7 +164,7 @@ impl Workbench {
                     let reservation = match reservations.entry(id) {
                         Entry::Occupied(there) => there.into_mut(),
                         Entry::Vacant(place) => {
-                            place.insert(Arc::new(Reservation::new(ops, len).ok_or_else(|| {
+                            place.insert(Arc::new(Reservation::of_dds(ops, len).ok_or_else(|| {
                                 broken(format!("no address space is left for {len} elements of {} bytes", ops.size))
                             })?))
                         }

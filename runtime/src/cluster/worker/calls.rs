@@ -34,6 +34,8 @@ const BEGINNING: Duration = Duration::from_secs(20);
 const RECEIVING: Duration = Duration::from_millis(1);
 /// What is wrong with a plan's order.
 const OTHERS: &str = "other iterations than planned were dealt out";
+/// A snapshot's bytes travel in pieces of this size.
+const PIECE: usize = 2 << 20;
 /// Logs of this many slices travel together.
 const SLICES_A_BLOB: usize = 64;
 
@@ -366,19 +368,27 @@ impl Worker {
         let mut bytes_stored = 0;
         for (dds, range, to) in job.parts {
             let reservation = self.bench.known(dds)?;
-            let mut encoded = Vec::new();
-            // SAFETY: no loop runs while a snapshot is taken.
-            #[allow(unsafe_code)]
-            let bytes = unsafe {
-                if reservation.is_plain() {
-                    reservation.bytes(range.clone())
-                } else {
-                    reservation.encode(range.clone(), &mut encoded);
-                    encoded.as_slice()
-                }
+            // Neither this process nor the other has more than a piece in memory twice.
+            let each = match reservation.is_plain() {
+                true => (PIECE / reservation.ops().size.max(1)).max(1),
+                false => range.len().max(1),
             };
-            bytes_stored += bytes.len() as u64;
-            self.store(Holder { node: to, snapshot: job.snapshot }, dds, &range, bytes).await?;
+            for start in range.clone().step_by(each) {
+                let part = start..range.end.min(start + each);
+                let mut encoded = Vec::new();
+                // SAFETY: no loop runs while a snapshot is taken.
+                #[allow(unsafe_code)]
+                let bytes = unsafe {
+                    if reservation.is_plain() {
+                        reservation.bytes(part.clone())
+                    } else {
+                        reservation.encode(part.clone(), &mut encoded);
+                        encoded.as_slice()
+                    }
+                };
+                bytes_stored += bytes.len() as u64;
+                self.store(Holder { node: to, snapshot: job.snapshot }, dds, &part, bytes).await?;
+            }
         }
         for Duplicate { pull, size, to } in job.duplicates {
             let each = (CHUNK / size.max(1)).max(1);

@@ -37,7 +37,7 @@ use crate::cluster::launch::host;
 use crate::cluster::wire::join::{self, Joined};
 use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::links::Links;
-use crate::cluster::wire::protocol::{Membership, Node, Problem};
+use crate::cluster::wire::protocol::{Membership, MemoryLimit, Node, Problem};
 use crate::cluster::wire::serve::{self, Blobs};
 use crate::cluster::worker::bench::Workbench;
 use crate::cluster::worker::exchange::Syncing;
@@ -82,6 +82,9 @@ pub(crate) async fn serve(role: &WorkerRole, session: Session) -> Result<()> {
         () = service => "it ended the connection".to_string(),
         why = heart => why,
     };
+    if let Some(error) = locked(&worker.unfit).take() {
+        return Err(error);
+    }
     if worker.dismissed.load(Relaxed) {
         tracing::info!("the driver has ended the job");
         return Ok(());
@@ -122,6 +125,8 @@ pub(crate) struct Worker {
     jobs: Jobs,
     /// The driver has said that the job is over.
     dismissed: AtomicBool,
+    /// Why this process can't be a worker of the job.
+    unfit: Mutex<Option<Error>>,
 }
 
 /// The first process that could not be reached in this generation.
@@ -138,11 +143,13 @@ impl Worker {
         let links = Links::new(secret, me, tokio::runtime::Handle::current(), move |node, why| {
             reported.report(node, why);
         });
+        let store = Mutex::new(Store::new(STORE_LIMIT));
+        serve::spill_snapshots(&store);
         Arc::new(Worker {
             node: AtomicU32::new(me.index.unwrap_or_default()),
             links,
             blobs: Blobs::default(),
-            store: Mutex::new(Store::new(STORE_LIMIT)),
+            store,
             bench: Workbench::new(session),
             running: Latest::new(None),
             syncing: Latest::new(None),
@@ -151,6 +158,7 @@ impl Worker {
             trouble,
             jobs: Jobs::new(),
             dismissed: AtomicBool::new(false),
+            unfit: Mutex::default(),
         })
     }
 
@@ -195,6 +203,13 @@ impl Worker {
         timeline::switch(membership.timeline);
         slow_bodies::switch_on();
         self.stop();
+        if let Some(limit) = &membership.memory
+            && let Err(error) = self.limit_memory(limit)
+        {
+            let problem = Problem::Unfit(error.to_string());
+            *locked(&self.unfit) = Some(error);
+            return Err(problem);
+        }
         // What runs ends before anything is forgotten.
         self.apart(|_| ()).await?;
         self.node.store(membership.you, Relaxed);
@@ -208,6 +223,18 @@ impl Worker {
         self.scheduling.set(None);
         self.blobs.clear();
         self.bench.clear(membership.you, workers);
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// Keeps near the driver's limit, unless this process's environment has one of its own.
+    fn limit_memory(&self, limit: &MemoryLimit) -> Result<()> {
+        // Simulated workers are in the driver's process.
+        if !tasks::is_simulated() {
+            self.bench.session().follow_memory(limit.bytes, &limit.folder)?;
+        }
+        serve::spill_snapshots(&self.store);
         Ok(())
     }
 }

@@ -9,9 +9,9 @@ use tarpc::context::Context;
 
 use crate::body::panics::CaughtPanic;
 use crate::cluster::wire::protocol::{
-    Control, HandOut, Install, Membership, OperateEnd, OperateJob, Prepare, Problem, RecordJob, RecordedLogs,
-    RemoteFailure, RunEnd, RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob, SurveyJob, SyncEnd,
-    SyncJob, TakeIn,
+    Control, HandOut, Install, Membership, MemoryLimit, OperateEnd, OperateJob, Prepare, Problem, RecordJob,
+    RecordedLogs, RemoteFailure, RunEnd, RunJob, ScheduleEnd, ScheduleJob, ShuffleJob, SnapshotJob, StoreJob,
+    SurveyJob, SyncEnd, SyncJob, TakeIn,
 };
 use crate::cluster::worker::{Worker, operate};
 use crate::session::slow_bodies::{self, Unit};
@@ -147,6 +147,11 @@ impl Control for Server {
     ) -> std::result::Result<(), Problem> {
         self.0.check(generation)?;
         self.0.apart(move |worker| worker.bench.forget(&ddss, &plans)).await
+    }
+
+    async fn limit_memory(self, _: Context, generation: u32, limit: MemoryLimit) -> std::result::Result<(), Problem> {
+        self.0.check(generation)?;
+        self.0.limit_memory(&limit).map_err(|error| Problem::Broken(error.to_string()))
     }
 
     async fn bye(self, _: Context) {
