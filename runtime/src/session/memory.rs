@@ -70,6 +70,7 @@ impl Session {
             return Ok(());
         }
         let folder = own_folder()?.unwrap_or_else(|| folder.to_path_buf());
+        let folder = std::path::absolute(&folder).unwrap_or(folder);
         let current = |spill: &Arc<Spill>| spill.limit() == limit && spill.folder() == folder;
         if locked(&self.inner.spill).as_ref().is_some_and(current) { Ok(()) } else { self.set_memory(limit, folder) }
     }

@@ -5,8 +5,10 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cluster::driver::placement::Placement;
-use crate::cluster::driver::{Cluster, State};
+use crate::cluster::driver::{Cluster, Fault, State};
+use crate::cluster::wire::protocol::MemoryLimit;
 use crate::memory::buffer::RawBuf;
+use crate::memory::spill::Spill;
 use crate::session::backend::{Changing, ElementBackend, Whereabouts};
 use crate::session::error::{ClusterError, Result};
 use crate::session::{locked, next_id};
@@ -78,6 +80,18 @@ impl Cluster {
         })
     }
 
+    /// Has the workers keep near this process's limit, too.
+    async fn limit_workers(&self, state: &State) -> std::result::Result<(), Fault> {
+        self.hub.spill_snapshots();
+        let (generation, Some(limit)) = (state.generation, memory_limit()) else { return Ok(()) };
+        self.ask_all(&state.workers, |_, client, context| {
+            let limit = limit.clone();
+            async move { client.limit_memory(context, generation, limit).await }
+        })
+        .await?;
+        Ok(())
+    }
+
     /// The home of a DDS has been changed.
     pub(crate) fn changed(state: &mut State, dds: u64) {
         if let Some(entry) = state.entries.get_mut(&dds) {
@@ -87,6 +101,11 @@ impl Cluster {
             entry.base_version = entry.version;
         }
     }
+}
+
+/// The limit of this process, which is also one for each worker.
+pub(super) fn memory_limit() -> Option<MemoryLimit> {
+    Spill::current().map(|spill| MemoryLimit { bytes: spill.limit(), folder: spill.folder().to_path_buf() })
 }
 
 /// The program changes the home of a DDS; what the driver knows of it is brought up to date in the end.

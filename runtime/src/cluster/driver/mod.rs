@@ -55,10 +55,9 @@ use crate::cluster::launch::children::{Nursery, end_all};
 use crate::cluster::launch::rendezvous::{self, Invitation};
 use crate::cluster::wire::join;
 use crate::cluster::wire::latest::Latest;
-use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, MemoryLimit, Node, Peer, Problem};
+use crate::cluster::wire::protocol::{ControlClient, DRIVER, Membership, Node, Peer, Problem};
 use crate::memory::buffer::free_large_blocks_at_once;
 use crate::memory::home::Home;
-use crate::memory::spill::Spill;
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::locked;
 use crate::session::pool::Pool;
@@ -183,11 +182,6 @@ pub(crate) struct Cluster {
     late: Mutex<Vec<u64>>,
     network: Option<NetworkThread>,
     timeline: Option<TimelineFile>,
-}
-
-/// The limit of this process, which is also one for each worker.
-fn memory_limit() -> Option<MemoryLimit> {
-    Spill::current().map(|spill| MemoryLimit { bytes: spill.limit(), folder: spill.folder().to_path_buf() })
 }
 
 fn cant_start(what: impl std::fmt::Display) -> Error {
@@ -390,7 +384,7 @@ impl Cluster {
                 workers: workers.clone(),
                 others,
                 timeline: self.timeline.is_some(),
-                memory: memory_limit(),
+                memory: access::memory_limit(),
             };
             async move {
                 let joined = self.ask(node, |client, context| async move { client.join(context, membership).await });
@@ -513,18 +507,6 @@ impl Cluster {
             return simulation::block_on(future);
         }
         self.handle.block_on(future)
-    }
-
-    /// Has the workers keep near this process's limit, too.
-    async fn limit_workers(&self, state: &State) -> std::result::Result<(), Fault> {
-        self.hub.spill_snapshots();
-        let (generation, Some(limit)) = (state.generation, memory_limit()) else { return Ok(()) };
-        self.ask_all(&state.workers, |_, client, context| {
-            let limit = limit.clone();
-            async move { client.limit_memory(context, generation, limit).await }
-        })
-        .await?;
-        Ok(())
     }
 
     pub(crate) fn dropped_now(&self, state: &mut State, dds: u64) {
