@@ -7,8 +7,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use stradsap_dds_server::logging;
 use stradsap_dds_server::secret::Secret;
-use stradsap_dds_server::server::{ServerConfig, run};
-use stradsap_dds_server::store;
+use stradsap_dds_server::server::{self, ServerConfig};
 
 /// Holds snapshots of the data of a stradsap job, until its driver ends.
 ///
@@ -26,7 +25,8 @@ struct Arguments {
     /// The most memory that snapshots may take (default: the machine's)
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     memory: Option<u64>,
-    /// A folder on a disk, for the snapshots that take more than half of that memory: files without names
+    /// A folder on a disk, for the snapshots that take more than half of that memory: files without names (otherwise: STRADSAP_SPILL, and
+    /// STRADSAP_MEMORY in bytes)
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
     /// This server's place among the servers (otherwise: STRADSAP_INDEX)
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("no event loop: {error}"), 1),
     };
-    match runtime.block_on(run(config)) {
+    match runtime.block_on(server::run(config)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string(), 1),
     }
@@ -71,9 +71,7 @@ fn config(arguments: Arguments) -> Result<ServerConfig, String> {
     let join = arguments.join.or_else(|| std::env::var("STRADSAP_JOIN").ok());
     let join = join.ok_or("--join: HOST:PORT of the driver was expected, here or in STRADSAP_JOIN")?;
     let memory = arguments.memory.map_or_else(machine_memory, |mib| mib << 20);
-    if let Some(folder) = &arguments.spill {
-        store::check_folder(folder).map_err(|error| format!("--spill: {}: {error}", folder.display()))?;
-    }
+    let spill = server::spill(arguments.spill, memory)?;
     let index = match arguments.index {
         Some(index) => Some(index),
         None => number("STRADSAP_INDEX")?,
@@ -82,7 +80,7 @@ fn config(arguments: Arguments) -> Result<ServerConfig, String> {
     Ok(ServerConfig {
         bind: arguments.bind,
         explicit_secret: true,
-        spill: arguments.spill,
+        spill,
         index,
         generation,
         ..ServerConfig::new(join, secret, memory)

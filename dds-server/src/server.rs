@@ -19,7 +19,7 @@ use crate::net::{self, NetError};
 use crate::secret::Secret;
 use crate::store::{Encoding, Slice, Store, StoreError};
 use crate::stream::Stream;
-use crate::{gate, hello, signals, tasks};
+use crate::{gate, hello, signals, store, tasks};
 
 /// How long the driver may take to listen after a server was started.
 const JOIN_WITHIN: Duration = Duration::from_secs(4);
@@ -279,8 +279,8 @@ pub struct ServerConfig {
     pub explicit_secret: bool,
     /// The most bytes that snapshots may take.
     pub memory: u64,
-    /// The folder for parts that take more than half of it.
-    pub spill: Option<PathBuf>,
+    /// The folder for parts where more than so many bytes are held in memory.
+    pub spill: Option<(PathBuf, u64)>,
     /// This server's place among the servers, where it has been given one.
     pub index: Option<u32>,
     /// The generation that it is started in.
@@ -305,6 +305,29 @@ impl ServerConfig {
             pause: heartbeat::pause(),
         }
     }
+}
+
+/// Where a server keeps what there is no memory for: in a folder that is given, or else as the environment says (`STRADSAP_SPILL`, and
+/// `STRADSAP_MEMORY` for the bytes that the process may have, `memory` otherwise). Half of the memory is for parts that arrive.
+///
+/// # Errors
+/// The option or variable, and what is wrong with it.
+pub fn spill(folder: Option<PathBuf>, memory: u64) -> Result<Option<(PathBuf, u64)>, String> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let (named, folder) = match (folder, variable("STRADSAP_SPILL")) {
+        (Some(folder), _) => ("--spill", folder),
+        (None, Some(folder)) => ("STRADSAP_SPILL", PathBuf::from(folder)),
+        (None, None) => return Ok(None),
+    };
+    store::check_folder(&folder).map_err(|error| format!("{named}: {}: {error}", folder.display()))?;
+    let memory = match variable("STRADSAP_MEMORY") {
+        Some(text) if named == "STRADSAP_SPILL" => {
+            let bytes = text.to_str().and_then(|text| text.trim().parse().ok());
+            bytes.ok_or_else(|| format!("STRADSAP_MEMORY={}: a number of bytes was expected", text.display()))?
+        }
+        _ => memory,
+    };
+    Ok(Some((folder, memory / 2)))
 }
 
 /// Runs a server: joins the driver with a control and a heartbeat connection, serves data connections, and ends when the
@@ -346,9 +369,8 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
     let heart = beating(&join, &secret, &Hello { purpose: Purpose::Heartbeat, ..me.clone() }).await?;
 
     let mut store = Store::new(memory);
-    if let Some(folder) = spill {
-        // The other half is for parts that arrive.
-        store.spill_to(&folder, memory / 2);
+    if let Some((folder, keep)) = spill {
+        store.spill_to(&folder, keep);
     }
     let store = Arc::new(Mutex::new(store));
     // It was new a line ago, so there is no generation that could be newer.

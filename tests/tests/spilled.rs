@@ -6,7 +6,7 @@ use stradsap::ClusterOptions;
 use stradsap::prelude::*;
 
 use crate::common::{below, mix, ratings};
-use crate::jobs::processes::{children_as, memory};
+use crate::jobs::processes::{children_as, memory, signal_to};
 use crate::places::on_the_disk;
 use crate::seen::{Alone, Scenario, Seen};
 use crate::{alone, scenarios};
@@ -16,7 +16,8 @@ type Result = stradsap::Result<()>;
 pub(crate) const SCENARIOS: &[Scenario] =
     scenarios![loops::factorisation, loops::topics, loops::in_step, loops::over_a_map, loops::coloured];
 
-pub(crate) const ALONE: &[Alone] = alone![workers_stay_near_their_limit, folders_are_checked];
+pub(crate) const ALONE: &[Alone] =
+    alone![workers_stay_near_their_limit, servers_keep_snapshots_in_files, folders_are_checked];
 
 /// Their large DDSs have a mebibyte or more.
 mod loops {
@@ -207,6 +208,27 @@ fn workers_stay_near_their_limit() {
     assert!(free > 5 * limit, "{free} bytes without a limit");
     // What is written between two looks at memory, and pieces of snapshots that arrive, are added for moments.
     assert!(limited < 2 * limit, "{limited} bytes with a limit of {limit}");
+}
+
+/// A server that the driver starts has a snapshot in a file, from which a worker that is killed is replaced.
+fn servers_keep_snapshots_in_files() {
+    let folder = tempfile::tempdir_in(on_the_disk()).unwrap();
+    let session = Session::builder().threads(1).verify(false).explain(false).build().unwrap();
+    session.set_memory(MEBI, folder.path()).unwrap();
+    session.start_workers(&ClusterOptions::new(2).threads(1).dds_servers(1).snapshot_every(1)).unwrap();
+    let mut x = DVector::from_fn(&session, 400_000, |i| i as f64).unwrap();
+    for round in 0..3 {
+        async_parallel_for!(0..x.len(), [round, &mut x], |i| x[i] = 0.5 * x[i] + f64::from(round)).unwrap();
+        let workers = children_as(std::process::id(), "worker");
+        let servers = children_as(std::process::id(), "server");
+        assert_eq!((workers.len(), servers.len()), (2, 1));
+        let files = std::fs::read_dir(format!("/proc/{}/fd", servers[0])).unwrap();
+        let links = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+        assert!(links.filter(|file| file.starts_with(folder.path())).count() > 0, "round {round}");
+        signal_to(workers[1], "KILL");
+    }
+    let expected = |i: usize| (0..3).fold(i as f64, |x, round| 0.5 * x + f64::from(round));
+    assert!(x.to_vec().unwrap().into_iter().eq((0..400_000).map(expected)));
 }
 
 /// A folder that doesn't exist is refused before workers hear of it.

@@ -336,6 +336,26 @@ mod tests {
     }
 
     #[test]
+    fn different_keys_have_different_numbers() {
+        let numbers = [0, 1, 255, 65_533, 65_534, 65_535, 65_536, u32::MAX];
+        let mut all: Vec<Vec<u32>> = vec![Vec::new()];
+        let mut longest = 0..1;
+        for _length in 1..=5 {
+            let longer = longest.clone().flat_map(|k| numbers.map(|number| [&*all[k], &[number]].concat()));
+            let longer: Vec<_> = longer.take(3000).collect();
+            longest = all.len()..all.len() + longer.len();
+            all.extend(longer);
+        }
+        let mut keys = Keys::default();
+        for round in 0..2 {
+            for (number, key) in all.iter().enumerate() {
+                assert_eq!(keys.number(key), (number, round == 0), "{key:?}");
+            }
+        }
+        assert!(keys.iter().eq(all.iter().map(Vec::as_slice)));
+    }
+
+    #[test]
     fn groups_are_numbered_by_their_keys() {
         let key = |i: usize| (0..i % 4).map(|k| 2 * (20 * k + (i * i + k) % 17) as u32 + (i % 2) as u32).collect();
         let slices: Vec<Vec<Vec<u32>>> =

@@ -17,6 +17,7 @@ use stradsap_dds_server::{process, tasks};
 use tokio::time::Instant;
 
 use super::stderr::Stderr;
+use crate::memory::spill::Spill;
 use crate::session::error::{Error, Result};
 
 /// What the driver's own environment says about it, which is not for its children.
@@ -98,7 +99,12 @@ impl Nursery {
         let named = std::env::var_os("STRADSAP_DDS_SERVER").filter(|path| !path.is_empty()).map(PathBuf::from);
         let own = this_program()?;
         let program = server_program(named, &std::env::current_exe().unwrap_or_default())?;
-        self.start(command(program.as_deref().unwrap_or(&own), "server", settings))
+        let mut command = command(program.as_deref().unwrap_or(&own), "server", settings);
+        // Nobody tells it of a limit later.
+        if let Some(spill) = Spill::current() {
+            command.env("STRADSAP_MEMORY", spill.limit().to_string()).env("STRADSAP_SPILL", spill.folder());
+        }
+        self.start(command)
     }
 
     #[cfg(feature = "simulation")]

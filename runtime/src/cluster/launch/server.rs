@@ -24,6 +24,7 @@ pub(crate) fn run(role: &ServerRole) -> Result<ExitCode> {
         index: role.index,
         generation: u32::try_from(role.generation).unwrap_or(u32::MAX),
         explicit_secret: true,
+        spill: server::spill(None, MEMORY).map_err(Error::usage)?,
         ..ServerConfig::new(address, secret, MEMORY)
     };
     join::runtime()?.block_on(server::run(config)).map_err(|error| problem(&error))?;
