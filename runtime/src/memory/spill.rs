@@ -5,8 +5,9 @@
 //! last go first (Belady's rule, which a plan can follow, since it knows the order of the blocks).
 //!
 //! # Why this is sound
-//! 1. A [`FileMemory`] is a shared mapping of a file of its own. The file has no name, so that nobody else writes or shortens
-//!    it, and all of its room on the disk before it is mapped. It is unmapped when the last owner goes.
+//! 1. A [`FileMemory`] is a shared mapping of a file of its own, or bytes of one that no other has (see [`Carver`]). The file has no
+//!    name, so that nobody else writes or shortens it, and all of its room on the disk before it is mapped. It is unmapped when the last
+//!    owner goes.
 //! 2. A slab that leaves goes from the process's page tables, not from the file: an access at any time, by any thread, finds the
 //!    bytes that were there. So whatever this module thinks of slabs decides on speed alone.
 #![allow(unsafe_code)]
