@@ -279,7 +279,7 @@ pub struct ServerConfig {
     pub explicit_secret: bool,
     /// The most bytes that snapshots may take.
     pub memory: u64,
-    /// The folder for parts where more than so many bytes are held in memory.
+    /// The folder for parts that come while more than this many bytes are held in memory.
     pub spill: Option<(PathBuf, u64)>,
     /// This server's place among the servers, where it has been given one.
     pub index: Option<u32>,

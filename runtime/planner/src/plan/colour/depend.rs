@@ -17,7 +17,7 @@ const RANGES: usize = 256;
 /// of at least this many elements each.
 const RANGE: usize = 1 << 13;
 
-/// The conflict graph of blocks, which begin at `starts`, from what their iterations touch of each shared DDS, which has so many elements.
+/// The conflict graph of blocks, which begin at `starts`, from what their iterations touch of each shared DDS. `lens` are the DDSs' lengths.
 pub(super) fn depend(starts: &[usize], listed: &[Listed], lens: &[usize], pool: &dyn Threads) -> BlockGraph {
     let cost = starts.windows(2).map(|ends| {
         let accesses = listed.iter().map(|listed| listed.start(ends[1]) - listed.start(ends[0]));
