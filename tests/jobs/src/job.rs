@@ -12,7 +12,7 @@ use super::processes::{Process, children_as, this_program, wait_for};
 use super::scheduled::{self, SCHEDULED};
 use super::sets::{self, SETS};
 use super::slow::{self, SLOW_LOOPS};
-use super::written_once::{self, WRITTEN_ONCE};
+use super::written_once::{self, ENOUGH, WRITTEN_ONCE};
 use crate::common::{below, ratings};
 
 /// Makes this executable the job instead of the tests: how many epochs.
@@ -148,6 +148,8 @@ fn run(session: &Session, epochs: usize) -> stradsap::Result<()> {
 pub struct Job {
     pub driver: Process,
     home: tempfile::TempDir,
+    /// Where the job looks whether it has run for long enough.
+    word: tempfile::TempDir,
 }
 
 /// How a job is to run.
@@ -164,7 +166,7 @@ pub struct Setting<'s> {
     pub operators: bool,
     /// Whether it is the job of scheduled programs.
     pub scheduled: bool,
-    /// Whether it is the job whose first loop writes what later ones only read.
+    /// Whether it is the job whose first loop writes what later ones only read; its epochs are the most that it may have.
     pub written_once: bool,
     pub threads: usize,
     pub checkpoints: Option<&'s Path>,
@@ -237,7 +239,9 @@ impl Job {
         if let Some((address, secret)) = setting.listen {
             command.env("STRADSAP_LISTEN", address).env("STRADSAP_SECRET", secret);
         }
-        Job { driver: Process::start(&mut command), home }
+        let word = tempfile::tempdir().unwrap();
+        command.env(ENOUGH, word.path().join("enough"));
+        Job { driver: Process::start(&mut command), home, word }
     }
 
     pub fn pid(&self) -> u32 {
@@ -285,6 +289,12 @@ impl Job {
         let word = format!(", pid {pid})");
         wait_for("word of a lost process", Duration::from_secs(15), || self.driver.err().contains(&word).then_some(()));
         self.goes_on();
+    }
+
+    /// Has it end after the epoch that it is in: what it left, and what it wrote as warnings.
+    pub fn ends_now(self, case: &str) -> (String, String) {
+        std::fs::write(self.word.path().join("enough"), "").unwrap();
+        self.digest(case)
     }
 
     /// Waits for its good end: what it left, and what it wrote as warnings.

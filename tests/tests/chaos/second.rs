@@ -7,20 +7,21 @@ use super::alone_after;
 use crate::jobs::job::{Job, Setting};
 use crate::jobs::processes::{signal_to, wait_for};
 use crate::jobs::runner::Test;
-use crate::jobs::written_once::SLOW;
-
-const EPOCHS: usize = 120;
+use crate::jobs::written_once::{SLOW, expected};
 
 /// Without servers the driver keeps what it has: several workers may be lost at once.
 const KEPT: &[(&str, &str)] = &[("STRADSAP_DRIVER_MEMORY", "64")];
 
 fn setting(workers: usize, servers: usize) -> Setting<'static> {
     let with = if servers == 0 { KEPT } else { &[] };
-    Setting { written_once: true, workers, servers, epochs: EPOCHS, threads: 1, with, ..Setting::default() }
+    Setting { written_once: true, workers, servers, epochs: usize::MAX, threads: 1, with, ..Setting::default() }
 }
 
-fn expected(epochs: usize) -> String {
-    Job::start(&Setting { epochs, ..setting(0, 0) }).digest("a job in one process").0
+/// Ends a job, which must have left what its plain loops leave; gives what it wrote as warnings.
+fn ends_well(job: Job, case: &str) -> String {
+    let (left, err) = job.ends_now(case);
+    assert_eq!(left, expected(&left), "{case}");
+    err
 }
 
 fn kill_all(pids: &[u32]) {
@@ -29,7 +30,9 @@ fn kill_all(pids: &[u32]) {
 
 /// Another worker dies while the first one's replacement is started; and all do, that one included.
 fn while_recovering() {
-    let expected = expected(EPOCHS);
+    let mut alone = Job::start(&setting(0, 0));
+    alone.reached(SLOW + 2);
+    ends_well(alone, "a job in one process");
     // Without servers two neighbours may have both copies of a part, unless there was no snapshot yet.
     for (workers, servers, of, snapshot_every) in [
         (4, 2, "another", 3),
@@ -58,23 +61,23 @@ fn while_recovering() {
         // It does not wait in vain for somebody who can't come.
         assert!(since.elapsed() < Duration::from_secs(6), "{case}: {:?}\n{}", since.elapsed(), job.driver.err());
         wait_for("all workers", Duration::from_secs(10), || (job.workers().len() == workers).then_some(()));
-        assert_eq!(job.digest(&case).0, expected, "{case}");
+        ends_well(job, &case);
     }
 }
 
 /// A replacement that dies before it has joined is replaced itself, and the next loss is one like others.
 fn of_a_replacement() {
-    let epochs = 700;
-    let mut job = Job::start(&Setting { epochs, ..setting(3, 0) });
+    let mut job = Job::start(&setting(3, 0));
     job.reached(SLOW + 2);
     let mut known = job.workers();
     signal_to(known[1], "KILL");
     let word = "; trying again in ";
-    for _ in 0..5 {
+    // Where the machine is busy with other things, some have joined before they are seen.
+    for _ in 0..50 {
         let newcomer = job.newcomer(&known);
         signal_to(newcomer, "KILL");
         known.push(newcomer);
-        if job.driver.err().matches(word).count() > 1 {
+        if job.driver.err().contains(word) {
             break;
         }
     }
@@ -86,7 +89,7 @@ fn of_a_replacement() {
     (0..4).for_each(|_| job.goes_on());
     signal_to(all[0], "KILL");
     job.goes_on_without(all[0]);
-    assert_eq!(job.digest("a replacement dies").0, expected(epochs));
+    ends_well(job, "a replacement dies");
 }
 
 /// Nothing can be started for a while: the others go on, and later there are all again.
@@ -99,8 +102,7 @@ fn of_starting() {
         std::fs::set_permissions(&program, mode).unwrap();
     };
     may_run(true);
-    let epochs = 900;
-    let mut job = Job::start(&Setting { epochs, program: Some(&program), ..setting(3, 0) });
+    let mut job = Job::start(&Setting { program: Some(&program), ..setting(3, 0) });
     job.reached(SLOW + 2);
     may_run(false);
     let victim = job.workers()[2];
@@ -110,7 +112,7 @@ fn of_starting() {
     job.says("going on with 2 workers while 1 processes are not there", Duration::from_secs(1));
     may_run(true);
     wait_for("all workers", Duration::from_secs(20), || (job.workers().len() == 3).then_some(()));
-    assert_eq!(job.digest("nothing can be started for a while").0, expected(epochs));
+    ends_well(job, "nothing can be started for a while");
 }
 
 /// The driver has no file descriptors left for a while, and a worker is lost: nobody else is given up, and later there are all again.
@@ -120,10 +122,8 @@ fn of_descriptors() {
         let done = command.args(["--pid", &job.pid().to_string(), &format!("--nofile={soft}:")]).status();
         assert!(done.unwrap().success());
     };
-    let epochs = 600;
-    let expected = expected(epochs);
     for (servers, seconds) in [(0, 4), (2, 6)] {
-        let mut job = Job::start(&Setting { epochs, ..setting(3, servers) });
+        let mut job = Job::start(&setting(3, servers));
         job.reached(SLOW + 2);
         let victim = job.workers()[1];
         limit(&job, "8");
@@ -134,22 +134,20 @@ fn of_descriptors() {
         job.goes_on_without(victim);
         wait_for("all workers", Duration::from_secs(40), || (job.workers().len() == 3).then_some(()));
         let case = format!("no descriptors for {seconds} s, {servers} servers");
-        let (digest, err) = job.digest(&case);
+        let err = ends_well(job, &case);
         assert_eq!(err.matches("warning: lost ").count(), 1, "{case}: {err}");
-        assert_eq!(digest, expected, "{case}");
     }
 }
 
 /// Workers that die while the job starts are started again.
 fn at_the_start() {
     let mut seen = false;
-    let expected = expected(EPOCHS);
     for round in 0..6 {
-        let job = Job::start(&setting(3, round % 2));
+        let mut job = Job::start(&setting(3, round % 2));
         let first = job.newcomer(&[]);
         signal_to(first, "KILL");
-        let (digest, err) = job.digest("a worker dies while the job starts");
-        assert_eq!(digest, expected);
+        job.reached(SLOW + 2);
+        let err = ends_well(job, "a worker dies while the job starts");
         seen |= err.contains(&format!("the worker that was started as process {first} ended with signal 9"));
     }
     assert!(seen, "none died before it had joined");
@@ -178,7 +176,8 @@ fn from_outside() {
             let expected = "error: 5 processes were lost, the last ones before any loop was done";
             assert!(err.contains(expected), "{err}");
         } else {
-            assert_eq!(job.digest("killed again and again").0, expected(EPOCHS));
+            job.reached(SLOW + 2);
+            ends_well(job, "killed again and again");
         }
     }
 }
