@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::alone_after;
 use crate::common::below;
 use crate::jobs::job::{Job, Setting};
-use crate::jobs::processes::{runs, signal_to};
+use crate::jobs::processes::{runs, signal_to, wait_for};
 use crate::jobs::runner::{Test, seeds};
 use crate::jobs::slow::SLOW_LOOPS;
 
@@ -39,6 +39,30 @@ fn killed_all_the_time() {
     }
 }
 
+/// A loop goes on in halves, and then its body fails: the job itself looks whether the halves before have left something.
+fn fails_in_a_half() {
+    let with = [(SLOW_LOOPS, "3"), ("STRADSAP_LOG", "info")];
+    let mut job = Job::start(&Setting { workers: 3, threads: 1, with: &with, ..Setting::default() });
+    let last_begins = |job: &Job| job.driver.out().matches("without conflicts").count() == 2;
+    wait_for("the loop that fails", Duration::from_secs(60), || last_begins(&job).then_some(()));
+    let halves = |job: &Job| job.driver.err().contains("goes on in halves");
+    assert!(!halves(&job), "{}", job.driver.err());
+    // What is lost within a second of its beginning is run again as a whole.
+    while !halves(&job) {
+        std::thread::sleep(Duration::from_millis(1400));
+        assert!(!job.driver.out().contains("failed true"), "{}", job.driver.err());
+        let victim = job.workers()[1];
+        signal_to(victim, "KILL");
+        let word = format!(", pid {victim})");
+        wait_for("word of a loss", Duration::from_secs(15), || job.driver.err().contains(&word).then_some(()));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    job.driver.line("failed true", Duration::from_secs(60));
+    let quick = [(SLOW_LOOPS, "0")];
+    let expected = Job::start(&Setting { with: &quick, ..Setting::default() }).digest("a job in one process").0;
+    assert_eq!(job.digest("a loop that fails in halves").0, expected);
+}
+
 /// Which worker runs what for how long.
 fn named() {
     let with = [(SLOW_LOOPS, "2"), ("STRADSAP_SLOW_BODY", "1")];
@@ -58,6 +82,7 @@ fn named() {
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("longer than workers live", 2400, || alone_after(killed_all_the_time)),
+        Test::new("a body fails when its loop goes on in halves", 180, || alone_after(fails_in_a_half)),
         Test::new("bodies that don't end are named", 120, || alone_after(named)),
     ]
 }
