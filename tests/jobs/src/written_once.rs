@@ -60,9 +60,9 @@ pub fn expected(left: &str) -> String {
     let once: Vec<u64> = (0..WRITTEN).map(|i| mix(i as u64).rotate_left(i as u32 % 64) ^ 7).collect();
     let mut often: Vec<u64> = (0..CELLS as u64).collect();
     for epoch in 0..epochs {
-        for i in 0..WRITTEN {
+        for (i, &written) in once.iter().enumerate() {
             let at = i * 7 % CELLS;
-            often[at] = often[at].rotate_left(3) ^ once[i] ^ epoch as u64;
+            often[at] = often[at].rotate_left(3) ^ written ^ epoch as u64;
         }
     }
     self::left(epochs, &once, &often)
