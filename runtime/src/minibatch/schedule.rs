@@ -89,6 +89,20 @@ impl Schedule {
     pub(crate) fn minibatches_of(&self, copies: Range<usize>) -> impl Iterator<Item = usize> + '_ {
         (0..self.rounds()).flat_map(move |round| copies.clone().flat_map(move |copy| self.of(round, copy)))
     }
+
+    /// The elements of some copies in their own order, by ranges that don't touch each other.
+    pub(crate) fn elements_of(&self, copies: Range<usize>) -> Vec<Range<usize>> {
+        let mut own: Vec<usize> = self.minibatches_of(copies).collect();
+        own.sort_unstable();
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for range in own.into_iter().map(|minibatch| self.elements(minibatch)).filter(|range| !range.is_empty()) {
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+        ranges
+    }
 }
 
 #[cfg(test)]

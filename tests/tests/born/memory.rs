@@ -171,7 +171,10 @@ fn in_step(session: &Session, m: &mut Rows, step: u64) -> stradsap::Result<()> {
 fn in_minibatches(session: &Session, rows: usize) -> stradsap::Result<String> {
     const EACH: usize = 500;
     let mut m: Rows = session.range(rows).map(|i| [*i as f32; 256]).collect_rows(256)?;
+    const OF_ROW: usize = 40;
     let batches = DVector::from_fn(session, rows / EACH, |b| b)?;
+    // 14 MB of them at the most.
+    let mut samples = session.range(rows * OF_ROW).map(|i| ((*i % 11) as f32, 0.5f32)).collect()?;
     let mut sent = Vec::new();
     for step in 1..3 {
         for _epoch in 0..3 {
@@ -188,6 +191,21 @@ fn in_minibatches(session: &Session, rows: usize) -> stradsap::Result<String> {
             sent.push(report.bytes_sent());
         }
         in_step(session, &mut m, step)?;
+        // An input that lies on the workers as well: it goes from them to who needs it.
+        for _epoch in 0..2 {
+            sync_parallel_for!(
+                &samples,
+                OF_ROW,
+                [&mut m],
+                |batch| {
+                    let sum: f32 = batch.into_iter().map(|x| x.0 - x.1).sum();
+                    m[batch.number()].axpy(0.25, &[sum; 256]);
+                },
+                SyncPolicy::Bsp
+            )?;
+        }
+        async_parallel_for!(0..samples.len(), [step, &mut samples], |i| samples[i].1 +=
+            (i % 7 + step as usize) as f32)?;
     }
     // They lie with those who touch them, and are sent when a grid has been there.
     assert!(sent[2] * 20 <= sent[0] && sent[5] * 20 <= sent[3] && sent[3] <= sent[0], "{sent:?}");

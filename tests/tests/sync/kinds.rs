@@ -378,8 +378,16 @@ fn on_input<E: Feature>(session: &Session, seen: &mut Seen) -> Result {
                 policy
             )?;
             note(seen, name, &report);
-            // What a loop has been given before may have changed.
-            input.set(epoch * 20, E::of(epoch + 1000))?;
+            // What a loop has been given before may have changed: one element, or some on the workers, where they stay.
+            if epoch % 2 == 0 {
+                input.set(epoch * 20, E::of(epoch + 1000))?;
+            } else {
+                async_parallel_for!(0..input.len(), [epoch, &mut input], |i| {
+                    if i % 3 == 0 {
+                        input[i] = E::of(i * epoch + 7);
+                    }
+                })?;
+            }
         }
         seen.digest("counts", &counts)?;
         seen.digest("mean", &mean)?;

@@ -46,6 +46,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     failures::failures,
     dealt::wherever_rows_lie,
     dealt::in_turns,
+    dealt::on_demand_from_the_first_call,
     maps::maps_beside_their_twins,
     maps::maps_without_entries,
     maps::maps_among_others,

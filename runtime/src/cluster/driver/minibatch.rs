@@ -23,8 +23,8 @@ use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
-    ControlClient, Fetching, INPUTS, InputJob, InputKey, Node, RemoteCapture, RemoteCause, RemoteTask, SyncEnd,
-    SyncJob, SyncRan,
+    ControlClient, DRIVER, Fetching, Holder, INPUTS, InputFrom, InputJob, InputKey, Node, Pull, RemoteCapture,
+    RemoteCause, RemoteTask, SyncEnd, SyncJob, SyncRan,
 };
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
@@ -139,20 +139,17 @@ struct LoopResult {
 
 type MinibatchFailure = FailedThere<usize>;
 
-/// Blobs of a worker's minibatches, and how many elements each has.
-type Offered = Vec<(u64, usize)>;
-
 /// How one run is dealt to the workers.
 struct SyncDeal {
     copies: Vec<Range<usize>>,
     keepers: KeptRows,
     fetching: Fetching,
-    /// The bytes of the rows that workers sent each other before.
+    /// The bytes of the rows that workers sent each other before, and of the input that they are to.
     exchanged: usize,
     /// By capture: whether it is to be found out who touches what.
     asked: Vec<bool>,
     /// By worker, unless all have the input.
-    chunks: Option<Vec<Offered>>,
+    inputs: Option<Vec<InputFrom>>,
 }
 
 /// A synchronous loop to be run on workers.
@@ -224,9 +221,12 @@ impl RemoteCall for SyncRemote {
         let keepers = logged.keepers(state, &copies);
         let asked = logged.asked(state, fetching);
         let pulls = pulls(state, logged, &keepers, fetching);
-        let (chunks, blobs) = cluster.deal_out(state, logged, &copies).await?;
-        let exchanged = cluster.deal_rows(state, logged, (&keepers, fetching)).await?;
-        let how = SyncDeal { copies, keepers, fetching, exchanged, asked, chunks };
+        let inputs = cluster.deal_out(state, logged, &copies)?;
+        let blobs = inputs.iter().flatten().flat_map(InputFrom::blobs).collect();
+        let sent = inputs.iter().flatten().enumerate().map(|(w, from)| from.sent(state.workers[w], logged, &copies[w]));
+        let sent: usize = sent.sum();
+        let exchanged = sent + cluster.deal_rows(state, logged, (&keepers, fetching)).await?;
+        let how = SyncDeal { copies, keepers, fetching, exchanged, asked, inputs };
         Ok(Dealt { call: Cluster::next_call(state), nodes: state.workers.clone(), pulls, blobs, how })
     }
 
@@ -237,7 +237,7 @@ impl RemoteCall for SyncRemote {
         let (generation, call, key) = (state.generation, dealt.call, input_key(state, logged));
         let deal = &dealt.how;
         let running = state.workers.iter().enumerate().map(|(w, &node)| {
-            let chunks = deal.chunks.as_ref().map(|chunks| chunks[w].clone());
+            let from = deal.inputs.as_ref().map(|inputs| inputs[w].clone());
             let job = SyncJob {
                 call,
                 site: logged.site,
@@ -250,7 +250,7 @@ impl RemoteCall for SyncRemote {
                 copies: deal.copies.clone(),
                 keepers: logged.kept_by(state, &deal.keepers),
                 asked: deal.asked.clone(),
-                input: InputJob { ops: logged.input_ops, key, chunks },
+                input: InputJob { ops: logged.input_ops, key, from },
                 pulls: dealt.pulls[w].clone(),
                 fetching: deal.fetching,
                 checks: logged.checks,
@@ -367,41 +367,76 @@ impl Cluster {
         })
     }
 
-    /// Offers each worker its minibatches, unless the workers have them. Also gives all blobs.
-    async fn deal_out(
+    /// Says where each worker finds its minibatches, unless the workers have them. Those that are here are offered.
+    fn deal_out(
         &self,
         state: &mut State,
         logged: &SyncLogged,
         copies: &[Range<usize>],
-    ) -> std::result::Result<(Option<Vec<Offered>>, Vec<u64>), Fault> {
+    ) -> std::result::Result<Option<Vec<InputFrom>>, Fault> {
         let key = input_key(state, logged);
         if state.sites.use_input(key) {
-            return Ok((None, Vec::new()));
+            return Ok(None);
         }
         let entry = state.entries.get(&logged.input.id).ok_or_else(|| broken("an unknown input"))?;
-        let (home, is_home) = (entry.home.lend(), entry.placement.is_home());
-        let fetched = if is_home { None } else { Some(self.fetch(state, logged.input.id, 0..logged.input.len).await?) };
-        let mut blobs = Vec::new();
-        let mut chunks = Vec::new();
-        let elements: &RawBuf = fetched.as_ref().unwrap_or(&home);
-        for copies in copies {
-            let mut own: Vec<usize> = logged.schedule.minibatches_of(copies.clone()).collect();
-            own.sort_unstable();
-            let (mut bytes, mut n, mut offered) = (Vec::new(), 0, Vec::new());
-            for range in own.into_iter().map(|b| logged.schedule.elements(b)) {
+        if entry.placement.is_home() {
+            let home = entry.home.lend();
+            return Ok(Some(copies.iter().map(|copies| self.offer(logged, &home, copies)).collect()));
+        }
+        let (dds, all) = (logged.input.id, 0..logged.input.len);
+        let of_worker = |(w, &node): (usize, &Node)| {
+            let parts = entry.placement.of(&all).map(|(range, at)| {
+                let there = at.iter().find(|&&holder| holder == Holder::memory(node));
+                let from = there.or_else(|| at.get(w % at.len().max(1))).copied();
+                Some(Pull { dds, range, from: from? })
+            });
+            parts.collect::<Option<Vec<Pull>>>().map(InputFrom::Holders)
+        };
+        let inputs: Option<Vec<InputFrom>> = state.workers.iter().enumerate().map(of_worker).collect();
+        inputs.map(Some).ok_or_else(|| broken("an input that nobody has"))
+    }
+
+    /// Offers a worker the minibatches of its copies.
+    fn offer(&self, logged: &SyncLogged, elements: &RawBuf, copies: &Range<usize>) -> InputFrom {
+        let (mut bytes, mut n, mut offered) = (Vec::new(), 0, Vec::new());
+        let each = (DEALT_BYTES / logged.input.ops.size.max(1)).max(1);
+        for range in logged.schedule.elements_of(copies.clone()) {
+            for start in range.clone().step_by(each) {
+                let range = start..range.end.min(start + each);
                 elements.encode_range(range.start, range.end, &mut bytes);
                 n += range.len();
                 if bytes.len() >= DEALT_BYTES {
                     offered.push((self.hub.offer(std::mem::take(&mut bytes)), std::mem::take(&mut n)));
                 }
             }
-            if n > 0 {
-                offered.push((self.hub.offer(bytes), n));
-            }
-            blobs.extend(offered.iter().map(|&(blob, _)| blob));
-            chunks.push(offered);
         }
-        Ok((Some(chunks), blobs))
+        if n > 0 {
+            offered.push((self.hub.offer(bytes), n));
+        }
+        InputFrom::Driver(offered)
+    }
+}
+
+impl InputFrom {
+    fn blobs(&self) -> Vec<u64> {
+        match self {
+            InputFrom::Driver(blobs) => blobs.iter().map(|&(blob, _)| blob).collect(),
+            InputFrom::Holders(_) => Vec::new(),
+        }
+    }
+
+    /// The bytes that others than the driver send a worker for the minibatches of its copies.
+    fn sent(&self, worker: Node, logged: &SyncLogged, copies: &Range<usize>) -> usize {
+        let InputFrom::Holders(parts) = self else { return 0 };
+        let wanted = logged.schedule.elements_of(copies.clone());
+        let mut sent = 0;
+        for part in parts.iter().filter(|part| ![worker, DRIVER].contains(&part.from.node)) {
+            let first = wanted.partition_point(|range| range.end <= part.range.start);
+            for range in wanted[first..].iter().take_while(|range| range.start < part.range.end) {
+                sent += range.end.min(part.range.end) - range.start.max(part.range.start);
+            }
+        }
+        sent * logged.input.ops.size
     }
 }
 

@@ -252,8 +252,17 @@ pub(crate) struct InputJob {
     pub(crate) ops: ElementName,
     /// Tells inputs apart: DDS, its version, and how it is dealt out.
     pub(crate) key: InputKey,
-    /// Blobs with this many elements each; none if the worker has them.
-    pub(crate) chunks: Option<Vec<(u64, usize)>>,
+    /// None if the worker has them.
+    pub(crate) from: Option<InputFrom>,
+}
+
+/// Where a worker finds its minibatches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum InputFrom {
+    /// Blobs of the driver with this many elements each.
+    Driver(Vec<(u64, usize)>),
+    /// The parts of the whole input, one after the other.
+    Holders(Vec<Pull>),
 }
 
 /// An input as it is dealt out.

@@ -293,7 +293,7 @@ impl Worker {
             let reservation = self.bench.known(pull.dds)?;
             self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
         }
-        let input = self.bench.sync.input(&job.input, &self.links).await?;
+        let input = self.bench.input(&job, &self.links).await?;
         drop(preparing);
         let (sent_before, prepared) = (self.links.sent(), since.elapsed().as_secs_f64());
         let work =

@@ -19,8 +19,7 @@ use crate::cluster::wire::keepers::{Keepers, Places, Touches};
 use crate::cluster::wire::links::Links;
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{
-    DRIVER, Fetching, INPUTS, InputJob, InputKey, KeptBy, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan,
-    WorkerSeconds,
+    Fetching, INPUTS, InputKey, KeptBy, Node, Problem, RemoteCause, SyncEnd, SyncJob, SyncRan, WorkerSeconds,
 };
 use crate::cluster::wire::serve::Blobs;
 use crate::cluster::worker::bench::{Workbench, dds_of};
@@ -106,36 +105,24 @@ impl SyncBench {
         Arc::clone(locked(&self.sites).entry(number).or_default())
     }
 
-    /// The worker's minibatches, one after the other.
-    pub(crate) async fn input(&self, job: &InputJob, links: &Links) -> Result<Arc<RawBuf>, Problem> {
-        let there = {
-            let mut inputs = locked(&self.inputs);
-            let at = inputs.iter().position(|(key, _)| *key == job.key);
-            // In the order of their last use: the driver knows which are there.
-            at.map(|at| {
-                let kept = inputs.remove(at);
-                inputs.push(kept);
-                Arc::clone(&inputs[inputs.len() - 1].1)
-            })
-        };
-        if let Some(there) = there {
-            return Ok(there);
-        }
-        let chunks = job.chunks.as_ref().ok_or_else(|| broken("an input that was never sent"))?;
-        let ops = naming::element_ops(job.ops).ok_or_else(|| broken("a type of another program"))?;
-        let mut elements = RawBuf::new(ops, chunks.iter().map(|&(_, n)| n).sum());
-        for &(blob, n) in chunks {
-            let bytes = links.blob(DRIVER, blob).await;
-            let bytes = bytes.map_err(|error| error.problem(DRIVER))?;
-            elements.push_decoded(n, &mut bytes.as_slice()).map_err(broken)?;
-        }
+    /// An input that was fetched before. In the order of their last use: the driver knows which are there.
+    pub(crate) fn kept_input(&self, key: InputKey) -> Option<Arc<RawBuf>> {
+        let mut inputs = locked(&self.inputs);
+        let at = inputs.iter().position(|(known, _)| *known == key)?;
+        let kept = inputs.remove(at);
+        let elements = Arc::clone(&kept.1);
+        inputs.push(kept);
+        Some(elements)
+    }
+
+    pub(crate) fn keep_input(&self, key: InputKey, elements: RawBuf) -> Arc<RawBuf> {
         let elements = Arc::new(elements);
         let mut inputs = locked(&self.inputs);
         if inputs.len() >= INPUTS {
             inputs.remove(0);
         }
-        inputs.push((job.key, Arc::clone(&elements)));
-        Ok(elements)
+        inputs.push((key, Arc::clone(&elements)));
+        elements
     }
 }
 
@@ -171,8 +158,11 @@ pub(crate) fn begin(
     let (written, numbers) = written(bench, job, reservations, (me, nodes.len()))?;
     let clocks = clocks(job, (me, nodes.len()), bases(&Lease::of(&captured), &merges), &written);
     let site = bench.sync.site(job.site);
+    let dealt: Vec<bool> = numbers.iter().map(|&number| number > 0).collect();
     if site.keeps(numbers) && job.fetching != Fetching::All {
-        written.iter().flatten().for_each(|written| give_up_others(written, me));
+        // Of rows that are cut by number others may be about to fetch theirs from here.
+        let own = written.iter().zip(dealt).filter_map(|(written, dealt)| written.as_ref().filter(|_| dealt));
+        own.for_each(|written| give_up_others(written, me));
     }
     let team = Team { call: job.call, generation, me, nodes, links: Arc::clone(links) };
     let setup = Setup { written, copies: job.copies.clone(), fetching: job.fetching, early: job.early, clocks, site };
