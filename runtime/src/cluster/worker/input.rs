@@ -48,20 +48,27 @@ impl Workbench {
         let mut elements = RawBuf::new(ops, wanted.iter().map(Range::len).sum());
         for part in parts {
             for piece in pieces(&wanted, &part.range, ops.size) {
-                let bytes = self.encoded(part, span(&piece), links).await?;
+                let bytes = self.encoded(part, span(&piece), (ops.size, links)).await?;
                 push(&mut elements, &piece, &bytes)?;
             }
         }
         Ok(elements)
     }
 
-    async fn encoded(&self, part: &Pull, range: Range<usize>, links: &Links) -> Result<Vec<u8>, Problem> {
-        let reservation = self.known(part.dds)?;
+    async fn encoded(
+        &self,
+        part: &Pull,
+        range: Range<usize>,
+        (size, links): (usize, &Links),
+    ) -> Result<Vec<u8>, Problem> {
         if part.from != Holder::memory(self.me()) {
-            let bytes = links.encoded(part.dds, range, part.from, reservation.ops().size).await;
+            let bytes = links.encoded(part.dds, range, part.from, size).await;
             return bytes.map_err(|error| error.problem(part.from.node));
         }
-        let mut bytes = Vec::new();
+        let (reservation, mut bytes) = (self.known(part.dds)?, Vec::new());
+        if range.end > reservation.len() {
+            return Err(broken("an input of another length"));
+        }
         // SAFETY: the driver knows that they are here, and no loop writes its own input.
         #[allow(unsafe_code)]
         let there = unsafe { reservation.encode_there(range, &mut bytes) };
