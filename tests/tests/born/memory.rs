@@ -173,8 +173,8 @@ fn in_minibatches(session: &Session, rows: usize) -> stradsap::Result<String> {
     let mut m: Rows = session.range(rows).map(|i| [*i as f32; 256]).collect_rows(256)?;
     const OF_ROW: usize = 40;
     let batches = DVector::from_fn(session, rows / EACH, |b| b)?;
-    // 14 MB of them at the most.
     let mut sums = DVector::from_fn(session, rows, |_| 0.0f32)?;
+    // 14 MB of them at the most.
     let mut samples = session.range(rows * OF_ROW).map(|i| ((*i % 11) as f32, 0.5f32)).collect()?;
     let mut sent = Vec::new();
     for step in 1..3 {
@@ -205,8 +205,8 @@ fn in_minibatches(session: &Session, rows: usize) -> stradsap::Result<String> {
                 SyncPolicy::Bsp
             )?;
         }
-        async_parallel_for!(0..samples.len(), [step, &mut samples], |i| samples[i].1 +=
-            (i % 7 + step as usize) as f32)?;
+        let step = step as usize;
+        async_parallel_for!(0..samples.len(), [step, &mut samples], |i| samples[i].1 += (i % 7 + step) as f32)?;
     }
     // They lie with those who touch them, and are sent when a grid has been there.
     assert!(sent[2] * 20 <= sent[0] && sent[5] * 20 <= sent[3] && sent[3] <= sent[0], "{sent:?}");
