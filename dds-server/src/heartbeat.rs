@@ -32,8 +32,11 @@ pub fn pause() -> Duration {
     given.map_or(PAUSE, |seconds: u32| Duration::from_secs(seconds.into())).max(SILENCE)
 }
 
-/// The tag of a heartbeat whose sender was told to end.
+/// Part of the tag of a heartbeat whose sender was told to end.
 pub const LEAVING: u64 = 1;
+
+/// Part of the tag of a heartbeat whose sender can't reach the process whose number is in `lo`, in the generation that it names.
+pub const CUT_OFF: u64 = 2;
 
 /// Why the heartbeat ended.
 #[derive(Debug, thiserror::Error)]
@@ -51,11 +54,12 @@ pub enum Lost {
 }
 
 /// Sends a [`Kind::Ping`] every `every`, and listens until the other side is lost; then returns why. A side that is silent for long
-/// gets fewer pings. Any frame without a payload is a heartbeat; `heard` is called with each.
+/// gets fewer pings. Any frame without a payload is a heartbeat; `heard` is called with each, and `say` before each that is sent.
 pub async fn beat<S: AsyncRead + AsyncWrite>(
     io: S,
     every: Duration,
     silence: Duration,
+    say: impl Fn(&mut Header),
     mut heard: impl FnMut(&Header),
 ) -> Lost {
     let (mut reader, mut writer) = tokio::io::split(io);
@@ -64,15 +68,17 @@ pub async fn beat<S: AsyncRead + AsyncWrite>(
     let speaking = async {
         let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut header = Header::new(Kind::Ping);
+        let mut sent = 0;
         loop {
             ticks.tick().await;
             let unheard = unheard.fetch_add(1, Relaxed);
             if unheard > 2 * SELDOM && !unheard.is_multiple_of(SELDOM) {
                 continue;
             }
-            header.call += 1;
-            header.tag = if signals::is_told() { LEAVING } else { 0 };
+            sent += 1;
+            let tag = if signals::is_told() { LEAVING } else { 0 };
+            let mut header = Header { call: sent, tag, ..Header::new(Kind::Ping) };
+            say(&mut header);
             if let Err(error) = frame::write_frame(&mut writer, header, &[]).await {
                 // What the other side said last may still be there to be read, and says more.
                 return error;

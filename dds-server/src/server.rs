@@ -399,7 +399,7 @@ pub async fn run(config: ServerConfig) -> Result<(), ServerError> {
         |line| tracing::warn!("{line}"),
     );
     let controlled = serve_connection(&mut control, &driver, &store);
-    let beating = heartbeat::beat(heart, heartbeat::EVERY, pause, |_| {});
+    let beating = heartbeat::beat(heart, heartbeat::EVERY, pause, |_| {}, |_| {});
     tokio::pin!(controlled);
     tokio::select! {
         biased;

@@ -14,11 +14,11 @@ async fn two_that_live_hear_each_other_until_one_ends() {
     let start = Instant::now();
     let minute = async {
         tokio::select! {
-            lost = beat(left, EVERY, SILENCE, |_| {}) => panic!("{lost}"),
+            lost = beat(left, EVERY, SILENCE, |_| {}, |_| {}) => panic!("{lost}"),
             () = sleep(Duration::from_secs(60)) => {}
         }
     };
-    let (lost, ()) = tokio::join!(beat(right, EVERY, SILENCE, |_| heard.set(heard.get() + 1)), minute);
+    let (lost, ()) = tokio::join!(beat(right, EVERY, SILENCE, |_| {}, |_| heard.set(heard.get() + 1)), minute);
     assert!(matches!(lost, Lost::Ended), "{lost}");
     assert!((119..=121).contains(&heard.get()), "{}", heard.get());
     assert!(start.elapsed() <= Duration::from_secs(61));
@@ -32,7 +32,7 @@ async fn who_is_silent_is_lost() {
         sleep(Duration::from_secs(3)).await;
         write_frame(&mut left, Header::new(Kind::Pong), &[]).await
     };
-    let (lost, sent) = tokio::join!(beat(right, EVERY, SILENCE, |_| {}), silent);
+    let (lost, sent) = tokio::join!(beat(right, EVERY, SILENCE, |_| {}, |_| {}), silent);
     assert!(sent.is_ok());
     assert!(matches!(lost, Lost::Silent(_)), "{lost}");
     assert_eq!(start.elapsed(), Duration::from_secs(3) + SILENCE);
@@ -41,8 +41,10 @@ async fn who_is_silent_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn what_is_no_sign_of_life_ends_it() {
     let (mut left, right) = duplex(1024);
-    let (lost, sent) =
-        tokio::join!(beat(right, EVERY, SILENCE, |_| {}), write_frame(&mut left, Header::new(Kind::Ping), b"more"));
+    let (lost, sent) = tokio::join!(
+        beat(right, EVERY, SILENCE, |_| {}, |_| {}),
+        write_frame(&mut left, Header::new(Kind::Ping), b"more")
+    );
     assert!(sent.is_ok());
     assert!(matches!(lost, Lost::Frame(_)), "{lost}");
 }

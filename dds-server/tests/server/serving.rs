@@ -23,7 +23,7 @@ async fn start(driver: &Driver) -> JoinHandle<Result<(), ServerError>> {
 }
 
 fn beating(heart: Link) -> JoinHandle<heartbeat::Lost> {
-    tokio::spawn(beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {}))
+    tokio::spawn(beat(heart, heartbeat::EVERY, heartbeat::SILENCE, |_| {}, |_| {}))
 }
 
 fn put(lo: u64, hi: u64) -> Header {

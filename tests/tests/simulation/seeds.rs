@@ -179,3 +179,19 @@ fn a_driver_that_is_stopped_loses_nobody() {
         assert_eq!(came.counted["start"], 1 + came.started, "seed {seed}: processes were lost");
     }
 }
+
+/// What workers had sent it is lost where they give it up while it is stopped. They may have answered by then, and the driver, which
+/// is stopped itself, takes the worker for silent no sooner than it goes on.
+#[test]
+fn a_worker_that_is_stopped_beside_the_driver_waits_for_nobody_for_ever() {
+    let mut lost = 0;
+    for seed in seeds(150) {
+        let plan = Plan::of(seed);
+        let since = 300 + seed * 7 % 700;
+        let faults = vec![(since, Fault::Stop(5_000)), (since + 500 + seed * 11 % 1_500, Fault::StopDriver(15_000))];
+        let came = play(&Plan { workers: 2 + seed as usize % 3, servers: 0, faults, ..plan });
+        assert_eq!(came.error, None, "seed {seed}");
+        lost += came.counted["start"] - 1 - came.started;
+    }
+    assert!(lost > 0, "nobody was lost");
+}

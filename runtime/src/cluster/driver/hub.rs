@@ -24,7 +24,7 @@ use crate::cluster::launch::children::{Child, ProcessEnd};
 use crate::cluster::wire::join;
 use crate::cluster::wire::latest::Latest;
 use crate::cluster::wire::links::Links;
-use crate::cluster::wire::protocol::{ControlClient, Node};
+use crate::cluster::wire::protocol::{ControlClient, DRIVER, Node};
 use crate::cluster::wire::serve::{self, Blobs, Local, Memory};
 use crate::memory::home::Home;
 use crate::session::locked;
@@ -244,6 +244,16 @@ impl Hub {
         });
     }
 
+    /// A process says that it can't reach another one, which is lost then. Of two that say so of each other, the one that says it
+    /// later is out already: its word doesn't count any more.
+    pub(crate) fn lose_unreached(&self, by: Node, other: Node, why: &str) {
+        if self.is_member(by) {
+            // Who can't reach the driver is the one that is cut off.
+            let gone = if other == DRIVER { by } else { other };
+            self.lose(gone, &format!("{} can't reach it: {why}", self.name(by)));
+        }
+    }
+
     /// A worker's part in the job is over, and it knows.
     pub(crate) fn release(&self, node: Node) {
         let Some(member) = locked(&self.members).remove(&node) else { return };
@@ -313,8 +323,13 @@ impl Hub {
                 let Some(node) = self.by_process(&peer) else { return };
                 let (hub, leaving) = (Arc::clone(self), self.leaving_of(node));
                 let heart = tasks::spawn(async move {
-                    let heard = |header: &Header| leaving.store(header.tag == heartbeat::LEAVING, Relaxed);
-                    let lost = heartbeat::beat(stream, heartbeat::EVERY, SILENCE, heard).await;
+                    let heard = |header: &Header| {
+                        leaving.store(header.tag & heartbeat::LEAVING != 0, Relaxed);
+                        if header.tag & heartbeat::CUT_OFF != 0 && header.generation == hub.links.generation() {
+                            hub.lose_unreached(node, header.lo as Node, "nothing arrives");
+                        }
+                    };
+                    let lost = heartbeat::beat(stream, heartbeat::EVERY, SILENCE, |_| {}, heard).await;
                     // Not on this task, which `lose` ends.
                     tasks::spawn(async move { hub.lose(node, &lost.to_string()) });
                 });

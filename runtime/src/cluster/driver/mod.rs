@@ -453,16 +453,13 @@ impl Cluster {
     /// What an answer means to the driver: a process that does not do its part is lost.
     pub(crate) fn understand<R>(&self, node: Node, answer: Option<Answer<R>>) -> std::result::Result<R, Fault> {
         let Some(answer) = answer else { return Err(Fault::Lost) };
-        // Of two that can't reach each other, the one that says so later is out already: its word doesn't count any more.
         if !self.hub.is_member(node) {
             return Err(Fault::Lost);
         }
         match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(Problem::Peer { node: other, why })) => {
-                // A worker that can't reach the driver is the one that is cut off.
-                let gone = if other == DRIVER { node } else { other };
-                self.hub.lose(gone, &format!("{} can't reach it: {why}", self.hub.name(node)));
+                self.hub.lose_unreached(node, other, &why);
                 Err(Fault::Lost)
             }
             Ok(Err(problem @ (Problem::Stopped | Problem::OldEpoch { .. } | Problem::Unfit(_)))) => {

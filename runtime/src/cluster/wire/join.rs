@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use stradsap_dds_server::codec::{Bounded, MAX_MESSAGE};
-use stradsap_dds_server::heartbeat;
 use stradsap_dds_server::hello::{GreetError, Hello, Purpose, Role};
 use stradsap_dds_server::link::{Link, greet};
 use stradsap_dds_server::net;
@@ -37,14 +36,14 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// A process that has joined.
-pub(crate) struct Joined<H> {
+pub(crate) struct Joined {
     /// What it says of itself, its number included.
     pub(crate) me: Hello,
     pub(crate) secret: Secret,
     pub(crate) control: Link,
     pub(crate) listener: Listener,
-    /// Ends with the reason when the driver is lost.
-    pub(crate) heart: H,
+    /// For signs of life.
+    pub(crate) heart: Link,
 }
 
 fn problem(what: impl std::fmt::Display) -> Error {
@@ -52,12 +51,7 @@ fn problem(what: impl std::fmt::Display) -> Error {
 }
 
 /// Joins a job.
-pub(crate) async fn join(
-    at: &Join,
-    role: Role,
-    threads: u32,
-    index: Option<u32>,
-) -> Result<Joined<impl Future<Output = String>>> {
+pub(crate) async fn join(at: &Join, role: Role, threads: u32, index: Option<u32>) -> Result<Joined> {
     let me = Hello::of_this_process(role, Purpose::Control).map_err(problem)?;
     let me = Hello { threads, index, ..me };
     match at {
@@ -91,13 +85,7 @@ pub(crate) async fn join(
 }
 
 /// Introduces itself over both connections that a driver expects; tries the first of them again for a while.
-async fn greeted(
-    address: &str,
-    secret: Secret,
-    mut stream: Stream,
-    mut me: Hello,
-    again: Duration,
-) -> Result<Joined<impl Future<Output = String> + use<>>> {
+async fn greeted(address: &str, secret: Secret, mut stream: Stream, mut me: Hello, again: Duration) -> Result<Joined> {
     let local = stream.local_addr().map_err(problem)?;
     let listener = listen(local).await?;
     let bound = listener.local_addr().map_err(problem)?;
@@ -135,7 +123,6 @@ async fn greeted(
             Err(error) => return Err(problem(format!("{address}: {error}"))),
         }
     };
-    let heart = async move { heartbeat::beat(heart, heartbeat::EVERY, heartbeat::pause(), |_| {}).await.to_string() };
     Ok(Joined { me, secret, control, listener, heart })
 }
 

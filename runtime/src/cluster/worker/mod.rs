@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use stradsap_dds_server::frame::Header;
+use stradsap_dds_server::heartbeat;
 use stradsap_dds_server::hello::{Hello, Role};
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::signals;
@@ -77,11 +79,18 @@ pub(crate) async fn serve(role: &WorkerRole, session: Session) -> Result<()> {
     let worker = Worker::new(&me, secret.clone(), session);
     let _stopped_at_the_end = AtWork(Arc::clone(&worker));
     tasks::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
+    let heart = heartbeat::beat(
+        heart,
+        heartbeat::EVERY,
+        heartbeat::pause(),
+        |header| worker.say_who_is_cut_off(header),
+        |_| {},
+    );
     let service = join::serve_control(control, Server(Arc::clone(&worker)));
     let why = tokio::select! {
         biased;
         () = service => "it ended the connection".to_string(),
-        why = heart => why,
+        why = heart => why.to_string(),
     };
     if let Some(error) = locked(&worker.unfit).take() {
         return Err(error);
@@ -196,6 +205,15 @@ impl Worker {
     fn check(&self, generation: u32) -> std::result::Result<(), Problem> {
         let ours = self.links.generation();
         if generation == ours { Ok(()) } else { Err(Problem::OldEpoch { theirs: generation, ours }) }
+    }
+
+    /// Says in a heartbeat who can't be reached from here. While a loop runs here its answer says so, but others may still wait for
+    /// what was on its way to them when it had ended here.
+    fn say_who_is_cut_off(&self, heartbeat: &mut Header) {
+        if let Some((node, _)) = &*locked(&self.trouble.first) {
+            heartbeat.tag |= heartbeat::CUT_OFF;
+            (heartbeat.generation, heartbeat.lo) = (self.links.generation(), u64::from(*node));
+        }
     }
 
     async fn join(self: &Arc<Self>, membership: Membership) -> std::result::Result<(), Problem> {
