@@ -270,6 +270,64 @@ fn what_is_plain() {
 }
 
 /// Whichever way rustc lays a tuple out.
+#[derive(Clone, Element)]
+struct Counted(Vec<u8>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {}
+}
+
+#[derive(Clone, Element)]
+enum Named {
+    Nobody,
+    Somebody(String, Vec<u32>),
+    Counted { by: Counted },
+}
+
+#[derive(Clone, Debug, PartialEq, Element)]
+enum Row {
+    None,
+    Dense(Vec<u16>),
+    Sparse { entries: Vec<u32>, used: u32 },
+}
+
+/// Only what a `Drop` of its own may notice is dropped at the end of a loop.
+#[test]
+fn unused_elements_keep_their_memory_where_nobody_notices() {
+    fn keeps<T: Element>() -> bool {
+        T::KEEPS_ROOM
+    }
+    assert!(keeps::<Person>() && keeps::<Row>() && keeps::<Shape>() && keeps::<(Row, u8)>());
+    assert!(!keeps::<Counted>() && !keeps::<Named>() && !keeps::<Vec<Counted>>() && !keeps::<Box<Named>>());
+    let rows = [
+        Row::None,
+        Row::Dense(vec![1, 2]),
+        Row::Dense(vec![3; 9]),
+        Row::Dense(Vec::new()),
+        Row::Sparse { entries: vec![5; 3], used: 2 },
+        Row::Sparse { entries: vec![7], used: 1 },
+    ];
+    for (from, to) in rows.iter().flat_map(|from| rows.iter().map(move |to| (from, to))) {
+        let mut other = to.clone();
+        from.clone_over(&mut other);
+        assert_eq!(&other, from, "over {to:?}");
+    }
+    let mut row = Row::Dense(Vec::with_capacity(100));
+    rows[1].clone_over(&mut row);
+    assert!(matches!(&row, Row::Dense(counts) if counts.capacity() == 100), "it kept its memory: {row:?}");
+    for (from, to) in (0..8).flat_map(|from| (0..8).map(move |to| (from, to))) {
+        let (mut a, mut b, mut c) = (shape(to), person(to), nested(to));
+        shape(from).clone_over(&mut a);
+        person(from).clone_over(&mut b);
+        nested(from).clone_over(&mut c);
+        assert_eq!((a, b, c), (shape(from), person(from), nested(from)));
+    }
+    let mut named = [Named::Nobody, Named::Somebody(String::new(), Vec::new())];
+    Named::Counted { by: Counted(vec![1]) }.clone_over(&mut named[0]);
+    named[0].clone().clone_over(&mut named[1]);
+    assert!(matches!(&named[1], Named::Counted { by } if by.0 == [1]));
+}
+
 #[test]
 fn the_bytes_of_a_tuple_are_those_of_its_parts_in_their_order() {
     fn check<T: Element + PartialEq + std::fmt::Debug>(tuple: T, expected: &[u8]) {

@@ -11,6 +11,7 @@ use std::any::type_name;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::num::NonZero;
 use std::time::Duration;
@@ -71,6 +72,13 @@ pub unsafe trait Element: Clone + Send + Sync + 'static {
     /// frees memory.
     #[doc(hidden)]
     const KEEPS_ROOM: bool = false;
+
+    /// Makes another element a clone of this one, in the memory that it has.
+    #[doc(hidden)]
+    #[inline]
+    fn clone_over(&self, other: &mut Self) {
+        other.clone_from(self);
+    }
 
     /// Appends the canonical bytes of one element. For plain types these are its bytes in memory.
     fn encode(&self, out: &mut Vec<u8>);
@@ -136,6 +144,28 @@ pub const fn is_plain<T: Element>() -> bool {
     T::PLAIN
 }
 
+/// Whether dropping a value only frees memory.
+pub const fn only_frees<T: Element>() -> bool {
+    T::KEEPS_ROOM || !std::mem::needs_drop::<T>()
+}
+
+/// Whether a type has a `Drop` of its own: `HasDrop::<T>::ITS_OWN`, where [`DropsNothing`] is in scope.
+pub struct HasDrop<T>(PhantomData<T>);
+
+#[allow(drop_bounds, reason = "this asks for the implementation, not for what has to be dropped")]
+impl<T: Drop> HasDrop<T> {
+    /// It has one.
+    pub const ITS_OWN: bool = true;
+}
+
+/// What holds of types that the constant above isn't there for.
+pub trait DropsNothing {
+    /// It has none.
+    const ITS_OWN: bool = false;
+}
+
+impl<T> DropsNothing for HasDrop<T> {}
+
 /// Appends the bytes of a run of elements, for plain ones in one copy.
 pub fn encode_slice<T: Element>(slice: &[T], out: &mut Vec<u8>) {
     if T::PLAIN {
@@ -166,13 +196,13 @@ by_parts! {
     [] String = true, self, out => { self.len().encode(out); out.extend_from_slice(self.as_bytes()) },
         bytes => { let len = usize::decode(bytes)?; decode_str(bytes, len).map(ToString::to_string) };
     [] (), self, _out => {}, _bytes => Ok(());
-    [T: Element] Vec<T> = T::KEEPS_ROOM || !std::mem::needs_drop::<T>(), self, out => { self.len().encode(out); encode_slice(self, out) },
+    [T: Element] Vec<T> = only_frees::<T>(), self, out => { self.len().encode(out); encode_slice(self, out) },
         bytes => { let len = usize::decode(bytes)?; decode_vec(len, bytes) };
-    [T: Element] Box<[T]>, self, out => { self.len().encode(out); encode_slice(self, out) },
+    [T: Element] Box<[T]> = only_frees::<T>(), self, out => { self.len().encode(out); encode_slice(self, out) },
         bytes => Vec::decode(bytes).map(Vec::into_boxed_slice);
-    [T: Element] Box<T>, self, out => (**self).encode(out),
+    [T: Element] Box<T> = only_frees::<T>(), self, out => (**self).encode(out),
         bytes => { let _level = deeper()?; T::decode(bytes).map(Box::new) };
-    [T: Element] Option<T>, self, out => match self {
+    [T: Element] Option<T> = only_frees::<T>(), self, out => match self {
         None => out.push(0),
         Some(value) => { out.push(1); value.encode(out) }
     }, bytes => if flag(bytes, "Option")? { T::decode(bytes).map(Some) } else { Ok(None) };
@@ -180,10 +210,10 @@ by_parts! {
         Ok(value) => { out.push(0); value.encode(out) }
         Err(error) => { out.push(1); error.encode(out) }
     }, bytes => Ok(if flag(bytes, "Result")? { Err(E::decode(bytes)?) } else { Ok(T::decode(bytes)?) });
-    [T: Element] Reverse<T>, self, out => self.0.encode(out), bytes => T::decode(bytes).map(Reverse);
-    [T: Element] Ordered<T>, self, out => self.0.encode(out), bytes => T::decode(bytes).map(Ordered);
+    [T: Element] Reverse<T> = only_frees::<T>(), self, out => self.0.encode(out), bytes => T::decode(bytes).map(Reverse);
+    [T: Element] Ordered<T> = only_frees::<T>(), self, out => self.0.encode(out), bytes => T::decode(bytes).map(Ordered);
     [] Duration, self, out => (self.as_secs(), self.subsec_nanos()).encode(out), bytes => decode_duration(bytes);
-    [T: Element] VecDeque<T>, self, out => {
+    [T: Element] VecDeque<T> = only_frees::<T>(), self, out => {
         let (front, back) = self.as_slices();
         self.len().encode(out);
         encode_slice(front, out);
@@ -299,7 +329,10 @@ macro_rules! tuples {
                 true $(&& $name::PLAIN)+ && are_side_by_side(&places, &sizes, size_of::<Self>())
             };
             const BITS: bool = true $(&& $name::BITS)+;
-            const KEEPS_ROOM: bool = true $(&& ($name::KEEPS_ROOM || !std::mem::needs_drop::<$name>()))+;
+            const KEEPS_ROOM: bool = true $(&& only_frees::<$name>())+;
+            fn clone_over(&self, other: &mut Self) {
+                $(self.$place.clone_over(&mut other.$place);)+
+            }
             #[allow(non_snake_case)]
             fn encode(&self, out: &mut Vec<u8>) {
                 let ($($name,)+) = self;

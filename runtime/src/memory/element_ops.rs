@@ -64,7 +64,7 @@ impl<T: Element> OpsOf<T> {
         by_key: T::BY_KEY,
         needs_drop: std::mem::needs_drop::<T>(),
         of: None,
-        keeps_room: T::KEEPS_ROOM,
+        keeps_room: T::KEEPS_ROOM && std::mem::needs_drop::<T>(),
         clone_into_run: clone_into_run::<T>,
         clone_run: clone_run::<T>,
         drop_run: drop_run::<T>,
@@ -111,7 +111,7 @@ unsafe fn clone_into_run<T: Element>(src: *const u8, dst: *mut u8, n: usize) {
     let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
     for k in 0..n {
         // SAFETY: k < n, so both addresses hold an element.
-        unsafe { (*dst.add(k)).clone_from(&*src.add(k)) };
+        unsafe { (*src.add(k)).clone_over(&mut *dst.add(k)) };
     }
 }
 

@@ -36,12 +36,14 @@ pub(crate) fn implementation(input: &DeriveInput, form: Form) -> TokenStream {
         (Data::Struct(data), Form::Fields) => bits(&data.fields),
         _ => TokenStream::new(),
     };
+    let clone_over = if form == Form::Fields { clone_over(input) } else { TokenStream::new() };
     quote! {
         #[automatically_derived]
         // SAFETY: `PLAIN` holds only if all fields are plain, together as large as the type, and nothing is dropped; `BITS` with padding, too.
         unsafe impl #impl_generics ::stradsap::Element for #name #ty_generics #where_clause {
             const PLAIN: bool = #plain;
             #bits
+            #clone_over
 
             fn encode(&self, #out: &mut ::std::vec::Vec<u8>) {
                 #encode
@@ -115,6 +117,65 @@ fn plain(fields: &Fields) -> TokenStream {
 fn bits(fields: &Fields) -> TokenStream {
     let each = fields.iter().map(|field| as_element(&field.ty));
     quote!(const BITS: bool = true #(&& #each::BITS)* && !::core::mem::needs_drop::<Self>();)
+}
+
+/// Has an unused element keep its memory for the next: where all fields do, so that dropping it only frees memory. A type with parameters
+/// isn't asked whether it has a `Drop` of its own.
+fn clone_over(input: &DeriveInput) -> TokenStream {
+    if !input.generics.params.is_empty() || is_packed(&input.attrs) {
+        return TokenStream::new();
+    }
+    let (from, other) = (Ident::new("from", Span::mixed_site()), Ident::new("other", Span::mixed_site()));
+    let (fields, body): (Vec<&syn::Field>, TokenStream) = match &input.data {
+        Data::Struct(data) => {
+            let each = data.fields.iter().zip(data.fields.members()).map(|(field, member)| {
+                let element = as_element(&field.ty);
+                quote_spanned!(own_span(field.ty.span())=> #element::clone_over(&self.#member, &mut #other.#member);)
+            });
+            (data.fields.iter().collect(), quote!(#(#each)*))
+        }
+        Data::Enum(data) => {
+            let arms = data.variants.iter().map(|variant| {
+                let name = &variant.ident;
+                let bound = |of: &str| -> Vec<Ident> {
+                    (0..variant.fields.len()).map(|at| format_ident!("{of}{at}", span = Span::mixed_site())).collect()
+                };
+                let (froms, others) = (bound("from"), bound("other"));
+                let members: Vec<syn::Member> = variant.fields.members().collect();
+                let each = variant.fields.iter().zip(froms.iter().zip(&others)).map(|(field, (from, other))| {
+                    let element = as_element(&field.ty);
+                    quote_spanned!(own_span(field.ty.span())=> #element::clone_over(#from, #other);)
+                });
+                quote! {
+                    (Self::#name { #(#members: #froms,)* }, Self::#name { #(#members: #others,)* }) => { #(#each)* }
+                }
+            });
+            let body = quote! {
+                match (self, #other) {
+                    #(#arms)*
+                    #[allow(unreachable_patterns)]
+                    (#from, #other) => ::core::clone::Clone::clone_from(#other, #from),
+                }
+            };
+            (data.variants.iter().flat_map(|variant| &variant.fields).collect(), body)
+        }
+        Data::Union(_) => return TokenStream::new(),
+    };
+    let each = fields.iter().map(|field| {
+        let ty = &field.ty;
+        quote_spanned!(own_span(ty.span())=> ::stradsap::__private::only_frees::<#ty>())
+    });
+    quote! {
+        const KEEPS_ROOM: bool = {
+            #[allow(unused_imports)]
+            use ::stradsap::__private::DropsNothing as _;
+            ::core::mem::needs_drop::<Self>() #(&& #each)* && !::stradsap::__private::HasDrop::<Self>::ITS_OWN
+        };
+
+        fn clone_over(&self, #other: &mut Self) {
+            #body
+        }
+    }
 }
 
 fn encode_struct(fields: &Fields, packed: bool, out: &Ident) -> TokenStream {

@@ -90,8 +90,10 @@ pub struct Buckets {
     place: Box<[u32; PLACES]>,
     /// Topics whose `phi` isn't that of a word without tokens.
     touched: Vec<u16>,
-    /// Sums of `phi` over groups of topics, in a whole number of lanes.
+    /// Sums of `phi` over groups of topics, in a whole number of lanes. Only rows that don't have a count for each topic need them.
     groups: Vec<f32>,
+    /// Whether these sums are up to date.
+    summed: bool,
 }
 
 fn places<T: Copy + std::fmt::Debug>(value: T) -> Box<[T; PLACES]> {
@@ -117,16 +119,17 @@ impl Buckets {
             place: places(0),
             touched: Vec::new(),
             groups: vec![0.0; groups],
+            summed: false,
         };
         buckets.place[..prior.topics].fill(NOWHERE);
         for k in 0..prior.topics {
             buckets.phi[k] = prior.beta * buckets.inverse[k];
         }
-        buckets.sum_groups();
         buckets
     }
 
     fn sum_groups(&mut self) {
+        self.summed = true;
         for (group, phi) in self.groups.iter_mut().zip(self.phi.chunks_exact(GROUP)) {
             *group = Sums::of(phi).total();
         }
@@ -140,9 +143,39 @@ impl Buckets {
     /// Turns to another word.
     #[inline(never)]
     fn turn_to(&mut self, word: u32, row: &WordRow) {
+        // Where that is as little work as correcting what both words have.
+        if !self.summed || (self.touched.len() + row.len()) * 8 > self.prior.topics {
+            self.set_all(row);
+        } else {
+            self.set_touched(row);
+        }
+        self.word = Some(word);
+    }
+
+    /// Sets up a word's `phi` in passes over all topics, many at once.
+    fn set_all(&mut self, row: &WordRow) {
+        let (beta, topics) = (self.prior.beta, self.prior.topics);
+        let (counts, places) = (&mut self.count[..topics], &mut self.place[..topics]);
+        counts.fill(0.0);
+        places.fill(NOWHERE);
+        self.touched.clear();
+        for (at, (topic, count)) in row.iter().enumerate() {
+            if let (Some(of_topic), Some(place)) =
+                (counts.get_mut(usize::from(topic)), places.get_mut(usize::from(topic)))
+            {
+                (*of_topic, *place) = (count as f32, at as u32);
+                self.touched.push(topic);
+            }
+        }
+        for ((phi, &count), &inverse) in self.phi.iter_mut().zip(&*counts).zip(&self.inverse) {
+            *phi = (count + beta) * inverse;
+        }
+        self.summed = false;
+    }
+
+    /// Takes out the topics of the word before, and puts in those of this one.
+    fn set_touched(&mut self, row: &WordRow) {
         let beta = self.prior.beta;
-        // Sums are made anew where that is as little work as correcting them.
-        let anew = (self.touched.len() + row.len()) * 8 > self.prior.topics;
         let touched = std::mem::take(&mut self.touched);
         for &topic in &touched {
             let k = usize::from(topic);
@@ -150,9 +183,7 @@ impl Buckets {
             self.place[k] = NOWHERE;
             self.phi[k] = beta * self.inverse[k];
         }
-        if !anew {
-            touched.iter().for_each(|&topic| self.sum_group_of(topic));
-        }
+        touched.iter().for_each(|&topic| self.sum_group_of(topic));
         self.touched = touched;
         self.touched.clear();
         for (place, (topic, count)) in row.iter().enumerate() {
@@ -165,14 +196,9 @@ impl Buckets {
             self.phi[k] = (count as f32 + beta) * self.inverse[k];
             self.touched.push(topic);
         }
-        if anew {
-            self.sum_groups();
-        } else {
-            for at in 0..self.touched.len() {
-                self.sum_group_of(self.touched[at]);
-            }
+        for at in 0..self.touched.len() {
+            self.sum_group_of(self.touched[at]);
         }
-        self.word = Some(word);
     }
 
     /// Draws a token's topic anew, given its old one and a number in [0, 1), and moves the token in both rows and in the
@@ -257,6 +283,9 @@ impl Buckets {
     /// The document's bucket, and that of all topics. A topic that the document has comes with its place there.
     #[inline(always)]
     fn draw_sparse(&mut self, row: &SparseRow, old: u16, old_phi: f32, random: f32) -> (u16, Option<usize>) {
+        if !self.summed {
+            self.sum_groups();
+        }
         let k = usize::from(old);
         let phi_with = std::mem::replace(&mut self.phi[k], old_phi);
         let alpha = self.prior.alpha;
@@ -305,7 +334,9 @@ impl Buckets {
     fn set(&mut self, k: usize, phi: f32) {
         let by = phi - self.phi[k];
         self.phi[k] = phi;
-        self.groups[k / GROUP] += by;
+        if self.summed {
+            self.groups[k / GROUP] += by;
+        }
     }
 
     #[inline(always)]
