@@ -73,6 +73,11 @@ pub unsafe trait Element: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const KEEPS_ROOM: bool = false;
 
+    /// The same of the standard library's types, as far as they show it themselves: a list of a program's own types doesn't ask them,
+    /// since they may be made of such lists.
+    #[doc(hidden)]
+    const FREES: bool = false;
+
     /// Makes another element a clone of this one, in the memory that it has.
     #[doc(hidden)]
     #[inline]
@@ -149,6 +154,11 @@ pub const fn only_frees<T: Element>() -> bool {
     T::KEEPS_ROOM || !std::mem::needs_drop::<T>()
 }
 
+/// The same of an element in a list.
+const fn frees<T: Element>() -> bool {
+    T::FREES || !std::mem::needs_drop::<T>()
+}
+
 /// Whether a type has a `Drop` of its own: `HasDrop::<T>::ITS_OWN`, where [`DropsNothing`] is in scope.
 pub struct HasDrop<T>(PhantomData<T>);
 
@@ -180,11 +190,12 @@ pub fn encode_slice<T: Element>(slice: &[T], out: &mut Vec<u8>) {
 }
 
 macro_rules! by_parts {
-    ($([$($generic:tt)*] $t:ty $(= $keeps_room:expr)?, $self:ident, $out:ident => $encode:expr, $bytes:ident => $decode:expr;)*) => {$(
+    ($([$($generic:tt)*] $t:ty $(= $frees:expr)?, $self:ident, $out:ident => $encode:expr, $bytes:ident => $decode:expr;)*) => {$(
         // SAFETY: not plain, so nothing is claimed.
         unsafe impl<$($generic)*> Element for $t {
             const PLAIN: bool = false;
-            $(const KEEPS_ROOM: bool = $keeps_room;)?
+            const KEEPS_ROOM: bool = Self::FREES;
+            $(const FREES: bool = $frees;)?
             fn encode(&$self, $out: &mut Vec<u8>) { $encode }
             fn decode($bytes: &mut &[u8]) -> Result<Self, DecodeError> { $decode }
         }
@@ -196,13 +207,13 @@ by_parts! {
     [] String = true, self, out => { self.len().encode(out); out.extend_from_slice(self.as_bytes()) },
         bytes => { let len = usize::decode(bytes)?; decode_str(bytes, len).map(ToString::to_string) };
     [] (), self, _out => {}, _bytes => Ok(());
-    [T: Element] Vec<T> = only_frees::<T>(), self, out => { self.len().encode(out); encode_slice(self, out) },
+    [T: Element] Vec<T> = frees::<T>(), self, out => { self.len().encode(out); encode_slice(self, out) },
         bytes => { let len = usize::decode(bytes)?; decode_vec(len, bytes) };
-    [T: Element] Box<[T]> = only_frees::<T>(), self, out => { self.len().encode(out); encode_slice(self, out) },
+    [T: Element] Box<[T]> = frees::<T>(), self, out => { self.len().encode(out); encode_slice(self, out) },
         bytes => Vec::decode(bytes).map(Vec::into_boxed_slice);
-    [T: Element] Box<T> = only_frees::<T>(), self, out => (**self).encode(out),
+    [T: Element] Box<T> = frees::<T>(), self, out => (**self).encode(out),
         bytes => { let _level = deeper()?; T::decode(bytes).map(Box::new) };
-    [T: Element] Option<T> = only_frees::<T>(), self, out => match self {
+    [T: Element] Option<T> = frees::<T>(), self, out => match self {
         None => out.push(0),
         Some(value) => { out.push(1); value.encode(out) }
     }, bytes => if flag(bytes, "Option")? { T::decode(bytes).map(Some) } else { Ok(None) };
@@ -210,10 +221,10 @@ by_parts! {
         Ok(value) => { out.push(0); value.encode(out) }
         Err(error) => { out.push(1); error.encode(out) }
     }, bytes => Ok(if flag(bytes, "Result")? { Err(E::decode(bytes)?) } else { Ok(T::decode(bytes)?) });
-    [T: Element] Reverse<T> = only_frees::<T>(), self, out => self.0.encode(out), bytes => T::decode(bytes).map(Reverse);
-    [T: Element] Ordered<T> = only_frees::<T>(), self, out => self.0.encode(out), bytes => T::decode(bytes).map(Ordered);
+    [T: Element] Reverse<T> = frees::<T>(), self, out => self.0.encode(out), bytes => T::decode(bytes).map(Reverse);
+    [T: Element] Ordered<T> = frees::<T>(), self, out => self.0.encode(out), bytes => T::decode(bytes).map(Ordered);
     [] Duration, self, out => (self.as_secs(), self.subsec_nanos()).encode(out), bytes => decode_duration(bytes);
-    [T: Element] VecDeque<T> = only_frees::<T>(), self, out => {
+    [T: Element] VecDeque<T> = frees::<T>(), self, out => {
         let (front, back) = self.as_slices();
         self.len().encode(out);
         encode_slice(front, out);
@@ -330,6 +341,7 @@ macro_rules! tuples {
             };
             const BITS: bool = true $(&& $name::BITS)+;
             const KEEPS_ROOM: bool = true $(&& only_frees::<$name>())+;
+            const FREES: bool = true $(&& frees::<$name>())+;
             fn clone_over(&self, other: &mut Self) {
                 $(self.$place.clone_over(&mut other.$place);)+
             }
