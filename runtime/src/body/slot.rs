@@ -180,8 +180,9 @@ pub(crate) struct Ahead<'t> {
     at: *const u8,
     stride: usize,
     iterations: usize,
-    /// Where in an element the indices stand.
-    places: &'t [usize],
+    /// Where in an element an index stands, and where others do.
+    first: usize,
+    others: &'t [usize],
     elements: PhantomData<&'t RawBuf>,
 }
 
@@ -190,11 +191,12 @@ const AHEAD: usize = 12;
 
 impl<'t> Ahead<'t> {
     pub(crate) const NOTHING: Ahead<'static> =
-        Ahead { at: std::ptr::null(), stride: 0, iterations: 0, places: &[], elements: PhantomData };
+        Ahead { at: std::ptr::null(), stride: 0, iterations: 0, first: 0, others: &[], elements: PhantomData };
 
     /// Indices of 4 bytes stand at these places of each of the elements `start..end`, one for each iteration of a block.
     pub(crate) fn new(elements: &'t RawBuf, start: usize, end: usize, places: &'t [usize]) -> Ahead<'t> {
         let stride = elements.ops().size;
+        let [first, others @ ..] = places else { return Ahead::NOTHING };
         let outside = |&place: &usize| place.saturating_add(4) > stride;
         if places.iter().any(outside) || end > elements.len() || !elements.ops().plain || start + AHEAD >= end {
             return Ahead::NOTHING;
@@ -203,19 +205,33 @@ impl<'t> Ahead<'t> {
             at: elements.as_ptr().wrapping_add((start + AHEAD) * stride),
             stride,
             iterations: end - start - AHEAD,
-            places,
+            first: *first,
+            others,
             elements: PhantomData,
         }
     }
 
-    /// The indices that stand ahead of the block's `j`-th iteration.
+    /// Calls `f` with the indices that stand ahead of the block's `j`-th iteration. Mostly that is one: a loop over all of them would take
+    /// as long as what it is for.
     #[inline(always)]
-    pub(crate) fn indices(&self, j: usize) -> impl Iterator<Item = u32> {
-        let (element, places) = (self.at.wrapping_add(j * self.stride), self.places);
-        let places = if j < self.iterations { places } else { &[] };
+    pub(crate) fn each_index(&self, j: usize, f: impl Fn(u32)) {
+        if j >= self.iterations {
+            return;
+        }
+        let element = self.at.wrapping_add(j * self.stride);
         // SAFETY: `new` saw to it that this many elements are there, and that the indices are within each of them.
-        places.iter().map(move |&place| unsafe { element.add(place).cast::<u32>().read_unaligned() })
+        let index = |place: usize| unsafe { element.add(place).cast::<u32>().read_unaligned() };
+        f(index(self.first));
+        if !self.others.is_empty() {
+            each(self.others, |place| f(index(place)));
+        }
     }
+}
+
+/// Apart, so that no loop stands where there is nothing to be done.
+#[inline(never)]
+fn each(places: &[usize], f: impl Fn(usize)) {
+    places.iter().for_each(|&place| f(place));
 }
 
 /// Rows that threads share: where they lie, and which of them may be reached at once.

@@ -115,8 +115,10 @@ macro_rules! common_to_views {
                     (self.len, self.wlen) = (n, if self.written { n } else { 0 });
                     self.ptr = self.behind(self.base, self.lo);
                 }
-                let own = if self.packed { place } else { first };
-                self.here = self.behind(self.base, own.wrapping_sub(first));
+                if Self::NEAR > 0 {
+                    let own = if self.packed { place } else { first };
+                    self.here = self.behind(self.base, own.wrapping_sub(first));
+                }
             }
 
             /// The iterations that own all elements less than `W` from their own number, where a range is owned, and perhaps
@@ -206,7 +208,7 @@ macro_rules! common_to_views {
             #[inline(always)]
             fn is_surely_owned<I: ElementIndex>(&self, i: usize) -> bool {
                 if I::OWN {
-                    self.own && i == self.iteration
+                    Self::NEAR > 0 && self.own && i == self.iteration
                 } else {
                     let distance = i.wrapping_sub(self.iteration);
                     let near = Self::NEAR.wrapping_sub(1);
@@ -436,9 +438,7 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
     /// Fetches the elements of an iteration to come, where their indices are known.
     #[inline(always)]
     pub(crate) fn look_ahead(&self, j: usize) {
-        for i in self.ahead.indices(j) {
-            fetch_bytes(self.behind(self.base, i as usize), T::bytes(self.width));
-        }
+        self.ahead.each_index(j, |i| fetch_bytes(self.behind(self.base, i as usize), T::bytes(self.width)));
     }
 
     #[inline(always)]
