@@ -55,8 +55,7 @@ const SOUND: [Place; 9] = [
 ];
 
 /// Where `captured`, `generated`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `rows`, `slices`, `sums`, `tables`, `undone` and `views` run.
-const OUTCOMES: [Place; 6] =
-    [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 1, 0), place(2, 2, 0), place(3, 1, 0)];
+const OUTCOMES: [Place; 5] = [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
 /// Where `coloured` runs: on each number of workers, each number of threads.
 const COLOURED: [Place; 14] = [

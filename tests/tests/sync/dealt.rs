@@ -207,7 +207,7 @@ pub(crate) fn in_turns(session: &Session, seen: &mut Seen) -> Result {
 /// A worker is killed at some moment while rows, which a loop of the other kind has changed, go to their keepers, and soon after.
 fn killed_on_the_way() {
     const MANY: usize = 6000;
-    let session = PLACES[2][2].session();
+    let session = PLACES[2][1].session();
     let n = copies(&session);
     let input = DVector::from_fn(&session, 20 * n, |i| i).unwrap();
     let mut rows = DVector::from_fn(&session, MANY, |i| [i as f64; 256]).unwrap();
@@ -264,7 +264,7 @@ fn bytes_of_call((input, copies): (&DVector<u32>, usize), rows: &mut DVector<[f3
 
 /// What one worker alone touches isn't sent any more. (With three workers the driver of these tests holds nothing.)
 fn bytes() {
-    for place in [PLACES[1][2], PLACES[2][2], PLACES[3][2], PLACES[3][3]] {
+    for place in [PLACES[1][2], PLACES[2][1], PLACES[3][2], PLACES[3][3]] {
         for policy in [SyncPolicy::Bsp, SyncPolicy::Ssp { staleness: 1 }] {
             let session = place.verified();
             let n = copies(&session);

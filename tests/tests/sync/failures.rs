@@ -156,7 +156,7 @@ fn in_mid_push() {
 
 /// A call that is broken off after some workers told others what they will want, before these heard of it.
 fn wants_that_nobody_heard() {
-    for place in [PLACES[1][2], PLACES[2][2], PLACES[3][2], PLACES[3][3]] {
+    for place in [PLACES[1][2], PLACES[2][1], PLACES[3][2], PLACES[3][3]] {
         let session = place.verified();
         let rows = 90;
         let mut input = DVector::from_fn(&session, 60, |i| [i as u32 % 17, 0]).unwrap();

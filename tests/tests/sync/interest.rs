@@ -11,11 +11,11 @@ use crate::jobs::runner::{Test, long};
 use crate::places::Place;
 
 pub(crate) fn tests() -> Vec<Test> {
-    let places = [PLACES[1][2], PLACES[2][2], PLACES[3][3]];
+    let places = [PLACES[1][2], PLACES[2][1], PLACES[3][3]];
     let mut tests: Vec<Test> = places
         .map(|place| Test::new(format!("bytes that follow the readers: {place}"), 60, move || bytes(place)))
         .into();
-    let places = [PLACES[1][0], PLACES[1][2], PLACES[2][2], PLACES[3][2], PLACES[3][3]];
+    let places = [PLACES[1][0], PLACES[1][2], PLACES[2][1], PLACES[3][2], PLACES[3][3]];
     tests.extend(places.map(|place| Test::new(format!("rows read now and then: {place}"), 120, move || bound(place))));
     tests
 }

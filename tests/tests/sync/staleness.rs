@@ -14,7 +14,7 @@ use crate::jobs::runner::{Test, long};
 use crate::places::Place;
 
 pub(crate) fn tests() -> Vec<Test> {
-    let places = [PLACES[1][0], PLACES[3][0], PLACES[1][1], PLACES[1][2], PLACES[2][2], PLACES[3][2]];
+    let places = [PLACES[1][0], PLACES[3][0], PLACES[1][1], PLACES[1][2], PLACES[2][1], PLACES[3][2]];
     let mut tests: Vec<Test> =
         places.map(|place| Test::new(format!("the bound of staleness: {place}"), 600, move || bound(place))).into();
     let places = [PLACES[2][0], PLACES[1][2], PLACES[3][2]];
