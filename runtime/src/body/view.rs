@@ -111,6 +111,8 @@ macro_rules! common_to_views {
             #[inline(always)]
             fn turn_to_run(&mut self, place: usize, first: usize, n: usize) {
                 if self.in_step {
+                    // So that this stays a branch. Were each number chosen instead, an iteration would wait for what the one before has chosen.
+                    std::hint::black_box(());
                     self.lo = first.wrapping_add(self.distance);
                     (self.len, self.wlen) = (n, if self.written { n } else { 0 });
                     self.ptr = self.behind(self.base, self.lo);
@@ -438,7 +440,10 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
     /// Fetches the elements of an iteration to come, where their indices are known.
     #[inline(always)]
     pub(crate) fn look_ahead(&self, j: usize) {
-        self.ahead.each_index(j, |i| fetch_bytes(self.behind(self.base, i as usize), T::bytes(self.width)));
+        // Not the view itself: one whose address is taken stays in memory, and all others with it.
+        let (base, width) = (self.base, self.width);
+        let at = move |i: u32| base.wrapping_add(T::numbers(i as usize, width));
+        self.ahead.each_index(j, move |i| fetch_bytes(at(i), T::bytes(width)));
     }
 
     #[inline(always)]
