@@ -95,7 +95,7 @@ pub mod private {
     pub use crate::loops::old::{HasOld, Old, before_loop, to_copy};
     pub use crate::memory::codec::{SerdeElement, decode_serde, encode_serde};
     pub use crate::memory::decode::{decode_plain, decode_vec, no_variant};
-    pub use crate::memory::element::{DropsNothing, HasDrop, encode_slice, is_plain, only_frees};
+    pub use crate::memory::element::{DropsNothing, HasDrop, encode_slice, is_plain};
     pub use crate::minibatch::{
         LoopInput, MinibatchSize, SyncOptions, input, minibatch, policy, sync_for, typed_batch_body,
     };

@@ -150,7 +150,7 @@ pub const fn is_plain<T: Element>() -> bool {
 }
 
 /// Whether dropping a value only frees memory.
-pub const fn only_frees<T: Element>() -> bool {
+const fn only_frees<T: Element>() -> bool {
     T::KEEPS_ROOM || !std::mem::needs_drop::<T>()
 }
 

@@ -162,8 +162,8 @@ fn clone_over(input: &DeriveInput) -> TokenStream {
         Data::Union(_) => return TokenStream::new(),
     };
     let each = fields.iter().map(|field| {
-        let ty = &field.ty;
-        quote_spanned!(own_span(ty.span())=> ::stradsap::__private::only_frees::<#ty>())
+        let (ty, element) = (&field.ty, as_element(&field.ty));
+        quote!((#element::KEEPS_ROOM || !::core::mem::needs_drop::<#ty>()))
     });
     quote! {
         const KEEPS_ROOM: bool = {
