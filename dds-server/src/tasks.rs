@@ -49,13 +49,14 @@ pub fn block_on<F: Future>(runtime: &Handle, future: F) -> Option<F::Output> {
     Some(runtime.block_on(future))
 }
 
-/// Begins a thread, which ends by itself.
-pub fn thread(work: impl FnOnce() + Send + 'static) {
+/// Begins a thread with a stack of this many bytes. It ends by itself.
+pub fn thread(stack: usize, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     #[cfg(feature = "simulation")]
     if let Some(process) = simulation::current() {
-        return process.thread(work);
+        process.thread(work);
+        return Ok(());
     }
-    std::thread::spawn(work);
+    std::thread::Builder::new().stack_size(stack).spawn(work).map(drop)
 }
 
 /// Lets time pass, on a thread that may wait.

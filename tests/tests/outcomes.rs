@@ -19,6 +19,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     waits::that_end_by_themselves,
     guards::that_panic_when_they_are_dropped,
     guards::see_no_panic,
+    depths::as_in_a_plain_loop,
 ];
 
 /// What an iteration does.
@@ -439,5 +440,50 @@ mod guards {
         assert_eq!(names.to_vec()?, plain);
         assert_eq!(PANICKING.load(Relaxed), before);
         seen.digest("names", &names)
+    }
+}
+
+/// How deep bodies go.
+pub(crate) mod depths {
+    use super::*;
+
+    /// Takes half a KiB of stack for each step down.
+    #[inline(never)]
+    fn down(n: usize) -> u64 {
+        let room = std::hint::black_box([n as u8; 512]);
+        if n == 0 { 0 } else { down(n - 1) + u64::from(room[n % 512]) }
+    }
+
+    /// Deeper than the stack of a thread that nothing is said of, which has 2 MiB.
+    const DEPTH: usize = 4000;
+
+    fn loops(session: &Session, seen: &mut Seen) -> Result {
+        let n = 400;
+        let mut x = DVector::from_fn(session, n, |i| i as u64)?;
+        async_parallel_for!(0..n, [&mut x], |i| x[i] += down(DEPTH))?;
+        async_parallel_for!(0..n, [&mut x], |i| x[i / 3] ^= down(DEPTH + i % 2), order = Order::Preserve)?;
+        seen.digest("loops", &x)?;
+        x.transform(|x| *x = x.wrapping_mul(5) + down(DEPTH))?;
+        let mut x = x.sort_by_key(|x| down(DEPTH) ^ x)?;
+        seen.digest("operators", &x)?;
+        let input = DVector::from_fn(session, 60, |i| i)?;
+        sync_parallel_for!(
+            input,
+            4,
+            [&mut x],
+            |batch| for i in batch {
+                x[*i].add(down(DEPTH))
+            },
+            SyncPolicy::Bsp
+        )?;
+        seen.digest("minibatches", &x)
+    }
+
+    pub(crate) fn as_in_a_plain_loop(session: &Session, seen: &mut Seen) -> Result {
+        // The caller records, and with one thread runs all: on a stack like the main thread's.
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(32 << 20).spawn_scoped(scope, || loops(session, seen));
+            thread.unwrap().join().unwrap()
+        })
     }
 }

@@ -16,6 +16,11 @@ pub trait Threads: Sync {
 
     /// Calls `f(0), f(1), ..., f(n - 1)`, in any order and at the same time, and returns when all calls have.
     fn run(&self, n: usize, f: &(dyn Fn(usize) + Sync));
+
+    /// This many zeros, where a list goes that every call of the loop reads.
+    fn zeros(&self, n: usize) -> Vec<u32> {
+        vec![0; n]
+    }
 }
 
 impl dyn Threads + '_ {

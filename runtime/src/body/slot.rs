@@ -214,16 +214,16 @@ impl<'t> Ahead<'t> {
     /// Calls `f` with the indices that stand ahead of the block's `j`-th iteration. Mostly that is one: a loop over all of them would take
     /// as long as what it is for.
     #[inline(always)]
-    pub(crate) fn each_index(&self, j: usize, f: impl Fn(u32)) {
+    pub(crate) fn each_index(&self, j: usize, f: impl Fn(u32) + Copy) {
         if j >= self.iterations {
             return;
         }
         let element = self.at.wrapping_add(j * self.stride);
         // SAFETY: `new` saw to it that this many elements are there, and that the indices are within each of them.
-        let index = |place: usize| unsafe { element.add(place).cast::<u32>().read_unaligned() };
+        let index = move |place: usize| unsafe { element.add(place).cast::<u32>().read_unaligned() };
         f(index(self.first));
         if !self.others.is_empty() {
-            each(self.others, |place| f(index(place)));
+            each(self.others, move |place| f(index(place)));
         }
     }
 }

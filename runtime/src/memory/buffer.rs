@@ -280,9 +280,26 @@ impl Drop for Memory {
 
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge(ptr: *mut u8, bytes: usize) {
-    // SAFETY: the range was just allocated; advice changes no contents, and a refusal is harmless.
+    // SAFETY: the range is the caller's; advice changes no contents, and a refusal is harmless.
     unsafe { libc::madvise(ptr.cast(), bytes, libc::MADV_HUGEPAGE) };
 }
+
+/// Asks for large pages where a long list lies that is about to be written: what is read in one stretch is then fetched ahead beyond
+/// 4 KiB.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) fn large_pages(list: &mut [u32]) {
+    const LONG: usize = 4 << 20;
+    const PAGE: usize = 4096;
+    let (ptr, bytes) = (list.as_mut_ptr().cast::<u8>(), size_of_val(list));
+    if bytes >= LONG {
+        let before = ptr.addr().wrapping_neg() % PAGE;
+        // Whole pages within the list, which is the caller's.
+        advise_huge(ptr.wrapping_add(before), (bytes - before) / PAGE * PAGE);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+pub(crate) fn large_pages(_list: &mut [u32]) {}
 
 /// Asks for the pages of a fresh range at once, instead of one fault each. For callers that are about to write it all.
 #[cfg(all(target_os = "linux", not(miri)))]

@@ -428,6 +428,11 @@ impl SessionInner {
         locked(&self.dot).clone()
     }
 
+    /// Bytes of each thread's stack.
+    pub(crate) fn stack(&self) -> usize {
+        self.stack
+    }
+
     /// The threads, started when they are first needed.
     pub(crate) fn pool(&self) -> Result<Arc<Pool>> {
         let threads = self.threads.load(Relaxed);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::memory::buffer::large_pages;
 use crate::planner::Threads;
 use crate::session::error::{Error, Result};
 use crate::session::nodes::{Machine, Nodes, System};
@@ -96,5 +97,11 @@ impl Threads for Pool {
 
     fn run(&self, n: usize, f: &(dyn Fn(usize) + Sync)) {
         self.map(n, f);
+    }
+
+    fn zeros(&self, n: usize) -> Vec<u32> {
+        let mut zeros = vec![0; n];
+        large_pages(&mut zeros);
+        zeros
     }
 }

@@ -79,15 +79,20 @@ impl Measures for LogLoss {
 #[derive(Debug, Clone, Copy)]
 pub struct Likelihood {
     product: f64,
-    log: f64,
+    /// By how many times [`FAR`] the product is too large.
+    times: f64,
 }
+
+/// A product below it is brought back by its inverse. (A logarithm at that place would be a call, around which the rows of the loop
+/// that decides would leave their registers: 1.6 times as long an epoch.)
+const FAR: f64 = 1.0 / (1u128 << 100) as f64;
 
 /// What a decision's likelihood is taken for at the least: the logistic function at -6, where its table ends.
 const LEAST: f32 = 0.002_472_623;
 
 impl Default for Likelihood {
     fn default() -> Likelihood {
-        Likelihood { product: 1.0, log: 0.0 }
+        Likelihood { product: 1.0, times: 0.0 }
     }
 }
 
@@ -98,15 +103,15 @@ impl Likelihood {
         let likelihood = 1.0 - error.abs();
         // NaN stays, so that a model that isn't finite is noticed.
         self.product *= f64::from(if likelihood < LEAST { LEAST } else { likelihood });
-        if self.product < 1e-200 {
-            self.log += self.product.ln();
-            self.product = 1.0;
+        if self.product < FAR {
+            self.times += 1.0;
+            self.product *= 1.0 / FAR;
         }
     }
 
     /// The negative log-likelihood of all, in nats.
     pub fn negative_log(self) -> f64 {
-        -(self.log + self.product.ln())
+        -(self.product.ln() + self.times * FAR.ln())
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn sort_by_block(
     });
     let total = groups.of.iter().map(Vec::len).sum();
     let slice = groups.of.first().map_or(0, Vec::len);
-    let mut offsets = vec![0u32; total];
+    let mut offsets = pool.zeros(total);
     // Every run of slices writes to a stretch of its own in each block.
     let mut stretches: Vec<Vec<&mut [u32]>> = counts.iter().map(|_| Vec::with_capacity(place.len())).collect();
     let mut rest = offsets.as_mut_slice();

@@ -268,13 +268,15 @@ impl Child {
         self.ended
     }
 
-    /// Whether it ended for want of memory: a process that gets none says so and aborts; one that the system ends is counted.
+    /// Whether it ended for want of memory: a process that gets none, or whose stack is full, says so and aborts; one that the system
+    /// ends is counted.
     fn look_for_memory(&mut self) {
         let Some(stderr) = &self.stderr else { return };
         let named = match self.ended {
-            Some(ProcessEnd::Signal(libc::SIGABRT)) => {
-                stderr.failed_allocation().map(|bytes| ProcessEnd::NoMemory { bytes })
-            }
+            Some(ProcessEnd::Signal(libc::SIGABRT)) => match stderr.failed_allocation() {
+                Some(bytes) => Some(ProcessEnd::NoMemory { bytes }),
+                None => stderr.overflowed().then_some(ProcessEnd::NoStack),
+            },
             Some(ProcessEnd::Signal(libc::SIGKILL)) if memory_kills() > self.memory_kills => {
                 Some(ProcessEnd::KilledForMemory)
             }
@@ -361,6 +363,8 @@ pub(crate) enum ProcessEnd {
         /// How much it asked for.
         bytes: u64,
     },
+    /// By itself, since a thread went deeper than its stack.
+    NoStack,
     /// By signal 9, and Linux has ended a process for want of memory since this one began.
     KilledForMemory,
     /// Nobody knows.
@@ -386,6 +390,9 @@ impl fmt::Display for ProcessEnd {
                 None => write!(f, "signal {signal}"),
             },
             ProcessEnd::NoMemory { bytes } => write!(f, "signal 6 (SIGABRT): it got no memory for {bytes} bytes"),
+            ProcessEnd::NoStack => f.write_str(
+                "signal 6 (SIGABRT): a thread's stack was full; STRADSAP_STACK_SIZE sets how many bytes stacks of workers have",
+            ),
             ProcessEnd::KilledForMemory => {
                 f.write_str("signal 9 (SIGKILL), and the system has ended a process for want of memory")
             }

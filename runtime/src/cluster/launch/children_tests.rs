@@ -61,6 +61,7 @@ fn memory_that_a_child_did_not_get_is_named() {
     for (script, end) in [
         (format!("echo '{line}' >&2; kill -SEGV $$"), ProcessEnd::Signal(libc::SIGSEGV)),
         ("echo 'memory allocation of much' >&2; kill -ABRT $$".to_owned(), ProcessEnd::Signal(libc::SIGABRT)),
+        ("echo \"thread 'a' has overflowed its stack\" >&2; kill -ABRT $$".to_owned(), ProcessEnd::NoStack),
         // A process of the child's that goes on holds the pipe open, and is not waited for.
         (format!("sleep 5 & echo '{line}' >&2; kill -ABRT $$"), ProcessEnd::NoMemory { bytes: 7 }),
     ] {

@@ -13,6 +13,8 @@ const TAIL: usize = 64 << 10;
 const REST: Duration = Duration::from_millis(200);
 /// What Rust's standard library says before it ends a process that gets no memory.
 const NO_MEMORY: [&str; 2] = ["memory allocation of ", " bytes failed"];
+/// What it says before it ends one whose thread has gone too deep.
+const NO_STACK: &str = "has overflowed its stack";
 
 /// What one child says.
 #[derive(Debug)]
@@ -48,6 +50,12 @@ impl Stderr {
         let tail = locked(&self.heard.tail);
         // A lock that is poisoned, and time that is up, are no reason to do anything else.
         drop(self.heard.ended.wait_timeout_while(tail, REST, |tail| !tail.ended));
+    }
+
+    /// Whether a child that has ended did so because a thread went too deep.
+    pub(super) fn overflowed(&self) -> bool {
+        self.wait();
+        String::from_utf8_lossy(&locked(&self.heard.tail).bytes).contains(NO_STACK)
     }
 
     /// How many bytes a child that has ended asked for in vain, if it ended for that.

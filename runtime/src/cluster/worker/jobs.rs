@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use stradsap_dds_server::tasks;
 
 use crate::session::condition::Condition;
+use crate::session::error::{Error, Result};
 use crate::session::locked;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -27,16 +28,18 @@ struct Waiting {
 pub(super) struct Jobs(Arc<Queue>);
 
 impl Jobs {
-    pub(super) fn new() -> Jobs {
+    /// Bodies run on the thread, too: its stack has this many bytes.
+    pub(super) fn new(stack: usize) -> Result<Jobs> {
         let queue = Arc::new(Queue::default());
         let own = Arc::clone(&queue);
-        tasks::thread(move || {
+        let begun = tasks::thread(stack, move || {
             let at_work = AtWork(own);
             while let Some(job) = at_work.0.next() {
                 job();
             }
         });
-        Jobs(queue)
+        begun.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
+        Ok(Jobs(queue))
     }
 
     /// False: a job has panicked, and the thread has ended with it.
@@ -97,7 +100,7 @@ mod tests {
 
     #[test]
     fn jobs_are_done_in_turn_and_none_is_waited_for_after_a_panic() {
-        let (jobs, (sender, done)) = (Jobs::new(), mpsc::channel());
+        let (jobs, (sender, done)) = (Jobs::new(1 << 20).unwrap(), mpsc::channel());
         for k in 0..3 {
             let sender = sender.clone();
             assert!(jobs.add(Box::new(move || sender.send(k).unwrap())));

@@ -76,7 +76,7 @@ pub(crate) async fn serve(role: &WorkerRole, session: Session) -> Result<()> {
     let threads = session.threads() as u32;
     let Joined { me, secret, control, listener, heart } =
         join::join(&role.join, Role::Worker, threads, role.index).await?;
-    let worker = Worker::new(&me, secret.clone(), session);
+    let worker = Worker::new(&me, secret.clone(), session)?;
     let _stopped_at_the_end = AtWork(Arc::clone(&worker));
     tasks::spawn(serve::accept(listener, secret, me, Arc::clone(&worker)));
     let heart = heartbeat::beat(
@@ -147,7 +147,7 @@ pub(crate) struct PeerTrouble {
 }
 
 impl Worker {
-    fn new(me: &Hello, secret: Secret, session: Session) -> Arc<Worker> {
+    fn new(me: &Hello, secret: Secret, session: Session) -> Result<Arc<Worker>> {
         let trouble = Arc::new(PeerTrouble::default());
         let reported = Arc::clone(&trouble);
         let links = Links::new(secret, me, tokio::runtime::Handle::current(), move |node, why| {
@@ -155,7 +155,8 @@ impl Worker {
         });
         let store = Mutex::new(Store::new(STORE_LIMIT));
         serve::spill_snapshots(&store);
-        Arc::new(Worker {
+        let jobs = Jobs::new(session.inner().stack())?;
+        Ok(Arc::new(Worker {
             node: AtomicU32::new(me.index.unwrap_or_default()),
             links,
             blobs: Blobs::default(),
@@ -166,10 +167,10 @@ impl Worker {
             scheduling: Latest::new(None),
             stopped: Mutex::default(),
             trouble,
-            jobs: Jobs::new(),
+            jobs,
             dismissed: AtomicBool::new(false),
             unfit: Mutex::default(),
-        })
+        }))
     }
 
     fn stop(&self) {

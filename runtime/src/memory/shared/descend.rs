@@ -122,12 +122,12 @@ fn all<'r, N: Float + 'r, L, const K: usize>(
     others: impl Iterator<Item = (&'r Shared<[N]>, L)>,
     mut rate: impl FnMut(N, L) -> Option<N>,
 ) {
-    for (row, label) in others {
+    others.for_each(|(row, label)| {
         let row = array::<N, K>(row);
         if let Some(g) = rate(row.dot(&x.0), label) {
             row.step(g, &x.0, &mut change.0);
         }
-    }
+    });
 }
 
 // (Functions of their own: within a body that has much else to keep, registers would be taken from the rows.)
