@@ -11,14 +11,13 @@ use super::place::{Place, located, of_a_file, place};
 fn plain<T: Element + PartialEq + std::fmt::Debug>(
     bytes: &[u8],
     read: impl Fn(&Place, &Path) -> stradsap::Result<DVector<T>>,
-    line: impl Fn(&T) -> String,
+    lines: impl Fn(&[T]) -> String,
 ) {
     place(|place| {
         let path = place.file("records.txt", bytes);
         match read(place, &path).and_then(|records| records.to_vec()) {
             Ok(records) => {
-                let text: String = records.iter().map(line).collect();
-                let path = place.file("again.txt", text.as_bytes());
+                let path = place.file("again.txt", lines(&records).as_bytes());
                 let again = read(place, &path).and_then(|records| records.to_vec()).expect("they were read");
                 assert_eq!(format!("{again:?}"), format!("{records:?}"));
             }
@@ -32,19 +31,27 @@ pub fn libsvm(bytes: &[u8]) {
     plain(
         bytes,
         |place, path| place.session.read_libsvm(path),
-        |Labelled { label, indices, values }| {
-            assert_eq!(indices.len(), values.len());
-            assert!(indices.is_sorted_by(|a, b| a < b));
-            let features =
-                indices.iter().zip(values).map(|(index, value)| format!(" {}:{value}", u64::from(*index) + 1));
-            format!("{label}{}\n", features.collect::<String>())
+        |examples| {
+            // A file with a feature 0 counts from 0, another from 1.
+            let first = u32::from(!examples.iter().any(|example| example.indices.contains(&0)));
+            let line = |Labelled { label, indices, values }: &Labelled| {
+                assert_eq!(indices.len(), values.len());
+                assert!(indices.is_sorted_by(|a, b| a < b));
+                let features = indices.iter().zip(values).map(|(index, value)| format!(" {}:{value}", index + first));
+                format!("{label}{}\n", features.collect::<String>())
+            };
+            examples.iter().map(line).collect()
         },
     );
 }
 
 /// Graphs.
 pub fn edges(bytes: &[u8]) {
-    plain(bytes, |place, path| place.session.read_edges(path), |Edge { from, to }| format!("{from} {to}\n"));
+    plain(
+        bytes,
+        |place, path| place.session.read_edges(path),
+        |edges| edges.iter().map(|Edge { from, to }| format!("{from} {to}\n")).collect(),
+    );
 }
 
 /// Bags of words keep to their own numbers.
@@ -106,8 +113,10 @@ pub fn packed(bytes: &[u8]) {
             let path = place.file(name, bytes);
             let whole = unpacked(&path, MOST as usize);
             let steps = unpacked(&path, 61);
-            assert_eq!(whole.0, steps.0, "{name}");
             assert_eq!(whole.1.is_some(), steps.1.is_some(), "{name}");
+            // (What comes with the bytes that an error is found in is lost.)
+            let n = if whole.1.is_some() { whole.0.len().min(steps.0.len()) } else { usize::MAX };
+            assert_eq!(whole.0.get(..n).unwrap_or(&whole.0), steps.0.get(..n).unwrap_or(&steps.0), "{name}");
             if whole.0.len() as u64 == MOST {
                 continue;
             }

@@ -93,6 +93,7 @@ pub mod private {
     pub use crate::launch::{MainOutcome, launch};
     pub use crate::loops::call::async_for;
     pub use crate::loops::old::{HasOld, Old, before_loop, to_copy};
+    pub use crate::loops::over::order;
     pub use crate::memory::codec::{SerdeElement, decode_serde, encode_serde};
     pub use crate::memory::decode::{decode_plain, decode_vec, no_variant};
     pub use crate::memory::element::{DropsNothing, HasDrop, encode_slice, is_plain};

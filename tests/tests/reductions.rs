@@ -222,3 +222,28 @@ fn what_is_no_number_gives_way_to_any_number() {
     .unwrap();
     assert_eq!((low.get(), high.get()), (0.0, 99.0));
 }
+
+#[test]
+fn a_sum_of_negative_zeros_is_one() {
+    for threads in [1, 3] {
+        let session = session(threads);
+        let mut x = DVector::from_fn(&session, 3000, |i| i as f64).unwrap();
+        for order in [Order::Any, Order::Preserve] {
+            let (sum, none) = (session.sum(-0.0f64), session.sum(-0.0f32));
+            async_parallel_for!(
+                0..3000,
+                [&mut x, &sum, &none],
+                |i| {
+                    x[i * 7 % 3000] += 1.0;
+                    sum.add(-0.0);
+                    if i > 3000 {
+                        none.add(1.0);
+                    }
+                },
+                order = order
+            )
+            .unwrap();
+            assert!(sum.get().is_sign_negative() && none.get().is_sign_negative(), "{order:?}");
+        }
+    }
+}

@@ -8,6 +8,8 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::index_by_any_integer,
     bodies::exchange_elements,
     bodies::find_what_is_there,
+    bodies::change_what_is_there,
+    bodies::say_which_index,
     bodies::go_through_all,
     bodies::look_at_neighbours,
     bodies::write_beside,
@@ -259,6 +261,52 @@ pub(crate) mod bodies {
             assert_eq!(y.to_vec()?, plain, "{strategy}");
             seen.report("report", &report);
         }
+        Ok(())
+    }
+
+    /// As the methods of slices do, of vectors with elements and without.
+    pub(crate) fn change_what_is_there(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for n in [0usize, 1, 40] {
+            let x = DVector::from_fn(session, n, |i| i as u64 + 5)?;
+            let mut texts = DVector::from_fn(session, n, |i| i.to_string())?;
+            let links = DMultiMap::from_pairs(session, (0..n as u64).map(|i| (i / 2, i)))?;
+            let mut plain = texts.to_vec()?;
+            async_parallel_for!(0..60, [n, &x, &links, &mut texts], |i| {
+                let ends = x.first().zip(x.last()).map_or(0, |(first, last)| first + last);
+                let linked: u64 = links.get(&(i as u64)).iter().sum();
+                match texts.get_mut(i) {
+                    Some(text) => *text += &format!(" {ends} {linked}"),
+                    None => assert!(i >= n),
+                }
+            })?;
+            async_parallel_for!(0..2, [&mut texts], |i| {
+                for (k, text) in texts.iter_mut().enumerate() {
+                    *text += &format!(" {i} {k}");
+                }
+            })?;
+            let ends = if n == 0 { 0 } else { 5 + n as u64 + 4 };
+            for (k, text) in plain.iter_mut().enumerate() {
+                let linked: u64 = (0..n as u64).filter(|i| i / 2 == k as u64).sum();
+                *text += &format!(" {ends} {linked} 0 {k} 1 {k}");
+            }
+            assert_eq!(texts.to_vec()?, plain);
+            seen.digest("texts", &texts)?;
+        }
+        Ok(())
+    }
+
+    /// Errors name what the body wrote, and where.
+    pub(crate) fn say_which_index(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let mut x = DVector::from_fn(session, 10, |i| i as i64)?;
+        let error = async_parallel_for!(0..10, [&mut x], |i| x[i as i64 - 1] += 1).unwrap_err().to_string();
+        assert!(error.ends_with("iteration 0 uses `x[-1]`, but `x` has 10 elements"), "{error}");
+        let twice = async_parallel_for!(0..10, [&mut x], |i| drop(x.pair_mut(i, i))).unwrap_err().to_string();
+        let inverted = async_parallel_for!(0..10, [&mut x], |i| x[i + 1..i].fill(0)).unwrap_err().to_string();
+        for error in [twice, inverted] {
+            seen.record("error", &error);
+            assert!(error.contains("views.rs") && !error.contains("view.rs"), "{error}");
+        }
+        assert_eq!(x.to_vec()?, (0..10).collect::<Vec<_>>());
         Ok(())
     }
 

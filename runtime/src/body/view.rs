@@ -176,6 +176,18 @@ macro_rules! common_to_views {
                 (i < self.len()).then(|| self.at(i))
             }
 
+            /// The first element, or `None` if there is none.
+            #[inline]
+            pub fn first(&self) -> Option<&T> {
+                self.get(0usize)
+            }
+
+            /// The last element, or `None` if there is none.
+            #[inline]
+            pub fn last(&self) -> Option<&T> {
+                self.get(self.len().wrapping_sub(1))
+            }
+
             /// All elements, one after the other. An element counts as read when the iterator reaches it. `for element in &x` does
             /// the same.
             #[inline]
@@ -480,11 +492,19 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
         }
     }
 
+    /// Element `i`, to change, or `None` if `i` is out of range.
+    #[inline]
+    pub fn get_mut(&mut self, i: impl ElementIndex) -> Option<&mut T> {
+        let i = i.to_usize();
+        (i < self.len()).then(|| &mut self[i])
+    }
+
     /// Borrows two different elements at once.
     ///
     /// # Panics
     /// If `i == j`: an element can't be borrowed twice.
     #[inline]
+    #[track_caller]
     pub fn pair_mut(&mut self, i: impl ElementIndex, j: impl ElementIndex) -> (&mut T, &mut T) {
         let [a, b] = self.many_mut([i.to_usize(), j.to_usize()]);
         (a, b)
@@ -492,6 +512,7 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
 
     /// Swaps two elements. If `i == j`, the element stays as it is, and counts as read.
     #[inline]
+    #[track_caller]
     pub fn swap(&mut self, i: impl ElementIndex, j: impl ElementIndex) {
         let (i, j) = (i.to_usize(), j.to_usize());
         if i == j {
@@ -507,6 +528,7 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
     /// # Panics
     /// If two of the indices are equal: an element can't be borrowed twice.
     #[inline]
+    #[track_caller]
     pub fn many_mut<const N: usize>(&mut self, indices: [impl ElementIndex; N]) -> [&mut T; N] {
         const { assert!(N <= 64, "many_mut gives at most 64 elements") };
         let indices = indices.map(ElementIndex::to_usize);

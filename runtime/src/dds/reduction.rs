@@ -30,6 +30,9 @@ pub use flag::{All, Any, Flag, FlagView, Joins};
 pub trait Number: Copy + Send + Sync + PartialOrd + std::fmt::Debug + sealed::Sealed + 'static {
     #[doc(hidden)]
     const ZERO: Self;
+    /// What changes no number that it is added to, nor the sign of a zero.
+    #[doc(hidden)]
+    const NEUTRAL: Self;
     #[doc(hidden)]
     const ASSOCIATIVE: bool;
     #[doc(hidden)]
@@ -58,6 +61,7 @@ macro_rules! integers {
         impl sealed::Sealed for $t {}
         impl Number for $t {
             const ZERO: Self = 0;
+            const NEUTRAL: Self = 0;
             const ASSOCIATIVE: bool = true;
             #[inline(always)]
             fn plus(self, other: Self) -> Self { self.wrapping_add(other) }
@@ -83,6 +87,7 @@ macro_rules! floats {
         impl sealed::Sealed for $t {}
         impl Number for $t {
             const ZERO: Self = 0.0;
+            const NEUTRAL: Self = -0.0;
             const ASSOCIATIVE: bool = false;
             #[inline(always)]
             fn plus(self, other: Self) -> Self { self + other }
@@ -113,7 +118,7 @@ struct SumOps<N>(PhantomData<N>);
 impl<N: Number> SumOps<N> {
     const OPS: &'static Named<ReductionOps> = &Named::new(ReductionOps {
         unite: |a, b| N::from_word(a).plus(N::from_word(b)).to_word(),
-        neutral: |_| N::ZERO.to_word(),
+        neutral: |_| N::NEUTRAL.to_word(),
         ordered: !N::ASSOCIATIVE,
     });
 }

@@ -6,6 +6,7 @@ pub(crate) mod call;
 pub(crate) mod execute;
 pub(crate) mod handoff;
 pub(crate) mod old;
+pub(crate) mod over;
 pub(crate) mod pace;
 pub(crate) mod pack;
 pub(crate) mod plan_cache;

@@ -56,7 +56,7 @@ pub enum Error {
         signal: StopSignal,
     },
     /// A body used an index that no element has.
-    #[error("{site}: iteration {iteration} uses `{dds}[{index}]`, but `{dds}` has {len} {}", called(*rows))]
+    #[error("{site}: iteration {iteration} uses `{dds}[{}]`, but `{dds}` has {len} {}", written(*index), called(*rows))]
     IndexOutOfRange {
         /// Where the loop stands.
         site: String,
@@ -293,6 +293,11 @@ fn asked_for(start: usize, end: usize, rows: bool) -> String {
     format!("{} {start}..{end} were asked for, but the {dds}", called(rows))
 }
 
+/// An index as the body is likely to have computed it: a negative one is a large number in it.
+fn written(index: usize) -> isize {
+    index.cast_signed()
+}
+
 /// What the elements of a DDS are called.
 fn called(rows: bool) -> &'static str {
     if rows { "rows" } else { "elements" }
@@ -371,7 +376,7 @@ impl std::fmt::Display for BatchProblem {
             BatchProblem::Body(source) => write!(f, "failed: {source}"),
             BatchProblem::Panic { message, location } => write!(f, "panicked: {message} ({location})"),
             BatchProblem::IndexOutOfRange { dds, index, len, rows } => {
-                write!(f, "uses `{dds}[{index}]`, but `{dds}` has {len} {}", called(*rows))
+                write!(f, "uses `{dds}[{}]`, but `{dds}` has {len} {}", written(*index), called(*rows))
             }
             BatchProblem::Stopped => f.write_str("was stopped"),
         }

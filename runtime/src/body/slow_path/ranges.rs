@@ -18,6 +18,7 @@ impl SlowPath<'_> {
     /// to be written, the view is borrowed alone.
     #[cold]
     #[inline(never)]
+    #[track_caller]
     pub(in crate::body) fn reach_range(&self, range: Range<usize>, own: ViewRange, write: bool) -> *mut u8 {
         let Range { start, end } = range;
         assert!(start <= end, "a range of elements starts at {start} but ends at {end}");

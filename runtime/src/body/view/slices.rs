@@ -60,6 +60,7 @@ macro_rules! slices_of_views {
             }
 
             #[inline(always)]
+            #[track_caller]
             fn slice<I: ElementIndex>(&self, (range, n): (Range<usize>, usize)) -> &[T::Number] {
                 let k = range.start.wrapping_sub(self.lo);
                 let ptr = if self.are_surely_owned::<I>(range.start, n) {
@@ -89,6 +90,7 @@ macro_rules! slices_of_views {
         $(impl<T: Stored + ?Sized, I: ElementIndex, const C: usize, const W: usize> Index<$range<I>> for $view<'_, T, C, W> {
             type Output = [T::Number];
             #[inline(always)]
+            #[track_caller]
             fn index(&self, range: $range<I>) -> &[T::Number] {
                 self.slice::<I>(bounds(&range, self.len()))
             }
@@ -100,6 +102,7 @@ slices_of_views!(WriteView: Range RangeFrom RangeInclusive RangeTo RangeToInclus
 
 impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     #[inline(always)]
+    #[track_caller]
     fn slice_mut<I: ElementIndex>(&mut self, (range, n): (Range<usize>, usize)) -> &mut [T::Number] {
         let k = range.start.wrapping_sub(self.lo);
         let ptr = if self.are_surely_owned::<I>(range.start, n) {
@@ -130,6 +133,7 @@ macro_rules! slices_to_write {
     ($($range:ident)*) => {$(
         impl<T: Stored + ?Sized, I: ElementIndex, const C: usize, const W: usize> IndexMut<$range<I>> for WriteView<'_, T, C, W> {
             #[inline(always)]
+            #[track_caller]
             fn index_mut(&mut self, range: $range<I>) -> &mut [T::Number] {
                 let range = bounds(&range, self.len());
                 self.slice_mut::<I>(range)
@@ -138,3 +142,11 @@ macro_rules! slices_to_write {
     )*};
 }
 slices_to_write!(Range RangeFrom RangeInclusive RangeTo RangeToInclusive);
+
+impl<T: Stored<Number = T>, const C: usize, const W: usize> WriteView<'_, T, C, W> {
+    /// All elements in their order, to change: those of `x[..]`.
+    #[inline]
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        self[..].iter_mut()
+    }
+}

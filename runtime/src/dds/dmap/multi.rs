@@ -179,7 +179,7 @@ impl<K: std::fmt::Debug + 'static, V: std::fmt::Debug + 'static> std::fmt::Debug
     }
 }
 
-/// A [`DMultiMap`] captured as `&m`: `m[&key]`, `m.contains_key(&key)`, `m.iter()`.
+/// A [`DMultiMap`] captured as `&m`: `m[&key]`, `m.get(&key)`, `m.contains_key(&key)`, `m.iter()`.
 ///
 /// # Dependencies
 /// An access reads the key; `iter` reads all.
@@ -194,6 +194,16 @@ pub struct MultiMapWriteView<'v, K, V, const C: usize>(MapWriteView<'v, K, Vec<V
 macro_rules! common_to_views {
     ($view:ident) => {
         impl<K, V, const C: usize> $view<'_, K, V, C> {
+            /// A key's values, none if it has none: `m[&key]`.
+            #[inline]
+            pub fn get<Q>(&self, key: &Q) -> &[V]
+            where
+                K: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+            {
+                self.0.get(key).map_or(&[], Vec::as_slice)
+            }
+
             /// True if the key has values.
             #[inline]
             pub fn contains_key<Q>(&self, key: &Q) -> bool
@@ -213,7 +223,7 @@ macro_rules! common_to_views {
             type Output = [V];
             #[inline]
             fn index(&self, key: &Q) -> &[V] {
-                self.0.get(key).map_or(&[], Vec::as_slice)
+                self.get(key)
             }
         }
     };

@@ -76,7 +76,8 @@ impl Elements {
         let whole = own.located_at(end_of(&closure.body));
         closure.body = Expr::Verbatim(quote_spanned!(whole=> { let #pattern = #element; #(#body)* }));
         closure.parameter = Some(Parameter { pattern: syn::parse_quote_spanned!(own=> #at) });
-        let written = std::mem::replace(range, syn::parse_quote_spanned!(own=> 0..(#place).len()));
+        let written =
+            std::mem::replace(range, syn::parse_quote_spanned!(own=> 0..::stradsap::__private::order(&#place)));
         captures.push(Capture { name, mode: Mode::Read, and: Some(and), place, written, near: 1 });
     }
 }

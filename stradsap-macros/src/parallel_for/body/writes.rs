@@ -223,8 +223,8 @@ fn refusal(kind: Kind, mode: Mode, name: &Ident, depth: usize, write: Write) -> 
         (Mode::Value, _, _) => {
             let unit = kind.unit();
             let instead = match kind {
-                Kind::Operator => "or `fold` to bring items together",
-                Kind::Async | Kind::Sync => "a reduction for a sum, or a DDS",
+                Kind::Operator => "or `fold` to bring items together".to_string(),
+                Kind::Async | Kind::Sync => format!("a reduction for a sum, or capture a DDS as `&mut {name}`"),
             };
             Some(format!(
                 "`{name}` is captured by value, and every {unit} gets the same one: it can't be changed here; use \
@@ -244,5 +244,9 @@ fn read_only(kind: Kind, name: &Ident) -> String {
             "operators only read what they capture: a loop that captures `&mut {name}` changes it, or `transform`"
         );
     }
-    format!("`{name}` is captured as `&{name}`, which may only be read: capture `&mut {name}` to write it")
+    let relaxed = match kind {
+        Kind::Async => format!("; relaxed state is changed by its methods, `{name}.add(k, value)`"),
+        _ => String::new(),
+    };
+    format!("`{name}` is captured as `&{name}`, which may only be read: capture `&mut {name}` to write it{relaxed}")
 }
