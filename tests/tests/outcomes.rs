@@ -472,7 +472,7 @@ pub(crate) mod depths {
             4,
             [&mut x],
             |batch| for i in batch {
-                x[*i].add(down(DEPTH))
+                x[*i].add(down(DEPTH));
             },
             SyncPolicy::Bsp
         )?;
