@@ -45,9 +45,9 @@
 ///   - A capture can be given a name: `alpha = self.alpha`, `p = &mut self.p`.
 ///   - There are at most 12 values, and at most 12 DDSs and reductions. Functions, constants, types and modules need no capturing.
 /// - **Body**: a closure of the iteration's index. It returns `()` or a `Result<(), E>`; `return` ends an iteration.
-///   - A DVector is indexed by integers, and has `len()`, `get(i)`, `&x[a..b]` (a slice) and `iter()`. `iter()` and `for e in &x` read all elements.
-///   - A DVector captured as `&mut x` also has `&mut x[a..b]`, `swap(i, j)`, and `x.pair_mut(i, j)` and `x.many_mut([i, j, k])`, which borrow
-///     several elements at once.
+///   - A DVector is indexed by integers, and has `len()`, `get(i)`, `first()`, `last()`, `&x[a..b]` (a slice) and `iter()`. `iter()` and `for e in &x` read all elements.
+///   - A DVector captured as `&mut x` also has `&mut x[a..b]`, `get_mut(i)`, `iter_mut()`, `swap(i, j)`, and `x.pair_mut(i, j)` and
+///     `x.many_mut([i, j, k])`, which borrow several elements at once.
 ///   - Reductions have `add`, `min`, `max`, `or` or `and`.
 /// - **Options**, separated by commas, in any order:
 ///   - `order = Preserve`: the loop's own order; the result is bit-identical to that of the plain `for`. The default is `Any`.
