@@ -10,6 +10,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::exchange_elements,
     bodies::find_what_is_there,
     bodies::change_what_is_there,
+    bodies::go_through_maps,
     bodies::say_which_index,
     bodies::go_through_all,
     bodies::look_at_neighbours,
@@ -292,6 +293,29 @@ pub(crate) mod bodies {
             }
             assert_eq!(texts.to_vec()?, plain);
             seen.digest("texts", &texts)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn go_through_maps(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for n in [0u64, 1, 700] {
+            let weights = DMap::from_entries(session, (0..n).map(|i| (i * 3, (i as f64).sqrt())))?;
+            let mut x = DVector::from_fn(session, 50, |_| (0u64, 0.0f64, 0.0f64))?;
+            async_parallel_for!(0..50u64, [&weights, &mut x], |i| {
+                x[i].0 = weights.keys().filter(|key| *key % 7 == i % 7).sum();
+                x[i].1 = weights.values().sum();
+                for (key, weight) in &weights {
+                    x[i].2 += weight * (key % (i + 1)) as f64;
+                }
+            })?;
+            let entries = weights.to_vec()?;
+            for (i, (keys, values, both)) in (0u64..).zip(x.to_vec()?) {
+                assert_eq!(keys, entries.iter().map(|(key, _)| *key).filter(|key| key % 7 == i % 7).sum::<u64>());
+                assert_eq!(values.to_bits(), entries.iter().map(|(_, weight)| weight).sum::<f64>().to_bits());
+                let expected = entries.iter().fold(0.0, |sum, (key, weight)| sum + weight * (key % (i + 1)) as f64);
+                assert_eq!(both.to_bits(), expected.to_bits());
+            }
+            seen.digest("x", &x)?;
         }
         Ok(())
     }

@@ -12,10 +12,10 @@ use crate::body::slot::Slot;
 use crate::body::view::{ReadView, WriteView};
 use crate::memory::element::Element;
 
-/// A [`DMap`] captured as `&m`: `m[&key]`, `m.get(&key)`, `m.contains_key(&key)`, `m.iter()`.
+/// A [`DMap`] captured as `&m`: `m[&key]`, `m.get(&key)`, `m.contains_key(&key)`, `m.iter()`, `m.keys()`, `m.values()`.
 ///
 /// # Dependencies
-/// An access reads the key; `iter` reads all.
+/// An access reads the key; `iter`, `keys` and `values` read all.
 pub struct MapView<'v, K, V, const C: usize> {
     buckets: ReadView<'v, Bucket<K, V>, C>,
 }
@@ -76,9 +76,29 @@ common_to_views!(MapView);
 common_to_views!(MapWriteView);
 
 impl<K, V, const C: usize> MapView<'_, K, V, C> {
-    /// All entries in their order.
+    /// All entries in their order. `for (key, value) in &m` goes through the same.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         (0..self.buckets.len()).flat_map(|at| self.buckets[at].iter())
+    }
+
+    /// All keys, in the entries' order.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// All values, in the entries' order.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.iter().map(|(_, value)| value)
+    }
+}
+
+// A body has its views by mutable reference.
+impl<'a, K, V, const C: usize> IntoIterator for &'a &mut MapView<'_, K, V, C> {
+    type Item = (&'a K, &'a V);
+    type IntoIter = Box<dyn Iterator<Item = Self::Item> + 'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
     }
 }
 
