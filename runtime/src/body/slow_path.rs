@@ -80,7 +80,7 @@ pub(crate) struct Listed {
     window: Cell<(usize, usize)>,
 }
 
-/// So many elements at most are made the view's own range.
+/// At most this many elements are made the view's own range.
 const WINDOW: usize = 8;
 
 impl Listed {

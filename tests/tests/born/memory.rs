@@ -167,7 +167,7 @@ fn in_step(session: &Session, m: &mut Rows, step: u64) -> stradsap::Result<()> {
 }
 
 /// Loops over minibatches, between which a grid leaves the rows in an order of its own. Each row is touched by one minibatch, wherever it
-/// lies, so many copies leave what one leaves.
+/// lies: several copies leave what one leaves.
 fn in_minibatches(session: &Session, rows: usize) -> stradsap::Result<String> {
     const EACH: usize = 500;
     let mut m: Rows = session.range(rows).map(|i| [*i as f32; 256]).collect_rows(256)?;

@@ -183,7 +183,7 @@ pub(crate) struct AtRandom {
     pub(crate) state: u64,
     pub(crate) most: usize,
     pub(crate) fails: Vec<Fails>,
-    /// How often it was told of each kind of thing.
+    /// How often each kind of thing happened.
     pub(crate) calls: [usize; 3],
 }
 

@@ -84,7 +84,7 @@ pub struct Likelihood {
 }
 
 /// A product below it is brought back by its inverse. (A logarithm at that place would be a call, around which the rows of the loop
-/// that decides would leave their registers: 1.6 times as long an epoch.)
+/// that decides leave their registers.)
 const FAR: f64 = 1.0 / (1u128 << 100) as f64;
 
 /// What a decision's likelihood is taken for at the least: the logistic function at -6, where its table ends.

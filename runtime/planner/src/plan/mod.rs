@@ -129,7 +129,7 @@ pub struct Facts {
     pub rotation: bool,
     /// The captures that the loop only adds to, in an order, and that could be added up in tallies.
     pub addable: Vec<usize>,
-    /// The captures with so many additions that their tallies have all elements.
+    /// The captures whose additions are enough for their tallies to have all elements.
     pub summed_up_whole: Vec<usize>,
 }
 

@@ -147,7 +147,7 @@ pub(crate) struct State {
     pub(crate) gone_ddss: Vec<u64>,
     /// Of these snapshots may still be kept.
     pub(crate) gone_snapshots: Vec<u64>,
-    /// How many losses the program's user has been told of.
+    /// How many losses the program's user was warned of.
     pub(crate) recovered: usize,
     pub(crate) staffing: Staffing,
     /// What workers had recorded that were let go.

@@ -45,12 +45,37 @@ fn asks_for_too_much_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 60)));
 }
 
+/// Likewise.
+#[test]
+#[ignore = "ends its process"]
+fn goes_too_deep() {
+    fn down(n: u64) -> u64 {
+        let room = std::hint::black_box([n; 64]);
+        if n == 0 { 0 } else { down(n - 1) + room[1] }
+    }
+    std::hint::black_box(down(1 << 20));
+}
+
+/// A child that runs one of the two.
+fn ends_by(nursery: &Nursery, test: &str) -> Child {
+    let mut command = command(&std::env::current_exe().unwrap(), "worker", &settings());
+    command.args(["--ignored", "--nocapture", "--exact", &format!("cluster::launch::children::tests::{test}")]);
+    nursery.start(command).unwrap()
+}
+
+#[test]
+fn a_stack_that_was_full_is_named() {
+    let nursery = Nursery::new().unwrap();
+    let mut child = ends_by(&nursery, "goes_too_deep");
+    let ended = ends_within(&mut child, Duration::from_secs(60)).unwrap();
+    assert_eq!(ended, ProcessEnd::NoStack);
+    assert!(ended.to_string().contains("STRADSAP_STACK_SIZE"), "{ended}");
+}
+
 #[test]
 fn memory_that_a_child_did_not_get_is_named() {
     let nursery = Nursery::new().unwrap();
-    let mut command = command(&std::env::current_exe().unwrap(), "worker", &settings());
-    command.args(["--ignored", "--nocapture", "--exact", "cluster::launch::children::tests::asks_for_too_much_memory"]);
-    let mut child = nursery.start(command).unwrap();
+    let mut child = ends_by(&nursery, "asks_for_too_much_memory");
     let ended = ends_within(&mut child, Duration::from_secs(60)).unwrap();
     assert_eq!(ended, ProcessEnd::NoMemory { bytes: 1 << 60 });
     let message = "signal 6 (SIGABRT): it got no memory for 1152921504606846976 bytes";
