@@ -5,7 +5,8 @@
 //!    everybody reaches through [`Shared`] only: its accesses are atomic.
 //! 2. An index is compared with `len` before an address is made of it.
 //! 3. A row of a copy's table is reached directly only where its stamp is `now`: it holds a value of this round then. The masked index of a stamp is below their number (`Slot::of_rows`).
-//! 4. A path lives in the slot that the view borrows. It gives addresses of elements of the same kind.
+//! 4. A path lives in the slot that the view borrows. It gives addresses of elements of the same kind; a thread's own copies are such
+//!    elements.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -13,7 +14,7 @@ use std::ops::Index;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
 use crate::body::index::ElementIndex;
-use crate::body::slot::Slot;
+use crate::body::slot::{OwnCopies, Slot};
 use crate::body::stored::SharedRow;
 use crate::memory::shared::Shared;
 
@@ -34,6 +35,7 @@ pub struct SharedView<'v, T: SharedRow + ?Sized, const C: usize> {
     stamps: *const AtomicU32,
     mask: usize,
     now: u32,
+    copies: OwnCopies<'v>,
     slot: &'v Slot<'v>,
     lifetime: PhantomData<&'v T>,
 }
@@ -51,6 +53,7 @@ impl<'v, T: SharedRow + ?Sized, const C: usize> SharedView<'v, T, C> {
             stamps: rows.map_or(std::ptr::null(), |rows| rows.stamps.as_ptr()),
             mask: rows.map_or(0, |rows| rows.mask),
             now: rows.map_or(0, |rows| rows.now),
+            copies: rows.map_or(OwnCopies::NONE, |rows| rows.copies),
             slot,
             lifetime: PhantomData,
         }
@@ -70,14 +73,22 @@ impl<'v, T: SharedRow + ?Sized, const C: usize> SharedView<'v, T, C> {
 
     #[inline(always)]
     fn at(&self, i: usize) -> &Shared<T> {
-        // SAFETY: rules 2 and 3. The path gives addresses of rows only (rule 4).
-        unsafe {
-            if i < self.len && (*self.stamps.add(i & self.mask)).load(Acquire) == self.now {
-                T::shared(self.base.add(T::numbers(i, self.width)), self.width)
-            } else {
-                T::shared(self.slot.reach_row(i).cast(), self.width)
-            }
+        if i >= self.len {
+            self.slot.no_such_row(i);
         }
+        // SAFETY: rules 2 and 3.
+        let stamp = unsafe { (*self.stamps.add(i & self.mask)).load(Acquire) };
+        if stamp == self.now {
+            // SAFETY: rules 2 and 3.
+            return unsafe { T::shared(self.base.add(T::numbers(i, self.width)), self.width) };
+        }
+        let place = (stamp as usize).wrapping_sub(1);
+        let at = match self.copies.copies.get(place) {
+            Some(copy) if copy.take(i) => self.copies.base.wrapping_add(place * self.copies.stride),
+            _ => self.slot.reach_row(i),
+        };
+        // SAFETY: rule 4.
+        unsafe { T::shared(at.cast_const().cast(), self.width) }
     }
 }
 

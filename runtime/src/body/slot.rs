@@ -244,13 +244,50 @@ pub(crate) struct Rows<'t> {
     pub(crate) stamps: &'t [AtomicU32],
     pub(crate) mask: usize,
     pub(crate) now: u32,
+    /// The thread's own copies of some rows: a stamp that is not `now` may be 1 more than a copy's place among them.
+    pub(crate) copies: OwnCopies<'t>,
     pub(crate) path: Box<dyn RowPath + 't>,
+}
+
+/// Copies that one thread has of rows that others use, too.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnCopies<'t> {
+    pub(crate) base: *mut u8,
+    /// Bytes from one to the next.
+    pub(crate) stride: usize,
+    pub(crate) copies: &'t [OwnCopy],
+}
+
+impl OwnCopies<'_> {
+    pub(crate) const NONE: OwnCopies<'static> = OwnCopies { base: null_mut(), stride: 0, copies: &[] };
+}
+
+pub(crate) struct OwnCopy {
+    /// Of which row it is.
+    pub(crate) row: u32,
+    /// How often it may be used before the path is asked again.
+    pub(crate) left: Cell<u32>,
+}
+
+impl OwnCopy {
+    /// Takes one use.
+    #[inline(always)]
+    pub(crate) fn take(&self, i: usize) -> bool {
+        let left = self.left.get();
+        let may = self.row as usize == i && left > 0;
+        if may {
+            self.left.set(left - 1);
+        }
+        may
+    }
 }
 
 /// The way to a row that can't be reached at once.
 pub(crate) trait RowPath {
-    /// Where row `i` lies, or no return.
+    /// Where row `i` lies, which is below the length, or no return.
     fn reach(&self, i: usize) -> *mut u8;
+    /// Ends the iteration, since row `i` is not below the length.
+    fn no_such_row(&self, i: usize) -> !;
     /// The rows that were brought since the last time, in that order: the first of each run, and how many.
     fn take_touched(&self) -> Vec<(u32, u32)>;
 }
@@ -354,7 +391,7 @@ impl<'t> Slot<'t> {
     /// # Safety
     /// `base` is the address of `len` plain elements, of that width, that live and stay there as long as the slot, that all threads reach
     /// through [`Shared`](crate::Shared) alone, and of which those hold a value whose stamp says so. `path` gives addresses
-    /// of such elements alone. `mask` keeps every index below `len` within the stamps.
+    /// of such elements alone, and `copies` are such elements, of rows below `len`. `mask` keeps every index below `len` within the stamps.
     pub(crate) unsafe fn of_rows(capture: usize, rows: Rows<'t>, state: &Rc<BlockState>) -> Self {
         assert!(rows.mask < rows.stamps.len() || rows.len <= rows.stamps.len());
         Slot { width: rows.width, rows: Some(rows), ..Slot::new(SlowPath::without_elements(capture, 0, state)) }
@@ -426,6 +463,16 @@ impl<'t> Slot<'t> {
     pub(crate) fn reach_row(&self, i: usize) -> *mut u8 {
         match &self.rows {
             Some(rows) => rows.path.reach(i),
+            None => panic!("rows of a DDS that is not here"),
+        }
+    }
+
+    /// Ends the iteration, since row `i` is not below the length.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn no_such_row(&self, i: usize) -> ! {
+        match &self.rows {
+            Some(rows) => rows.path.no_such_row(i),
             None => panic!("rows of a DDS that is not here"),
         }
     }

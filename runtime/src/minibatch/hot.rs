@@ -22,13 +22,14 @@ use std::sync::{Mutex, PoisonError};
 
 use super::merging::differ;
 use crate::body::lease::{Lease, Lent};
+use crate::body::slot::{OwnCopies, OwnCopy};
 use crate::memory::merge::Merging;
 use crate::memory::reservation::Reservation;
 use crate::session::locked;
 
-/// The probability of finding a row in use that is put up with. Every use of a copy takes a call, about 5 ns, and what waiting for another
-/// thread's row costs is some twenty times as much: copies of rows below this cost more than they save.
-const CONTENTION: f64 = 0.01;
+/// The probability of finding a row in use that is put up with. What waiting for another thread's row costs is a hundred times what it
+/// costs to use a copy, which is found by three comparisons in the body.
+const CONTENTION: f64 = 0.005;
 /// A row that two threads use less often in a minibatch isn't worth a copy, which costs about four uses at each minibatch's end.
 const WORTH_COPYING: f64 = 8.0;
 /// The rows of one DDS that a thread caches at most.
@@ -39,6 +40,8 @@ pub(crate) const SLOTS: usize = 4096;
 /// threads that don't see each other's add up to too long a one.
 const UNSEEN: usize = 512;
 const LOCKS: usize = 256;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// How often one thread's accesses are of which row.
 #[derive(Default)]
@@ -101,16 +104,16 @@ impl HotLocks {
 pub(crate) struct HotRows<'l> {
     shared: &'l Lent,
     size: usize,
+    /// Bytes from one copy to the next: whole cache lines, so that numbers are read and written by vectors in one line each.
+    stride: usize,
     merge: Merging,
-    rows: Vec<u32>,
+    copies: Box<[OwnCopy]>,
     own: Reservation,
     /// What the shared rows were when they were last looked at.
     seen: Reservation,
-    /// By the last bits of a row's number: 0, or 1 more than its place among `rows`.
+    /// By the last bits of a row's number: 0, or 1 more than its place among `copies`.
     slots: Box<[AtomicU32]>,
-    /// How often each was used since it was brought up to date,
-    uses: Box<[Cell<u32>]>,
-    /// and how often it may be.
+    /// How often a copy may be used until it is brought up to date.
     most_uses: u32,
     /// Room for two rows.
     room: RefCell<Vec<u8>>,
@@ -138,11 +141,13 @@ impl<'l> HotRows<'l> {
             for (k, &row) in rows.iter().enumerate() {
                 slots[row as usize % SLOTS].store(k as u32 + 1, Relaxed);
             }
-            let (own, seen) = (Reservation::new(ops, rows.len())?, Reservation::new(ops, rows.len())?);
-            let uses = rows.iter().map(|_| Cell::new(0)).collect();
+            let (size, stride) = (ops.size, ops.size.next_multiple_of(LINE.max(ops.align())));
+            let elements = (rows.len() * stride).div_ceil(size.max(1));
+            let (own, seen) = (Reservation::new(ops, elements)?, Reservation::new(ops, elements)?);
+            let copies = rows.into_iter().map(|row| OwnCopy { row, left: Cell::new(0) }).collect();
             let most_uses = (UNSEEN / threads.saturating_sub(1).max(1)).max(1) as u32;
-            let (size, merge, room) = (ops.size, merge?, RefCell::new(vec![0; 2 * ops.size]));
-            let hot = HotRows { shared, size, merge, rows, own, seen, slots, uses, most_uses, room, locks };
+            let (merge, room) = (merge?, RefCell::new(vec![0; 2 * size]));
+            let hot = HotRows { shared, size, stride, merge, copies, own, seen, slots, most_uses, room, locks };
             hot.flush();
             Some(hot)
         };
@@ -153,21 +158,24 @@ impl<'l> HotRows<'l> {
         &self.slots
     }
 
+    pub(crate) fn copies(&self) -> OwnCopies<'_> {
+        OwnCopies { base: self.own.base(), stride: self.stride, copies: &self.copies }
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+        self.copies.len()
     }
 
     /// Where this thread reaches row `i`, which is below the DDS's length.
     pub(crate) fn reach(&self, i: usize) -> *mut u8 {
         let place = self.slots[i % SLOTS].load(Relaxed) as usize;
-        match place.checked_sub(1).filter(|&k| self.rows[k] as usize == i) {
+        match place.checked_sub(1).filter(|&k| self.copies[k].row as usize == i) {
             Some(k) => {
-                let uses = self.uses[k].get() + 1;
-                self.uses[k].set(uses);
-                if uses > self.most_uses {
+                if !self.copies[k].take(i) {
                     self.flush_row(k);
+                    self.copies[k].take(i);
                 }
-                self.own.base().wrapping_add(k * self.size)
+                self.own.base().wrapping_add(k * self.stride)
             }
             None => self.shared.at(i),
         }
@@ -175,16 +183,17 @@ impl<'l> HotRows<'l> {
 
     /// Adds what this thread did to the shared rows, and takes over what others did.
     pub(crate) fn flush(&self) {
-        (0..self.rows.len()).for_each(|k| self.flush_row(k));
+        (0..self.copies.len()).for_each(|k| self.flush_row(k));
     }
 
     fn flush_row(&self, k: usize) {
-        self.uses[k].set(0);
+        self.copies[k].left.set(self.most_uses);
         let mut room = self.room.borrow_mut();
         let (now, change) = room.split_at_mut(self.size);
         let (now, change) = (now.as_mut_ptr(), change.as_mut_ptr());
-        let row = self.rows[k] as usize;
-        let (own, seen) = (self.own.base().wrapping_add(k * self.size), self.seen.base().wrapping_add(k * self.size));
+        let row = self.copies[k].row as usize;
+        let (own, seen) =
+            (self.own.base().wrapping_add(k * self.stride), self.seen.base().wrapping_add(k * self.stride));
         let shared = self.shared.at(row);
         let lock = &self.locks.0[row % LOCKS];
         // SAFETY: rules 1 to 3: `own` and `shared` are reached by atomic accesses here, too; the other three are this
@@ -229,11 +238,11 @@ mod tests {
     fn rows_that_would_be_contended_for_are_cached() {
         let uses = [Uses::default(), Uses::default()];
         for n in 0..100_000usize {
-            uses[0].record(n % 40);
+            uses[0].record(n % 80);
             uses[1].record(if n % 3 == 0 { 7 } else { 10 + n % 30_000 });
         }
         let chosen = choose(&uses, 2);
-        assert_eq!(chosen[0].len(), 40);
+        assert_eq!(chosen[0].len(), 80);
         assert_eq!(chosen[1], [7]);
         // With more threads a row is in use more often.
         assert!(choose(&uses, 1000)[1].len() > 1);

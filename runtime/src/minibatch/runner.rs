@@ -20,7 +20,7 @@ use crate::body::context::{BlockState, Context};
 use crate::body::lease::{Lease, Lent};
 use crate::body::outcome::Failure;
 use crate::body::panics;
-use crate::body::slot::{Owned, Rows, Slot};
+use crate::body::slot::{OwnCopies, Owned, Rows, Slot};
 use crate::memory::element_ops::ElementOps;
 use crate::memory::merge::Merging;
 use crate::minibatch::schedule::Schedule;
@@ -207,8 +207,9 @@ impl<'l> Runner<'l> {
             }
         };
         let (len, size, touched) = (lent.len(), lent.ops().size, RefCell::default());
-        let path = Box::new(CopyPath { capture: c, len, size, reach, touched, state: Rc::clone(state) });
-        Rows { base, len, width: lent.ops().width(), stamps, mask, now, path }
+        let copies = if let Reach::Hot(rows) = &reach { rows.copies() } else { OwnCopies::NONE };
+        let path = Box::new(CopyPath { capture: c, size, reach, touched, state: Rc::clone(state) });
+        Rows { base, len, width: lent.ops().width(), stamps, mask, now, copies, path }
     }
 
     /// Runs one minibatch. False if the loop is to end.

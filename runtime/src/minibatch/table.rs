@@ -5,7 +5,7 @@
 //! 2. While a loop runs, elements of a table and of the memory that copies start from are reached through
 //!    [`Shared`](crate::Shared) only, whose accesses are atomic, by all that share them: no access can race in the
 //!    language's terms. The functions here that copy rows use the same accesses (`load_row`, `store_row`).
-//! 3. An address is given for `i < len` alone.
+//! 3. Views ask for the addresses of rows below the length alone.
 //! 4. A row's stamp says what its place in the table holds: `now` is this round's value, `now - 1` a value that another
 //!    thread is bringing, anything else nothing of this round. The thread that turns the stamp to `now - 1` alone fills the
 //!    place, and nobody reads it before the stamp is `now`.
@@ -129,7 +129,6 @@ pub(crate) enum Reach<'t> {
 /// The path of one view on one thread.
 pub(crate) struct CopyPath<'t> {
     pub(crate) capture: usize,
-    pub(crate) len: usize,
     pub(crate) size: usize,
     pub(crate) reach: Reach<'t>,
     /// The rows that this thread brought, in that order.
@@ -141,9 +140,6 @@ impl RowPath for CopyPath<'_> {
     #[cold]
     #[inline(never)]
     fn reach(&self, i: usize) -> *mut u8 {
-        if i >= self.len {
-            self.end(AccessTrouble::OutOfRange { capture: self.capture, index: i });
-        }
         match &self.reach {
             Reach::InPlace { base } => base.wrapping_add(i * self.size),
             Reach::Counted { base, uses } => {
@@ -159,6 +155,10 @@ impl RowPath for CopyPath<'_> {
                 table.row(i)
             }
         }
+    }
+
+    fn no_such_row(&self, i: usize) -> ! {
+        self.end(AccessTrouble::OutOfRange { capture: self.capture, index: i })
     }
 
     fn take_touched(&self) -> Runs {
