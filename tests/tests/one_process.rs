@@ -23,6 +23,7 @@ mod recording;
 mod reductions;
 mod relaxed;
 mod seen;
+mod several;
 mod sharing;
 mod sound;
 mod summing;

@@ -19,6 +19,7 @@ mod program;
 mod random;
 mod running;
 mod staleness;
+mod values;
 
 use crate::jobs::runner::Test;
 use crate::scenarios;
@@ -31,8 +32,8 @@ const SCENARIOS: &[Scenario] = scenarios![
     kinds::own_merges,
     kinds::inputs,
     kinds::rows_as_input,
-    kinds::reductions,
-    kinds::values_and_readers,
+    values::reductions,
+    values::values_and_readers,
     kinds::odd_shapes,
     patterns::foreseen,
     patterns::not_foreseen,
