@@ -1,4 +1,4 @@
-//! Elements, inputs, reductions and captured values of all kinds.
+//! Elements and inputs of all kinds.
 
 use stradsap::prelude::*;
 use stradsap::{Element, Merge, Shared};

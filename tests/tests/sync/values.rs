@@ -3,8 +3,10 @@
 use stradsap::prelude::*;
 
 use super::places::{note, policies};
-use crate::common::mix;
+use crate::common::{below, mix};
 use crate::seen::Seen;
+
+type Result = stradsap::Result<()>;
 
 /// Numbers of very different sizes: any other order of additions shows.
 fn number(i: usize) -> f64 {
