@@ -281,4 +281,33 @@ mod tests {
         assert!((end[1] - 1.0).abs() < 0.1, "{end:?}");
         assert_eq!((end[0], end[2]), (0.0, 0.0));
     }
+
+    /// Copies of rows of 12 bytes: each on a line of its own, and what is added to it arrives in its row.
+    #[test]
+    fn copies_lie_on_lines_of_their_own() {
+        let session = crate::Session::builder().threads(1).build().unwrap();
+        let rows = crate::DVector::from_fn(&session, 200, |_| [0.5f32; 3]).unwrap();
+        let captured = [rows.describe(true)];
+        {
+            let (lease, locks) = (Lease::of(&captured), HotLocks::new());
+            let ops = lease.vector(0).unwrap().ops();
+            let merges = [Merging::new(crate::memory::merge::merge_ops_of::<[f32; 3]>(), ops)];
+            let chosen: Vec<u32> = (0..400).step_by(5).collect();
+            let copies = HotRows::of(&[chosen], (2, 512), &lease, &merges, &locks).remove(0).unwrap();
+            assert_eq!(copies.len(), 40);
+            for turn in 0..3 * UNSEEN {
+                for i in (0..200).step_by(5) {
+                    let at = copies.reach(i);
+                    assert!(at.addr().is_multiple_of(LINE) && at != lease.vector(0).unwrap().at(i), "{turn}");
+                    // SAFETY: numbers that this thread alone uses.
+                    unsafe { *at.cast::<f32>().add(2) += i as f32 };
+                }
+            }
+            assert_eq!(copies.reach(6), lease.vector(0).unwrap().at(6));
+            copies.flush();
+        }
+        let added = |i: usize| if i.is_multiple_of(5) { (3 * UNSEEN * i) as f32 } else { 0.0 };
+        let expected: Vec<[f32; 3]> = (0..200).map(|i| [0.5, 0.5, 0.5 + added(i)]).collect();
+        assert_eq!(rows.to_vec().unwrap(), expected);
+    }
 }
