@@ -14,7 +14,7 @@ use std::ops::Index;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
 use crate::body::index::ElementIndex;
-use crate::body::slot::{OwnCopies, Slot};
+use crate::body::slot::{HotCopies, Slot};
 use crate::body::stored::SharedRow;
 use crate::memory::shared::Shared;
 
@@ -35,7 +35,7 @@ pub struct SharedView<'v, T: SharedRow + ?Sized, const C: usize> {
     stamps: *const AtomicU32,
     mask: usize,
     now: u32,
-    copies: OwnCopies<'v>,
+    copies: HotCopies<'v>,
     slot: &'v Slot<'v>,
     lifetime: PhantomData<&'v T>,
 }
@@ -53,7 +53,7 @@ impl<'v, T: SharedRow + ?Sized, const C: usize> SharedView<'v, T, C> {
             stamps: rows.map_or(std::ptr::null(), |rows| rows.stamps.as_ptr()),
             mask: rows.map_or(0, |rows| rows.mask),
             now: rows.map_or(0, |rows| rows.now),
-            copies: rows.map_or(OwnCopies::NONE, |rows| rows.copies),
+            copies: rows.map_or(HotCopies::NONE, |rows| rows.copies),
             slot,
             lifetime: PhantomData,
         }

@@ -245,31 +245,31 @@ pub(crate) struct Rows<'t> {
     pub(crate) mask: usize,
     pub(crate) now: u32,
     /// The thread's own copies of some rows: a stamp that is not `now` may be 1 more than a copy's place among them.
-    pub(crate) copies: OwnCopies<'t>,
+    pub(crate) copies: HotCopies<'t>,
     pub(crate) path: Box<dyn RowPath + 't>,
 }
 
-/// Copies that one thread has of rows that others use, too.
+/// One thread's own copies of the rows that it would contend for.
 #[derive(Clone, Copy)]
-pub(crate) struct OwnCopies<'t> {
+pub(crate) struct HotCopies<'t> {
     pub(crate) base: *mut u8,
     /// Bytes from one to the next.
     pub(crate) stride: usize,
-    pub(crate) copies: &'t [OwnCopy],
+    pub(crate) copies: &'t [HotCopy],
 }
 
-impl OwnCopies<'_> {
-    pub(crate) const NONE: OwnCopies<'static> = OwnCopies { base: null_mut(), stride: 0, copies: &[] };
+impl HotCopies<'_> {
+    pub(crate) const NONE: HotCopies<'static> = HotCopies { base: null_mut(), stride: 0, copies: &[] };
 }
 
-pub(crate) struct OwnCopy {
+pub(crate) struct HotCopy {
     /// Of which row it is.
     pub(crate) row: u32,
     /// How often it may be used before the path is asked again.
     pub(crate) left: Cell<u32>,
 }
 
-impl OwnCopy {
+impl HotCopy {
     /// Takes one use.
     #[inline(always)]
     pub(crate) fn take(&self, i: usize) -> bool {

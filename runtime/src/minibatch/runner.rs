@@ -20,7 +20,7 @@ use crate::body::context::{BlockState, Context};
 use crate::body::lease::{Lease, Lent};
 use crate::body::outcome::Failure;
 use crate::body::panics;
-use crate::body::slot::{OwnCopies, Owned, Rows, Slot};
+use crate::body::slot::{HotCopies, Owned, Rows, Slot};
 use crate::memory::element_ops::ElementOps;
 use crate::memory::merge::Merging;
 use crate::minibatch::schedule::Schedule;
@@ -207,7 +207,7 @@ impl<'l> Runner<'l> {
             }
         };
         let (len, size, touched) = (lent.len(), lent.ops().size, RefCell::default());
-        let copies = if let Reach::Hot(rows) = &reach { rows.copies() } else { OwnCopies::NONE };
+        let copies = if let Reach::Hot(rows) = &reach { rows.copies() } else { HotCopies::NONE };
         let path = Box::new(CopyPath { capture: c, size, reach, touched, state: Rc::clone(state) });
         Rows { base, len, width: lent.ops().width(), stamps, mask, now, copies, path }
     }
