@@ -50,7 +50,7 @@ pub fn few(range: &Range<usize>) -> Option<Vec<Range<usize>>> {
     (WORTH_A_FEW..WORTHWHILE).contains(&n).then(|| (0..SAMPLES).map(|k| begin(k)..begin(k) + FEW).collect())
 }
 
-/// Whether a loop makes so many accesses, estimated from a few samples, that the samples decide whether the rest is recorded.
+/// Whether the samples decide if the rest is recorded, since a loop makes many accesses by their estimate.
 pub fn is_long(sampled: &Recording<'_>) -> bool {
     sampled.accesses_each * sampled.iterations() as f64 >= MANY_ACCESSES
 }

@@ -29,7 +29,7 @@ pub(crate) enum Category {
     Install,
     /// Elements are brought to where a loop expects them; the number of ranges.
     Prepare,
-    /// The iterations of one block, or what a worker does for a round; its place in the plan, or how many bytes told of it.
+    /// The iterations of one block, or what a worker does for a round; its place in the plan, or how many bytes its message had.
     Block,
     /// Nothing can start, or others do the work.
     Wait,
