@@ -118,6 +118,10 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(..=1024))]
     pub dds_servers: Option<u32>,
 
+    /// Where elements are between loops: with the workers that wrote them, or with the DDS servers [default: workers]
+    #[arg(long, value_name = "PLACE", requires = "dds_servers")]
+    pub home: Option<HomeArg>,
+
     /// Wait at this host:port for the workers to join, instead of starting them
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
@@ -143,16 +147,26 @@ impl ProcessArgs {
 
     /// The first of the options that is used.
     pub fn used(&self) -> Option<&'static str> {
-        let ProcessArgs { workers, dds_servers, listen, join, snapshot_every, trace } = self;
+        let ProcessArgs { workers, dds_servers, home, listen, join, snapshot_every, trace } = self;
         first_used([
             ("--workers", workers.is_some()),
             ("--dds-servers", dds_servers.is_some()),
+            ("--home", home.is_some()),
             ("--listen", listen.is_some()),
             ("--join", join.is_some()),
             ("--snapshot-every", snapshot_every.is_some()),
             ("--trace", trace.is_some()),
         ])
     }
+}
+
+/// What `--home` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum HomeArg {
+    /// The workers that wrote the elements; servers have snapshots.
+    Workers,
+    /// The DDS servers.
+    Servers,
 }
 
 /// `4`, or `2..8` where a job may begin with fewer than may take part.
@@ -321,11 +335,12 @@ mod tests {
 
     #[test]
     fn options_of_many_processes_are_read() {
-        let line = "x --workers 4 --dds-servers 2 --listen h:9 --snapshot-every 5 --trace t.json";
+        let line = "x --workers 4 --dds-servers 2 --home servers --listen h:9 --snapshot-every 5 --trace t.json";
         let args = Args::try_parse_from(line.split(' ')).unwrap().common;
         let expected = ProcessArgs {
             workers: Some(Some(4..=4)),
             dds_servers: Some(2),
+            home: Some(HomeArg::Servers),
             listen: Some("h:9".into()),
             join: None,
             snapshot_every: Some(5),

@@ -3,10 +3,12 @@
 use std::ops::RangeInclusive;
 
 #[cfg(feature = "cluster")]
-use stradsap::ClusterOptions;
+use stradsap::{ClusterOptions, Homes};
 use stradsap::{Error, LoopReport, ScheduledReport, Session, SyncReport, Verified, WorkerTime};
 
 use crate::cli::CommonArgs;
+#[cfg(feature = "cluster")]
+use crate::cli::HomeArg;
 use crate::report::{Loop, WorkerSeconds};
 
 /// Sets up a session as the command line says.
@@ -72,6 +74,9 @@ fn start(session: &Session, common: &CommonArgs, workers: Option<RangeInclusive<
     }
     if let Some(servers) = args.dds_servers {
         options = options.dds_servers(servers as usize);
+    }
+    if args.home == Some(HomeArg::Servers) {
+        options = options.homes(Homes::Servers);
     }
     if let Some(address) = &args.listen {
         options = options.listen(address);

@@ -34,7 +34,7 @@ pub use body::shared_view::SharedView;
 pub use body::value::Value;
 pub use body::view::{Elements, ReadView, WriteView};
 #[cfg(feature = "cluster")]
-pub use cluster::driver::ClusterOptions;
+pub use cluster::driver::{ClusterOptions, Homes};
 pub use dds::dmap::{
     DMap, DMultiMap, Key, MapEntry, MapSharedView, MapView, MapWriteView, MultiMapSharedView, MultiMapView,
     MultiMapWriteView, SharedEntry,

@@ -297,7 +297,6 @@ pub mod __private {
 /// What programs import: `use stradsap::prelude::*;`
 pub mod prelude {
     #[cfg(feature = "cluster")]
-    pub use crate::ClusterOptions;
     pub use crate::kernels;
     pub use crate::{
         Additive, BagOfWords, Checkpoints, Csv, DMap, DMatrix, DMultiMap, DVector, Digest, Edge, Element, Labelled,
@@ -306,6 +305,8 @@ pub mod prelude {
         WriteWordVectors, async_parallel_for, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
         sync_parallel_for, with,
     };
+    #[cfg(feature = "cluster")]
+    pub use crate::{ClusterOptions, Homes};
 }
 
 // The programs in the documentation, as tests.

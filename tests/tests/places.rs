@@ -6,8 +6,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use stradsap::ClusterOptions;
 use stradsap::prelude::*;
+use stradsap::{ClusterOptions, Homes};
 
 use crate::common::mix;
 use crate::jobs::processes::{children_as, runs, signal_to, wait_for};
@@ -23,10 +23,17 @@ pub(crate) struct Place {
     pub(crate) servers: usize,
     /// Whether each process has so little memory that all that can leave it does, again and again.
     pub(crate) spilled: bool,
+    /// Whether elements are with the servers between calls.
+    pub(crate) at_servers: bool,
 }
 
 pub(crate) const fn place(workers: usize, threads: usize, servers: usize) -> Place {
-    Place { workers, threads, servers, spilled: false }
+    Place { workers, threads, servers, spilled: false, at_servers: false }
+}
+
+/// Elements are with two servers between calls.
+pub(crate) const fn at_servers(workers: usize, threads: usize) -> Place {
+    Place { at_servers: true, ..place(workers, threads, 2) }
 }
 
 /// The limit of each process of a place with little memory.
@@ -48,6 +55,7 @@ impl fmt::Display for Place {
             Place { workers, threads, servers: 0, .. } => write!(f, "{workers} workers x {threads}"),
             Place { workers, threads, servers, .. } => write!(f, "{workers} workers x {threads}, {servers} servers"),
         }?;
+        f.write_str(if self.at_servers { ", elements at servers" } else { "" })?;
         f.write_str(if self.spilled { ", with little memory" } else { "" })
     }
 }
@@ -72,6 +80,10 @@ impl Place {
         let session = Session::builder().threads(self.threads).verify(verify).explain(false).build().unwrap();
         let limit = || session.set_memory(LITTLE, on_the_disk()).unwrap_or_else(|error| panic!("{self}: {error}"));
         // Workers may be there, or not yet.
+        if std::env::var_os("X_HOMES").is_some() && self.workers > 0 && !self.at_servers {
+            let all = Place { at_servers: true, servers: 2, ..self };
+            return all.start(verify);
+        }
         if self.spilled && self.threads == 1 {
             limit();
         }
@@ -80,6 +92,7 @@ impl Place {
             let options = ClusterOptions::new(self.workers).threads(self.threads).dds_servers(self.servers);
             // With three workers the driver keeps nothing that others can store.
             let options = if self.workers == 3 { options.driver_memory(0) } else { options };
+            let options = if self.at_servers { options.homes(Homes::Servers) } else { options };
             session.start_workers(&options.snapshot_every(3)).unwrap_or_else(|error| panic!("{self}: {error}"));
         }
         if self.spilled && self.threads > 1 {
@@ -147,22 +160,35 @@ pub(crate) fn alone(seconds: u64, tests: &'static [Alone]) -> Vec<Test> {
 
 /// A test of each scenario at a place where one of the workers is killed meanwhile.
 pub(crate) fn killed(place: Place, expected: &Expected, seconds: u64, scenarios: &'static [Scenario]) -> Vec<Test> {
+    killed_as("worker", place, expected, seconds, scenarios)
+}
+
+/// The same with one of the processes that play this role.
+pub(crate) fn killed_as(
+    role: &'static str,
+    place: Place,
+    expected: &Expected,
+    seconds: u64,
+    scenarios: &'static [Scenario],
+) -> Vec<Test> {
     let test = |scenario: &'static Scenario| {
         let expected = expected.clone();
-        Test::new(format!("{}: {place}, one is killed", scenario.name), seconds, move || {
+        let name =
+            format!("{}: {place}, one {}is killed", scenario.name, if role == "worker" { "" } else { "server " });
+        Test::new(name, seconds, move || {
             let session = (expected.session)(place);
-            let workers = children_as(std::process::id(), "worker");
-            assert_eq!(workers.len(), place.workers);
+            let all = children_as(std::process::id(), role);
+            assert_eq!(all.len(), if role == "worker" { place.workers } else { place.servers });
             // Each at another moment.
             let random = scenario.name.bytes().fold(7, |hash, byte| mix(hash ^ u64::from(byte)));
-            let victim = workers[random as usize % workers.len()];
+            let victim = all[random as usize % all.len()];
             let killer = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(random / 64 % 20));
                 signal_to(victim, "KILL");
             });
             let found = look(&session, scenario);
             killer.join().unwrap();
-            wait_for("the killed worker's end", Duration::from_secs(5), || (!runs(victim)).then_some(()));
+            wait_for("the killed process's end", Duration::from_secs(5), || (!runs(victim)).then_some(()));
             expected.check(scenario, &found);
         })
     };

@@ -35,7 +35,7 @@ mod tables;
 mod undone;
 mod views;
 
-use places::{ALONE, Expected, Place, place};
+use places::{ALONE, Expected, Place, at_servers, place};
 use stradsap::prelude::*;
 use stradsap_test_jobs::job;
 use stradsap_test_jobs::runner;
@@ -87,6 +87,9 @@ const SPILLED: [Place; 5] = [
     place(3, 1, 2).spilled(),
     place(4, 1, 0).spilled(),
 ];
+
+/// Where elements are with two servers between calls.
+const AT_SERVERS: [Place; 4] = [at_servers(1, 2), at_servers(2, 3), at_servers(3, 1), at_servers(4, 1).spilled()];
 
 #[stradsap::main]
 fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -140,6 +143,8 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
             "programs::killed",
             places::killed(place(3, 1, 0), &Expected::new(ALONE, Place::session), 60, programs::SCENARIOS),
         ),
+        ("programs::servers", at_home(programs::SCENARIOS)),
+        ("coloured::servers", at_home(coloured::SCENARIOS)),
         ("slices", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, slices::SCENARIOS)),
         ("views", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, views::SCENARIOS)),
         ("rows", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, rows::SCENARIOS)),
@@ -158,6 +163,15 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("rows::verified", verified(rows::SCENARIOS)),
         ("tables::verified", verified(tables::SCENARIOS)),
     ])
+}
+
+/// With elements at servers: undisturbed, and with a worker and with a server killed.
+fn at_home(scenarios: &'static [seen::Scenario]) -> Vec<runner::Test> {
+    let expected = Expected::new(ALONE, Place::session);
+    let mut tests = places::tests(&AT_SERVERS, &expected, 120, scenarios);
+    tests.extend(places::killed(at_servers(3, 1), &expected, 120, scenarios));
+    tests.extend(places::killed_as("server", at_servers(2, 2), &expected, 120, scenarios));
+    tests
 }
 
 /// In this process, where each loop is replayed.

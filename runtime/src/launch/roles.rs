@@ -32,6 +32,8 @@ pub(crate) struct DriverRole {
     pub(crate) fewest: Option<usize>,
     /// Separate DDS servers, which the driver starts; 0: one is embedded in each worker.
     pub(crate) servers: usize,
+    /// Whether elements are with the servers between calls.
+    pub(crate) homes_on_servers: bool,
     /// Where workers may join; none: loopback, any port.
     pub(crate) listen: Option<String>,
     /// Loops from one snapshot to the next.
@@ -185,6 +187,7 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
             "STRADSAP_WORKERS=0: with STRADSAP_LISTEN, it needs the number of workers that will join",
         ));
     }
+    let servers = number(env, "STRADSAP_DDS_SERVERS", 0, MAX_PROCESSES)?.unwrap_or(0);
     Ok(DriverRole {
         workers: match workers {
             0 => Workers::None,
@@ -192,7 +195,8 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
             _ => Workers::Spawn(workers),
         },
         fewest,
-        servers: number(env, "STRADSAP_DDS_SERVERS", 0, MAX_PROCESSES)?.unwrap_or(0),
+        servers,
+        homes_on_servers: are_homes(env, servers)?,
         listen,
         snapshot_every: number(env, "STRADSAP_SNAPSHOT_EVERY", 1, usize::MAX)?,
         attempts: number(env, "STRADSAP_ATTEMPTS", 0, usize::MAX)?,
@@ -201,6 +205,16 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
         trace: env("STRADSAP_TRACE").map(PathBuf::from),
         rendezvous: None,
     })
+}
+
+/// Whether elements are with so many servers between calls.
+fn are_homes(env: Env<'_>, servers: usize) -> Result<bool> {
+    match env("STRADSAP_HOME").as_deref() {
+        None | Some("workers") => Ok(false),
+        Some("servers") if servers > 0 => Ok(true),
+        Some("servers") => Err(Error::usage("STRADSAP_HOME=servers: it needs servers, as in STRADSAP_DDS_SERVERS=2")),
+        Some(text) => Err(Error::usage(format!("STRADSAP_HOME={text}: workers or servers was expected"))),
+    }
 }
 
 /// With how many workers a job begins and how many may take part, as `2..8`.

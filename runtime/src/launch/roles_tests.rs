@@ -27,6 +27,7 @@ const DRIVER: DriverRole = DriverRole {
     workers: Workers::None,
     fewest: None,
     servers: 0,
+    homes_on_servers: false,
     listen: None,
     snapshot_every: None,
     attempts: None,
@@ -98,13 +99,14 @@ fn the_environment_sets_up_a_driver() {
         ("STRADSAP_DDS_SERVERS", "2"),
         ("STRADSAP_SNAPSHOT_EVERY", "10"),
         ("STRADSAP_DRIVER_MEMORY", "0"),
+        ("STRADSAP_HOME", "servers"),
         ("STRADSAP_TRACE", "t.json"),
     ];
     let driver = driver_of(given("", &[&all]));
     let expected = DriverRole { workers: Workers::Spawn(4), servers: 2, snapshot_every: Some(10), ..DRIVER };
-    let expected = DriverRole { driver_memory: Some(0), ..expected };
+    let expected = DriverRole { driver_memory: Some(0), homes_on_servers: true, ..expected };
     assert_eq!(driver, DriverRole { trace: Some("t.json".into()), ..expected.clone() });
-    let driver = driver_of(given("", &[&all[..4], &[("STRADSAP_LISTEN", "[::]:0")]]));
+    let driver = driver_of(given("", &[&all[..5], &[("STRADSAP_LISTEN", "[::]:0")]]));
     assert_eq!(driver, DriverRole { workers: Workers::Join(4), listen: Some("[::]:0".into()), ..expected });
 }
 
@@ -268,6 +270,8 @@ fn mistakes_are_told_in_one_line() {
         ),
         (&[("STRADSAP_WORKERS", "-1")], "STRADSAP_WORKERS=-1: a number from 0 to 1024 was expected"),
         (&[("STRADSAP_DDS_SERVERS", "1025")], "STRADSAP_DDS_SERVERS=1025: a number from 0 to 1024 was expected"),
+        (&[("STRADSAP_HOME", "driver")], "STRADSAP_HOME=driver: workers or servers was expected"),
+        (&[("STRADSAP_HOME", "servers")], "STRADSAP_HOME=servers: it needs servers, as in STRADSAP_DDS_SERVERS=2"),
         (&[("STRADSAP_SNAPSHOT_EVERY", "0")], "STRADSAP_SNAPSHOT_EVERY=0: a number from 1 was expected"),
         (&[("STRADSAP_LISTEN", "7350")], "STRADSAP_LISTEN=7350: host:port was expected, such as 192.168.1.5:7350"),
         (&[("STRADSAP_LISTEN", ":7350")], "STRADSAP_LISTEN=:7350: host:port was expected, such as 192.168.1.5:7350"),

@@ -38,6 +38,12 @@ impl Spare {
         found.filter(|buffer| buffer.ops().is(ops)).unwrap_or_else(|| RawBuf::carved(ops, len, &self.1))
     }
 
+    /// Frees all buffers.
+    pub(crate) fn clear(&self) {
+        let gone = std::mem::take(&mut *locked(&self.0));
+        drop(gone);
+    }
+
     /// Keeps a buffer of plain elements; those that are there go if there would be room for more than `most` elements.
     pub(crate) fn give(&self, mut buffer: RawBuf, most: usize) {
         if buffer.capacity() == 0 || buffer.ops().needs_drop {

@@ -16,6 +16,7 @@ mod ranges;
 pub(crate) mod recover;
 pub(crate) mod remote;
 pub(crate) mod remote_plan;
+mod returning;
 pub(crate) mod scheduled;
 pub(crate) mod shares;
 pub(crate) mod slow_bodies;
@@ -65,7 +66,7 @@ use crate::session::stack;
 use crate::session::timeline::file::TimelineFile;
 use crate::session::timeline::json::Process;
 
-pub use options::ClusterOptions;
+pub use options::{ClusterOptions, Homes};
 
 /// How long processes may take to come.
 const STARTING: Duration = Duration::from_secs(60);

@@ -21,6 +21,25 @@ const SLOW_BODY: Duration = Duration::from_secs(60);
 /// How many bytes of elements the driver keeps that others can store, by default.
 const DRIVER_MEMORY: usize = 64 << 20;
 
+/// Where the elements of DDSs are between two calls of loops, operators and scheduled programs on workers.
+///
+/// No bits depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Homes {
+    /// With the workers that wrote them; DDS servers have snapshots, one every [`snapshot_every`](ClusterOptions::snapshot_every)
+    /// calls. A loop that runs again finds its parts where it left them, and nothing is sent. After a loss the calls since the
+    /// last snapshot run again.
+    #[default]
+    Workers,
+    /// With the DDS servers, two of them for each element. Workers fetch what a call needs before it begins, write back what it has
+    /// changed, and free that memory. After a loss only the call that was lost runs again. A server can keep elements in files
+    /// ([`Session::set_memory`](crate::Session::set_memory)), so a model may be larger than all workers' memory.
+    ///
+    /// Elements that are not plain (texts, lists, maps) are with the driver between calls. With one server the driver has the second
+    /// copy of each element.
+    Servers,
+}
+
 /// The processes on which a session runs its loops, for [`Session::start_workers`](crate::Session::start_workers).
 ///
 /// ```
@@ -37,11 +56,12 @@ pub struct ClusterOptions {
     fewest: usize,
     pub(super) threads: Option<usize>,
     pub(super) servers: usize,
+    homes: Homes,
     pub(super) listen: Option<String>,
     pub(super) snapshot_every: usize,
     pub(super) attempts: usize,
     slow_body: Duration,
-    driver_memory: usize,
+    driver_memory: Option<usize>,
     pub(super) trace: Option<PathBuf>,
     pub(super) join: bool,
     pub(super) rendezvous: Option<PathBuf>,
@@ -55,11 +75,12 @@ impl ClusterOptions {
             fewest: workers,
             threads: None,
             servers: 0,
+            homes: Homes::default(),
             listen: None,
             snapshot_every: SNAPSHOT_EVERY,
             attempts: ATTEMPTS,
             slow_body: SLOW_BODY,
-            driver_memory: DRIVER_MEMORY,
+            driver_memory: None,
             trace: None,
             join: false,
             rendezvous: None,
@@ -113,6 +134,22 @@ impl ClusterOptions {
         self
     }
 
+    /// Sets where elements are between calls. With [`Homes::Servers`] there must be DDS servers.
+    ///
+    /// ```
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{ClusterOptions, Homes};
+    ///
+    /// let options = ClusterOptions::new(4).dds_servers(2).homes(Homes::Servers);
+    /// ```
+    ///
+    /// # Cost
+    /// With [`Homes::Servers`] what a call writes is sent three times: to two servers, and to the worker that needs it next.
+    pub fn homes(mut self, homes: Homes) -> Self {
+        self.homes = homes;
+        self
+    }
+
     /// Sets the address at which workers join that somebody else starts (`--join`). The driver then starts no workers.
     pub fn listen(mut self, address: impl Into<String>) -> Self {
         self.listen = Some(address.into());
@@ -149,7 +186,8 @@ impl ClusterOptions {
         self
     }
 
-    /// Sets how many bytes of elements that loops on workers have used stay in this process. The default is 64 MiB. At the end of a
+    /// Sets how many bytes of elements that loops on workers have used stay in this process. The default is 64 MiB, and 0 with
+    /// [`Homes::Servers`]. At the end of a
     /// call, two workers or DDS servers store each element beyond that, and this process frees its own copy: the largest DVectors
     /// and DMatrices of plain numbers first. So if two workers are lost at the same moment, data of the job may be lost. With
     /// `usize::MAX` everything that loops don't write stays here.
@@ -168,7 +206,7 @@ impl ClusterOptions {
     /// # Determinism
     /// No bits depend on it.
     pub fn driver_memory(mut self, bytes: usize) -> Self {
-        self.driver_memory = bytes;
+        self.driver_memory = Some(bytes);
         self
     }
 
@@ -180,7 +218,13 @@ impl ClusterOptions {
 
     /// How many bytes of elements the driver keeps.
     pub(super) fn bytes_at_home(&self) -> usize {
-        self.driver_memory
+        let usual = if self.homes == Homes::Servers { 0 } else { DRIVER_MEMORY };
+        self.driver_memory.unwrap_or(usual)
+    }
+
+    /// Whether elements go back to DDS servers after each call.
+    pub(super) fn homes_on_servers(&self) -> bool {
+        self.homes == Homes::Servers
     }
 
     /// The number of workers.
@@ -222,11 +266,12 @@ impl ClusterOptions {
             fewest: role.fewest.unwrap_or(workers),
             join,
             servers: role.servers,
+            homes: if role.homes_on_servers { Homes::Servers } else { Homes::Workers },
             listen: role.listen.clone(),
             snapshot_every: role.snapshot_every.unwrap_or(SNAPSHOT_EVERY),
             attempts: role.attempts.unwrap_or(ATTEMPTS),
             slow_body: role.slow_body.map_or(SLOW_BODY, |seconds| Duration::from_secs(seconds as u64)),
-            driver_memory: role.driver_memory.map_or(DRIVER_MEMORY, |mebibytes| mebibytes.saturating_mul(1 << 20)),
+            driver_memory: role.driver_memory.map(|mebibytes| mebibytes.saturating_mul(1 << 20)),
             trace: role.trace.clone(),
             rendezvous: role.rendezvous.clone(),
             ..ClusterOptions::new(workers)
@@ -260,6 +305,11 @@ impl Session {
             return Err(Error::usage(format!(
                 "at least {fewest} workers of {workers}: from 1 to {workers} was expected"
             )));
+        }
+        if options.homes_on_servers() && options.servers == 0 {
+            return Err(Error::usage(
+                "elements can't be at home on DDS servers when there is none: ask for two servers",
+            ));
         }
         let cluster = Cluster::start(options, self.inner().take_timeline())?;
         self.set_threads(cluster.threads())?;

@@ -236,10 +236,11 @@ impl Cluster {
         self.keep_orders(state, &call.changes())?;
         let once = async |cluster: &Cluster, state: &mut State| cluster.run_once(state, call).await;
         let (done, noted) = self.until_ended(state, once, error)?;
-        let same_again = noted.as_ref().is_none_or(|noted| noted.same_again);
+        let (same_again, changed) = (noted.as_ref().is_none_or(|noted| noted.same_again), noted.is_some());
         state.log.extend(noted.map(|noted| noted.logged));
         let due = move |cluster: &Cluster, state: &State| {
-            state.log.len() >= cluster.options.every() || (!same_again && !state.log.is_empty())
+            let every = if cluster.options.homes_on_servers() { 1 } else { cluster.options.every() };
+            state.log.len() >= every || (!same_again && !state.log.is_empty())
         };
         if due(self, state) {
             // After a recovery there is a fresh one.
@@ -247,6 +248,9 @@ impl Cluster {
                 if due(cluster, state) { cluster.snapshot(state).await } else { Ok(()) }
             };
             self.retry(state, snapshot)?;
+        }
+        if changed && self.options.homes_on_servers() {
+            self.return_elements(state)?;
         }
         self.give_up_homes(state)?;
         Ok(done)

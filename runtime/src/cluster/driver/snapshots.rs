@@ -234,7 +234,7 @@ fn hold(base: &mut Placement, range: &Range<usize>, holder: Holder, already: usi
 }
 
 /// The snapshots that a base is made of.
-fn tags(base: &Placement) -> BTreeSet<u64> {
+pub(super) fn tags(base: &Placement) -> BTreeSet<u64> {
     let holders = base.segments().iter().flat_map(|held| &held.at);
     holders.map(|holder| holder.snapshot).filter(|&tag| tag > 0).collect()
 }

@@ -21,12 +21,13 @@ use crate::memory::spill::Spill;
 use crate::session::error::{Error, Result};
 
 /// What the driver's own environment says about it, which is not for its children.
-const NOT_INHERITED: [&str; 19] = [
+const NOT_INHERITED: [&str; 20] = [
     "STRADSAP_ATTEMPTS",
     "STRADSAP_DDS_SERVERS",
     "STRADSAP_DRIVER_MEMORY",
     "STRADSAP_GENERATION",
     "STRADSAP_EXPLAIN",
+    "STRADSAP_HOME",
     "STRADSAP_INDEX",
     "STRADSAP_JOB",
     "STRADSAP_JOIN",

@@ -517,6 +517,8 @@ pub(crate) trait Control {
     async fn forget(generation: u32, ddss: Vec<u64>, plans: Vec<u64>) -> Result<(), Problem>;
     /// Has the worker keep near a limit of memory from now on.
     async fn limit_memory(generation: u32, limit: MemoryLimit) -> Result<(), Problem>;
+    /// Frees the memory of these DDSs' elements, which others have.
+    async fn free(generation: u32, ddss: Vec<u64>) -> Result<(), Problem>;
     /// The job is over: the end of the connection that follows is no loss.
     async fn bye();
     /// Offers the events of the timeline since the last time: a blob.

@@ -264,6 +264,16 @@ impl Workbench {
         }
     }
 
+    /// Frees the memory of DDSs whose elements others have.
+    pub(crate) fn free(&self, ddss: &[u64]) {
+        self.commit();
+        for reservation in ddss.iter().filter_map(|&dds| self.reservation(dds)) {
+            // SAFETY: no loop runs, none can be undone any more, and what the next one needs of them it is sent.
+            unsafe { reservation.forget(0..reservation.len()) };
+            reservation.spare().clear();
+        }
+    }
+
     /// The elements of a DDS that the last loop of a plan left here: those of its iterations, or of a spread plan those that this worker
     /// owns.
     pub(crate) fn left_by_plan(&self, plan: u64, capture: usize) -> Result<Vec<u32>, Problem> {

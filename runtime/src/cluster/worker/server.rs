@@ -154,6 +154,11 @@ impl Control for Server {
         self.0.limit_memory(&limit).map_err(|error| Problem::Broken(error.to_string()))
     }
 
+    async fn free(self, _: Context, generation: u32, ddss: Vec<u64>) -> std::result::Result<(), Problem> {
+        self.0.check(generation)?;
+        self.0.apart(move |worker| worker.bench.free(&ddss)).await
+    }
+
     async fn bye(self, _: Context) {
         self.0.dismissed.store(true, Relaxed);
     }
