@@ -80,10 +80,6 @@ impl Place {
         let session = Session::builder().threads(self.threads).verify(verify).explain(false).build().unwrap();
         let limit = || session.set_memory(LITTLE, on_the_disk()).unwrap_or_else(|error| panic!("{self}: {error}"));
         // Workers may be there, or not yet.
-        if std::env::var_os("X_HOMES").is_some() && self.workers > 0 && !self.at_servers {
-            let all = Place { at_servers: true, servers: 2, ..self };
-            return all.start(verify);
-        }
         if self.spilled && self.threads == 1 {
             limit();
         }
