@@ -49,7 +49,7 @@ struct Options {
     /// Epochs in a turn [default: enough for 4 M ratings, quick: 2]
     #[arg(long, value_name = "N", value_parser = at_least_1())]
     epochs: Option<u32>,
-    /// A contestant more: two workers beside this many DDS servers
+    /// Two contestants more: two workers beside this many DDS servers, which have snapshots or are the home of elements
     #[arg(long, value_name = "M", value_parser = at_least_1())]
     dds_servers: Option<u32>,
     /// Parts a side of the program for MPI [default: the best of 8, 16 and as many as stradsap's plan has]
@@ -91,6 +91,7 @@ const RATINGS_PER_TURN: usize = 4_000_000;
 const ALONE: &str = "one process";
 const WORKERS: &str = "workers";
 const SERVERS: &str = "workers, servers apart";
+const HOME: &str = "workers, servers as homes";
 const MPI: &str = "MPI by hand";
 
 const HEADING: [&str; 12] = [
@@ -180,7 +181,9 @@ fn two_workers() -> ClusterOptions {
 fn line_up(set: &RatingSet, options: &Options) -> Result<(Vec<Entrant>, usize)> {
     let mut entrants = vec![Entrant::alone(set, PROCESSES)?, Entrant::workers(WORKERS, set, &two_workers())?];
     if let Some(servers) = options.dds_servers {
-        entrants.push(Entrant::workers(SERVERS, set, &two_workers().dds_servers(servers as usize))?);
+        let with_servers = two_workers().dds_servers(servers as usize);
+        entrants.push(Entrant::workers(SERVERS, set, &with_servers)?);
+        entrants.push(Entrant::workers(HOME, set, &with_servers.homes(Homes::Servers))?);
     }
     entrants.iter_mut().try_for_each(|entrant| entrant.warm_up(1))?;
     let blocks = entrants.iter().find_map(Entrant::blocks).unwrap_or(0);
@@ -249,7 +252,7 @@ fn table(entrants: &[Entrant], set: &RatingSet) -> Table {
     let mut table = Table::new(&HEADING);
     for entrant in entrants {
         let (seconds, ratings) = (entrant.seconds(), set.train.len() as f64);
-        let on_workers = [WORKERS, SERVERS].contains(&entrant.name);
+        let on_workers = [WORKERS, SERVERS, HOME].contains(&entrant.name);
         let of_workers = |text: String| if on_workers { text } else { String::new() };
         table.push(vec![
             entrant.name.to_owned(),
@@ -283,8 +286,8 @@ fn answers(entrants: &[Entrant], set: &RatingSet, parts: usize) -> Result<Vec<St
     lines.push(answer(speed >= 0.95, &text));
     let with_snapshots = alone.mean() / workers.mean();
     lines.push(note(&format!("with snapshots, of all epochs: {with_snapshots:.3} times as fast")));
-    if let Some(servers) = find(entrants, SERVERS) {
-        lines.push(note(&format!("with servers apart: {:.3} times as fast as threads", ratio(servers, alone))));
+    for entrant in [SERVERS, HOME].into_iter().filter_map(|name| find(entrants, name)) {
+        lines.push(note(&format!("{}: {:.3} times as fast as threads", entrant.name, ratio(entrant, alone))));
     }
     if let Some(mpi) = find(entrants, MPI) {
         let speed = ratio(workers, mpi);

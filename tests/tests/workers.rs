@@ -11,6 +11,7 @@ mod cluster;
 mod coloured;
 mod data;
 mod generated;
+mod homes;
 mod hostile;
 mod kept_plans;
 mod matrices;
@@ -153,6 +154,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("sums", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, sums::SCENARIOS)),
         ("advice", places::alone(120, advice::ALONE)),
         ("generated::alone", places::alone(120, generated::ALONE)),
+        ("homes", places::alone(60, homes::ALONE)),
         ("kept_plans::alone", places::alone(120, kept_plans::ALONE)),
         ("old::alone", places::alone(60, old::ALONE)),
         ("poisoned::alone", places::alone(60, poisoned::ALONE)),

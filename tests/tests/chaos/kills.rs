@@ -41,6 +41,23 @@ pub(crate) fn one(expected: &str) {
     }
 }
 
+/// Where servers are the home of elements, no call runs again that has ended.
+pub(crate) fn at_servers(expected: &str) {
+    let with = [("STRADSAP_HOME", "servers"), ("STRADSAP_LOG", "stradsap_runtime=info")];
+    let setting = Setting { workers: 3, servers: 2, snapshot_every: 100, with: &with, ..Setting::default() };
+    let mut job = Job::start(&setting);
+    for round in 0..4usize {
+        job.reached(2 + round * 6);
+        let all = if round == 2 { job.servers() } else { job.workers() };
+        signal_to(all[below(round as u64, all.len())], "KILL");
+    }
+    let (digest, err) = job.digest("kills with elements at servers");
+    let recovered: Vec<&str> = err.lines().filter(|line| line.contains("recovered")).collect();
+    assert!(recovered.len() > 1, "{err}");
+    assert!(recovered.iter().all(|line| line.contains("loops=0")), "{recovered:#?}");
+    assert_eq!(digest, expected);
+}
+
 pub(crate) fn repeated(expected: &str) {
     let mut job = Job::start(&Setting { workers: 3, servers: 2, snapshot_every: 4, ..Setting::default() });
     let mut killed = Vec::new();

@@ -55,6 +55,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("undisturbed", 60, &expected, kills::undisturbed),
         test("one is killed", 3600, &expected, kills::one),
         test("one after the other is killed", 120, &expected, kills::repeated),
+        test("some are killed with elements at servers", 60, &expected, kills::at_servers),
         test("all workers are killed", 60, &expected, kills::all),
         test("the driver is killed and resumes", 120, &expected, kills::driver),
         test("a worker of others is killed", 60, &expected, kills::joined),
