@@ -183,11 +183,27 @@ pub(crate) mod turns {
             });
             assert!(matches!(beyond, Err(Error::Panic { .. } | Error::IndexOutOfRange { .. })));
 
+            // A body may reach beyond one end of its range and not beyond the other.
+            async_parallel_for!(3..N, [&x, &mut y], |i| y[i] += x[i - 3]).unwrap();
+            (3..N).for_each(|i| own[i] += (i - 3) as f64);
+            async_parallel_for!(0..N - 2, [&x, &mut y], |i| y[i] -= x[i + 2]).unwrap();
+            (0..N - 2).for_each(|i| own[i] -= (i + 2) as f64);
+            assert_eq!(y.to_vec().unwrap(), own, "turn {turn}");
+            let below = async_parallel_for!(2..N, [&x, &mut y], |i| y[i] += x[i - 3]);
+            assert!(matches!(below, Err(Error::Panic { .. } | Error::IndexOutOfRange { .. })));
+            let beyond = async_parallel_for!(3..N, [&x, &mut y], |i| y[i] += x[i - 3] + x[i + 1]);
+            assert!(matches!(beyond, Err(Error::IndexOutOfRange { index: N, .. })));
+            let beyond = async_parallel_for!(0..N - 1, [&x, &mut y], |i| y[i] -= x[i + 2]);
+            assert!(matches!(beyond, Err(Error::IndexOutOfRange { index: N, .. })));
+            assert_eq!(y.to_vec().unwrap(), own, "turn {turn}");
+
             async_parallel_for!(1..N, [&mut y], |i| y[i] = 0.5 * (y[i] + y[i - 1]), order = Preserve).unwrap();
             (1..N).for_each(|i| own[i] = 0.5 * (own[i] + own[i - 1]));
             let below = async_parallel_for!(0..N, [&mut y], |i| y[i] = 0.5 * (y[i] + y[i - 1]), order = Preserve);
             assert!(matches!(below, Err(Error::Panic { .. } | Error::IndexOutOfRange { .. })));
             let beyond = async_parallel_for!(0..N, [&mut y], |i| y[i] = 0.5 * (y[i] + y[i + 1]), order = Preserve);
+            assert!(matches!(beyond, Err(Error::IndexOutOfRange { index: N, .. })));
+            let beyond = async_parallel_for!(1..N, [&mut y], |i| y[i] = y[i - 1] - y[i + 1], order = Preserve);
             assert!(matches!(beyond, Err(Error::IndexOutOfRange { index: N, .. })));
             assert_eq!(y.to_vec().unwrap(), own, "turn {turn}");
 

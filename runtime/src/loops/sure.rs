@@ -30,15 +30,15 @@ pub(crate) fn computes_with_floats<X: Indices, Owned: 'static>() -> bool {
 
 /// Whether no iteration of a plan can fail or stray.
 pub(crate) fn cannot_fail(plan: &Plan, captured: &[Captured], options: &LoopOptions) -> bool {
-    let Some(near) = options.floats.filter(|near| near.len() == captured.len()) else { return false };
-    let owned = |c: usize, near: usize| match plan.strategy {
+    let Some(reach) = options.floats.filter(|reach| reach.len() == captured.len()) else { return false };
+    let owned = |c: usize, reach| match plan.strategy {
         Strategy::Serial => true,
-        Strategy::Aligned => !options.floats_in_order && owns_own(plan, c, &captured[c], near),
+        Strategy::Aligned => !options.floats_in_order && owns_own(plan, c, &captured[c], reach),
         _ => false,
     };
-    let mut all = captured.iter().zip(near).enumerate();
+    let mut all = captured.iter().zip(reach).enumerate();
     let in_blocks = !plan.has_alone() && plan.offsets.is_empty();
-    in_blocks && all.all(|(c, (capture, &near))| are_floats(plan, capture, near) && owned(c, near))
+    in_blocks && all.all(|(c, (capture, &reach))| are_floats(plan, capture, reach) && owned(c, reach))
 }
 
 /// Whether a plan needs no copies of what a loop writes that poisons it when its body fails. Copies serve to begin again, too: after
@@ -60,20 +60,19 @@ pub(crate) fn needs_no_copies(plan: &Plan, captured: &[Captured], options: &Loop
     options.on_failure == OnFailure::Poison && none_strays && in_order && !plan.has_alone() && !tallied
 }
 
-/// Whether a capture's elements are floats, and those less than `near` from the number of an iteration are in range.
-fn are_floats(plan: &Plan, capture: &Captured, near: usize) -> bool {
+/// Whether a capture's elements are floats, and those so far before and behind the number of an iteration are in range.
+fn are_floats(plan: &Plan, capture: &Captured, (before, behind): (usize, usize)) -> bool {
     let &Kind::Vector { len, ops, .. } = &capture.kind else { return false };
     let range = &plan.range;
-    let by = near.saturating_sub(1);
-    let in_range = range.start >= by && range.end <= len && by <= len - range.end;
-    (ops.is(ops_of::<f32>()) || ops.is(ops_of::<f64>())) && near > 0 && in_range
+    let in_range = range.start >= before && range.end <= len && behind <= len - range.end;
+    (ops.is(ops_of::<f32>()) || ops.is(ops_of::<f64>())) && in_range
 }
 
 /// Whether, in a plan of blocks without conflicts, each iteration owns what it may touch of a capture.
-fn owns_own(plan: &Plan, c: usize, capture: &Captured, near: usize) -> bool {
+fn owns_own(plan: &Plan, c: usize, capture: &Captured, reach: (usize, usize)) -> bool {
     let &Kind::Vector { writable, .. } = &capture.kind else { return false };
     match plan.usage[c] {
-        Usage::InStep { offset: 0, written: true } => writable && near == 1,
+        Usage::InStep { offset: 0, written: true } => writable && reach == (0, 0),
         Usage::InStep { written: false, .. } | Usage::ReadOnly => !writable,
         _ => false,
     }

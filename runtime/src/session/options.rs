@@ -30,7 +30,7 @@ pub struct LoopOptions {
     pub(crate) scratch: bool,
     pub(crate) staleness: Option<usize>,
     pub(crate) unsaved: bool,
-    pub(crate) floats: Option<&'static [usize]>,
+    pub(crate) floats: Option<&'static [(usize, usize)]>,
     /// Of those: only if the loop runs in its own order.
     pub(crate) floats_in_order: bool,
     pub(crate) on_failure: OnFailure,
@@ -115,11 +115,11 @@ impl LoopOptions {
         self
     }
 
-    /// The body does nothing but compute with what it captures, which it indexes by its own index and numbers less than these away
-    /// from it: if all of that are floats, it can't fail. If it reads what it writes near its own element, this holds only `in_order`.
+    /// The body does nothing but compute with what it captures, which it indexes by its own index and numbers up to these before and behind
+    /// it: if all of that are floats, it can't fail. If it reads what it writes near its own element, this holds only `in_order`.
     #[doc(hidden)]
-    pub fn floats(mut self, near: &'static [usize], in_order: bool) -> Self {
-        (self.floats, self.floats_in_order) = (Some(near), in_order);
+    pub fn floats(mut self, reach: &'static [(usize, usize)], in_order: bool) -> Self {
+        (self.floats, self.floats_in_order) = (Some(reach), in_order);
         self
     }
 

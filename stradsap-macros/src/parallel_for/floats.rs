@@ -7,7 +7,8 @@
 //! floats panics, and no loop or condition stands there, so that each iteration touches the same places. (Of what a program has
 //! defined itself nothing is known; but its operators and methods don't come before those of floats.)
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::Ident;
 use syn::{
@@ -24,23 +25,33 @@ const METHODS: [&str; 19] = [
     "sin", "sqrt", "tan", "tanh", "trunc",
 ];
 
-/// Whether a checked body, in which no index has been marked yet, is such a one.
-pub(crate) fn is_all(body: &Expr, index: &Parameter, captures: &[Capture]) -> bool {
-    is_floats(body, index, captures, false)
+/// How far before and behind the iteration's own element a body reaches, of each DDS; and whether it also reads what it writes near its
+/// own element, so that it can't fail only if the loop runs in its own order.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OfFloats {
+    pub(crate) reach: Vec<(usize, usize)>,
+    pub(crate) in_order: bool,
 }
 
-/// Whether it is, if it also reads what it writes, near the iteration's own element: that can't fail if the loop runs in its own order.
-pub(crate) fn is_all_in_order(body: &Expr, index: &Parameter, captures: &[Capture]) -> bool {
-    is_floats(body, index, captures, true)
+/// What such a checked body does, in which no index has been marked yet. None of other bodies.
+pub(crate) fn of(body: &Expr, index: &Parameter, captures: &[Capture]) -> Option<OfFloats> {
+    let reach = |in_order| is_floats(body, index, captures, in_order);
+    match reach(false) {
+        Some(reach) => Some(OfFloats { reach, in_order: false }),
+        None => reach(true).map(|reach| OfFloats { reach, in_order: true }),
+    }
 }
 
-fn is_floats(body: &Expr, index: &Parameter, captures: &[Capture], in_order: bool) -> bool {
-    let Some(index) = plain(&index.pattern) else { return false };
-    let mut floats = Floats { index, captures, in_order, bound: BTreeSet::new() };
-    match body {
+fn is_floats(body: &Expr, index: &Parameter, captures: &[Capture], in_order: bool) -> Option<Vec<(usize, usize)>> {
+    let index = plain(&index.pattern)?;
+    let mut floats = Floats { index, captures, in_order, bound: BTreeSet::new(), reach: RefCell::default() };
+    let is_all = match body {
         Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => floats.block(&block.block),
         body => floats.assignment(body),
-    }
+    };
+    let reach = floats.reach.into_inner();
+    let of = |capture: &Capture| reach.get(&capture.name).copied().unwrap_or_default();
+    is_all.then(|| captures.iter().filter(|capture| capture.mode != Mode::Value).map(of).collect())
 }
 
 struct Floats<'c> {
@@ -50,6 +61,8 @@ struct Floats<'c> {
     in_order: bool,
     /// What the body has bound so far.
     bound: BTreeSet<Ident>,
+    /// How far before and behind its own element it has reached so far.
+    reach: RefCell<BTreeMap<Ident, (usize, usize)>>,
 }
 
 impl Floats<'_> {
@@ -92,12 +105,23 @@ impl Floats<'_> {
         let own = |expr: &Expr| name(expr) == Some(&self.index);
         match &*place.index {
             index if own(index) => of(mode) || of(Mode::Write),
-            Expr::Binary(ExprBinary { left, op: BinOp::Add(_) | BinOp::Sub(_), right, .. }) => {
-                let near = number(right).is_some_and(|distance| distance.unsigned_abs() <= FARTHEST);
-                mode == Mode::Read && own(left) && near && (of(Mode::Read) || self.in_order && of(Mode::Write))
+            index => {
+                let near = self.distance(index).is_some_and(|distance| self.reaches(&place.expr, distance));
+                mode == Mode::Read && near && (of(Mode::Read) || self.in_order && of(Mode::Write))
             }
-            _ => false,
         }
+    }
+
+    /// Notes that an element at this distance from the iteration's own is used.
+    fn reaches(&self, dds: &Expr, distance: isize) -> bool {
+        let Some(dds) = name(dds) else { return false };
+        let mut all = self.reach.borrow_mut();
+        let (before, behind) = all.entry(dds.clone()).or_default();
+        match distance {
+            ..0 => *before = distance.unsigned_abs().max(*before),
+            0.. => *behind = distance.unsigned_abs().max(*behind),
+        }
+        true
     }
 
     /// `x[i - 1..=i + 1].iter().sum::<f64>()` of a DDS that is read, which is not empty.
@@ -112,7 +136,10 @@ impl Floats<'_> {
         let is_read = |capture: &Capture| capture.mode == Mode::Read && Some(&capture.name) == name(expr);
         let of_floats = of.args.len() == 1
             && matches!(of.args.first(), Some(GenericArgument::Type(Type::Path(of))) if of.path.is_ident("f32") || of.path.is_ident("f64"));
-        let in_order = self.distance(start).zip(self.distance(end)).is_some_and(|(start, end)| start < end);
+        let in_order = self
+            .distance(start)
+            .zip(self.distance(end))
+            .is_some_and(|(first, last)| first < last && self.reaches(expr, first) && self.reaches(expr, last));
         method == "sum"
             && iter == "iter"
             && args.is_empty()
@@ -168,10 +195,10 @@ mod tests {
     use super::*;
 
     fn is_all_floats(body: &str) -> bool {
-        of(body, is_all)
+        understood(body).is_some_and(|floats| !floats.in_order)
     }
 
-    fn of(body: &str, is_all: fn(&Expr, &Parameter, &[Capture]) -> bool) -> bool {
+    fn understood(body: &str) -> Option<OfFloats> {
         let body: Expr = syn::parse_str(body).unwrap();
         let closure: syn::ExprClosure = syn::parse_quote!(|i| ());
         let index = Parameter { pattern: closure.inputs[0].clone() };
@@ -180,7 +207,7 @@ mod tests {
             let place: Expr = syn::parse_quote!(#name);
             Capture { name, mode, and: None, written: place.clone(), place, near: 0 }
         });
-        is_all(&body, &index, &captures)
+        of(&body, &index, &captures)
     }
 
     #[test]
@@ -237,11 +264,25 @@ mod tests {
     #[test]
     fn in_the_loops_own_order_it_may_read_what_it_writes() {
         for body in ["{ y[i] = y[i - 1]; }", "{ let t = y[i - 1]; y[i] = 0.5 * (y[i] + t) + x[i + 1]; }"] {
-            assert!(of(body, is_all_in_order) && !of(body, is_all), "{body}");
+            assert!(understood(body).is_some_and(|floats| floats.in_order), "{body}");
         }
         for body in ["{ y[i + 1] = x[i]; }", "{ y[i] = y[a]; }", "{ x[i] = y[i - 1]; }", "{ y[i] = y[i - 1] as f64; }"]
         {
-            assert!(!of(body, is_all_in_order), "{body}");
+            assert_eq!(understood(body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn how_far_a_body_reaches_is_known() {
+        for (body, x, y) in [
+            ("{ y[i] = x[i]; }", (0, 0), (0, 0)),
+            ("{ y[i] = x[i - 2] + x[i - 1]; }", (2, 0), (0, 0)),
+            ("{ y[i] = 0.5 * (y[i] + y[i - 1]); }", (0, 0), (1, 0)),
+            ("{ let t = x[i + 3]; y[i] = t + x[i - 1] + y[i + 1]; }", (1, 3), (0, 1)),
+            ("{ y[i] = x[i - 1..=i + 2].iter().sum::<f64>(); }", (1, 2), (0, 0)),
+            ("{ y[i] = x[i + 1..i + 4].iter().sum::<f64>(); }", (0, 4), (0, 0)),
+        ] {
+            assert_eq!(understood(body).unwrap().reach, [x, y], "{body}");
         }
     }
 }

@@ -21,6 +21,7 @@ use super::Loop;
 use super::old::with_copies;
 use super::options::Options;
 use crate::parallel_for::emit::{Expansion, Runtime, Scratch, call, end_of};
+use crate::parallel_for::floats::OfFloats;
 use crate::parallel_for::options::Choice;
 use crate::parallel_for::parse::peel;
 
@@ -71,10 +72,11 @@ fn is_untyped(bound: &Expr) -> bool {
     matches!(bound, Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) if int.suffix().is_empty())
 }
 
-fn loop_options(options: &Options, floats: Option<&(Vec<usize>, bool)>, writes_own: bool) -> TokenStream {
+fn loop_options(options: &Options, floats: Option<&OfFloats>, writes_own: bool) -> TokenStream {
     let mut calls = quote!(::stradsap::__private::LoopOptions::new());
-    if let Some((near, in_order)) = floats {
-        calls.extend(quote!(.floats(&[#(#near),*], #in_order)));
+    if let Some(OfFloats { reach, in_order }) = floats {
+        let reach = reach.iter().map(|(before, behind)| quote!((#before, #behind)));
+        calls.extend(quote!(.floats(&[#(#reach),*], #in_order)));
     }
     if let Some(on_failure) = &options.on_failure {
         let value = choice(on_failure, &quote!(::stradsap::OnFailure));

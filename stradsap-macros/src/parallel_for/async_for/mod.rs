@@ -14,8 +14,9 @@ pub(crate) use self::options::NAMES as OPTIONS;
 use self::options::Options;
 use self::over::Over;
 use self::parse::LoopSyntax;
-use super::ir::{Capture, Closure, Kind, Mode, Parameter};
-use super::{body, captures, floats, head, sums};
+use super::floats::{self, OfFloats};
+use super::ir::{Capture, Closure, Kind, Mode};
+use super::{body, captures, head, sums};
 use crate::ctxt::Ctxt;
 
 /// What is added to how near a capture is indexed, where the loop may run by tiles (`body/tiling.rs` of the runtime).
@@ -31,9 +32,8 @@ struct Loop {
     olds: Vec<Old>,
     closure: Closure,
     options: Options,
-    /// Of a body that does nothing but compute with floats: how near each DDS is indexed, and whether it also reads what it writes
-    /// near its own element.
-    floats: Option<(Vec<usize>, bool)>,
+    /// Of a body that does nothing but compute with floats: what it does with them.
+    floats: Option<OfFloats>,
     /// Whether the body does nothing but `x[i]`, by its own index, with what it may write.
     writes_own: bool,
 }
@@ -82,14 +82,12 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
     cx.check()?;
     let (mut floats, mut writes_own) = (None, false);
     if let Some(index) = closure.parameter.as_ref().filter(|_| elements.is_none()) {
-        let of_floats = |is_all: fn(&Expr, &Parameter, &[Capture]) -> bool| {
-            options.scratch.is_none() && is_all(&closure.body, index, &captured.captures)
+        floats = match &options.scratch {
+            None => floats::of(&closure.body, index, &captured.captures),
+            Some(_) => None,
         };
-        let (all, in_order) = (of_floats(floats::is_all), of_floats(floats::is_all_in_order));
         writes_own = super::indices::writes_own(&closure.body, index, &captured.captures);
         super::indices::rewrite(&mut closure.body, index, &mut captured.captures);
-        let near = captured.captures.iter().filter(|capture| capture.mode != Mode::Value).map(|capture| capture.near);
-        floats = in_order.then(|| (near.collect(), !all));
     }
     if options.may_preserve() {
         let written = captured.captures.iter_mut().filter(|capture| capture.mode == Mode::Write);
