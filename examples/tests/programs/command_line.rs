@@ -47,6 +47,7 @@ fn usage_mistakes_are_one_line_and_status_2() {
             &["--workers", "2000"],
             "invalid value '2000' for '--workers [<N>]': expected a whole number of at most 1024, or a range such as 2..8",
         ),
+        (&["--home", "servers"], "the following required arguments were not provided: --dds-servers <M>"),
         (&["--snapshot-every", "0"], "invalid value '0' for '--snapshot-every <K>': 0 is not in 1..=4294967295"),
         (&["--checkpoint-every", "2"], "the following required arguments were not provided: --checkpoint <DIR>"),
         (&["--resume"], "the following required arguments were not provided: --checkpoint <DIR>"),

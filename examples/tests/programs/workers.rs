@@ -7,6 +7,19 @@ use serde_json::Value;
 use crate::common::{example, report, small_ratings, stderr, succeed};
 
 #[test]
+fn elements_at_servers_change_no_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = small_ratings(folder.path());
+    let words = ["--data", data.to_str().unwrap(), "--rank", "8", "--epochs", "3"];
+    let alone = report("sgdmf", &[&words[..], &["--threads", "1"]].concat());
+    for (workers, threads, servers) in [("1", "2", "1"), ("2", "1", "2"), ("3", "3", "2"), ("4", "1", "3")] {
+        let more = ["--workers", workers, "--threads", threads, "--dds-servers", servers, "--home", "servers"];
+        let other = report("sgdmf", &[&words[..], &more].concat());
+        assert_eq!(other["model_digest"], alone["model_digest"], "{more:?}");
+    }
+}
+
+#[test]
 fn the_report_says_what_each_worker_did() {
     let folder = tempfile::tempdir().unwrap();
     let data = small_ratings(folder.path());

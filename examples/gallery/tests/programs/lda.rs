@@ -54,6 +54,7 @@ fn threads_and_processes_change_no_bit() {
             &["--workers", "1", "--threads", "2"],
             &["--workers", "2", "--threads", "1"],
             &["--workers", "3", "--threads", "1", "--dds-servers", "1"],
+            &["--workers", "2", "--threads", "2", "--dds-servers", "2", "--home", "servers"],
             &["--workers", "4", "--threads", "2"],
         ] {
             let other = report("lda", &[&common[..], more].concat());
