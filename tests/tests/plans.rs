@@ -378,6 +378,68 @@ fn the_pattern_of_loops_over_edges_is_read_off_a_sample() {
     assert_eq!(epochs(2).1, bits);
 }
 
+/// A record with padding, as one would write it.
+#[derive(Clone, Copy, Element)]
+struct Visit {
+    stars: f32,
+    user: usize,
+    page: u32,
+    more: (u8, u32),
+}
+
+/// Tuples and structs whose numbers don't fill them: their patterns are read off a sample as those of others are.
+#[test]
+fn the_pattern_of_records_with_padding_is_read_off_a_sample() {
+    let (n, len) = (60_000, 3000);
+    let at = |k: usize| crate::common::below(k as u64, len);
+    let pairs: Vec<(usize, usize, f32)> = (0..n).map(|k| (at(2 * k), at(2 * k + 1), k as f32)).collect();
+    let behind: Vec<(f32, usize, u64)> = pairs.iter().map(|&(a, b, by)| (by, a, b as u64)).collect();
+    let visits: Vec<Visit> =
+        pairs.iter().map(|&(a, b, by)| Visit { stars: by, user: a, page: b as u32, more: (7, 9) }).collect();
+    let mut plain: Option<Vec<u64>> = None;
+    for threads in [1, 3] {
+        let session = session(threads);
+        let data = (
+            DVector::from_vec(&session, pairs.clone()).unwrap(),
+            DVector::from_vec(&session, behind.clone()).unwrap(),
+            DVector::from_vec(&session, visits.clone()).unwrap(),
+        );
+        let (pairs_there, behind_there, visits_there) = (&data.0, &data.1, &data.2);
+        let begun = || DVector::from_fn(&session, len, |i| i as f64).unwrap();
+        let [mut x, mut y, mut z] = [begun(), begun(), begun()];
+        let reports = [
+            async_parallel_for!(0..n, [&pairs_there, &mut x], |i| {
+                let (a, b, by) = pairs_there[i];
+                x[b] = 0.5 * x[b] + x[a] * f64::from(by);
+            }),
+            async_parallel_for!(0..n, [&behind_there, &mut y], |i| {
+                let (by, a, b) = behind_there[i];
+                y[b] = 0.5 * y[b] + y[a] * f64::from(by);
+            }),
+            async_parallel_for!(0..n, [&visits_there, &mut z], |i| {
+                let visit = visits_there[i];
+                z[visit.page] = 0.5 * z[visit.page] + z[visit.user] * f64::from(visit.stars);
+            }),
+        ];
+        for report in reports {
+            let report = report.unwrap();
+            assert!(report.inferred() && report.misspeculations() == 0, "{report}");
+            let expected = plain.get_or_insert_with(|| {
+                let mut plain: Vec<f64> = (0..len).map(|i| i as f64).collect();
+                for i in report.serial_order() {
+                    let (a, b, by) = pairs[i];
+                    plain[b] = 0.5 * plain[b] + plain[a] * f64::from(by);
+                }
+                crate::common::bits(plain)
+            });
+            assert_eq!(expected.len(), len);
+        }
+        for vector in [x, y, z] {
+            assert_eq!(Some(crate::common::bits(vector.to_vec().unwrap())), plain);
+        }
+    }
+}
+
 /// A rule that holds in every sample, and not everywhere.
 #[test]
 fn a_sample_that_misleads_costs_a_misspeculation_and_nothing_else() {

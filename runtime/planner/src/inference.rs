@@ -31,7 +31,7 @@ const MANY_ACCESSES: f64 = (1 << 20) as f64;
 /// More accesses of one iteration to one DDS than this are not looked for.
 const MOST_SOURCES: usize = 4;
 /// Elements of more bytes than this are not searched for indices.
-const LARGEST_RECORD: usize = 128;
+pub const LARGEST_RECORD: usize = 128;
 
 /// The iterations to sample, or none for a loop that is better recorded in full.
 pub fn samples(range: &Range<usize>) -> Option<Vec<Range<usize>>> {
@@ -77,7 +77,9 @@ pub fn infer<'f>(
             return None;
         }
     }
-    Some(Recording::by_rules(sampled, rules))
+    let mut recording = Recording::by_rules(sampled, rules);
+    recording.peak_bytes += fields.iter().flatten().map(Fields::encoded_bytes).sum::<usize>();
+    Some(recording)
 }
 
 /// The same where `fields` have the elements of the samples alone, and others are in other processes: whether indices are in range is for
@@ -121,7 +123,10 @@ fn candidates<'f>(range: &Range<usize>, fields: &[Option<Fields<'f>>]) -> impl I
     let records = known.filter(|(_, fields)| fields.size() <= LARGEST_RECORD && fields.cover(range));
     records.flat_map(|(capture, fields)| {
         Width::ALL.into_iter().flat_map(move |width| {
-            let places = (0..fields.size() / width.bytes()).map(move |k| k * width.bytes());
+            // Where numbers lie as in memory, none begins elsewhere.
+            let each = if fields.are_in_memory() { width.bytes() } else { Width::Four.bytes() };
+            let places = (0..=fields.size().saturating_sub(width.bytes())).step_by(each);
+            let places = places.filter(move |byte| byte + width.bytes() <= fields.size());
             places.map(move |byte| Source::Field { fields, width, place: FieldPlace { capture, byte } })
         })
     })

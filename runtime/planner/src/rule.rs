@@ -14,17 +14,34 @@ pub struct Fields<'f> {
     bytes: &'f [u8],
     /// In place of all elements those of some runs of iterations, each with its first.
     samples: &'f [(usize, Vec<u8>)],
+    /// Whether elements lie in memory as they do here.
+    in_memory: bool,
 }
 
 impl<'f> Fields<'f> {
     /// Elements of `size` bytes, one after the other, beginning with that of iteration `first`.
     pub fn new(first: usize, size: usize, bytes: &'f [u8]) -> Self {
-        Fields { first, size, bytes, samples: &[] }
+        Fields { first, size, bytes, samples: &[], in_memory: true }
+    }
+
+    /// The same of elements that lie in another way in memory.
+    pub fn encoded(first: usize, size: usize, bytes: &'f [u8]) -> Self {
+        Fields { in_memory: false, ..Fields::new(first, size, bytes) }
     }
 
     /// Elements of `size` bytes of some runs of iterations alone, each with its first iteration.
     pub fn of_samples(size: usize, samples: &'f [(usize, Vec<u8>)]) -> Self {
-        Fields { first: 0, size, bytes: &[], samples }
+        Fields { first: 0, size, bytes: &[], samples, in_memory: true }
+    }
+
+    /// Whether a number stands at the same place of an element in memory.
+    pub(crate) fn are_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// The memory that was taken for elements that lie in another way.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        if self.in_memory { 0 } else { self.bytes.len() }
     }
 
     /// How many bytes an element has.
@@ -216,7 +233,7 @@ impl Rule<'_> {
     pub(crate) fn index_fields(&self) -> Option<IndexFields> {
         let places = || {
             self.sources.iter().filter_map(|(source, _)| match source {
-                Source::Field { width: Width::Four, place, .. } => Some(*place),
+                Source::Field { fields, width: Width::Four, place } if fields.are_in_memory() => Some(*place),
                 _ => None,
             })
         };

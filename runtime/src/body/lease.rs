@@ -4,7 +4,7 @@
 //! then; the lease alone gives addresses. It holds every buffer by reference count, so that no buffer goes while the lease
 //! lives, even if another is put in its place.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::body::capture::{Captured, Kind, Memory};
 use crate::memory::buffer::RawBuf;
@@ -27,6 +27,7 @@ pub(crate) struct Lent {
     len: usize,
     writable: bool,
     spare: Arc<Spare>,
+    flat: Arc<OnceLock<Vec<u8>>>,
 }
 
 #[derive(Clone)]
@@ -55,7 +56,7 @@ impl<'c> Lease<'c> {
                 && copy.ops().is(ops)
             {
                 let (backing, spare) = (Backing::Buffer(Arc::new(copy)), Arc::default());
-                *lent = Some(Lent { backing, ops, len: *len, writable: *writable, spare });
+                *lent = Some(Lent { backing, ops, len: *len, writable: *writable, spare, flat: Arc::default() });
             }
         }
         Lease { captured: self.captured, lent }
@@ -87,7 +88,8 @@ impl Lent {
             }
         };
         let spare = Arc::clone(spare);
-        (there == *len).then_some(Lent { backing, ops, len: *len, writable: *writable, spare })
+        let flat = Arc::default();
+        (there == *len).then_some(Lent { backing, ops, len: *len, writable: *writable, spare, flat })
     }
 
     /// Where the first element lies.
@@ -127,6 +129,11 @@ impl Lent {
     /// Memory for copies of elements, of whichever loop.
     pub(crate) fn spare(&self) -> &Arc<Spare> {
         &self.spare
+    }
+
+    /// The place for the elements' numbers without padding, which are made once and kept as long as this.
+    pub(crate) fn flat(&self) -> &OnceLock<Vec<u8>> {
+        &self.flat
     }
 
     /// Whether the call may write the elements.

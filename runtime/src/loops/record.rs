@@ -6,11 +6,11 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Context;
-use crate::body::lease::Lease;
+use crate::body::lease::{Lease, Lent};
 use crate::body::panics;
 use crate::body::slot::{Copies, Owned, Slot};
 use crate::body::slow_path::{Doing, Pager};
@@ -19,10 +19,12 @@ use crate::dds::relaxed::board;
 use crate::loops::tallied;
 use crate::loops::tallies::Tallies;
 use crate::memory::buffer::RawBuf;
+use crate::planner::inference::LARGEST_RECORD;
 use crate::planner::plan::{self, beforehand, outline};
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
 use crate::session::clock::Instant;
+use crate::session::locked;
 use crate::session::logging::warning;
 use crate::session::options::{LoopOptions, Order};
 use crate::session::pool::Pool;
@@ -121,7 +123,7 @@ pub(crate) unsafe fn record<'l>(
         if tables && let Some(table) = table(&sampled, &samples, shaped, |slices| logs(slices, &tallied).0) {
             return (table, Depth::Sampled);
         }
-        let fields = fields(&sampled, lease);
+        let fields = fields(&sampled, lease, pool);
         let inferred = inference::infer(&sampled, &samples, &shapes, &fields, pool);
         // Cells at the ends of a table's rows touch fewer elements, and a sample may have none of them.
         let may_be_table = options.order == Order::Preserve && inferred.as_ref().is_some_and(Recording::reaches_far);
@@ -148,16 +150,24 @@ fn table(
     Some(rows.outlined(middle, (edges, logs), shapes))
 }
 
-/// For each capture its elements as bytes, where rules could be read from them: those of plain elements that the loop
-/// reads in step and does not write.
-pub(crate) fn fields<'l>(sampled: &Recording<'_>, lease: &'l Lease<'_>) -> Vec<Option<Fields<'l>>> {
+/// For each capture its elements as bytes, where rules could be read from them: those of plain elements, and of others that are made of
+/// numbers, that the loop reads in step and does not write.
+pub(crate) fn fields<'l>(sampled: &Recording<'_>, lease: &'l Lease<'_>, pool: &Pool) -> Vec<Option<Fields<'l>>> {
     let range = &sampled.range;
     let of = |c: usize| match (lease.vector(c), sampled.usage[c]) {
-        (Some(lent), Usage::InStep { offset, written: false }) if lent.ops().plain => {
-            let (first, size) = (range.start.wrapping_add(offset), lent.ops().size);
+        (Some(lent), Usage::InStep { offset, written: false }) => {
+            let (first, ops) = (range.start.wrapping_add(offset), lent.ops());
             if first > lent.len() || range.len() > lent.len() - first {
                 return None;
             }
+            if !ops.plain {
+                // (A loop over a small part of many elements is recorded sooner.)
+                let worthwhile = (1..=LARGEST_RECORD).contains(&ops.flat) && lent.len() / 4 <= range.len();
+                let own =
+                    worthwhile.then(|| flat(lent, pool))?.get(first * ops.flat..(first + range.len()) * ops.flat)?;
+                return Some(Fields::encoded(range.start, ops.flat, own));
+            }
+            let size = ops.size;
             // SAFETY: there is an element for each iteration, lent as long as the slice lives. Every byte of a plain
             // element is initialised. Nobody writes them before the loop runs.
             let bytes = unsafe { std::slice::from_raw_parts(lent.at(first), range.len() * size) };
@@ -166,6 +176,30 @@ pub(crate) fn fields<'l>(sampled: &Recording<'_>, lease: &'l Lease<'_>) -> Vec<O
         _ => None,
     };
     (0..lease.captured().len()).map(of).collect()
+}
+
+/// The numbers of elements without padding, one after the other. Nothing if their type has no such form.
+fn flat<'l>(lent: &'l Lent, pool: &Pool) -> &'l [u8] {
+    /// Elements that are encoded together.
+    const EACH: usize = 4096;
+    let each = lent.ops().flat;
+    lent.flat().get_or_init(|| {
+        let mut all = vec![0; lent.len() * each];
+        let chunks: Vec<Mutex<&mut [u8]>> = all.chunks_mut((EACH * each).max(1)).map(Mutex::new).collect();
+        let whole = pool.map(chunks.len(), |k| {
+            let (first, mut place) = (k * EACH, locked(&chunks[k]));
+            let mut bytes = Vec::with_capacity(place.len());
+            // SAFETY: these elements are lent, and nobody writes them before the loop runs.
+            unsafe { lent.ops().encode_run(lent.at(first), EACH.min(lent.len() - first), &mut bytes) };
+            let fits = bytes.len() == place.len();
+            if fits {
+                place.copy_from_slice(&bytes);
+            }
+            fits
+        });
+        drop(chunks);
+        if whole.into_iter().all(|fits| fits) { all } else { Vec::new() }
+    })
 }
 
 /// The slices that a whole loop is recorded in: long ones where each sets up scratch, or copies of relaxed state.

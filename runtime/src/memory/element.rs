@@ -64,6 +64,10 @@ pub unsafe trait Element: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const BITS: bool = Self::PLAIN;
 
+    /// How many bytes every element is encoded in; 0 if not all in as many, or not as its numbers one after the other.
+    #[doc(hidden)]
+    const FLAT: usize = if Self::PLAIN { size_of::<Self>() } else { 0 };
+
     /// Whether accesses look for keys in the element, so that a loop can't be recorded on copies of other elements.
     #[doc(hidden)]
     const BY_KEY: bool = false;
@@ -135,6 +139,7 @@ non_zero!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 unsafe impl<T: Element, const N: usize> Element for [T; N] {
     const PLAIN: bool = T::PLAIN;
     const BITS: bool = T::BITS;
+    const FLAT: usize = N * T::FLAT;
     fn encode(&self, out: &mut Vec<u8>) {
         encode_slice(self, out);
     }
@@ -340,6 +345,7 @@ macro_rules! tuples {
                 true $(&& $name::PLAIN)+ && are_side_by_side(&places, &sizes, size_of::<Self>())
             };
             const BITS: bool = true $(&& $name::BITS)+;
+            const FLAT: usize = if true $(&& $name::FLAT > 0)+ { 0 $(+ $name::FLAT)+ } else { 0 };
             const KEEPS_ROOM: bool = true $(&& only_frees::<$name>())+;
             const FREES: bool = true $(&& frees::<$name>())+;
             fn clone_over(&self, other: &mut Self) {

@@ -33,6 +33,8 @@ pub(crate) struct ElementOps {
     pub(crate) plain: bool,
     /// See [`Element::BITS`].
     pub(crate) bits: bool,
+    /// See [`Element::FLAT`].
+    pub(crate) flat: usize,
     /// Loops over such elements are recorded with real values only.
     pub(crate) by_key: bool,
     pub(crate) needs_drop: bool,
@@ -61,6 +63,7 @@ impl<T: Element> OpsOf<T> {
         align: align_of::<T>(),
         plain: T::PLAIN,
         bits: T::BITS,
+        flat: T::FLAT,
         by_key: T::BY_KEY,
         needs_drop: std::mem::needs_drop::<T>(),
         of: None,

@@ -116,7 +116,12 @@ fn plain(fields: &Fields) -> TokenStream {
 
 fn bits(fields: &Fields) -> TokenStream {
     let each = fields.iter().map(|field| as_element(&field.ty));
-    quote!(const BITS: bool = true #(&& #each::BITS)* && !::core::mem::needs_drop::<Self>();)
+    let flat = fields.iter().map(|field| as_element(&field.ty));
+    let flat: Vec<TokenStream> = flat.map(|element| quote!(#element::FLAT)).collect();
+    quote! {
+        const BITS: bool = true #(&& #each::BITS)* && !::core::mem::needs_drop::<Self>();
+        const FLAT: usize = if true #(&& #flat > 0)* { 0 #(+ #flat)* } else { 0 };
+    }
 }
 
 /// Has an unused element keep its memory for the next: where all fields do, so that dropping it only frees memory. A type with parameters

@@ -330,7 +330,7 @@ impl LoopBackend for Cluster {
                 true => vec![None; call.captured.len()],
                 false => {
                     let lease = lent.get_or_try_init(|| self.with_elements_in_step(&mut state, call, &sampled))?;
-                    fields(&sampled, lease)
+                    fields(&sampled, lease, &self.pool)
                 }
             };
             if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
