@@ -31,7 +31,7 @@ const MANY_ACCESSES: f64 = (1 << 20) as f64;
 /// More accesses of one iteration to one DDS than this are not looked for.
 const MOST_SOURCES: usize = 4;
 /// Elements of more bytes than this are not searched for indices.
-pub const LARGEST_RECORD: usize = 128;
+const LARGEST_RECORD: usize = 128;
 
 /// The iterations to sample, or none for a loop that is better recorded in full.
 pub fn samples(range: &Range<usize>) -> Option<Vec<Range<usize>>> {

@@ -19,7 +19,6 @@ use crate::dds::relaxed::board;
 use crate::loops::tallied;
 use crate::loops::tallies::Tallies;
 use crate::memory::buffer::RawBuf;
-use crate::planner::inference::LARGEST_RECORD;
 use crate::planner::plan::{self, beforehand, outline};
 use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
 use crate::planner::{inference, recording};
@@ -150,6 +149,10 @@ fn table(
     Some(rows.outlined(middle, (edges, logs), shapes))
 }
 
+/// Numbers of elements with padding are written one after the other if they take no more bytes than this: that is what a few accesses of the log
+/// would take.
+const LARGEST_ENCODED: usize = 32;
+
 /// For each capture its elements as bytes, where rules could be read from them: those of plain elements, and of others that are made of
 /// numbers, that the loop reads in step and does not write.
 pub(crate) fn fields<'l>(sampled: &Recording<'_>, lease: &'l Lease<'_>, pool: &Pool) -> Vec<Option<Fields<'l>>> {
@@ -162,7 +165,7 @@ pub(crate) fn fields<'l>(sampled: &Recording<'_>, lease: &'l Lease<'_>, pool: &P
             }
             if !ops.plain {
                 // (A loop over a small part of many elements is recorded sooner.)
-                let worthwhile = (1..=LARGEST_RECORD).contains(&ops.flat) && lent.len() / 4 <= range.len();
+                let worthwhile = (1..=LARGEST_ENCODED).contains(&ops.flat) && lent.len() / 4 <= range.len();
                 let own =
                     worthwhile.then(|| flat(lent, pool))?.get(first * ops.flat..(first + range.len()) * ops.flat)?;
                 return Some(Fields::encoded(range.start, ops.flat, own));
