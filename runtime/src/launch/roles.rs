@@ -207,7 +207,7 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
     })
 }
 
-/// Whether elements are with so many servers between calls.
+/// Whether elements are with the servers between calls.
 fn are_homes(env: Env<'_>, servers: usize) -> Result<bool> {
     match env("STRADSAP_HOME").as_deref() {
         None | Some("workers") => Ok(false),
