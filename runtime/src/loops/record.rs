@@ -156,7 +156,7 @@ const LARGEST_ENCODED: usize = 32;
 /// For each capture its elements as bytes, where rules could be read from them: those of plain elements, and of others that are made of
 /// numbers, that the loop reads in step and does not write.
 pub(crate) fn fields<'l>(sampled: &Recording<'_>, lease: &'l Lease<'_>, pool: &Pool) -> Vec<Option<Fields<'l>>> {
-    let range = &sampled.range;
+    let (range, shares) = (&sampled.range, !sampled.shared().is_empty());
     let of = |c: usize| match (lease.vector(c), sampled.usage[c]) {
         (Some(lent), Usage::InStep { offset, written: false }) => {
             let (first, ops) = (range.start.wrapping_add(offset), lent.ops());
@@ -164,8 +164,8 @@ pub(crate) fn fields<'l>(sampled: &Recording<'_>, lease: &'l Lease<'_>, pool: &P
                 return None;
             }
             if !ops.plain {
-                // (A loop over a small part of many elements is recorded sooner.)
-                let worthwhile = (1..=LARGEST_ENCODED).contains(&ops.flat) && lent.len() / 4 <= range.len();
+                // Where nothing is shared no rule is needed, and a loop over a small part of many elements is recorded sooner.
+                let worthwhile = shares && (1..=LARGEST_ENCODED).contains(&ops.flat) && lent.len() / 4 <= range.len();
                 let own =
                     worthwhile.then(|| flat(lent, pool))?.get(first * ops.flat..(first + range.len()) * ops.flat)?;
                 return Some(Fields::encoded(range.start, ops.flat, own));

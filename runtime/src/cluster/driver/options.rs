@@ -33,7 +33,8 @@ pub enum Homes {
     Workers,
     /// With the DDS servers, two of them for each element. Workers fetch what a call needs before it begins, write back what it has
     /// changed, and free that memory. After a loss only the call that was lost runs again. A server can keep elements in files
-    /// ([`Session::set_memory`](crate::Session::set_memory)), so a model may be larger than all workers' memory.
+    /// ([`Session::set_memory`](crate::Session::set_memory)), so a program may have more elements than the workers' memory holds, if no
+    /// single call touches that many.
     ///
     /// Elements that are not plain (texts, lists, maps) are with the driver between calls. With one server the driver has the second
     /// copy of each element.
