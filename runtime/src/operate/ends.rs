@@ -7,18 +7,16 @@ use super::body::{Body, ByChance, Plain, Travels, With, WithPlace};
 use super::folding::FoldBody;
 use super::kernel::{Kernel, Mapped};
 use super::pipe::{Pipe, site};
+use super::grouped::{Grouped, Listing, Pairwise, Unite};
 use super::stage::{
-    Collected, Folded, Grouped, Items, Keys, Listing, PARTITIONS, Pairwise, Reduced, Sorted, Stage, Top, Unite, joined,
-    keep_top, unpack,
+    Collected, Folded, Items, Keys, PARTITIONS, Reduced, Sorted, Stage, Top, joined, keep_top, unpack,
 };
 use crate::body::capture::Handles;
 use crate::body::panics;
 use crate::body::value::Values;
-use crate::dds::dmap::hash::hash_of;
 use crate::dds::dmap::{DMap, DMultiMap, Key};
 use crate::dds::dvector::DVector;
 use crate::memory::element::Element;
-use crate::planner::recording::MAX_LEN;
 use crate::session::error::{BatchProblem, Error, Result};
 
 /// This many items of a source make another partition worth while.
@@ -505,18 +503,9 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
     }
 
     fn united<U: Unite<W>>(self, name: &str, at: &Location<'_>, unite: U) -> Result<DMap<Q, U::United>> {
-        let session = std::sync::Arc::clone(&self.flow.session);
-        let partitions = partitions_of(self.flow.len);
-        let grouped =
-            |kernel| Grouped { kernel, partitions, unite: Plain::new(unite), types: PhantomData::<fn() -> (Q, W)> };
-        let lists = self.end(name, at, grouped)?;
-        let entries = unpack::<(Q, U::United)>(lists);
-        let len = entries.iter().map(Vec::len).sum::<usize>();
-        if len > MAX_LEN / 2 {
-            return Err(Error::TooLong { len, max: MAX_LEN / 2 });
-        }
-        // Partitions are ranges of hashes, in order.
-        let hashed = entries.into_iter().flatten().map(|entry| (hash_of(&entry.0), entry));
-        DMap::of_sorted(&session, len, hashed)
+        let partitions = partitions_of(self.flow.len).next_power_of_two();
+        let types = PhantomData::<fn() -> (Q, W)>;
+        let grouped = Grouped { kernel: self.kernel, partitions, unite: Plain::new(unite), types };
+        self.flow.store_map(&site(name, at), &grouped)
     }
 }

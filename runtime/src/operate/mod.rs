@@ -9,6 +9,7 @@ pub(crate) mod born;
 mod dds;
 mod ends;
 mod folding;
+mod grouped;
 pub(crate) mod kernel;
 mod pipe;
 mod range;

@@ -125,7 +125,7 @@ impl Flow {
                 let made = chunks::concatenate(session, ops, unpack::<T>(pieces))?;
                 Ok(DMatrix::of_buffer(Arc::clone(session), made))
             }
-            Made::Elsewhere { dds, home, len } => Ok(DMatrix::elsewhere(Arc::clone(session), dds, len, home)),
+            Made::Elsewhere { dds, home, len, .. } => Ok(DMatrix::elsewhere(Arc::clone(session), dds, len, home)),
         }
     }
 }

@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
@@ -22,10 +23,10 @@ use crate::body::panics;
 use crate::body::slot::{Owned, Slot};
 use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
-use crate::session::SessionInner;
 use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
 use crate::session::pool::Pool;
 use crate::session::slow_bodies::{self, Unit};
+use crate::session::{SessionInner, locked};
 
 /// This many chunks at most, unless they would be larger than [`LARGEST`].
 const CHUNKS: usize = 2048;
@@ -67,6 +68,8 @@ pub(crate) enum Made {
         dds: u64,
         home: Home,
         len: usize,
+        /// How many items were made: of a map, whose elements are buckets, its entries.
+        items: usize,
     },
 }
 
@@ -214,13 +217,15 @@ pub(crate) fn combine_partitions(
     dealt: Vec<Vec<Box<dyn Items>>>,
     pool: &Pool,
 ) -> std::result::Result<Vec<Box<dyn Items>>, ChunkFailure> {
-    let dealt: Vec<_> = dealt.into_iter().map(|lists| std::sync::Mutex::new(Some(lists))).collect();
-    let combined = pool.map(dealt.len(), |p| {
-        let lists = crate::session::locked(&dealt[p]).take().unwrap_or_default();
-        // Comparisons and clones are the program's own code.
-        panics::caught(|| stage.combine(lists)).map_err(|note| (None, Failure::Panic(note)))
-    });
-    combined.into_iter().collect()
+    // Comparisons and clones are the program's own code.
+    let combine = |lists| panics::caught(|| stage.combine(lists)).map_err(|note| (None, Failure::Panic(note)));
+    made_of_each(dealt, pool, combine).into_iter().collect()
+}
+
+/// What a function makes of each of these, on the threads of a pool.
+pub(crate) fn made_of_each<T: Send, R: Send>(each: Vec<T>, pool: &Pool, f: impl Fn(T) -> R + Sync + Send) -> Vec<R> {
+    let each: Vec<_> = each.into_iter().map(|one| Mutex::new(Some(one))).collect();
+    pool.map(each.len(), |k| locked(&each[k]).take().map(&f)).into_iter().flatten().collect()
 }
 
 impl Operation<'_> {

@@ -15,6 +15,7 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("a worker is killed after it has read", 60, read_again),
         Test::new("a worker is killed after it has made elements and rows", 120, made_again),
+        Test::new("a worker is killed after it has made maps", 120, mapped_again),
         Test::new("a worker is killed between loops over what was read", 120, planned),
         Test::new(
             "a worker is killed while workers send each other what loops left with them",
@@ -72,6 +73,34 @@ fn made_again() {
         let big = m.filter(|row| row[2] > 100.0).collect_rows(3)?;
         lose();
         Ok(format!("{digests:?} {sum} {} {}", m.digest()?, big.digest()?))
+    };
+    let expected = run(&Session::builder().threads(1).build().unwrap(), false).unwrap();
+    for (workers, every) in [(1, 1000), (2, 1000), (3, 1000), (3, 1)] {
+        let session = session(workers, every);
+        assert_eq!(run(&session, true).unwrap(), expected, "{workers} workers, a snapshot every {every}");
+    }
+}
+
+/// Maps that operators make: looked into, written by loops, and made into others.
+fn mapped_again() {
+    let run = |session: &Session, kill: bool| -> stradsap::Result<String> {
+        let lose = || kill.then(kill_one);
+        let word = |i: usize| format!("w{}", mix(i as u64) % 30_011);
+        let mut counts = session.range(MANY).count_by_key(|i| format!("w{}", mix(*i as u64) % 30_011))?;
+        lose();
+        let seen = (counts.len()?, counts.get(&word(7))?, counts.get("none")?);
+        let lists = session.range(MANY).map(|i| (mix(*i as u64) % 997, *i as u32)).group_by_key()?;
+        lose();
+        async_parallel_for!(0..MANY, [&mut counts, &lists], |i| {
+            let key = format!("w{}", mix(i as u64) % 30_011 + i as u64 % 2);
+            *counts.entry(key).or_insert(0) += lists[&(mix(i as u64) % 997)].len() as u64;
+        })?;
+        lose();
+        let numbers = counts.number_by_key(|(_, n)| n % 1009)?;
+        lose();
+        let joined = counts.join(&numbers.numbers, |(_, n)| n % 1009).map(|(entry, at)| (entry.0.clone(), *at)).collect_map()?;
+        lose();
+        Ok(format!("{seen:?} {} {} {} {}", counts.digest()?, lists.digest()?, numbers.keys.digest()?, joined.digest()?))
     };
     let expected = run(&Session::builder().threads(1).build().unwrap(), false).unwrap();
     for (workers, every) in [(1, 1000), (2, 1000), (3, 1000), (3, 1)] {

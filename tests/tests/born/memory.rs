@@ -38,6 +38,7 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
             "saved" => save_and_go_on(session, count(), &update_rows)?,
             "in step" => save_and_go_on(session, count(), &|x, step| in_step(session, x, step))?,
             "in minibatches" => in_minibatches(session, count())?,
+            "by key" => by_key(session, count())?,
             other => panic!("{other}"),
         };
         println!("digest {digest}");
@@ -213,6 +214,22 @@ fn in_minibatches(session: &Session, rows: usize) -> stradsap::Result<String> {
     Ok(format!("{} {}", bits(&m)?, sums.digest()?))
 }
 
+/// Maps that operators make, that loops write, and that the program looks into.
+fn by_key(session: &Session, n: usize) -> stradsap::Result<String> {
+    let key = |i: usize| mix(i as u64 / 2);
+    let mut counts = session.range(n).count_by_key(|i| mix(*i as u64 / 2))?;
+    let lists = session.range(n).map(|i| (mix(*i as u64 / 3), *i as u32)).group_by_key()?;
+    assert_eq!((counts.len()?, counts.get(&key(n - 1))?), (n / 2, Some(2)));
+    for _epoch in 0..2 {
+        async_parallel_for!(0..n / 100, [&mut counts], |i| *counts.entry(mix(i as u64 * 70)).or_insert(100) += 1)?;
+    }
+    let odd = counts.filter(|(key, _)| key % 2 == 1).map(|(key, n)| (*key, *n)).collect_map()?;
+    let some: Vec<Option<u64>> = (0..40).map(|i| odd.get(&key(i * n / 50))).collect::<Result<_, _>>()?;
+    let sum = |m: &DMap<u64, u64>| m.fold(0u64, |sum, (key, n)| sum.wrapping_add(mix(key ^ n)), |a, b| a.wrapping_add(b) >> 1);
+    let listed = lists.fold(0u64, |sum, (key, list)| mix(sum ^ key ^ list.len() as u64), |a, b| a ^ b.rotate_left(1))?;
+    Ok(format!("{some:?} {} {} {} {listed} {}", counts.len()?, odd.len()?, sum(&counts)?, sum(&odd)?))
+}
+
 /// What a run leaves, and its driver's peak in KiB.
 fn ran(what: (&str, &str), workers: usize) -> (String, u64) {
     let mut program =
@@ -262,8 +279,14 @@ fn of_rows_of_minibatches() {
     flat(("in minibatches", "11000"), ("in minibatches", "44000"));
 }
 
+/// 16 MiB of buckets and 80.
+fn of_maps() {
+    flat(("by key", "400000"), ("by key", "2000000"));
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     vec![
+        Test::new("the driver's memory is flat while operators make maps", 120, of_maps),
         Test::new("the driver's memory is flat", 120, of_a_file),
         Test::new("the driver's memory is flat while data and models are made", 120, of_what_was_made),
         Test::new("the driver's memory is flat while a model is saved, read and written", 180, of_what_is_saved),

@@ -13,8 +13,13 @@ use crate::session::backend::{Changing, ElementBackend, Whereabouts};
 use crate::session::error::{ClusterError, Result};
 use crate::session::{locked, next_id};
 
-/// Bytes that are fetched around an element that is read by itself.
+/// Bytes that are fetched with an element that is read by itself: so many where elements are read one after the other,
 const NEARBY: usize = 256 << 10;
+/// and so many where each is elsewhere.
+const FEW: usize = 4 << 10;
+
+/// After so many reads elsewhere a DDS is fetched whole, unless it is large.
+const READS: u32 = 16;
 
 /// The number of DDSs of which the elements fetched last are kept.
 const NEARBY_DDSS: usize = 4;
@@ -25,6 +30,8 @@ pub(crate) struct Nearby {
     version: u64,
     start: usize,
     elements: RawBuf,
+    /// How many reads were elsewhere.
+    elsewhere: u32,
 }
 
 impl Nearby {
@@ -35,6 +42,28 @@ impl Nearby {
     fn end(&self) -> usize {
         self.start + self.elements.len()
     }
+
+    fn holds(&self, range: &Range<usize>) -> bool {
+        self.start <= range.start && range.end <= self.end()
+    }
+}
+
+/// What to fetch of a DDS of which the program reads a few elements: with those that it reads next, as what was fetched last lets
+/// expect.
+fn around(last: Option<&Nearby>, range: &Range<usize>, len: usize, size: usize, whole: usize) -> (Range<usize>, u32) {
+    let of_bytes = |bytes: usize| (bytes / size.max(1)).max(1);
+    let follows = |last: &Nearby| (last.end()..last.end() + of_bytes(NEARBY)).contains(&range.start);
+    let elsewhere = match last {
+        Some(last) if follows(last) => last.elsewhere,
+        Some(last) => last.elsewhere + 1,
+        None => 0,
+    };
+    if len <= of_bytes(NEARBY) || elsewhere >= READS && len <= whole / size.max(1) {
+        return (0..len, elsewhere);
+    }
+    let each = of_bytes(if last.is_some_and(follows) { NEARBY } else { FEW });
+    let start = range.start / each * each;
+    (start..len.min(range.end.max(start + each)), elsewhere)
 }
 
 /// The program's own code runs on this thread, which has the state meanwhile.
@@ -163,24 +192,21 @@ impl ElementBackend for Cluster {
         }
         let (len, version) = (entry.len, entry.version);
         let ops = entry.home.ops();
-        let each = (NEARBY / ops.size.max(1)).max(1);
-        if range.len() >= each {
+        if range.len() >= (NEARBY / ops.size.max(1)).max(1) {
             let fetched = self.retry(state, async |cluster, state| cluster.fetch(state, dds, range.clone()).await)?;
             return Ok(Some(fetched));
         }
-        // A program that reads one element reads its neighbours next.
-        let holds = |near: &Nearby| {
-            near.dds == dds && near.version == version && near.start <= range.start && range.end <= near.end()
-        };
-        if !state.nearby.iter().any(holds) {
-            let start = range.start / each * each;
-            let around = start..len.min(range.end.max(start + each));
+        let last = state.nearby.iter().find(|near| near.dds == dds && near.version == version);
+        if !last.is_some_and(|near| near.holds(&range)) {
+            let whole = self.options.bytes_fetched_whole();
+            let (around, elsewhere) = around(last, &range, len, ops.size, whole);
+            let start = around.start;
             let elements = self.retry(state, async |cluster, state| cluster.fetch(state, dds, around.clone()).await)?;
             // A recovery on the way changes it.
             let version = state.entries.get(&dds).map_or(0, |entry| entry.version);
             state.nearby.retain(|near| near.dds != dds);
             state.nearby.truncate(NEARBY_DDSS - 1);
-            state.nearby.insert(0, Nearby { dds, version, start, elements });
+            state.nearby.insert(0, Nearby { dds, version, start, elements, elsewhere });
         }
         let Some(near) = state.nearby.iter().find(|near| near.dds == dds) else { return Ok(None) };
         let mut wanted = RawBuf::new(ops, range.len());

@@ -15,6 +15,7 @@ use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
     ControlClient, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteCause, RemoteTask, ShuffleJob, StoreJob,
 };
+use crate::dds::dmap::buckets_for;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
@@ -44,6 +45,8 @@ struct Stored {
     dds: u64,
     ops: ElementName,
     home: Home,
+    /// Whether its elements are a map's buckets.
+    map: bool,
 }
 
 impl Logged for OperatorLogged {
@@ -58,6 +61,21 @@ impl Logged for OperatorLogged {
     fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
         Box::pin(cluster.run_again(state, OperatorCall { logged: self, stage: None }))
     }
+}
+
+impl OperatorLogged {
+    /// How many buckets each partition is, if a map is made: with this many entries.
+    fn buckets(&self, entries: usize) -> Result<Option<usize>> {
+        match (&self.kept, self.partitions) {
+            (Some(kept), Some(partitions)) if kept.map => Ok(Some(buckets_for(entries)? / partitions)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The partitions that each worker handles.
+fn cuts_of(partitions: usize, workers: usize) -> Vec<usize> {
+    (0..=workers).map(|w| partitions * w / workers).collect()
 }
 
 /// An operator to be run on workers.
@@ -77,9 +95,11 @@ type MadeThere = (Vec<usize>, Vec<Vec<(u64, usize)>>);
 
 /// What an operator came to.
 struct Operated {
-    /// Empty if the items stay with the workers.
+    /// Empty if the items stay with the workers,
     given: Vec<Box<dyn Items>>,
+    /// where they are this many elements.
     len: usize,
+    items: usize,
 }
 
 impl RemoteCall for OperatorCall<'_> {
@@ -121,7 +141,7 @@ impl RemoteCall for OperatorCall<'_> {
         let logged = &*self.logged;
         let (call, generation, workers) = (dealt.call, state.generation, state.workers.len());
         let cuts: Vec<usize> = match logged.partitions {
-            Some(partitions) => (0..=workers).map(|w| partitions * w / workers).collect(),
+            Some(partitions) => cuts_of(partitions, workers),
             None => Vec::new(),
         };
         let operate = |w: usize, client: ControlClient, context| {
@@ -169,15 +189,24 @@ impl RemoteCall for OperatorCall<'_> {
         dealt: &Dealt<Vec<Range<usize>>>,
         items: Vec<usize>,
     ) -> Finished<Self> {
-        let len = items.iter().sum();
+        let made = items.iter().sum();
         if let Some(stage) = self.stage {
-            return Ok((Operated { given: cluster.fetch_results(state, dealt.call, stage, &items).await?, len }, None));
+            let given = cluster.fetch_results(state, dealt.call, stage, &items).await?;
+            return Ok((Operated { given, len: made, items: made }, None));
         }
         let Some(kept) = &self.logged.kept else { return Err(broken("a result that nobody wants")) };
+        let buckets = self.logged.buckets(made).map_err(Fault::Error)?;
+        let own: Vec<usize> = match (buckets, self.logged.partitions) {
+            (Some(each), Some(partitions)) => {
+                cuts_of(partitions, items.len()).windows(2).map(|cut| (cut[1] - cut[0]) * each).collect()
+            }
+            _ => items,
+        };
+        let len = own.iter().sum();
         if len > MAX_LEN {
             return Err(Fault::Error(Error::TooLong { len, max: MAX_LEN }));
         }
-        let placement = cluster.store_results(state, dealt.call, kept, &items, len).await?;
+        let placement = cluster.store_results(state, dealt.call, kept, &own, buckets).await?;
         let home = &kept.home;
         let entry = state.entries.entry(kept.dds).or_insert_with(|| {
             locked(&cluster.hub.homes).insert(kept.dds, home.clone());
@@ -196,7 +225,7 @@ impl RemoteCall for OperatorCall<'_> {
         });
         entry.placement = placement;
         Ok((
-            Operated { given: Vec::new(), len },
+            Operated { given: Vec::new(), len, items: made },
             Some(Noted { logged: Arc::clone(&self.logged) as _, same_again: self.logged.again }),
         ))
     }
@@ -223,22 +252,22 @@ impl Cluster {
         state: &State,
         call: u64,
         kept: &Stored,
-        items: &[usize],
-        len: usize,
+        own: &[usize],
+        buckets: Option<usize>,
     ) -> std::result::Result<Placement, Fault> {
-        let mut ends = 0;
-        let ranges: Vec<Range<usize>> = items
+        let mut len = 0;
+        let ranges: Vec<Range<usize>> = own
             .iter()
-            .map(|&items| {
-                let start = ends;
-                ends += items;
-                start..ends
+            .map(|&own| {
+                let start = len;
+                len += own;
+                start..len
             })
             .collect();
         let generation = state.generation;
         self.ask_all(&state.workers, |w, client, context| {
             let dds = RemoteCapture::Vector { id: kept.dds, len, ops: kept.ops, writable: true, adding: None };
-            let job = StoreJob { call, dds, start: ranges[w].start };
+            let job = StoreJob { call, dds, start: ranges[w].start, buckets };
             async move { client.store(context, generation, job).await }
         })
         .await?;
@@ -317,7 +346,8 @@ impl OperatorBackend for Cluster {
     fn store(&self, operation: &Operation<'_>, ops: &'static ElementOps) -> Result<Made> {
         let (dds, home) = (next_id(), Home::new(RawBuf::new(ops, 0), next_id()));
         let ops = naming::element_name(ops).ok_or_else(|| unnamed("an element type"))?;
-        let Operated { len, .. } = self.operated(operation, Some(Stored { dds, ops, home: home.clone() }))?;
-        Ok(Made::Elsewhere { dds, home, len })
+        let kept = Stored { dds, ops, home: home.clone(), map: operation.stage.makes_map() };
+        let Operated { len, items, .. } = self.operated(operation, Some(kept))?;
+        Ok(Made::Elsewhere { dds, home, len, items })
     }
 }

@@ -223,6 +223,11 @@ impl ClusterOptions {
         self.driver_memory.unwrap_or(usual)
     }
 
+    /// The largest DDS that is fetched whole after reads here and there.
+    pub(super) fn bytes_fetched_whole(&self) -> usize {
+        self.driver_memory.unwrap_or(DRIVER_MEMORY) / 4
+    }
+
     /// Whether elements go back to DDS servers after each call.
     pub(super) fn homes_on_servers(&self) -> bool {
         self.homes == Homes::Servers

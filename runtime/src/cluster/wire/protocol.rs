@@ -389,6 +389,8 @@ pub(crate) struct StoreJob {
     pub(crate) call: u64,
     pub(crate) dds: RemoteCapture,
     pub(crate) start: usize,
+    /// How many buckets each partition is to become, if the items are the entries of a map.
+    pub(crate) buckets: Option<usize>,
 }
 
 /// A worker's part of a scheduled program.

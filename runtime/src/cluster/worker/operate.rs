@@ -18,7 +18,7 @@ use crate::cluster::wire::protocol::{Node, OperateEnd, OperateJob, Problem, Remo
 use crate::cluster::wire::serve::Blobs;
 use crate::cluster::worker::bench::Workbench;
 use crate::memory::buffer::RawBuf;
-use crate::operate::run::{ChunkFailure, Chunks, combine_partitions};
+use crate::operate::run::{ChunkFailure, Chunks, combine_partitions, made_of_each};
 use crate::operate::stage::{Items, Stage};
 use crate::session::locked;
 
@@ -177,8 +177,15 @@ pub(crate) fn store(bench: &Workbench, job: &StoreJob) -> Result<(), Problem> {
     let (Some(reservation), [_]) = (reservation, captured.as_slice()) else {
         return Err(broken("no room for a result"));
     };
+    let lists = match job.buckets {
+        Some(buckets) if buckets > 0 && operating.stage.makes_map() => {
+            let pool = bench.pool().map_err(broken)?;
+            made_of_each(operating.results, &pool, |entries| operating.stage.buckets(entries, buckets))
+        }
+        _ => operating.results,
+    };
     let mut start = job.start;
-    for list in operating.results {
+    for list in lists {
         let buffer: RawBuf = list.into_buffer();
         let range = start..start + buffer.len();
         if range.end > reservation.len() || !buffer.ops().is(reservation.ops()) {

@@ -37,6 +37,12 @@ use crate::session::{Session, SessionInner, locked};
 /// An empty map has this many buckets: a first loop that fills it is cut into parts of them.
 pub(crate) const FEWEST: usize = 256;
 
+/// How many buckets a map of this many entries has: a power of two.
+pub(crate) fn buckets_for(entries: usize) -> Result<usize> {
+    let most = MAX_LEN / 2;
+    if entries > most { Err(Error::TooLong { len: entries, max: most }) } else { Ok(entries.max(FEWEST).next_power_of_two()) }
+}
+
 /// What can be a key of a map: an [`Element`] with `Hash` and `Eq`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a key of a map",
@@ -144,10 +150,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         len: usize,
         entries: impl Iterator<Item = (u64, (K, V))>,
     ) -> Result<Self> {
-        let n = len.max(FEWEST).next_power_of_two();
-        if n > MAX_LEN {
-            return Err(Error::TooLong { len, max: MAX_LEN / 2 });
-        }
+        let n = buckets_for(len)?;
         let mut buffer = RawBuf::for_random_access(ops_of::<Bucket<K, V>>(), n);
         let (mut open, mut count) = (Bucket::EMPTY, 0);
         for (hash, (key, value)) in entries {
@@ -164,10 +167,14 @@ impl<K: Key, V: Element> DMap<K, V> {
         while buffer.len() < n {
             buffer.push(std::mem::replace(&mut open, Bucket::EMPTY));
         }
-        let buckets = DVector::of_buffer(Arc::clone(session), buffer);
-        let counted = Mutex::new(Some((buckets.version(), count)));
+        Ok(Self::of_buckets(DVector::of_buffer(Arc::clone(session), buffer), count))
+    }
+
+    /// A map of its buckets, in which there are this many entries.
+    pub(crate) fn of_buckets(buckets: DVector<Bucket<K, V>>, entries: usize) -> Self {
+        let counted = Mutex::new(Some((buckets.version(), entries)));
         let count = |buckets: &DVector<Bucket<K, V>>| buckets.fold(0usize, |n, bucket| n + bucket.len(), |a, b| a + b);
-        Ok(DMap { buckets: Forms::new(buckets), counted, count })
+        DMap { buckets: Forms::new(buckets), counted, count }
     }
 
     /// Inserts an entry, and returns the value that the key had.
